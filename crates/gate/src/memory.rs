@@ -47,6 +47,12 @@ impl Mapped {
         }
     }
 
+    /// Leaves it out of children: fork(2) does not copy its page table. If that fails, it does.
+    fn leave_out_of_children(&self) {
+        // SAFETY: the range is this mapping, whose contents do not change.
+        unsafe { libc::madvise(self.at, self.len, libc::MADV_DONTFORK) };
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -143,14 +149,16 @@ impl RingMemory {
         protection: c_int,
     ) -> Result<RingMemory> {
         let page = page_size();
+        let mapped = Mapped::new(
+            fd.as_raw_fd(),
+            offset,
+            page + size,
+            protection,
+            libc::MAP_SHARED,
+        )?;
+        mapped.leave_out_of_children();
         Ok(RingMemory {
-            mapped: Mapped::new(
-                fd.as_raw_fd(),
-                offset,
-                page + size,
-                protection,
-                libc::MAP_SHARED,
-            )?,
+            mapped,
             page,
             size,
             whole: Vec::new(),

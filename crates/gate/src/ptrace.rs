@@ -190,7 +190,7 @@ fn sleep_until(signals: &libc::sigset_t, until: u64) -> Result<()> {
     let left = Duration::from_nanos(until.saturating_sub(monotonic()));
     // SAFETY: zero is a valid timespec.
     let mut time = unsafe { std::mem::zeroed::<libc::timespec>() };
-    time.tv_sec = left.as_secs() as libc::time_t;
+    time.tv_sec = left.as_secs().cast_signed();
     time.tv_nsec = left.subsec_nanos() as c_long;
     // SAFETY: the pointers are to live values, or null where that is allowed.
     let got = unsafe { libc::sigtimedwait(signals, std::ptr::null_mut(), &raw const time) };

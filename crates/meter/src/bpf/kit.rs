@@ -3,12 +3,12 @@
 use std::ffi::CStr;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 
 use gate::bpf::{Kind, Map, Program, Ring, raw_tracepoint_open};
 use gate::process::Shared;
-use gate::{Errno, Fd};
+use gate::{Errno, Fd, machine};
 
 use super::draft::{Joins, Resources};
 use super::layout::{self, bucket, scratch, shared, slot, task};
@@ -39,6 +39,9 @@ pub(super) const ROOM: Room = Room {
 const SMALLEST_RING: u64 = 1 << 18;
 const LARGEST_RING: u64 = 1 << 24;
 const RECORD: u64 = 256;
+/// Bytes in the ring from which on user space is woken, at least. What is left when the command ends is
+/// read while the user waits.
+const LEAST_WATERMARK: u32 = 1 << 15;
 
 pub(super) struct Maps {
     pub(super) shared: Map,
@@ -75,17 +78,28 @@ pub(super) struct Kit {
     pub(super) maps: Maps,
     pub(super) words: Shared,
     pub(super) ring: Ring,
-    pub(super) programs: Vec<Program>,
+    pub(super) programs: Vec<(Written, Program)>,
     pub(super) attached: Vec<Fd>,
     pub(super) cookie: [u64; 2],
     pub(super) resources: Resources,
 }
 
 impl Kit {
-    /// Creates the maps, and loads and attaches the programs. `find` finds the offsets. The kernel
-    /// zeroes tens of megabytes and verifies the programs, and BTF is parsed: threads do what they
-    /// can at the same time.
+    /// Creates the maps, and loads and attaches the programs that this kernel needs. `find` finds the
+    /// offsets.
     pub(super) fn new(
+        find: impl FnOnce() -> Result<Offsets, Unavailable> + Send,
+        room: Room,
+        calls: u64,
+        joins: Option<Joins>,
+    ) -> Result<Kit, Unavailable> {
+        Kit::with(needed(&machine::uname().kernel), find, room, calls, joins)
+    }
+
+    /// [`Kit::new`] with these programs. The kernel zeroes tens of megabytes and verifies the programs,
+    /// and BTF is parsed: threads do what they can at the same time.
+    pub(super) fn with(
+        wanted: &[Written],
         find: impl FnOnce() -> Result<Offsets, Unavailable> + Send,
         room: Room,
         calls: u64,
@@ -112,7 +126,7 @@ impl Kit {
             scratch: maps.scratch.as_raw_fd(),
             ring: ring.as_raw_fd(),
             buckets: maps.tasks.entries(),
-            watermark: (size / 8).cast_signed(),
+            watermark: (size / 32).max(LEAST_WATERMARK).cast_signed(),
             offsets,
             cookie: new_cookie(),
             joins,
@@ -120,9 +134,9 @@ impl Kit {
         if joins.is_some() && offsets.ids.is_none() {
             return Err(Unavailable::AttachNeedsBtf);
         }
-        let programs = load_all(&resources)?;
-        let attached = PROGRAMS.iter().zip(&programs);
-        let attached: Result<_, _> = attached
+        let programs = load_all(wanted, &resources)?;
+        let attached: Result<_, _> = programs
+            .iter()
             .map(|((_, tracepoint, _), program)| attach(tracepoint, program))
             .collect();
         Ok(Kit {
@@ -139,16 +153,18 @@ impl Kit {
 
 /// Writes a program.
 type Writer = fn(&Resources) -> Option<Vec<u64>>;
+/// The name of a program, its tracepoint, and what writes it.
+pub(super) type Written = (&'static str, &'static CStr, Writer);
 
-/// The names of the programs, their tracepoints, and what writes them. The one that sees the
-/// announcement of the command is attached last: from then on all are needed.
+/// All programs. The one that sees the announcement of the command is attached last: from then on all
+/// are needed.
 ///
 /// Since Linux 7.0 a program can be preempted while it runs; then the kernel skips it in every other
 /// thread that comes to that processor. So forks, execs and exits have a second program, which does
 /// what the first has not done. The programs at `sys_enter` and `sys_exit` find it out later: a
 /// call without an entry is entered when it returns, and one without a return is counted in
 /// [`shared::MISSED`] at the next entry.
-pub(super) const PROGRAMS: [(&str, &CStr, Writer); 8] = [
+pub(super) const PROGRAMS: [Written; 8] = [
     ("fathom_exit", c"sched_process_exit", program::exit),
     ("fathom_exit_2", c"sched_process_exit", program::exit),
     ("fathom_exec", c"sched_process_exec", program::exec),
@@ -159,26 +175,74 @@ pub(super) const PROGRAMS: [(&str, &CStr, Writer); 8] = [
     ("fathom_enter", c"sys_enter", program::enter),
 ];
 
-impl Kit {
-    /// The forks, execs and exits of any thread of this machine for which neither program ran, at
-    /// most.
-    pub(super) fn skipped_events(programs: &[Program]) -> u64 {
-        let (pairs, _) = programs.as_chunks::<2>();
-        let skipped = |program: &Program| program.recursion_misses().unwrap_or_default();
-        let pairs = pairs.iter().zip(PROGRAMS.as_chunks::<2>().0);
-        let paired = pairs.filter(|(_, [first, second])| first.1 == second.1);
-        paired
-            .map(|([first, second], _)| skipped(first).min(skipped(second)))
-            .sum()
+/// Those without second ones, which would take a third of the time for which the kernel verifies programs.
+const WITHOUT_SECOND: [Written; 5] = [
+    PROGRAMS[0],
+    PROGRAMS[2],
+    ("fathom_fork", c"sched_process_fork", program::fork_once),
+    PROGRAMS[6],
+    PROGRAMS[7],
+];
+
+/// The programs that a kernel of this release needs: before Linux 7.0 none is preempted. Should an
+/// older kernel skip one nevertheless, [`Kit::skipped_events`] tells.
+pub(super) fn needed(release: &str) -> &'static [Written] {
+    let major = release
+        .split('.')
+        .next()
+        .and_then(|major| major.parse().ok());
+    match major {
+        Some(0..7u32) => &WITHOUT_SECOND,
+        _ => &PROGRAMS,
     }
 }
 
-fn load_all(resources: &Resources) -> Result<Vec<Program>, Unavailable> {
-    std::thread::scope(|scope| {
-        let all = PROGRAMS
-            .map(|(name, _, write)| Task::spawn(scope, move || load(name, write(resources))));
-        all.into_iter().map(|loading| loading?.join()?).collect()
-    })
+impl Kit {
+    /// The forks, execs and exits of any thread of this machine for which no program ran, at most.
+    pub(super) fn skipped_events(programs: &[(Written, Program)]) -> u64 {
+        let events = [
+            c"sched_process_exit",
+            c"sched_process_exec",
+            c"sched_process_fork",
+        ];
+        let skipped = |event: &CStr| {
+            let those = programs.iter().filter(|(written, _)| written.1 == event);
+            let skipped = those.map(|(_, program)| program.recursion_misses().unwrap_or_default());
+            skipped.min().unwrap_or_default()
+        };
+        events.into_iter().map(skipped).sum()
+    }
+}
+
+/// Loads the programs, by one thread for each processor.
+fn load_all(
+    wanted: &[Written],
+    resources: &Resources,
+) -> Result<Vec<(Written, Program)>, Unavailable> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut loaded = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(written) = wanted.get(at) else {
+                return loaded;
+            };
+            let program = load(written.0, (written.2)(resources));
+            loaded.push((at, program.map(|program| (*written, program))));
+        }
+    };
+    let mut all = std::thread::scope(|scope| {
+        let others = 1..machine::processors().min(wanted.len());
+        let others: Result<Vec<_>, _> = others.map(|_| Task::spawn(scope, work)).collect();
+        let others = others?;
+        let mut all = work();
+        for other in others {
+            all.append(&mut other.join()?);
+        }
+        Ok::<_, Unavailable>(all)
+    })?;
+    all.sort_unstable_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, program)| program).collect()
 }
 
 /// Loads a program, if it could be assembled.

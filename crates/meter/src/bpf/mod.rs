@@ -47,7 +47,7 @@ use gate::{Errno, Fd, clock};
 use self::attach::{Adopter, Members, begin_joins, calibrate, joins_of};
 use self::draft::Joins;
 use self::joined::Joined;
-use self::kit::{Kit, ROOM, Room, load};
+use self::kit::{Kit, ROOM, Room, Written, load};
 use self::layout::{ANNOUNCEMENT, shared};
 use self::reader::{Come, Find, MOST_REPORTED, Reader};
 use crate::attach::{Attach, Target, all_processes, count_threads, ended_before};
@@ -243,7 +243,7 @@ impl Bpf {
     /// The result, when the programs are detached.
     fn finish(
         &self,
-        programs: &[Program],
+        programs: &[(Written, Program)],
         reader: Reader<'_>,
         ring: &mut Ring,
         unmetered_call: u64,
@@ -272,7 +272,7 @@ mod tests {
 
     use super::asm::disassembler::listing;
     use super::draft::Resources;
-    use super::kit::PROGRAMS;
+    use super::kit::{PROGRAMS, needed};
     use super::offsets::{Ends, Ids, Offsets, Running};
     use super::*;
     use crate::call::Ended;
@@ -382,7 +382,9 @@ mod tests {
         }
         for find in [probe::find, probe::probe] {
             for calls in [0, u64::MAX] {
-                Kit::new(find, ROOM, calls, None).map(drop).unwrap();
+                Kit::with(&PROGRAMS, find, ROOM, calls, None)
+                    .map(drop)
+                    .unwrap();
             }
         }
     }
@@ -414,7 +416,7 @@ mod tests {
             "for i in 1 2 3; do (ls / /no/such; cat /etc/passwd) >/dev/null 2>&1; done; true";
         let words = ["sh", "-c", script].map(std::ffi::OsString::from);
         let command = Command::find(&words).unwrap();
-        let mut kit = Kit::new(probe::find, ROOM, u64::MAX, None).unwrap();
+        let mut kit = Kit::with(&PROGRAMS, probe::find, ROOM, u64::MAX, None).unwrap();
         let mut programs = PROGRAMS.iter();
         kit.attached
             .retain(|_| is_attached(programs.next().unwrap().0));
@@ -439,6 +441,13 @@ mod tests {
             };
             assert_eq!(programs(&metered), programs(&expected), "{skipped}");
         }
+    }
+
+    #[test]
+    fn only_kernels_that_preempt_programs_get_the_second_ones() {
+        let count = |release| needed(release).len();
+        assert_eq!(["4.18.0-553", "6.18.44"].map(count), [5, 5]);
+        assert_eq!(["7.0.1", "7.3.4+deb13", "10.0", ""].map(count), [8; 4]);
     }
 
     #[test]

@@ -1,0 +1,399 @@
+//! The meter for everybody: ptrace(2), with a seccomp filter so that only file-system calls stop.
+//!
+//! A call costs two stops, at each of which the thread waits for this process: about 10 µs a call.
+//! What two stops cost is measured in the command's own process before it executes the command, and
+//! subtracted from the time of each call. A process that installs a seccomp filter of its own stops
+//! at all its calls from then on: this meter's filter does not see those that the new one answers.
+//!
+//! Calls of 32-bit programs are not counted, and set-user-ID programs run without their privilege
+//! if this process has none: there are warnings for both. A process has at most one tracer, so a
+//! debugger in the command cannot trace its children. When this process ends early, the command is
+//! killed: without a tracer all its file-system calls would fail.
+
+mod attach;
+mod processes;
+mod thread;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use gate::clock::{self, EMPTY_FILE_CALL};
+use gate::command::{Held, Running};
+use gate::cpu_time::process_cpu_time;
+use gate::process::{self, Shared};
+use gate::ptrace::{self, At, Came, Doing, How, Stop};
+use gate::seccomp::{ARCH, Filter};
+use gate::{Errno, Fd, machine};
+
+use self::thread::{Entered, Poller, Process, Thread};
+use crate::attach::Attach;
+use crate::call::{Command, Ended, LONGEST_NAME, Listener, Meter, Metered};
+use crate::collector::{Collector, Timing, run_held, warn_of};
+use crate::cpu_time::CpuTime;
+use crate::error::{Error, Step, Unavailable, WarningKind};
+use crate::syscalls::{self, Kind, PRCTL, SECCOMP};
+use crate::totals::Sums;
+
+/// The meter.
+pub(crate) struct Ptrace;
+
+impl Meter for Ptrace {
+    fn name(&self) -> &'static str {
+        "ptrace"
+    }
+
+    fn check(&self) -> Result<(), Unavailable> {
+        if ARCH == 0 {
+            return Err(Unavailable::Architecture);
+        }
+        let held = Held::fork(c"/", &[], || Ok(()))
+            .map_err(|errno| Unavailable::Step(Step::Fork, errno))?;
+        ptrace::seize(held.id()).map_err(Unavailable::Ptrace)
+    }
+
+    fn run(&self, command: &Command, calls: u64, to: &mut dyn Listener) -> Result<Metered, Error> {
+        let numbers = syscalls::all().map(|call| call.number);
+        let filter = Filter::trace(numbers.chain([PRCTL, SECCOMP]));
+        let words = Shared::new(WORDS).map_err(Step::ShareMemory.early())?;
+        let held = Held::fork(&command.program, &command.args, || prepare(&filter, &words))
+            .map_err(Step::Fork.early())?;
+        ptrace::seize(held.id()).map_err(Unavailable::Ptrace)?;
+        let mut tracer = Tracer::new(held.id() as u32, &words, Collector::new(calls, to));
+        let timing = run_held(held, command, Step::InstallFilter, |running| {
+            Ok(tracer.follow(running))
+        })?;
+        let per_call = |word: usize| words[word].load(Ordering::SeqCst) / u64::from(ROUNDS);
+        let (user, sys) = (tracer.user, tracer.sys);
+        let mut metered = tracer.collector.finish(self, per_call(ELAPSED), timing);
+        let calls: u64 = metered.totals.iter().map(|total| total.calls).sum();
+        let busy = Duration::from_nanos(per_call(BUSY).saturating_mul(calls));
+        metered.user += user;
+        metered.sys = (metered.sys + sys).saturating_sub(busy);
+        Ok(metered)
+    }
+
+    fn attach(
+        &self,
+        attach: &Attach<'_>,
+        calls: u64,
+        to: &mut dyn Listener,
+    ) -> Result<Metered, Error> {
+        let processes = attach.processes()?;
+        let words = Shared::new(WORDS).map_err(Step::ShareMemory.early())?;
+        words[UNPRIVILEGED].store(u64::from(!process::is_root()), Ordering::SeqCst);
+        let mut tracer = Tracer::new(0, &words, Collector::new(calls, to));
+        (tracer.threads, tracer.processes) = (HashMap::new(), HashMap::new());
+        tracer.has_begun = true;
+        let start = clock::monotonic();
+        let attached = Ptrace::seize_all(&mut tracer, processes)?;
+        let mut cpu = CpuTime::of(&attached);
+        tracer.stop_all();
+        (attach.ready)(attached.len());
+        tracer.follow_attached(attach.until(start), &mut cpu);
+        tracer.detach_all();
+        let overhead = Duration::from_nanos(tracer.stopped_for);
+        let unfollowed = tracer.unfollowed;
+        let timing = Timing::detached(attached.len(), start, cpu);
+        let mut metered = tracer.collector.finish(self, 0, timing);
+        (metered.overhead, metered.lost) = (overhead, unfollowed);
+        warn_of(&mut metered, unfollowed, WarningKind::UnfollowedThreads);
+        Ok(metered)
+    }
+}
+
+/// Calls that install a seccomp filter, with their first arguments: PR_SET_SECCOMP of prctl(2),
+/// SECCOMP_SET_MODE_FILTER of seccomp(2).
+const INSTALLS: [(u64, u64); 2] = [(PRCTL as u64, 22), (SECCOMP as u64, 1)];
+
+// Words that the command's process writes before it executes the command: whether the filter took
+// its right to gain privileges, and nanoseconds of time and CPU time of the empty calls.
+const UNPRIVILEGED: usize = 0;
+const ELAPSED: usize = 1;
+const BUSY: usize = 2;
+const WORDS: usize = 3;
+/// Empty calls that measure what metering costs, and those before them, until all caches are warm.
+const ROUNDS: u32 = 64;
+const WARMING: u32 = 16;
+/// How long to poll for the next stop before sleeping.
+const POLLING: Duration = Duration::from_micros(200);
+/// Nanoseconds. A stop that came within this time, wake-up included, came soon.
+const SOON: u64 = 500_000;
+
+/// Runs in the command's process, just before it executes the command.
+fn prepare(filter: &Filter, words: &[AtomicU64]) -> gate::Result<()> {
+    let store = |word: usize, value: u64| words[word].store(value, Ordering::SeqCst);
+    store(UNPRIVILEGED, u64::from(filter.install()?));
+    (0..WARMING).for_each(|_| clock::empty_file_call());
+    let (before, busy) = (clock::monotonic(), process_cpu_time());
+    (0..ROUNDS).for_each(|_| clock::empty_file_call());
+    store(ELAPSED, clock::monotonic().saturating_sub(before));
+    let busy = process_cpu_time().saturating_sub(busy);
+    store(BUSY, busy.as_nanos() as u64);
+    Ok(())
+}
+
+/// Traces a command and its descendants.
+struct Tracer<'a> {
+    collector: Collector<'a>,
+    /// The words of the command's process.
+    words: &'a [AtomicU64],
+    threads: HashMap<u32, Thread>,
+    processes: HashMap<u32, Process>,
+    last_serial: u64,
+    /// Threads that have stopped or ended before the stop of the fork that created them.
+    early: Vec<u32>,
+    gone: Vec<u32>,
+    root: u32,
+    poller: Poller,
+    /// The command's own program has been executed.
+    has_begun: bool,
+    /// Nanoseconds of the empty calls, until then; and their median.
+    empty_calls: Vec<u64>,
+    empty_call: u64,
+    /// Some process has outlived its parent, so that its CPU time is not in that of our children.
+    has_orphans: bool,
+    user: Duration,
+    sys: Duration,
+    /// The kernel has no `PTRACE_GET_SYSCALL_INFO` (before Linux 5.3).
+    lacks_syscall_info: bool,
+    is_ending: bool,
+    /// Processes whose threads came and went too fast to find all.
+    unfollowed: u64,
+    /// Nanoseconds that stopped threads have waited for this process, once it knew of the stop.
+    stopped_for: u64,
+    /// When [`Tracer::wait`] is to return at the latest, without intervals.
+    limit: Option<Duration>,
+    /// Each stop wakes a processor.
+    _awake: Option<Fd>,
+}
+
+impl<'a> Tracer<'a> {
+    fn new(root: u32, words: &'a [AtomicU64], collector: Collector<'a>) -> Tracer<'a> {
+        Tracer {
+            collector,
+            words,
+            threads: HashMap::from([(root, Thread::new(root))]),
+            processes: HashMap::from([(root, Process::default())]),
+            last_serial: 0,
+            early: Vec::new(),
+            gone: Vec::new(),
+            root,
+            poller: Poller {
+                processors: machine::processors(),
+                ..Poller::default()
+            },
+            has_begun: false,
+            empty_calls: Vec::with_capacity((WARMING + ROUNDS) as usize),
+            empty_call: 0,
+            has_orphans: false,
+            user: Duration::ZERO,
+            sys: Duration::ZERO,
+            lacks_syscall_info: false,
+            is_ending: false,
+            unfollowed: 0,
+            stopped_for: 0,
+            limit: None,
+            _awake: machine::keep_awake(),
+        }
+    }
+
+    /// Traces until no process is left, and returns how the command itself ended.
+    fn follow(&mut self, running: &mut Running) -> Ended {
+        let mut command_ended = None;
+        loop {
+            match self.wait() {
+                Ok((tid, Came::Stopped(stop))) => self.stopped(tid, stop),
+                Ok((tid, Came::Ended(ended))) => {
+                    if tid == self.root && command_ended.is_none() {
+                        running.ended();
+                        command_ended = Some(Ended::from(&ended));
+                    }
+                    self.ended(tid, &ended);
+                }
+                Err(Errno::EINTR | Errno::EAGAIN) => {}
+                Err(_) => return command_ended.unwrap_or(Ended::Exited(0)),
+            }
+            self.tick();
+            if running.asked_to_stop() && !self.processes.is_empty() {
+                self.kill_all();
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        let _ = self.collector.tick(|_| Ok::<_, Errno>(Sums::new()));
+    }
+
+    fn wait(&mut self) -> gate::Result<(u32, Came)> {
+        let polling = match self.poller.should_poll(self.threads.len()) {
+            true => POLLING,
+            false => Duration::ZERO,
+        };
+        let before = clock::monotonic();
+        let limit = match (self.limit, self.collector.until_tick()) {
+            (Some(limit), Some(tick)) => Some(limit.min(tick)),
+            (limit, tick) => limit.or(tick),
+        };
+        let came = ptrace::wait(self.has_orphans, polling, limit);
+        self.poller.is_busy = came.is_ok() && clock::monotonic().saturating_sub(before) < SOON;
+        came
+    }
+
+    fn stopped(&mut self, tid: u32, stop: Stop) {
+        match stop {
+            Stop::Enters => self.enter(tid),
+            Stop::Returns => self.leave(tid, clock::monotonic()),
+            Stop::Makes => self.fork(tid),
+            Stop::Execs => self.exec(tid),
+            Stop::Begins if self.threads.contains_key(&tid) => self.resume(tid, 0),
+            Stop::Begins => self.early.push(tid),
+            Stop::Group => drop(ptrace::resume(tid, How::Listen, 0)),
+            Stop::Signal(signal) => self.resume(tid, signal),
+        }
+    }
+
+    /// What a stopped thread does. Before Linux 5.3 its registers say which call that is, and the stops
+    /// before this one whether it has entered it.
+    fn doing(&mut self, tid: u32, is_inside: bool) -> gate::Result<Doing> {
+        if !self.lacks_syscall_info {
+            match ptrace::syscall_info(tid) {
+                Err(Errno::EIO | Errno::EINVAL) => self.lacks_syscall_info = true,
+                other => return other,
+            }
+        }
+        let registers = ptrace::call_registers(tid)?;
+        Ok(Doing {
+            arch: if registers.is_some() { ARCH } else { 0 },
+            call: registers.map(|registers| match is_inside {
+                true => At::Exit {
+                    result: registers.result,
+                },
+                false => At::Entry {
+                    number: registers.number,
+                    args: registers.args,
+                },
+            }),
+        })
+    }
+
+    /// Resumes a thread, until the call that it is in returns. A thread that has been killed
+    /// meanwhile cannot be resumed; the next wait says that it has ended.
+    fn resume(&mut self, tid: u32, signal: i32) {
+        let thread = self.threads.get_mut(&tid);
+        let stops_at_calls = thread.is_some_and(|thread| {
+            let process = self.processes.get(&thread.pid);
+            let stops = thread.call.is_some()
+                || thread.installs_filter
+                || process.is_some_and(|process| process.is_filtered);
+            thread.is_inside &= stops;
+            stops
+        });
+        let how = if stops_at_calls {
+            How::Syscall
+        } else {
+            How::Cont
+        };
+        let _ = ptrace::resume(tid, how, signal);
+    }
+
+    /// A thread enters a call. One that stops at all calls may stop here twice: at the call, and at
+    /// this meter's filter.
+    fn enter(&mut self, tid: u32) {
+        let (number, args) = match self.doing(tid, false) {
+            Ok(Doing {
+                call: Some(At::Entry { number, args }),
+                arch: ARCH,
+            }) => (number, args),
+            _ => return self.resume(tid, 0),
+        };
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return self.resume(tid, 0);
+        };
+        thread.is_inside = true;
+        thread.installs_filter = INSTALLS.contains(&(number, args[0]));
+        let Some(call) = u32::try_from(number).ok().and_then(syscalls::by_number) else {
+            return self.resume(tid, 0);
+        };
+        let mut has_names = [false; 2];
+        if self.collector.wants_calls() || call.kind == Kind::Exec {
+            let names = has_names.iter_mut().zip(&mut thread.names);
+            for ((has_name, bytes), name) in names.zip(call.names) {
+                *has_name = read_name(tid, args[name.arg], bytes);
+            }
+        }
+        thread.call = Some(Entered {
+            number: call.number,
+            args,
+            has_names,
+            start: clock::monotonic(),
+        });
+        self.resume(tid, 0);
+    }
+
+    /// A call returns, at the time `now`.
+    fn leave(&mut self, tid: u32, now: u64) {
+        let is_inside = self.threads.get(&tid).is_some_and(|it| it.is_inside);
+        let call = self.doing(tid, is_inside).ok().and_then(|doing| doing.call);
+        let result = match call {
+            Some(At::Exit { result }) => result,
+            Some(At::Entry { .. }) => return self.enter(tid),
+            _ => return self.resume(tid, 0),
+        };
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return self.resume(tid, 0);
+        };
+        let pid = thread.pid;
+        thread.is_inside = false;
+        if std::mem::take(&mut thread.installs_filter)
+            && result >= 0
+            && let Some(process) = self.processes.get_mut(&pid)
+        {
+            process.is_filtered = true;
+        }
+        let entered = thread.call.take();
+        self.resume(tid, 0); // now, so that it runs while its call is recorded
+        let (Some(entered), Some(thread)) = (entered, self.threads.get(&tid)) else {
+            return;
+        };
+        let took = now.saturating_sub(entered.start);
+        if !self.has_begun {
+            if entered.number == EMPTY_FILE_CALL {
+                self.empty_calls.push(took);
+            }
+            return;
+        }
+        let nanos = took.saturating_sub(self.empty_call);
+        let program = self.processes.get(&pid).map(|process| process.program);
+        let call = thread.call(tid, &entered, Some(result), nanos);
+        self.collector.add(program.unwrap_or_default(), &call);
+    }
+}
+
+/// Reads a name up to its NUL, or its first [`LONGEST_NAME`] bytes. `false` if it cannot be read.
+fn read_name(tid: u32, address: u64, into: &mut Vec<u8>) -> bool {
+    /// Most names are shorter, and within one page.
+    const FIRST: usize = 256;
+    if address == 0 {
+        return false;
+    }
+    let mut have = 0;
+    for upto in [FIRST, LONGEST_NAME + 1] {
+        into.resize(upto, 0);
+        let Some(rest) = into.get_mut(have..) else {
+            return false;
+        };
+        let read = ptrace::read_memory(tid, address.wrapping_add(have as u64), rest);
+        let short = read < rest.len();
+        if let Some(end) = rest.iter().take(read).position(|byte| *byte == 0) {
+            into.truncate(have + end);
+            return true;
+        }
+        if short {
+            return false;
+        }
+        have += read;
+    }
+    into.truncate(LONGEST_NAME);
+    true
+}

@@ -1,0 +1,225 @@
+//! How processes and threads begin, execute programs and end.
+
+use std::ffi::CString;
+use std::sync::atomic::Ordering;
+
+use gate::file;
+use gate::fs::{self, CWD};
+use gate::process;
+use gate::ptrace;
+use gate::seccomp::ARCH;
+
+use super::thread::{Process, Thread};
+use super::{Tracer, UNPRIVILEGED};
+use crate::call::Fork;
+use crate::error::WarningKind;
+use crate::syscalls::{CLONE, CLONE_FILES, CLONE_FS, CLONE_THREAD};
+
+impl Tracer<'_> {
+    /// A thread has created a process or a thread.
+    pub(super) fn fork(&mut self, by: u32) {
+        let parent = self.threads.get(&by).map(|thread| thread.pid);
+        if let (Ok(tid), Some(parent)) = (ptrace::event_message(by), parent) {
+            let flags = clone_flags(by);
+            if !self.threads.contains_key(&tid) {
+                let is_thread = flags & CLONE_THREAD != 0;
+                self.begin(&Fork {
+                    parent,
+                    pid: if is_thread { parent } else { tid },
+                    tid,
+                    shares_files: flags & CLONE_FILES != 0,
+                    shares_fs: flags & CLONE_FS != 0,
+                });
+            }
+            if let Some(at) = self.early.iter().position(|early| *early == tid) {
+                self.early.swap_remove(at);
+                self.resume(tid, 0);
+            } else if let Some(at) = self.gone.iter().position(|gone| *gone == tid) {
+                self.gone.swap_remove(at);
+                self.exit(tid);
+            }
+        }
+        self.resume(by, 0);
+    }
+
+    pub(super) fn begin(&mut self, fork: &Fork) {
+        let parent = self.processes.get(&fork.parent);
+        let is_inside = parent.is_some_and(|parent| parent.is_filtered);
+        let thread = Thread {
+            is_inside, // the fork that it returns from
+            ..Thread::new(fork.pid)
+        };
+        self.threads.insert(fork.tid, thread);
+        if fork.pid == fork.tid {
+            self.last_serial += 1;
+            let mut made = Process {
+                parent: (fork.parent, 0),
+                serial: self.last_serial,
+                ..Process::default()
+            };
+            if let Some(parent) = self.processes.get_mut(&fork.parent) {
+                parent.children += 1;
+                made.parent.1 = parent.serial;
+                (made.program, made.is_filtered) = (parent.program, parent.is_filtered);
+            }
+            self.processes.insert(fork.pid, made);
+        }
+        self.collector.to.fork(fork);
+    }
+
+    /// Begins threads whose parents were perhaps killed before the stop of their fork; /proc says
+    /// whose they are.
+    pub(super) fn begin_early(&mut self) {
+        for tid in std::mem::take(&mut self.early) {
+            let status = CString::new(format!("/proc/{tid}/status")).unwrap_or_default();
+            let status = file::read_kernel(&status).unwrap_or_default();
+            let field = |name: &[u8]| {
+                let mut lines = status.split(|byte| *byte == b'\n');
+                let value = lines.find_map(|line| line.strip_prefix(name))?;
+                str::from_utf8(value.trim_ascii()).ok()?.parse().ok()
+            };
+            let pid = field(b"Tgid:").unwrap_or(tid);
+            let is_thread = pid != tid;
+            let parent = if is_thread {
+                Some(pid)
+            } else {
+                field(b"PPid:")
+            };
+            self.begin(&Fork {
+                parent: parent.unwrap_or(self.root),
+                pid,
+                tid,
+                shares_files: is_thread,
+                shares_fs: is_thread,
+            });
+            self.resume(tid, 0);
+        }
+    }
+
+    /// A process executes a program. Its other threads have ended, and the one that goes on has got
+    /// the id of the process.
+    pub(super) fn exec(&mut self, pid: u32) {
+        let former = ptrace::event_message(pid).unwrap_or(pid);
+        let threads = self.threads.iter();
+        let ended = threads.filter(|(tid, thread)| thread.pid == pid && **tid != former);
+        let ended: Vec<u32> = ended.map(|(tid, _)| *tid).collect();
+        for tid in ended {
+            self.remove(tid);
+            if tid != pid {
+                self.collector.to.exit(pid, tid);
+            }
+        }
+        let thread = self.threads.remove(&former);
+        let given = thread.as_ref().map(|thread| thread.names[0].clone());
+        self.threads.extend(thread.map(|thread| (pid, thread)));
+        if pid == self.root && !self.has_begun {
+            self.has_begun = true;
+            self.empty_calls.sort_unstable();
+            let median = self.empty_calls.get(self.empty_calls.len() / 2);
+            self.empty_call = median.copied().unwrap_or_default();
+        }
+        let exe = CString::new(format!("/proc/{pid}/exe")).unwrap_or_default();
+        let program = fs::readlinkat(CWD, &exe).unwrap_or_else(|_| given.unwrap_or_default());
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process.program = self.collector.totals.program(&program);
+        }
+        self.warn_of_differences(pid, &exe, &program);
+        self.collector.to.exec(pid, &program);
+        self.resume(pid, 0);
+    }
+
+    /// Warns, once each, of what would be different without a meter.
+    pub(super) fn warn_of_differences(&mut self, pid: u32, exe: &CString, program: &[u8]) {
+        let is_given = |warning: &WarningKind| matches!(warning, WarningKind::OtherArchitecture(_));
+        let has_other_arch = !self.collector.warnings.iter().any(is_given)
+            && self.doing(pid, true).is_ok_and(|doing| doing.arch != ARCH);
+        let warnings = &mut self.collector.warnings;
+        if has_other_arch {
+            warnings.push(WarningKind::OtherArchitecture(program.to_vec()));
+        }
+        let is_unprivileged = self.words[UNPRIVILEGED].load(Ordering::SeqCst) != 0;
+        let is_given = |warning: &WarningKind| matches!(warning, WarningKind::Unprivileged(_));
+        if is_unprivileged && !warnings.iter().any(is_given) {
+            let wanted = fs::Want::MODE | fs::Want::UID | fs::Want::GID;
+            let gains_privilege = |file: fs::Statx| {
+                let (uid, gid) = process::ids();
+                file.mode & 0o4000 != 0 && file.uid != uid
+                    || file.mode & 0o2010 == 0o2010 && file.gid != gid
+            };
+            if fs::statx(CWD, exe, fs::At::empty(), wanted).is_ok_and(gains_privilege) {
+                warnings.push(WarningKind::Unprivileged(program.to_vec()));
+            }
+        }
+    }
+
+    pub(super) fn ended(&mut self, tid: u32, ended: &process::Ended) {
+        let Some(thread) = self.threads.get(&tid) else {
+            return self.gone.push(tid);
+        };
+        if thread.pid == tid
+            && let Some(process) = self.processes.get(&tid)
+        {
+            let (parent, serial) = process.parent;
+            let parent = self.processes.get(&parent);
+            let is_orphan = parent.is_none_or(|parent| parent.serial != serial);
+            if is_orphan && tid != self.root {
+                self.user += ended.user;
+                self.sys += ended.sys;
+            }
+            self.has_orphans |= process.children > 0;
+        }
+        self.exit(tid);
+        self.begin_early();
+    }
+
+    /// A thread has ended, and with the main thread its process.
+    pub(super) fn exit(&mut self, tid: u32) {
+        let Some(pid) = self.remove(tid) else { return };
+        if pid == tid
+            && let Some(process) = self.processes.remove(&pid)
+            && let Some(parent) = self.processes.get_mut(&process.parent.0)
+            && parent.serial == process.parent.1
+        {
+            parent.children = parent.children.saturating_sub(1);
+        }
+        self.collector.to.exit(pid, tid);
+    }
+
+    /// Removes a thread, and returns its process. The call that it is in has not returned.
+    pub(super) fn remove(&mut self, tid: u32) -> Option<u32> {
+        let thread = self.threads.remove(&tid)?;
+        if let Some(entered) = thread.call.filter(|_| self.has_begun) {
+            self.collector.end_in(&thread.call(tid, &entered, None, 0));
+        }
+        Some(thread.pid)
+    }
+
+    /// Kills what the command has left behind: the user does not wait for it.
+    pub(super) fn kill_all(&mut self) {
+        if !std::mem::replace(&mut self.is_ending, true) {
+            let warning = WarningKind::Killed(self.processes.len());
+            self.collector.warnings.push(warning);
+        }
+        self.processes.keys().copied().for_each(ptrace::kill);
+    }
+}
+
+/// The flags of the clone(2) or clone3(2) that a thread is in; none for fork(2) and vfork(2), or if
+/// they cannot be read (a 32-bit program).
+fn clone_flags(tid: u32) -> u64 {
+    const CLONE3: u64 = 435;
+    let registers = ptrace::call_registers(tid).ok().flatten();
+    match registers.map(|registers| (registers.number, registers.args[0])) {
+        Some((call, flags)) if call == u64::from(CLONE) => flags,
+        Some((CLONE3, address)) => {
+            let mut flags = [0; 8];
+            let read = ptrace::read_memory(tid, address, &mut flags);
+            if read == flags.len() {
+                u64::from_ne_bytes(flags)
+            } else {
+                0
+            }
+        }
+        _ => 0,
+    }
+}

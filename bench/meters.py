@@ -24,22 +24,35 @@ COLUMNS = (
     "bench case fs cache entries contender trial real user sys maxrss_kib exit"
 ).split()
 METERS = ["bpf", "perf", "ptrace"]
-CRATE = Path(__file__).resolve().parent.parent / "crates/meter"
+HERE = Path(__file__).resolve().parent
+CRATE = HERE.parent / "crates/meter"
+# What the kernel's interfaces cost without a meter: see floor.c.
+FLOORS = ["bpf", "clock", "perf", "ptrace"]
 UNITS, FEW_UNITS = 100, 10
 FEWER = 100_000  # entries, over which the start of a meter shows more
 PAUSE = 0.3  # seconds, in which the kernel takes down what the meter before had
 SLOW_TRIALS = 1  # of who stops the command at each call: minutes each
 
 
+def metered_calls():
+    """The calls that fathom meters: (number on x86-64 or _, number on aarch64 or _, name)"""
+    line = re.compile(r"^    (\S+) (\S+) (\w+) [A-Z]\w* \w+ \w+;$", re.MULTILINE)
+    return line.findall((CRATE / "src/syscalls.rs").read_text())
+
+
 def same_calls():
-    """The calls that fathom meters, as strace is told them: a question mark where it may not know one."""
-    line = re.compile(r"^    \S+ \S+ (\w+) [A-Z]\w* \w+ \w+;$", re.MULTILINE)
-    names = line.findall((CRATE / "src/syscalls.rs").read_text())
-    return "trace=" + ",".join(f"?{name}" for name in names)
+    """These calls, as strace is told them: a question mark where it may not know one."""
+    return "trace=" + ",".join(f"?{name}" for _, _, name in metered_calls())
 
 
-def contenders(fathom, command):
-    """The command as it is, under each meter, and under what people use."""
+def numbers():
+    """These calls, as floor.c is told them."""
+    at = 0 if os.uname().machine == "x86_64" else 1
+    return ",".join(call[at] for call in metered_calls() if call[at] != "_")
+
+
+def contenders(fathom, command, floor=None):
+    """The command as it is, under each meter, under what people use, and under the bare interfaces."""
     account = [fathom, "account", "-o", "/dev/null", "--meter"]
     strace, perf = program("strace"), program("perf")
     yield Contender("plain", command)
@@ -54,6 +67,9 @@ def contenders(fathom, command):
         yield Contender("strace --seccomp-bpf -c", [*filtered, "-c", *to, *command], SLOW_TRIALS)
     if perf:
         yield Contender("perf trace -s", [perf, "trace", "-s", "-o", "/dev/null", *command], SLOW_TRIALS)
+    for name in FLOORS if floor else []:
+        calls, trials = ([numbers()], [SLOW_TRIALS]) if name == "ptrace" else ([], [])
+        yield Contender(f"floor {name}", [floor, name, *calls, *command], *trials)
 
 
 def possible(candidates):
@@ -96,7 +112,9 @@ def case(options, name, entries, prepare):
         mount("tmpfs", top, "tmpfs", data="nr_inodes=0,size=80%")
         command, runner = prepare(top), run_apart
         if name != "machine":
-            able = list(possible(list(contenders(options.fathom, command))))
+            floor = join(options.work, "floor")
+            subprocess.run(["cc", "-O2", "-w", HERE / "floor.c", "-o", floor], check=True)
+            able = list(possible(list(contenders(options.fathom, command, floor))))
         else:
             able = [Contender("plain", command), Contender(MACHINE, [MACHINE, *command])]
 
@@ -162,4 +180,4 @@ def bench_account(options):
 
 def commands():
     """Every command of this benchmark, once."""
-    return contenders("fathom", ["COMMAND"])
+    return contenders("fathom", ["COMMAND"], "floor")

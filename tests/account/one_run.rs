@@ -296,6 +296,8 @@ fn tasks(at: &Path, way: &str) -> Child {
             .args([&built, &source]),
     );
     let mut command = program(&built, [way]);
+    // The C library would read the number of processors when threads have made more than eight arenas.
+    command.env("MALLOC_ARENA_MAX", "1");
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -1,6 +1,8 @@
 //! The counts of every engine equal those of strace.
 
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use super::engines::still;
 use super::right::engines;
@@ -80,4 +82,45 @@ fn calls_per_entry_are_bounded() {
             }
         });
     }
+}
+
+/// However many directories are in one, few wait: more are read when those have been walked.
+#[test]
+fn a_wide_directory_is_read_piece_by_piece() {
+    const MANY: usize = 13_000;
+    const MOST_WAITING: usize = 11_000;
+    if !require(&[Need::Program("strace")]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let (many, log) = (dir(scratch.path().join("many")), scratch.path().join("log"));
+    (0..MANY).for_each(|nth| fs::create_dir(many.join(format!("directory{nth}"))).unwrap());
+    let mut strace = Command::new("strace");
+    strace.args([
+        "-f",
+        "-y",
+        "--seccomp-bpf",
+        "-e",
+        "trace=getdents64,openat,openat2",
+        "-o",
+    ]);
+    strace.arg(&log).arg(env!("CARGO_BIN_EXE_fathom"));
+    let walk = args!["walk", &many, "--engine", "threads", "-j", "1", "--json"];
+    let value = run(strace.args(walk)).exits(0).json();
+    assert_eq!(value["result"]["directories"], MANY + 1);
+    let (mut read, mut opened, mut most) = (0, 0, 0);
+    let log = fs::read_to_string(log).unwrap();
+    for line in log.lines().filter(|line| line.contains("/many>, ")) {
+        let entries = line
+            .split_once("/* ")
+            .and_then(|(_, rest)| rest.split_once(" entries"));
+        match entries {
+            Some((entries, _)) => read += entries.parse::<usize>().unwrap(),
+            None => opened += usize::from(line.contains(", \"directory")),
+        }
+        most = most.max(read - opened);
+    }
+    // With `.` and `..`.
+    assert_eq!((read, opened), (MANY + 2, MANY));
+    assert!(most <= MOST_WAITING, "{most} directories wait");
 }

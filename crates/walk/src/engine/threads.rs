@@ -18,13 +18,17 @@
 //! is one for each processor, which is best with a warm cache. While the processors wait for a disk
 //! or server, more are started up to a limit, to keep many requests in flight.
 //!
+//! The tasks of a thread are bounded, however wide the tree: a thread that has many reads no further in a
+//! directory. The rest of that directory is a task itself, below the directories that were found in it.
+//!
 //! If the sink needs names and types only, statx(2) is called only where getdents64(2) does not say
 //! the type, and for names where another mount begins by the mount table. Mounts that the table does
 //! not show, and automounts, are found when a directory is opened: openat2(2) returns `EXDEV`.
 //!
 //! The ranks of an MPI job share one walk: each has threads as above, and the main thread of each
 //! exchanges work with the other ranks (`exchange`). Directories and names are given away from the
-//! queue, which the threads fill as soon as another rank asks.
+//! queue, which the threads fill as soon as another rank asks. The rest of a directory stays where the
+//! directory is open.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -52,6 +56,9 @@ pub(super) struct Threads;
 
 /// The most threads while the processors wait for a server.
 const MOST_ON_SERVER: usize = 48;
+
+/// The number of tasks from which a thread reads no further in a directory: some 150 bytes each.
+const MANY_TASKS: usize = 8192;
 
 impl Engine for Threads {
     fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
@@ -185,13 +192,17 @@ enum Task<'a> {
     /// Look at these names in a directory: records of getdents64. Those that came from another rank
     /// come without the open directory.
     Names(Arc<Node<'a>>, Option<Arc<Opened>>, Box<[u8]>),
+    /// Read the rest of a directory.
+    Rest(Arc<Node<'a>>, Arc<Opened>),
 }
 
 impl Task<'_> {
-    fn to_item(&self) -> Item {
+    /// The task for another rank; `None` if only this one can do it.
+    fn to_item(&self) -> Option<Item> {
         match self {
-            Task::Directory(node, _) => Item::Directory(node.place().rel),
-            Task::Names(node, _, records) => Item::Names(node.place().rel, records.to_vec()),
+            Task::Directory(node, _) => Some(Item::Directory(node.place().rel)),
+            Task::Names(node, _, records) => Some(Item::Names(node.place().rel, records.to_vec())),
+            Task::Rest(..) => None,
         }
     }
 }
@@ -266,14 +277,14 @@ impl Pool for Crew<'_> {
         self.askers.store(askers, Relaxed);
     }
 
-    /// Leaves a task for each idle thread, and those that are too large for a message.
+    /// Leaves a task for each idle thread, and those that are too large for a message or only for this rank.
     fn take_share(&self, of: usize, most: usize) -> Vec<Item> {
         let mut queue = self.queue.lock();
         let spare = queue.tasks.len().saturating_sub(self.idle.load(Relaxed));
         let (mut items, mut left, mut taken) = (Vec::new(), most, 0);
         let mut last: Option<&Arc<Node<'_>>> = None;
         for task in &queue.tasks[..spare.div_ceil(of)] {
-            let (Task::Directory(node, _) | Task::Names(node, ..)) = task;
+            let (Task::Directory(node, _) | Task::Names(node, ..) | Task::Rest(node, _)) = task;
             let is_same = last.is_some_and(|last| Arc::ptr_eq(last, node));
             if let (Task::Names(_, _, records), Some(Item::Names(_, all)), true) =
                 (task, items.last_mut(), is_same)
@@ -282,11 +293,10 @@ impl Pool for Crew<'_> {
                 left -= records.len();
                 all.extend_from_slice(records);
             } else {
-                let item = task.to_item();
-                let Some(rest) = left.checked_sub(item.size()) else {
+                let Some(item) = task.to_item().filter(|item| item.size() <= left) else {
                     break;
                 };
-                left = rest;
+                left -= item.size();
                 items.push(item);
             }
             last = Some(node);
@@ -360,7 +370,13 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         let mut buffer = vec![0; BUFFER];
         while let Some(task) = self.next() {
             match task {
-                Task::Directory(node, from) => self.directory(&node, from, &mut buffer),
+                Task::Directory(node, from) => {
+                    if let Some(opened) = self.open(&node, from.as_deref()) {
+                        drop(from); // before any other directory is opened
+                        self.directory(&node, &opened, &mut buffer);
+                    }
+                }
+                Task::Rest(node, opened) => self.directory(&node, &opened, &mut buffer),
                 Task::Names(node, opened, records) => {
                     if let Some(opened) = opened.or_else(|| self.open(&node, None)) {
                         let path = self.path(&node);
@@ -429,11 +445,9 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         opened.map_err(failed).ok()
     }
 
-    fn directory(&mut self, node: &Arc<Node<'a>>, from: Option<Arc<Opened>>, buffer: &mut [u8]) {
+    /// Reads a directory from where it was read last.
+    fn directory(&mut self, node: &Arc<Node<'a>>, opened: &Arc<Opened>, buffer: &mut [u8]) {
         let job = self.crew.job;
-        let Some(opened) = self.open(node, from.as_deref()) else {
-            return;
-        };
         let path = self.path(node);
         loop {
             let records = match opened.read(buffer) {
@@ -441,9 +455,18 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
                 Ok(n) => &buffer[..n],
                 Err(e) => return job.failed(&node.place(), b"", Gate::Getdents64, e),
             };
-            self.names(node, &path, &opened, records);
+            let before = self.tasks.len();
+            self.names(node, &path, opened, records);
             if self.crew.is_over() {
                 return;
+            }
+            let found = before..self.tasks.len();
+            if !found.is_empty()
+                && found.end >= MANY_TASKS
+                && let Some(opened) = self.crew.open.keep(opened)
+            {
+                let rest = Task::Rest(Arc::clone(node), opened);
+                return self.tasks.insert(found.start, rest);
             }
         }
     }

@@ -313,6 +313,11 @@ fn patterns_are_read_from_files() {
         (["--exclude-from", "nowhere"], "'nowhere': No such file"),
         (["--exclude-from", "tree"], "'tree': Is a directory"),
         (["--exclude-if-present", "a/b"], "without slashes"),
+        (
+            ["--resume", "--one-file-system"],
+            "a dump cannot be resumed",
+        ),
+        (["--shard", "0/2"], "--shard cannot be used with dump"),
     ] {
         let ran = dump(&more).refused();
         assert!(ran.stderr.contains(message), "{ran}");

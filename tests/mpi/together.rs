@@ -1,5 +1,7 @@
 //! What holds for every command of the ranks: raw engines, and hosts that differ.
 
+use std::ffi::OsString;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -7,7 +9,7 @@ use serde_json::Value;
 
 use super::walk::{names, refused};
 use super::{NEEDS, RANK, launcher, mpirun, run_job};
-use crate::support::build::{bush, dir, tmpfs};
+use crate::support::build::{bush, dir, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same, snapshot};
@@ -53,18 +55,20 @@ fn raw_engines_find_the_same() {
     }
 }
 
-/// Runs two ranks; for rank 1, `out` is read-only.
-fn with_read_only_rank(out: &Path, words: &str) -> Ran {
+/// Runs two ranks of `fathom WORDS`; for rank 1, `mount` changes `at` (`$0`) before.
+fn with_other_mount(at: &Path, mount: &str, words: &str) -> Ran {
     let script = format!(
         "if [ {RANK} = 1 ]; then \
-           exec unshare --mount --propagation private sh -c ' \
-             mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && exec {0} {words}' \"$0\"; \
+           exec unshare --mount --propagation private sh -c '{mount} && exec {0} {words}' \"$0\"; \
          fi; exec {0} {words}",
         env!("CARGO_BIN_EXE_fathom")
     );
     let mut command = launcher();
-    run_job(command.args(["-np", "2", "sh", "-c", &script]).arg(out))
+    run_job(command.args(["-np", "2", "sh", "-c", &script]).arg(at))
 }
+
+const READ_ONLY: &str = r#"mount --bind "$0" "$0" && mount -o remount,bind,ro "$0""#;
+const ANOTHER: &str = r#"mount -t tmpfs none "$0""#;
 
 #[test]
 fn an_output_that_is_read_only_on_one_rank_is_refused() {
@@ -75,18 +79,27 @@ fn an_output_that_is_read_only_on_one_rank_is_refused() {
         let top = dir(base.join("tree"));
         bush(&top, 5, 5);
         let out = dir(base.join("out"));
-        let archives = base.join("archives");
+        let (archives, whole) = (base.join("archives"), base.join("whole"));
+        mpirun(2, args!["dump", &top, "-o", &whole]).exits(0);
         let (top, to) = (top.display(), out.display());
+        let restore = format!("restore {} -C {to}", whole.display());
         for words in [
             format!("walk {top} --catalog {to}"),
             format!("dump {top} -o {to}"),
             format!("dump {top} -o {} --catalog {to}", archives.display()),
         ] {
-            let ran = with_read_only_rank(&out, &words);
+            let ran = with_other_mount(&out, READ_ONLY, &words);
             refused(&ran, "Read-only file system");
             assert!(ran.stderr.contains("fathom: rank 1 on "), "{ran}");
             assert!(names(&out).is_empty() && names(&archives).is_empty());
         }
+        let ran = with_other_mount(&out, ANOTHER, &restore);
+        refused(&ran, "is another directory here than on rank 0");
+        assert!(ran.stderr.contains("fathom: rank 1 on "), "{ran}");
+        assert_eq!(names(&out), Vec::<String>::new());
+        let ran = with_other_mount(&out, READ_ONLY, &restore);
+        refused(&ran, "Read-only file system");
+        assert!(ran.stderr.contains("fathom: rank 1 on "), "{ran}");
         // On no rank can it be written.
         let sealed = tmpfs(base.join("sealed"));
         let flags = rustix::mount::MountFlags::RDONLY;
@@ -94,4 +107,58 @@ fn an_output_that_is_read_only_on_one_rank_is_refused() {
         let words = args!["walk", base.join("tree"), "--catalog", sealed.join("new")];
         refused(&mpirun(2, words), "Read-only file system");
     });
+}
+
+/// Bad input, which each command of the ranks refuses.
+#[test]
+fn ranks_that_differ_and_parts_that_are_no_whole_are_refused() {
+    if !require(&NEEDS) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let at = scratch.path();
+    let (top, to) = (dir(at.join("tree")), dir(at.join("to")));
+    bush(&top, 5, 5);
+    let [parts, other, catalog] = ["parts", "other", "catalog"].map(|name| at.join(name));
+    for out in [&parts, &other] {
+        mpirun(3, args!["dump", &top, "-o", out]).exits(0);
+    }
+    let together = |one: (&Path, &[OsString]), rest: (&Path, &[OsString])| {
+        let mut command = launcher();
+        command.args(["-np", "1"]).arg(one.0).args(one.1).arg(":");
+        run_job(command.args(["-np", "2"]).arg(rest.0).args(rest.1))
+    };
+    // Programs of two versions: the other one has another number wherever this one has its own.
+    let program = Path::new(env!("CARGO_BIN_EXE_fathom"));
+    let (older, version) = (at.join("older"), env!("CARGO_PKG_VERSION"));
+    let pattern = format!(
+        "s/{}/{}x/g",
+        version.replace('.', "\\."),
+        &version[..version.len() - 1]
+    );
+    let mut sed = Command::new("sed");
+    let patched = tool(sed.env("LC_ALL", "C").arg(pattern).arg(program));
+    fs::write(&older, patched).unwrap();
+    fs::set_permissions(&older, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let walk = |top: &Path| args!["walk", top, "--catalog", &catalog].to_vec();
+    let dump = |top: &Path| args!["dump", top, "-o", at.join("new")].to_vec();
+    let restore = |parts: &Path| args!["restore", parts, "-C", &to].to_vec();
+    for words in [walk(&top), dump(&top), restore(&parts)] {
+        let ran = together((program, &words), (&older, &words));
+        refused(&ran, "rank 1 runs fathom 0");
+    }
+    for (one, two) in [(dump(&top), dump(&to)), (restore(&parts), restore(&other))] {
+        refused(&together((program, &one), (program, &two)), "rank 1 on ");
+    }
+    // A part is missing, or is one of another run.
+    let part = parts.join("part-1-of-3.tar.zst");
+    fs::remove_file(&part).unwrap();
+    refused(&mpirun(2, restore(&parts)), "1 part of 3 missing: 1");
+    fs::copy(other.join("part-1-of-3.tar.zst"), &part).unwrap();
+    refused(&mpirun(2, restore(&parts)), "not a part of the same run");
+    let resume = dump(&top).into_iter().chain(["--resume".into()]);
+    refused(&mpirun(2, resume), "a dump cannot be resumed");
+    for left in [to, at.join("new"), catalog] {
+        assert_eq!(names(&left), Vec::<String>::new(), "{left:?}");
+    }
 }

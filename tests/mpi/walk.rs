@@ -54,9 +54,12 @@ pub(super) fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// A tree with odd names, hard links, a large directory, a long path, and mounts in mounts.
+/// A tree with odd names, hard links, large directories, a long path, and mounts in mounts.
 fn tree(top: &Path) {
     grow(&dir(top.join("odd")), 25, 300);
+    // More directories than a thread keeps in its queue.
+    let many = dir(top.join("many"));
+    (0..15_000).for_each(|nth| fs::create_dir(many.join(format!("directory{nth}"))).unwrap());
     bush(&dir(top.join("wide")), 1, 3000);
     drop(deep(top, "deep", 300));
     for at in ["odd/mount", "mount", "mount/a/mount"] {
@@ -187,6 +190,44 @@ fn ranks_take_work_from_each_other() {
             assert_eq!(each.len(), 4);
             assert!(each.iter().all(|&it| it > entries / 40), "{each:?}");
         }
+    });
+}
+
+/// One thread of one rank reads a large directory; the statx(2) calls of its names are made by all ranks.
+#[test]
+fn names_of_one_directory_are_dealt_out() {
+    const NAMES: u64 = 6000;
+    if !require(&[NEEDS[0], Need::Root, Need::Fuse, Need::Program("strace")]) {
+        return;
+    }
+    in_namespace(|base| {
+        let (at, logs) = (base.join("remote"), dir(base.join("logs")));
+        let server = SyntheticTree {
+            directories: 1,
+            files: NAMES,
+            latency: Duration::from_millis(1),
+            ..SyntheticTree::default()
+        };
+        let _server = serve_synthetic(server, &at);
+        let traced = format!(
+            "exec strace -f -y --seccomp-bpf -e trace=statx,getdents64 -o {}/{RANK} {} \"$@\"",
+            logs.display(),
+            env!("CARGO_BIN_EXE_fathom")
+        );
+        let mut command = launcher();
+        command.args(["-np", "4", "sh", "-c", &traced, "sh"]);
+        let ran = run_job(command.args(args!["walk", &at, "-j", "2", "--json"])).exits(0);
+        assert_eq!(result(&ran)["entries"], NAMES + 2);
+        let calls = |rank: u64, call: &str| {
+            let log = fs::read_to_string(logs.join(rank.to_string())).unwrap();
+            let in_directory = |line: &&str| line.contains(call) && line.contains("/d0>, ");
+            log.lines().filter(in_directory).count() as u64
+        };
+        let looks: Vec<_> = (0..4).map(|rank| calls(rank, " statx(")).collect();
+        assert!(looks.iter().sum::<u64>() >= NAMES, "{looks:?}");
+        assert!(looks.iter().all(|&it| it > NAMES / 20), "{looks:?}");
+        let readers = (0..4).filter(|&rank| calls(rank, " getdents64(") > 0);
+        assert_eq!(readers.count(), 1);
     });
 }
 

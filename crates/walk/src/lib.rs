@@ -71,7 +71,7 @@ pub use kind::EngineKind;
 pub use largest::{LargeFile, Largest};
 pub use moment::Moment;
 pub use plan::{Plan, PlanReason, Scope};
-pub use ranks::walk_together;
+pub use ranks::{check_same_directory, walk_together};
 pub use shard::Shard;
 pub use sink::{Both, Fields, Sink, Worker};
 pub use summary::{Summary, Totals};

@@ -64,6 +64,14 @@ pub fn walk_together(
     Ok(report)
 }
 
+/// Checks that a directory is the same one on all ranks.
+///
+/// # Errors
+/// It cannot be opened, or is another one than on rank 0; [`Error::OtherRank`] if this is so on another rank.
+pub fn check_same_directory(path: &[u8], team: &dyn Team) -> Result<(), Error> {
+    open_same(path, 0, team).map(drop)
+}
+
 /// Identifies a directory on all hosts: its inode number and time of creation.
 type Identity = (u64, Option<(i64, u32)>);
 

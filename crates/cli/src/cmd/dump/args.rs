@@ -200,6 +200,13 @@ pub(crate) struct Dump {
           "exclude_if_present"])]
     pub(crate) explain: bool,
 
+    /// Refuse to continue a dump, which fathom walk can do with a walk
+    #[arg(long, hide = true)]
+    pub(crate) resume: bool,
+    /// Refuse to dump a shard, which fathom walk can walk
+    #[arg(long, value_name = "I/N", hide = true)]
+    pub(crate) shard: Option<OsString>,
+
     #[command(flatten)]
     pub(crate) load: LoadArgs,
 }

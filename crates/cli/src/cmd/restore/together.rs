@@ -5,11 +5,17 @@
 //! rank that leaves a directory sets its attributes, after all that it has created there: so whichever rank is
 //! the last to leave it, it leaves it as the archive has it.
 
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use archive::restore::{Counts, RestoreOptions, RestoreProgress, restore};
+use gate::Errno;
+use gate::fs::Open;
+use gate::long::open_long;
+use gate::lookup::may_create_in;
 use team::Team;
+use walk::{Error as WalkError, check_same_directory};
 
 use super::show::{self, Report, SCHEMA};
 use crate::cmd::restore::args::Restore as Args;
@@ -28,10 +34,12 @@ fn restore_parts(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
     let start = Instant::now();
     check_same("restores", &args.archives, args, team)?;
     let parts = agree(team, parts(args).map_err(Some))?;
+    let dir = args.directory.as_bytes();
+    check_dir(dir, team)?;
     let own = parts.into_iter().skip(team.rank()).step_by(team.size());
     let options = RestoreOptions {
         archives: own.collect(),
-        dir: args.directory.as_bytes().to_vec(),
+        dir: dir.to_vec(),
         strip_components: args.strip_components,
         numeric_owner: args.numeric_owner,
         jobs: args.jobs,
@@ -80,6 +88,21 @@ fn restore_parts(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
         out.note(ranks_text(&ranks));
         Ok(())
     })
+}
+
+/// Checks that all ranks restore to the same directory, and that it is read-only on none.
+fn check_dir(dir: &[u8], team: &dyn Team) -> Result<(), Error> {
+    let checked = check_same_directory(dir, team).map_err(|error| match error {
+        WalkError::OtherRank => None,
+        error => Some(error.into()),
+    });
+    agree(team, checked)?;
+    let opened = open_long(dir, Open::DIRECTORY);
+    let checked = match opened.and_then(|fd| may_create_in(fd.as_fd())) {
+        Err(errno @ Errno::EROFS) => Err(Error::write("cannot restore to", dir, errno, "")),
+        _ => Ok(()), // what cannot be restored there is a warning
+    };
+    agree(team, checked.map_err(Some))
 }
 
 /// The parts of the dump.

@@ -403,7 +403,7 @@ fn ctrl_c_ends_with_a_report_and_a_kill_leaves_nothing() {
         let (mut child, _stderr) = attach_fathom(meter, &workload.pid(), &json);
         // With those of other tests, which end, too.
         let meanwhile: BTreeSet<u32> = loaded().difference(&before).copied().collect();
-        assert!(meter != "bpf" || meanwhile.len() >= 8, "{meanwhile:?}");
+        assert!(meter != "bpf" || meanwhile.len() >= 5, "{meanwhile:?}");
         child.kill().unwrap();
         child.wait().unwrap();
         wait_until_unloaded(&meanwhile);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
 use crate::counts::is_metered;
@@ -92,10 +92,20 @@ impl Workload {
     }
 
     /// Its output and status.
-    pub(crate) fn end(self) -> (String, Option<i32>) {
-        let output = self.child.wait_with_output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        (text, output.status.code())
+    pub(crate) fn end(mut self) -> (String, Option<i32>) {
+        let (mut text, mut stdout) = (String::new(), self.child.stdout.take().unwrap());
+        stdout.read_to_string(&mut text).unwrap();
+        (text, self.child.wait().unwrap().code())
+    }
+}
+
+/// If a test fails, nothing stays that waits, and keeps the output of the tests open.
+impl Drop for Workload {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+            let _ = self.child.wait();
+        }
     }
 }
 

@@ -185,7 +185,7 @@ const WITHOUT_SECOND: [Written; 5] = [
 ];
 
 /// The programs that a kernel of this release needs: before Linux 7.0 none is preempted. Should an
-/// older kernel skip one nevertheless, [`Kit::skipped_events`] tells.
+/// older kernel skip one nevertheless, [`Kit::skipped_events`] tells since Linux 5.12.
 pub(super) fn needed(release: &str) -> &'static [Written] {
     let major = release
         .split('.')

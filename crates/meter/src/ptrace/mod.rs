@@ -11,6 +11,7 @@
 //! killed: without a tracer all its file-system calls would fail.
 
 mod attach;
+mod poller;
 mod processes;
 mod thread;
 
@@ -26,7 +27,8 @@ use gate::ptrace::{self, At, Came, Doing, How, Stop};
 use gate::seccomp::{ARCH, Filter};
 use gate::{Errno, Fd, machine};
 
-use self::thread::{Entered, Poller, Process, Thread};
+use self::poller::Poller;
+use self::thread::{Entered, Process, Thread};
 use crate::attach::Attach;
 use crate::call::{Command, Ended, LONGEST_NAME, Listener, Meter, Metered};
 use crate::collector::{Collector, Timing, run_held, warn_of};

@@ -92,17 +92,16 @@ fn restore_parts(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
 
 /// Checks that all ranks restore to the same directory, and that it is read-only on none.
 fn check_dir(dir: &[u8], team: &dyn Team) -> Result<(), Error> {
-    let checked = check_same_directory(dir, team).map_err(|error| match error {
+    let is_same = check_same_directory(dir, team).map_err(|error| match error {
         WalkError::OtherRank => None,
         error => Some(error.into()),
     });
-    agree(team, checked)?;
     let opened = open_long(dir, Open::DIRECTORY);
-    let checked = match opened.and_then(|fd| may_create_in(fd.as_fd())) {
-        Err(errno @ Errno::EROFS) => Err(Error::write("cannot restore to", dir, errno, "")),
+    let checked = is_same.and_then(|()| match opened.and_then(|fd| may_create_in(fd.as_fd())) {
+        Err(errno @ Errno::EROFS) => Err(Some(Error::write("cannot restore to", dir, errno, ""))),
         _ => Ok(()), // what cannot be restored there is a warning
-    };
-    agree(team, checked.map_err(Some))
+    });
+    agree(team, checked)
 }
 
 /// The parts of the dump.

@@ -7,6 +7,7 @@
 )]
 
 mod histories;
+mod sharing;
 #[path = "../support/mod.rs"]
 mod support;
 

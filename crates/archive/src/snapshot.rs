@@ -141,14 +141,14 @@ impl<'a> SnapshotCatalog<'a> {
         sealed.publish().map(drop)
     }
 
-    /// Replaces the tokens of the catalog, so that the next snapshot need not look again at what was only read
+    /// Replaces the tokens and the snapshot of the catalog, so that the next one need not look again at what was only read
     /// since.
     ///
     /// # Errors
     /// The catalog cannot be written.
-    pub fn renew(&self, renewed: &[Part]) -> Result<(), Error> {
+    pub fn renew(&self, renewed: &[Part], snapshot: &SnapshotRecord) -> Result<(), Error> {
         match &self.base {
-            Some(base) => base.copy_to(&self.path, renewed),
+            Some(base) => base.copy_to(&self.path, renewed, Some(snapshot)),
             None => Ok(()),
         }
     }

@@ -1,12 +1,18 @@
-//! Snapshots in restic repositories: of a tree that `archive` has collected, by the engine of rustic
-//! (`rustic_core`), which reads and writes restic's format.
+//! Snapshots in restic repositories, of a tree that `archive` has collected. The library of rustic (`rustic_core`) opens a
+//! repository: its key, its configuration, its snapshots. Trees, blobs, packs and index files are read and written here, as
+//! restic's `doc/design.rst` describes them.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `snapshot` | makes a snapshot: opens the repository, locks it, and archives |
-//! | `source` | the entries of a tree as restic has them, and the contents of files |
-//! | `reuse` | directories that keep the trees of the last snapshot |
-//! | `node` | the metadata of an entry, as restic writes it |
+//! | `layout` | where the SRCs are in the snapshot, and the directories above them |
+//! | `archiver`, `queue` | archives a tree by several threads |
+//! | `parent` | the trees of the last snapshot: what need not be read |
+//! | `trees` | the trees of the next snapshot |
+//! | `node`, `text`, `times` | an entry in a tree, byte for byte as restic writes it |
+//! | `contents`, `chunker` | the contents of files, and where they are cut into blobs |
+//! | `blobs`, `seal`, `packer` | blobs are compressed, encrypted, and written in packs, which are listed in index files |
+//! | `index`, `id` | the blobs that a repository has |
 //! | `repository` | the files of a repository in a local directory |
 //! | `lock` | locks that restic respects, and the locks of others |
 //! | `error` | why there is no snapshot |
@@ -15,13 +21,25 @@
 #![cfg(feature = "restic")]
 #![forbid(unsafe_code)]
 
+mod archiver;
+mod blobs;
+mod chunker;
+mod contents;
 mod error;
+mod id;
+mod index;
+mod layout;
 mod lock;
 mod node;
+mod packer;
+mod parent;
+mod queue;
 mod repository;
-mod reuse;
+mod seal;
 mod snapshot;
-mod source;
+mod text;
+mod times;
+mod trees;
 
 pub use error::{Error, Locker};
 pub use snapshot::{Kept, Repository, Snapshot, SnapshotOptions};

@@ -2,27 +2,23 @@
 //! another one; the engine knows no locks. So a lock that is not exclusive is held while a snapshot is
 //! made (`internal/repository/lock_file.go`).
 
-use std::ffi::CString;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{JoinHandle, sleep, spawn};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use aes256ctr_poly1305aes::aead::AeadInPlace;
-use aes256ctr_poly1305aes::{Aes256CtrPoly1305Aes, Key};
 use gate::clock::time_of_day;
 use gate::file::Held;
 use gate::fs::{At, Open, Want};
 use gate::long::{c_string, open_long, statx_long};
 use gate::{Errno, Fd};
 use jiff::Timestamp;
-use rand::Rng;
-use rustic_core::repofile::MasterKey;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
-use zstd::stream::decode_all;
 
 use crate::error::{Error, Locker};
-use crate::repository::{LocalRepository, hex, names, read_file};
+use crate::id::Id;
+use crate::repository::{LocalRepository, names, read_file};
+use crate::seal::Cipher;
 
 /// A lock that is older is stale, if nobody has renewed it.
 const STALE: Duration = Duration::from_secs(30 * 60);
@@ -30,10 +26,6 @@ const STALE: Duration = Duration::from_secs(30 * 60);
 const RENEWED: Duration = Duration::from_secs(5 * 60);
 /// An exclusive lock that was made at the same time appears within this time.
 const SETTLING: Duration = Duration::from_millis(200);
-/// The first byte of a file that is compressed with zstd, in repositories of version 2.
-const COMPRESSED: u8 = 2;
-const NONCE: usize = 16;
-const TAG: usize = 16;
 
 /// Who locks a repository.
 #[derive(Clone, Debug)]
@@ -46,37 +38,51 @@ pub(crate) struct Owner {
 
 /// A lock of a repository, until it is dropped or a signal ends the process.
 pub(crate) struct Lock {
+    place: Arc<LockPlace>,
+    made: Instant,
     renewal: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Lock {
-    /// Locks a repository, but not for this process alone.
+    /// Locks a repository, but not for this process alone. Before anything is written, the lock must be [settled](Lock::settle).
     ///
     /// # Errors
     /// Another process has locked it for itself; or the lock cannot be written.
     pub(crate) fn acquire(
         repository: &LocalRepository,
-        key: &MasterKey,
+        cipher: Arc<Cipher>,
         owner: Owner,
     ) -> Result<Lock, Error> {
-        let place = LockPlace::new(repository, key, owner)?;
+        let place = Arc::new(LockPlace::new(repository, cipher, owner)?);
         place.check_others()?;
         let mut held = place.write()?;
-        sleep(SETTLING);
-        place.check_others()?;
+        let made = Instant::now();
         let (sender, ended) = channel();
+        let again = place.clone();
         let renew = move || {
             while ended.recv_timeout(RENEWED) == Err(RecvTimeoutError::Timeout) {
                 // The old lock holds for 25 more minutes.
-                if let Ok(renewed) = place.write() {
+                if let Ok(renewed) = again.write() {
                     held = renewed;
                 }
             }
             drop(held);
         };
         Ok(Lock {
+            place,
+            made,
             renewal: Some((sender, spawn(renew))),
         })
+    }
+
+    /// Waits until an exclusive lock that was made at the same time has appeared. What was read meanwhile is right if there is
+    /// none: its owner saw this lock and gave up.
+    ///
+    /// # Errors
+    /// Another process has locked the repository for itself.
+    pub(crate) fn settle(&self) -> Result<(), Error> {
+        sleep(SETTLING.saturating_sub(self.made.elapsed()));
+        self.place.check_others()
     }
 }
 
@@ -93,12 +99,12 @@ impl Drop for Lock {
 struct LockPlace {
     dir: Fd,
     path: Vec<u8>,
-    cipher: Aes256CtrPoly1305Aes,
+    cipher: Arc<Cipher>,
     owner: Owner,
 }
 
 impl LockPlace {
-    fn new(repository: &LocalRepository, key: &MasterKey, owner: Owner) -> Result<Self, Error> {
+    fn new(repository: &LocalRepository, cipher: Arc<Cipher>, owner: Owner) -> Result<Self, Error> {
         let path = repository.below("locks");
         let opened = open_long(&path, Open::DIRECTORY);
         let dir = opened.map_err(|errno| Error::File {
@@ -106,13 +112,6 @@ impl LockPlace {
             path: path.clone(),
             errno,
         })?;
-        let mut all = Key::default();
-        let parts = [&key.encrypt[..], &key.mac.k, &key.mac.r].concat();
-        if parts.len() != all.len() {
-            return Err(Error::WrongPassword);
-        }
-        all.copy_from_slice(&parts);
-        let cipher = Aes256CtrPoly1305Aes::new(&all);
         Ok(LockPlace {
             dir,
             path,
@@ -132,16 +131,10 @@ impl LockPlace {
             "uid": self.owner.uid,
             "gid": self.owner.gid,
         });
-        let mut sealed = vec![0; NONCE];
-        rand::rng().fill_bytes(&mut sealed);
-        let nonce = *aes256ctr_poly1305aes::Nonce::from_slice(&sealed);
-        sealed.extend_from_slice(lock.to_string().as_bytes());
-        let tag = self
-            .cipher
-            .encrypt_in_place_detached(&nonce, &[], &mut sealed[NONCE..]);
-        let made = tag.map_err(|_| Errno::EINVAL).and_then(|tag| {
-            sealed.extend_from_slice(&tag);
-            Held::create(&self.dir, &name_of(&sealed)?, &sealed)
+        let sealed = self.cipher.seal_file(lock.to_string().as_bytes(), None);
+        let made = sealed.and_then(|sealed| {
+            let name = Id::of(&sealed).to_string();
+            Held::create(&self.dir, &c_string(name.as_bytes())?, &sealed)
         });
         made.map_err(|errno| Error::File {
             action: "cannot write a lock into",
@@ -182,18 +175,7 @@ impl LockPlace {
     }
 
     fn parse(&self, mut sealed: Vec<u8>) -> Option<Value> {
-        let tag = sealed.split_off(sealed.len().checked_sub(TAG)?);
-        let nonce = *aes256ctr_poly1305aes::Nonce::from_slice(sealed.get(..NONCE)?);
-        let tag = aes256ctr_poly1305aes::Tag::from_slice(&tag);
-        let bytes = &mut sealed[NONCE..];
-        let opened = self
-            .cipher
-            .decrypt_in_place_detached(&nonce, &[], bytes, tag);
-        opened.ok()?;
-        match bytes {
-            [COMPRESSED, bytes @ ..] => serde_json::from_slice(&decode_all(&bytes[..]).ok()?).ok(),
-            _ => serde_json::from_slice(bytes).ok(),
-        }
+        serde_json::from_slice(&self.cipher.open_file(&mut sealed)?).ok()
     }
 
     /// Whether nobody holds a lock any more: it was not renewed in time, or its process on this host
@@ -210,12 +192,6 @@ impl LockPlace {
         };
         age.unwrap_or(false) || (locker.host == self.owner.host && has_ended())
     }
-}
-
-/// The name of a file in a repository: the SHA-256 of its contents.
-fn name_of(bytes: &[u8]) -> Result<CString, Errno> {
-    let hash = Sha256::digest(bytes);
-    c_string(hex(&hash).as_bytes())
 }
 
 fn now() -> Timestamp {

@@ -1,89 +1,175 @@
-//! The metadata of an entry, as restic writes it (`internal/fs/node.go` and `internal/data/node.go`),
-//! so that a directory that did not change has the same tree, whichever of both made the snapshot.
+//! The JSON of an entry in the tree of its directory, byte for byte as restic writes it (`internal/data/node.go` and
+//! `internal/fs/node.go`), so that a directory that did not change has the same tree, whichever of both made the snapshot.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::io::Write;
 
 use archive::Users;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use gate::fs::Time;
-use jiff::Timestamp;
 use ondisk::Dev;
-use rustic_core::repofile::{Metadata, Node, NodeType};
-use serde_json::{Value, json};
 use walk::{Meta, Type};
 
+use crate::id::Id;
+use crate::text::{write_name, write_text};
+use crate::times::Times;
+
 /// What is read of an entry beside its metadata.
-#[derive(Default)]
-pub(crate) struct Extra {
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Extra<'a> {
     /// The target of a symlink.
-    pub(crate) link: Vec<u8>,
-    /// The names and values of extended attributes.
-    pub(crate) attributes: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(crate) link: &'a [u8],
+    pub(crate) attributes: Attributes<'a>,
 }
 
-/// An entry with its name. Contents and subtree are left to the engine.
-pub(crate) fn node(name: &[u8], meta: &Meta, extra: Extra, users: &Users) -> Node {
-    let device = st_dev(meta.rdev);
-    let kind = match meta.kind() {
-        Type::Directory => NodeType::Dir,
-        Type::Symlink => NodeType::from_link(Path::new(OsStr::from_bytes(&extra.link))),
-        Type::Block => NodeType::Dev { device },
-        Type::Char => NodeType::Chardev { device },
-        Type::Fifo => NodeType::Fifo,
-        Type::Socket => NodeType::Socket,
-        _ => NodeType::File,
-    };
-    let has_links = matches!(
-        meta.kind(),
-        Type::File | Type::Symlink | Type::Block | Type::Char
-    );
-    let named = |name: &[u8]| {
-        let name = String::from_utf8_lossy(name).into_owned();
-        Some(name).filter(|name| !name.is_empty())
-    };
-    let metadata = Metadata {
-        mode: Some(go_mode(meta.mode)),
-        mtime: Some(timestamp(meta.mtime)),
-        // As restic does without --with-atime.
-        atime: Some(timestamp(meta.mtime)),
-        ctime: Some(timestamp(meta.ctime)),
-        uid: Some(meta.uid),
-        gid: Some(meta.gid),
-        user: named(users.user(meta.uid)),
-        group: named(users.group(meta.gid)),
-        inode: meta.ino,
-        device_id: st_dev(meta.dev),
-        size: match meta.kind() {
-            Type::File => meta.size,
-            _ => 0,
-        },
-        links: if has_links { u64::from(meta.nlink) } else { 0 },
-        ..attributes(&extra.attributes)
-    };
-    Node::new_node(OsStr::from_bytes(name), kind, metadata)
+/// The extended attributes of an entry.
+#[derive(Clone, Copy)]
+pub(crate) enum Attributes<'a> {
+    /// Their names and values.
+    Read(&'a [(Vec<u8>, Vec<u8>)]),
+    /// The JSON of another node.
+    Encoded(&'a str),
 }
 
-/// Metadata with these extended attributes alone. The engine does not export their type, but reads
-/// its JSON. A name that is not UTF-8 is given lossily, as restic does.
-fn attributes(attributes: &[(Vec<u8>, Vec<u8>)]) -> Metadata {
-    if attributes.is_empty() {
-        return Metadata::default();
+impl Default for Attributes<'_> {
+    fn default() -> Self {
+        Attributes::Read(&[])
     }
-    let one = |(name, value): &(Vec<u8>, Vec<u8>)| json!({ "name": String::from_utf8_lossy(name), "value": STANDARD.encode(value) });
-    let all: Vec<Value> = attributes.iter().map(one).collect();
-    serde_json::from_value(json!({ "extended_attributes": all })).unwrap_or_default()
 }
 
-/// A time; restic, too, moves years that RFC 3339 does not have to the nearest that it has.
-fn timestamp(time: Time) -> Timestamp {
-    let nearest = match time.sec < 0 {
-        true => Timestamp::MIN,
-        false => Timestamp::MAX,
+/// Writes nodes.
+pub(crate) struct NodeEncoder<'a> {
+    users: &'a Users,
+    pub(crate) times: Times,
+}
+
+impl<'a> NodeEncoder<'a> {
+    pub(crate) fn new(users: &'a Users) -> NodeEncoder<'a> {
+        NodeEncoder {
+            users,
+            times: Times::local(),
+        }
+    }
+
+    /// Writes a node up to its contents; [`write_contents`] or [`write_subtree`] completes it.
+    pub(crate) fn write(&mut self, name: &[u8], meta: &Meta, extra: Extra<'_>, out: &mut Vec<u8>) {
+        let kind = meta.kind();
+        out.extend_from_slice(b"{\"name\":\"");
+        write_name(name, out);
+        out.extend_from_slice(b"\",\"type\":\"");
+        out.extend_from_slice(type_name(kind).as_bytes());
+        out.push(b'"');
+        number("mode", go_mode(meta.mode).into(), out);
+        // The access time is that of the modification, as in restic without --with-atime.
+        for (key, time) in [
+            ("mtime", meta.mtime),
+            ("atime", meta.mtime),
+            ("ctime", meta.ctime),
+        ] {
+            out.extend_from_slice(b",\"");
+            out.extend_from_slice(key.as_bytes());
+            out.extend_from_slice(b"\":\"");
+            self.times.write(time, out);
+            out.push(b'"');
+        }
+        // Writing into a Vec cannot fail.
+        let _ = write!(out, r#","uid":{},"gid":{}"#, meta.uid, meta.gid);
+        text("user", self.users.user(meta.uid), out);
+        text("group", self.users.group(meta.gid), out);
+        number("inode", meta.ino, out);
+        number("device_id", st_dev(meta.dev), out);
+        if kind == Type::File {
+            number("size", meta.size, out);
+        }
+        if matches!(kind, Type::File | Type::Symlink | Type::Block | Type::Char) {
+            number("links", meta.nlink.into(), out);
+        }
+        text("linktarget", extra.link, out);
+        if std::str::from_utf8(extra.link).is_err() {
+            text(
+                "linktarget_raw",
+                STANDARD.encode(extra.link).as_bytes(),
+                out,
+            );
+        }
+        write_attributes(extra.attributes, out);
+        if matches!(kind, Type::Block | Type::Char) {
+            number("device", st_dev(meta.rdev), out);
+        }
+    }
+}
+
+/// Completes the node of an entry: `None` for one that is no file.
+pub(crate) fn write_contents(blobs: Option<&[Id]>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b",\"content\":");
+    let Some(blobs) = blobs else {
+        out.extend_from_slice(b"null}");
+        return;
     };
-    Timestamp::new(time.sec, time.nsec as i32).unwrap_or(nearest)
+    out.push(b'[');
+    for (nth, id) in blobs.iter().enumerate() {
+        out.extend_from_slice(if nth > 0 { b",\"" } else { b"\"" });
+        id.write_hex(out);
+        out.push(b'"');
+    }
+    out.extend_from_slice(b"]}");
+}
+
+/// Completes the node of a directory.
+pub(crate) fn write_subtree(tree: Id, out: &mut Vec<u8>) {
+    out.extend_from_slice(b",\"content\":null,\"subtree\":\"");
+    tree.write_hex(out);
+    out.extend_from_slice(b"\"}");
+}
+
+/// The type of a node.
+pub(crate) fn type_name(kind: Type) -> &'static str {
+    match kind {
+        Type::Directory => "dir",
+        Type::Symlink => "symlink",
+        Type::Block => "dev",
+        Type::Char => "chardev",
+        Type::Fifo => "fifo",
+        Type::Socket => "socket",
+        Type::File | Type::Unknown => "file",
+    }
+}
+
+fn number(key: &str, value: u64, out: &mut Vec<u8>) {
+    if value > 0 {
+        let _ = write!(out, r#","{key}":{value}"#);
+    }
+}
+
+fn text(key: &str, value: &[u8], out: &mut Vec<u8>) {
+    if !value.is_empty() {
+        let _ = write!(out, r#","{key}":""#);
+        write_text(value, out);
+        out.push(b'"');
+    }
+}
+
+fn write_attributes(attributes: Attributes<'_>, out: &mut Vec<u8>) {
+    const KEY: &[u8] = b",\"extended_attributes\":";
+    match attributes {
+        Attributes::Read([]) | Attributes::Encoded("") => {}
+        Attributes::Encoded(json) => {
+            out.extend_from_slice(KEY);
+            out.extend_from_slice(json.as_bytes());
+        }
+        Attributes::Read(all) => {
+            out.extend_from_slice(KEY);
+            for (nth, (name, value)) in all.iter().enumerate() {
+                out.extend_from_slice(if nth > 0 {
+                    b",{\"name\":\""
+                } else {
+                    b"[{\"name\":\""
+                });
+                write_text(name, out);
+                let _ = write!(out, r#"","value":"{}"}}"#, STANDARD.encode(value));
+            }
+            out.push(b']');
+        }
+    }
 }
 
 /// The mode in the form of Go's [`fs.FileMode`](https://pkg.go.dev/io/fs#FileMode).
@@ -120,6 +206,8 @@ fn st_dev(dev: Dev) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use gate::fs::Time;
+
     use super::*;
 
     #[test]
@@ -137,23 +225,92 @@ mod tests {
         assert_eq!(st_dev(Dev::from((0x1234, 0x56789))), 0x1000_5672_3489);
     }
 
-    #[test]
-    fn attributes_keep_every_byte() {
-        let metadata = attributes(&[
-            (b"user.a".to_vec(), vec![0, 255]),
-            (b"user.b".to_vec(), vec![]),
-        ]);
-        let json = serde_json::to_value(&metadata).unwrap();
-        let expected =
-            json!([{ "name": "user.a", "value": "AP8=" }, { "name": "user.b", "value": "" }]);
-        assert_eq!(json["extended_attributes"], expected);
+    fn encode(name: &[u8], meta: &Meta, extra: Extra<'_>) -> String {
+        let (users, mut json) = (Users::default(), Vec::new());
+        let mut encoder = NodeEncoder::new(&users);
+        encoder.times = Times::utc();
+        encoder.write(name, meta, extra, &mut json);
+        String::from_utf8(json).unwrap()
     }
 
     #[test]
-    fn times_out_of_range_are_moved() {
-        let at = |sec| timestamp(Time { sec, nsec: 0 });
-        assert_eq!(at(i64::MAX), Timestamp::MAX);
-        assert_eq!(at(i64::MIN), Timestamp::MIN);
-        assert_eq!(at(-1).as_second(), -1);
+    fn nodes_have_the_fields_of_restic_in_its_order() {
+        let time = |sec| Time { sec, nsec: 0 };
+        let meta = Meta {
+            ino: 7,
+            mode: 0o100_640,
+            nlink: 1,
+            uid: 5,
+            size: 12,
+            mtime: time(1),
+            ctime: time(2),
+            dev: Dev::from((0, 9)),
+            ..Meta::default()
+        };
+        let attributes = [
+            (b"user.a".to_vec(), vec![0, 255]),
+            (b"user.b".to_vec(), vec![]),
+        ];
+        let read = Extra {
+            attributes: Attributes::Read(&attributes),
+            ..Extra::default()
+        };
+        let json = encode(b"a", &meta, read);
+        let xattrs = r#"[{"name":"user.a","value":"AP8="},{"name":"user.b","value":""}]"#;
+        let expected = format!(
+            r#"{{"name":"a","type":"file","mode":416,"mtime":"1970-01-01T00:00:01Z","atime":"1970-01-01T00:00:01Z","ctime":"1970-01-01T00:00:02Z","uid":5,"gid":0,"inode":7,"device_id":9,"size":12,"links":1,"extended_attributes":{xattrs}"#
+        );
+        assert_eq!(json, expected);
+        let encoded = Extra {
+            attributes: Attributes::Encoded(xattrs),
+            ..Extra::default()
+        };
+        assert_eq!(encode(b"a", &meta, encoded), expected);
+        let link = Meta {
+            mode: 0o120_000,
+            ..meta
+        };
+        let json = encode(
+            b"l",
+            &link,
+            Extra {
+                link: b"\xff<",
+                ..Extra::default()
+            },
+        );
+        let end = r#""links":1,"linktarget":"\ufffd\u003c","linktarget_raw":"/zw=""#;
+        assert!(json.ends_with(end), "{json}");
+        let device = Meta {
+            mode: 0o020_600,
+            rdev: Dev::from((1, 3)),
+            ..meta
+        };
+        assert!(encode(b"d", &device, Extra::default()).ends_with(r#""links":1,"device":259"#));
+    }
+
+    #[test]
+    fn contents_and_subtrees_complete_a_node() {
+        let completed = |with: &dyn Fn(&mut Vec<u8>)| {
+            let mut json = b"{".to_vec();
+            with(&mut json);
+            String::from_utf8(json).unwrap()
+        };
+        let id = Id::of(b"");
+        assert_eq!(
+            completed(&|out| write_contents(None, out)),
+            r#"{,"content":null}"#
+        );
+        assert_eq!(
+            completed(&|out| write_contents(Some(&[]), out)),
+            r#"{,"content":[]}"#
+        );
+        assert_eq!(
+            completed(&|out| write_contents(Some(&[id, id]), out)),
+            format!(r#"{{,"content":["{id}","{id}"]}}"#)
+        );
+        assert_eq!(
+            completed(&|out| write_subtree(id, out)),
+            format!(r#"{{,"content":null,"subtree":"{id}"}}"#)
+        );
     }
 }

@@ -3,7 +3,6 @@
 //! killed leaves no partial file.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use bytes::Bytes;
 use gate::file::{Reader, Writer, unlinkat};
@@ -26,8 +25,6 @@ pub(crate) struct LocalRepository {
     failed: Mutex<Option<Error>>,
     /// The last snapshot that was written.
     snapshot: Mutex<Option<Id>>,
-    /// Snapshots are not written.
-    holds_snapshots: AtomicBool,
 }
 
 impl LocalRepository {
@@ -47,7 +44,6 @@ impl LocalRepository {
             dir: dir.to_vec(),
             failed: Mutex::default(),
             snapshot: Mutex::default(),
-            holds_snapshots: AtomicBool::default(),
         };
         match Reader::open(&repository.path(FileType::Config, &Id::default())) {
             Ok(_) => Ok(repository),
@@ -76,11 +72,6 @@ impl LocalRepository {
         seen.ok().map(|seen| (seen.dev, seen.ino))
     }
 
-    /// Writes no snapshots from now on, or again, but all other files.
-    pub(crate) fn hold_snapshots(&self, hold: bool) {
-        self.holds_snapshots.store(hold, Relaxed);
-    }
-
     /// The name of the last snapshot that was written.
     pub(crate) fn last_snapshot_name(&self) -> String {
         let id = *self.snapshot.lock();
@@ -92,7 +83,8 @@ impl LocalRepository {
         [&self.dir, &b"/"[..], name.as_bytes()].concat()
     }
 
-    fn path(&self, kind: FileType, id: &Id) -> Vec<u8> {
+    /// The path of a file.
+    pub(crate) fn path(&self, kind: FileType, id: &Id) -> Vec<u8> {
         let id = id.to_hex();
         match kind {
             FileType::Config => self.below("config"),
@@ -219,12 +211,9 @@ impl WriteBackend for LocalRepository {
         _is_cacheable: bool,
         content: BytesList,
     ) -> RusticResult<()> {
-        // The engine skips files whose contents could not be written.
+        // Not if anything before it could not be read or written.
         if let (FileType::Snapshot, Some(error)) = (kind, &*self.failed.lock()) {
             return Err(RusticError::new(ErrorKind::InputOutput, error.to_string()));
-        }
-        if kind == FileType::Snapshot && self.holds_snapshots.load(Relaxed) {
-            return Ok(());
         }
         let path = self.path(kind, id);
         let write = || -> Result<(), Errno> {

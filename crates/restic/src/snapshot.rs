@@ -1,6 +1,6 @@
 //! Makes a snapshot.
 
-use std::os::unix::ffi::OsStrExt;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use archive::Users;
@@ -11,16 +11,27 @@ use mounts::Warning;
 use rustic_core::jiff::Zoned;
 use rustic_core::repofile::{SnapshotFile, SnapshotSummary};
 use rustic_core::{
-    BackupOptions, Credentials, FileType, OpenStatus, ParentOptions, ReadBackend,
-    RepositoryBackends, RepositoryOptions, RusticError, SnapshotGroup, SnapshotGroupCriterion,
-    TreeId,
+    Credentials, FileType, OpenStatus, ReadBackend, RepositoryBackends, RepositoryOptions,
+    RusticError, SnapshotGroup, SnapshotGroupCriterion,
 };
 use sha2::{Digest, Sha256};
+use walk::Type;
 
+use crate::archiver::{Archiver, Counts};
+use crate::blobs::BlobStore;
+use crate::chunker::Chunker;
+use crate::contents::EntryWarnings;
 use crate::error::Error;
+use crate::id::Id;
+use crate::index::Index;
+use crate::layout::{Layout, Top};
 use crate::lock::{Lock, Owner};
+use crate::node::NodeEncoder;
+use crate::packer::Written;
+use crate::parent::TreeReader;
 use crate::repository::{LocalRepository, hex};
-use crate::source::{Layout, Source};
+use crate::seal::Cipher;
+use crate::trees::{TreeCounts, Trees};
 
 /// What a snapshot says of itself.
 #[derive(Clone, Debug, Default)]
@@ -37,8 +48,11 @@ pub struct SnapshotOptions {
 pub struct Repository {
     files: Arc<LocalRepository>,
     engine: rustic_core::Repository<OpenStatus>,
+    cipher: Arc<Cipher>,
+    /// Read when it is needed.
+    index: OnceCell<Index>,
     owner: Owner,
-    _lock: Lock,
+    lock: Lock,
 }
 
 /// A snapshot that was made.
@@ -82,6 +96,9 @@ pub struct Kept {
     parent: SnapshotFile,
     summary: SnapshotSummary,
     record: SnapshotRecord,
+    layout: Layout,
+    /// The nodes of the SRCs, if directories above them have changed.
+    tops: Option<Vec<Vec<u8>>>,
 }
 
 impl Repository {
@@ -110,12 +127,15 @@ impl Repository {
             uid,
             gid,
         };
-        let lock = Lock::acquire(&files, &engine.key(), owner.clone())?;
+        let cipher = Arc::new(Cipher::new(&engine.key()).ok_or(Error::WrongPassword)?);
+        let lock = Lock::acquire(&files, cipher.clone(), owner.clone())?;
         Ok(Repository {
             files,
             engine,
+            cipher,
+            index: OnceCell::new(),
             owner,
-            _lock: lock,
+            lock,
         })
     }
 
@@ -134,49 +154,47 @@ impl Repository {
         progress: Arc<Progress>,
     ) -> Result<Snapshot, Error> {
         let failed = |e: Box<RusticError>| self.files.error(e);
-        let mut source = Source::new(rows, self.files.identity(), progress)?;
-        let (snapshot, repository) = (self.snapshot_file(options)?, self.id());
-        let context = source.context();
-        let engine = self.engine.to_indexed_ids().map_err(failed)?;
-        let mut how = BackupOptions::default().no_scan(true);
-        if let Some((kept, changed)) = last {
-            let read_tree = |id: &TreeId| engine.get_tree(id).ok().map(|tree| tree.nodes);
-            source.reuse(changed, kept.parent.tree, read_tree);
-            let parents = vec![kept.parent.id.to_hex().to_string()];
-            how = how.parent_opts(ParentOptions::default().parents(parents));
-        }
-        // The engine cannot count what is in directories that keep their trees.
-        self.files.hold_snapshots(true);
-        let made = engine.archive(&how, &source, snapshot, source.paths());
-        self.files.hold_snapshots(false);
-        let mut made = made.map_err(failed)?;
-        let mut summary = made.summary.take().unwrap_or_default();
-        source.correct(&mut summary);
-        made.summary = Some(summary.clone());
-        let tree = made.tree.to_hex().to_string();
-        engine.save_snapshots(vec![made.clone()]).map_err(failed)?;
-        Ok(Snapshot {
-            id: self.files.last_snapshot_name(),
-            parent: made.parent.map(|parent| parent.to_hex().to_string()),
-            tree: tree.clone(),
-            files_new: summary.files_new,
-            files_changed: summary.files_changed,
-            files_unmodified: summary.files_unmodified,
-            directories_new: summary.dirs_new,
-            directories_changed: summary.dirs_changed,
-            directories_unmodified: summary.dirs_unmodified,
-            bytes: summary.total_bytes_processed,
-            bytes_added: summary.data_added,
-            bytes_stored: summary.data_added_packed,
-            skips_repository: source.skips_repository(),
-            warnings: source.take_warnings(),
-            record: SnapshotRecord {
-                context,
-                indexes: indexes(&self.files)?,
-                repository,
-                tree,
-            },
-        })
+        let (begun, users) = (Zoned::now(), Users::read());
+        let sources = rows.sources().iter();
+        let layout = Layout::new(sources.map(|it| (&it.path[..], it.rows.clone())))?;
+        let mut next = self.snapshot_file(options, &layout)?;
+        let parent = match last {
+            Some((kept, _)) => Some((kept.parent.id, kept.parent.tree)),
+            None => self.latest(&next).map(|parent| (parent.id, parent.tree)),
+        };
+        next.parent = parent.map(|(id, _)| id);
+        next.parents = next.parent.into_iter().collect();
+        let config = self.engine.config();
+        let (index, chunker) = (self.index()?, Chunker::new(config).map_err(failed)?);
+        let store = BlobStore::new(&self.files, &self.cipher, config, index).map_err(failed)?;
+        let warnings = EntryWarnings::new(rows.clone());
+        let files = (0..rows.len()).filter(|&row| rows.kind(row) == Type::File);
+        let bytes = files.map(|row| rows.meta(row).size);
+        progress.begin_with(rows.len() as u64, bytes.fold(0, u64::saturating_add));
+        let archiver = Archiver {
+            rows: &rows,
+            users: &users,
+            own: own_rows(&rows, self.files.identity()),
+            changed: last.map(|(_, changed)| &changed[..]),
+            store: &store,
+            reader: self.reader(index),
+            chunker: &chunker,
+            progress: &progress,
+            warnings: &warnings,
+        };
+        self.lock.settle()?;
+        let root = parent.map(|(_, tree)| Id::from(&*tree));
+        let (trees, counts) = archiver.archive(&layout, root)?;
+        let skips_repository = !archiver.own.is_empty();
+        let written = store.finish()?;
+        let summary = summary(begun, &next, &trees, counts, written);
+        let record = self.record(&layout, &users, trees.root)?;
+        let made = Snapshot {
+            skips_repository,
+            warnings: warnings.take(),
+            ..snapshot(&next, &summary, record)
+        };
+        self.save(next, summary, trees.root, made)
     }
 
     /// The name of the catalog of the last snapshot of some sources: one for each repository, host and set of
@@ -191,7 +209,7 @@ impl Repository {
             hash.update([0]);
         }
         for path in layout(sources)?.paths {
-            hash.update(path.as_os_str().as_bytes());
+            hash.update(path);
             hash.update([0]);
         }
         Ok(format!(
@@ -201,7 +219,7 @@ impl Repository {
     }
 
     /// The last snapshot of the same host and paths, if it has the tree of the one that a catalog records, and a
-    /// snapshot of the same entries would have that tree again.
+    /// snapshot of the same entries would have that tree again, but for the directories above the SRCs.
     ///
     /// # Errors
     /// A SRC has no absolute path, or lies below another one; the repository cannot be read.
@@ -211,8 +229,8 @@ impl Repository {
         sources: &[Vec<u8>],
         options: &SnapshotOptions,
     ) -> Result<Option<Kept>, Error> {
-        let layout = layout(sources)?;
-        if record.repository != self.id() || record.context != layout.context() {
+        let (layout, users) = (layout(sources)?, Users::read());
+        if record.repository != self.id() || record.context != layout.context(&users) {
             return Ok(None);
         }
         // Blobs disappear from a repository, for good or to be repaired, only with the index files that name
@@ -221,61 +239,108 @@ impl Repository {
         if !record.indexes.iter().all(|name| indexes.contains(name)) {
             return Ok(None);
         }
-        let mut next = self.snapshot_file(options)?;
-        for path in &layout.paths {
-            match path.to_str() {
-                Some(path) => next.paths.add(path.to_owned()),
-                None => return Ok(None),
-            }
-        }
-        let group = SnapshotGroup::from_snapshot(&next, SnapshotGroupCriterion::default());
-        let is_last = |snapshot: &SnapshotFile| group.matches(snapshot);
-        let Ok(parent) = self.engine.get_snapshot_from_str("latest", is_last) else {
-            return Ok(None); // there is none
+        let parent = self.latest(&self.snapshot_file(options, &layout)?);
+        let has_tree = |it: &SnapshotFile| it.tree.to_hex().to_string() == record.tree;
+        let Some(parent) = parent.filter(has_tree) else {
+            return Ok(None);
         };
-        let has_tree = parent.tree.to_hex().to_string() == record.tree;
-        let summary = parent.summary.clone().filter(|_| has_tree);
-        Ok(summary.map(|summary| Kept {
+        let Some(summary) = parent.summary.clone() else {
+            return Ok(None);
+        };
+        let mut encoder = NodeEncoder::new(&users);
+        let tops = match record.above == layout.above(&mut encoder) {
+            true => None,
+            false => {
+                let (reader, root) = (self.reader(self.index()?), Id::from(&*parent.tree));
+                let (_, tops) = layout.plant(Some(root), &reader, &mut encoder);
+                let node = |top: &Top<'_>| {
+                    let node = top.up.old_tree(&reader).node(top.name)?.directory()?.0;
+                    Some(node.as_bytes().to_vec())
+                };
+                match tops.iter().map(node).collect::<Option<Vec<_>>>() {
+                    Some(tops) => Some(tops),
+                    None => return Ok(None),
+                }
+            }
+        };
+        Ok(Some(Kept {
             parent,
             summary,
             record: record.clone(),
+            layout,
+            tops,
         }))
     }
 
-    /// Makes a snapshot with the tree of the last one.
+    /// Makes a snapshot with the tree of the last one, but for the directories above the SRCs.
     ///
     /// # Errors
-    /// The repository cannot be written.
+    /// The repository cannot be read or written.
     pub fn keep(self, kept: Kept, options: &SnapshotOptions) -> Result<Snapshot, Error> {
-        let Kept {
-            parent,
-            summary: last,
-            record,
-        } = kept;
-        let mut summary = SnapshotSummary::default();
+        let begun = Zoned::now();
+        let mut next = self.snapshot_file(options, &kept.layout)?;
+        next.parent = Some(kept.parent.id);
+        next.parents = vec![kept.parent.id];
+        self.lock.settle()?;
+        let (mut record, root) = (kept.record, Id::from(&*kept.parent.tree));
+        let (trees, written) = match kept.tops {
+            None => (TreeCounts::none(root), Default::default()),
+            Some(tops) => {
+                let users = Users::read();
+                let made = self.replace_above(&kept.layout, root, tops, &users)?;
+                record = self.record(&kept.layout, &users, made.0.root)?;
+                made
+            }
+        };
+        let (last, counts) = (kept.summary, Counts::default());
+        let mut summary = summary(begun, &next, &trees, counts, written);
         summary.files_unmodified = last.total_files_processed;
         summary.total_files_processed = last.total_files_processed;
         summary.total_bytes_processed = last.total_bytes_processed;
-        summary.dirs_unmodified = last.total_dirs_processed;
+        let made = trees.new + trees.changed + trees.unmodified;
+        summary.dirs_unmodified += last.total_dirs_processed.saturating_sub(made);
         summary.total_dirs_processed = last.total_dirs_processed;
         summary.total_dirsize_processed = last.total_dirsize_processed;
-        summary.backup_end = Zoned::now();
-        let made = Snapshot {
-            parent: Some(parent.id.to_hex().to_string()),
-            tree: record.tree.clone(),
-            files_unmodified: summary.files_unmodified,
-            directories_unmodified: summary.dirs_unmodified,
-            bytes: summary.total_bytes_processed,
-            record,
-            ..Snapshot::default()
-        };
+        let made = snapshot(&next, &summary, record);
+        self.save(next, summary, trees.root, made)
+    }
+
+    /// Makes the directories above the SRCs, whose nodes are given.
+    fn replace_above(
+        &self,
+        layout: &Layout,
+        root: Id,
+        nodes: Vec<Vec<u8>>,
+        users: &Users,
+    ) -> Result<(TreeCounts, [Written; 2]), Error> {
+        let (config, index) = (self.engine.config(), self.index()?);
+        let store = BlobStore::new(&self.files, &self.cipher, config, index);
+        let store = store.map_err(|e| self.files.error(e))?;
+        let (trees, mut writer) = (Trees::new(&store), store.writer()?);
+        let mut encoder = NodeEncoder::new(users);
+        let (above, tops) = layout.plant(Some(root), &self.reader(index), &mut encoder);
+        for (Top { up, place, .. }, node) in tops.into_iter().zip(nodes) {
+            up.set(place.unwrap_or_default(), node);
+        }
+        for directory in above {
+            trees.release(directory, &mut writer)?;
+        }
+        drop(writer);
+        let counts = trees.counts().unwrap_or_else(|| TreeCounts::none(root));
+        Ok((counts, store.finish()?))
+    }
+
+    fn save(
+        &self,
+        next: SnapshotFile,
+        summary: SnapshotSummary,
+        root: Id,
+        made: Snapshot,
+    ) -> Result<Snapshot, Error> {
         let next = SnapshotFile {
-            tree: parent.tree,
-            parent: Some(parent.id),
-            parents: vec![parent.id],
-            paths: parent.paths,
+            tree: root.of_engine().into(),
             summary: Some(summary),
-            ..self.snapshot_file(options)?
+            ..next
         };
         let saved = self.engine.save_snapshots(vec![next]);
         saved.map_err(|e| self.files.error(e))?;
@@ -285,26 +350,132 @@ impl Repository {
         })
     }
 
-    /// What a snapshot says of itself, as yet without paths and tree.
-    fn snapshot_file(&self, options: &SnapshotOptions) -> Result<SnapshotFile, Error> {
+    fn record(&self, layout: &Layout, users: &Users, root: Id) -> Result<SnapshotRecord, Error> {
+        Ok(SnapshotRecord {
+            above: layout.above(&mut NodeEncoder::new(users)),
+            context: layout.context(users),
+            indexes: indexes(&self.files)?,
+            repository: self.id(),
+            tree: root.to_string(),
+        })
+    }
+
+    fn index(&self) -> Result<&Index, Error> {
+        if let Some(index) = self.index.get() {
+            return Ok(index);
+        }
+        let index = Index::read(&self.files, &self.cipher)?;
+        Ok(self.index.get_or_init(|| index))
+    }
+
+    fn reader<'a>(&'a self, index: &'a Index) -> TreeReader<'a> {
+        TreeReader {
+            repository: &self.files,
+            cipher: &self.cipher,
+            index,
+        }
+    }
+
+    /// The last snapshot of the same host and paths.
+    fn latest(&self, next: &SnapshotFile) -> Option<SnapshotFile> {
+        let group = SnapshotGroup::from_snapshot(next, SnapshotGroupCriterion::default());
+        let is_last = |snapshot: &SnapshotFile| group.matches(snapshot);
+        self.engine.get_snapshot_from_str("latest", is_last).ok()
+    }
+
+    /// What a snapshot says of itself, as yet without a tree.
+    fn snapshot_file(
+        &self,
+        options: &SnapshotOptions,
+        layout: &Layout,
+    ) -> Result<SnapshotFile, Error> {
         let failed = |e: Box<RusticError>| self.files.error(e);
         let mut about = rustic_core::SnapshotOptions::default().host(options.host.clone());
         for tag in &options.tags {
             about = about.add_tags(tag).map_err(failed)?;
         }
-        Ok(SnapshotFile {
+        let mut next = SnapshotFile {
             program_version: options.program.clone(),
             username: self.owner.user.clone(),
             uid: self.owner.uid,
             gid: self.owner.gid,
             ..about.to_snapshot().map_err(failed)?
-        })
+        };
+        for path in &layout.paths {
+            // As restic does.
+            next.paths.add(String::from_utf8_lossy(path).into_owned());
+        }
+        Ok(next)
     }
 
     /// The id of the repository.
     fn id(&self) -> String {
         self.engine.config().id.to_hex().to_string()
     }
+}
+
+fn summary(
+    begun: Zoned,
+    next: &SnapshotFile,
+    trees: &TreeCounts,
+    counts: Counts,
+    [data, tree]: [Written; 2],
+) -> SnapshotSummary {
+    let kept = counts.kept_directories.into_inner();
+    let mut summary = SnapshotSummary::default();
+    summary.files_new = counts.files_new.into_inner();
+    summary.files_changed = counts.files_changed.into_inner();
+    summary.files_unmodified = counts.files_unmodified.into_inner();
+    summary.total_files_processed =
+        summary.files_new + summary.files_changed + summary.files_unmodified;
+    summary.total_bytes_processed = counts.bytes.into_inner();
+    summary.dirs_new = trees.new;
+    summary.dirs_changed = trees.changed;
+    summary.dirs_unmodified = trees.unmodified + kept;
+    summary.total_dirs_processed = trees.new + trees.changed + trees.unmodified + kept;
+    summary.total_dirsize_processed = trees.bytes;
+    summary.data_blobs = data.blobs;
+    summary.tree_blobs = tree.blobs;
+    summary.data_added = data.plain + tree.plain;
+    summary.data_added_packed = data.stored + tree.stored;
+    summary.data_added_files = data.plain;
+    summary.data_added_files_packed = data.stored;
+    summary.data_added_trees = tree.plain;
+    summary.data_added_trees_packed = tree.stored;
+    summary.backup_end = Zoned::now();
+    let since = |begin: &Zoned| summary.backup_end.duration_since(begin).as_secs_f64();
+    (summary.backup_duration, summary.total_duration) = (since(&begun), since(&next.time));
+    summary.backup_start = begun;
+    summary
+}
+
+/// A snapshot that is about to be saved.
+fn snapshot(next: &SnapshotFile, summary: &SnapshotSummary, record: SnapshotRecord) -> Snapshot {
+    Snapshot {
+        parent: next.parent.map(|parent| parent.to_hex().to_string()),
+        tree: record.tree.clone(),
+        files_new: summary.files_new,
+        files_changed: summary.files_changed,
+        files_unmodified: summary.files_unmodified,
+        directories_new: summary.dirs_new,
+        directories_changed: summary.dirs_changed,
+        directories_unmodified: summary.dirs_unmodified,
+        bytes: summary.total_bytes_processed,
+        bytes_added: summary.data_added,
+        bytes_stored: summary.data_added_packed,
+        record,
+        ..Snapshot::default()
+    }
+}
+
+/// The rows of the directory with this device and inode number.
+fn own_rows(rows: &Rows, own: Option<((u32, u32), u64)>) -> std::ops::Range<usize> {
+    let is_own = |row: &usize| {
+        let meta = rows.meta(*row);
+        own.is_some_and(|(dev, ino)| meta.ino == ino && meta.dev == dev.into())
+    };
+    let own = rows.directories().map(|row| row as usize).find(is_own);
+    own.map_or(0..0, |row| row..rows.end(row))
 }
 
 /// The digits of a hash that name a file.

@@ -102,7 +102,10 @@ impl Options {
 /// The snapshot that was made of the tree of a catalog. The fields are in the order of their names.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SnapshotRecord {
-    /// A hash of what the trees of the snapshot depend on beside the entries of the catalog.
+    /// A hash of the metadata of the directories above the entries of the catalog; empty in older catalogs.
+    #[serde(default)]
+    pub above: String,
+    /// A hash of what else the trees of the snapshot depend on beside these entries.
     pub context: String,
     /// The index files of the repository, by the beginnings of their names.
     pub indexes: Vec<String>,

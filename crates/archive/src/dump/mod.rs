@@ -295,7 +295,7 @@ impl Dump<'_> {
         if let (Some(catalog), Some(base)) = (&self.chain.catalog, &self.chain.base) {
             self.record(base.about())?;
             self.chain.remove_higher()?;
-            base.copy_to(catalog, renewed)?;
+            base.copy_to(catalog, renewed, None)?;
         }
         Ok(DumpSummary {
             parts,

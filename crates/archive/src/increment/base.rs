@@ -8,7 +8,7 @@ use walk::{Type, digest};
 use super::levels::Level;
 use super::moves::OldName;
 use crate::catalog::columns::{DIR, MODE, NAME, TOP};
-use crate::catalog::{self, About, Root, ShardOfRun, copy};
+use crate::catalog::{self, About, Root, ShardOfRun, SnapshotRecord, copy};
 use crate::error::{Action, Error, ErrorKind};
 use crate::part::Part;
 use crate::plan::{ListedName, member_name, trim_slashes};
@@ -89,9 +89,15 @@ impl Base {
 
     /// Copies the catalog to `path`, atomically, with the tokens of `renewed` in place of its own, so
     /// that the next increment need not look again at what was only read since. Nothing is written
-    /// if `path` is the same file and no token is new.
-    pub(crate) fn copy_to(&self, path: &[u8], renewed: &[Part]) -> Result<(), Error> {
+    /// if `path` is the same file and no token is new. With a snapshot, it replaces that of the catalog.
+    pub(crate) fn copy_to(
+        &self,
+        path: &[u8],
+        renewed: &[Part],
+        snapshot: Option<&SnapshotRecord>,
+    ) -> Result<(), Error> {
         let mut about = self.reader.about().clone();
+        about.snapshot = snapshot.cloned().or(about.snapshot);
         for part in &mut about.parts {
             let is_same = |new: &&Part| {
                 (new.top, &new.path, new.ino) == (part.top, &part.path, part.ino)

@@ -84,7 +84,7 @@ mod with_restic {
                     renewed,
                 } => {
                     let snapshot = opened.keep(kept, &about).map_err(failed)?;
-                    catalog.renew(&renewed)?;
+                    catalog.renew(&renewed, &snapshot.record)?;
                     Ok((snapshot, parts))
                 }
                 TreeState::Collected { rows, parts, last } => {

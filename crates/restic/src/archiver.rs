@@ -1,0 +1,459 @@
+//! Archives a tree by several threads. A task is some entries of a directory: directories among them become tasks of their own,
+//! or keep the trees of the last snapshot; files are read, cut and stored. Large blobs become tasks, too.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::thread::scope;
+
+use archive::dump::{AttributeReader, Places, Progress};
+use archive::rows::Rows;
+use archive::{Users, WarningKind};
+use gate::Gate;
+use gate::fs::readlinkat;
+use gate::machine::processors;
+use walk::{Meta, Type};
+
+use crate::blobs::{BlobStore, BlobWriter};
+use crate::chunker::Chunker;
+use crate::contents::{Contents, EntryWarnings};
+use crate::error::Error;
+use crate::id::Id;
+use crate::index::Kind;
+use crate::layout::{Layout, Top};
+use crate::node::{Attributes, Extra, NodeEncoder, write_contents, write_subtree};
+use crate::parent::{OldNode, TreeReader};
+use crate::queue::Queue;
+use crate::trees::{Directory, OldDirectory, TreeCounts, Trees};
+
+/// Directories that each thread keeps open.
+const OPEN_DIRECTORIES: usize = 24;
+/// The entries of a task.
+const ENTRIES: usize = 64;
+/// Large files are read in such pieces.
+const PIECE: usize = 256 << 10;
+/// Threads for each processor: some wait for the disk.
+const THREADS: usize = 2;
+
+/// What is archived, and how.
+pub(crate) struct Archiver<'a> {
+    pub(crate) rows: &'a Arc<Rows>,
+    pub(crate) users: &'a Users,
+    /// Rows that are skipped: the repository, if it is in the tree.
+    pub(crate) own: Range<usize>,
+    /// For each row, whether the entry or anything below it has changed since the last snapshot, if that is known.
+    pub(crate) changed: Option<&'a [bool]>,
+    pub(crate) store: &'a BlobStore<'a>,
+    pub(crate) reader: TreeReader<'a>,
+    pub(crate) chunker: &'a Chunker,
+    pub(crate) progress: &'a Progress,
+    pub(crate) warnings: &'a EntryWarnings,
+}
+
+/// The files and directories of a snapshot.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) files_new: AtomicU64,
+    pub(crate) files_changed: AtomicU64,
+    pub(crate) files_unmodified: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    /// Directories that keep their trees.
+    pub(crate) kept_directories: AtomicU64,
+}
+
+enum Task {
+    /// The entries of the directory of a row, from another row on.
+    Entries {
+        of: Arc<Directory>,
+        row: usize,
+        from: usize,
+    },
+    /// A part of a file.
+    Blob { id: Id, bytes: Vec<u8> },
+}
+
+/// The tasks, and what is counted.
+struct Run<'a> {
+    archiver: &'a Archiver<'a>,
+    trees: Trees<'a>,
+    counts: Counts,
+    queue: Queue<Task>,
+    /// Blobs among the tasks, and the most of them.
+    blobs: AtomicUsize,
+    most_blobs: usize,
+}
+
+/// What a thread has for itself.
+struct Worker<'a> {
+    writer: BlobWriter<'a>,
+    places: Places<Arc<Rows>>,
+    attributes: AttributeReader,
+    encoder: NodeEncoder<'a>,
+    buffer: Vec<u8>,
+}
+
+impl Archiver<'_> {
+    /// Archives the tree. `root` is the tree of the last snapshot.
+    ///
+    /// # Errors
+    /// The repository cannot be read or written.
+    pub(crate) fn archive(
+        &self,
+        layout: &Layout,
+        root: Option<Id>,
+    ) -> Result<(TreeCounts, Counts), Error> {
+        let threads = (processors() * THREADS).max(4);
+        let run = Run {
+            archiver: self,
+            trees: Trees::new(self.store),
+            counts: Counts::default(),
+            queue: Queue::new(),
+            blobs: AtomicUsize::new(0),
+            most_blobs: threads,
+        };
+        let mut workers = Vec::new();
+        for _ in 0..threads {
+            workers.push(self.worker()?);
+        }
+        run.begin(layout, root, &mut workers[0])?;
+        scope(|threads| {
+            for mut worker in workers {
+                let run = &run;
+                threads.spawn(move || run.queue.work(|task| run.perform(task, &mut worker)));
+            }
+        });
+        run.queue.into_result()?;
+        let trees = run.trees.counts();
+        let trees = trees.ok_or_else(|| Error::NoPath(Vec::new()))?;
+        Ok((trees, run.counts))
+    }
+
+    fn worker(&self) -> Result<Worker<'_>, Error> {
+        Ok(Worker {
+            writer: self.store.writer()?,
+            places: Places::new(self.rows.clone(), OPEN_DIRECTORIES),
+            attributes: AttributeReader::default(),
+            encoder: NodeEncoder::new(self.users),
+            buffer: Vec::new(),
+        })
+    }
+}
+
+impl<'a> Run<'a> {
+    /// Makes the directories above the SRCs, and the tasks of the SRCs.
+    fn begin(
+        &self,
+        layout: &Layout,
+        root: Option<Id>,
+        worker: &mut Worker<'a>,
+    ) -> Result<(), Error> {
+        let reader = &self.archiver.reader;
+        let (above, tops) = layout.plant(root, reader, &mut worker.encoder);
+        for Top {
+            up,
+            place,
+            name,
+            rows,
+        } in tops
+        {
+            let row = rows.start;
+            if rows.is_empty() || self.archiver.own.contains(&row) {
+                continue;
+            }
+            let Some(place) = place else {
+                self.add_task(up.clone(), row);
+                continue;
+            };
+            let old = up.old_tree(reader).node(name);
+            match self.archiver.rows.is_dir(row) {
+                true => self.add_directory(worker, (&up, place), name, row, old),
+                false => self.add_entry(worker, (&up, place), name, row, old)?,
+            }
+        }
+        let mut above = above.into_iter();
+        above.try_for_each(|directory| self.trees.release(directory, &mut worker.writer))
+    }
+
+    fn perform(&self, task: Task, worker: &mut Worker<'a>) -> Result<(), Error> {
+        match task {
+            Task::Entries { of, row, from } => self.add_entries(worker, of, row, from),
+            Task::Blob { id, bytes } => {
+                let written = worker.writer.write(Kind::Data, id, &bytes);
+                self.blobs.fetch_sub(1, Relaxed);
+                written
+            }
+        }
+    }
+
+    fn add_task(&self, of: Arc<Directory>, row: usize) {
+        of.hold();
+        let from = row + 1;
+        self.queue.push(Task::Entries { of, row, from });
+    }
+
+    /// Adds some entries of a directory. The rest is another task.
+    fn add_entries(
+        &self,
+        worker: &mut Worker<'a>,
+        of: Arc<Directory>,
+        row: usize,
+        from: usize,
+    ) -> Result<(), Error> {
+        let Archiver { rows, own, .. } = self.archiver;
+        let old = of.old_tree(&self.archiver.reader);
+        let (mut children, mut next, end) = (Vec::with_capacity(ENTRIES), from, rows.end(row));
+        while next < end && children.len() < ENTRIES {
+            if own.contains(&next) {
+                next = own.end;
+            } else {
+                children.push(next);
+                next = rows.end(next);
+            }
+        }
+        let first = of.reserve(children.len());
+        if next < end {
+            of.hold();
+            let (of, from) = (of.clone(), next);
+            self.queue.push(Task::Entries { of, row, from });
+        }
+        // Directories first, so that other threads can begin with them.
+        let places = || children.iter().zip(first..);
+        for (&child, place) in places().filter(|(child, _)| rows.is_dir(**child)) {
+            let name = rows.name(child);
+            self.add_directory(worker, (&of, place), name, child, old.node(name));
+        }
+        for (&child, place) in places().filter(|(child, _)| !rows.is_dir(**child)) {
+            let name = rows.name(child);
+            self.add_entry(worker, (&of, place), name, child, old.node(name))?;
+        }
+        self.trees.release(of, &mut worker.writer)
+    }
+
+    fn add_directory(
+        &self,
+        worker: &mut Worker<'a>,
+        (up, place): (&Arc<Directory>, usize),
+        name: &[u8],
+        row: usize,
+        old: Option<&OldNode>,
+    ) {
+        let meta = self.archiver.rows.meta(row);
+        if let Some(node) = old.and_then(|old| self.kept(worker, name, row, &meta, old)) {
+            up.set(place, node);
+            return;
+        }
+        self.archiver.progress.add_entry();
+        let attributes = self.attributes(worker, row, &meta);
+        let extra = Extra {
+            attributes: Attributes::Read(&attributes),
+            ..Extra::default()
+        };
+        let mut head = Vec::new();
+        worker.encoder.write(name, &meta, extra, &mut head);
+        let times = &mut worker.encoder.times;
+        let is_unchanged = old.is_some_and(|old| old.is_unchanged(&meta, times));
+        let old = OldDirectory::of(old, is_unchanged);
+        let directory = Directory::new(Some((up, place)), head, old);
+        let from = row + 1;
+        self.queue.push(Task::Entries {
+            of: directory,
+            row,
+            from,
+        });
+    }
+
+    /// The node of a directory that keeps its tree: it is that of the last snapshot, and nothing below has changed.
+    /// Attributes do not change without the time of the last change of the inode.
+    fn kept(
+        &self,
+        worker: &mut Worker<'a>,
+        name: &[u8],
+        row: usize,
+        meta: &Meta,
+        old: &OldNode,
+    ) -> Option<Vec<u8>> {
+        let Archiver {
+            rows,
+            own,
+            changed,
+            progress,
+            ..
+        } = self.archiver;
+        let (changed, end) = ((*changed)?, rows.end(row));
+        let has_skipped = own.start < end && row < own.end;
+        if changed[row] || has_skipped {
+            return None;
+        }
+        let ((json, attributes), tree) = (old.directory()?, old.tree?);
+        let extra = Extra {
+            attributes: Attributes::Encoded(attributes),
+            ..Extra::default()
+        };
+        let mut node = Vec::with_capacity(json.len());
+        worker.encoder.write(name, meta, extra, &mut node);
+        write_subtree(tree, &mut node);
+        if node != json.as_bytes() {
+            return None;
+        }
+        let (mut files, mut directories, mut bytes) = (0, 0, 0_u64);
+        for row in row..end {
+            progress.add_entry();
+            match rows.kind(row) {
+                Type::Directory => directories += 1,
+                Type::File => {
+                    files += 1;
+                    bytes = bytes.saturating_add(rows.meta(row).size);
+                }
+                _ => files += 1,
+            }
+        }
+        progress.add_bytes(bytes);
+        self.counts.files_unmodified.fetch_add(files, Relaxed);
+        self.counts.kept_directories.fetch_add(directories, Relaxed);
+        self.counts.bytes.fetch_add(bytes, Relaxed);
+        Some(node)
+    }
+
+    /// Adds an entry that is no directory, unless it cannot be read; then there is a warning.
+    fn add_entry(
+        &self,
+        worker: &mut Worker<'a>,
+        (up, place): (&Arc<Directory>, usize),
+        name: &[u8],
+        row: usize,
+        old: Option<&OldNode>,
+    ) -> Result<(), Error> {
+        let Archiver {
+            rows,
+            warnings,
+            progress,
+            ..
+        } = self.archiver;
+        progress.add_entry();
+        let meta = rows.meta(row);
+        let mut link = Vec::new();
+        if meta.kind() == Type::Symlink {
+            match worker.places.at(row, |dir, name| readlinkat(dir, name)) {
+                Ok(target) => link = target,
+                Err(e) => {
+                    warnings.failed(row, Gate::Readlinkat, e, WarningKind::not_opened(e));
+                    return Ok(());
+                }
+            }
+        }
+        let attributes = self.attributes(worker, row, &meta);
+        let times = &mut worker.encoder.times;
+        let same = old.filter(|old| old.is_unchanged(&meta, times));
+        // Data that the repository has lost, or never had, is read again.
+        let has_all = |old: &&OldNode| {
+            let mut blobs = old.contents.iter();
+            let is_complete = meta.kind() != Type::File || meta.size == 0 || blobs.len() > 0;
+            is_complete && blobs.all(|id| self.archiver.store.has_data(id))
+        };
+        let (is_file, known) = (meta.kind() == Type::File, same.filter(has_all));
+        let contents = match known {
+            Some(old) => {
+                progress.add_bytes(if is_file { meta.size } else { 0 });
+                Some(old.contents.clone())
+            }
+            None if is_file => match self.store_file(worker, row, &meta)? {
+                Some(contents) => Some(contents),
+                None => return Ok(()),
+            },
+            None => None,
+        };
+        let count = match (known, same, old) {
+            (Some(_), ..) => &self.counts.files_unmodified,
+            (None, None, Some(_)) => &self.counts.files_changed,
+            _ => &self.counts.files_new,
+        };
+        count.fetch_add(1, Relaxed);
+        if is_file {
+            self.counts.bytes.fetch_add(meta.size, Relaxed);
+        }
+        let extra = Extra {
+            link: &link,
+            attributes: Attributes::Read(&attributes),
+        };
+        let mut node = Vec::with_capacity(512);
+        worker.encoder.write(name, &meta, extra, &mut node);
+        write_contents(contents.as_deref().filter(|_| is_file), &mut node);
+        up.set(place, node);
+        Ok(())
+    }
+
+    fn attributes(
+        &self,
+        worker: &mut Worker<'a>,
+        row: usize,
+        meta: &Meta,
+    ) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut found = Vec::new();
+        if worker.attributes.may_have(meta) {
+            let take = |name: &[u8], value: &[u8]| found.push((name.to_vec(), value.to_vec()));
+            let (attributes, places) = (&mut worker.attributes, &mut worker.places);
+            for (gate, errno, kind) in attributes.read_row(meta.dev, places, row, take) {
+                self.archiver.warnings.failed(row, gate, errno, kind);
+            }
+        }
+        found
+    }
+
+    /// Stores the contents of a file, and returns its blobs. `None` if it cannot be read; then there is a warning.
+    fn store_file(
+        &self,
+        worker: &mut Worker<'a>,
+        row: usize,
+        meta: &Meta,
+    ) -> Result<Option<Vec<Id>>, Error> {
+        let Archiver {
+            chunker,
+            warnings,
+            progress,
+            ..
+        } = self.archiver;
+        let file = Contents::open(&mut worker.places, warnings, progress, row, meta);
+        let Some(mut file) = file else {
+            return Ok(None);
+        };
+        let Worker { writer, buffer, .. } = worker;
+        let (mut blobs, mut seen) = (Vec::new(), 0);
+        buffer.clear();
+        while !file.is_at_end() {
+            let missing = chunker.shortest().saturating_sub(buffer.len());
+            let most = if missing > 0 { missing } else { PIECE };
+            if file.read(most, buffer).is_none() {
+                return Ok(None);
+            }
+            while let Some(end) = chunker.end(buffer, seen) {
+                let rest = buffer.split_off(end);
+                blobs.push(self.store_large(writer, std::mem::replace(buffer, rest))?);
+                seen = 0;
+            }
+            seen = buffer.len();
+        }
+        if !buffer.is_empty() {
+            let id = Id::of(buffer);
+            if self.archiver.store.claim(Kind::Data, id) {
+                writer.write(Kind::Data, id, buffer)?;
+            }
+            blobs.push(id);
+        }
+        file.check();
+        Ok(Some(blobs))
+    }
+
+    /// Stores a blob, or has another thread do it if few are waiting.
+    fn store_large(&self, writer: &mut BlobWriter<'_>, bytes: Vec<u8>) -> Result<Id, Error> {
+        let id = Id::of(&bytes);
+        if self.archiver.store.claim(Kind::Data, id) {
+            if self.blobs.fetch_add(1, Relaxed) < self.most_blobs {
+                self.queue.push(Task::Blob { id, bytes });
+            } else {
+                self.blobs.fetch_sub(1, Relaxed);
+                writer.write(Kind::Data, id, &bytes)?;
+            }
+        }
+        Ok(id)
+    }
+}

@@ -1,0 +1,155 @@
+//! Stores blobs: each that neither the repository nor this run has yet, compressed and encrypted.
+
+use gate::Errno;
+use gate::sync::Mutex;
+use rustic_core::RusticResult;
+use rustic_core::repofile::ConfigFile;
+use zstd::bulk::{Compressor, Decompressor};
+use zstd::zstd_safe::compress_bound;
+
+use crate::error::Error;
+use crate::id::{Id, IdSet};
+use crate::index::{Index, Kind};
+use crate::packer::{Packer, Written};
+use crate::repository::LocalRepository;
+use crate::seal::Cipher;
+
+/// The blobs of a repository, old and new.
+pub(crate) struct BlobStore<'a> {
+    index: &'a Index,
+    cipher: &'a Cipher,
+    packer: Packer<'a>,
+    /// The new data and trees.
+    new: [Mutex<IdSet>; 2],
+    level: Option<i32>,
+    /// What was encrypted is decrypted again and compared: restic does, too, since errors of memory were found so.
+    verifies: bool,
+}
+
+/// Compresses and encrypts in a thread, with contexts and buffers that serve for many blobs.
+pub(crate) struct BlobWriter<'a> {
+    store: &'a BlobStore<'a>,
+    compressor: Option<Compressor<'static>>,
+    decompressor: Decompressor<'static>,
+    packed: Vec<u8>,
+    sealed: Vec<u8>,
+    opened: Vec<u8>,
+    plain: Vec<u8>,
+}
+
+impl<'a> BlobStore<'a> {
+    pub(crate) fn new(
+        repository: &'a LocalRepository,
+        cipher: &'a Cipher,
+        config: &ConfigFile,
+        index: &'a Index,
+    ) -> RusticResult<BlobStore<'a>> {
+        Ok(BlobStore {
+            index,
+            cipher,
+            packer: Packer::new(repository, cipher, config, index)?,
+            new: Default::default(),
+            level: config.zstd()?,
+            verifies: config.extra_verify(),
+        })
+    }
+
+    /// Whether a blob must be stored: nobody else has it or stores it.
+    pub(crate) fn claim(&self, kind: Kind, id: Id) -> bool {
+        !self.index.has(kind, &id) && self.new[kind as usize].lock().insert(id)
+    }
+
+    /// Whether the repository has a blob of data.
+    pub(crate) fn has_data(&self, id: &Id) -> bool {
+        self.index.has(Kind::Data, id)
+    }
+
+    /// Writes what is left. Returns what was written in all, data and trees.
+    ///
+    /// # Errors
+    /// The repository cannot be written.
+    pub(crate) fn finish(self) -> Result<[Written; 2], Error> {
+        self.packer.finish()
+    }
+
+    /// For one thread.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub(crate) fn writer(&'a self) -> Result<BlobWriter<'a>, Error> {
+        let compressor = self.level.map(Compressor::new).transpose();
+        Ok(BlobWriter {
+            store: self,
+            compressor: compressor.map_err(|_| no_memory())?,
+            decompressor: Decompressor::new().map_err(|_| no_memory())?,
+            packed: Vec::new(),
+            sealed: Vec::new(),
+            opened: Vec::new(),
+            plain: Vec::new(),
+        })
+    }
+}
+
+impl BlobWriter<'_> {
+    /// Stores a blob that was claimed.
+    ///
+    /// # Errors
+    /// The repository cannot be written.
+    pub(crate) fn write(&mut self, kind: Kind, id: Id, plain: &[u8]) -> Result<(), Error> {
+        self.packed.clear();
+        if let Some(compressor) = &mut self.compressor {
+            self.packed.reserve(compress_bound(plain.len()));
+            let packed = compressor.compress_to_buffer(plain, &mut self.packed);
+            packed.map_err(|_| no_memory())?;
+        }
+        let is_compressed = self.compressor.is_some();
+        let stored = if is_compressed {
+            &self.packed[..]
+        } else {
+            plain
+        };
+        self.sealed.clear();
+        let sealed = self.store.cipher.seal(stored, &mut self.sealed);
+        sealed.map_err(|errno| failed("cannot encrypt", id, errno))?;
+        if self.store.verifies && !self.is_sound(plain, is_compressed) {
+            let action = "found a hardware error when encrypting";
+            return Err(failed(action, id, Errno::EBADMSG));
+        }
+        let packer = &self.store.packer;
+        packer.add(kind, id, &self.sealed, plain.len(), is_compressed)
+    }
+
+    /// Whether what was encrypted can be read.
+    fn is_sound(&mut self, plain: &[u8], is_compressed: bool) -> bool {
+        self.opened.clear();
+        self.opened.extend_from_slice(&self.sealed);
+        let Some(opened) = self.store.cipher.open(&mut self.opened) else {
+            return false;
+        };
+        if !is_compressed {
+            return opened == plain;
+        }
+        self.plain.clear();
+        self.plain.reserve(plain.len());
+        let unpacked = self
+            .decompressor
+            .decompress_to_buffer(opened, &mut self.plain);
+        unpacked.is_ok() && self.plain == plain
+    }
+}
+
+fn failed(action: &'static str, id: Id, errno: Errno) -> Error {
+    Error::File {
+        action,
+        path: id.to_string().into_bytes(),
+        errno,
+    }
+}
+
+fn no_memory() -> Error {
+    Error::File {
+        action: "cannot compress",
+        path: Vec::new(),
+        errno: Errno::ENOMEM,
+    }
+}

@@ -1,0 +1,137 @@
+//! The contents of files: as many bytes as a file had when the tree was collected, so that they agree with its metadata.
+
+use std::sync::Arc;
+
+use archive::WarningKind;
+use archive::dump::{Places, Progress, is_unchanged, stat};
+use archive::rows::Rows;
+use gate::fs::read;
+use gate::sync::Mutex;
+use gate::{Errno, Fd, Gate};
+use mounts::Warning;
+use walk::{Meta, Type};
+
+/// What is wrong with entries of a tree.
+pub(crate) struct EntryWarnings {
+    rows: Arc<Rows>,
+    found: Mutex<Vec<Warning>>,
+}
+
+impl EntryWarnings {
+    pub(crate) fn new(rows: Arc<Rows>) -> EntryWarnings {
+        EntryWarnings {
+            rows,
+            found: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn failed(&self, row: usize, gate: Gate, errno: Errno, kind: WarningKind) {
+        let warning = Warning::failed(&self.path(row), gate, errno, kind);
+        self.found.lock().push(warning);
+    }
+
+    pub(crate) fn warn(&self, row: usize, kind: WarningKind) {
+        let warning = Warning::about(&self.path(row), kind);
+        self.found.lock().push(warning);
+    }
+
+    pub(crate) fn take(&self) -> Vec<Warning> {
+        std::mem::take(&mut self.found.lock())
+    }
+
+    fn path(&self, row: usize) -> Vec<u8> {
+        let mut path = Vec::new();
+        self.rows.path(row, &mut path);
+        path
+    }
+}
+
+/// An open file.
+pub(crate) struct Contents<'a> {
+    warnings: &'a EntryWarnings,
+    progress: &'a Progress,
+    row: usize,
+    meta: &'a Meta,
+    fd: Fd,
+    /// Bytes still to be read.
+    left: u64,
+    /// The file has become shorter: the rest is zeros.
+    is_short: bool,
+}
+
+impl<'a> Contents<'a> {
+    /// Opens the file of a row that was collected as `meta`. `None` if it cannot be opened; then there is a warning.
+    pub(crate) fn open(
+        places: &mut Places<Arc<Rows>>,
+        warnings: &'a EntryWarnings,
+        progress: &'a Progress,
+        row: usize,
+        meta: &'a Meta,
+    ) -> Option<Contents<'a>> {
+        let opened = places.open_file(row, meta.uid).and_then(|fd| {
+            let now = stat(&fd)?;
+            match (now.dev, now.ino, now.kind()) == (meta.dev, meta.ino, Type::File) {
+                true => Ok(fd),
+                false => Err(Errno::ELOOP),
+            }
+        });
+        match opened {
+            Ok(fd) => Some(Contents {
+                warnings,
+                progress,
+                row,
+                meta,
+                fd,
+                left: meta.size,
+                is_short: false,
+            }),
+            Err(e) => {
+                warnings.failed(row, Gate::Openat, e, WarningKind::not_opened(e));
+                None
+            }
+        }
+    }
+
+    /// Appends up to `most` bytes, fewer only at the end. `None` if they cannot be read; then there is a warning.
+    pub(crate) fn read(&mut self, most: usize, to: &mut Vec<u8>) -> Option<()> {
+        let most = usize::try_from(self.left).map_or(most, |left| left.min(most));
+        let (mut at, end) = (to.len(), to.len() + most);
+        to.resize(end, 0);
+        while at < end && !self.is_short {
+            match read(&self.fd, &mut to[at..]) {
+                Err(Errno::EINTR) => {}
+                // The rest is zeros already.
+                Ok(0) => self.is_short = true,
+                Ok(n) => at += n,
+                Err(e) => {
+                    let kind = WarningKind::Unreadable;
+                    self.warnings.failed(self.row, Gate::Read, e, kind);
+                    return None;
+                }
+            }
+        }
+        self.left -= most as u64;
+        self.progress.add_bytes(most as u64);
+        Some(())
+    }
+
+    /// Whether all was read.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Warns if the file has changed since the tree was collected.
+    pub(crate) fn check(self) {
+        let (row, meta) = (self.row, self.meta);
+        match stat(&self.fd) {
+            Ok(now) if is_unchanged(&now, meta) => {}
+            Ok(now) => self
+                .warnings
+                .warn(row, WarningKind::changed(meta.size, now.size)),
+            Err(e) => {
+                let kind = WarningKind::NotCheckedAfterwards;
+                self.warnings.failed(row, Gate::Statx, e, kind);
+            }
+        }
+    }
+}

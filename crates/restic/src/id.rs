@@ -1,0 +1,143 @@
+//! Names of blobs and files: the SHA-256 of their contents.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use sha2::{Digest, Sha256};
+
+/// The SHA-256 of a blob or file.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Id([u8; 32]);
+
+/// A set of ids.
+pub(crate) type IdSet = HashSet<Id, BuildHasherDefault<FirstBytes>>;
+/// A map by ids.
+pub(crate) type IdMap<T> = HashMap<Id, T, BuildHasherDefault<FirstBytes>>;
+
+impl Id {
+    /// The name of these contents.
+    pub(crate) fn of(contents: &[u8]) -> Id {
+        Id(Sha256::digest(contents).into())
+    }
+
+    /// Of hexadecimal digits.
+    pub(crate) fn parse(digits: &[u8]) -> Option<Id> {
+        let (pairs, []) = digits.as_chunks::<2>() else {
+            return None;
+        };
+        let mut id = Id::default();
+        if pairs.len() != id.0.len() {
+            return None;
+        }
+        for (byte, [high, low]) in id.0.iter_mut().zip(pairs) {
+            *byte = digit(*high)? << 4 | digit(*low)?;
+        }
+        Some(id)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Appends the hexadecimal digits.
+    pub(crate) fn write_hex(&self, out: &mut Vec<u8>) {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        out.extend(self.0.iter().flat_map(|byte| {
+            [
+                DIGITS[usize::from(byte >> 4)],
+                DIGITS[usize::from(byte & 15)],
+            ]
+        }));
+    }
+
+    /// As the engine has it.
+    pub(crate) fn of_engine(self) -> rustic_core::Id {
+        rustic_core::Id::new(self.0)
+    }
+}
+
+impl From<&rustic_core::Id> for Id {
+    fn from(id: &rustic_core::Id) -> Id {
+        Id::parse(id.to_hex().as_bytes()).unwrap_or_default()
+    }
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl Hash for Id {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(&self.0);
+    }
+}
+
+/// Hashes an id by its first bytes: they are those of a hash already.
+#[derive(Default)]
+pub(crate) struct FirstBytes(u64);
+
+impl Hasher for FirstBytes {
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(first) = bytes.first_chunk() {
+            self.0 = u64::from_le_bytes(*first);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
+        struct Digits;
+
+        impl Visitor<'_> for Digits {
+            type Value = Id;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("64 hexadecimal digits")
+            }
+
+            fn visit_str<E: Error>(self, digits: &str) -> Result<Id, E> {
+                Id::parse(digits.as_bytes()).ok_or_else(|| E::custom("no id"))
+            }
+        }
+
+        deserializer.deserialize_str(Digits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_hashes_in_hexadecimal() {
+        let digits = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        let id = Id::of(b"abc");
+        assert_eq!(id.to_string(), digits);
+        let mut written = Vec::new();
+        id.write_hex(&mut written);
+        assert_eq!(written, digits.as_bytes());
+        assert_eq!(Id::parse(digits.as_bytes()), Some(id));
+        assert_eq!(Id::from(&id.of_engine()), id);
+        let from_json = serde_json::from_str::<Id>(&format!("\"{digits}\""));
+        assert_eq!(from_json.ok(), Some(id));
+        assert_eq!(Id::parse(&digits.as_bytes()[1..]), None);
+        assert_eq!(Id::parse(&[b'g'; 64]), None);
+    }
+}

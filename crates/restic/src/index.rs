@@ -1,0 +1,181 @@
+//! The blobs of a repository, from its index files.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::scope;
+
+use gate::Errno;
+use gate::machine::processors;
+use gate::sync::Mutex;
+use rustic_core::{FileType, ReadBackend};
+use serde::Deserialize;
+
+use crate::error::Error;
+use crate::id::{Id, IdMap, IdSet};
+use crate::repository::LocalRepository;
+use crate::seal::Cipher;
+
+/// The kind of a blob. Packs have blobs of one kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    /// A part of the contents of a file.
+    Data,
+    /// A directory.
+    Tree,
+}
+
+/// The blobs of a repository.
+#[derive(Default)]
+pub(crate) struct Index {
+    data: IdSet,
+    trees: IdMap<Place>,
+    packs: Vec<Id>,
+    /// The sizes of all data and of all trees, as stored.
+    sizes: [u64; 2],
+}
+
+/// Where a blob is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pack: u32,
+    pub(crate) offset: u32,
+    pub(crate) length: u32,
+    /// Its length before compression; 0 if it is not compressed.
+    pub(crate) plain: u32,
+}
+
+/// An index file. Packs that rustic has marked for removal are in another field.
+#[derive(Deserialize)]
+struct IndexFile {
+    #[serde(default)]
+    packs: Vec<Pack>,
+}
+
+#[derive(Deserialize)]
+struct Pack {
+    id: Id,
+    blobs: Vec<Blob>,
+}
+
+#[derive(Deserialize)]
+struct Blob {
+    id: Id,
+    #[serde(rename = "type")]
+    kind: Kind,
+    offset: u32,
+    length: u32,
+    #[serde(default)]
+    uncompressed_length: Option<u32>,
+}
+
+impl Index {
+    /// Reads all index files.
+    ///
+    /// # Errors
+    /// One cannot be read, or is damaged.
+    pub(crate) fn read(repository: &LocalRepository, cipher: &Cipher) -> Result<Index, Error> {
+        let failed = |e| repository.error(e);
+        let files = repository.list_with_size(FileType::Index).map_err(failed)?;
+        let (next, index) = (AtomicUsize::new(0), Mutex::new(Index::default()));
+        let read = || -> Result<(), Error> {
+            while let Some((id, _)) = files.get(next.fetch_add(1, Relaxed)) {
+                let sealed = repository.read_full(FileType::Index, id).map_err(failed)?;
+                let json = cipher.open_file(&mut sealed.to_vec());
+                let parsed = json.and_then(|json| serde_json::from_slice::<IndexFile>(&json).ok());
+                let damaged = || Error::File {
+                    action: "cannot use the damaged index file",
+                    path: repository.path(FileType::Index, id),
+                    errno: Errno::EBADMSG,
+                };
+                let packs = parsed.ok_or_else(damaged)?.packs;
+                index.lock().add(packs);
+            }
+            Ok(())
+        };
+        let readers = processors().min(files.len()).max(1);
+        scope(|threads| {
+            let others: Vec<_> = (1..readers).map(|_| threads.spawn(read)).collect();
+            let mut result = read();
+            for other in others {
+                let other = other
+                    .join()
+                    .unwrap_or_else(|e| std::panic::resume_unwind(e));
+                result = result.and(other);
+            }
+            result
+        })?;
+        Ok(index.into_inner())
+    }
+
+    fn add(&mut self, packs: Vec<Pack>) {
+        for Pack { id, blobs } in packs {
+            let pack = self.packs.len() as u32;
+            self.packs.push(id);
+            for blob in blobs {
+                self.sizes[blob.kind as usize] += u64::from(blob.length);
+                match blob.kind {
+                    Kind::Data => drop(self.data.insert(blob.id)),
+                    Kind::Tree => {
+                        let place = Place {
+                            pack,
+                            offset: blob.offset,
+                            length: blob.length,
+                            plain: blob.uncompressed_length.unwrap_or(0),
+                        };
+                        self.trees.insert(blob.id, place);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn has(&self, kind: Kind, id: &Id) -> bool {
+        match kind {
+            Kind::Data => self.data.contains(id),
+            Kind::Tree => self.trees.contains_key(id),
+        }
+    }
+
+    /// The pack that has a tree, and where in it.
+    pub(crate) fn tree(&self, id: &Id) -> Option<(Id, Place)> {
+        let place = *self.trees.get(id)?;
+        Some((*self.packs.get(place.pack as usize)?, place))
+    }
+
+    /// The size of all blobs of a kind, as stored.
+    pub(crate) fn size(&self, kind: Kind) -> u64 {
+        self.sizes[kind as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn index_files_are_read() {
+        let id = |byte: u8| Id::of(&[byte]);
+        let json = format!(
+            r#"{{"supersedes":["{}"],"packs":[
+                {{"id":"{}","blobs":[
+                    {{"id":"{}","type":"data","offset":0,"length":38}},
+                    {{"id":"{}","type":"tree","offset":38,"length":112,"uncompressed_length":511}}]}}],
+               "packs_to_delete":[{{"id":"{}","blobs":[{{"id":"{}","type":"data","offset":0,"length":7}}]}}]}}"#,
+            id(0),
+            id(1),
+            id(2),
+            id(3),
+            id(4),
+            id(5)
+        );
+        let mut index = Index::default();
+        index.add(serde_json::from_str::<IndexFile>(&json).unwrap().packs);
+        assert!(index.has(Kind::Data, &id(2)) && !index.has(Kind::Tree, &id(2)));
+        assert!(index.has(Kind::Tree, &id(3)) && !index.has(Kind::Data, &id(3)));
+        assert!(!index.has(Kind::Data, &id(5)));
+        let (pack, place) = index.tree(&id(3)).unwrap();
+        assert_eq!(pack, id(1));
+        assert_eq!((place.offset, place.length, place.plain), (38, 112, 511));
+        assert_eq!((index.size(Kind::Data), index.size(Kind::Tree)), (38, 112));
+    }
+}

@@ -1,0 +1,278 @@
+//! Where the SRCs are in a snapshot. As by restic, absolute SRCs have absolute paths in it, relative ones relative paths,
+//! and what is in `.` is in its root.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use archive::Users;
+use archive::dump::{AttributeReader, AttributesOf};
+use gate::Errno;
+use gate::fs::{At, getcwd};
+use gate::long::statx_long;
+use sha2::{Digest, Sha256};
+use walk::Meta;
+
+use crate::error::Error;
+use crate::id::Id;
+use crate::node::{Attributes, Extra, NodeEncoder};
+use crate::parent::TreeReader;
+use crate::repository::hex;
+use crate::trees::{Directory, OldDirectory};
+
+/// The version of the trees that this program makes.
+const VERSION: &[u8] = b"2";
+
+/// The name of a SRC, as restic makes it: lexically, so that `a/../b` is `b`.
+struct SourceName {
+    /// The directories above the current one that it begins with: `..`.
+    up: usize,
+    is_absolute: bool,
+    components: Vec<Vec<u8>>,
+}
+
+impl SourceName {
+    fn parse(path: &[u8]) -> SourceName {
+        let is_absolute = path.starts_with(b"/");
+        let mut name = SourceName {
+            up: 0,
+            is_absolute,
+            components: Vec::new(),
+        };
+        for component in path.split(|&b| b == b'/') {
+            match component {
+                b"" | b"." => {}
+                b".." if name.components.pop().is_none() && !is_absolute => name.up += 1,
+                b".." => {}
+                _ => name.components.push(component.to_vec()),
+            }
+        }
+        name
+    }
+
+    /// The path of the first components in the file system.
+    fn real(&self, components: usize) -> Vec<u8> {
+        let parts = std::iter::repeat_n(&b".."[..], self.up);
+        let parts = parts.chain(self.components[..components].iter().map(Vec::as_slice));
+        let path = parts.collect::<Vec<&[u8]>>().join(&b'/');
+        match self.is_absolute {
+            true => [b"/", &path[..]].concat(),
+            false => path,
+        }
+    }
+
+    /// The path of the first components in the snapshot; empty for its root.
+    fn in_snapshot(&self, components: usize) -> Vec<u8> {
+        let parts = self.components[..components].iter();
+        parts.flat_map(|part| [b"/", &part[..]].concat()).collect()
+    }
+
+    /// The absolute path, which tells snapshots of the same SRCs.
+    fn absolute(&self) -> Result<Vec<u8>, Errno> {
+        if self.is_absolute {
+            return Ok(self.real(self.components.len()));
+        }
+        let path = [&getcwd()?, &b"/"[..], &self.real(self.components.len())].concat();
+        let name = SourceName::parse(&path);
+        Ok(name.real(name.components.len()))
+    }
+}
+
+/// Where the SRCs are in the snapshot.
+pub(crate) struct Layout {
+    /// The SRCs in the order of their paths, each after the directories above it.
+    parts: Vec<Part>,
+    /// The absolute paths of the SRCs, sorted.
+    pub(crate) paths: Vec<Vec<u8>>,
+}
+
+/// A part of the snapshot.
+struct Part {
+    /// Its path in the snapshot; empty for its root.
+    path: Vec<u8>,
+    what: What,
+}
+
+enum What {
+    /// A directory above a SRC, with its path in the file system.
+    Above { real: Vec<u8>, meta: Box<Meta> },
+    /// A SRC.
+    Source(Range<usize>),
+}
+
+/// A SRC in the directories above it.
+pub(crate) struct Top<'a> {
+    pub(crate) up: Arc<Directory>,
+    /// The place of its node; `None` if it is the root of the snapshot, which has no node.
+    pub(crate) place: Option<usize>,
+    pub(crate) name: &'a [u8],
+    pub(crate) rows: Range<usize>,
+}
+
+impl Layout {
+    /// Of SRCs with their rows.
+    ///
+    /// # Errors
+    /// A SRC has no absolute path, or lies below another one.
+    pub(crate) fn new<'a>(
+        sources: impl Iterator<Item = (&'a [u8], Range<usize>)>,
+    ) -> Result<Layout, Error> {
+        let mut sources: Vec<(SourceName, &[u8], Range<usize>)> = sources
+            .map(|(path, rows)| (SourceName::parse(path), path, rows))
+            .collect();
+        sources.sort_by(|(a, ..), (b, ..)| a.components.cmp(&b.components));
+        let (mut parts, mut paths): (Vec<Part>, Vec<Vec<u8>>) = (Vec::new(), Vec::new());
+        let mut above: Vec<Vec<u8>> = Vec::new();
+        for (nth, (name, source, rows)) in sources.iter().enumerate() {
+            let last = nth.checked_sub(1).map(|last| &sources[last].0);
+            if last.is_some_and(|last| name.components.starts_with(&last.components)) {
+                return Err(Error::Nested(source.to_vec()));
+            }
+            for depth in 1..name.components.len() {
+                let (path, real) = (name.in_snapshot(depth), name.real(depth));
+                if above.contains(&path) {
+                    continue;
+                }
+                above.push(path.clone());
+                let seen = statx_long(&real, At::empty(), Meta::WANT);
+                let meta = seen.map_or_else(|_| unknown_directory(), |it| Meta::from_statx(&it));
+                let meta = Box::new(meta);
+                let what = What::Above { real, meta };
+                parts.push(Part { path, what });
+            }
+            let absolute = name.absolute();
+            paths.push(absolute.map_err(|_| Error::NoPath(source.to_vec()))?);
+            parts.push(Part {
+                path: name.in_snapshot(name.components.len()),
+                what: What::Source(rows.clone()),
+            });
+        }
+        paths.sort();
+        Ok(Layout { parts, paths })
+    }
+
+    /// A hash of what the trees of a snapshot depend on beside the entries of the SRCs and the directories above them:
+    /// where the SRCs are in it, the names of users and groups, and the way in which this program makes trees.
+    pub(crate) fn context(&self, users: &Users) -> String {
+        let mut hash = Sha256::new();
+        let mut add = |bytes: &[u8]| {
+            hash.update(bytes.len().to_le_bytes());
+            hash.update(bytes);
+        };
+        add(VERSION);
+        self.parts.iter().for_each(|part| add(&part.path));
+        for names in users.all() {
+            add(b"");
+            for (number, name) in names {
+                add(&number.to_le_bytes());
+                add(name);
+            }
+        }
+        hex(&hash.finalize())
+    }
+
+    /// A hash of the metadata of the directories above the SRCs. Their attributes do not change without the time of the
+    /// last change of the inode.
+    pub(crate) fn above(&self, encoder: &mut NodeEncoder<'_>) -> String {
+        let (mut hash, mut node) = (Sha256::new(), Vec::new());
+        for part in &self.parts {
+            if let What::Above { meta, .. } = &part.what {
+                encoder.write(last_name(&part.path), meta, Extra::default(), &mut node);
+                hash.update(&node);
+                node.clear();
+            }
+        }
+        hex(&hash.finalize())
+    }
+
+    /// Makes the directories above the SRCs, which the caller has to release, the root first. `root` is the tree of the
+    /// last snapshot.
+    pub(crate) fn plant(
+        &self,
+        root: Option<Id>,
+        reader: &TreeReader<'_>,
+        encoder: &mut NodeEncoder<'_>,
+    ) -> (Vec<Arc<Directory>>, Vec<Top<'_>>) {
+        let root = Directory::new(None, Vec::new(), OldDirectory::root(root));
+        let (mut above, mut tops) = (vec![(&b""[..], root.clone())], Vec::new());
+        for part in &self.parts {
+            let name = last_name(&part.path);
+            let up_path = &part.path[..part.path.len() - name.len()];
+            let up_path = up_path.strip_suffix(b"/").unwrap_or(up_path);
+            let up = above.iter().rfind(|(path, _)| *path == up_path);
+            let up = up.map_or(&root, |(_, up)| up).clone();
+            match &part.what {
+                What::Source(rows) => tops.push(Top {
+                    place: (!name.is_empty()).then(|| up.reserve(1)),
+                    up,
+                    name,
+                    rows: rows.clone(),
+                }),
+                What::Above { real, meta } => {
+                    let attributes = read_attributes(real, meta);
+                    let extra = Extra {
+                        attributes: Attributes::Read(&attributes),
+                        ..Extra::default()
+                    };
+                    let mut head = Vec::new();
+                    encoder.write(name, meta, extra, &mut head);
+                    let old = up.old_tree(reader).node(name);
+                    let times = &mut encoder.times;
+                    let is_unchanged = old.is_some_and(|old| old.is_unchanged(meta, times));
+                    let old = OldDirectory::of(old, is_unchanged);
+                    let place = up.reserve(1);
+                    above.push((
+                        &part.path[..],
+                        Directory::new(Some((&up, place)), head, old),
+                    ));
+                }
+            }
+        }
+        let above = above.into_iter().map(|(_, directory)| directory);
+        (above.collect(), tops)
+    }
+}
+
+/// The attributes of a directory above a SRC, as far as they can be read.
+fn read_attributes(path: &[u8], meta: &Meta) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut found = Vec::new();
+    if let Ok(reach) = gate::long::reach(gate::fs::CWD, path) {
+        let of = AttributesOf::Named(reach.dir(), reach.rest());
+        let take = |name: &[u8], value: &[u8]| found.push((name.to_vec(), value.to_vec()));
+        AttributeReader::default().read(meta.dev, of, take);
+    }
+    found
+}
+
+/// A directory that cannot be examined.
+fn unknown_directory() -> Meta {
+    Meta {
+        mode: 0o040_000,
+        ..Meta::default()
+    }
+}
+
+fn last_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&b| b == b'/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_restic() {
+        let names = |path: &str| {
+            let name = SourceName::parse(path.as_bytes());
+            let all = name.components.len();
+            let text = |path: Vec<u8>| String::from_utf8(path).unwrap();
+            (text(name.real(all)), text(name.in_snapshot(all)))
+        };
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(names("/srv//a/./b/"), pair("/srv/a/b", "/srv/a/b"));
+        assert_eq!(names("/../srv"), pair("/srv", "/srv"));
+        assert_eq!(names("a/../b"), pair("b", "/b"));
+        assert_eq!(names("../../c/d"), pair("../../c/d", "/c/d"));
+        assert_eq!(names("."), pair("", ""));
+        assert_eq!(names("/"), pair("/", ""));
+    }
+}

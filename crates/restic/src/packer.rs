@@ -1,0 +1,378 @@
+//! Packs and index files. Blobs are appended to an open pack of their kind; a full pack is written, and then listed in
+//! the next index file, so that an index names only packs that are on the disk (`doc/design.rst`, "Pack Format").
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use gate::Errno;
+use gate::sync::Mutex;
+use rustic_core::repofile::{BlobType, ConfigFile};
+use rustic_core::{FileType, RusticResult, WriteBackend};
+
+use crate::error::Error;
+use crate::id::Id;
+use crate::index::{Index, Kind};
+use crate::repository::LocalRepository;
+use crate::seal::Cipher;
+
+/// A pack is not larger than this, whatever the configuration says.
+const LARGEST: u64 = 4076 << 20;
+/// The most blobs of a pack.
+const MOST_BLOBS: usize = 10_000;
+/// An index file with as many blobs is written.
+const INDEX_BLOBS: usize = 50_000;
+/// A pack or index that is older is written, so that little is lost if the process ends.
+const OLDEST: Duration = Duration::from_secs(5 * 60);
+
+/// Writes blobs that the repository does not have.
+pub(crate) struct Packer<'a> {
+    repository: &'a LocalRepository,
+    cipher: &'a Cipher,
+    /// The level of the compression of index files, if there is one.
+    level: Option<i32>,
+    /// Packs of data, and of trees.
+    open: [Mutex<OpenPack>; 2],
+    index: Mutex<OpenIndex>,
+}
+
+/// A blob in a pack.
+#[derive(Clone, Copy)]
+struct PackedBlob {
+    id: Id,
+    length: u32,
+    /// Its length before compression; 0 if it is not compressed.
+    plain: u32,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Written {
+    pub(crate) blobs: u64,
+    /// Bytes before compression.
+    pub(crate) plain: u64,
+    /// Bytes as stored.
+    pub(crate) stored: u64,
+}
+
+struct OpenPack {
+    kind: Kind,
+    bytes: Vec<u8>,
+    blobs: Vec<PackedBlob>,
+    /// When the first blob was added.
+    begun: Instant,
+    sizes: PackSizes,
+    /// Bytes of its kind in the repository.
+    stored: u64,
+    written: Written,
+}
+
+/// The size at which a pack is written; it grows with the repository, so that there are not too many.
+struct PackSizes {
+    default: u64,
+    growth: u64,
+    limit: u64,
+}
+
+struct OpenIndex {
+    packs: Vec<FullPack>,
+    blobs: usize,
+    begun: Instant,
+}
+
+struct FullPack {
+    id: Id,
+    kind: Kind,
+    blobs: Vec<PackedBlob>,
+}
+
+impl<'a> Packer<'a> {
+    pub(crate) fn new(
+        repository: &'a LocalRepository,
+        cipher: &'a Cipher,
+        config: &ConfigFile,
+        index: &Index,
+    ) -> RusticResult<Packer<'a>> {
+        let open = |kind, of| {
+            let (default, growth, limit) = config.packsize(of);
+            Mutex::new(OpenPack {
+                kind,
+                bytes: Vec::new(),
+                blobs: Vec::new(),
+                begun: Instant::now(),
+                sizes: PackSizes {
+                    default: default.into(),
+                    growth: growth.into(),
+                    limit: limit.into(),
+                },
+                stored: index.size(kind),
+                written: Written::default(),
+            })
+        };
+        Ok(Packer {
+            repository,
+            cipher,
+            level: config.zstd()?,
+            open: [
+                open(Kind::Data, BlobType::Data),
+                open(Kind::Tree, BlobType::Tree),
+            ],
+            index: Mutex::new(OpenIndex::new()),
+        })
+    }
+
+    /// Adds an encrypted blob of `length` bytes. `is_compressed` says that it was compressed before.
+    ///
+    /// # Errors
+    /// A pack or an index file cannot be written.
+    pub(crate) fn add(
+        &self,
+        kind: Kind,
+        id: Id,
+        sealed: &[u8],
+        length: usize,
+        is_compressed: bool,
+    ) -> Result<(), Error> {
+        let mut open = self.open[kind as usize].lock();
+        open.add(id, sealed, length, is_compressed);
+        if !open.is_full() {
+            return Ok(());
+        }
+        let (bytes, blobs) = open.take();
+        drop(open);
+        self.write(kind, bytes, blobs)
+    }
+
+    /// Writes what is left. Returns what was written in all, data and trees.
+    ///
+    /// # Errors
+    /// A pack or an index file cannot be written.
+    pub(crate) fn finish(self) -> Result<[Written; 2], Error> {
+        let mut written = [Written::default(); 2];
+        for (open, written) in self.open.iter().zip(&mut written) {
+            let mut open = open.lock();
+            *written = open.written;
+            if !open.blobs.is_empty() {
+                let (bytes, blobs) = open.take();
+                self.write(open.kind, bytes, blobs)?;
+            }
+        }
+        let left = self.index.lock().take();
+        self.write_index(&left)?;
+        Ok(written)
+    }
+
+    fn write(&self, kind: Kind, mut bytes: Vec<u8>, blobs: Vec<PackedBlob>) -> Result<(), Error> {
+        let begin = bytes.len();
+        let sealed = self.cipher.seal(&header(kind, &blobs), &mut bytes);
+        sealed.map_err(|e| self.failed(FileType::Pack, e))?;
+        let length = (bytes.len() - begin) as u32;
+        bytes.extend_from_slice(&length.to_le_bytes());
+        let id = self.write_file(FileType::Pack, bytes)?;
+        let full = self.index.lock().add(FullPack { id, kind, blobs });
+        self.write_index(&full)
+    }
+
+    fn write_index(&self, packs: &[FullPack]) -> Result<(), Error> {
+        if packs.is_empty() {
+            return Ok(());
+        }
+        let sealed = self.cipher.seal_file(&index_json(packs), self.level);
+        let sealed = sealed.map_err(|e| self.failed(FileType::Index, e))?;
+        self.write_file(FileType::Index, sealed).map(drop)
+    }
+
+    fn write_file(&self, kind: FileType, bytes: Vec<u8>) -> Result<Id, Error> {
+        let (id, bytes) = (Id::of(&bytes), Bytes::from(bytes));
+        let written = self
+            .repository
+            .write_bytes(kind, &id.of_engine(), false, bytes.into());
+        written.map_err(|e| self.repository.error(e))?;
+        Ok(id)
+    }
+
+    fn failed(&self, kind: FileType, errno: Errno) -> Error {
+        Error::File {
+            action: "cannot encrypt",
+            path: self.repository.path(kind, &rustic_core::Id::default()),
+            errno,
+        }
+    }
+}
+
+impl OpenPack {
+    fn add(&mut self, id: Id, sealed: &[u8], length: usize, is_compressed: bool) {
+        if self.blobs.is_empty() {
+            self.begun = Instant::now();
+        }
+        self.bytes.extend_from_slice(sealed);
+        self.blobs.push(PackedBlob {
+            id,
+            length: sealed.len() as u32,
+            plain: if is_compressed { length as u32 } else { 0 },
+        });
+        self.written.blobs += 1;
+        self.written.plain += length as u64;
+        self.written.stored += sealed.len() as u64;
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes.len() as u64 >= self.sizes.pack(self.stored)
+            || self.blobs.len() >= MOST_BLOBS
+            || self.begun.elapsed() >= OLDEST
+    }
+
+    fn take(&mut self) -> (Vec<u8>, Vec<PackedBlob>) {
+        self.stored += self.bytes.len() as u64;
+        (
+            std::mem::take(&mut self.bytes),
+            std::mem::take(&mut self.blobs),
+        )
+    }
+}
+
+impl PackSizes {
+    /// The size of a pack of a repository with as many bytes.
+    fn pack(&self, stored: u64) -> u64 {
+        let grown = stored.isqrt().saturating_mul(self.growth);
+        grown
+            .saturating_add(self.default)
+            .min(self.limit)
+            .min(LARGEST)
+    }
+}
+
+impl OpenIndex {
+    fn new() -> OpenIndex {
+        OpenIndex {
+            packs: Vec::new(),
+            blobs: 0,
+            begun: Instant::now(),
+        }
+    }
+
+    /// Adds a pack. Returns all packs if they are enough for an index file.
+    fn add(&mut self, pack: FullPack) -> Vec<FullPack> {
+        self.blobs += pack.blobs.len();
+        self.packs.push(pack);
+        match self.blobs >= INDEX_BLOBS || self.begun.elapsed() >= OLDEST {
+            true => self.take(),
+            false => Vec::new(),
+        }
+    }
+
+    fn take(&mut self) -> Vec<FullPack> {
+        std::mem::replace(self, OpenIndex::new()).packs
+    }
+}
+
+/// The header of a pack, which is at its end: the types, lengths and ids of its blobs.
+fn header(kind: Kind, blobs: &[PackedBlob]) -> Vec<u8> {
+    let mut header = Vec::with_capacity(blobs.len() * 41);
+    for blob in blobs {
+        let compressed = if blob.plain > 0 { 2 } else { 0 };
+        header.push(kind as u8 | compressed);
+        header.extend_from_slice(&blob.length.to_le_bytes());
+        if blob.plain > 0 {
+            header.extend_from_slice(&blob.plain.to_le_bytes());
+        }
+        header.extend_from_slice(blob.id.bytes());
+    }
+    header
+}
+
+/// The JSON of an index file.
+fn index_json(packs: &[FullPack]) -> Vec<u8> {
+    let mut json = b"{\"packs\":[".to_vec();
+    for (nth, pack) in packs.iter().enumerate() {
+        if nth > 0 {
+            json.push(b',');
+        }
+        json.extend_from_slice(b"{\"id\":\"");
+        pack.id.write_hex(&mut json);
+        json.extend_from_slice(b"\",\"blobs\":[");
+        let kind = match pack.kind {
+            Kind::Data => "data",
+            Kind::Tree => "tree",
+        };
+        let mut offset = 0;
+        for (nth, blob) in pack.blobs.iter().enumerate() {
+            json.extend_from_slice(if nth > 0 {
+                b",{\"id\":\""
+            } else {
+                b"{\"id\":\""
+            });
+            blob.id.write_hex(&mut json);
+            let length = blob.length;
+            // Writing into a Vec cannot fail.
+            let _ = write!(
+                json,
+                r#"","type":"{kind}","offset":{offset},"length":{length}"#
+            );
+            if blob.plain > 0 {
+                let _ = write!(json, r#","uncompressed_length":{}"#, blob.plain);
+            }
+            json.push(b'}');
+            offset += length;
+        }
+        json.extend_from_slice(b"]}");
+    }
+    json.extend_from_slice(b"]}");
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn blobs() -> Vec<PackedBlob> {
+        let blob = |byte: u8, length, plain| PackedBlob {
+            id: Id::of(&[byte]),
+            length,
+            plain,
+        };
+        vec![blob(1, 100, 0), blob(2, 60, 500)]
+    }
+
+    #[test]
+    fn headers_are_those_of_the_format() {
+        let blobs = blobs();
+        let ids: Vec<&[u8; 32]> = blobs.iter().map(|blob| blob.id.bytes()).collect();
+        let plain = |kind| [&[kind, 100, 0, 0, 0], &ids[0][..]].concat();
+        let packed = |kind| [&[kind, 60, 0, 0, 0, 0xf4, 1, 0, 0], &ids[1][..]].concat();
+        assert_eq!(header(Kind::Data, &blobs), [plain(0), packed(2)].concat());
+        assert_eq!(header(Kind::Tree, &blobs), [plain(1), packed(3)].concat());
+    }
+
+    #[test]
+    fn index_files_are_those_of_the_format() {
+        let packs = [Kind::Tree, Kind::Data].map(|kind| FullPack {
+            id: Id::of(b"pack"),
+            kind,
+            blobs: blobs(),
+        });
+        let parsed: Value = serde_json::from_slice(&index_json(&packs)).unwrap();
+        let [one, two] = [1, 2].map(|byte| Id::of(&[byte]).to_string());
+        let pack = |kind| {
+            json!({ "id": Id::of(b"pack").to_string(), "blobs": [
+                { "id": one, "type": kind, "offset": 0, "length": 100 },
+                { "id": two, "type": kind, "offset": 100, "length": 60, "uncompressed_length": 500 },
+            ]})
+        };
+        assert_eq!(parsed, json!({ "packs": [pack("tree"), pack("data")] }));
+    }
+
+    #[test]
+    fn packs_grow_with_the_repository() {
+        let sizes = PackSizes {
+            default: 32 << 20,
+            growth: 32,
+            limit: 100 << 20,
+        };
+        assert_eq!(sizes.pack(0), 32 << 20);
+        assert_eq!(sizes.pack(1 << 30), (32 << 20) + (1 << 20));
+        assert_eq!(sizes.pack(1 << 50), 100 << 20);
+    }
+}

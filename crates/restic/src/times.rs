@@ -1,0 +1,182 @@
+//! Times as restic writes them: [time.RFC3339Nano](https://pkg.go.dev/time#RFC3339Nano) in the local time zone.
+
+use std::io::Write;
+
+use gate::fs::Time;
+use jiff::Timestamp;
+use rustic_core::jiff::tz::TimeZone;
+
+/// Writes times in a time zone.
+pub(crate) struct Times {
+    zone: TimeZone,
+    /// The last offset in seconds, and the seconds from which and before which it holds.
+    offset: Option<(i64, i64, i64)>,
+}
+
+impl Times {
+    /// In the time zone of this machine.
+    pub(crate) fn local() -> Times {
+        Times {
+            zone: TimeZone::system(),
+            offset: None,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn utc() -> Times {
+        Times {
+            zone: TimeZone::UTC,
+            offset: None,
+        }
+    }
+
+    /// Appends a time. As by restic, a year that RFC 3339 does not have is replaced by the nearest that it has.
+    pub(crate) fn write(&mut self, time: Time, out: &mut Vec<u8>) {
+        const DAY: i64 = 24 * 60 * 60;
+        let offset = self.offset(time.sec);
+        let local = time.sec.saturating_add(offset);
+        let (year, month, mut day) = civil(local.div_euclid(DAY));
+        let second = local.rem_euclid(DAY);
+        let in_range = year.clamp(0, 9999);
+        let (mut month, has_no_leap_day) = (month, in_range == 9999);
+        if in_range != year && has_no_leap_day && (month, day) == (2, 29) {
+            (month, day) = (3, 1);
+        }
+        // Writing into a Vec cannot fail.
+        let _ = write!(
+            out,
+            "{in_range:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}",
+            second / 3600,
+            second / 60 % 60,
+            second % 60
+        );
+        if time.nsec > 0 {
+            let _ = write!(out, ".{:09}", time.nsec);
+            while out.last() == Some(&b'0') {
+                out.pop();
+            }
+        }
+        if offset == 0 {
+            out.push(b'Z');
+        } else {
+            let (sign, minutes) = (if offset < 0 { '-' } else { '+' }, offset.abs() / 60);
+            let _ = write!(out, "{sign}{:02}:{:02}", minutes / 60, minutes % 60);
+        }
+    }
+
+    /// The offset of the local time at a time, in seconds.
+    fn offset(&mut self, second: i64) -> i64 {
+        if let Some((from, to, offset)) = self.offset
+            && (from..to).contains(&second)
+        {
+            return offset;
+        }
+        let at = |second: i64| {
+            let range = Timestamp::MIN.as_second()..=Timestamp::MAX.as_second();
+            let nearest = second.clamp(*range.start(), *range.end());
+            Timestamp::from_second(nearest).unwrap_or_default()
+        };
+        let (now, next) = (at(second), at(second.saturating_add(1)));
+        let offset = i64::from(self.zone.to_offset(now).seconds());
+        let changed = self.zone.preceding(next).next();
+        let changes = self.zone.following(now).next();
+        self.offset = Some((
+            changed.map_or(i64::MIN, |it| it.timestamp().as_second()),
+            changes.map_or(i64::MAX, |it| it.timestamp().as_second()),
+            offset,
+        ));
+        offset
+    }
+}
+
+/// Whether two texts are the same time.
+pub(crate) fn is_same_time(a: &str, b: &[u8]) -> bool {
+    let parse = |text: &str| text.parse::<Timestamp>().ok();
+    let other = || std::str::from_utf8(b).ok().and_then(parse);
+    a.as_bytes() == b || parse(a).is_some_and(|a| Some(a) == other())
+}
+
+/// The year, month and day of a number of days since 1970-01-01, in the proleptic Gregorian calendar. Years begin in
+/// March here, so that the leap day is the last one.
+fn civil(days: i64) -> (i64, i64, i64) {
+    // Days of 400 years, and from 0000-03-01 to 1970-01-01.
+    const CYCLE: i64 = 146_097;
+    const SINCE: i64 = 719_468;
+    let days = days + SINCE;
+    let (cycle, day) = (days.div_euclid(CYCLE), days.rem_euclid(CYCLE));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year + cycle * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(times: &mut Times, sec: i64, nsec: u32) -> String {
+        let mut out = Vec::new();
+        times.write(Time { sec, nsec }, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn times_are_those_of_go() {
+        let mut utc = Times::utc();
+        let mut utc = |sec, nsec| written(&mut utc, sec, nsec);
+        assert_eq!(utc(0, 0), "1970-01-01T00:00:00Z");
+        assert_eq!(utc(951_782_400, 120_000_000), "2000-02-29T00:00:00.12Z");
+        assert_eq!(utc(-1, 999_999_999), "1969-12-31T23:59:59.999999999Z");
+        assert_eq!(utc(4_107_542_400, 1), "2100-03-01T00:00:00.000000001Z");
+        // Years that RFC 3339 does not have.
+        assert_eq!(utc(253_402_300_800, 0), "9999-01-01T00:00:00Z");
+        assert_eq!(utc(-62_167_219_201, 0), "0000-12-31T23:59:59Z");
+        assert!(utc(i64::MAX, 0).starts_with("9999-") && utc(i64::MIN, 0).starts_with("0000-"));
+    }
+
+    #[test]
+    fn offsets_change_with_the_season() {
+        let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        let mut berlin = Times { zone, offset: None };
+        let mut berlin = |sec| written(&mut berlin, sec, 0);
+        for _ in 0..2 {
+            assert_eq!(berlin(1_711_846_799), "2024-03-31T01:59:59+01:00");
+            assert_eq!(berlin(1_711_846_800), "2024-03-31T03:00:00+02:00");
+            assert_eq!(berlin(1_720_000_000), "2024-07-03T11:46:40+02:00");
+            assert_eq!(berlin(1_700_000_000), "2023-11-14T23:13:20+01:00");
+        }
+        let zone = TimeZone::fixed(rustic_core::jiff::tz::offset(-3));
+        let mut west = Times { zone, offset: None };
+        assert_eq!(written(&mut west, 0, 0), "1969-12-31T21:00:00-03:00");
+    }
+
+    #[test]
+    fn the_same_time_in_other_zones() {
+        assert!(is_same_time(
+            "1970-01-01T00:00:00Z",
+            b"1970-01-01T00:00:00Z"
+        ));
+        assert!(is_same_time(
+            "1970-01-01T09:00:00+09:00",
+            b"1970-01-01T00:00:00+00:00"
+        ));
+        assert!(!is_same_time(
+            "1970-01-01T00:00:00Z",
+            b"1970-01-01T00:00:01Z"
+        ));
+        assert!(!is_same_time("no time", b"neither"));
+    }
+
+    #[test]
+    fn days_are_counted_as_by_jiff() {
+        for day in (-800_000..2_900_000).step_by(97) {
+            let date = Timestamp::from_second(day * 86_400).unwrap();
+            let date = date.to_zoned(TimeZone::UTC).date();
+            let (year, month, day) = civil(day);
+            let expected = (date.year().into(), date.month().into(), date.day().into());
+            assert_eq!((year, month, day), expected);
+        }
+    }
+}

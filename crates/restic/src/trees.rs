@@ -1,0 +1,216 @@
+//! Trees of the next snapshot. A directory is complete when all of its entries are: then its tree is stored, and its
+//! node completes the directory above it.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use gate::sync::Mutex;
+
+use crate::blobs::{BlobStore, BlobWriter};
+use crate::error::Error;
+use crate::id::Id;
+use crate::index::Kind;
+use crate::node::write_subtree;
+use crate::parent::{OldNode, OldTree, TreeReader};
+
+/// A directory whose tree is being made.
+pub(crate) struct Directory {
+    /// The directory above, and the place of the node there; `None` for the root.
+    up: Option<(Arc<Directory>, usize)>,
+    /// Its node, up to its contents.
+    head: Vec<u8>,
+    old: OldDirectory,
+    old_tree: OnceLock<OldTree>,
+    /// The nodes of its entries, in the order of their names. An empty one is of an entry that was skipped.
+    nodes: Mutex<Vec<Vec<u8>>>,
+    /// Who will still add nodes.
+    holders: AtomicUsize,
+}
+
+/// What the last snapshot has of a directory.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct OldDirectory {
+    /// It has a node of this name.
+    pub(crate) exists: bool,
+    /// The node has the same type and times.
+    pub(crate) is_unchanged: bool,
+    pub(crate) tree: Option<Id>,
+}
+
+/// Makes trees.
+pub(crate) struct Trees<'a> {
+    store: &'a BlobStore<'a>,
+    root: Mutex<Option<Id>>,
+    new: AtomicU64,
+    changed: AtomicU64,
+    unmodified: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// The trees that were made.
+pub(crate) struct TreeCounts {
+    pub(crate) root: Id,
+    pub(crate) new: u64,
+    pub(crate) changed: u64,
+    pub(crate) unmodified: u64,
+    /// The length of all trees.
+    pub(crate) bytes: u64,
+}
+
+impl TreeCounts {
+    /// Those of a snapshot with the root of another one.
+    pub(crate) fn none(root: Id) -> TreeCounts {
+        TreeCounts {
+            root,
+            new: 0,
+            changed: 0,
+            unmodified: 0,
+            bytes: 0,
+        }
+    }
+}
+
+impl OldDirectory {
+    /// The root of the last snapshot.
+    pub(crate) fn root(tree: Option<Id>) -> OldDirectory {
+        OldDirectory {
+            exists: tree.is_some(),
+            is_unchanged: tree.is_some(),
+            tree,
+        }
+    }
+
+    /// A node of the last snapshot.
+    pub(crate) fn of(node: Option<&OldNode>, is_unchanged: bool) -> OldDirectory {
+        OldDirectory {
+            exists: node.is_some(),
+            is_unchanged,
+            tree: node.and_then(|node| node.tree),
+        }
+    }
+}
+
+impl Directory {
+    /// A directory that the caller will add nodes to. `head` is its node, up to its contents.
+    pub(crate) fn new(
+        up: Option<(&Arc<Directory>, usize)>,
+        head: Vec<u8>,
+        old: OldDirectory,
+    ) -> Arc<Directory> {
+        let up = up.map(|(up, place)| {
+            up.hold();
+            (up.clone(), place)
+        });
+        Arc::new(Directory {
+            up,
+            head,
+            old,
+            old_tree: OnceLock::new(),
+            nodes: Mutex::default(),
+            holders: AtomicUsize::new(1),
+        })
+    }
+
+    /// Somebody else will add nodes, too.
+    pub(crate) fn hold(&self) {
+        self.holders.fetch_add(1, Relaxed);
+    }
+
+    /// Reserves places for the next entries, and returns the first one.
+    pub(crate) fn reserve(&self, entries: usize) -> usize {
+        let mut nodes = self.nodes.lock();
+        let first = nodes.len();
+        nodes.resize(first + entries, Vec::new());
+        first
+    }
+
+    /// Sets the node at a place.
+    pub(crate) fn set(&self, place: usize, node: Vec<u8>) {
+        if let Some(at) = self.nodes.lock().get_mut(place) {
+            *at = node;
+        }
+    }
+
+    /// Its tree in the last snapshot; an empty one if there is none.
+    pub(crate) fn old_tree(&self, reader: &TreeReader<'_>) -> &OldTree {
+        let read = || self.old.tree.and_then(|tree| reader.read(tree));
+        self.old_tree.get_or_init(|| read().unwrap_or_default())
+    }
+
+    /// The JSON of its tree.
+    fn json(&self) -> Vec<u8> {
+        let nodes = std::mem::take(&mut *self.nodes.lock());
+        let length = nodes.iter().map(|node| node.len() + 1).sum::<usize>();
+        let mut json = Vec::with_capacity(length + 16);
+        json.extend_from_slice(b"{\"nodes\":[");
+        for node in nodes.iter().filter(|node| !node.is_empty()) {
+            json.extend_from_slice(node);
+            json.push(b',');
+        }
+        json.pop_if(|last| *last == b',');
+        json.extend_from_slice(b"]}\n");
+        json
+    }
+}
+
+impl<'a> Trees<'a> {
+    pub(crate) fn new(store: &'a BlobStore<'a>) -> Trees<'a> {
+        Trees {
+            store,
+            root: Mutex::default(),
+            new: AtomicU64::new(0),
+            changed: AtomicU64::new(0),
+            unmodified: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// The caller adds no more nodes. If nobody else does, the tree is complete and stored, and so may be those above.
+    ///
+    /// # Errors
+    /// The repository cannot be written.
+    pub(crate) fn release(
+        &self,
+        mut of: Arc<Directory>,
+        writer: &mut BlobWriter<'_>,
+    ) -> Result<(), Error> {
+        while of.holders.fetch_sub(1, AcqRel) == 1 {
+            let json = of.json();
+            let id = Id::of(&json);
+            self.count(&of.old, id, json.len() as u64);
+            if self.store.claim(Kind::Tree, id) {
+                writer.write(Kind::Tree, id, &json)?;
+            }
+            let Some((up, place)) = of.up.clone() else {
+                *self.root.lock() = Some(id);
+                return Ok(());
+            };
+            let mut node = of.head.clone();
+            write_subtree(id, &mut node);
+            up.set(place, node);
+            of = up;
+        }
+        Ok(())
+    }
+
+    /// The trees that were made; `None` before the root is.
+    pub(crate) fn counts(self) -> Option<TreeCounts> {
+        Some(TreeCounts {
+            root: self.root.into_inner()?,
+            new: self.new.into_inner(),
+            changed: self.changed.into_inner(),
+            unmodified: self.unmodified.into_inner(),
+            bytes: self.bytes.into_inner(),
+        })
+    }
+
+    fn count(&self, old: &OldDirectory, id: Id, bytes: u64) {
+        let count = match old {
+            OldDirectory { exists: false, .. } => &self.new,
+            old if old.is_unchanged && old.tree == Some(id) => &self.unmodified,
+            _ => &self.changed,
+        };
+        count.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+}

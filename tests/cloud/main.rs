@@ -10,7 +10,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod proxy;
 mod reading;
 mod recipes;
 mod server;

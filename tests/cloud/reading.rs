@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::proxy::Fault;
-use super::server::{NEEDS, Server, noise, small_tree, url};
+use super::server::{Server, needs, noise, small_tree, url};
+use crate::support::proxy::Fault;
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same};
 use crate::support::trees::Dice;
@@ -37,7 +37,7 @@ fn same_as_local(server: &Server, remote: &[&str], local: &[&str]) -> Ran {
 
 #[test]
 fn archives_and_catalogs_in_a_store_are_read_like_files() {
-    if !require(&NEEDS) {
+    if !require(&needs()) {
         return;
     }
     let server = Server::start();
@@ -79,7 +79,7 @@ fn archives_and_catalogs_in_a_store_are_read_like_files() {
 
 #[test]
 fn a_file_of_a_seekable_archive_takes_a_few_requests() {
-    if !require(&NEEDS) {
+    if !require(&needs()) {
         return;
     }
     let server = with_large_archive("a.tar.zst");
@@ -107,7 +107,7 @@ fn a_file_of_a_seekable_archive_takes_a_few_requests() {
 
 #[test]
 fn members_of_a_plain_archive_are_skipped_without_reading_them() {
-    if !require(&NEEDS) {
+    if !require(&needs()) {
         return;
     }
     let server = Server::start();
@@ -130,7 +130,7 @@ fn members_of_a_plain_archive_are_skipped_without_reading_them() {
 
 #[test]
 fn a_query_reads_the_footer_and_the_columns_that_it_needs() {
-    if !require(&NEEDS) {
+    if !require(&needs()) {
         return;
     }
     let server = Server::start();
@@ -168,7 +168,7 @@ fn a_query_reads_the_footer_and_the_columns_that_it_needs() {
 
 #[test]
 fn reading_survives_resets_errors_and_a_slow_server() {
-    if !require(&NEEDS) {
+    if !require(&needs()) {
         return;
     }
     let server = with_large_archive("a.tar");
@@ -203,7 +203,7 @@ fn reading_survives_resets_errors_and_a_slow_server() {
 /// What is read is one version: the object that takes its place is not mixed with it.
 #[test]
 fn an_object_that_is_replaced_meanwhile_is_an_error() {
-    if !require(&NEEDS) {
+    if !require(&needs()) {
         return;
     }
     let server = with_large_archive("a.tar");
@@ -222,7 +222,7 @@ fn an_object_that_is_replaced_meanwhile_is_an_error() {
 
 #[test]
 fn what_cannot_be_read_is_one_clear_line() {
-    if !require(&NEEDS) {
+    if !require(&needs()) {
         return;
     }
     let server = Server::start();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::server::{NEEDS, Server, small_tree};
+use super::server::{Server, needs, small_tree};
 use crate::support::build::tool;
 use crate::support::need::built;
 use crate::support::recipe::{block, search_path, service};
@@ -42,7 +42,7 @@ fn encrypted_archives_are_restored() {
         Need::Program("age-keygen"),
         Need::Built("venv/bin/aws"),
     ];
-    if !require(&NEEDS) || !require(&programs) {
+    if !require(&needs()) || !require(&programs) {
         return;
     }
     let server = Server::start();
@@ -84,7 +84,7 @@ fn encrypted_archives_are_restored() {
 #[test]
 fn catalogs_in_a_bucket_are_queried() {
     let python = built("venv/bin/python");
-    if !require(&NEEDS) || !require(&[Need::Built("venv/bin/python")]) {
+    if !require(&needs()) || !require(&[Need::Built("venv/bin/python")]) {
         return;
     }
     let server = Server::start();

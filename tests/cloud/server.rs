@@ -1,4 +1,5 @@
-//! An S3 server on a directory, and fathom as its client.
+//! An S3 server on a directory, and fathom as its client. `FATHOM_S3_SERVER=rclone` runs the tests against `rclone serve s3`
+//! in place of versitygw.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -7,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::proxy::Proxy;
 use crate::support::need::built;
+use crate::support::proxy::Proxy;
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom};
 
@@ -17,9 +18,71 @@ pub(crate) const BUCKET: &str = "backups";
 const KEY: &str = "AKIDTEST";
 const SECRET: &str = "secret of the tests";
 
-const PROGRAM: &str = "tools/bin/versitygw";
+/// The program that serves the objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Software {
+    Versitygw,
+    Rclone,
+}
 
-pub(crate) const NEEDS: [Need; 1] = [Need::Built(PROGRAM)];
+impl Software {
+    pub(crate) fn chosen() -> Software {
+        match std::env::var("FATHOM_S3_SERVER").as_deref() {
+            Err(_) | Ok("versitygw") => Software::Versitygw,
+            Ok("rclone") => Software::Rclone,
+            Ok(other) => panic!("FATHOM_S3_SERVER={other}: versitygw or rclone"),
+        }
+    }
+
+    fn program(self) -> &'static str {
+        match self {
+            Software::Versitygw => "tools/bin/versitygw",
+            Software::Rclone => "tools/bin/rclone",
+        }
+    }
+
+    /// Serves the buckets in a directory at a socket.
+    fn command(self, socket: &Path, objects: &Path, options: ServerOptions) -> Command {
+        let mut command = Command::new(built(self.program()));
+        if self == Software::Rclone {
+            command.args(["serve", "s3"]);
+        }
+        if let Some([cert, key]) = options.tls {
+            command.args(["--cert", cert, "--key", key]);
+        }
+        match self {
+            Software::Versitygw => {
+                command.arg("--port").arg(socket);
+                command.args(["--access", KEY, "--secret", SECRET, "--quiet"]);
+                command.args(options.is_readonly.then_some("--readonly"));
+                command.arg("posix");
+            }
+            Software::Rclone => {
+                command
+                    .arg("--addr")
+                    .arg(format!("unix://{}", socket.display()));
+                command.arg("--auth-key").arg(format!("{KEY},{SECRET}"));
+                command.args(options.is_readonly.then_some("--read-only"));
+                // What the tests change in the directory must be seen at once.
+                command.args(["--config", "", "--dir-cache-time", "0"]);
+            }
+        };
+        command.arg(objects);
+        command
+    }
+}
+
+/// What a server is started with.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ServerOptions<'a> {
+    pub(crate) is_readonly: bool,
+    /// The files of a certificate and its key.
+    pub(crate) tls: Option<[&'a str; 2]>,
+}
+
+pub(crate) fn needs() -> [Need; 1] {
+    [Need::Built(Software::chosen().program())]
+}
 
 /// A server, and a proxy in front of it. Both end when this is dropped.
 pub(crate) struct Server {
@@ -30,22 +93,18 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Server {
-        Server::with(&[])
+        Server::with(ServerOptions::default())
     }
 
     /// Starts a server that listens at a socket in its own directory, so that no port can be taken.
-    pub(crate) fn with(options: &[&str]) -> Server {
+    pub(crate) fn with(options: ServerOptions) -> Server {
         let place = tempfile::tempdir().unwrap();
-        fs::create_dir_all(place.path().join("objects").join(BUCKET)).unwrap();
+        let objects = place.path().join("objects");
+        fs::create_dir_all(objects.join(BUCKET)).unwrap();
         let socket = place.path().join("socket");
         let log = File::create(place.path().join("log")).unwrap();
-        let child = Command::new(built(PROGRAM))
-            .arg("--port")
-            .arg(&socket)
-            .args(["--access", KEY, "--secret", SECRET, "--quiet"])
-            .args(options)
-            .arg("posix")
-            .arg(place.path().join("objects"))
+        let child = Software::chosen()
+            .command(&socket, &objects, options)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -73,6 +132,22 @@ impl Server {
     /// The file in which the server keeps an object.
     pub(crate) fn object(&self, key: &str) -> PathBuf {
         self.place.path().join("objects").join(BUCKET).join(key)
+    }
+
+    /// The files in which the server keeps the parts of unfinished uploads.
+    pub(crate) fn unfinished(&self) -> Vec<PathBuf> {
+        let is_part = |path: &PathBuf| {
+            let name = path.file_name().unwrap().to_string_lossy();
+            name.starts_with(".rclone_temp_")
+        };
+        let within = |place: &Path| {
+            let found = fs::read_dir(place).into_iter().flatten();
+            found.map(|entry| entry.unwrap().path())
+        };
+        match Software::chosen() {
+            Software::Versitygw => within(&self.object(".sgwtmp/multipart")).collect(),
+            Software::Rclone => within(&self.object("")).filter(is_part).collect(),
+        }
     }
 
     /// fathom with the credentials of the server.

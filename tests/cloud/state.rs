@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::Signal;
 
-use super::proxy::Fault;
-use super::server::{NEEDS, Server, change, small_tree, url};
-use super::writing::kill;
+use super::server::{Server, change, needs, small_tree, url};
+use crate::support::proxy::{Fault, kill};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same};
 use crate::support::{require, run};
@@ -47,7 +46,7 @@ fn is_restored(server: &Server, what: &str) {
 
 #[test]
 fn levels_are_kept_in_a_store() {
-    if !require(&NEEDS) {
+    if !require(&needs()) {
         return;
     }
     let server = Server::start();
@@ -98,7 +97,7 @@ fn levels_are_kept_in_a_store() {
 /// A dump is killed at each of its requests in turn. The next one loses no change.
 #[test]
 fn a_state_in_a_store_survives_kills() {
-    if !require(&NEEDS) {
+    if !require(&needs()) {
         return;
     }
     let rounds = std::env::var("FATHOM_CLOUD_KILLS");

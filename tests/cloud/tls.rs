@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use super::server::{NEEDS, Server, small_tree, url};
+use super::server::{Server, ServerOptions, needs, small_tree, url};
 use crate::support::build::tool;
 use crate::support::run::args;
 use crate::support::{Need, require, run};
@@ -70,13 +70,16 @@ fn pass(client: TcpStream, server: impl Into<OwnedFd>) -> io::Result<()> {
 
 #[test]
 fn endpoints_with_tls_are_verified_and_reached_through_a_proxy() {
-    if !require(&NEEDS) || !require(&[Need::Program("openssl")]) {
+    if !require(&needs()) || !require(&[Need::Program("openssl")]) {
         return;
     }
     let keys = tempfile::tempdir().unwrap();
     make_certificates(keys.path());
     let path = |name: &str| keys.path().join(name).to_str().unwrap().to_owned();
-    let server = Server::with(&["--cert", &path("server.pem"), "--key", &path("server.key")]);
+    let server = Server::with(ServerOptions {
+        tls: Some([&path("server.pem"), &path("server.key")]),
+        ..ServerOptions::default()
+    });
     small_tree(&server.place().join("tree"));
     let socket = server.place().join("socket");
     let port = listen(move |client| pass(client, UnixStream::connect(&socket)?));

@@ -1,7 +1,7 @@
 //! Archives and catalogs that are written to a store.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::proxy::{Fault, Request};
-use super::server::{BUCKET, NEEDS, Server, noise, small_tree, url};
+use super::server::{BUCKET, Server, ServerOptions, needs, noise, small_tree, url};
 use crate::support::build::tool;
+use crate::support::proxy::{Fault, Request, kill};
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
 use crate::support::{fathom, require, run};
@@ -38,22 +38,16 @@ fn is_like_local(server: &Server, key: &str) {
     nothing_is_left(server);
 }
 
-/// No upload is unfinished. The server keeps them in a directory of its own.
+/// No upload is unfinished.
 fn nothing_is_left(server: &Server) {
-    let place = server.object(".sgwtmp/multipart");
-    let left: Vec<_> = fs::read_dir(place)
-        .into_iter()
-        .flatten()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(server.unfinished(), Vec::<PathBuf>::new());
 }
 
 const DUMP: [&str; 4] = ["dump", "tree", "-o", "s3://backups/a.tar"];
 
 #[test]
 fn a_dump_to_a_store_is_restored_from_it() {
-    if !require(&NEEDS) {
+    if !require(&needs()) {
         return;
     }
     let server = Server::start();
@@ -98,7 +92,7 @@ fn a_dump_to_a_store_is_restored_from_it() {
 
 #[test]
 fn uploads_survive_resets_errors_lost_answers_and_a_server_that_stops() {
-    if !require(&NEEDS) {
+    if !require(&needs()) {
         return;
     }
     let server = with_tree();
@@ -179,7 +173,7 @@ fn once(
 
 #[test]
 fn of_two_that_write_the_same_object_one_fails() {
-    if !require(&NEEDS) {
+    if !require(&needs()) {
         return;
     }
     let server = Arc::new(with_tree());
@@ -220,7 +214,7 @@ fn of_two_that_write_the_same_object_one_fails() {
 
 #[test]
 fn an_interrupted_dump_leaves_nothing() {
-    if !require(&NEEDS) {
+    if !require(&needs()) {
         return;
     }
     let server = with_tree();
@@ -241,22 +235,9 @@ fn an_interrupted_dump_leaves_nothing() {
     }
 }
 
-/// Sends a signal to a process whose number is about to be known.
-pub(crate) fn kill(process: &AtomicU32, signal: Signal) {
-    loop {
-        match process.load(Ordering::SeqCst) {
-            0 => std::thread::sleep(Duration::from_millis(1)),
-            id => {
-                let id = rustix::process::Pid::from_raw(id.cast_signed()).unwrap();
-                return rustix::process::kill_process(id, signal).unwrap();
-            }
-        }
-    }
-}
-
 #[test]
 fn a_dump_that_cannot_be_written_leaves_nothing() {
-    if !require(&NEEDS) {
+    if !require(&needs()) {
         return;
     }
     let server = with_tree();
@@ -293,7 +274,10 @@ fn a_dump_that_cannot_be_written_leaves_nothing() {
         assert!(!server.object(key).exists(), "{key}");
     }
     nothing_is_left(&server);
-    let server = Server::with(&["--readonly"]);
+    let server = Server::with(ServerOptions {
+        is_readonly: true,
+        ..ServerOptions::default()
+    });
     fs::create_dir(server.place().join("tree")).unwrap();
     refused(&mut server.fathom(DUMP), "access denied");
     assert!(Path::new(&server.object("")).exists(), "{BUCKET}");
@@ -302,7 +286,7 @@ fn a_dump_that_cannot_be_written_leaves_nothing() {
 /// AWS wants a checksum with everything that object lock protects.
 #[test]
 fn an_object_under_object_lock_is_not_replaced() {
-    if !require(&NEEDS) {
+    if !require(&needs()) {
         return;
     }
     let server = with_tree();

@@ -266,7 +266,7 @@ fn the_same_contents_are_stored_once() {
         let stored = blobs(ground, "data");
         assert!((2..12).contains(&stored), "{stored}");
         assert!(made["bytes_added"].as_u64() < Some(4 << 20), "{made}");
-        assert_eq!(made["bytes"], 300 * 5000 + (8 * 3 << 20));
+        assert_eq!(made["bytes"], 300 * 5000 + ((8 * 3) << 20));
         check(ground);
     });
 }

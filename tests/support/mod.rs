@@ -16,6 +16,7 @@ pub(crate) mod namespace;
 pub(crate) mod need;
 pub(crate) mod pack;
 pub(crate) mod profile;
+pub(crate) mod proxy;
 pub(crate) mod recipe;
 pub(crate) mod reference;
 pub(crate) mod restrict;

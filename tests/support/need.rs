@@ -21,6 +21,8 @@ pub(crate) enum Need {
     Program(&'static str),
     /// A file that `tools/setup test` puts into the target directory.
     Built(&'static str),
+    /// A file of the system.
+    File(&'static str),
     /// The standard library of Rust for static programs, and a C compiler for them.
     Musl,
 }
@@ -54,6 +56,7 @@ impl Need {
                 std::env::split_paths(&path).any(|dir| dir.join(name).is_file())
             }),
             Need::Built(path) => built(path).exists(),
+            Need::File(path) => Path::new(path).exists(),
             Need::Musl => {
                 let found = Command::new("rustc")
                     .args(["--print=target-libdir", "--target", &musl()])

@@ -9,10 +9,14 @@ pub(crate) fn block(page: &str, words: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../docs")
         .join(page);
-    let text = std::fs::read_to_string(path).unwrap();
+    block_of(&std::fs::read_to_string(path).unwrap(), words)
+}
+
+/// The text of the first block after a line that has `words`.
+pub(crate) fn block_of(text: &str, words: &str) -> String {
     let (_, rest) = text
         .split_once(words)
-        .unwrap_or_else(|| panic!("{page}: {words}"));
+        .unwrap_or_else(|| panic!("there is no '{words}'"));
     let (_, rest) = rest.split_once("\n```").unwrap();
     let (_, rest) = rest.split_once('\n').unwrap();
     rest.split_once("\n```").unwrap().0.to_owned()

@@ -7,6 +7,8 @@ use std::fmt;
 use std::io::{Read, Write};
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
+
 use crate::split;
 
 /// Opens objects.
@@ -24,6 +26,24 @@ pub trait Client: fmt::Debug + Send + Sync {
     /// The names of the objects whose keys begin with the key of `url`, without that beginning; not
     /// those with a slash.
     fn names(&self, url: &[u8]) -> Result<Vec<Vec<u8>>, StoreError>;
+
+    /// The files of a restic repository, named as restic names it: `s3:...` or `rest:...`. Nothing is connected yet.
+    fn repository(&self, location: &str) -> Result<Arc<dyn Files>, StoreError>;
+}
+
+/// The files of a restic repository that is not a local directory, by their paths in it. They do not change.
+pub trait Files: fmt::Debug + Send + Sync {
+    /// Reads a part of a file, from an offset on so many bytes; all of it without a range.
+    fn read(&self, path: &str, range: Option<(u64, usize)>) -> Result<Bytes, StoreError>;
+
+    /// Writes a file, which exists when it is complete and not before.
+    fn write(&self, path: &str, content: Vec<Bytes>) -> Result<(), StoreError>;
+
+    /// Removes a file, even when a signal is about to end the process.
+    fn remove(&self, path: &str) -> Result<(), StoreError>;
+
+    /// The files in a directory and in those below it: their names, without the directory, and their lengths.
+    fn list(&self, dir: &str) -> Result<Vec<(String, u64)>, StoreError>;
 }
 
 /// An object that is open for reading. One that is replaced meanwhile gives [`StoreError::Changed`].
@@ -115,6 +135,15 @@ static CLIENT: OnceLock<Box<dyn Client>> = OnceLock::new();
 /// Sets the client of this process. Only the first call has an effect.
 pub fn set_client(client: Box<dyn Client>) {
     let _ = CLIENT.set(client);
+}
+
+/// The files of a restic repository in an object store or on a rest-server: see [`Client::repository`].
+///
+/// # Errors
+/// The location is malformed, or the build does not support it.
+pub fn repository(location: &str) -> Result<Arc<dyn Files>, StoreError> {
+    let client = CLIENT.get().ok_or(StoreError::Unsupported)?;
+    client.repository(location)
 }
 
 /// Whether a name is that of an object, and not of a file.

@@ -8,6 +8,8 @@ use gate::Errno;
 use serde::{Deserialize, Serialize};
 use show::name::printable;
 
+#[cfg(feature = "restic")]
+use crate::hint::repository_hint;
 use crate::hint::{archive_hint, command_hint, meter_hint, target_hint};
 
 /// How a command ended: with how many warnings, or why it was not done.
@@ -76,6 +78,13 @@ impl Error {
             }
             E::Nested(_) => "omit it: it is archived with the other one",
             E::NoPath(_) => "give it by its absolute path",
+            E::Scheme(_) => {
+                "give a directory (./NAME if its name has a colon), rest:URL, s3:HOST/BUCKET/PREFIX or sftp:USER@HOST:DIR"
+            }
+            E::Location => {
+                "give rest:http://HOST:PORT/PATH, s3:HOST/BUCKET/PREFIX, sftp:USER@HOST:DIR or sftp://USER@HOST:PORT/DIR"
+            }
+            E::Remote { error, .. } => repository_hint(repository, error),
             E::File { .. } => error.errno().map_or("", |errno| Access::Write.hint(errno)),
             E::Engine(_) => "check the repository with restic check",
         };

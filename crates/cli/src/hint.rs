@@ -219,6 +219,25 @@ pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
     }
 }
 
+/// What to do about an error of a restic repository that is no local directory.
+#[cfg(feature = "restic")]
+pub(crate) fn repository_hint(location: &[u8], error: &StoreError) -> &'static str {
+    let is_bucket = location.starts_with(b"s3:");
+    match error {
+        StoreError::NoConnection(_) if location.starts_with(b"sftp:") => {
+            "check that ssh connects to the host and asks for nothing"
+        }
+        StoreError::NoConnection(_) => "check the URL, and that the server runs",
+        StoreError::WrongCredentials(_) if !is_bucket => {
+            "check the user and the password in the URL, or RESTIC_REST_USERNAME and RESTIC_REST_PASSWORD"
+        }
+        StoreError::Denied if !is_bucket => {
+            "give the user permission to write; a server in append-only mode is enough"
+        }
+        error => store_hint(error),
+    }
+}
+
 fn store_hint(error: &StoreError) -> &'static str {
     match error {
         StoreError::Unsupported => "use a build with --features cloud",

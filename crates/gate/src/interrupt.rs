@@ -54,6 +54,20 @@ pub fn let_go(guard: Guard) {
     std::mem::forget(guard);
 }
 
+/// Runs a function that starts a command which has to outlive these signals, so that this process can use it to
+/// clean up: the command ignores them, as children inherit that. One that arrives meanwhile is lost.
+pub fn ignored_by_child<T>(start: impl FnOnce() -> T) -> T {
+    extern "C" fn never(_: c_int, _: *const libc::siginfo_t, _: *const c_void) {}
+    // SAFETY: the handler does nothing; it records the dispositions, and is replaced at once.
+    let before = unsafe { Handled::new(SIGNALS, never, 0) };
+    for signal in SIGNALS {
+        set_disposition(signal, libc::SIG_IGN);
+    }
+    let started = start();
+    drop(before);
+    started
+}
+
 /// The dispositions before [`hold`]. Dropping this restores them, and raises the signal that has
 /// arrived.
 pub struct Guard(Handled<3>);

@@ -14,8 +14,8 @@ use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{
     Attribute, Attributes, BackoffConfig, ClientOptions, GetOptions, GetRange, GetResult,
-    ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, RetryConfig,
-    UpdateVersion,
+    ListResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions,
+    PutPayload, RetryConfig, UpdateVersion,
 };
 use reqwest::header::{HeaderValue, IF_MATCH, IF_NONE_MATCH};
 
@@ -60,6 +60,15 @@ impl Settings {
             endpoint,
             missing,
             allows_http: is_true("AWS_ALLOW_HTTP"),
+        }
+    }
+
+    /// The same for another endpoint, which has its scheme.
+    pub(crate) fn at(&self, endpoint: String) -> Settings {
+        Settings {
+            allows_http: endpoint.starts_with("http://"),
+            endpoint: Some(endpoint),
+            missing: self.missing,
         }
     }
 }
@@ -207,16 +216,16 @@ impl Bucket {
         self.runtime.start_task(tail).wait()
     }
 
-    /// Begins to read a range of an object, of this version only.
+    /// Begins to read a range of an object, or all of it, of this version only.
     pub(crate) fn range(
         &self,
         path: &Path,
         version: Option<&String>,
-        range: Range<u64>,
+        range: Option<Range<u64>>,
     ) -> Pending<Bytes> {
         let (store, path) = (self.store.clone(), path.clone());
         let options = GetOptions {
-            range: Some(GetRange::Bounded(range)),
+            range: range.map(GetRange::Bounded),
             if_match: version.cloned(),
             ..GetOptions::default()
         };
@@ -398,15 +407,40 @@ impl Bucket {
         self.runtime.start_task(remove).wait()
     }
 
+    /// The same, even when a signal is about to end the program.
+    pub(crate) fn remove_anyway(&self, path: Path) -> Result<(), StoreError> {
+        let store = self.first.clone();
+        let remove = async move { store.delete(&path).await.map_err(|e| store_error(&e)) };
+        self.runtime.clean_up(remove)
+    }
+
+    /// Writes an object, whatever is there.
+    pub(crate) fn overwrite(&self, path: Path, content: Vec<Bytes>) -> Result<(), StoreError> {
+        let store = self.store.clone();
+        let put = async move {
+            let put = store.put(&path, PutPayload::from_iter(content)).await;
+            put.map_err(|e| store_error(&e)).map(drop)
+        };
+        self.runtime.start_task(put).wait()
+    }
+
     /// The names below a prefix.
     pub(crate) fn names(&self, prefix: &str) -> Result<Vec<Vec<u8>>, StoreError> {
-        let (store, prefix) = (self.first.clone(), parse_key(prefix.trim_end_matches('/'))?);
+        let listed = self.list(parse_key(prefix.trim_end_matches('/'))?)?;
+        let names = listed
+            .objects
+            .iter()
+            .filter_map(|it| it.location.filename());
+        Ok(names.map(|name| name.as_bytes().to_vec()).collect())
+    }
+
+    /// The objects directly below a prefix, and the prefixes there.
+    pub(crate) fn list(&self, prefix: Path) -> Result<ListResult, StoreError> {
+        let store = self.first.clone();
         let list = async move {
             let prefix = (!prefix.as_ref().is_empty()).then_some(&prefix);
             let listed = store.list_with_delimiter(prefix).await;
-            let objects = listed.map_err(|e| store_error(&e))?.objects;
-            let names = objects.iter().filter_map(|it| it.location.filename());
-            Ok(names.map(|name| name.as_bytes().to_vec()).collect())
+            listed.map_err(|e| store_error(&e))
         };
         self.runtime.start_task(list).wait()
     }

@@ -8,9 +8,11 @@ use archive::remote::{self, Version};
 
 use crate::bucket::{Bucket, Settings};
 use crate::object::OpenObject;
+use crate::repository::ObjectFiles;
+use crate::rest::RestFiles;
 use crate::runtime::Runtime;
 use crate::upload::ObjectUpload;
-use crate::url::Url;
+use crate::url::{RepositoryUrl, Url};
 
 /// Opens objects of S3 stores.
 #[derive(Debug)]
@@ -24,6 +26,15 @@ pub struct Client {
 struct State {
     runtime: Option<Arc<Runtime>>,
     buckets: BTreeMap<String, Arc<Bucket>>,
+}
+
+impl State {
+    fn runtime(&mut self) -> Result<Arc<Runtime>, StoreError> {
+        Ok(match &self.runtime {
+            Some(runtime) => Arc::clone(runtime),
+            None => Arc::clone(self.runtime.insert(Arc::new(Runtime::start()?))),
+        })
+    }
 }
 
 impl Client {
@@ -45,10 +56,7 @@ impl Client {
         if let Some(bucket) = state.buckets.get(name) {
             return Ok(Arc::clone(bucket));
         }
-        let runtime = match &state.runtime {
-            Some(runtime) => Arc::clone(runtime),
-            None => Arc::clone(state.runtime.insert(Arc::new(Runtime::start()?))),
-        };
+        let runtime = state.runtime()?;
         let bucket = Arc::new(Bucket::new(name, &self.settings, runtime)?);
         state.buckets.insert(name.to_owned(), Arc::clone(&bucket));
         Ok(bucket)
@@ -80,5 +88,16 @@ impl remote::Client for Client {
     fn names(&self, url: &[u8]) -> Result<Vec<Vec<u8>>, StoreError> {
         let url = Url::parse(url)?;
         self.bucket(url.bucket)?.names(url.key)
+    }
+
+    fn repository(&self, location: &str) -> Result<Arc<dyn remote::Files>, StoreError> {
+        let runtime = self.state().runtime()?;
+        if let Some(url) = location.strip_prefix("rest:") {
+            return Ok(Arc::new(RestFiles::new(url, runtime)?));
+        }
+        let url = RepositoryUrl::parse(location)?;
+        let settings = Arc::new(self.settings.at(url.endpoint));
+        let bucket = Bucket::new(url.bucket, &settings, runtime)?;
+        Ok(Arc::new(ObjectFiles::new(bucket, url.prefix)))
     }
 }

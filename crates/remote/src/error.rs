@@ -54,7 +54,7 @@ fn is_connection(error: &Error) -> bool {
 }
 
 /// What is wrong with the certificate of the endpoint, if that is why no answer came.
-fn certificate_error(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+pub(crate) fn certificate_error(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     if let Some(tls @ rustls::Error::InvalidCertificate(_)) = error.downcast_ref() {
         return Some(one_line(&tls.to_string()));
     }
@@ -81,7 +81,7 @@ fn error_code(text: &str) -> Option<&str> {
     Some(rest.split_once("</Code>")?.0)
 }
 
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     const MOST: usize = 200;
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     words.chars().take(MOST).collect()

@@ -1,4 +1,4 @@
-//! Objects of S3 stores, read by ranges and written by multipart upload.
+//! Objects of S3 stores, read by ranges and written by multipart upload, and restic repositories on servers.
 //!
 //! | module | contents |
 //! |---|---|
@@ -7,6 +7,8 @@
 //! | `conditional` | completes an upload on a condition |
 //! | `error` | the store's answers as `archive::StoreError` |
 //! | `object` | an object that is read, at any offset or in order |
+//! | `repository` | the files of a restic repository in a bucket |
+//! | `rest` | the files of a restic repository on a rest-server |
 //! | `runtime` | the thread that makes all requests |
 //! | `upload` | an object that is written |
 //! | `url` | the parts of a URL |
@@ -25,6 +27,10 @@ mod conditional;
 mod error;
 #[cfg(feature = "cloud")]
 mod object;
+#[cfg(feature = "cloud")]
+mod repository;
+#[cfg(feature = "cloud")]
+mod rest;
 #[cfg(feature = "cloud")]
 mod runtime;
 #[cfg(feature = "cloud")]

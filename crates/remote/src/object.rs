@@ -53,7 +53,7 @@ impl OpenObject {
 
     fn range(&self, from: u64, to: u64) -> Pending<Bytes> {
         self.bucket
-            .range(&self.path, self.version.as_ref(), from..to)
+            .range(&self.path, self.version.as_ref(), Some(from..to))
     }
 }
 

@@ -124,6 +124,19 @@ impl Runtime {
         }
     }
 
+    /// Runs a task that cleans up: also after a signal that is about to end the program.
+    pub(crate) fn clean_up(
+        &self,
+        task: impl Future<Output = Result<(), StoreError>> + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let (sender, receiver) = sync_channel(1);
+        self.handle.spawn(async move {
+            let _ = sender.send(task.await);
+        });
+        let late = |_| StoreError::NoConnection("no answer".to_owned());
+        receiver.recv_timeout(ABORT).map_err(late).flatten()
+    }
+
     /// Has SIGINT, SIGTERM and SIGHUP abort an upload before they end the program, until it is
     /// [settled](Runtime::is_settled). A second signal ends the program at once.
     pub(crate) fn abort_on_signal(&self, id: &str, abort: Abort) {

@@ -33,6 +33,38 @@ impl<'a> Url<'a> {
     }
 }
 
+/// The place of a restic repository in a bucket.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct RepositoryUrl<'a> {
+    pub(crate) endpoint: String,
+    pub(crate) bucket: &'a str,
+    /// The key of its directory; empty if it has the bucket for itself.
+    pub(crate) prefix: &'a str,
+}
+
+impl<'a> RepositoryUrl<'a> {
+    /// Parses `s3:HOST/BUCKET/PREFIX`, where HOST may have a scheme, as restic does.
+    pub(crate) fn parse(location: &'a str) -> Result<RepositoryUrl<'a>, StoreError> {
+        let rest = location.strip_prefix("s3:").ok_or(StoreError::BadUrl)?;
+        let (scheme, rest) = match rest.split_once("://") {
+            Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
+            Some(_) => return Err(StoreError::BadUrl),
+            None => ("https", rest.trim_start_matches('/')),
+        };
+        let (host, rest) = rest.split_once('/').ok_or(StoreError::BadUrl)?;
+        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let prefix = prefix.trim_matches('/');
+        match host.is_empty() || bucket.is_empty() {
+            true => Err(StoreError::BadUrl),
+            false => Ok(RepositoryUrl {
+                endpoint: format!("{scheme}://{host}"),
+                bucket,
+                prefix,
+            }),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,5 +91,31 @@ mod tests {
             );
         }
         assert_eq!(Url::parse_object(b"s3://b/\xff"), Err(StoreError::BadUrl));
+    }
+
+    #[test]
+    fn repositories_have_an_endpoint_and_a_bucket() {
+        let parse = |location| {
+            let url = RepositoryUrl::parse(location).ok()?;
+            Some((url.endpoint, url.bucket, url.prefix))
+        };
+        let is = |endpoint: &str, bucket, prefix| Some((endpoint.to_owned(), bucket, prefix));
+        let amazon = "https://s3.amazonaws.com";
+        assert_eq!(parse("s3:s3.amazonaws.com/b"), is(amazon, "b", ""));
+        assert_eq!(
+            parse("s3://s3.amazonaws.com/b/c/d/"),
+            is(amazon, "b", "c/d")
+        );
+        let local = "http://localhost:9000";
+        assert_eq!(parse("s3:http://localhost:9000/b/c"), is(local, "b", "c"));
+        for bad in [
+            "s3:",
+            "s3:host",
+            "s3:host/",
+            "s3:ftp://host/b",
+            "s3:https:///b",
+        ] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::id::{Id, IdSet};
 use crate::index::{Index, Kind};
 use crate::packer::{Packer, Written};
-use crate::repository::LocalRepository;
+use crate::repository::RepositoryFiles;
 use crate::seal::Cipher;
 
 /// The blobs of a repository, old and new.
@@ -39,7 +39,7 @@ pub(crate) struct BlobWriter<'a> {
 
 impl<'a> BlobStore<'a> {
     pub(crate) fn new(
-        repository: &'a LocalRepository,
+        repository: &'a RepositoryFiles,
         cipher: &'a Cipher,
         config: &ConfigFile,
         index: &'a Index,

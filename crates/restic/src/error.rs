@@ -1,12 +1,13 @@
 //! Why there is no snapshot.
 
+use archive::StoreError;
 use gate::Errno;
 use rustic_core::RusticError;
 
 /// Why there is no snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no repository in the directory.
+    /// There is no repository in this place.
     #[error("there is no restic repository in it")]
     NoRepository,
     /// The repository cannot be decrypted with the password.
@@ -33,6 +34,22 @@ pub enum Error {
         path: Vec<u8>,
         /// The error.
         errno: Errno,
+    },
+    /// The location has a scheme that is not supported.
+    #[error("'{0}:' is not supported")]
+    Scheme(String),
+    /// The location of a repository that is no local directory is not UTF-8, or malformed.
+    #[error("the location is malformed")]
+    Location,
+    /// A file of a repository that is no local directory cannot be read or written.
+    #[error("{action} '{path}': {error}")]
+    Remote {
+        /// What was being done.
+        action: &'static str,
+        /// The file, by its path in the repository.
+        path: String,
+        /// The error.
+        error: StoreError,
     },
     /// The engine says why.
     #[error("{}", .0.display_log().trim_start_matches("Error: "))]

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::error::Error;
 use crate::id::{Id, IdMap, IdSet};
-use crate::repository::LocalRepository;
+use crate::repository::RepositoryFiles;
 use crate::seal::Cipher;
 
 /// The kind of a blob. Packs have blobs of one kind.
@@ -73,7 +73,7 @@ impl Index {
     ///
     /// # Errors
     /// One cannot be read, or is damaged.
-    pub(crate) fn read(repository: &LocalRepository, cipher: &Cipher) -> Result<Index, Error> {
+    pub(crate) fn read(repository: &RepositoryFiles, cipher: &Cipher) -> Result<Index, Error> {
         let failed = |e| repository.error(e);
         let files = repository.list_with_size(FileType::Index).map_err(failed)?;
         let (next, index) = (AtomicUsize::new(0), Mutex::new(Index::default()));
@@ -82,10 +82,10 @@ impl Index {
                 let sealed = repository.read_full(FileType::Index, id).map_err(failed)?;
                 let json = cipher.open_file(&mut sealed.to_vec());
                 let parsed = json.and_then(|json| serde_json::from_slice::<IndexFile>(&json).ok());
-                let damaged = || Error::File {
-                    action: "cannot use the damaged index file",
-                    path: repository.path(FileType::Index, id),
-                    errno: Errno::EBADMSG,
+                let damaged = || {
+                    let (action, fault) = ("cannot use the damaged index file", Errno::EBADMSG);
+                    let path = RepositoryFiles::path(FileType::Index, id);
+                    repository.error_at(action, &path, fault.into())
                 };
                 let packs = parsed.ok_or_else(damaged)?.packs;
                 index.lock().add(packs);

@@ -13,8 +13,10 @@
 //! | `contents`, `chunker` | the contents of files, and where they are cut into blobs |
 //! | `blobs`, `seal`, `packer` | blobs are compressed, encrypted, and written in packs, which are listed in index files |
 //! | `index`, `id` | the blobs that a repository has |
-//! | `repository` | the files of a repository in a local directory |
+//! | `repository` | the files of a repository, wherever it is |
+//! | `sftp` | the files of a repository on a host that ssh reaches |
 //! | `lock` | locks that restic respects, and the locks of others |
+//! | `connection` | requests of SFTP, by the standard streams of ssh |
 //! | `error` | why there is no snapshot |
 //!
 //! The crate is empty without its feature `restic`.
@@ -24,6 +26,7 @@
 mod archiver;
 mod blobs;
 mod chunker;
+mod connection;
 mod contents;
 mod error;
 mod id;
@@ -36,10 +39,12 @@ mod parent;
 mod queue;
 mod repository;
 mod seal;
+mod sftp;
 mod snapshot;
 mod text;
 mod times;
 mod trees;
 
 pub use error::{Error, Locker};
+pub use repository::without_password;
 pub use snapshot::{Kept, Repository, Snapshot, SnapshotOptions};

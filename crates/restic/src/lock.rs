@@ -3,27 +3,32 @@
 //! made (`internal/repository/lock_file.go`).
 
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
 use gate::clock::time_of_day;
-use gate::file::Held;
-use gate::fs::{At, Open, Want};
-use gate::long::{c_string, open_long, statx_long};
-use gate::{Errno, Fd};
+use gate::fs::{At, Want};
+use gate::long::statx_long;
+use gate::sync::Mutex;
+use gate::{Errno, interrupt};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Locker};
 use crate::id::Id;
-use crate::repository::{LocalRepository, names, read_file};
+use crate::repository::{Fault, HeldFile, RepositoryFiles};
 use crate::seal::Cipher;
+
+/// The directory of the locks.
+const DIR: &str = "locks";
 
 /// A lock that is older is stale, if nobody has renewed it.
 const STALE: Duration = Duration::from_secs(30 * 60);
 /// How often our own is renewed.
 const RENEWED: Duration = Duration::from_secs(5 * 60);
+/// How often the holder of a lock looks for a signal that waits for its removal.
+const SIGNALS: Duration = Duration::from_millis(100);
 /// An exclusive lock that was made at the same time appears within this time.
 const SETTLING: Duration = Duration::from_millis(200);
 
@@ -40,7 +45,23 @@ pub(crate) struct Owner {
 pub(crate) struct Lock {
     place: Arc<LockPlace>,
     made: Instant,
-    renewal: Option<(Sender<()>, JoinHandle<()>)>,
+    renewal: Option<Task>,
+    removal: Option<Task>,
+}
+
+/// A thread that works until the sender is dropped.
+type Task = (Sender<()>, JoinHandle<()>);
+
+fn start(work: impl FnOnce(Receiver<()>) + Send + 'static) -> Option<Task> {
+    let (sender, ended) = channel();
+    Some((sender, spawn(move || work(ended))))
+}
+
+fn end(task: &mut Option<Task>) {
+    if let Some((sender, thread)) = task.take() {
+        drop(sender);
+        let _ = thread.join();
+    }
 }
 
 impl Lock {
@@ -49,30 +70,43 @@ impl Lock {
     /// # Errors
     /// Another process has locked it for itself; or the lock cannot be written.
     pub(crate) fn acquire(
-        repository: &LocalRepository,
+        repository: &Arc<RepositoryFiles>,
         cipher: Arc<Cipher>,
         owner: Owner,
     ) -> Result<Lock, Error> {
-        let place = Arc::new(LockPlace::new(repository, cipher, owner)?);
+        let place = Arc::new(LockPlace {
+            files: Arc::clone(repository),
+            held: Mutex::default(),
+            cipher,
+            owner,
+        });
         place.check_others()?;
-        let mut held = place.write()?;
-        let made = Instant::now();
-        let (sender, ended) = channel();
-        let again = place.clone();
-        let renew = move || {
+        // Before the lock is written: requests that are made after a signal wait until it ends the process.
+        let signals = (!repository.is_local()).then(interrupt::hold);
+        let (held, again) = (Arc::clone(&place), Arc::clone(&place));
+        let removal = start(move |ended| {
+            let is_timeout = |limit| ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+            while is_timeout(SIGNALS) && (signals.is_none() || interrupt::asked().is_none()) {}
+            held.remove_all_but(0);
+            drop(signals); // raises the signal
+        });
+        let mut lock = Lock {
+            place,
+            made: Instant::now(),
+            renewal: None,
+            removal,
+        };
+        lock.place.write()?;
+        lock.made = Instant::now();
+        lock.renewal = start(move |ended| {
             while ended.recv_timeout(RENEWED) == Err(RecvTimeoutError::Timeout) {
                 // The old lock holds for 25 more minutes.
-                if let Ok(renewed) = again.write() {
-                    held = renewed;
+                if again.write().is_ok() {
+                    again.remove_all_but(1);
                 }
             }
-            drop(held);
-        };
-        Ok(Lock {
-            place,
-            made,
-            renewal: Some((sender, spawn(renew))),
-        })
+        });
+        Ok(lock)
     }
 
     /// Waits until an exclusive lock that was made at the same time has appeared. What was read meanwhile is right if there is
@@ -88,40 +122,32 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        if let Some((sender, thread)) = self.renewal.take() {
-            drop(sender);
-            let _ = thread.join();
-        }
+        end(&mut self.renewal);
+        end(&mut self.removal);
     }
 }
 
-/// The directory of the locks of a repository.
+/// The locks of a repository.
 struct LockPlace {
-    dir: Fd,
-    path: Vec<u8>,
+    files: Arc<RepositoryFiles>,
+    /// Our own: one, or two while it is renewed.
+    held: Mutex<Vec<HeldFile>>,
     cipher: Arc<Cipher>,
     owner: Owner,
 }
 
 impl LockPlace {
-    fn new(repository: &LocalRepository, cipher: Arc<Cipher>, owner: Owner) -> Result<Self, Error> {
-        let path = repository.below("locks");
-        let opened = open_long(&path, Open::DIRECTORY);
-        let dir = opened.map_err(|errno| Error::File {
-            action: "cannot open",
-            path: path.clone(),
-            errno,
-        })?;
-        Ok(LockPlace {
-            dir,
-            path,
-            cipher,
-            owner,
-        })
+    /// Removes our oldest locks.
+    fn remove_all_but(&self, left: usize) {
+        let mut held = self.held.lock();
+        let last = held.len().saturating_sub(left);
+        let old: Vec<HeldFile> = held.drain(..last).collect();
+        drop(held);
+        drop(old);
     }
 
-    /// Writes a lock. It disappears when it is dropped, and when a signal ends the process.
-    fn write(&self) -> Result<Held, Error> {
+    /// Writes a lock. It disappears when it is removed, and when a signal ends the process.
+    fn write(&self) -> Result<(), Error> {
         let lock = json!({
             "time": now().to_string(),
             "exclusive": false,
@@ -132,31 +158,21 @@ impl LockPlace {
             "gid": self.owner.gid,
         });
         let sealed = self.cipher.seal_file(lock.to_string().as_bytes(), None);
-        let made = sealed.and_then(|sealed| {
-            let name = Id::of(&sealed).to_string();
-            Held::create(&self.dir, &c_string(name.as_bytes())?, &sealed)
+        let made = sealed.map_err(Fault::Errno).and_then(|sealed| {
+            let path = format!("{DIR}/{}", Id::of(&sealed));
+            self.files.hold_file(&path, &sealed, &self.held)
         });
-        made.map_err(|errno| Error::File {
-            action: "cannot write a lock into",
-            path: self.path.clone(),
-            errno,
-        })
+        made.map_err(|fault| self.files.error_at("cannot write a lock into", DIR, fault))
     }
 
     /// Fails if another process has locked the repository for itself. A lock that cannot be read may
     /// be being written or removed; it does not count.
     fn check_others(&self) -> Result<(), Error> {
-        let listed = open_long(&self.path, Open::DIRECTORY).and_then(|dir| names(&dir));
-        let listed = listed.map_err(|errno| Error::File {
-            action: "cannot list",
-            path: self.path.clone(),
-            errno,
-        })?;
-        for name in listed {
-            let path = [&self.path, &b"/"[..], name.as_bytes()].concat();
-            let lock = read_file(&path, None)
-                .ok()
-                .and_then(|bytes| self.parse(bytes));
+        let listed = self.files.list_dir(DIR);
+        let listed = listed.map_err(|fault| self.files.error_at("cannot list", DIR, fault))?;
+        for (name, _) in listed {
+            let lock = self.files.read_part(&format!("{DIR}/{name}"), None);
+            let lock = lock.ok().and_then(|bytes| self.parse(bytes.to_vec()));
             let Some(lock) = lock.filter(|lock| lock["exclusive"] == true) else {
                 continue;
             };

@@ -13,7 +13,7 @@ use rustic_core::{FileType, RusticResult, WriteBackend};
 use crate::error::Error;
 use crate::id::Id;
 use crate::index::{Index, Kind};
-use crate::repository::LocalRepository;
+use crate::repository::RepositoryFiles;
 use crate::seal::Cipher;
 
 /// A pack is not larger than this, whatever the configuration says.
@@ -27,7 +27,7 @@ const OLDEST: Duration = Duration::from_secs(5 * 60);
 
 /// Writes blobs that the repository does not have.
 pub(crate) struct Packer<'a> {
-    repository: &'a LocalRepository,
+    repository: &'a RepositoryFiles,
     cipher: &'a Cipher,
     /// The level of the compression of index files, if there is one.
     level: Option<i32>,
@@ -88,7 +88,7 @@ struct FullPack {
 
 impl<'a> Packer<'a> {
     pub(crate) fn new(
-        repository: &'a LocalRepository,
+        repository: &'a RepositoryFiles,
         cipher: &'a Cipher,
         config: &ConfigFile,
         index: &Index,
@@ -192,11 +192,9 @@ impl<'a> Packer<'a> {
     }
 
     fn failed(&self, kind: FileType, errno: Errno) -> Error {
-        Error::File {
-            action: "cannot encrypt",
-            path: self.repository.path(kind, &rustic_core::Id::default()),
-            errno,
-        }
+        let action = "cannot encrypt a file of";
+        self.repository
+            .error_at(action, kind.dirname(), errno.into())
     }
 }
 

@@ -10,14 +10,14 @@ use walk::Meta;
 use crate::id::Id;
 use crate::index::Index;
 use crate::node::type_name;
-use crate::repository::LocalRepository;
+use crate::repository::RepositoryFiles;
 use crate::seal::Cipher;
 use crate::text::write_name;
 use crate::times::{Times, is_same_time};
 
 /// Reads trees of a repository.
 pub(crate) struct TreeReader<'a> {
-    pub(crate) repository: &'a LocalRepository,
+    pub(crate) repository: &'a RepositoryFiles,
     pub(crate) cipher: &'a Cipher,
     pub(crate) index: &'a Index,
 }

@@ -1,11 +1,14 @@
-//! The files of a repository in a local directory. They are read and written through the gate: each
+//! The files of a repository. In a local directory they are read and written through the gate: each
 //! is counted, and gets its name when it is complete and on the disk, so that a process that is
-//! killed leaves no partial file.
+//! killed leaves no partial file. In other places, `archive::remote` and `sftp` read and write them.
 
 use std::io::Write;
+use std::sync::Arc;
 
+use archive::StoreError;
+use archive::remote::{self, Files};
 use bytes::Bytes;
-use gate::file::{Reader, Writer, unlinkat};
+use gate::file::{Held, Reader, Writer, unlinkat};
 use gate::fs::{At, CWD, Open, Want, getdents64, statx};
 use gate::long::{c_string, open_long};
 use gate::sync::Mutex;
@@ -16,43 +19,65 @@ use rustic_core::{
 };
 
 use crate::error::Error;
+use crate::sftp::SftpFiles;
 
-/// A repository in a local directory.
+/// Where a repository is.
 #[derive(Debug)]
-pub(crate) struct LocalRepository {
-    dir: Vec<u8>,
+enum Place {
+    /// A local directory.
+    Local(Vec<u8>),
+    Remote(Arc<dyn Files>),
+}
+
+/// Why a file cannot be read or written.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Errno(Errno),
+    Store(StoreError),
+}
+
+impl From<Errno> for Fault {
+    fn from(errno: Errno) -> Fault {
+        Fault::Errno(errno)
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Fault {
+        Fault::Store(error)
+    }
+}
+
+/// A repository.
+#[derive(Debug)]
+pub(crate) struct RepositoryFiles {
+    place: Place,
+    location: String,
     /// The first call that failed: the engine reports it as text.
     failed: Mutex<Option<Error>>,
     /// The last snapshot that was written.
     snapshot: Mutex<Option<Id>>,
 }
 
-impl LocalRepository {
-    /// The repository of a directory.
+impl RepositoryFiles {
+    /// The repository of a location as restic has it: a directory, which may have `local:` before it, `rest:URL`,
+    /// `s3:HOST/BUCKET/PREFIX`, `sftp:USER@HOST:DIR` or `sftp://USER@HOST:PORT/DIR`.
     ///
     /// # Errors
-    /// The directory cannot be opened, or has no repository.
-    pub(crate) fn open(dir: &[u8]) -> Result<LocalRepository, Error> {
-        let action = "cannot open";
-        let opened = open_long(dir, Open::PATH | Open::DIRECTORY);
-        opened.map_err(|errno| Error::File {
-            action,
-            path: dir.to_vec(),
-            errno,
-        })?;
-        let repository = LocalRepository {
-            dir: dir.to_vec(),
+    /// The location is malformed or cannot be opened, or has no repository.
+    pub(crate) fn open(location: &[u8]) -> Result<RepositoryFiles, Error> {
+        let repository = RepositoryFiles {
+            place: open_place(location)?,
+            location: String::from_utf8_lossy(location).into_owned(),
             failed: Mutex::default(),
             snapshot: Mutex::default(),
         };
-        match Reader::open(&repository.path(FileType::Config, &Id::default())) {
+        match repository.read_part(CONFIG, None) {
             Ok(_) => Ok(repository),
-            Err(Errno::ENOENT | Errno::EISDIR) => Err(Error::NoRepository),
-            Err(errno) => Err(Error::File {
-                action,
-                path: repository.path(FileType::Config, &Id::default()),
-                errno,
-            }),
+            Err(
+                Fault::Errno(Errno::ENOENT | Errno::EISDIR) | Fault::Store(StoreError::NotFound),
+            ) => Err(Error::NoRepository),
+            Err(fault) => Err(repository.error_at("cannot open", CONFIG, fault)),
         }
     }
 
@@ -61,10 +86,29 @@ impl LocalRepository {
         self.failed.lock().take().unwrap_or(Error::Engine(engine))
     }
 
-    /// The device and inode number of the directory.
+    /// The error of an action on a file, or on a directory.
+    pub(crate) fn error_at(&self, action: &'static str, path: &str, fault: Fault) -> Error {
+        match fault {
+            Fault::Errno(errno) => Error::File {
+                action,
+                path: self.below(path),
+                errno,
+            },
+            Fault::Store(error) => Error::Remote {
+                action,
+                path: path.to_owned(),
+                error,
+            },
+        }
+    }
+
+    /// The device and inode number of a local directory.
     pub(crate) fn identity(&self) -> Option<((u32, u32), u64)> {
+        let Place::Local(dir) = &self.place else {
+            return None;
+        };
         let seen = statx(
-            open_long(&self.dir, Open::PATH | Open::DIRECTORY).ok()?,
+            open_long(dir, Open::PATH | Open::DIRECTORY).ok()?,
             c"",
             At::EMPTY_PATH,
             Want::BASIC_STATS,
@@ -78,59 +122,192 @@ impl LocalRepository {
         id.map_or_else(String::new, |id| id.to_hex().to_string())
     }
 
-    /// The path of a name in the repository.
-    pub(crate) fn below(&self, name: &str) -> Vec<u8> {
-        [&self.dir, &b"/"[..], name.as_bytes()].concat()
+    /// The path of a file of a local repository.
+    fn below(&self, path: &str) -> Vec<u8> {
+        match &self.place {
+            Place::Local(dir) => [dir, &b"/"[..], path.as_bytes()].concat(),
+            Place::Remote(_) => path.as_bytes().to_vec(),
+        }
     }
 
-    /// The path of a file.
-    pub(crate) fn path(&self, kind: FileType, id: &Id) -> Vec<u8> {
+    /// The path of a file in the repository.
+    pub(crate) fn path(kind: FileType, id: &Id) -> String {
         let id = id.to_hex();
         match kind {
-            FileType::Config => self.below("config"),
-            FileType::Pack => self.below(&format!("data/{}/{}", &id[..2], &id[..])),
-            _ => self.below(&format!("{}/{}", kind.dirname(), &id[..])),
+            FileType::Config => CONFIG.to_owned(),
+            FileType::Pack => format!("data/{}/{}", &id[..2], &id[..]),
+            _ => format!("{}/{}", kind.dirname(), &id[..]),
         }
     }
 
     /// Records a failure, and passes it to the engine.
-    fn fail(&self, action: &'static str, path: Vec<u8>, errno: Errno) -> Box<RusticError> {
-        let error = Error::File {
-            action,
-            path,
-            errno,
-        };
+    fn fail(&self, action: &'static str, path: &str, fault: Fault) -> Box<RusticError> {
+        let error = self.error_at(action, path, fault);
         let told = RusticError::new(ErrorKind::InputOutput, error.to_string());
         self.failed.lock().get_or_insert(error);
         told
     }
 
-    fn list_dir(&self, name: &str, found: &mut Vec<(Id, u32)>) -> RusticResult<()> {
-        let path = self.below(name);
-        let read = || -> Result<Vec<(Id, u32)>, Errno> {
-            let dir = open_long(&path, Open::DIRECTORY)?;
-            let mut ids = Vec::new();
-            for name in names(&dir)? {
-                let Ok(id) = name.parse::<Id>() else { continue };
-                match statx(&dir, &c_string(name.as_bytes())?, At::empty(), Want::SIZE) {
-                    Ok(seen) => ids.push((id, u32::try_from(seen.size).unwrap_or(u32::MAX))),
-                    Err(Errno::ENOENT) => {}
-                    Err(e) => return Err(e),
+    /// Reads a part of a file; all of it without a range.
+    pub(crate) fn read_part(
+        &self,
+        path: &str,
+        range: Option<(u64, usize)>,
+    ) -> Result<Bytes, Fault> {
+        match &self.place {
+            Place::Local(_) => Ok(read_file(&self.below(path), range)?.into()),
+            Place::Remote(files) => Ok(files.read(path, range)?),
+        }
+    }
+
+    fn write_file(&self, path: &str, content: &BytesList) -> Result<(), Fault> {
+        match &self.place {
+            Place::Local(_) => {
+                let mut file = Writer::create(&self.below(path))?;
+                for piece in content.slice() {
+                    let written = file.write_all(piece);
+                    written.map_err(|e| Errno(e.raw_os_error().unwrap_or(Errno::EIO.0)))?;
                 }
+                Ok(file.publish()?)
             }
-            Ok(ids)
-        };
-        match read() {
-            Ok(ids) => found.extend(ids),
-            Err(Errno::ENOENT) => {}
-            Err(e) => return Err(self.fail("cannot list", path.clone(), e)),
+            Place::Remote(files) => Ok(files.write(path, content.slice().to_vec())?),
+        }
+    }
+
+    /// Whether it is a local directory.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.place, Place::Local(_))
+    }
+
+    /// Writes a file that disappears when it is dropped, and adds it to those that are held. One in a local directory
+    /// also disappears when a signal ends the process.
+    pub(crate) fn hold_file(
+        &self,
+        path: &str,
+        content: &[u8],
+        held: &Mutex<Vec<HeldFile>>,
+    ) -> Result<(), Fault> {
+        match &self.place {
+            Place::Local(_) => {
+                let (dir, name) = path.rsplit_once('/').unwrap_or((".", path));
+                let dir = open_long(&self.below(dir), Open::DIRECTORY)?;
+                let file = Held::create(&dir, &c_string(name.as_bytes())?, content)?;
+                held.lock().push(HeldFile::Local { _file: file });
+                Ok(())
+            }
+            Place::Remote(files) => {
+                // First: the request may have been carried out when a signal or an error ends it.
+                held.lock().push(HeldFile::Remote {
+                    files: Arc::clone(files),
+                    path: path.to_owned(),
+                });
+                Ok(files.write(path, vec![Bytes::copy_from_slice(content)])?)
+            }
+        }
+    }
+
+    /// The names of files in a directory and, in other places than local ones, in those below it, with their lengths.
+    pub(crate) fn list_dir(&self, dir: &str) -> Result<Vec<(String, u64)>, Fault> {
+        if let Place::Remote(files) = &self.place {
+            return Ok(files.list(dir)?);
+        }
+        let dir = open_long(&self.below(dir), Open::DIRECTORY)?;
+        let mut found = Vec::new();
+        for name in names(&dir)? {
+            match statx(&dir, &c_string(name.as_bytes())?, At::empty(), Want::SIZE) {
+                Ok(seen) => found.push((name, seen.size)),
+                Err(Errno::ENOENT) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(found)
+    }
+
+    fn list_ids(&self, dir: &str, found: &mut Vec<(Id, u32)>) -> RusticResult<()> {
+        match self.list_dir(dir) {
+            Ok(names) => found.extend(names.into_iter().filter_map(|(name, size)| {
+                let id = name.parse::<Id>().ok()?;
+                Some((id, u32::try_from(size).unwrap_or(u32::MAX)))
+            })),
+            Err(Fault::Errno(Errno::ENOENT)) => {}
+            Err(fault) => return Err(self.fail("cannot list", dir, fault)),
         }
         Ok(())
     }
 }
 
+/// The name of the file that makes a directory a repository.
+const CONFIG: &str = "config";
+
+fn open_place(location: &[u8]) -> Result<Place, Error> {
+    let (scheme, rest) = match location.iter().position(|&b| b == b':') {
+        Some(colon) if !location[..colon].contains(&b'/') => location.split_at(colon),
+        _ => (&b"local"[..], location),
+    };
+    let text = || std::str::from_utf8(location).map_err(|_| Error::Location);
+    let opened = match scheme {
+        b"local" => {
+            let dir = rest.strip_prefix(b":").unwrap_or(rest);
+            let opened = open_long(dir, Open::PATH | Open::DIRECTORY);
+            return match opened {
+                Ok(_) => Ok(Place::Local(dir.to_vec())),
+                Err(errno) => Err(Error::File {
+                    action: "cannot open",
+                    path: dir.to_vec(),
+                    errno,
+                }),
+            };
+        }
+        b"rest" | b"s3" => remote::repository(text()?),
+        b"sftp" => SftpFiles::connect(text()?),
+        _ => return Err(Error::Scheme(String::from_utf8_lossy(scheme).into_owned())),
+    };
+    match opened {
+        Ok(files) => Ok(Place::Remote(files)),
+        Err(StoreError::BadUrl) => Err(Error::Location),
+        Err(error) => Err(Error::Remote {
+            action: "cannot open",
+            path: CONFIG.to_owned(),
+            error,
+        }),
+    }
+}
+
+/// A location as it may be shown: without the password of a URL.
+pub fn without_password(location: &[u8]) -> Vec<u8> {
+    let position = |from: usize, what: &[u8]| {
+        let found = location[from..]
+            .windows(what.len())
+            .position(|it| it == what);
+        found.map(|at| from + at)
+    };
+    let shown = || {
+        let user = position(0, b"://")? + 3;
+        let host = position(user, b"@")?;
+        let password = position(user, b":").filter(|&colon| colon < host)? + 1;
+        let has_path = location[user..host].contains(&b'/');
+        (!has_path).then(|| [&location[..password], b"***", &location[host..]].concat())
+    };
+    shown().unwrap_or_else(|| location.to_vec())
+}
+
+/// A file that disappears when this is dropped.
+pub(crate) enum HeldFile {
+    Local { _file: Held },
+    Remote { files: Arc<dyn Files>, path: String },
+}
+
+impl Drop for HeldFile {
+    fn drop(&mut self) {
+        if let HeldFile::Remote { files, path } = self {
+            // What remains is stale in half an hour.
+            let _ = files.remove(path);
+        }
+    }
+}
+
 /// The names in a directory that are UTF-8, without `.` and `..`.
-pub(crate) fn names(dir: &Fd) -> Result<Vec<String>, Errno> {
+fn names(dir: &Fd) -> Result<Vec<String>, Errno> {
     let (mut buffer, mut found) = (vec![0; 32 << 10], Vec::new());
     loop {
         let len = getdents64(dir, &mut buffer)?;
@@ -148,7 +325,7 @@ pub(crate) fn hex(hash: &[u8]) -> String {
 }
 
 /// Reads a part of a file; all of it without a range.
-pub(crate) fn read_file(path: &[u8], range: Option<(u64, usize)>) -> Result<Vec<u8>, Errno> {
+fn read_file(path: &[u8], range: Option<(u64, usize)>) -> Result<Vec<u8>, Errno> {
     let file = Reader::open(path)?;
     let (offset, len) = range.unwrap_or((0, file.len() as usize));
     let mut bytes = vec![0; len];
@@ -158,30 +335,29 @@ pub(crate) fn read_file(path: &[u8], range: Option<(u64, usize)>) -> Result<Vec<
     }
 }
 
-impl ReadBackend for LocalRepository {
+impl ReadBackend for RepositoryFiles {
     fn location(&self) -> String {
-        format!("local:{}", String::from_utf8_lossy(&self.dir))
+        self.location.clone()
     }
 
     fn list_with_size(&self, kind: FileType) -> RusticResult<Vec<(Id, u32)>> {
         let mut found = Vec::new();
-        match kind {
-            FileType::Config => found.push((Id::default(), 0)),
-            FileType::Pack => {
+        match (kind, &self.place) {
+            (FileType::Config, _) => found.push((Id::default(), 0)),
+            (FileType::Pack, Place::Local(_)) => {
                 for first in 0..=u8::MAX {
-                    self.list_dir(&format!("data/{first:02x}"), &mut found)?;
+                    self.list_ids(&format!("data/{first:02x}"), &mut found)?;
                 }
             }
-            _ => self.list_dir(kind.dirname(), &mut found)?,
+            _ => self.list_ids(kind.dirname(), &mut found)?,
         }
         Ok(found)
     }
 
     fn read_full(&self, kind: FileType, id: &Id) -> RusticResult<Bytes> {
-        let path = self.path(kind, id);
-        let read = read_file(&path, None);
-        read.map(Bytes::from)
-            .map_err(|e| self.fail("cannot read", path, e))
+        let path = Self::path(kind, id);
+        let read = self.read_part(&path, None);
+        read.map_err(|fault| self.fail("cannot read", &path, fault))
     }
 
     fn read_partial(
@@ -192,18 +368,17 @@ impl ReadBackend for LocalRepository {
         offset: u32,
         length: u32,
     ) -> RusticResult<Bytes> {
-        let path = self.path(kind, id);
-        let read = read_file(&path, Some((u64::from(offset), length as usize)));
-        read.map(Bytes::from)
-            .map_err(|e| self.fail("cannot read", path, e))
+        let path = Self::path(kind, id);
+        let read = self.read_part(&path, Some((u64::from(offset), length as usize)));
+        read.map_err(|fault| self.fail("cannot read", &path, fault))
     }
 
     fn warmup_path(&self, kind: FileType, id: &Id) -> String {
-        String::from_utf8_lossy(&self.path(kind, id)).into_owned()
+        String::from_utf8_lossy(&self.below(&Self::path(kind, id))).into_owned()
     }
 }
 
-impl WriteBackend for LocalRepository {
+impl WriteBackend for RepositoryFiles {
     fn write_bytes(
         &self,
         kind: FileType,
@@ -215,16 +390,9 @@ impl WriteBackend for LocalRepository {
         if let (FileType::Snapshot, Some(error)) = (kind, &*self.failed.lock()) {
             return Err(RusticError::new(ErrorKind::InputOutput, error.to_string()));
         }
-        let path = self.path(kind, id);
-        let write = || -> Result<(), Errno> {
-            let mut file = Writer::create(&path)?;
-            for piece in content.slice() {
-                let written = file.write_all(piece);
-                written.map_err(|e| Errno(e.raw_os_error().unwrap_or(Errno::EIO.0)))?;
-            }
-            file.publish()
-        };
-        write().map_err(|e| self.fail("cannot write", path.clone(), e))?;
+        let path = Self::path(kind, id);
+        let written = self.write_file(&path, &content);
+        written.map_err(|fault| self.fail("cannot write", &path, fault))?;
         if kind == FileType::Snapshot {
             *self.snapshot.lock() = Some(*id);
         }
@@ -232,8 +400,33 @@ impl WriteBackend for LocalRepository {
     }
 
     fn remove(&self, kind: FileType, id: &Id, _is_cacheable: bool) -> RusticResult<()> {
-        let path = self.path(kind, id);
-        let removed = c_string(&path).and_then(|name| unlinkat(CWD, &name));
-        removed.map_err(|e| self.fail("cannot remove", path, e))
+        let path = Self::path(kind, id);
+        let removed = match &self.place {
+            Place::Local(_) => c_string(&self.below(&path))
+                .and_then(|name| unlinkat(CWD, &name))
+                .map_err(Fault::Errno),
+            Place::Remote(files) => files.remove(&path).map_err(Fault::Store),
+        };
+        removed.map_err(|fault| self.fail("cannot remove", &path, fault))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_of_urls_are_not_shown() {
+        for (location, shown) in [
+            (
+                "rest:https://me:secret@host:1/p",
+                "rest:https://me:***@host:1/p",
+            ),
+            ("rest:https://me@host:1/p", "rest:https://me@host:1/p"),
+            ("rest:https://host:1/p@q", "rest:https://host:1/p@q"),
+            ("/srv/a:b@c", "/srv/a:b@c"),
+        ] {
+            assert_eq!(without_password(location.as_bytes()), shown.as_bytes());
+        }
     }
 }

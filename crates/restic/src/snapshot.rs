@@ -29,7 +29,7 @@ use crate::lock::{Lock, Owner};
 use crate::node::NodeEncoder;
 use crate::packer::Written;
 use crate::parent::TreeReader;
-use crate::repository::{LocalRepository, hex};
+use crate::repository::{RepositoryFiles, hex};
 use crate::seal::Cipher;
 use crate::trees::{TreeCounts, Trees};
 
@@ -46,7 +46,7 @@ pub struct SnapshotOptions {
 
 /// An open repository, locked against the removal of data.
 pub struct Repository {
-    files: Arc<LocalRepository>,
+    files: Arc<RepositoryFiles>,
     engine: rustic_core::Repository<OpenStatus>,
     cipher: Arc<Cipher>,
     /// Read when it is needed.
@@ -102,18 +102,18 @@ pub struct Kept {
 }
 
 impl Repository {
-    /// Opens the repository of a local directory with a password, and locks it.
+    /// Opens the repository of a location, as restic has it, with a password, and locks it.
     ///
     /// # Errors
     /// There is no repository, the password is wrong, or another process has locked it for itself.
-    pub fn open(dir: &[u8], password: &[u8], host: &str) -> Result<Repository, Error> {
+    pub fn open(location: &[u8], password: &[u8], host: &str) -> Result<Repository, Error> {
         let password = std::str::from_utf8(password).map_err(|_| Error::PasswordNotUtf8)?;
-        let files = Arc::new(LocalRepository::open(dir)?);
+        let files = Arc::new(RepositoryFiles::open(location)?);
         let failed = |e: Box<RusticError>| match e.is_incorrect_password() {
             true => Error::WrongPassword,
             false => files.error(e),
         };
-        // A cache would only repeat the local files.
+        // A cache would only repeat files that are local, or read once.
         let options = RepositoryOptions::default().no_cache(true);
         let backends = RepositoryBackends::new(files.clone(), None);
         let closed = rustic_core::Repository::new(&options, &backends).map_err(failed)?;
@@ -482,7 +482,7 @@ fn own_rows(rows: &Rows, own: Option<((u32, u32), u64)>) -> std::ops::Range<usiz
 const DIGITS: usize = 16;
 
 /// The index files of a repository, by the beginnings of their names.
-fn indexes(files: &LocalRepository) -> Result<Vec<String>, Error> {
+fn indexes(files: &RepositoryFiles) -> Result<Vec<String>, Error> {
     let listed = files.list_with_size(FileType::Index);
     let listed = listed.map_err(|e| files.error(e))?.into_iter();
     Ok(listed

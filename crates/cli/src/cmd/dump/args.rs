@@ -60,9 +60,10 @@ pub(crate) struct Dump {
     #[arg(short, long, value_name = "ARCHIVE", required_unless_present_any = ["no_output", "explain", "prune", "dry_run", "keep_full", "yes", "restic"])]
     pub(crate) output: Option<OsString>,
 
-    /// Make a snapshot in this restic repository, an existing local directory
+    /// Make a snapshot in this restic repository
     ///
-    /// restic lists, checks, mounts and restores it. Files that the last snapshot of the same host
+    /// REPO exists, and is a local directory, rest:URL, s3:HOST/BUCKET/PREFIX, sftp:USER@HOST:DIR or
+    /// sftp://USER@HOST:PORT/DIR, as in restic. rest: and s3: need --features cloud. restic lists, checks, mounts and restores it. Files that the last snapshot of the same host
     /// and SRCs has with the same size and times are not read. With --state DIR, nothing is read if the
     /// catalog in DIR tells that nothing has changed. The repository is locked as by restic backup.
     /// Needs fathom built with --features restic.

@@ -44,18 +44,18 @@ mod with_restic {
 
     pub(in crate::cmd::dump) fn run(args: &Args, repository: &[u8], out: &Out) -> Outcome {
         let start = Instant::now();
+        let shown = restic::without_password(repository);
         if team::launched_rank().is_some() {
             return Err(
                 Error::new("the ranks of an MPI job cannot share a snapshot")
                     .and("run fathom dump --restic without mpirun"),
             );
         }
-        let dir = local(repository)?;
         let (options, _) = dump_options(args)?;
-        let failed = |e| Error::snapshot(repository, &e);
+        let failed = |e| Error::snapshot(&shown, &e);
         let host = host();
         // First, so that a wrong password is noticed before hours of reading.
-        let opened = Repository::open(dir, &password(args)?, &host).map_err(failed)?;
+        let opened = Repository::open(repository, &password(args)?, &host).map_err(failed)?;
         let (diagnostics, progress) = (Diagnostics::default(), Arc::new(Progress::default()));
         let about = SnapshotOptions {
             tags: args.tag.clone(),
@@ -102,35 +102,18 @@ mod with_restic {
         let mut warnings = diagnostics.take_warnings();
         warnings.extend(snapshot.warnings.iter().cloned());
         let report = Report {
-            repository,
+            repository: &shown,
             method: parts.first(),
             snapshot: &snapshot,
             seconds: start.elapsed().as_secs_f64(),
         };
         if snapshot.skips_repository {
-            out.note(note_repository(repository));
+            out.note(note_repository(&shown));
         }
         out.report(SCHEMA, &report, &warnings, || {
             out.note(summary(&report));
             Ok(())
         })
-    }
-
-    /// The directory of a repository. restic's names of other places begin with a scheme.
-    fn local(repository: &[u8]) -> Result<&[u8], Error> {
-        if let Some(dir) = repository.strip_prefix(b"local:") {
-            return Ok(dir);
-        }
-        let scheme = repository.split(|&b| b == b':').next().unwrap_or_default();
-        let is_path = scheme.len() == repository.len() || scheme.contains(&b'/');
-        match is_path {
-            true => Ok(repository),
-            false => Err(Error::new(format!(
-                "cannot open the repository '{}': only local directories are supported",
-                show::name::printable(repository)
-            ))
-            .and("mount it, or give the path of a directory (./NAME if its name has a colon)")),
-        }
     }
 
     fn password(args: &Args) -> Result<Vec<u8>, Error> {

@@ -1,13 +1,16 @@
-//! A proxy between fathom and the server that counts requests and makes faults. Each request gets a
+//! A proxy between fathom and a server that counts requests and makes faults. Each request gets a
 //! connection of its own.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+
+use rustix::process::Signal;
 
 /// A request, without its body.
 #[derive(Clone, Debug)]
@@ -163,4 +166,17 @@ fn serve(client: TcpStream, server: &PathBuf, shared: &Mutex<State>) -> io::Resu
         left -= n as u64;
     }
     client.shutdown(Shutdown::Both)
+}
+
+/// Sends a signal to a process whose number is about to be known.
+pub(crate) fn kill(process: &AtomicU32, signal: Signal) {
+    loop {
+        match process.load(Ordering::SeqCst) {
+            0 => std::thread::sleep(Duration::from_millis(1)),
+            id => {
+                let id = rustix::process::Pid::from_raw(id.cast_signed()).unwrap();
+                return rustix::process::kill_process(id, signal).unwrap();
+            }
+        }
+    }
 }

@@ -1,0 +1,73 @@
+//! The files of a restic repository in a bucket: an object for each.
+
+use archive::StoreError;
+use archive::remote::Files;
+use bytes::Bytes;
+use object_store::path::Path;
+
+use crate::bucket::{Bucket, parse_key};
+
+/// The first file that is read.
+const CONFIG: &str = "config";
+
+/// No configuration is longer.
+const LONGEST_CONFIG: u64 = 1 << 20;
+
+/// The objects below a prefix of a bucket.
+#[derive(Debug)]
+pub(crate) struct ObjectFiles {
+    bucket: Bucket,
+    prefix: String,
+}
+
+impl ObjectFiles {
+    pub(crate) fn new(bucket: Bucket, prefix: &str) -> ObjectFiles {
+        ObjectFiles {
+            bucket,
+            prefix: prefix.to_owned(),
+        }
+    }
+
+    fn key(&self, path: &str) -> String {
+        match self.prefix.is_empty() {
+            true => path.to_owned(),
+            false => format!("{}/{path}", self.prefix),
+        }
+    }
+
+    fn path(&self, path: &str) -> Result<Path, StoreError> {
+        parse_key(&self.key(path))
+    }
+}
+
+impl Files for ObjectFiles {
+    fn read(&self, path: &str, range: Option<(u64, usize)>) -> Result<Bytes, StoreError> {
+        if path == CONFIG {
+            // With few repetitions, and it also shows that the bucket exists and the credentials are right.
+            return Ok(self.bucket.tail(&self.key(path), LONGEST_CONFIG)?.1);
+        }
+        let range = range.map(|(offset, len)| offset..offset + len as u64);
+        self.bucket.range(&self.path(path)?, None, range).wait()
+    }
+
+    fn write(&self, path: &str, content: Vec<Bytes>) -> Result<(), StoreError> {
+        self.bucket.overwrite(self.path(path)?, content)
+    }
+
+    fn remove(&self, path: &str) -> Result<(), StoreError> {
+        self.bucket.remove_anyway(self.path(path)?)
+    }
+
+    fn list(&self, dir: &str) -> Result<Vec<(String, u64)>, StoreError> {
+        let (mut left, mut found) = (vec![self.path(dir)?], Vec::new());
+        while let Some(prefix) = left.pop() {
+            let listed = self.bucket.list(prefix)?;
+            left.extend(listed.common_prefixes);
+            let objects = listed.objects.iter();
+            let named =
+                objects.filter_map(|it| Some((it.location.filename()?.to_owned(), it.size)));
+            found.extend(named);
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,288 @@
+//! The files of a restic repository on a [rest-server](https://github.com/restic/rest-server), by restic's
+//! [REST protocol](https://restic.readthedocs.io/en/stable/REST_backend.html).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use archive::StoreError;
+use archive::remote::Files;
+use bytes::Bytes;
+use reqwest::header::{ACCEPT, CONTENT_LENGTH, RANGE};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
+
+use crate::error::{certificate_error, one_line};
+use crate::runtime::Runtime;
+
+/// Lists have lengths.
+const VERSION_2: &str = "application/vnd.x.restic.rest.v2";
+
+/// Milliseconds to wait before a request is repeated. Before the first answer a wrong URL is more likely than a
+/// server that restarts.
+const FIRST_WAITS: &[u64] = &[100, 200, 500, 1000];
+const WAITS: &[u64] = &[
+    100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 40_000, 40_000,
+];
+
+/// A repository on a server.
+#[derive(Debug)]
+pub(crate) struct RestFiles {
+    server: Arc<Server>,
+    runtime: Arc<Runtime>,
+}
+
+#[derive(Debug)]
+struct Server {
+    client: Client,
+    /// Ends with a slash.
+    base: Url,
+    user: Option<(String, String)>,
+    has_answered: AtomicBool,
+}
+
+impl RestFiles {
+    /// The repository of a URL. A user and a password in it have priority over those in the environment.
+    pub(crate) fn new(url: &str, runtime: Arc<Runtime>) -> Result<RestFiles, StoreError> {
+        let mut base = Url::parse(url).map_err(|_| StoreError::BadUrl)?;
+        if !matches!(base.scheme(), "http" | "https") {
+            return Err(StoreError::BadUrl);
+        }
+        if !base.path().ends_with('/') {
+            base.set_path(&format!("{}/", base.path()));
+        }
+        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let user = match base.username() {
+            "" => variable("RESTIC_REST_USERNAME").map(|user| {
+                let password = variable("RESTIC_REST_PASSWORD").unwrap_or_default();
+                (user, password)
+            }),
+            user => Some((decoded(user), decoded(base.password().unwrap_or_default()))),
+        };
+        let _ = base.set_username("");
+        let _ = base.set_password(None);
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::builder()
+            .connect_timeout(Duration::from_secs(10))
+            .read_timeout(Duration::from_secs(5 * 60))
+            .build()
+            .map_err(|e| request_error(&e))?;
+        let server = Server {
+            client,
+            base,
+            user,
+            has_answered: AtomicBool::default(),
+        };
+        Ok(RestFiles {
+            server: Arc::new(server),
+            runtime,
+        })
+    }
+
+    /// Makes a request until it is answered, and reads the answer.
+    fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        add: impl Fn(RequestBuilder) -> RequestBuilder + Send + 'static,
+    ) -> Result<Bytes, StoreError> {
+        let (server, path) = (Arc::clone(&self.server), path.to_owned());
+        let ask = async move { server.ask(method, &path, add).await };
+        self.runtime.start_task(ask).wait()
+    }
+}
+
+impl Server {
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let mut url = self.base.clone();
+        url.set_path(&format!("{}{path}", url.path()));
+        let request = self.client.request(method, url);
+        match &self.user {
+            Some((user, password)) => request.basic_auth(user, Some(password)),
+            None => request,
+        }
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Response, StoreError> {
+        let answer = request.send().await.map_err(|e| request_error(&e))?;
+        self.has_answered.store(true, Ordering::Relaxed);
+        status_error(answer.status()).map_or(Ok(answer), Err)
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        add: impl Fn(RequestBuilder) -> RequestBuilder,
+    ) -> Result<Bytes, StoreError> {
+        let mut nth = 0;
+        loop {
+            let sent = self.send(add(self.request(method.clone(), path))).await;
+            let read = match sent {
+                Ok(answer) => answer.bytes().await.map_err(|e| request_error(&e)),
+                Err(error) => Err(error),
+            };
+            match read {
+                Err(StoreError::NoConnection(_) | StoreError::Other(_))
+                    if self.waits(nth).await => {}
+                other => return other,
+            }
+            nth += 1;
+        }
+    }
+
+    /// Waits before a request is repeated; false if it was repeated often enough.
+    async fn waits(&self, nth: usize) -> bool {
+        let waits = match self.has_answered.load(Ordering::Relaxed) {
+            true => WAITS,
+            false => FIRST_WAITS,
+        };
+        let Some(wait) = waits.get(nth) else {
+            return false;
+        };
+        tokio::time::sleep(Duration::from_millis(*wait)).await;
+        true
+    }
+
+    /// Writes a file. The server refuses one that exists: then an answer was lost, or another process has written
+    /// the same bytes, from which files have their names.
+    async fn write(&self, path: &str, content: Bytes) -> Result<(), StoreError> {
+        let mut nth = 0;
+        loop {
+            let request = self.request(Method::POST, path).body(content.clone());
+            let Err(error) = self.send(request).await else {
+                return Ok(());
+            };
+            let found = self.send(self.request(Method::HEAD, path)).await;
+            let len = found.ok().and_then(|found| {
+                let len = found.headers().get(CONTENT_LENGTH)?.to_str().ok()?;
+                len.parse::<usize>().ok()
+            });
+            match error {
+                _ if len == Some(content.len()) => return Ok(()),
+                StoreError::NoConnection(_) | StoreError::Other(_) if self.waits(nth).await => {}
+                error => return Err(error),
+            }
+            nth += 1;
+        }
+    }
+}
+
+impl Files for RestFiles {
+    fn read(&self, path: &str, range: Option<(u64, usize)>) -> Result<Bytes, StoreError> {
+        let bytes = self.ask(Method::GET, &flat(path), move |request| match range {
+            Some((_, 0)) | None => request,
+            Some((offset, len)) => {
+                let last = offset + len as u64 - 1;
+                request.header(RANGE, format!("bytes={offset}-{last}"))
+            }
+        })?;
+        match range {
+            Some((_, len)) if bytes.len() != len => Err(StoreError::Changed),
+            _ => Ok(bytes),
+        }
+    }
+
+    fn write(&self, path: &str, content: Vec<Bytes>) -> Result<(), StoreError> {
+        let (server, path) = (Arc::clone(&self.server), flat(path));
+        let content = Bytes::from(content.concat());
+        let write = async move { server.write(&path, content).await };
+        self.runtime.start_task(write).wait()
+    }
+
+    fn remove(&self, path: &str) -> Result<(), StoreError> {
+        let (server, path) = (Arc::clone(&self.server), flat(path));
+        let remove = async move {
+            match server.ask(Method::DELETE, &path, |request| request).await {
+                Err(StoreError::NotFound) => Ok(()),
+                other => other.map(drop),
+            }
+        };
+        self.runtime.clean_up(remove)
+    }
+
+    fn list(&self, dir: &str) -> Result<Vec<(String, u64)>, StoreError> {
+        let list = self.ask(Method::GET, &format!("{dir}/"), |request| {
+            request.header(ACCEPT, VERSION_2)
+        });
+        let list = match list {
+            // Nothing was written into it.
+            Err(StoreError::NotFound) => return Ok(Vec::new()),
+            other => other?,
+        };
+        let list: serde_json::Value = serde_json::from_slice(&list)
+            .map_err(|_| StoreError::Other("a list is malformed".to_owned()))?;
+        let entries = list.as_array().into_iter().flatten();
+        let named = entries.filter_map(|entry| {
+            let (name, size) = (entry["name"].as_str()?, entry["size"].as_u64()?);
+            Some((name.to_owned(), size))
+        });
+        Ok(named.collect())
+    }
+}
+
+/// The path in the protocol, in which `data` has no directories.
+fn flat(path: &str) -> String {
+    match path.split_once('/') {
+        Some((dir, rest)) => {
+            let name = rest.rsplit('/').next().unwrap_or(rest);
+            format!("{dir}/{name}")
+        }
+        None => path.to_owned(),
+    }
+}
+
+/// A user or a password as it was before it was percent-encoded for a URL.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut left = text.as_bytes();
+    while let [first, rest @ ..] = left {
+        let digits = rest.get(..2).and_then(|two| std::str::from_utf8(two).ok());
+        let byte = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
+        match byte.filter(|_| *first == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                left = &rest[2..];
+            }
+            None => {
+                bytes.push(*first);
+                left = rest;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn status_error(status: StatusCode) -> Option<StoreError> {
+    match status {
+        _ if status.is_success() => None,
+        StatusCode::NOT_FOUND => Some(StoreError::NotFound),
+        StatusCode::UNAUTHORIZED => Some(StoreError::WrongCredentials(status.to_string())),
+        StatusCode::FORBIDDEN => Some(StoreError::Denied),
+        _ => Some(StoreError::Other(status.to_string())),
+    }
+}
+
+/// Why a request got no answer.
+fn request_error(error: &reqwest::Error) -> StoreError {
+    if let Some(text) = certificate_error(error) {
+        return StoreError::Certificate(text);
+    }
+    let mut last: &dyn std::error::Error = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    StoreError::NoConnection(one_line(&last.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_users_are_those_of_the_protocol() {
+        assert_eq!(flat("data/ab/abcd"), "data/abcd");
+        assert_eq!(flat("locks/abcd"), "locks/abcd");
+        assert_eq!(flat("config"), "config");
+        assert_eq!(decoded("a%40b%2"), "a@b%2");
+    }
+}

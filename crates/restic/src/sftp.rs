@@ -1,0 +1,197 @@
+//! The files of a repository on a host that ssh reaches, by SFTP
+//! ([version 3](https://datatracker.ietf.org/doc/html/draft-ietf-secsh-filexfer-02)): ssh makes the connection, with its
+//! configuration, keys and known hosts, and starts the server on the host.
+
+use std::sync::mpsc::{Sender, sync_channel};
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use archive::StoreError;
+use archive::remote::Files;
+use bytes::Bytes;
+use gate::sync::Mutex;
+use rand::Rng;
+
+use crate::connection::Connection;
+
+/// A directory on another host.
+#[derive(Debug)]
+pub(crate) struct SftpFiles {
+    dir: String,
+    requests: Mutex<Sender<Request>>,
+}
+
+type Request = Box<dyn FnOnce(&mut Connection) + Send>;
+
+/// What ssh connects to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Location<'a> {
+    /// With the name of a user, if there is one.
+    host: &'a str,
+    port: Option<&'a str>,
+    /// Relative to the directory of the user, unless it begins with a slash.
+    dir: &'a str,
+}
+
+impl<'a> Location<'a> {
+    /// Parses `sftp:USER@HOST:DIR` and `sftp://USER@HOST:PORT/DIR`, in which an absolute DIR has a second slash.
+    fn parse(location: &'a str) -> Option<Location<'a>> {
+        let rest = location.strip_prefix("sftp:")?;
+        let (host, port, dir) = match rest.strip_prefix("//") {
+            None => {
+                let (host, dir) = rest.split_once(':')?;
+                (host, None, dir)
+            }
+            Some(rest) => {
+                let (authority, dir) = rest.split_once('/')?;
+                // The colons of an IPv6 address are in brackets.
+                match authority.rsplit_once(':') {
+                    Some((host, port)) if !port.ends_with(']') => (host, Some(port), dir),
+                    _ => (authority, None, dir),
+                }
+            }
+        };
+        let is_number = |port: &str| port.parse::<u16>().is_ok();
+        // ssh would take a host that begins with a dash for an option.
+        let is_well = !host.is_empty() && !host.starts_with('-') && !dir.is_empty();
+        let is_well = is_well && port.is_none_or(is_number);
+        let dir = if dir.len() > 1 {
+            dir.trim_end_matches('/')
+        } else {
+            dir
+        };
+        is_well.then_some(Location { host, port, dir })
+    }
+
+    /// The arguments of ssh.
+    fn words(&self) -> Vec<String> {
+        let (user, host) = match self.host.rsplit_once('@') {
+            Some((user, host)) => (Some(user), host),
+            None => (None, self.host),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let option =
+            |name: &str, value: Option<&str>| value.map(|it| [name.to_owned(), it.to_owned()]);
+        let options = [option("-p", self.port), option("-l", user)];
+        let mut words: Vec<String> = options.into_iter().flatten().flatten().collect();
+        words.extend(["-s", host, "sftp"].map(str::to_owned));
+        words
+    }
+}
+
+impl SftpFiles {
+    /// Connects to a host.
+    ///
+    /// # Errors
+    /// The location is malformed; ssh does not connect.
+    pub(crate) fn connect(location: &str) -> Result<Arc<dyn Files>, StoreError> {
+        let place = Location::parse(location).ok_or(StoreError::BadUrl)?;
+        let words = place.words();
+        let (sender, requests) = mpsc::channel::<Request>();
+        let (connected, connection) = sync_channel(1);
+        thread::spawn(move || {
+            // The program ends by SIGPIPE when its standard output is closed; that ssh has ended is only an error.
+            gate::process::block_sigpipe();
+            match Connection::start(&words) {
+                Ok(mut connection) => {
+                    let _ = connected.send(Ok(()));
+                    requests.iter().for_each(|request| request(&mut connection));
+                }
+                Err(error) => drop(connected.send(Err(error))),
+            }
+        });
+        let ended = |_| StoreError::NoConnection("ssh has ended".to_owned());
+        connection.recv().map_err(ended).flatten()?;
+        Ok(Arc::new(SftpFiles {
+            dir: place.dir.to_owned(),
+            requests: Mutex::new(sender),
+        }))
+    }
+
+    fn path(&self, path: &str) -> String {
+        format!("{}/{path}", self.dir)
+    }
+
+    /// Has the thread of the connection do something.
+    fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (sender, result) = sync_channel(1);
+        let request: Request = Box::new(move |connection| drop(sender.send(work(connection))));
+        let ended = || StoreError::NoConnection("ssh has ended".to_owned());
+        self.requests.lock().send(request).map_err(|_| ended())?;
+        result.recv().map_err(|_| ended()).flatten()
+    }
+}
+
+impl Files for SftpFiles {
+    fn read(&self, path: &str, range: Option<(u64, usize)>) -> Result<Bytes, StoreError> {
+        let path = self.path(path);
+        self.ask(move |connection| connection.read_file(&path, range).map(Bytes::from))
+    }
+
+    fn write(&self, path: &str, content: Vec<Bytes>) -> Result<(), StoreError> {
+        let path = self.path(path);
+        // restic's own temporary names begin and end like that; restic prune skips them.
+        let temporary = format!("{path}-restic-temp-{:016x}", rand::rng().next_u64());
+        self.ask(move |connection| {
+            let written = connection.write_file(&temporary, &content);
+            let written = written.and_then(|()| connection.rename(&temporary, &path));
+            if written.is_err() {
+                let _ = connection.remove(&temporary);
+            }
+            written
+        })
+    }
+
+    fn remove(&self, path: &str) -> Result<(), StoreError> {
+        let path = self.path(path);
+        self.ask(move |connection| connection.remove(&path))
+    }
+
+    fn list(&self, dir: &str) -> Result<Vec<(String, u64)>, StoreError> {
+        let dir = self.path(dir);
+        self.ask(move |connection| {
+            let (mut left, mut found) = (vec![dir], Vec::new());
+            while let Some(dir) = left.pop() {
+                for entry in connection.read_dir(&dir)? {
+                    match entry.is_dir {
+                        true => left.push(format!("{dir}/{}", entry.name)),
+                        false => found.push((entry.name, entry.size)),
+                    }
+                }
+            }
+            Ok(found)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locations_are_those_of_restic() {
+        let words = |location| {
+            let place = Location::parse(location)?;
+            Some((place.words().join(" "), place.dir))
+        };
+        let is = |words: &str, dir| Some((words.to_owned(), dir));
+        assert_eq!(words("sftp:host:/repo/"), is("-s host sftp", "/repo"));
+        assert_eq!(words("sftp:me@host:repo"), is("-l me -s host sftp", "repo"));
+        let with_port = is("-p 2222 -l me -s host sftp", "/srv/repo");
+        assert_eq!(words("sftp://me@host:2222//srv/repo"), with_port);
+        assert_eq!(words("sftp://host/repo"), is("-s host sftp", "repo"));
+        let address = is("-p 22 -l me -s ::1 sftp", "/r");
+        assert_eq!(words("sftp://me@[::1]:22//r"), address);
+        for bad in [
+            "sftp:host",
+            "sftp:-oProxy:/r",
+            "sftp://host",
+            "sftp://h:x/r",
+        ] {
+            assert_eq!(words(bad), None, "{bad}");
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::server::{Server, needs, small_tree};
+use super::server::{AWS, Server, needs, small_tree};
 use crate::support::build::tool;
 use crate::support::need::built;
 use crate::support::recipe::{block, search_path, service};
@@ -40,7 +40,7 @@ fn encrypted_archives_are_restored() {
     let programs = [
         Need::Program("age"),
         Need::Program("age-keygen"),
-        Need::Built("venv/bin/aws"),
+        Need::Built(AWS),
     ];
     if !require(&needs()) || !require(&programs) {
         return;
@@ -58,7 +58,7 @@ fn encrypted_archives_are_restored() {
         ("/etc/fathom/recipients", &path("recipients")[..]),
         ("/srv ", &format!("{} ", path("tree"))),
     ];
-    let programs = search_path(&[Path::new(FATHOM), &built("venv/bin/aws")]);
+    let programs = search_path(&[Path::new(FATHOM), &built(AWS)]);
     for command in service("fathom-s3.service", &paths, &programs) {
         run(&mut with_credentials(&server, command)).exits(0);
     }

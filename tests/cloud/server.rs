@@ -18,6 +18,8 @@ pub(crate) const BUCKET: &str = "backups";
 const KEY: &str = "AKIDTEST";
 const SECRET: &str = "secret of the tests";
 
+pub(crate) const AWS: &str = "venv/bin/aws";
+
 /// The program that serves the objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Software {
@@ -164,6 +166,18 @@ impl Server {
             .env("NO_PROXY", "127.0.0.1")
             .env_remove("AWS_SESSION_TOKEN");
         command
+    }
+
+    /// What the AWS CLI prints of the server's answer to a request.
+    pub(crate) fn answer(&self, words: &[&str]) -> String {
+        let mut aws = Command::new(built(AWS));
+        let client = self.fathom([""; 0]);
+        let set = client
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?)));
+        aws.args(words).envs(set).env("AWS_MAX_ATTEMPTS", "1");
+        let output = aws.current_dir(self.place()).output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     }
 
     /// Sends a signal to the server.

@@ -201,13 +201,22 @@ impl Bucket {
                     Ok((meta, body(got).await?))
                 }
                 Err(error) => {
-                    // An empty object has no range, and some stores have no suffix ranges.
-                    let options = GetOptions {
+                    // An empty object has no range, and some stores refuse one that is longer than the object.
+                    let head = GetOptions {
                         head: true,
                         ..GetOptions::default()
                     };
-                    match store.get_opts(&path, options).await {
+                    match store.get_opts(&path, head).await {
                         Ok(got) if got.meta.size == 0 => Ok((got.meta, Bytes::new())),
+                        Ok(got) if got.meta.size < bytes => {
+                            let whole = GetOptions {
+                                if_match: got.meta.e_tag.clone(),
+                                ..GetOptions::default()
+                            };
+                            let read = store.get_opts(&path, whole).await;
+                            let read = read.map_err(|e| store_error(&e))?;
+                            Ok((got.meta, body(read).await?))
+                        }
                         Ok(_) | Err(_) => Err(store_error(&error)),
                     }
                 }

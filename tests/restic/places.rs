@@ -24,7 +24,7 @@ use crate::support::trees::Dice;
 use crate::support::{Need, fathom, in_namespace, require, run};
 use crate::{NEEDS, PASSWORD, prepare, quiet, signal, stop_at_lock};
 
-pub(crate) const REST_SERVER: &str = "tools/bin/rest-server";
+pub(crate) const RCLONE: &str = "tools/bin/rclone";
 const SSH: [Need; 2] = [Need::Program("ssh-keygen"), Need::File("/usr/sbin/sshd")];
 /// A user `me` with the password `password`.
 const USERS: &str = "me:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n";
@@ -108,16 +108,36 @@ impl Drop for Running {
     }
 }
 
-/// Starts a rest-server for repositories in a directory.
-pub(crate) fn rest_server(at: &Path, options: &[&str]) -> Running {
+/// Starts a server for repositories in a directory: rclone, or restic's rest-server if `FATHOM_REST_SERVER` names it. With a
+/// file of users, they must log in, and nothing is ever removed but locks.
+pub(crate) fn rest_server(at: &Path, users: Option<&Path>) -> Running {
     let socket = at.join("socket");
     let _ = fs::remove_file(&socket);
     let log = File::create(at.join("log")).unwrap();
-    let child = Command::new(built(REST_SERVER))
-        .arg("--path")
-        .arg(dir(at.join("served")))
-        .arg(format!("--listen=unix:{}", socket.display()))
-        .args(options)
+    let served = dir(at.join("served"));
+    let mut server = match std::env::var_os("FATHOM_REST_SERVER") {
+        None => {
+            let mut rclone = Command::new(built(RCLONE));
+            rclone.args(["serve", "restic", "--addr"]);
+            rclone.arg(format!("unix://{}", socket.display()));
+            rclone.env("RCLONE_CONFIG", "/dev/null").arg(served);
+            if let Some(users) = users {
+                rclone.arg("--append-only").arg("--htpasswd").arg(users);
+            }
+            rclone
+        }
+        Some(program) => {
+            let mut server = Command::new(program);
+            server.arg(format!("--listen=unix:{}", socket.display()));
+            server.arg("--path").arg(served);
+            match users {
+                None => server.arg("--no-auth"),
+                Some(users) => server.args(["--append-only", "--htpasswd-file"]).arg(users),
+            };
+            server
+        }
+    };
+    let child = server
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log)
@@ -381,11 +401,11 @@ fn faults_lose_nothing(place: &Place, proxy: &Proxy) {
 #[test]
 #[cfg(feature = "cloud")]
 fn a_rest_server_keeps_snapshots() {
-    if !require(&NEEDS) || !require(&[Need::Built(REST_SERVER)]) {
+    if !require(&NEEDS) || !require(&[Need::Built(RCLONE)]) {
         return;
     }
     in_namespace(|ground| {
-        let server = rest_server(ground, &["--no-auth"]);
+        let server = rest_server(ground, None);
         let place = on_rest_server(ground, &server);
         place_works(&place);
         faults_lose_nothing(&place, &server.proxy);
@@ -409,9 +429,7 @@ fn a_rest_server_keeps_snapshots() {
 
         // With users, and nothing is ever removed but locks.
         fs::write(ground.join("users"), USERS).unwrap();
-        let users = ground.join("users");
-        let options = ["--append-only", "--htpasswd-file", users.to_str().unwrap()];
-        let server = rest_server(ground, &options);
+        let server = rest_server(ground, Some(&ground.join("users")));
         let place = on_rest_server(ground, &server);
         place.refuses(&mut place.dump(args!["tree"]), "401");
         let with = |user: &str| place.location.replace("//", &format!("//{user}@"));
@@ -432,22 +450,24 @@ fn a_rest_server_keeps_snapshots() {
 #[test]
 #[cfg(feature = "cloud")]
 fn the_service_in_the_book_makes_snapshots_on_a_rest_server() {
-    if !require(&NEEDS) || !require(&[Need::Built(REST_SERVER)]) {
+    if !require(&NEEDS) || !require(&[Need::Built(RCLONE)]) {
         return;
     }
     in_namespace(|ground| {
         let path = |name: &str| ground.join(name).to_str().unwrap().to_owned();
         fs::write(ground.join("users"), USERS).unwrap();
         fs::write(ground.join("password"), PASSWORD).unwrap();
-        let options = ["--append-only", "--htpasswd-file", &path("users")];
-        let server = rest_server(ground, &options);
+        let server = rest_server(ground, Some(&ground.join("users")));
         let place = on_rest_server(ground, &server);
         let with_user = |mut command: Command| {
             command.env("RESTIC_REST_USERNAME", "me");
             command.env("RESTIC_REST_PASSWORD", "password");
             run(&mut command).exits(0)
         };
-        with_user(place.restic(args!["init"]));
+        // As restic before 0.16.1 needs it.
+        let mut of_restic = on_rest_server(ground, &server);
+        of_restic.location = place.location.replace("//", "//me:password@");
+        run(&mut of_restic.restic(args!["init"])).exits(0);
         let tree = small_tree(ground);
         dir(ground.join("state"));
         let paths = [
@@ -465,7 +485,8 @@ fn the_service_in_the_book_makes_snapshots_on_a_rest_server() {
         let (_, recipe) = PAGE.split_once("on a rest-server\n").unwrap();
         let restore = block_of(recipe, "To restore:");
         let mut shell = Command::new("sh");
-        let restore = paths
+        let restore = restore.replace(paths[0].0, &of_restic.location);
+        let restore = paths[1..]
             .iter()
             .fold(restore, |text, (book, test)| text.replace(book, test));
         shell.arg("-ec").arg(restore).current_dir(ground);

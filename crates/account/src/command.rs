@@ -13,7 +13,7 @@ use mounts::table::read_either;
 
 use crate::estimate::estimate;
 use crate::intervals::{Intervals, Ticking};
-use crate::ledger::{Detail, Ledger};
+use crate::ledger::{Detail, LastDirectory, Ledger};
 use crate::prices::{Given, Prices};
 use crate::whatif::{Costs, WhatIf, asked, what_if};
 
@@ -135,15 +135,10 @@ fn predict(
     let user = metered.user.as_secs_f64() * share;
     let cpu = (metered.user + metered.sys).saturating_sub(metered.overhead);
     let cpu = cpu.as_secs_f64() * share;
-    // Files of one directory mostly follow one another.
-    let mut last: (&[u8], bool) = (b"", false);
-    let waited = detail.files.iter().filter(|file| {
-        let dir = file.dir();
-        if last.0 != dir {
-            last = (dir, systems.fstype(dir).is_some_and(may_hang));
-        }
-        last.1
-    });
+    let mut last = LastDirectory::default();
+    let may_wait = |dir| systems.fstype(dir).is_some_and(may_hang);
+    let files = detail.files.iter();
+    let waited = files.filter(|file| last.get(file.dir(), may_wait));
     let waited: u64 = waited.map(|file| file.sum.nanos).sum();
     let real = metered.real.saturating_sub(metered.overhead).as_secs_f64() * share;
     let elapsed = (waited as f64 / 1e9 > cpu).then_some(real);

@@ -1,0 +1,153 @@
+//! The calls that were reported one by one, by file and by directory.
+
+use std::collections::BTreeMap;
+
+use foldhash::{HashMap, HashMapExt};
+
+use super::file::{File, LastDirectory, by_name};
+use crate::patterns::Patterns;
+use crate::prices::Work;
+use crate::sum::Sum;
+use crate::waits::Waits;
+
+/// The calls in one directory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Directory<'a> {
+    pub(crate) name: &'a [u8],
+    /// Different files in it, itself included, if there were calls on it.
+    pub(crate) files: u64,
+    pub(crate) sum: Sum,
+    /// By their numbers: only a few are shown by name.
+    gates: Vec<(u16, u64)>,
+}
+
+impl Directory<'_> {
+    /// Its calls by the kernel's names.
+    pub(crate) fn gates(&self) -> BTreeMap<&'static str, u64> {
+        by_name(self.gates.iter().copied())
+    }
+
+    fn add(&mut self, file: &File) {
+        self.files += 1;
+        self.sum.join(&file.sum);
+        for gate in &file.gates {
+            let mut known = self.gates.iter_mut();
+            match known.find(|(number, _)| *number == gate.number) {
+                Some((_, calls)) => *calls += u64::from(gate.calls),
+                None => self.gates.push((gate.number, gate.calls.into())),
+            }
+        }
+    }
+}
+
+/// The rows with the most time, by their time and name. The others are not sorted: of tens of
+/// thousands some ten are shown.
+pub(crate) fn costliest<T>(
+    mut rows: Vec<T>,
+    most: usize,
+    cost: impl Fn(&T) -> (u64, &[u8]),
+) -> Vec<T> {
+    let order = |a: &T, b: &T| {
+        let ((a_nanos, a_name), (b_nanos, b_name)) = (cost(a), cost(b));
+        b_nanos.cmp(&a_nanos).then_with(|| a_name.cmp(b_name))
+    };
+    if most < rows.len() {
+        rows.select_nth_unstable_by(most, order);
+        rows.truncate(most);
+    }
+    rows.sort_unstable_by(order);
+    rows
+}
+
+/// The calls that were reported one by one.
+#[derive(Debug)]
+pub struct Detail {
+    /// The files, in the order of their first calls.
+    pub(crate) files: Vec<File>,
+    /// Calls on further files, for which there was no room.
+    pub(crate) unheld: Sum,
+    /// Calls on files without a known name, such as pipes and sockets.
+    pub(crate) nameless: Sum,
+    /// The names of programs, by their numbers.
+    pub(crate) programs: Vec<Vec<u8>>,
+    /// Calls on files without a known name, and on further files, by program and number.
+    pub(crate) elsewhere: BTreeMap<(u16, u16, Elsewhere), u64>,
+    /// The time that is in no other figure here: calls that waited for others.
+    pub(crate) waits: Waits,
+    /// By number.
+    pub(crate) measured: BTreeMap<u16, Measured>,
+    /// All calls, by sort.
+    pub(crate) work: Work,
+    pub(crate) patterns: Patterns,
+    /// Descriptors and threads that could not be followed.
+    pub(crate) forgotten: u64,
+}
+
+/// The calls of one number that did not wait for others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Measured {
+    pub(crate) work: Work,
+    /// Bytes that were read or written; of lists, bytes of entries.
+    pub(crate) bytes: u64,
+    pub(crate) nanos: u64,
+}
+
+/// Why a call is in no row of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Elsewhere {
+    /// Its file has no known name.
+    Nameless,
+    /// There was no room for its file.
+    Unheld,
+}
+
+impl Detail {
+    /// The directories, in no order; with a depth, their names are cut to so many components.
+    pub(crate) fn directories(&self, depth: Option<usize>) -> Vec<Directory<'_>> {
+        let mut directories: Vec<Directory<'_>> = Vec::new();
+        let mut numbers: HashMap<&[u8], usize> = HashMap::new();
+        let mut last = LastDirectory::default();
+        for file in &self.files {
+            let name = depth.map_or(file.dir(), |depth| cut(file.dir(), depth));
+            let at = last.get(name, |name| {
+                *numbers.entry(name).or_insert_with(|| {
+                    directories.push(Directory {
+                        name,
+                        ..Directory::default()
+                    });
+                    directories.len() - 1
+                })
+            });
+            directories[at].add(file);
+        }
+        directories
+    }
+
+    /// The costliest files.
+    pub(crate) fn costliest(&self, most: usize) -> Vec<&File> {
+        let files = self.files.iter().collect();
+        costliest(files, most, |file| (file.sum.nanos, &file.name))
+    }
+
+    /// The costliest files that are no directories and not in /proc and the like, and whose calls
+    /// succeeded: candidates to measure prices with.
+    pub(crate) fn samples(&self, most: usize) -> Vec<&File> {
+        let special = [&b"/proc/"[..], b"/sys/", b"/dev/"];
+        let is_plain = |file: &&File| {
+            let is_special = special.iter().any(|dir| file.name.starts_with(dir));
+            !is_special && !file.directory && file.sum.errors == 0
+        };
+        let files = self.files.iter().filter(is_plain).collect();
+        costliest(files, most, |file| (file.sum.nanos, &file.name))
+    }
+}
+
+/// The first components of an absolute name.
+pub(super) fn cut(name: &[u8], depth: usize) -> &[u8] {
+    let mut slashes = (0..name.len()).filter(|&at| name[at] == b'/');
+    match slashes.nth(depth) {
+        Some(0) => b"/",
+        Some(at) => &name[..at],
+        None => name,
+    }
+}

@@ -1,0 +1,189 @@
+//! Calls by file. The memory for names is bounded.
+
+use std::collections::BTreeMap;
+
+use foldhash::HashMap;
+use meter::call::Call;
+use meter::names::Name;
+use meter::syscalls;
+use mounts::path::parent;
+
+use crate::prices::{Sort, Work};
+use crate::sum::Sum;
+
+/// Names that are held.
+pub(crate) const MOST_FILES: usize = 49_152;
+/// Bytes of names that are held.
+pub(super) const MOST_NAMES: usize = 6 << 20;
+
+/// Calls of one kind by one program on one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gate {
+    pub(super) number: u16,
+    program: u16,
+    sort: Sort,
+    pub(super) calls: u32,
+    parts: u32,
+    /// Time in them; at most 4.3 s are counted.
+    nanos: u32,
+}
+
+/// The calls on one file.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// Its absolute name, as the process has it.
+    pub(crate) name: Name,
+    pub(crate) sum: Sum,
+    /// It is known to be a directory.
+    pub(super) directory: bool,
+    pub(super) gates: Vec<Gate>,
+}
+
+impl File {
+    fn new(name: &Name) -> File {
+        File {
+            name: Name::clone(name),
+            sum: Sum::default(),
+            directory: false,
+            gates: Vec::new(),
+        }
+    }
+
+    /// Its calls by the kernel's names.
+    pub(crate) fn gates(&self) -> BTreeMap<&'static str, u64> {
+        let gates = self.gates.iter();
+        by_name(gates.map(|gate| (gate.number, gate.calls.into())))
+    }
+
+    /// The calls by program and number, in no order; a pair may occur several times.
+    pub(crate) fn by_program(&self) -> impl Iterator<Item = ((u16, u16), u64)> {
+        let gates = self.gates.iter();
+        gates.map(|gate| ((gate.program, gate.number), gate.calls.into()))
+    }
+
+    /// Replaces measured times by these prices of calls, by number.
+    pub(crate) fn estimate(&mut self, prices: &BTreeMap<u32, f64>) {
+        for gate in &mut self.gates {
+            if let Some(price) = prices.get(&gate.number.into()).filter(|_| gate.nanos > 0) {
+                let before = u64::from(gate.nanos);
+                gate.nanos = (f64::from(gate.calls) * price).round() as u32;
+                self.sum.nanos = self.sum.nanos.saturating_sub(before) + u64::from(gate.nanos);
+            }
+        }
+    }
+
+    pub(super) fn add(&mut self, call: &Call<'_>, program: u16, sort: Sort, parts: u32) {
+        self.sum.add(call);
+        let nanos = u32::try_from(call.nanos).unwrap_or(u32::MAX);
+        let is_same = |gate: &&mut Gate| {
+            u32::from(gate.number) == call.number && gate.sort == sort && gate.program == program
+        };
+        match self.gates.iter_mut().find(is_same) {
+            Some(gate) => {
+                gate.calls = gate.calls.saturating_add(1);
+                gate.parts = gate.parts.saturating_add(parts);
+                gate.nanos = gate.nanos.saturating_add(nanos);
+            }
+            None => self.gates.push(Gate {
+                number: call.number as u16,
+                program,
+                sort,
+                calls: 1,
+                parts,
+                nanos,
+            }),
+        }
+    }
+
+    /// The calls that ask for its metadata, of a directory also its opening and closing; and the
+    /// time in them, in nanoseconds.
+    pub(crate) fn asking(&self) -> (Work, u64) {
+        let mut work = Work::default();
+        let mut nanos = 0;
+        for gate in &self.gates {
+            let asks = match gate.sort {
+                Sort::Stat | Sort::OpenStat | Sort::List | Sort::Xattr | Sort::OpenXattr => true,
+                Sort::Open | Sort::Close => self.directory,
+                _ => false,
+            };
+            if asks {
+                work.add(gate.sort, gate.calls.into(), gate.parts.into());
+                nanos += u64::from(gate.nanos);
+            }
+        }
+        (work, nanos)
+    }
+
+    /// The directory that its calls are counted for: itself, if it is one; else its parent.
+    pub(crate) fn dir(&self) -> &[u8] {
+        if self.directory {
+            &self.name
+        } else {
+            parent(&self.name)
+        }
+    }
+}
+
+/// Calls by number, by the kernel's names.
+pub(super) fn by_name(calls: impl Iterator<Item = (u16, u64)>) -> BTreeMap<&'static str, u64> {
+    let mut gates = BTreeMap::new();
+    for (number, calls) in calls {
+        if let Some(syscall) = syscalls::by_number(number.into()) {
+            *gates.entry(syscall.name).or_default() += calls;
+        }
+    }
+    gates
+}
+
+/// The names that are held, and their rows.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    index: HashMap<Name, u32>,
+    pub(super) rows: Vec<File>,
+    bytes: usize,
+}
+
+impl Files {
+    pub(super) fn find(&self, name: &[u8]) -> Option<u32> {
+        self.index.get(name).copied()
+    }
+
+    /// The number of a name; `None` when there is no room for it.
+    pub(super) fn enter(&mut self, name: &Name) -> Option<u32> {
+        if let Some(at) = self.find(name) {
+            return Some(at);
+        }
+        if self.rows.len() >= MOST_FILES || self.bytes + name.len() > MOST_NAMES {
+            return None;
+        }
+        let at = u32::try_from(self.rows.len()).ok()?;
+        self.bytes += name.len();
+        self.index.insert(Name::clone(name), at);
+        self.rows.push(File::new(name));
+        Some(at)
+    }
+}
+
+/// What was found for the directory before: files of one directory mostly follow one another.
+#[derive(Debug)]
+pub(crate) struct LastDirectory<'a, T>(Option<(&'a [u8], T)>);
+
+impl<T> Default for LastDirectory<'_, T> {
+    fn default() -> Self {
+        LastDirectory(None)
+    }
+}
+
+impl<'a, T: Copy> LastDirectory<'a, T> {
+    /// What is found for a directory; `find` is called if it is not the one before.
+    pub(crate) fn get(&mut self, dir: &'a [u8], find: impl FnOnce(&'a [u8]) -> T) -> T {
+        match self.0 {
+            Some((last, found)) if last == dir => found,
+            _ => {
+                let found = find(dir);
+                self.0 = Some((dir, found));
+                found
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The programs that processes execute.
+
+use foldhash::{HashMap, HashMapExt};
+
+/// The programs that processes execute. Number 0 is an unknown program.
+#[derive(Debug)]
+pub(super) struct Programs {
+    pub(super) names: Vec<Vec<u8>>,
+    numbers: HashMap<Vec<u8>, u16>,
+    pub(super) processes: HashMap<u32, u16>,
+}
+
+impl Programs {
+    pub(super) fn new() -> Programs {
+        Programs {
+            names: vec![Vec::new()],
+            numbers: HashMap::new(),
+            processes: HashMap::new(),
+        }
+    }
+
+    pub(super) fn exec(&mut self, pid: u32, program: &[u8]) {
+        let number = match self.numbers.get(program) {
+            Some(known) => *known,
+            None => {
+                let number = u16::try_from(self.names.len()).unwrap_or(0);
+                if number > 0 {
+                    self.names.push(program.to_vec());
+                    self.numbers.insert(program.to_vec(), number);
+                }
+                number
+            }
+        };
+        self.processes.insert(pid, number);
+    }
+
+    pub(super) fn fork(&mut self, parent: u32, pid: u32) {
+        self.processes.insert(pid, self.of(parent));
+    }
+
+    pub(super) fn of(&self, pid: u32) -> u16 {
+        self.processes.get(&pid).copied().unwrap_or(0)
+    }
+}

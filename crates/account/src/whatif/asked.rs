@@ -1,0 +1,74 @@
+//! The calls for metadata by file system.
+
+use std::collections::BTreeMap;
+
+use foldhash::{HashMap, HashMapExt};
+
+use crate::ledger::{Detail, LastDirectory};
+use crate::prices::Work;
+
+/// The calls for metadata of the files of one file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// Different files.
+    pub(super) entries: u64,
+    pub(super) work: Work,
+    /// Time in these calls, as it was metered.
+    pub(super) nanos: u64,
+}
+
+impl Asked {
+    /// Of the file systems of some types.
+    pub(super) fn sum(asked: &BTreeMap<Vec<u8>, Asked>, is_one: impl Fn(&[u8]) -> bool) -> Asked {
+        let mut sum = Asked::default();
+        for (_, row) in asked.iter().filter(|(fstype, _)| is_one(fstype)) {
+            sum.entries += row.entries;
+            sum.work.join(&row.work);
+            sum.nanos += row.nanos;
+        }
+        sum
+    }
+}
+
+/// The calls for metadata by the type of the file system, with an empty name if it is unknown.
+/// Files for which there was no room are assumed to be like the others.
+pub(crate) fn asked(
+    detail: &Detail,
+    fstype: impl Fn(&[u8]) -> Option<Vec<u8>>,
+) -> BTreeMap<Vec<u8>, Asked> {
+    let mut types: HashMap<&[u8], usize> = HashMap::new();
+    let mut asked: Vec<(Vec<u8>, Asked)> = Vec::new();
+    let mut last = LastDirectory::default();
+    for file in &detail.files {
+        let (work, nanos) = file.asking();
+        if work.calls() == 0 {
+            continue;
+        }
+        let find = |dir: &&[u8]| {
+            let fstype = fstype(dir).unwrap_or_default();
+            let known = asked.iter().position(|(known, _)| *known == fstype);
+            known.unwrap_or_else(|| {
+                asked.push((fstype, Asked::default()));
+                asked.len() - 1
+            })
+        };
+        let at = last.get(file.dir(), |dir| *types.entry(dir).or_insert_with_key(find));
+        if let Some((_, row)) = asked.get_mut(at) {
+            row.entries += 1;
+            row.work.join(&work);
+            row.nanos += nanos;
+        }
+    }
+    let named = detail.work.calls().saturating_sub(detail.nameless.calls);
+    let held = named.saturating_sub(detail.unheld.calls);
+    let times = match held {
+        0 => 1.0,
+        held => named as f64 / held as f64,
+    };
+    for (_, row) in &mut asked {
+        row.entries = (row.entries as f64 * times).round() as u64;
+        row.work = row.work.scaled(times);
+        row.nanos = (row.nanos as f64 * times).round() as u64;
+    }
+    asked.into_iter().collect()
+}

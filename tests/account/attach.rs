@@ -443,6 +443,26 @@ fn processes_that_cannot_be_metered_are_refused() {
         &["-p", &zombie],
         &format!("process {zombie} does not exist"),
     );
+    // Of several processes, some may have ended since they were listed.
+    let mut alive = Command::new("sleep").arg("9").spawn().unwrap();
+    for meter in ATTACHING {
+        let both = format!("{},{zombie}", alive.id());
+        let options = [
+            "account",
+            "-p",
+            &both,
+            "--meter",
+            meter,
+            "--duration",
+            "20ms",
+        ];
+        let ran = run(&mut fathom(options));
+        let warning = format!("process {zombie} does not exist, or ended before");
+        assert!(ran.stderr.contains(&warning), "{meter}: {ran}");
+        assert_eq!(ran.code(), 0, "{meter}: {ran}");
+    }
+    alive.kill().unwrap();
+    alive.wait().unwrap();
     ended.wait().unwrap();
     refused(&["-p", "4194305"], "process 4194305 does not exist");
     refused(&["-p", "0"], "0");

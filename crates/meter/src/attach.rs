@@ -35,13 +35,14 @@ pub struct Attach<'a> {
 }
 
 impl Attach<'_> {
-    /// Checks that each of the processes can be metered, or that there is such a cgroup.
+    /// Checks that each of the processes that exist can be metered, and that there is one; or that
+    /// there is such a cgroup.
     ///
     /// # Errors
     /// The first one that cannot, and why.
     pub(crate) fn check(&self) -> Result<(), TargetError> {
         match &self.target {
-            Target::Processes(processes) => processes.iter().try_for_each(|pid| check(*pid)),
+            Target::Processes(processes) => check_all(processes),
             Target::Cgroup(path) => Cgroup::open(path).map(drop),
             Target::Machine => Ok(()),
         }
@@ -105,6 +106,23 @@ pub(crate) fn count_threads() -> u32 {
     let text = String::from_utf8_lossy(&text);
     let all = text.split([' ', '/']).nth(4);
     all.and_then(|all| all.parse().ok()).unwrap_or_default()
+}
+
+/// Of several processes, such as those that pgrep(1) has listed, some may have ended.
+fn check_all(processes: &[u32]) -> Result<(), TargetError> {
+    let mut first_ended = None;
+    let mut exists = false;
+    for pid in processes {
+        match check(*pid) {
+            Ok(()) => exists = true,
+            Err(ended @ TargetError::NoProcess(_)) => first_ended = first_ended.or(Some(ended)),
+            Err(other) => return Err(other),
+        }
+    }
+    match first_ended {
+        Some(ended) if !exists => Err(ended),
+        _ => Ok(()),
+    }
 }
 
 fn check(pid: u32) -> Result<(), TargetError> {

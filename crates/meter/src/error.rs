@@ -253,7 +253,7 @@ pub enum WarningKind {
     )]
     StillRunning(u64),
     /// A process ended before the meter had attached to it.
-    #[error("process {0} ended before it was attached to")]
+    #[error("process {0} does not exist, or ended before it was attached to")]
     EndedBefore(u32),
     /// Threads did not stop, and were left to the kernel to detach.
     #[error("{0} threads did not stop in time to be detached: the kernel detaches them")]

@@ -62,6 +62,8 @@ impl Tracer<'_> {
                 match ptrace::attach(tid) {
                     Ok(()) => seized.push(tid),
                     Err(Errno::ESRCH) => {}
+                    // The kernel refuses a thread that has ended and was not waited for.
+                    Err(Errno::EPERM) if has_ended(tid) => {}
                     Err(_) if self.is_traced_by_us(tid) => {}
                     Err(errno) => return Err(errno),
                 }
@@ -202,4 +204,8 @@ impl Tracer<'_> {
         }
         self.threads.clear();
     }
+}
+
+fn has_ended(tid: u32) -> bool {
+    Status::read(tid).is_none_or(|status| status.has_ended)
 }

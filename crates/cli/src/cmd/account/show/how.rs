@@ -26,20 +26,42 @@ pub(crate) fn explain_pattern(pattern: Pattern) -> String {
     format!("{}: {text}", pattern.name())
 }
 
-/// What to do for a change, in so few words that it fits a row.
-pub(crate) fn advice(kind: ChangeKind) -> &'static str {
+/// What to do for a change, in so few words that it fits a row: if possible, with the command of the
+/// program for which it is.
+pub(crate) fn advice(kind: ChangeKind, program: &[u8]) -> &'static str {
+    let name = program.rsplit(|&byte| byte == b'/').next();
+    let name = name.unwrap_or_default();
     match kind {
         ChangeKind::Spare(Spare::CombineStat) => "one statx instead of stat, open and fstat",
         ChangeKind::Spare(Spare::CombineXattr) => "listxattr once per file, getxattr by name",
-        ChangeKind::Spare(Spare::SkipXattr) => "no xattrs: ls without -l, tar without --xattrs",
+        ChangeKind::Spare(Spare::SkipXattr) => match name {
+            b"ls" | b"dir" | b"vdir" => "no xattrs: ls without -l",
+            b"cp" | b"mv" => "no xattrs: cp -r --preserve=ownership,timestamps",
+            b"tar" => "no xattrs: tar without --xattrs, --acls, --selinux",
+            b"bsdtar" => "no xattrs: bsdtar --no-xattrs --no-acls --no-fflags",
+            b"rsync" => "no xattrs: rsync without -X and -A",
+            _ => "do not ask for extended attributes",
+        },
         ChangeKind::Spare(Spare::KeepStat) => "cache stat results; on NFS, a longer actimeo",
         ChangeKind::Spare(Spare::CacheMisses) => "cache failed lookups, or list the directory once",
-        ChangeKind::Spare(Spare::Buffer) => "read and write at least 4 KiB at a time",
+        ChangeKind::Spare(Spare::Buffer) => match name {
+            b"dd" => "dd with larger blocks: bs=64K",
+            _ => "read and write at least 4 KiB at a time",
+        },
         ChangeKind::Spare(Spare::SyncOnce) => "call fsync once per open file",
-        ChangeKind::Spare(Spare::DirectoryFd) => "look names up relative to an open directory",
-        ChangeKind::Bulkstat { .. } => "on XFS, as root: fathom walk --engine bulkstat",
+        ChangeKind::Spare(Spare::DirectoryFd) => "cd to the directory first, or open it (openat)",
+        ChangeKind::Bulkstat { .. } => match name {
+            b"tar" | b"bsdtar" | b"rsync" => "on XFS, as root: fathom dump DIR",
+            b"cp" => "on XFS, as root: read many inodes per call (bulkstat)",
+            _ => "on XFS, as root: fathom walk DIR --engine bulkstat",
+        },
         ChangeKind::Uring { .. } => "statx through io_uring: not recommended",
-        ChangeKind::RawTables { .. } => "on ext4, as root: fathom walk --engine ext4",
+        ChangeKind::RawTables { .. } => match name {
+            b"du" => "on ext4, as root: fathom walk DIR --format du",
+            b"tar" | b"bsdtar" | b"rsync" => "on ext4, as root: fathom dump DIR",
+            b"cp" => "on ext4, as root: read the inode tables",
+            _ => "on ext4, as root: fathom walk DIR --engine ext4",
+        },
     }
 }
 
@@ -59,7 +81,7 @@ pub(crate) fn how(kind: ChangeKind) -> String {
             "call listxattr once per file, and getxattr by name instead of opening the file"
         }
         ChangeKind::Spare(Spare::SkipXattr) => {
-            "do not ask for extended attributes (ls without -l, tar without --xattrs and --acls, rsync without -X and -A)"
+            "do not ask for extended attributes (ls without -l, cp without -a and -p, tar without --xattrs and --acls, bsdtar with --no-xattrs and --no-acls, rsync without -X and -A)"
         }
         ChangeKind::Spare(Spare::KeepStat) => {
             "cache the result of stat; on NFS, mount with a longer actimeo"
@@ -73,7 +95,7 @@ pub(crate) fn how(kind: ChangeKind) -> String {
             "open the directory once, and look names up relative to it (openat, fstatat)"
         }
         ChangeKind::Bulkstat { .. } => {
-            "on XFS, as root, read many inodes per call (fathom walk --engine bulkstat); fewer calls, but hardly less CPU time"
+            "on XFS, as root, read many inodes per call (fathom walk DIR --engine bulkstat); fewer calls, but hardly less CPU time"
         }
         ChangeKind::Uring { ring, stat } => {
             let [ring, stat] = [ring, stat].map(|ns| duration(ns / 1e9));
@@ -82,7 +104,7 @@ pub(crate) fn how(kind: ChangeKind) -> String {
             );
         }
         ChangeKind::RawTables { .. } => {
-            "on ext4, as root, read the inode tables from the device (fathom walk --engine ext4); for whole file systems"
+            "on ext4, as root, read the inode tables from the device (fathom walk DIR --engine ext4); for whole file systems"
         }
     };
     match kind {
@@ -90,5 +112,33 @@ pub(crate) fn how(kind: ChangeKind) -> String {
             format!("not applicable, no call was on such a file system; {how}")
         }
         _ => how.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_names_the_command_of_the_program() {
+        let skip = ChangeKind::Spare(Spare::SkipXattr);
+        let tables = ChangeKind::RawTables { is_asked: true };
+        for (kind, program, words) in [
+            (skip, "/usr/bin/ls", "ls without -l"),
+            (skip, "/usr/bin/cp", "cp -r --preserve=ownership,timestamps"),
+            (skip, "/opt/bin/tar", "tar without --xattrs"),
+            (skip, "bsdtar", "bsdtar --no-xattrs"),
+            (skip, "/usr/bin/x", "do not ask"),
+            (skip, "", "do not ask"),
+            (tables, "/usr/bin/du", "fathom walk DIR --format du"),
+            (tables, "/usr/bin/tar", "fathom dump DIR"),
+            (tables, "/usr/bin/find", "fathom walk DIR --engine ext4"),
+            (ChangeKind::Spare(Spare::Buffer), "/usr/bin/dd", "bs=64K"),
+        ] {
+            let shown = advice(kind, program.as_bytes());
+            assert!(shown.contains(words), "{program}: {shown}");
+            // With the other columns it fits 80.
+            assert!(shown.len() <= 52, "{shown}");
+        }
     }
 }

@@ -1,7 +1,11 @@
 //! The first screen of an account: a summary, the best savings, and the costliest system calls and
 //! directories.
 
+use std::collections::BTreeMap;
+
+use account::patterns::Spare;
 use account::report::{AccountReport, Groups, Place, ProgramTotal};
+use account::whatif::ChangeKind;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{count, duration};
@@ -16,13 +20,15 @@ use super::{average, calls_table, head, line, saving_changes, too_short_sentence
 pub(crate) struct Rows {
     calls: usize,
     places: usize,
+    is_screen: bool,
 }
 
 impl Rows {
-    /// They fit a terminal of 30 lines.
+    /// They fit a terminal of 30 lines; if the summary is long, with fewer calls.
     pub(crate) const SCREEN: Rows = Rows {
         calls: 10,
         places: 5,
+        is_screen: true,
     };
 
     /// So many in each table.
@@ -30,6 +36,19 @@ impl Rows {
         Rows {
             calls: rows,
             places: rows,
+            is_screen: false,
+        }
+    }
+
+    /// With as many system calls as fit beside these texts.
+    fn fitting(self, texts: [&str; 2]) -> Rows {
+        // An empty line, the columns, and the line at the end.
+        const BESIDES: usize = 3;
+        let used: usize = texts.iter().map(|text| text.lines().count()).sum();
+        let left = LINES.saturating_sub(used + BESIDES);
+        Rows {
+            calls: left.clamp(FEWEST_CALLS, self.calls),
+            ..self
         }
     }
 }
@@ -38,6 +57,9 @@ impl Rows {
 const SAVINGS: usize = 3;
 /// Waits that are named, in nanoseconds.
 const LONG_WAIT: u64 = 1_000_000;
+/// Lines of the first screen, and the fewest system calls that it shows.
+const LINES: usize = 30;
+const FEWEST_CALLS: usize = 5;
 /// The widest line on a terminal.
 const WIDEST: usize = 100;
 
@@ -62,28 +84,32 @@ pub(crate) fn screen_text(
     let waits = waits_sentence(account, LONG_WAIT);
     text += &waits.map_or(String::new(), |waits| line(style, &waits));
     text += &savings(account, style);
-    text.push('\n');
-    text += &calls_table(account, rows.calls, false).to_text(style.width, style.color);
     let table = match &account.groups {
         Groups::Process(processes, _) => processes_table(processes, rows.places),
         Groups::Directory(places, _) => places_table(places, rows.places),
         Groups::Program => places_table(&account.per_directory, rows.places),
     };
+    let mut end = String::new();
     if !table.is_empty() {
-        text.push('\n');
-        text += &table.to_text(style.width, style.color);
+        end = format!("\n{}", table.to_text(style.width, style.color));
     }
     let examined = account.coverage.calls;
     if examined < account.calls() {
         let (examined, all) = (count(examined), count(account.calls()));
-        text += &line(
+        end += &line(
             style,
             &format!(
-                "Directories and savings are of the first {examined} of {all} calls (--calls)."
+                "Waits, directories, savings: of the first {examined} of {all} calls (--calls)."
             ),
         );
     }
-    text + &line(style, &rest(account, rows))
+    let rows = match rows.is_screen {
+        true => rows.fitting([&text, &end]),
+        false => rows,
+    };
+    text.push('\n');
+    text += &calls_table(account, rows.calls, false).to_text(style.width, style.color);
+    text + &end + &line(style, &rest(account, rows))
 }
 
 fn savings(account: &AccountReport<'_>, style: TableStyle) -> String {
@@ -112,11 +138,28 @@ fn savings(account: &AccountReport<'_>, style: TableStyle) -> String {
             duration(change.seconds),
             format!("{:.1}", change.percent),
             change.kind.name().to_owned(),
-            advice(change.kind).to_owned(),
+            advice(change.kind, main_program(account, change.kind)).to_owned(),
         ];
         table.row(cells, Tone::Plain);
     }
     format!("\n{}", table.to_text(style.width, style.color))
+}
+
+/// The program that a change is for: the one with most calls of this kind, or the most time.
+fn main_program<'a>(account: &'a AccountReport<'_>, kind: ChangeKind) -> &'a [u8] {
+    let programs = account.programs.iter();
+    let costliest = match kind {
+        ChangeKind::Spare(Spare::SkipXattr) => {
+            programs.max_by_key(|program| xattr_calls(&program.gates))
+        }
+        _ => programs.max_by_key(|program| program.sum.nanos),
+    };
+    costliest.map_or(b"", |program| &program.program)
+}
+
+fn xattr_calls(gates: &BTreeMap<&'static str, u64>) -> u64 {
+    let calls = gates.iter().filter(|(name, _)| name.contains("xattr"));
+    calls.map(|(_, calls)| calls).sum()
 }
 
 /// The columns that all tables begin with.
@@ -159,16 +202,19 @@ fn sum(sum: &account::ledger::Sum) -> [String; 4] {
 
 /// What the full report has besides.
 fn rest(account: &AccountReport<'_>, rows: Rows) -> String {
+    const DIRECTORY: [&str; 2] = ["directory", "directories"];
     let beyond = |all: u64, shown: usize| all.saturating_sub(shown as u64);
     let calls = beyond(account.gates.len() as u64, rows.calls);
     let (what, all) = match &account.groups {
-        Groups::Process(_, all) => ("processes", *all),
-        Groups::Directory(_, all) => ("directories", *all),
-        Groups::Program => ("directories", account.coverage.directories),
+        Groups::Process(_, all) => (["process", "processes"], *all),
+        Groups::Directory(_, all) => (DIRECTORY, *all),
+        Groups::Program => (DIRECTORY, account.coverage.directories),
     };
+    let call = ["system call", "system calls"];
     let mut parts = Vec::new();
-    for (more, what) in [(calls, "system calls"), (beyond(all, rows.places), what)] {
+    for (more, [one, several]) in [(calls, call), (beyond(all, rows.places), what)] {
         if more > 0 {
+            let what = if more == 1 { one } else { several };
             parts.push(format!("{} more {what}", count(more)));
         }
     }
@@ -209,6 +255,26 @@ mod tests {
                 "{line}\n{text}"
             );
         }
+    }
+
+    #[test]
+    fn a_long_summary_leaves_room_for_fewer_calls() {
+        let rows = |lines| Rows::SCREEN.fitting([&"x\n".repeat(lines), ""]).calls;
+        assert_eq!([10, 17, 18, 20, 40].map(rows), [10, 10, 9, 7, 5]);
+    }
+
+    #[test]
+    fn one_more_row_is_singular() {
+        let account = report(b"/usr/bin/x");
+        let shown = |calls, places| Rows {
+            calls,
+            places,
+            is_screen: false,
+        };
+        let rows = |calls, places| rest(&account, shown(calls, places));
+        let one = "1 more system call, 1 more process; --full prints all tables.";
+        assert_eq!(rows(0, 12), one);
+        assert_eq!(rows(1, 11), "2 more processes; --full prints all tables.");
     }
 
     proptest! {

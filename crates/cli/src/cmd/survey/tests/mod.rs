@@ -197,7 +197,7 @@ fn the_page_is_sound_and_has_the_figures() {
         "19.1 MiB, not 1.86 GiB",
         // The account.
         "<td>972 ns</td><th scope=\"row\" class=\"left\">statx</th>",
-        "raw-tables: on ext4, as root, read the inode tables from the device (fathom walk --engine ext4)",
+        "raw-tables: on ext4, as root, read the inode tables from the device (fathom walk DIR --engine ext4)",
         // PATH.
         "9 of 23 lookups fail",
         "env true starts in 1.20 ms with 23 lookups by name, of which 9 fail",
@@ -325,7 +325,7 @@ fn change_of_calls_is_advised_in_a_sentence_of_its_own() {
     owned.walking().engines.explained[0].plan.engines = vec![(EngineKind::Ext4, Ok(()))];
     let advice = Point::advice(&owned.survey());
     let text = "To walk with fewer calls than find, on ext4, as root, read the inode tables from the device \
-                (fathom walk --engine ext4); for whole file systems.";
+                (fathom walk DIR --engine ext4); for whole file systems.";
     let of_calls = advice.iter().find(|point| point.text == text);
     let point = of_calls.unwrap_or_else(|| panic!("{advice:#?}"));
     assert_eq!(point.figure, "saves 43.2 % of CPU time, 10.0 ms");

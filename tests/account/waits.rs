@@ -123,3 +123,37 @@ fn waiting_for_a_lock_is_a_line_of_its_own() {
     let of_lock = crate::command::row(&value["per_file"], &lock).unwrap();
     assert!(of_lock["seconds"].as_f64().unwrap() < 0.1, "{of_lock}");
 }
+
+/// A FIFO, and a pipe by the name of its descriptor, are pipes whatever name they have.
+#[test]
+fn pipes_that_are_opened_by_name_are_pipes() {
+    if !require(&[Need::Program("bash")]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let fifo = dir.path().join("fifo");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    // The reader keeps the descriptor open, so that fathom can look at it.
+    let by_name = format!(
+        "(sleep 0.2; exec 4>{0}; sleep 0.2; echo x >&4) & exec 3<{0}; read x <&3; wait",
+        fifo.display()
+    );
+    let substituted = "exec 3< <(sleep 0.4; echo x); read x <&3; sleep 0.4 | cat /dev/stdin";
+    for meter in METERS {
+        // perf sees no names.
+        let texts = [(&by_name[..], 0.3), (substituted, 0.6)];
+        let texts = texts.into_iter().take(if meter == "perf" { 1 } else { 2 });
+        for (text, waited) in texts {
+            let value = account(&["--meter", meter], ["bash", "-c", text]);
+            let found = waits(&value);
+            assert!(
+                found.get("pipe").is_some_and(|it| it.1 >= waited),
+                "{meter}, {text}: {found:?}"
+            );
+            for seconds in file_seconds(&value) {
+                assert!(seconds < 0.2, "{meter}, {text}: {seconds} {value}");
+            }
+        }
+    }
+}

@@ -195,6 +195,24 @@ impl<'a> AccountReport<'a> {
         sum
     }
 
+    /// The errors of a gate by number, but for those of calls that waited; the most frequent first.
+    pub fn errors_in(&self, gate: &str) -> Vec<(Errno, u64)> {
+        let errors = self.gates.get(gate).map_or(&[][..], |gate| &gate.errors);
+        let waited = |errno: Errno| {
+            let waits = self.waits.iter();
+            let errors = waits.flat_map(|wait| &wait.errors);
+            let of_gate = errors.filter(|((name, number), _)| *name == gate && *number == errno.0);
+            of_gate.map(|(_, times)| times).sum::<u64>()
+        };
+        let errors = errors.iter();
+        let mut errors: Vec<_> = errors
+            .map(|(errno, times)| (*errno, times.saturating_sub(waited(*errno))))
+            .filter(|(_, times)| *times > 0)
+            .collect();
+        errors.sort_by_key(|(errno, times)| (std::cmp::Reverse(*times), errno.name()));
+        errors
+    }
+
     /// Time in all calls but those that waited, in nanoseconds.
     pub fn nanos(&self) -> u64 {
         self.gates.values().map(|gate| gate.sum.nanos).sum()

@@ -42,7 +42,7 @@ impl WaitKind {
         if is_lock(syscall, call) {
             return Some(WaitKind::Lock);
         }
-        let kind = about.descriptor.filter(|_| !about.by_name);
+        let kind = about.descriptor;
         let kind = kind.filter(|kind| *kind != DescriptorKind::File);
         kind.map(WaitKind::On)
     }
@@ -66,6 +66,8 @@ fn is_lock(syscall: &Syscall, call: &Call<'_>) -> bool {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waits {
     sums: BTreeMap<Waiter, Sum>,
+    /// Errors by number of call and by errno.
+    errors: BTreeMap<(WaitKind, u16, i32), u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,6 +84,10 @@ const MOST: usize = 16_384;
 
 impl Waits {
     pub(crate) fn add(&mut self, kind: WaitKind, program: u16, call: &Call<'_>) {
+        if let Some(errno) = call.errno() {
+            let key = (kind, call.number as u16, errno);
+            *self.errors.entry(key).or_default() += 1;
+        }
         let mut waiter = Waiter {
             kind,
             number: call.number as u16,
@@ -107,12 +113,19 @@ impl Waits {
                     kind: waiter.kind,
                     sum: Sum::default(),
                     gates: BTreeMap::new(),
+                    errors: BTreeMap::new(),
                 });
                 rows.len() - 1
             });
             if let Some(row) = rows.get_mut(at) {
                 row.sum.join(sum);
                 row.gates.entry(call.name).or_default().join(sum);
+            }
+        }
+        for (&(kind, number, errno), times) in &self.errors {
+            let row = rows.iter_mut().find(|row| row.kind == kind);
+            if let Some((row, call)) = row.zip(syscalls::by_number(number.into())) {
+                *row.errors.entry((call.name, errno)).or_default() += times;
             }
         }
         rows.sort_by_key(|row| std::cmp::Reverse(row.sum.nanos));
@@ -174,6 +187,8 @@ pub struct Wait {
     pub sum: Sum,
     /// By gate.
     pub gates: BTreeMap<&'static str, Sum>,
+    /// Errors by gate and number.
+    pub errors: BTreeMap<(&'static str, i32), u64>,
 }
 
 #[cfg(test)]
@@ -211,6 +226,32 @@ mod tests {
             let kind = WaitKind::of(syscall, &call, &Subject::default());
             assert_eq!(kind, is_wait.then_some(WaitKind::Lock), "{name} {command}");
         }
+    }
+
+    #[test]
+    fn errors_are_counted_by_kind_call_and_number() {
+        let mut waits = Waits::default();
+        let failed = |result| Call {
+            result: Some(result),
+            ..call(7, "read", [0; 6], 1)
+        };
+        for (kind, result) in [
+            (DescriptorKind::Pipe, -11),
+            (DescriptorKind::Pipe, -11),
+            (DescriptorKind::Pipe, 5),
+            (DescriptorKind::Socket, -4),
+        ] {
+            waits.add(WaitKind::On(kind), 1, &failed(result));
+        }
+        let rows = waits.rows();
+        let errors = |kind| {
+            let row = rows.iter().find(|row| row.kind == WaitKind::On(kind));
+            row.unwrap().errors.clone()
+        };
+        let pipes = BTreeMap::from([(("read", 11), 2)]);
+        assert_eq!(errors(DescriptorKind::Pipe), pipes);
+        let sockets = BTreeMap::from([(("read", 4), 1)]);
+        assert_eq!(errors(DescriptorKind::Socket), sockets);
     }
 
     #[test]

@@ -51,6 +51,8 @@ const O_CREAT: u64 = 0o100;
 /// The bit of `O_TMPFILE` that no other flag has.
 const O_TMPFILE: u64 = 0o20_000_000;
 const AT_FDCWD: i32 = -100;
+/// Nanoseconds of a call that has waited: for a disk, a server, or the other end of a FIFO.
+const LONG_CALL: u64 = 1_000_000;
 const EBADF: i32 = 9;
 const ENOENT: i32 = 2;
 const F_DUPFD: u32 = 0;
@@ -86,7 +88,8 @@ pub struct Subject {
     /// The number of the open file that the call uses or opens: an open file description, which
     /// duplicates of the descriptor share.
     pub opened: Option<u64>,
-    /// What the descriptor is that the call uses; `None` if it uses none, or a bad one.
+    /// What the descriptor is that the call uses, or that it has waited to open; `None` if it uses
+    /// none, or a bad one, or looks a name up.
     pub descriptor: Option<DescriptorKind>,
     /// The last components of the name of which it is known that they are directories, and no
     /// links; but if `may_be_link`, the last one may be a link that was followed.
@@ -104,6 +107,7 @@ struct Descriptor {
     directory: bool,
     /// execve(2) closes it, or may do so.
     cloexec: bool,
+    kind: DescriptorKind,
 }
 
 impl Descriptor {
@@ -222,7 +226,7 @@ impl Task {
     fn kind(&self, fd: u32) -> Option<DescriptorKind> {
         let files = self.files.borrow();
         let named = files.open.get(&fd);
-        let named = named.map(|open| DescriptorKind::of_name(&open.name));
+        let named = named.map(|open| open.kind);
         named.or_else(|| files.unnamed.get(&fd).map(|open| open.kind))
     }
 
@@ -303,7 +307,9 @@ impl Names {
             return Subject::default();
         };
         let mut about = subject(task, syscall, call);
-        about.descriptor = self.descriptor(tid, syscall, call);
+        if !about.by_name {
+            about.descriptor = self.descriptor(tid, syscall, call);
+        }
         self.follow(tid, syscall, call, &mut about);
         about
     }
@@ -326,7 +332,7 @@ impl Names {
             .filter_map(used)
             .chain(itself(syscall, call))
         {
-            match self.kind(tid, call.pid, fd) {
+            match self.kind(tid, call, fd) {
                 DescriptorKind::File => return Some(DescriptorKind::File),
                 kind => first = first.or(Some(kind)),
             }
@@ -334,10 +340,13 @@ impl Names {
         first
     }
 
-    fn kind(&mut self, tid: u32, pid: u32, fd: u32) -> DescriptorKind {
+    fn kind(&mut self, tid: u32, call: &Call<'_>, fd: u32) -> DescriptorKind {
         let known = self.tasks.get(&tid).and_then(|task| task.kind(fd));
+        if known == Some(DescriptorKind::File) && call.nanos >= LONG_CALL && self.asks_proc {
+            return self.check_fifo(tid, call.pid, fd);
+        }
         known.unwrap_or_else(|| {
-            let found = self.asks_proc.then(|| kind::of_descriptor(pid, fd));
+            let found = self.asks_proc.then(|| kind::of_descriptor(call.pid, fd));
             let kind = found.flatten().unwrap_or(DescriptorKind::Unknown);
             if self.asks_proc {
                 // Whether it is close-on-exec is unknown: after an exec, it is asked again.
@@ -345,6 +354,22 @@ impl Names {
             }
             kind
         })
+    }
+
+    /// What a descriptor is that has the name of a file, and in which a call has waited.
+    fn check_fifo(&mut self, tid: u32, pid: u32, fd: u32) -> DescriptorKind {
+        if !kind::is_fifo(pid, fd) {
+            return DescriptorKind::File;
+        }
+        self.change(tid, |table| {
+            if let Some(open) = table.open.get_mut(&fd) {
+                open.kind = DescriptorKind::Pipe;
+            }
+            if let Some(open) = table.unnamed.get_mut(&fd) {
+                open.kind = DescriptorKind::Pipe;
+            }
+        });
+        DescriptorKind::Pipe
     }
 
     /// A process is metered from now on. Names are those of the first such process: absolute names of
@@ -464,6 +489,7 @@ impl Names {
         for (fd, name) in files {
             let open = Descriptor {
                 real: all_real(&name),
+                kind: DescriptorKind::of_name(&name),
                 name: Name::from(name),
                 opened: 0,
                 directory: false,
@@ -540,11 +566,11 @@ impl Names {
         let new = u32::try_from(result).ok();
         match syscall.name {
             "close_range" => self.close_range(tid, call, a0 as u32..=a1 as u32, a2),
-            "open" => self.open_by_name(tid, new, a1, about),
-            "openat" | "open_tree" | "open_tree_attr" => self.open_by_name(tid, new, a2, about),
-            "creat" => self.open_by_name(tid, new, O_CREAT, about),
+            "open" => self.open_by_name(tid, call, a1, about),
+            "openat" | "open_tree" | "open_tree_attr" => self.open_by_name(tid, call, a2, about),
+            "creat" => self.open_by_name(tid, call, O_CREAT, about),
             // The flags are in the memory of the process: it may be close-on-exec.
-            "openat2" | "open_by_handle_at" => self.open_by_name(tid, new, O_CLOEXEC, about),
+            "openat2" | "open_by_handle_at" => self.open_by_name(tid, call, O_CLOEXEC, about),
             "dup" | "dup2" | "dup3" => {
                 let cloexec = syscall.name == "dup3" && a2 & O_CLOEXEC != 0;
                 let new = new.filter(|new| to_fd(a0) != Some(*new));
@@ -611,8 +637,18 @@ impl Names {
     }
 
     /// A call has opened the file that it is about.
-    fn open_by_name(&mut self, tid: u32, new: Option<u32>, flags: u64, about: &mut Subject) {
-        let Some(new) = new else { return };
+    fn open_by_name(&mut self, tid: u32, call: &Call<'_>, flags: u64, about: &mut Subject) {
+        let Some(new) = call.result.and_then(|new| u32::try_from(new).ok()) else {
+            return;
+        };
+        self.enter_open(tid, call, new, flags, about);
+        if call.nanos >= LONG_CALL {
+            about.descriptor = Some(self.kind(tid, call, new));
+        }
+    }
+
+    /// Enters the new descriptor into the table.
+    fn enter_open(&mut self, tid: u32, call: &Call<'_>, new: u32, flags: u64, about: &mut Subject) {
         let is_unnamed = flags & O_TMPFILE != 0;
         about.directory |= flags & Flags::DIRECTORY.bits() as u64 != 0 && !is_unnamed;
         let Some(name) = about.name.clone().filter(|_| !is_unnamed) else {
@@ -621,8 +657,14 @@ impl Names {
             return;
         };
         let is_followed = about.may_be_link && flags & Flags::NOFOLLOW.bits() as u64 == 0;
+        // To open the name of a descriptor is to open the same pipe once more.
+        let kind = match kind::named_descriptor(&name, call.pid) {
+            Some(fd) if fd != new => self.kind(tid, call, fd),
+            _ => DescriptorKind::of_name(&name),
+        };
         let open = Descriptor {
             name,
+            kind,
             real: if is_followed { 0 } else { about.real },
             opened: 0,
             directory: about.directory,

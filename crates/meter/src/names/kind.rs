@@ -1,6 +1,6 @@
 //! What descriptors without a path are: pipes, sockets and others, as /proc/PID/fd shows them.
 
-use gate::fs::{CWD, readlinkat};
+use gate::fs::{At, CWD, Want, readlinkat, statx};
 
 use crate::listing::list;
 
@@ -9,7 +9,7 @@ use crate::listing::list;
 pub enum DescriptorKind {
     /// A file or a directory.
     File,
-    /// A pipe; a FIFO that was opened by name is a file here.
+    /// A pipe, or a FIFO.
     Pipe,
     /// A socket.
     Socket,
@@ -67,6 +67,34 @@ pub(super) fn of_descriptor(pid: u32, fd: u32) -> Option<DescriptorKind> {
     (!is_path || kind == DescriptorKind::Terminal).then_some(kind)
 }
 
+/// Whether a descriptor that was opened by name is a FIFO.
+pub(super) fn is_fifo(pid: u32, fd: u32) -> bool {
+    const S_IFMT: u32 = 0o170_000;
+    const S_IFIFO: u32 = 0o010_000;
+    let Ok(path) = gate::long::c_string(format!("/proc/{pid}/fd/{fd}").as_bytes()) else {
+        return false;
+    };
+    // A pipe without a name has taken the number of a file that is closed.
+    let is_named = readlinkat(CWD, &path).is_ok_and(|link| link.first() == Some(&b'/'));
+    let seen = || statx(CWD, &path, At::STATX_DONT_SYNC, Want::TYPE);
+    is_named && seen().is_ok_and(|file| file.mode & S_IFMT == S_IFIFO)
+}
+
+/// The descriptor of this process that a name in /dev or /proc stands for.
+pub(super) fn named_descriptor(name: &[u8], pid: u32) -> Option<u32> {
+    let name = str::from_utf8(name).ok()?;
+    match name {
+        "/dev/stdin" => return Some(0),
+        "/dev/stdout" => return Some(1),
+        "/dev/stderr" => return Some(2),
+        _ => {}
+    }
+    let own = format!("/proc/{pid}/fd/");
+    let dirs = ["/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/", &own];
+    let number = dirs.iter().find_map(|dir| name.strip_prefix(dir))?;
+    number.parse().ok()
+}
+
 /// The descriptors of a process that have no name: it has just executed a program.
 pub(super) fn of_descriptors(pid: u32) -> Vec<(u32, DescriptorKind)> {
     let links = links(&format!("/proc/{pid}/fd"), |_| true);
@@ -120,6 +148,24 @@ mod tests {
             (b"net:[4026531840]", File),
         ] {
             assert_eq!(DescriptorKind::of_link(link), kind);
+        }
+    }
+
+    #[test]
+    fn names_of_descriptors_stand_for_them() {
+        for (name, fd) in [
+            ("/dev/stdin", Some(0)),
+            ("/dev/stderr", Some(2)),
+            ("/dev/fd/63", Some(63)),
+            ("/proc/self/fd/4", Some(4)),
+            ("/proc/77/fd/5", Some(5)),
+            ("/proc/7/fd/5", None),
+            ("/dev/fd", None),
+            ("/dev/fd/", None),
+            ("/dev/fd/x", None),
+            ("/srv/dev/fd/1", None),
+        ] {
+            assert_eq!(named_descriptor(name.as_bytes(), 77), fd, "{name}");
         }
     }
 

@@ -375,19 +375,13 @@ fn calls_table(account: &AccountReport<'_>, most: usize, with_errors: bool) -> T
     ];
     let shown = if with_errors { 6 } else { 5 };
     let gates = costliest_calls(account).into_iter();
-    let gates = gates.map(|(name, gate)| (name, gate, gate.without(&account.waits_in(name))));
-    let mut gates: Vec<_> = gates.filter(|(.., sum)| sum.calls > 0).collect();
+    let gates = gates.map(|(name, gate)| (name, gate.without(&account.waits_in(name))));
+    let mut gates: Vec<_> = gates.filter(|(_, sum)| sum.calls > 0).collect();
     gates.truncate(most);
     let mut table = Table::new(&columns[..shown], gates.len());
-    for (name, gate, sum) in gates {
-        let errors = gate.errors.iter();
-        let mut errors: Vec<_> = errors
-            .map(|(errno, n)| (Reverse(*n), errno.name()))
-            .collect();
-        errors.sort();
-        let errors = errors
-            .into_iter()
-            .map(|(n, errno)| format!("{} {errno}", count(n.0)));
+    for (name, sum) in gates {
+        let errors = account.errors_in(name).into_iter();
+        let errors = errors.map(|(errno, n)| format!("{} {}", count(n), errno.name()));
         let errors: Vec<String> = errors.collect();
         let cells = [
             duration(seconds(sum.nanos)),
@@ -620,6 +614,7 @@ mod tests {
                     nanos: 3_000_000_000,
                 },
                 gates: BTreeMap::new(),
+                errors: BTreeMap::new(),
             }],
             programs: vec![program],
             groups: Groups::Process(vec![process], 13),
@@ -693,6 +688,21 @@ mod tests {
         ] {
             assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
         }
+    }
+
+    #[test]
+    fn errors_of_calls_that_waited_are_in_their_own_table() {
+        let mut account = report(b"/usr/bin/x");
+        let waited = Sum {
+            calls: 20,
+            errors: 15,
+            nanos: 0,
+        };
+        account.waits[0].gates = BTreeMap::from([("openat", waited)]);
+        account.waits[0].errors = BTreeMap::from([(("openat", Errno::ENOENT.0), 15)]);
+        let text = gates_table(&account, 10).to_text(Some(100), false);
+        let row = "1.20 ms   100      5  12.0 µs openat      4 ENOENT, 1 EACCES";
+        assert!(text.lines().any(|shown| shown == row), "{text}");
     }
 
     #[test]

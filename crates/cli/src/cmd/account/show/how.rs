@@ -51,16 +51,16 @@ pub(crate) fn advice(kind: ChangeKind, program: &[u8]) -> &'static str {
         ChangeKind::Spare(Spare::SyncOnce) => "call fsync once per open file",
         ChangeKind::Spare(Spare::DirectoryFd) => "cd to the directory first, or open it (openat)",
         ChangeKind::Bulkstat { .. } => match name {
-            b"tar" | b"bsdtar" | b"rsync" => "on XFS, as root: fathom dump DIR",
+            b"tar" | b"bsdtar" | b"rsync" => "on XFS, as root: fathom dump DIR -o ARCHIVE",
             b"cp" => "on XFS, as root: read many inodes per call (bulkstat)",
-            _ => "on XFS, as root: fathom walk DIR --engine bulkstat",
+            _ => "on XFS, as root: fathom walk DIR",
         },
         ChangeKind::Uring { .. } => "statx through io_uring: not recommended",
         ChangeKind::RawTables { .. } => match name {
             b"du" => "on ext4, as root: fathom walk DIR --format du",
-            b"tar" | b"bsdtar" | b"rsync" => "on ext4, as root: fathom dump DIR",
+            b"tar" | b"bsdtar" | b"rsync" => "on ext4, as root: fathom dump DIR -o ARCHIVE",
             b"cp" => "on ext4, as root: read the inode tables",
-            _ => "on ext4, as root: fathom walk DIR --engine ext4",
+            _ => "on ext4, as root: fathom walk DIR",
         },
     }
 }
@@ -131,8 +131,8 @@ mod tests {
             (skip, "/usr/bin/x", "do not ask"),
             (skip, "", "do not ask"),
             (tables, "/usr/bin/du", "fathom walk DIR --format du"),
-            (tables, "/usr/bin/tar", "fathom dump DIR"),
-            (tables, "/usr/bin/find", "fathom walk DIR --engine ext4"),
+            (tables, "/usr/bin/tar", "fathom dump DIR -o ARCHIVE"),
+            (tables, "/usr/bin/find", "fathom walk DIR"),
             (ChangeKind::Spare(Spare::Buffer), "/usr/bin/dd", "bs=64K"),
         ] {
             let shown = advice(kind, program.as_bytes());

@@ -10,6 +10,7 @@
 mod support;
 
 mod dump;
+mod hosts;
 mod pathwalk;
 mod resume;
 mod together;

@@ -37,6 +37,7 @@ PEERS = {  # name: (what it may be called, how to get it, what it is measured in
     "strace": ("strace", "Debian package strace", "account; and it counts the calls of the peers"),
     "perf": ("perf", "Debian package linux-perf", "account"),
     "pathwalk": ("pathwalk", "https://github.com/chaos/pathwalk", "pathwalk: LLNL's own program"),
+    "dwalk": ("dwalk", "https://github.com/hpc/mpifileutils: README.md says how to build it", "ranks"),
     "mkfs.ext4": ("mkfs.ext4", "Debian package e2fsprogs", "no contender: it makes images"),
     "mkfs.xfs": ("mkfs.xfs", "Debian package xfsprogs", "no contender: it makes images"),
     "mkfs.btrfs": ("mkfs.btrfs", "Debian package btrfs-progs", "no contender: it makes images"),
@@ -64,6 +65,8 @@ def version(name):
         return duckdb()[1] if duckdb() else "not found"
     if program(name) is None:
         return "not found"
+    if name == "dwalk":
+        return "found"  # it does not say which version it is
     option = {"restic": "version", "mkfs.ext4": "-V", "mkfs.xfs": "-V"}.get(name, "--version")
     answer = subprocess.run([program(name), option], capture_output=True, text=True)
     return (answer.stdout + answer.stderr).strip().splitlines()[0]

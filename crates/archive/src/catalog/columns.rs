@@ -4,9 +4,8 @@ use std::marker::PhantomData;
 
 use parquet::errors::Result;
 use walk::entry::Time;
-use zstd::bulk::Compressor;
 
-use super::column::{Chunk, How, Names, Pages, damaged, flags, numbers};
+use super::column::{Chunk, How, Names, PageCompressor, Pages, damaged, flags, numbers};
 use super::schema::{GROUP, Record};
 
 /// A column with values of type `V`, which is an `Option` if a row may have none.
@@ -21,7 +20,7 @@ pub(super) struct Layout {
     pub(super) name: &'static str,
     pub(super) how: How,
     /// Adds the values of some rows.
-    pub(super) put: fn(&mut Chunk, &[Record<'_>], &mut Compressor<'_>) -> Result<()>,
+    pub(super) put: fn(&mut Chunk, &[Record<'_>], &mut PageCompressor) -> Result<()>,
 }
 
 macro_rules! columns {

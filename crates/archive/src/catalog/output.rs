@@ -1,14 +1,16 @@
 //! The file of a catalog: row groups are encoded in memory, column by column, and appended.
 
 use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
 
+use gate::sync::Mutex;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::SchemaDescriptor;
 
 use super::about::About;
-use super::column::{Chunk, Encoded, compressor};
+use super::column::{Chunk, Encoded, PageCompressor};
 use super::columns::COLUMNS;
 use super::footer;
 use super::inode_sums::{InodeSums, InodeSumsPlace};
@@ -57,13 +59,26 @@ pub(super) struct Output {
     /// For each row group, the checksums of its columns.
     checksums: Vec<Vec<u32>>,
     inode_sums: InodeSums,
+    spare: Spare,
 }
 
 /// A row group in its stored form.
 pub(super) struct EncodedGroup {
     columns: Vec<Encoded>,
     inode_sums: InodeSums,
+    /// Encodes the next row group.
+    next: Option<GroupEncoder>,
 }
+
+/// The memory in which a row group is encoded: some 10 MiB. If each thread allocated its own, the C library
+/// would keep as much for each.
+struct GroupEncoder {
+    columns: Vec<Chunk>,
+    zstd: PageCompressor,
+}
+
+/// Those that no row group uses.
+type Spare = Arc<Mutex<Vec<GroupEncoder>>>;
 
 /// The file as the library sees it. The footer is kept back until it has its checksum.
 struct Buffered {
@@ -114,9 +129,14 @@ impl Output {
             out: SerializedFileWriter::new(out, root, properties).map_err(error)?,
             checksums: Vec::new(),
             inode_sums: InodeSums::default(),
+            spare: Spare::default(),
         };
-        let processors = gate::machine::processors().max(1);
-        Ok((Encoder { schema, processors }, output))
+        let encoder = Encoder {
+            schema,
+            processors: gate::machine::processors().max(1),
+            spare: Arc::clone(&output.spare),
+        };
+        Ok((encoder, output))
     }
 
     pub(super) fn error(&self, kind: ErrorKind) -> Error {
@@ -128,13 +148,21 @@ impl Output {
         let EncodedGroup {
             columns,
             inode_sums,
+            next,
         } = group;
         self.inode_sums.merge(inode_sums);
         let mut group = self.out.next_row_group()?;
         self.checksums
             .push(columns.iter().map(|column| column.checksum).collect());
+        let mut written = Vec::with_capacity(columns.len());
         for Encoded { bytes, close, .. } in columns {
             group.append_column(&bytes, close)?;
+            written.push(bytes);
+        }
+        if let Some(mut next) = next {
+            let columns = next.columns.iter_mut().zip(written);
+            columns.for_each(|(column, bytes)| column.reuse(bytes));
+            self.spare.lock().push(next);
         }
         group.close().map(drop)
     }
@@ -146,6 +174,7 @@ impl Output {
             mut out,
             checksums,
             inode_sums,
+            ..
         } = self;
         let mut about = About { checksums, ..about };
         let write = || -> Result<Destination, ErrorKind> {
@@ -202,6 +231,7 @@ pub(super) struct Encoder {
     schema: SchemaDescriptor,
     /// The number of threads to use.
     pub(super) processors: usize,
+    spare: Spare,
 }
 
 impl Encoder {
@@ -214,7 +244,8 @@ impl Encoder {
         let threads = self.processors.min(COLUMNS.len());
         let share = |thread: usize| {
             let columns: Vec<usize> = (thread..COLUMNS.len()).step_by(threads).collect();
-            let encoded = self.encode_columns(&columns, rows, &row)?;
+            let encoded = self.group_encoder(&columns, rows)?;
+            let encoded = encode_columns(encoded, &columns, rows, &row)?.0;
             Ok(columns.into_iter().zip(encoded))
         };
         let shares: ParquetResult<Vec<_>> = std::thread::scope(|scope| {
@@ -234,6 +265,7 @@ impl Encoder {
         Ok(EncodedGroup {
             columns: columns.into_iter().map(|(_, encoded)| encoded).collect(),
             inode_sums,
+            next: None,
         })
     }
 
@@ -250,38 +282,48 @@ impl Encoder {
             inode_sums.add(&row.meta);
             row
         };
-        let columns = self.encode_columns(&columns, rows, row)?;
+        let spare = self.spare.lock().pop();
+        let encoder = spare.map_or_else(|| self.group_encoder(&columns, rows), Ok)?;
+        let (columns, encoder) = encode_columns(encoder, &columns, rows, row)?;
         Ok(EncodedGroup {
             columns,
             inode_sums,
+            next: Some(encoder),
         })
     }
 
-    /// Encodes some columns of a row group. A few rows at a time go into every column, so that each
-    /// row is asked for once, in order.
-    fn encode_columns<'a>(
-        &self,
-        columns: &[usize],
-        rows: usize,
-        mut row: impl FnMut(usize) -> Record<'a>,
-    ) -> ParquetResult<Vec<Encoded>> {
-        /// Rows that fit into the L2 cache.
-        const CACHED: usize = 1 << 10;
-        let mut zstd = compressor()?;
+    fn group_encoder(&self, columns: &[usize], rows: usize) -> ParquetResult<GroupEncoder> {
         let new =
             |&column: &usize| Chunk::new(self.schema.column(column), COLUMNS[column].how, rows);
-        let mut chunks: Vec<Chunk> = columns.iter().map(new).collect();
-        let mut cached = Vec::with_capacity(CACHED);
-        for first in (0..rows).step_by(CACHED) {
-            cached.clear();
-            cached.extend((first..rows.min(first + CACHED)).map(&mut row));
-            for (&column, chunk) in columns.iter().zip(&mut chunks) {
-                (COLUMNS[column].put)(chunk, &cached, &mut zstd)?;
-            }
-        }
-        chunks
-            .into_iter()
-            .map(|chunk| chunk.close(&mut zstd))
-            .collect()
+        Ok(GroupEncoder {
+            columns: columns.iter().map(new).collect(),
+            zstd: PageCompressor::new()?,
+        })
     }
+}
+
+/// Encodes some columns of a row group. A few rows at a time go into every column, so that each
+/// row is asked for once, in order.
+fn encode_columns<'a>(
+    mut encoder: GroupEncoder,
+    columns: &[usize],
+    rows: usize,
+    mut row: impl FnMut(usize) -> Record<'a>,
+) -> ParquetResult<(Vec<Encoded>, GroupEncoder)> {
+    /// Rows that fit into the L2 cache.
+    const CACHED: usize = 1 << 10;
+    let GroupEncoder {
+        columns: chunks,
+        zstd,
+    } = &mut encoder;
+    let mut cached = Vec::with_capacity(CACHED);
+    for first in (0..rows).step_by(CACHED) {
+        cached.clear();
+        cached.extend((first..rows.min(first + CACHED)).map(&mut row));
+        for (&column, chunk) in columns.iter().zip(&mut *chunks) {
+            (COLUMNS[column].put)(chunk, &cached, zstd)?;
+        }
+    }
+    let encoded: ParquetResult<_> = chunks.iter_mut().map(|chunk| chunk.close(zstd)).collect();
+    Ok((encoded?, encoder))
 }

@@ -1,6 +1,7 @@
 //! From values to pages.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use crc32fast::Hasher;
@@ -11,6 +12,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
 use zstd::bulk::Compressor;
+use zstd::zstd_safe::compress_bound;
 
 /// The level of zstd: a higher one takes longer than it saves.
 const LEVEL: i32 = 1;
@@ -39,11 +41,32 @@ pub(crate) enum How {
     Raw,
 }
 
-pub(in crate::catalog) fn compressor() -> Result<Compressor<'static>> {
-    Ok(Compressor::new(LEVEL)?)
+/// Compresses pages, with buffers that are used for each page again.
+pub(crate) struct PageCompressor {
+    zstd: Compressor<'static>,
+    /// Levels and values of a page.
+    page: Vec<u8>,
+    compressed: Vec<u8>,
 }
 
-/// A column chunk being encoded.
+impl PageCompressor {
+    pub(in crate::catalog) fn new() -> Result<PageCompressor> {
+        Ok(PageCompressor {
+            zstd: Compressor::new(LEVEL)?,
+            page: Vec::new(),
+            compressed: Vec::new(),
+        })
+    }
+
+    fn compress(&mut self, bytes: &[u8]) -> Result<&[u8]> {
+        self.compressed.clear();
+        self.compressed.reserve(compress_bound(bytes.len()));
+        self.zstd.compress_to_buffer(bytes, &mut self.compressed)?;
+        Ok(&self.compressed)
+    }
+}
+
+/// A column chunk being encoded. Closing it keeps most of its memory for the next one.
 pub(crate) struct Chunk {
     descriptor: ColumnDescPtr,
     how: How,
@@ -54,6 +77,8 @@ pub(crate) struct Chunk {
     /// The rows of the next page, as runs that have a value or have none.
     present: Vec<(bool, u32)>,
     dictionary: Option<Dictionary>,
+    /// The dictionary of the next chunk.
+    next_dictionary: Option<Dictionary>,
     file: Vec<u8>,
     checksum: Hasher,
     rows: u64,
@@ -88,6 +113,7 @@ impl Chunk {
             width,
             present: Vec::new(),
             dictionary: (how == How::Dictionary).then(Dictionary::default),
+            next_dictionary: None,
             file: Vec::new(),
             checksum: Hasher::new(),
             rows: 0,
@@ -131,7 +157,7 @@ impl Chunk {
     pub(crate) fn names<'a>(
         &mut self,
         values: impl Iterator<Item = &'a [u8]>,
-        zstd: &mut Compressor<'_>,
+        zstd: &mut PageCompressor,
     ) -> Result<()> {
         for value in values {
             self.add_rows(true, 1);
@@ -158,7 +184,7 @@ impl Chunk {
         }
     }
 
-    pub(in crate::catalog) fn close(mut self, zstd: &mut Compressor<'_>) -> Result<Encoded> {
+    pub(in crate::catalog) fn close(&mut self, zstd: &mut PageCompressor) -> Result<Encoded> {
         let equal = self.width_if_all_equal();
         let statistics = self.statistics(equal);
         if self.dictionary.is_some() {
@@ -166,39 +192,47 @@ impl Chunk {
         } else if let Some(width) = equal {
             let value = self.plain[..width].to_vec();
             let rows = (self.plain.len() / width) as u32;
-            self.put_dictionary(value, 1, &[(0, rows)], zstd)?;
+            self.put_dictionary(&value, 1, &[(0, rows)], zstd)?;
         }
         self.finish_page(zstd)?;
         self.encodings.push(Encoding::RLE);
         let size = self.file.len();
-        let mut metadata = ColumnChunkMetaData::builder(self.descriptor)
+        let mut metadata = ColumnChunkMetaData::builder(Arc::clone(&self.descriptor))
             .set_compression(match self.how {
                 How::Raw => Compression::UNCOMPRESSED,
                 How::Plain | How::Dictionary => Compression::ZSTD(ZstdLevel::try_new(LEVEL)?),
             })
-            .set_encodings(self.encodings)
+            .set_encodings(std::mem::take(&mut self.encodings))
             .set_num_values(self.rows.cast_signed())
             .set_total_compressed_size(size as i64)
             .set_total_uncompressed_size(self.uncompressed as i64)
-            .set_dictionary_page_offset(self.dictionary_at)
-            .set_data_page_offset(self.data_at.unwrap_or_default());
+            .set_dictionary_page_offset(self.dictionary_at.take())
+            .set_data_page_offset(self.data_at.take().unwrap_or_default());
         if let Some(statistics) = statistics {
             metadata = metadata.set_statistics(statistics);
         }
         let metadata = metadata.build()?;
         let close = ColumnCloseResult {
             bytes_written: size as u64,
-            rows_written: self.rows,
+            rows_written: std::mem::take(&mut self.rows),
             metadata,
             bloom_filter: None,
             column_index: None,
             offset_index: None,
         };
+        self.uncompressed = 0;
+        self.dictionary = self.next_dictionary.take();
         Ok(Encoded {
-            bytes: self.file.into(),
+            bytes: std::mem::take(&mut self.file).into(),
             close,
-            checksum: self.checksum.finalize(),
+            checksum: std::mem::take(&mut self.checksum).finalize(),
         })
+    }
+
+    /// Gives back the memory of the encoded chunk.
+    pub(in crate::catalog) fn reuse(&mut self, bytes: Bytes) {
+        self.file = bytes.into();
+        self.file.clear();
     }
 
     /// The least and the greatest value of a column of numbers in which each row has one. By these,
@@ -258,40 +292,40 @@ impl Chunk {
     }
 
     /// Writes a page of the values that were added.
-    fn finish_page(&mut self, zstd: &mut Compressor<'_>) -> Result<()> {
+    fn finish_page(&mut self, zstd: &mut PageCompressor) -> Result<()> {
         let mut values = std::mem::take(&mut self.plain);
-        if self.present.is_empty() {
-            return Ok(());
+        if !self.present.is_empty() {
+            if self.descriptor.physical_type() == Type::BOOLEAN {
+                let bits = |some: &[u8]| some.iter().rev().fold(0, |bits, &bit| bits << 1 | bit);
+                values = values.chunks(8).map(bits).collect();
+            }
+            self.put_page(&values, Encoding::PLAIN, zstd)?;
         }
-        if self.descriptor.physical_type() == Type::BOOLEAN {
-            let bits = |some: &[u8]| some.iter().rev().fold(0, |bits, &bit| bits << 1 | bit);
-            values = values.chunks(8).map(bits).collect();
-        }
-        self.put_page(values, Encoding::PLAIN, zstd)
+        values.clear();
+        self.plain = values;
+        Ok(())
     }
 
     /// Writes the dictionary, and a page of numbers of the values that were added. Later pages have
     /// plain values.
-    fn finish_dictionary(&mut self, zstd: &mut Compressor<'_>) -> Result<()> {
-        let Some(Dictionary {
-            numbers,
-            plain,
-            runs,
-            ..
-        }) = self.dictionary.take()
-        else {
+    fn finish_dictionary(&mut self, zstd: &mut PageCompressor) -> Result<()> {
+        let Some(mut dictionary) = self.dictionary.take() else {
             return Ok(());
         };
-        self.put_dictionary(plain, numbers.len() as u32, &runs, zstd)
+        let values = dictionary.numbers.len() as u32;
+        self.put_dictionary(&dictionary.plain, values, &dictionary.runs, zstd)?;
+        dictionary.clear();
+        self.next_dictionary = Some(dictionary);
+        Ok(())
     }
 
     /// Writes a dictionary of some values, and a page of their numbers.
     fn put_dictionary(
         &mut self,
-        plain: Vec<u8>,
+        plain: &[u8],
         values: u32,
         numbers: &[(u32, u32)],
-        zstd: &mut Compressor<'_>,
+        zstd: &mut PageCompressor,
     ) -> Result<()> {
         let at = self.put(
             plain,
@@ -307,31 +341,34 @@ impl Chunk {
         let mut page = vec![bits as u8];
         put_runs(bits, numbers, &mut page);
         self.plain.clear();
-        self.put_page(page, Encoding::RLE_DICTIONARY, zstd)
+        self.put_page(&page, Encoding::RLE_DICTIONARY, zstd)
     }
 
     /// Writes a data page, with levels before the values if rows may have none.
     fn put_page(
         &mut self,
-        mut values: Vec<u8>,
+        values: &[u8],
         encoding: Encoding,
-        zstd: &mut Compressor<'_>,
+        zstd: &mut PageCompressor,
     ) -> Result<()> {
         let present = std::mem::take(&mut self.present);
         let rows: u32 = present.iter().map(|(_, rows)| rows).sum();
+        let mut page = std::mem::take(&mut zstd.page);
+        page.clear();
         if self.descriptor.max_def_level() > 0 {
             let levels: Vec<(u32, u32)> = present
                 .iter()
                 .map(|&(present, rows)| (present.into(), rows))
                 .collect();
-            let mut page = vec![0; 4];
+            page.extend([0; 4]);
             put_runs(1, &levels, &mut page);
             let len = page.len() as u32 - 4;
             page[..4].copy_from_slice(&len.to_le_bytes());
-            page.append(&mut values);
-            values = page;
+            page.extend_from_slice(values);
         }
+        let values = if page.is_empty() { values } else { &page };
         let at = self.put(values, PageType::DATA_PAGE, rows, encoding, zstd)?;
+        zstd.page = page;
         self.data_at.get_or_insert(at);
         self.encodings.push(encoding);
         self.rows += u64::from(rows);
@@ -341,25 +378,26 @@ impl Chunk {
     /// Writes a page, and returns its offset.
     fn put(
         &mut self,
-        mut bytes: Vec<u8>,
+        bytes: &[u8],
         kind: PageType,
         values: u32,
         encoding: Encoding,
-        zstd: &mut Compressor<'_>,
+        zstd: &mut PageCompressor,
     ) -> Result<i64> {
         let size = bytes.len();
-        if self.how != How::Raw {
-            bytes = zstd.compress(&bytes)?;
-        }
+        let bytes = match self.how {
+            How::Raw => bytes,
+            How::Plain | How::Dictionary => zstd.compress(bytes)?,
+        };
         let mut checksum = Hasher::new();
-        checksum.update(&bytes);
+        checksum.update(bytes);
         let sizes = [i32::try_from(size)?, i32::try_from(bytes.len())?];
         let header = header(kind, sizes, checksum.clone().finalize(), values, encoding);
         self.checksum.update(&header);
         self.checksum.combine(&checksum);
         let at = self.file.len() as i64;
         self.file.extend_from_slice(&header);
-        self.file.extend_from_slice(&bytes);
+        self.file.extend_from_slice(bytes);
         self.uncompressed += header.len() + size;
         Ok(at)
     }
@@ -405,6 +443,13 @@ fn header(
 }
 
 impl Dictionary {
+    fn clear(&mut self) {
+        self.numbers.clear();
+        self.plain.clear();
+        self.last.clear();
+        self.runs.clear();
+    }
+
     fn add(&mut self, value: &[u8]) {
         match self.runs.last_mut() {
             Some((_, n)) if self.last == value => *n += 1,

@@ -18,7 +18,7 @@ mod encode;
 
 pub use decode::Names;
 pub(super) use decode::{Pages, damaged, flags, numbers};
-pub(super) use encode::{Chunk, Encoded, How, compressor};
+pub(super) use encode::{Chunk, Encoded, How, PageCompressor};
 
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,6 @@ use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 use proptest::prelude::*;
-use zstd::bulk::Compressor;
 
 use super::decode::runs;
 use super::*;
@@ -24,10 +23,18 @@ fn column(of: &str) -> ColumnDescPtr {
     SchemaDescriptor::new(Arc::new(parse_message_type(&message).unwrap())).column(0)
 }
 
-fn encoded(of: &str, how: How, put: impl Fn(&mut Chunk, &mut Compressor<'_>)) -> Encoded {
-    let (mut chunk, mut zstd) = (Chunk::new(column(of), how, 8), compressor().unwrap());
+/// Encoded in a chunk that has been used for the same values.
+fn encoded(of: &str, how: How, put: impl Fn(&mut Chunk, &mut PageCompressor)) -> Encoded {
+    let mut zstd = PageCompressor::new().unwrap();
+    let mut chunk = Chunk::new(column(of), how, 8);
     put(&mut chunk, &mut zstd);
-    chunk.close(&mut zstd).unwrap()
+    let first = chunk.close(&mut zstd).unwrap();
+    let bytes = first.bytes.clone();
+    chunk.reuse(first.bytes);
+    put(&mut chunk, &mut zstd);
+    let second = chunk.close(&mut zstd).unwrap();
+    assert_eq!((&second.bytes, second.checksum), (&bytes, first.checksum));
+    second
 }
 
 fn page_reader(Encoded { bytes, close, .. }: &Encoded) -> SerializedPageReader<Bytes> {

@@ -182,10 +182,10 @@ fn parts_restore_the_tree() {
         }
         // A directory with other parts, or without all of them.
         let (out, other) = (base.join("out3"), base.join("out2"));
-        refused(
-            &dump(3, &tree, &out, &[]),
-            "part-0-of-3.tar.zst of another run",
-        );
+        for many in [1, 3] {
+            let ran = dump(many, &tree, &out, &[]);
+            refused(&ran, "part-0-of-3.tar.zst of another run");
+        }
         let moved = base.join("moved");
         fs::rename(out.join("part-1-of-3.tar.zst"), &moved).unwrap();
         for command in ["restore", "list", "verify"] {
@@ -198,6 +198,33 @@ fn parts_restore_the_tree() {
         let ran = run(&mut fathom(args!["list", &tree])).refused();
         assert!(ran.stderr.contains("no file in it is named part-"), "{ran}");
     });
+}
+
+/// What one process prints is printed by rank 0, once.
+#[test]
+fn plans_are_printed_once() {
+    if !require(&NEEDS) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let (tree, out) = (dir(scratch.path().join("tree")), scratch.path().join("out"));
+    bush(&tree, 3, 3);
+    dump(2, &tree, &out, &[]).exits(0);
+    let to = dir(scratch.path().join("to"));
+    for words in [
+        args!["restore", &out, "-C", &to, "--dry-run"].to_vec(),
+        args!["dump", &tree, "--dry-run"].to_vec(),
+        args!["dump", &tree, "--explain"].to_vec(),
+    ] {
+        let alone = run(&mut fathom(words.clone())).exits(0);
+        let ran = mpirun(2, words).exits(0);
+        // mpirun's output may be a terminal, for which tables are wrapped and have colours.
+        let shown = |ran: &Ran| String::from_utf8_lossy(&ran.stdout).into_owned();
+        let first = shown(&alone).lines().next().unwrap().to_owned();
+        let count = |ran| shown(ran).matches(&first).count();
+        assert_eq!(count(&ran), count(&alone), "{ran} {alone}");
+    }
+    assert_eq!(names(&to), Vec::<String>::new());
 }
 
 #[test]
@@ -227,6 +254,8 @@ fn a_rank_that_fails_leaves_no_archive() {
         run(&mut fathom(args!["dump", &tree, "-o", &archive, "-q"])).exits(0);
         let restore = args!["restore", &archive, "-C", &base];
         refused(&mpirun(2, restore), "a single archive cannot be restored");
+        let restore = args!["restore", "--state", &base, "-C", &base];
+        refused(&mpirun(2, restore), "--state cannot be used");
         assert_eq!(names(&out), Vec::<String>::new());
     });
 }

@@ -117,9 +117,14 @@ fn any_number_of_ranks_finds_the_same() {
         let alone = two.join("part-0-of-2.parquet");
         let ran = run(&mut fathom(args!["changed", &top, "--since", alone])).refused();
         assert!(ran.stderr.contains("only the entries that rank 0"), "{ran}");
-        let ran = walk(2, &top, &["--catalog", two.to_str().unwrap()]);
-        refused(&ran, "part-0-of-2.parquet of another run");
-        assert_eq!(names(&two).len(), 2);
+        for more in [&[][..], &["--resume"]] {
+            for many in [1, 2] {
+                let into = ["--catalog", three.to_str().unwrap()];
+                let ran = walk(many, &top, &[&into, more].concat());
+                refused(&ran, "part-0-of-3.parquet of another run");
+            }
+        }
+        assert_eq!(names(&three).len(), 3);
         // Paths that all ranks have changed.
         for nth in 0..20 {
             fs::write(top.join(format!("wide/d0/changed{nth}")), "").unwrap();

@@ -395,6 +395,9 @@ fn finished_shards_are_kept() {
     }
     let listed = paths(&shard(0, &["--format", "paths0"]).exits(0));
     assert_eq!(listed.len() as u64, first["entries"]);
+    let another = args!["walk", &top, "--catalog", &out, "--shard", "0/3"];
+    let ran = run(&mut fathom(another)).refused();
+    assert!(ran.stderr.contains("-of-2.parquet of another run"), "{ran}");
     // A part that is missing, or that lacks something, is written again.
     fs::remove_file(part(&out, 0, 2)).unwrap();
     assert_eq!(result(shard(0, &["--json"]))["parts"], first["parts"]);

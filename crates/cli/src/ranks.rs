@@ -161,18 +161,19 @@ pub(crate) fn create_output(
     let prepare = || {
         create_dir(dir, doing)?;
         match old(dir)?.as_deref() {
-            Some([old, ..]) => Err(Error::write(
-                doing,
-                dir,
-                format!("it has {} of another run", printable(old)),
-                OLD_PARTS,
-            )),
+            Some([old, ..]) => Err(has_old_part(doing, dir, old)),
             _ => Ok(()),
         }
     };
     // One rank first, so that the others do not find its new directory while they look for old parts.
     let prepared = if team.rank() == 0 { prepare() } else { Ok(()) };
     agree(team, prepared.map_err(Some))
+}
+
+/// A directory that cannot be used, because it has a part of another run.
+pub(crate) fn has_old_part(doing: &str, dir: &[u8], part: &[u8]) -> Error {
+    let old = format!("it has {} of another run", printable(part));
+    Error::write(doing, dir, old, OLD_PARTS)
 }
 
 /// Creates a directory for the parts of a run, on a rank.

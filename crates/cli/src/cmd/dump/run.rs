@@ -44,10 +44,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return snapshot::run(args, repository.as_bytes(), out);
     }
     let is_alone = args.explain || args.dry_run;
-    let team = match is_alone {
-        true => None,
-        false => ranks::join(out, "each process dumps alone")?,
-    };
+    let team = ranks::join(out, "each process dumps alone")?;
+    if is_alone && team.as_ref().is_some_and(|team| team.rank() > 0) {
+        return Ok(0); // rank 0 prints it
+    }
+    let team = team.filter(|_| !is_alone);
     args.load.apply(team.as_ref().map_or(1, |team| team.size()));
     if let Some(team) = team {
         return together::run(args, &*team, out);

@@ -20,11 +20,11 @@ use crate::ranks;
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
-    let is_alone = args.dry_run || args.state.is_some();
-    let team = match is_alone {
-        true => None,
-        false => ranks::join(out, "each process restores alone")?,
-    };
+    let team = ranks::join(out, "each process restores alone")?;
+    if args.dry_run && team.as_ref().is_some_and(|team| team.rank() > 0) {
+        return Ok(0); // rank 0 prints it
+    }
+    let team = team.filter(|_| !args.dry_run);
     args.load.apply(team.as_ref().map_or(1, |team| team.size()));
     if let Some(team) = team {
         return together::run(args, &*team, out);

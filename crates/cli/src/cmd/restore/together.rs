@@ -106,6 +106,12 @@ fn check_dir(dir: &[u8], team: &dyn Team) -> Result<(), Error> {
 
 /// The parts of the dump.
 fn parts(args: &Args) -> Result<Vec<Vec<u8>>, Error> {
+    if args.state.is_some() {
+        return Err(
+            Error::new("--state cannot be used by the ranks of an MPI job")
+                .and("start one process: increments are restored one after the other"),
+        );
+    }
     let found = archives_and_paths(&args.archives, &args.paths)?;
     let (what, next) = match () {
         () if !found.are_parts => (

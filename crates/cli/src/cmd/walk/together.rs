@@ -9,7 +9,6 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use ::show::name::printable;
 use archive::catalog::{
     Catalog, Options, Sealed, ShardOfRun, catalogs_in, finished_part, remove_part,
 };
@@ -32,12 +31,11 @@ use crate::args::output::Format;
 use crate::args::values::bytes;
 use crate::cmd::walk::args::Walk as Args;
 use crate::error::{Error, Outcome};
-use crate::hint::OLD_PARTS;
 use crate::out::{Messages, Out};
 use crate::progress::watch_walk;
 use crate::ranks::{
-    agree, check_same, create_dir, create_output, of_first, part_of_run, reported_by_first,
-    tell_first,
+    agree, check_same, create_dir, create_output, has_old_part, of_first, part_of_run,
+    reported_by_first, tell_first,
 };
 
 pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
@@ -238,7 +236,7 @@ fn check(args: &Args) -> Result<(), Error> {
     .and("write parts with --catalog, and use fathom query on all of them"))
 }
 
-const WRITING: &str = "cannot write the catalog to";
+pub(super) const WRITING: &str = "cannot write the catalog to";
 
 /// The parts of the catalog.
 struct Parts {
@@ -308,10 +306,7 @@ impl Parts {
         let mut finished = vec![0; Parts::PIECES as usize];
         let mut found = Vec::new();
         for name in catalogs_in(&self.dir)?.unwrap_or_default() {
-            let other = || {
-                let old = format!("it has {} of another run", printable(&name));
-                Error::write(WRITING, &self.dir, old, OLD_PARTS)
-            };
+            let other = || has_old_part(WRITING, &self.dir, &name);
             let number = *names.get(&name).ok_or_else(other)?;
             let file = joined(&self.dir, &name);
             let options = Options {

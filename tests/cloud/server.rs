@@ -65,8 +65,8 @@ impl Software {
                     .arg(format!("unix://{}", socket.display()));
                 command.arg("--auth-key").arg(format!("{KEY},{SECRET}"));
                 command.args(options.is_readonly.then_some("--read-only"));
-                // What the tests change in the directory must be seen at once.
-                command.args(["--config", "", "--dir-cache-time", "0"]);
+                // What the tests change in the directory must be seen at once (with 0 rclone loops).
+                command.args(["--config", "", "--dir-cache-time", "1ms"]);
             }
         };
         command.arg(objects);

@@ -570,3 +570,31 @@ fn a_full_disk_makes_no_snapshot() {
         }
     });
 }
+
+/// The fixture has the password of the tests, and says that it has version 3 of the format.
+#[test]
+fn a_repository_of_another_version_is_left_alone() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/restic/version3");
+        tool(
+            Command::new("cp")
+                .arg("-r")
+                .arg(from)
+                .arg(ground.join("repo")),
+        );
+        for missing in ["locks", "snapshots", "index"] {
+            dir(ground.join("repo").join(missing));
+        }
+        let before = kept(&ground.join("repo"));
+        file(dir(ground.join("tree")).join("file"), 100);
+        let said = run(&mut dump_command(ground, args!["tree"]))
+            .refused()
+            .stderr;
+        assert!(said.contains("version `3` not supported"), "{said}");
+        assert!(said.contains("versions 1 and 2"), "{said}");
+        support::snapshot::same(&before, &kept(&ground.join("repo")), "the repository");
+    });
+}

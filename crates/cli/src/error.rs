@@ -86,7 +86,9 @@ impl Error {
             }
             E::Remote { error, .. } => repository_hint(repository, error),
             E::File { .. } => error.errno().map_or("", |errno| Access::Write.hint(errno)),
-            E::Engine(_) => "check the repository with restic check",
+            E::Engine(_) => {
+                "check the repository with restic check; versions 1 and 2 of the format are supported"
+            }
         };
         let repository = printable(repository);
         let error = printable(error.to_string().as_bytes()).into_owned();

@@ -59,15 +59,15 @@ impl Files for ObjectFiles {
     }
 
     fn list(&self, dir: &str) -> Result<Vec<(String, u64)>, StoreError> {
-        let (mut left, mut found) = (vec![self.path(dir)?], Vec::new());
-        while let Some(prefix) = left.pop() {
-            let listed = self.bucket.list(prefix)?;
-            left.extend(listed.common_prefixes);
-            let objects = listed.objects.iter();
-            let named =
-                objects.filter_map(|it| Some((it.location.filename()?.to_owned(), it.size)));
-            found.extend(named);
+        let listed = self.bucket.list(self.path(dir)?)?;
+        let mut objects = listed.objects;
+        // Those of `data` are in 256 directories, and nothing is deeper.
+        for prefix in listed.common_prefixes {
+            objects.extend(self.bucket.list(prefix)?.objects);
         }
-        Ok(found)
+        let named = objects
+            .iter()
+            .filter_map(|it| Some((it.location.filename()?.to_owned(), it.size)));
+        Ok(named.collect())
     }
 }

@@ -202,9 +202,12 @@ pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
         .collect()
 }
 
+/// The files of the small tree.
+const FILES: usize = 60;
+
 /// A tree of small files, hard links and symlinks in some directories.
 pub(crate) fn small_tree(tree: &Path) {
-    for n in 0..60 {
+    for n in 0..FILES as u64 {
         let within = tree.join(format!("d{}", n % 7));
         fs::create_dir_all(&within).unwrap();
         let file = within.join(format!("f{n}"));
@@ -221,7 +224,10 @@ pub(crate) fn small_tree(tree: &Path) {
 pub(crate) fn change(tree: &Path, round: usize) {
     fs::create_dir(tree.join(format!("new {round}"))).unwrap();
     fs::write(tree.join(format!("new {round}/file")), round.to_string()).unwrap();
-    let old = tree.join(format!("d{}/f{round}", round % 7));
+    let old = match round.checked_sub(FILES) {
+        None => tree.join(format!("d{}/f{round}", round % 7)),
+        Some(earlier) => tree.join(format!("new {earlier}/file")),
+    };
     match round % 3 {
         0 => fs::write(old, "changed").unwrap(),
         1 => fs::rename(old, tree.join(format!("renamed {round}"))).unwrap(),

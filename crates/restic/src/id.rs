@@ -31,10 +31,13 @@ impl Id {
         if pairs.len() != id.0.len() {
             return None;
         }
+        let mut wrong = 0;
         for (byte, [high, low]) in id.0.iter_mut().zip(pairs) {
-            *byte = digit(*high)? << 4 | digit(*low)?;
+            let (high, low) = (VALUES[usize::from(*high)], VALUES[usize::from(*low)]);
+            wrong |= high | low;
+            *byte = high << 4 | low & 15;
         }
-        Some(id)
+        (wrong < 16).then_some(id)
     }
 
     pub(crate) fn bytes(&self) -> &[u8; 32] {
@@ -64,14 +67,17 @@ impl From<&rustic_core::Id> for Id {
     }
 }
 
-fn digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        _ => None,
+/// The values of hexadecimal digits, and 16 for other bytes: an index has two million digits for each 30,000 blobs.
+const VALUES: [u8; 256] = {
+    let mut values = [16; 256];
+    let mut value = 0;
+    while value < 16 {
+        values[b"0123456789abcdef"[value] as usize] = value as u8;
+        values[b"0123456789ABCDEF"[value] as usize] = value as u8;
+        value += 1;
     }
-}
+    values
+};
 
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -108,6 +108,8 @@ impl Index {
     }
 
     fn add(&mut self, packs: Vec<Pack>) {
+        let blobs = packs.iter().map(|pack| pack.blobs.len());
+        self.data.reserve(blobs.sum());
         for Pack { id, blobs } in packs {
             let pack = self.packs.len() as u32;
             self.packs.push(id);

@@ -1,11 +1,13 @@
 //! Trees of the last snapshot: which files need not be read, and which directories keep their trees.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 use rustic_core::{FileType, ReadBackend};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use walk::Meta;
+use zstd::bulk::Decompressor;
 
 use crate::id::Id;
 use crate::index::Index;
@@ -14,6 +16,11 @@ use crate::repository::RepositoryFiles;
 use crate::seal::Cipher;
 use crate::text::write_name;
 use crate::times::{Times, is_same_time};
+
+thread_local! {
+    /// A context of zstd costs as much as a tree.
+    static DECOMPRESSOR: RefCell<Decompressor<'static>> = RefCell::default();
+}
 
 /// Reads trees of a repository.
 pub(crate) struct TreeReader<'a> {
@@ -82,7 +89,7 @@ impl TreeReader<'_> {
         let bytes = self.cipher.open(&mut sealed)?;
         match place.plain {
             0 => Some(bytes.to_vec()),
-            plain => zstd::bulk::decompress(bytes, plain as usize).ok(),
+            plain => DECOMPRESSOR.with_borrow_mut(|it| it.decompress(bytes, plain as usize).ok()),
         }
     }
 }

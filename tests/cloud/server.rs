@@ -180,6 +180,15 @@ impl Server {
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     }
 
+    /// Whether a read-only server answers a write with status 500, which cannot be told from an error that passes, as
+    /// rclone does, or with 403.
+    pub(crate) fn is_denied_by_error_500(&self) -> bool {
+        let answer = self.answer(&["s3api", "create-bucket", "--bucket", "other"]);
+        let is_500 = answer.contains("InternalError");
+        assert!(is_500 || answer.contains("AccessDenied"), "{answer}");
+        is_500
+    }
+
     /// Sends a signal to the server.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let child = rustix::process::Pid::from_child(&self.child);

@@ -1,7 +1,5 @@
 //! Times as restic writes them: [time.RFC3339Nano](https://pkg.go.dev/time#RFC3339Nano) in the local time zone.
 
-use std::io::Write;
-
 use gate::fs::Time;
 use jiff::Timestamp;
 use rustic_core::jiff::tz::TimeZone;
@@ -35,32 +33,35 @@ impl Times {
         const DAY: i64 = 24 * 60 * 60;
         let offset = self.offset(time.sec);
         let local = time.sec.saturating_add(offset);
-        let (year, month, mut day) = civil(local.div_euclid(DAY));
+        let (year, mut month, mut day) = civil(local.div_euclid(DAY));
         let second = local.rem_euclid(DAY);
-        let in_range = year.clamp(0, 9999);
-        let (mut month, has_no_leap_day) = (month, in_range == 9999);
-        if in_range != year && has_no_leap_day && (month, day) == (2, 29) {
+        // The year 9999 has no leap day.
+        if year > 9999 && (month, day) == (2, 29) {
             (month, day) = (3, 1);
         }
-        // Writing into a Vec cannot fail.
-        let _ = write!(
-            out,
-            "{in_range:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}",
-            second / 3600,
-            second / 60 % 60,
-            second % 60
-        );
-        if time.nsec > 0 {
-            let _ = write!(out, ".{:09}", time.nsec);
-            while out.last() == Some(&b'0') {
-                out.pop();
-            }
+        let parts = [
+            (year.clamp(0, 9999), 4, b'-'),
+            (month, 2, b'-'),
+            (day, 2, b'T'),
+            (second / 3600, 2, b':'),
+            (second / 60 % 60, 2, b':'),
+            (second % 60, 2, b'.'),
+        ];
+        for (number, digits, after) in parts {
+            write_digits(number, digits, out);
+            out.push(after);
         }
+        write_digits(time.nsec.into(), 9, out);
+        while out.pop_if(|last| *last == b'0').is_some() {}
+        out.pop_if(|last| *last == b'.');
         if offset == 0 {
             out.push(b'Z');
         } else {
-            let (sign, minutes) = (if offset < 0 { '-' } else { '+' }, offset.abs() / 60);
-            let _ = write!(out, "{sign}{:02}:{:02}", minutes / 60, minutes % 60);
+            let minutes = offset.abs() / 60;
+            out.push(if offset < 0 { b'-' } else { b'+' });
+            write_digits(minutes / 60, 2, out);
+            out.push(b':');
+            write_digits(minutes % 60, 2, out);
         }
     }
 
@@ -86,6 +87,16 @@ impl Times {
             offset,
         ));
         offset
+    }
+}
+
+/// Appends the last decimal digits of a number. Each entry has three times, so the formatter of the standard library would be noticeable.
+fn write_digits(mut number: i64, digits: usize, out: &mut Vec<u8>) {
+    let begin = out.len();
+    out.resize(begin + digits, 0);
+    for digit in out[begin..].iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
     }
 }
 

@@ -3,10 +3,8 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::support::need::built;
 use crate::support::proxy::Proxy;
@@ -112,13 +110,7 @@ impl Server {
             .stderr(log)
             .spawn()
             .unwrap();
-        let started = Instant::now();
-        while UnixStream::connect(&socket).is_err() {
-            let log = fs::read_to_string(place.path().join("log")).unwrap();
-            assert!(started.elapsed() < Duration::from_secs(60), "{log}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let proxy = Proxy::start(&socket);
+        let proxy = Proxy::start(&socket, &place.path().join("log"));
         Server {
             place,
             child,

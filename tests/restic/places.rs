@@ -3,13 +3,12 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -143,15 +142,9 @@ pub(crate) fn rest_server(at: &Path, users: Option<&Path>) -> Running {
         .stderr(log)
         .spawn()
         .unwrap();
-    let started = Instant::now();
-    while UnixStream::connect(&socket).is_err() {
-        let log = fs::read_to_string(at.join("log")).unwrap();
-        assert!(started.elapsed() < Duration::from_secs(60), "{log}");
-        sleep(Duration::from_millis(10));
-    }
     Running {
         child,
-        proxy: Proxy::start(&socket),
+        proxy: Proxy::start(&socket, &at.join("log")),
     }
 }
 
@@ -231,11 +224,7 @@ fn small_tree(at: &Path) -> PathBuf {
     for nth in 0..40 {
         file(tree.join(format!("d{}/f{nth}", nth % 4)), 100 + 1000 * nth);
     }
-    let mut dice = Dice::new(5);
-    let noise: Vec<u8> = (0..1 << 20)
-        .flat_map(|_| dice.roll().to_le_bytes())
-        .collect();
-    fs::write(tree.join("noise"), noise).unwrap();
+    fs::write(tree.join("noise"), Dice::new(5).bytes(8 << 20)).unwrap();
     tree
 }
 

@@ -13,6 +13,7 @@ use crate::support::disks::{EXT4, mounted};
 use crate::support::reference::settle;
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same};
+use crate::support::trees::Dice;
 use crate::support::{Need, in_namespace, require, run};
 use crate::{
     NEEDS, check, dump, dump_command, init, restic, restic_command, restored, said, tracked, trees,
@@ -31,18 +32,6 @@ fn backup(at: &Path, words: impl IntoIterator<Item = OsString>) -> Value {
     serde_json::from_str(said.lines().last().unwrap()).unwrap()
 }
 
-/// Bytes that cannot be compressed.
-fn random(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed;
-    let next = |_| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
-    };
-    (0..len).map(next).collect()
-}
-
 #[test]
 fn large_files_are_cut_where_restic_cuts_them() {
     if !require(&NEEDS) {
@@ -52,7 +41,7 @@ fn large_files_are_cut_where_restic_cuts_them() {
         init(ground);
         let plant = |top: &str, seed: u64| {
             let top = dir(ground.join(top));
-            let random = random(seed, 9 << 20);
+            let random = Dice::new(seed).bytes(9 << 20);
             fs::write(top.join("random"), &random).unwrap();
             fs::write(top.join("part"), &random[1234..5 << 20]).unwrap();
             fs::write(top.join("one"), &random[..512 << 10]).unwrap();
@@ -257,7 +246,7 @@ fn the_same_contents_are_stored_once() {
     in_namespace(|ground| {
         init(ground);
         let tree = dir(ground.join("tree"));
-        let large = random(3, 3 << 20);
+        let large = Dice::new(3).bytes(3 << 20);
         for nth in 0..300 {
             file(tree.join(format!("d{}/{nth}", nth % 9)), 5000);
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -55,8 +55,15 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Listens at a port that the kernel chooses. Its threads end with the process.
-    pub(crate) fn start(server: &Path) -> Proxy {
+    /// Waits for a server that has been started with a log, and listens at a port that the kernel chooses. Its threads end
+    /// with the process.
+    pub(crate) fn start(server: &Path, log: &Path) -> Proxy {
+        let started = Instant::now();
+        while UnixStream::connect(server).is_err() {
+            let log = std::fs::read_to_string(log).unwrap();
+            assert!(started.elapsed() < Duration::from_secs(60), "{log}");
+            thread::sleep(Duration::from_millis(10));
+        }
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let state = Arc::new(Mutex::new(State::default()));

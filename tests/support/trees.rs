@@ -45,7 +45,7 @@ impl Dice {
         &from[self.below(from.len())]
     }
 
-    fn bytes(&mut self, count: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.roll().to_le_bytes()[0]).collect()
     }
 }

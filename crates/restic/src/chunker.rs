@@ -72,8 +72,8 @@ impl Chunker {
         self.shortest
     }
 
-    /// Where the first blob of `bytes` ends, of which the first `seen` have been searched in vain; `None` if it does
-    /// not end within them. The caller ends a blob at the end of a file.
+    /// The end of the first blob of `bytes`; `None` if they do not contain it. It is known that it is not among the first
+    /// `seen` bytes. The caller ends a blob at the end of a file.
     pub(crate) fn end(&self, bytes: &[u8], seen: usize) -> Option<usize> {
         let limit = bytes.len().min(self.longest);
         let from = seen.max(self.shortest);

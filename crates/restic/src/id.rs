@@ -61,6 +61,12 @@ impl Id {
     }
 }
 
+impl From<Sha256> for Id {
+    fn from(hash: Sha256) -> Id {
+        Id(hash.finalize().into())
+    }
+}
+
 impl From<&rustic_core::Id> for Id {
     fn from(id: &rustic_core::Id) -> Id {
         Id::parse(id.to_hex().as_bytes()).unwrap_or_default()

@@ -16,7 +16,6 @@ use crate::error::Error;
 use crate::id::Id;
 use crate::node::{Attributes, Extra, NodeEncoder};
 use crate::parent::TreeReader;
-use crate::repository::hex;
 use crate::trees::{Directory, OldDirectory};
 
 /// The version of the trees that this program makes.
@@ -167,7 +166,7 @@ impl Layout {
                 add(name);
             }
         }
-        hex(&hash.finalize())
+        Id::from(hash).to_string()
     }
 
     /// A hash of the metadata of the directories above the SRCs. Their attributes do not change without the time of the
@@ -181,7 +180,7 @@ impl Layout {
                 node.clear();
             }
         }
-        hex(&hash.finalize())
+        Id::from(hash).to_string()
     }
 
     /// Makes the directories above the SRCs, which the caller has to release, the root first. `root` is the tree of the

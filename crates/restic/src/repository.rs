@@ -319,11 +319,6 @@ fn names(dir: &Fd) -> Result<Vec<String>, Errno> {
     }
 }
 
-/// The hexadecimal digits of a hash.
-pub(crate) fn hex(hash: &[u8]) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Reads a part of a file; all of it without a range.
 fn read_file(path: &[u8], range: Option<(u64, usize)>) -> Result<Vec<u8>, Errno> {
     let file = Reader::open(path)?;

@@ -29,7 +29,7 @@ use crate::lock::{Lock, Owner};
 use crate::node::NodeEncoder;
 use crate::packer::Written;
 use crate::parent::TreeReader;
-use crate::repository::{RepositoryFiles, hex};
+use crate::repository::RepositoryFiles;
 use crate::seal::Cipher;
 use crate::trees::{TreeCounts, Trees};
 
@@ -51,6 +51,7 @@ pub struct Repository {
     cipher: Arc<Cipher>,
     /// Read when it is needed.
     index: OnceCell<Index>,
+    users: Users,
     owner: Owner,
     lock: Lock,
 }
@@ -120,10 +121,10 @@ impl Repository {
         let engine = closed
             .open(&Credentials::password(password))
             .map_err(failed)?;
-        let (uid, gid) = gate::process::ids();
+        let ((uid, gid), users) = (gate::process::ids(), Users::read());
         let owner = Owner {
             host: host.to_owned(),
-            user: String::from_utf8_lossy(Users::read().user(uid)).into_owned(),
+            user: String::from_utf8_lossy(users.user(uid)).into_owned(),
             uid,
             gid,
         };
@@ -134,6 +135,7 @@ impl Repository {
             engine,
             cipher,
             index: OnceCell::new(),
+            users,
             owner,
             lock,
         })
@@ -154,7 +156,7 @@ impl Repository {
         progress: Arc<Progress>,
     ) -> Result<Snapshot, Error> {
         let failed = |e: Box<RusticError>| self.files.error(e);
-        let (begun, users) = (Zoned::now(), Users::read());
+        let begun = Zoned::now();
         let sources = rows.sources().iter();
         let layout = Layout::new(sources.map(|it| (&it.path[..], it.rows.clone())))?;
         let mut next = self.snapshot_file(options, &layout)?;
@@ -173,7 +175,7 @@ impl Repository {
         progress.begin_with(rows.len() as u64, bytes.fold(0, u64::saturating_add));
         let archiver = Archiver {
             rows: &rows,
-            users: &users,
+            users: &self.users,
             own: own_rows(&rows, self.files.identity()),
             changed: last.map(|(_, changed)| &changed[..]),
             store: &store,
@@ -188,7 +190,7 @@ impl Repository {
         let skips_repository = !archiver.own.is_empty();
         let written = store.finish()?;
         let summary = summary(begun, &next, &trees, counts, written);
-        let record = self.record(&layout, &users, trees.root)?;
+        let record = self.record(&layout, trees.root)?;
         let made = Snapshot {
             skips_repository,
             warnings: warnings.take(),
@@ -214,7 +216,7 @@ impl Repository {
         }
         Ok(format!(
             "restic-{}.parquet",
-            &hex(&hash.finalize())[..DIGITS]
+            &Id::from(hash).to_string()[..DIGITS]
         ))
     }
 
@@ -229,8 +231,8 @@ impl Repository {
         sources: &[Vec<u8>],
         options: &SnapshotOptions,
     ) -> Result<Option<Kept>, Error> {
-        let (layout, users) = (layout(sources)?, Users::read());
-        if record.repository != self.id() || record.context != layout.context(&users) {
+        let layout = layout(sources)?;
+        if record.repository != self.id() || record.context != layout.context(&self.users) {
             return Ok(None);
         }
         // Blobs disappear from a repository, for good or to be repaired, only with the index files that name
@@ -247,7 +249,7 @@ impl Repository {
         let Some(summary) = parent.summary.clone() else {
             return Ok(None);
         };
-        let mut encoder = NodeEncoder::new(&users);
+        let mut encoder = NodeEncoder::new(&self.users);
         let tops = match record.above == layout.above(&mut encoder) {
             true => None,
             false => {
@@ -286,9 +288,8 @@ impl Repository {
         let (trees, written) = match kept.tops {
             None => (TreeCounts::none(root), Default::default()),
             Some(tops) => {
-                let users = Users::read();
-                let made = self.replace_above(&kept.layout, root, tops, &users)?;
-                record = self.record(&kept.layout, &users, made.0.root)?;
+                let made = self.replace_above(&kept.layout, root, tops)?;
+                record = self.record(&kept.layout, made.0.root)?;
                 made
             }
         };
@@ -311,13 +312,12 @@ impl Repository {
         layout: &Layout,
         root: Id,
         nodes: Vec<Vec<u8>>,
-        users: &Users,
     ) -> Result<(TreeCounts, [Written; 2]), Error> {
         let (config, index) = (self.engine.config(), self.index()?);
         let store = BlobStore::new(&self.files, &self.cipher, config, index);
         let store = store.map_err(|e| self.files.error(e))?;
         let (trees, mut writer) = (Trees::new(&store), store.writer()?);
-        let mut encoder = NodeEncoder::new(users);
+        let mut encoder = NodeEncoder::new(&self.users);
         let (above, tops) = layout.plant(Some(root), &self.reader(index), &mut encoder);
         for (Top { up, place, .. }, node) in tops.into_iter().zip(nodes) {
             up.set(place.unwrap_or_default(), node);
@@ -350,10 +350,10 @@ impl Repository {
         })
     }
 
-    fn record(&self, layout: &Layout, users: &Users, root: Id) -> Result<SnapshotRecord, Error> {
+    fn record(&self, layout: &Layout, root: Id) -> Result<SnapshotRecord, Error> {
         Ok(SnapshotRecord {
-            above: layout.above(&mut NodeEncoder::new(users)),
-            context: layout.context(users),
+            above: layout.above(&mut NodeEncoder::new(&self.users)),
+            context: layout.context(&self.users),
             indexes: indexes(&self.files)?,
             repository: self.id(),
             tree: root.to_string(),

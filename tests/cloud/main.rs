@@ -1,5 +1,5 @@
-//! Archives and catalogs in object stores, with the feature `cloud`: on the S3 gateway of Versity, and
-//! through a proxy that makes faults.
+//! Archives and catalogs in object stores, with the feature `cloud`: on the S3 gateway of Versity or another
+//! server, and through a proxy that makes faults.
 
 #![allow(
     clippy::disallowed_methods,
@@ -13,6 +13,7 @@ mod support;
 mod reading;
 mod recipes;
 mod server;
+mod services;
 mod state;
 mod tls;
 mod writing;

@@ -14,7 +14,9 @@ use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same};
 use crate::support::{require, run};
 
-const STATE: &str = "s3://backups/state/";
+fn state() -> String {
+    url("state/")
+}
 
 fn dump(server: &Server, level: u32, key: &str) -> Ran {
     let level = level.to_string();
@@ -26,7 +28,7 @@ fn dump(server: &Server, level: u32, key: &str) -> Ran {
         "--level",
         level,
         "--state",
-        STATE
+        state()
     ];
     run(&mut server.fathom(args))
 }
@@ -35,7 +37,7 @@ fn dump(server: &Server, level: u32, key: &str) -> Ran {
 fn is_restored(server: &Server, what: &str) {
     let out = server.place().join("out");
     fs::create_dir(&out).unwrap();
-    run(&mut server.fathom(["restore", "--state", STATE, "-C", "out"])).exits(0);
+    run(&mut server.fathom(["restore", "--state", &state(), "-C", "out"])).exits(0);
     same(
         &kept(&server.place().join("tree")),
         &kept(&out.join("tree")),
@@ -57,11 +59,11 @@ fn levels_are_kept_in_a_store() {
         dump(&server, level, key).exits(0);
         is_restored(&server, key);
     }
-    let listed = run(&mut server.fathom(["list", "--state", STATE])).exits(0);
+    let listed = run(&mut server.fathom(["list", "--state", &state()])).exits(0);
     assert_eq!(listed.lines().len(), 5, "{listed}");
-    assert!(!server.object("state/level-2.parquet").exists());
-    fs::remove_file(server.object("2.tar")).unwrap();
-    let listed = run(&mut server.fathom(["list", "--state", STATE, "--json"])).exits(0);
+    assert_eq!(server.content("state/level-2.parquet"), None);
+    server.remove("2.tar");
+    let listed = run(&mut server.fathom(["list", "--state", &state(), "--json"])).exits(0);
     let listed = listed.json();
     let statuses = listed["result"]["dumps"].as_array().unwrap().iter();
     let statuses: Vec<_> = statuses
@@ -80,14 +82,14 @@ fn levels_are_kept_in_a_store() {
     let prune = [
         "dump",
         "--state",
-        STATE,
+        &state(),
         "--prune",
         "--keep-full",
         "1",
         "--yes",
     ];
     run(&mut server.fathom(prune)).exits(0);
-    assert!(!server.object("0.tar").exists() && server.object("new.tar").exists());
+    assert!(server.content("0.tar").is_none() && server.content("new.tar").is_some());
     is_restored(&server, "after --prune");
     // Nothing has changed: the catalog of the base is copied.
     dump(&server, 1, "same.tar").exits(0);
@@ -126,7 +128,14 @@ fn a_state_in_a_store_survives_kills() {
         });
         let (level, key) = ((round % 3).to_string(), url(&format!("k{round}.tar.zst")));
         let args = args![
-            "dump", "tree", "-o", key, "--level", level, "--state", STATE
+            "dump",
+            "tree",
+            "-o",
+            key,
+            "--level",
+            level,
+            "--state",
+            state()
         ];
         let mut command = server.fathom(args);
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
@@ -136,7 +145,7 @@ fn a_state_in_a_store_survives_kills() {
         // Behind the last request: from the first again.
         nth = if is_killed { nth + 1 } else { 0 };
         server.proxy.plan(|_| Fault::Pass);
-        run(&mut server.fathom(["list", "--state", STATE])).exits(0);
+        run(&mut server.fathom(["list", "--state", &state()])).exits(0);
         if round % 4 == 3 {
             dump(&server, 1 + round as u32 % 2, &format!("r{round}.tar.zst")).exits(0);
             is_restored(&server, &format!("round {round}"));

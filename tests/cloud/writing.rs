@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::server::{AWS, BUCKET, Server, ServerOptions, needs, noise, small_tree, url};
+use super::server::{AWS, BUCKET, Server, ServerOptions, Software, needs, noise, small_tree, url};
 use crate::support::build::tool;
 use crate::support::proxy::{Fault, Request, kill};
 use crate::support::run::args;
@@ -32,9 +32,8 @@ fn with_tree() -> Server {
 /// The archive in the store is that of a local dump, byte for byte.
 fn is_like_local(server: &Server, key: &str) {
     let local = fs::read(server.place().join("local.tar")).unwrap();
-    let object = fs::read(server.object(key)).unwrap_or_else(|error| panic!("{key}: {error}"));
-    assert!(object == local, "{key}");
-    fs::remove_file(server.object(key)).unwrap();
+    assert!(server.content(key) == Some(local), "{key}");
+    server.remove(key);
     nothing_is_left(server);
 }
 
@@ -43,7 +42,9 @@ fn nothing_is_left(server: &Server) {
     assert_eq!(server.unfinished(), Vec::<PathBuf>::new());
 }
 
-const DUMP: [&str; 4] = ["dump", "tree", "-o", "s3://backups/a.tar"];
+fn dump() -> [String; 4] {
+    ["dump", "tree", "-o", &url("a.tar")].map(str::to_owned)
+}
 
 #[test]
 fn a_dump_to_a_store_is_restored_from_it() {
@@ -70,7 +71,7 @@ fn a_dump_to_a_store_is_restored_from_it() {
         first
     ];
     let made = run(&mut server.fathom(increment)).exits(0);
-    assert!(made.stderr.contains("s3://backups/d/1.tar.zst"), "{made}");
+    assert!(made.stderr.contains(&url("d/1.tar.zst")), "{made}");
     let changed = args!["changed", "tree", "--since", first];
     let changed = run(&mut server.fathom(changed)).exits(0);
     assert!(changed.stdout.is_empty(), "{changed}");
@@ -123,15 +124,13 @@ fn uploads_survive_resets_errors_lost_answers_and_a_server_that_stops() {
     }
     // The answer to the request that makes the object exist is lost: of a multipart upload, and of a
     // small object.
-    let is_lost = |key: &str, request: &Request| {
-        let is_last = request.method == "POST" && request.target.contains("?uploadId=");
-        request.target.contains(key) && (is_last || request.method == "PUT")
-    };
     let lost = [AtomicBool::new(false), AtomicBool::new(false)];
     server.proxy.plan(move |request| {
-        let keys = ["lost.tar?uploadId=", "lost.parquet"].iter().zip(&lost);
-        let mut first =
-            keys.filter(|(key, lost)| is_lost(key, request) && !lost.swap(true, Ordering::SeqCst));
+        let keys = ["lost.tar", "lost.parquet"].iter().zip(&lost);
+        let software = Software::chosen();
+        let mut first = keys.filter(|(key, lost)| {
+            software.completes(key, request) && !lost.swap(true, Ordering::SeqCst)
+        });
         match first.next() {
             Some(_) => Fault::CutAnswer(0),
             None => Fault::Pass,
@@ -149,7 +148,7 @@ fn uploads_survive_resets_errors_lost_answers_and_a_server_that_stops() {
     is_like_local(&server, "lost.tar");
     run(&mut server.fathom(["query", &url("lost.parquet")])).exits(0);
     server.proxy.plan(|_| Fault::Pass);
-    let mut child = server.fathom(DUMP).spawn().unwrap();
+    let mut child = server.fathom(dump()).spawn().unwrap();
     server.signal(Signal::STOP);
     std::thread::sleep(Duration::from_secs(3));
     server.signal(Signal::CONT);
@@ -186,13 +185,14 @@ fn of_two_that_write_the_same_object_one_fails() {
         };
         // Other contents each time, so that the ETag differs.
         fs::write(server.place().join("other/file"), noise(100, round)).unwrap();
+        if (Software::chosen(), round) == (Software::Azurite, 0) {
+            // To Azurite, and not to Azure, an object exists that has parts only.
+            run(&mut server.fathom(write("other"))).exits(0);
+            continue;
+        }
         // The plan is part of the server, and must not keep it.
         let (rival, racing) = (Arc::downgrade(&server), write("other"));
-        let is_last = |request: &Request| match request.method.as_str() {
-            "POST" => request.target.contains("?uploadId="),
-            "PUT" => request.target.ends_with(".parquet"),
-            _ => false,
-        };
+        let is_last = move |request: &Request| Software::chosen().completes(key, request);
         server.proxy.plan(once(is_last, move || {
             let rival = rival.upgrade().unwrap();
             run(&mut rival.fathom(racing.clone())).exits(0);
@@ -222,15 +222,19 @@ fn an_interrupted_dump_leaves_nothing() {
         let process = Arc::new(AtomicU32::new(0));
         let shared = Arc::clone(&process);
         server.proxy.plan(once(
-            |request| request.target.contains("partNumber=2"),
+            |request| Software::chosen().uploads_part(request),
             move || kill(&shared, signal),
         ));
-        let mut child = server.fathom(DUMP).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = server
+            .fathom(dump())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         process.store(child.id(), Ordering::SeqCst);
         let status = child.wait().unwrap();
         let ended_by = std::os::unix::process::ExitStatusExt::signal(&status);
         assert_eq!(ended_by, Some(signal.as_raw()), "{status}");
-        assert!(!server.object("a.tar").exists());
+        assert_eq!(server.content("a.tar"), None);
         nothing_is_left(&server);
     }
 }
@@ -245,11 +249,14 @@ fn a_dump_that_cannot_be_written_leaves_nothing() {
         let ran = run(command).refused();
         assert!(ran.stderr.contains(says), "{says}: {ran}");
     };
-    let dump = |key: &str| server.fathom(args!["dump", "tree", "-o", key]);
-    refused(&mut dump("s3://nowhere/a.tar"), "the bucket does not exist");
-    refused(&mut dump("s3://backups/"), "no bucket and key");
+    let dump_to = |key: &str| server.fathom(args!["dump", "tree", "-o", key]);
     refused(
-        dump(&url("a.tar")).env("AWS_SECRET_ACCESS_KEY", "wrong"),
+        &mut dump_to("s3://nowhere/a.tar"),
+        "the bucket does not exist",
+    );
+    refused(&mut dump_to("s3://backups/"), "no bucket and key");
+    refused(
+        dump_to(&url("a.tar")).env("AWS_SECRET_ACCESS_KEY", "wrong"),
         "SignatureDoesNotMatch",
     );
     let both = args!["dump", "tree", "-o", url("a"), "--catalog", url("a")];
@@ -280,7 +287,7 @@ fn a_dump_that_cannot_be_written_leaves_nothing() {
     });
     fs::create_dir(server.place().join("tree")).unwrap();
     if !server.is_denied_by_error_500() {
-        refused(&mut server.fathom(DUMP), "access denied");
+        refused(&mut server.fathom(dump()), "access denied");
     }
     assert!(Path::new(&server.object("")).exists(), "{BUCKET}");
 }
@@ -298,22 +305,22 @@ fn an_object_under_object_lock_is_not_replaced() {
         .args(["-n", "user.bucket-lock", "-v", lock])
         .arg(server.object(""));
     tool(&mut setfattr);
-    let dump = || {
-        let mut dump = server.fathom(DUMP);
+    let dump_again = || {
+        let mut dump = server.fathom(dump());
         dump.env("AWS_CHECKSUM_ALGORITHM", "sha256");
         dump
     };
-    run(&mut dump()).exits(0);
+    run(&mut dump_again()).exits(0);
     let first = fs::read(server.object("a.tar")).unwrap();
     fs::write(server.place().join("tree/f0"), "changed").unwrap();
     let asked = server.answer(&["s3api", "get-object-lock-configuration", "--bucket", BUCKET]);
     if !asked.contains("COMPLIANCE") {
         let has_none = ["ObjectLockConfigurationNotFoundError", "NotImplemented"];
         assert!(has_none.iter().any(|code| asked.contains(code)), "{asked}");
-        run(&mut dump()).exits(0);
+        run(&mut dump_again()).exits(0);
         return;
     }
-    let again = run(&mut dump()).refused();
+    let again = run(&mut dump_again()).refused();
     assert!(
         again.stderr.contains("access denied") && again.stderr.contains("object lock"),
         "{again}"

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::support::build::{dir, file, tmpfs, tool};
 use crate::support::need::built;
-use crate::support::proxy::{Fault, Proxy, Request};
+use crate::support::proxy::{Address, Fault, Proxy, Request, wait_for};
 use crate::support::recipe::{block_of, search_path, service};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same};
@@ -142,9 +142,11 @@ pub(crate) fn rest_server(at: &Path, users: Option<&Path>) -> Running {
         .stderr(log)
         .spawn()
         .unwrap();
+    let server = Address::Socket(socket);
+    wait_for(&server, &at.join("log"));
     Running {
         child,
-        proxy: Proxy::start(&socket, &at.join("log")),
+        proxy: Proxy::start(server),
     }
 }
 

@@ -1,8 +1,10 @@
 //! A proxy between fathom and a server that counts requests and makes faults. Each request gets a
 //! connection of its own.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -39,6 +41,22 @@ pub(crate) enum Fault {
     Slow,
 }
 
+/// Where a server listens.
+#[derive(Clone, Debug)]
+pub(crate) enum Address {
+    Socket(PathBuf),
+    Port(SocketAddr),
+}
+
+impl Address {
+    pub(crate) fn connect(&self) -> io::Result<File> {
+        Ok(File::from(match self {
+            Address::Socket(path) => OwnedFd::from(UnixStream::connect(path)?),
+            Address::Port(address) => OwnedFd::from(TcpStream::connect(address)?),
+        }))
+    }
+}
+
 type Plan = dyn Fn(&Request) -> Fault + Send + Sync;
 
 #[derive(Default)]
@@ -55,19 +73,13 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Waits for a server that has been started with a log, and listens at a port that the kernel chooses. Its threads end
-    /// with the process.
-    pub(crate) fn start(server: &Path, log: &Path) -> Proxy {
-        let started = Instant::now();
-        while UnixStream::connect(server).is_err() {
-            let log = std::fs::read_to_string(log).unwrap();
-            assert!(started.elapsed() < Duration::from_secs(60), "{log}");
-            thread::sleep(Duration::from_millis(10));
-        }
+    /// Listens at a port that the kernel chooses, for a server that is about to be started. Its threads end with the
+    /// process.
+    pub(crate) fn start(server: Address) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let state = Arc::new(Mutex::new(State::default()));
-        let (shared, server) = (Arc::clone(&state), server.to_owned());
+        let shared = Arc::clone(&state);
         thread::spawn(move || {
             for client in listener.incoming() {
                 let (shared, server) = (Arc::clone(&shared), server.clone());
@@ -80,6 +92,10 @@ impl Proxy {
 
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// Sets what is done with each request from now on.
@@ -98,7 +114,7 @@ impl Proxy {
 }
 
 /// Passes on one request.
-fn serve(client: TcpStream, server: &PathBuf, shared: &Mutex<State>) -> io::Result<()> {
+fn serve(client: TcpStream, server: &Address, shared: &Mutex<State>) -> io::Result<()> {
     let mut from = BufReader::new(client.try_clone()?);
     let (mut head, mut length, mut range) = (String::new(), 0_u64, None);
     if from.read_line(&mut head)? == 0 {
@@ -145,7 +161,7 @@ fn serve(client: TcpStream, server: &PathBuf, shared: &Mutex<State>) -> io::Resu
             format!("HTTP/1.1 {status} Fault\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         return (&client).write_all(answer.as_bytes());
     }
-    let mut upstream = UnixStream::connect(server)?;
+    let mut upstream = server.connect()?;
     upstream.write_all(head.as_bytes())?;
     let passed = match fault {
         Fault::CutRequest(most) => most.min(length),
@@ -173,6 +189,16 @@ fn serve(client: TcpStream, server: &PathBuf, shared: &Mutex<State>) -> io::Resu
         left -= n as u64;
     }
     client.shutdown(Shutdown::Both)
+}
+
+/// Waits for a server that has been started with a log.
+pub(crate) fn wait_for(server: &Address, log: &Path) {
+    let started = Instant::now();
+    while server.connect().is_err() {
+        let log = std::fs::read_to_string(log).unwrap();
+        assert!(started.elapsed() < Duration::from_secs(60), "{log}");
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Sends a signal to a process whose number is about to be known.

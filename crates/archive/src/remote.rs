@@ -1,4 +1,5 @@
-//! Objects of a store, which are named by a URL such as `s3://bucket/key`.
+//! Objects of a store, which are named by a URL: `s3://bucket/key`, `az://container/key` or
+//! `gs://bucket/key`.
 //!
 //! This crate knows no protocol: the program gives it a [`Client`], which the crate `remote` implements.
 //! A program without one refuses such names.
@@ -106,8 +107,12 @@ pub enum StoreError {
     BadUrl,
     #[error("no credentials: the variable {0} is not set")]
     NoCredentials(&'static str),
-    #[error("the endpoint uses HTTP without TLS")]
-    PlainHttp,
+    /// The variable names a file, or has a value, that is malformed.
+    #[error("the credentials in {0} cannot be used")]
+    BadCredentials(&'static str),
+    /// With the variable that permits it.
+    #[error("the endpoint uses HTTP without TLS, which {0} does not permit")]
+    PlainHttp(&'static str),
     /// With the code of the store's answer.
     #[error("the store rejects the access key ({0})")]
     WrongCredentials(String),
@@ -126,6 +131,9 @@ pub enum StoreError {
     /// The certificate of the endpoint is not accepted.
     #[error("TLS: {0}")]
     Certificate(String),
+    /// What the same request will get again.
+    #[error("the store refuses the request: {0}")]
+    Refused(String),
     #[error("the store reports an error: {0}")]
     Other(String),
 }
@@ -148,7 +156,9 @@ pub fn repository(location: &str) -> Result<Arc<dyn Files>, StoreError> {
 
 /// Whether a name is that of an object, and not of a file.
 pub fn is_remote(name: &[u8]) -> bool {
-    name.starts_with(b"s3://")
+    [&b"s3://"[..], b"az://", b"gs://"]
+        .iter()
+        .any(|scheme| name.starts_with(scheme))
 }
 
 /// Whether a name is the beginning of the names of objects, as that of a directory is of files.

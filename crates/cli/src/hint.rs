@@ -241,11 +241,24 @@ pub(crate) fn repository_hint(location: &[u8], error: &StoreError) -> &'static s
 fn store_hint(error: &StoreError) -> &'static str {
     match error {
         StoreError::Unsupported => "use a build with --features cloud",
-        StoreError::BadUrl => "give s3://BUCKET/KEY",
-        StoreError::NoCredentials(_) => "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-        StoreError::PlainHttp => "set AWS_ALLOW_HTTP=true to permit it",
+        StoreError::BadUrl => "give s3://BUCKET/KEY, az://CONTAINER/KEY or gs://BUCKET/KEY",
+        StoreError::NoCredentials(variable) => match service(variable) {
+            "AZURE" => {
+                "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY; docs/backup.md lists other variables"
+            }
+            "GOOGLE" => "set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account's key",
+            _ => "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        },
+        StoreError::BadCredentials(_) => {
+            "check the value of the variable, and the file that it names"
+        }
+        StoreError::PlainHttp(variable) => match service(variable) {
+            "AZURE" => "set AZURE_ALLOW_HTTP=true to permit it",
+            "GOOGLE" => "set GOOGLE_ALLOW_HTTP=true to permit it",
+            _ => "set AWS_ALLOW_HTTP=true to permit it",
+        },
         StoreError::WrongCredentials(_) => {
-            "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and the endpoint"
+            "check the endpoint, and the variables with the credentials: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or those of AZURE_ and GOOGLE_"
         }
         StoreError::Denied => {
             "give the access key permission for this bucket and key; an object under object lock stays as it is"
@@ -254,12 +267,19 @@ fn store_hint(error: &StoreError) -> &'static str {
         StoreError::NotFound => "check the name",
         StoreError::Changed => "run the command again",
         StoreError::TooLarge(_) => "dump fewer directories to each archive",
-        StoreError::NoConnection(_) => "check --endpoint-url, AWS_ENDPOINT_URL and HTTPS_PROXY",
+        StoreError::NoConnection(_) => {
+            "check --endpoint-url, the variable with the endpoint (such as AWS_ENDPOINT_URL) and HTTPS_PROXY"
+        }
         StoreError::Certificate(_) => {
             "check the name in the endpoint; SSL_CERT_FILE names a file with the certificate of its authority"
         }
-        StoreError::Other(_) => "",
+        StoreError::Refused(_) | StoreError::Other(_) => "",
     }
+}
+
+/// What the names of the variables of a service begin with.
+fn service(variable: &str) -> &str {
+    variable.split('_').next().unwrap_or_default()
 }
 
 fn fixed_archive_hint(error: &archive::Error) -> &'static str {

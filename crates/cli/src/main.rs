@@ -79,6 +79,7 @@ fn main() -> ExitCode {
     #[cfg(feature = "cloud")]
     archive::remote::set_client(Box::new(remote::Client::new(
         cli.global.endpoint_url.clone(),
+        out::warn_of_retry,
     )));
     let done = match &cli.command {
         args::Command::Mounts(args) => cmd::mounts::run(args, &out),

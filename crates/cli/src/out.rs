@@ -328,6 +328,17 @@ pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Error> {
 }
 
 /// Prints what went wrong and, on a second line, what to do about it.
+/// Warns at once that a request failed: until it succeeds, nothing else tells why the program waits.
+#[cfg(feature = "cloud")]
+pub(crate) fn warn_of_retry(error: &archive::StoreError, most: std::time::Duration) {
+    let error = error.to_string();
+    let (error, minutes) = (printable(error.as_bytes()), most.as_secs() / 60);
+    write_message(
+        &format!("{error}; the request is tried again for up to {minutes} minutes"),
+        "",
+    );
+}
+
 fn write_message(message: &str, hint: &str) {
     match hint {
         "" => write_stderr(&format!("fathom: {message}\n")),

@@ -1,4 +1,4 @@
-//! A bucket: credentials, endpoint, requests.
+//! A bucket: requests.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -9,135 +9,72 @@ use std::time::Duration;
 use archive::StoreError;
 use archive::remote::Version;
 use bytes::Bytes;
-use object_store::aws::{AmazonS3, AmazonS3Builder};
-use object_store::multipart::{MultipartStore, PartId};
+use object_store::multipart::PartId;
 use object_store::path::Path;
 use object_store::{
-    Attribute, Attributes, BackoffConfig, ClientOptions, GetOptions, GetRange, GetResult,
-    ListResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions,
-    PutPayload, RetryConfig, UpdateVersion,
+    Attribute, Attributes, Error, GetOptions, GetRange, GetResult, ListResult, ObjectMeta,
+    ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload,
+    UpdateVersion,
 };
-use reqwest::header::{HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use reqwest::header::{HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 
-use crate::conditional::Conditional;
 use crate::error::store_error;
+use crate::resumable::Resumable;
+use crate::retry::{Attempts, Notices};
 use crate::runtime::{ABORT, Pending, Runtime};
-
-/// What the environment and the command line say about the store.
-#[derive(Debug)]
-pub(crate) struct Settings {
-    endpoint: Option<String>,
-    /// What must be set that is not, if there are no credentials.
-    missing: Option<&'static str>,
-    allows_http: bool,
-}
-
-impl Settings {
-    pub(crate) fn from_environment(endpoint: Option<String>) -> Settings {
-        let get = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let is_true = |name: &str| {
-            get(name).is_some_and(|value| value.eq_ignore_ascii_case("true") || value == "1")
-        };
-        let has = |name: &str| get(name).is_some();
-        let missing = match (has("AWS_ACCESS_KEY_ID"), has("AWS_SECRET_ACCESS_KEY")) {
-            (true, true) => None,
-            (true, false) => Some("AWS_SECRET_ACCESS_KEY"),
-            (false, true) => Some("AWS_ACCESS_KEY_ID"),
-            // The role of a pod, a container or a machine; or no signature at all.
-            (false, false) => {
-                let has_other = has("AWS_WEB_IDENTITY_TOKEN_FILE")
-                    || has("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
-                    || has("AWS_CONTAINER_CREDENTIALS_FULL_URI")
-                    || is_true("AWS_SKIP_SIGNATURE")
-                    || !is_true("AWS_EC2_METADATA_DISABLED");
-                (!has_other).then_some("AWS_ACCESS_KEY_ID")
-            }
-        };
-        let endpoint = endpoint
-            .or_else(|| get("AWS_ENDPOINT_URL_S3"))
-            .or_else(|| get("AWS_ENDPOINT_URL"));
-        Settings {
-            endpoint,
-            missing,
-            allows_http: is_true("AWS_ALLOW_HTTP"),
-        }
-    }
-
-    /// The same for another endpoint, which has its scheme.
-    pub(crate) fn at(&self, endpoint: String) -> Settings {
-        Settings {
-            allows_http: endpoint.starts_with("http://"),
-            endpoint: Some(endpoint),
-            missing: self.missing,
-        }
-    }
-}
-
-/// How long to wait, and how often to try again.
-#[derive(Clone, Copy)]
-enum Patience {
-    /// For the first request, where a wrong endpoint is more likely than a server that restarts.
-    Little,
-    /// Some minutes: a backup survives a server that restarts.
-    Much,
-}
-
-impl Patience {
-    /// Exponential back-off with jitter.
-    fn retries(self) -> RetryConfig {
-        let max_retries = match self {
-            Patience::Little => 4,
-            Patience::Much => 14,
-        };
-        RetryConfig {
-            backoff: BackoffConfig {
-                init_backoff: Duration::from_millis(100),
-                max_backoff: Duration::from_secs(20),
-                base: 3.0,
-            },
-            max_retries,
-            retry_timeout: Duration::from_secs(15 * 60),
-        }
-    }
-}
+use crate::service::{Clients, Credentials, Patience, Service, Settings};
+use crate::transport::{AzureSigner, Transport};
 
 /// A bucket.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     name: String,
     settings: Arc<Settings>,
+    credentials: Credentials,
+    notices: Notices,
     runtime: Arc<Runtime>,
-    first: AmazonS3,
-    store: AmazonS3,
+    first: Arc<dyn ObjectStore>,
+    store: Arc<dyn ObjectStore>,
 }
 
-/// The key in the metadata of an object that identifies the upload that made it.
-const UPLOAD: Attribute = Attribute::Metadata(Cow::Borrowed("fathom-upload"));
+/// The key in the metadata of an object that identifies the upload that made it. Azure permits no hyphen.
+const UPLOAD: &str = "fathomupload";
+const UPLOAD_ATTRIBUTE: Attribute = Attribute::Metadata(Cow::Borrowed(UPLOAD));
 
 /// Where an upload goes.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
+    service: Service,
     path: Path,
     /// What is replaced.
     mode: PutMode,
     /// Identifies the upload: after an answer was lost, whether it was carried out.
     upload: String,
-    /// A client for this target only, which completes uploads on the condition.
-    store: AmazonS3,
+    /// Clients for this target only, which complete uploads on the condition.
+    clients: Clients,
 }
 
 impl Target {
     fn attributes(&self) -> Attributes {
-        Attributes::from_iter([(UPLOAD, self.upload.clone())])
+        Attributes::from_iter([(UPLOAD_ATTRIBUTE, self.upload.clone())])
     }
 
     /// Removes the parts of an upload. The store may still be writing a part whose request was cancelled:
-    /// so it is asked until it no longer knows the upload.
+    /// so it is asked until it no longer knows the upload. Azure removes them after a week, and not before.
     async fn abort(&self, upload: &str) {
         const TRIES: u32 = 5;
+        if self.service == Service::Azure {
+            return;
+        }
         let id = upload.to_owned();
         for _ in 0..TRIES {
-            if self.store.abort_multipart(&self.path, &id).await.is_err() {
+            if self
+                .clients
+                .parts
+                .abort_multipart(&self.path, &id)
+                .await
+                .is_err()
+            {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -150,78 +87,57 @@ impl Target {
             head: true,
             ..GetOptions::default()
         };
-        let got = self.store.get_opts(&self.path, options).await;
+        let got = self.clients.objects.get_opts(&self.path, options).await;
         got.is_ok_and(|got| {
             got.attributes
-                .get(&UPLOAD)
+                .get(&UPLOAD_ATTRIBUTE)
                 .is_some_and(|upload| **upload == *self.upload)
         })
     }
 }
 
 impl Bucket {
-    /// A client of a bucket. No request is made.
+    /// A client of a bucket. The only request that may be made is for a token.
     pub(crate) fn new(
         name: &str,
-        settings: &Arc<Settings>,
+        settings: Settings,
         runtime: Arc<Runtime>,
+        notices: Notices,
     ) -> Result<Bucket, StoreError> {
-        if let Some(variable) = settings.missing {
-            return Err(StoreError::NoCredentials(variable));
-        }
-        let is_http = settings
-            .endpoint
-            .iter()
-            .any(|url| url.starts_with("http://"));
-        if is_http && !settings.allows_http {
-            return Err(StoreError::PlainHttp);
-        }
+        settings.check()?;
         // The only provider in the program, so that no choice depends on the features of the crates.
         let _ = rustls::crypto::ring::default_provider().install_default();
+        let silent = Transport::default();
+        let made = settings.client(name, Patience::Little, &Credentials::Own, silent)?;
+        let (first, credentials) = made;
+        let transport = Transport {
+            notices: Some(notices.clone()),
+            ..Transport::default()
+        };
+        let (store, _) = settings.client(name, Patience::Much, &credentials, transport)?;
+        let settings = Arc::new(settings);
+        let (checked, shared) = (Arc::clone(&settings), credentials.clone());
+        let check = async move { checked.check_credentials(shared).await };
+        runtime.start_task(check).wait()?;
         Ok(Bucket {
             name: name.to_owned(),
-            settings: Arc::clone(settings),
-            first: build(builder(name, settings, Patience::Little))?,
-            store: build(builder(name, settings, Patience::Much))?,
+            settings,
+            credentials,
+            notices,
             runtime,
+            first: first.objects,
+            store: store.objects,
         })
+    }
+
+    pub(crate) fn service(&self) -> Service {
+        self.settings.service
     }
 
     /// Reads the end of an object: its description, and up to so many bytes.
     pub(crate) fn tail(&self, key: &str, bytes: u64) -> Result<(ObjectMeta, Bytes), StoreError> {
-        let (path, store) = (parse_key(key)?, self.first.clone());
-        let tail = async move {
-            let options = GetOptions {
-                range: Some(GetRange::Suffix(bytes)),
-                ..GetOptions::default()
-            };
-            match store.get_opts(&path, options).await {
-                Ok(got) => {
-                    let meta = got.meta.clone();
-                    Ok((meta, body(got).await?))
-                }
-                Err(error) => {
-                    // An empty object has no range, and some stores refuse one that is longer than the object.
-                    let head = GetOptions {
-                        head: true,
-                        ..GetOptions::default()
-                    };
-                    match store.get_opts(&path, head).await {
-                        Ok(got) if got.meta.size == 0 => Ok((got.meta, Bytes::new())),
-                        Ok(got) if got.meta.size < bytes => {
-                            let whole = GetOptions {
-                                if_match: got.meta.e_tag.clone(),
-                                ..GetOptions::default()
-                            };
-                            let read = store.get_opts(&path, whole).await;
-                            let read = read.map_err(|e| store_error(&e))?;
-                            Ok((got.meta, body(read).await?))
-                        }
-                        Ok(_) | Err(_) => Err(store_error(&error)),
-                    }
-                }
-            }
-        };
+        let (path, store) = (parse_key(key)?, Arc::clone(&self.first));
+        let tail = async move { tail(&*store, &path, bytes).await };
         self.runtime.start_task(tail).wait()
     }
 
@@ -232,22 +148,29 @@ impl Bucket {
         version: Option<&String>,
         range: Option<Range<u64>>,
     ) -> Pending<Bytes> {
-        let (store, path) = (self.store.clone(), path.clone());
+        let (store, path) = (Arc::clone(&self.store), path.clone());
+        let is_google = self.service() == Service::Google;
         let options = GetOptions {
             range: range.map(GetRange::Bounded),
-            if_match: version.cloned(),
+            if_match: version.filter(|_| !is_google).cloned(),
+            version: version.filter(|_| is_google).cloned(),
             ..GetOptions::default()
         };
+        let is_versioned = options.version.is_some();
+        let notices = self.notices.clone();
         self.runtime.start_task(async move {
             // object_store repeats a request that gets no answer, and not one whose answer ends early.
-            let mut waits = WAITS.into_iter();
+            let mut attempts = Attempts::new(&notices);
             loop {
                 let got = store.get_opts(&path, options.clone()).await;
-                match body(got.map_err(|e| store_error(&e))?).await {
-                    Err(StoreError::NoConnection(text)) => match waits.next() {
-                        Some(wait) => tokio::time::sleep(Duration::from_millis(wait)).await,
-                        None => return Err(StoreError::NoConnection(text)),
-                    },
+                let got = got
+                    .map_err(|e| store_error(&e))
+                    .map_err(|error| match error {
+                        StoreError::NotFound if is_versioned => StoreError::Changed,
+                        error => error,
+                    });
+                match body(got?).await {
+                    Err(error) if attempts.wait(&error).await => {}
                     other => return other,
                 }
             }
@@ -261,11 +184,36 @@ impl Bucket {
             Version::Known(version) => Some(Some(version.clone())),
             // This also shows that the bucket exists and the credentials are right.
             Version::Current => match self.tail(key, 1) {
-                Ok((meta, _)) => Some(meta.e_tag),
+                Ok((meta, _)) => Some(self.service().version(&meta)),
                 Err(StoreError::NotFound) => None,
                 Err(error) => return Err(error),
             },
         };
+        let random = || RandomState::new().build_hasher().finish();
+        let upload = format!("{:016x}{:016x}", random(), random());
+        let path = parse_key(key)?;
+        if let Credentials::Google(credentials) = &self.credentials {
+            let parts = Resumable::new(
+                self.settings.google_base(),
+                &self.name,
+                &path,
+                tag.as_ref().map_or(Some("0"), |tag| tag.as_deref()),
+                (UPLOAD, &upload),
+                Arc::clone(credentials),
+                self.notices.clone(),
+            )?;
+            return Ok(Target {
+                service: Service::Google,
+                path,
+                mode: PutMode::Overwrite,
+                upload,
+                clients: Clients {
+                    objects: Arc::clone(&self.store),
+                    parts: Arc::new(parts),
+                },
+            });
+        }
+        let malformed = |_| StoreError::Other("an ETag is malformed".to_owned());
         let (mode, header) = match tag {
             None => (
                 PutMode::Create,
@@ -274,7 +222,6 @@ impl Bucket {
             // An object without ETag cannot be told from another version.
             Some(None) => (PutMode::Overwrite, None),
             Some(Some(tag)) => {
-                let malformed = |_| StoreError::Other("an ETag is malformed".to_owned());
                 let value = HeaderValue::from_str(&tag).map_err(malformed)?;
                 let version = UpdateVersion {
                     e_tag: Some(tag),
@@ -283,33 +230,61 @@ impl Bucket {
                 (PutMode::Update(version), Some((IF_MATCH, value)))
             }
         };
-        let builder = builder(&self.name, &self.settings, Patience::Much);
-        let random = || RandomState::new().build_hasher().finish();
+        let mut transport = Transport {
+            headers: Vec::from_iter(header),
+            signer: None,
+            notices: Some(self.notices.clone()),
+        };
+        if let Credentials::Azure(credentials) = &self.credentials {
+            // object_store has no attributes for the parts of Azure.
+            let name = HeaderName::from_static("x-ms-meta-fathomupload");
+            let value = HeaderValue::from_str(&upload).map_err(malformed)?;
+            transport.headers.push((name, value));
+            transport.signer = Some(AzureSigner {
+                account: self.settings.account().to_owned(),
+                credentials: Arc::clone(credentials),
+            });
+        }
+        let credentials = &self.credentials;
+        let made = self
+            .settings
+            .client(&self.name, Patience::Much, credentials, transport)?;
         Ok(Target {
-            path: parse_key(key)?,
+            service: self.service(),
+            path,
             mode,
-            upload: format!("{:016x}{:016x}", random(), random()),
-            store: build(builder.with_http_connector(Conditional { header }))?,
+            upload,
+            clients: made.0,
         })
     }
 
     /// Writes a small object.
     pub(crate) fn put(&self, target: &Target, content: Bytes) -> Result<(), StoreError> {
-        let target = target.clone();
+        if target.service == Service::Google {
+            let id = self.begin_multipart(target)?;
+            let part = self.put_part(target, &id, 0, content).wait();
+            return match part.and_then(|part| self.complete(target, &id, vec![part])) {
+                Ok(()) => Ok(()),
+                Err(error) => {
+                    self.abort(target, &id);
+                    Err(error)
+                }
+            };
+        }
+        let (target, notices) = (target.clone(), self.notices.clone());
         let put = async move {
             let mut mode = target.mode.clone();
             // object_store itself does not repeat a request that may have been carried out.
-            for wait in WAITS {
+            let mut attempts = Attempts::new(&notices);
+            loop {
                 let options = PutOptions {
                     mode: mode.clone(),
                     attributes: target.attributes(),
                     ..PutOptions::default()
                 };
-                let put = target
-                    .store
-                    .put_opts(&target.path, content.clone().into(), options)
-                    .await;
-                let Err(error) = put.map_err(|e| store_error(&e)) else {
+                let objects = &target.clients.objects;
+                let put = objects.put_opts(&target.path, content.clone().into(), options);
+                let Err(error) = put.await.map_err(|e| store_error(&e)) else {
                     return Ok(());
                 };
                 if target.is_done().await {
@@ -317,16 +292,15 @@ impl Bucket {
                 }
                 match error {
                     // The store has no conditional requests.
-                    StoreError::Other(code) if code == "NotImplemented" => {
-                        mode = PutMode::Overwrite
+                    StoreError::Other(code)
+                        if code == "NotImplemented" && mode != PutMode::Overwrite =>
+                    {
+                        mode = PutMode::Overwrite;
                     }
-                    StoreError::NoConnection(_) | StoreError::Other(_) if wait > 0 => {
-                        tokio::time::sleep(Duration::from_millis(wait)).await;
-                    }
+                    error if attempts.wait(&error).await => {}
                     error => return Err(error),
                 }
             }
-            Err(StoreError::Changed)
         };
         self.runtime.start_task(put).wait()
     }
@@ -335,14 +309,19 @@ impl Bucket {
     pub(crate) fn begin_multipart(&self, target: &Target) -> Result<String, StoreError> {
         let on_its_way = target.clone();
         let begin = async move {
-            let options = PutMultipartOptions {
-                attributes: on_its_way.attributes(),
-                ..PutMultipartOptions::default()
+            let (parts, path) = (&on_its_way.clients.parts, &on_its_way.path);
+            let begun = match on_its_way.service {
+                Service::S3 => {
+                    let options = PutMultipartOptions {
+                        attributes: on_its_way.attributes(),
+                        ..PutMultipartOptions::default()
+                    };
+                    parts.create_multipart_opts(path, options).await
+                }
+                // What completes the upload has the attributes, and parts need no name that they share.
+                Service::Azure => Ok(on_its_way.upload.clone()),
+                Service::Google => parts.create_multipart(path).await,
             };
-            let begun = on_its_way
-                .store
-                .create_multipart_opts(&on_its_way.path, options)
-                .await;
             begun.map_err(|e| store_error(&e))
         };
         let id = self.runtime.start_task(begin).wait()?;
@@ -363,7 +342,8 @@ impl Bucket {
         let (target, id) = (target.clone(), id.to_owned());
         self.runtime.start_task(async move {
             let put = target
-                .store
+                .clients
+                .parts
                 .put_part(&target.path, &id, nth, part.into())
                 .await;
             put.map_err(|e| store_error(&e))
@@ -380,7 +360,8 @@ impl Bucket {
         let (target, upload) = (target.clone(), id.to_owned());
         let complete = async move {
             let completed = target
-                .store
+                .clients
+                .parts
                 .complete_multipart(&target.path, &upload, parts)
                 .await;
             match completed.map_err(|e| store_error(&e)) {
@@ -464,31 +445,48 @@ async fn body(got: GetResult) -> Result<Bytes, StoreError> {
     got.bytes().await.map_err(|e| store_error(&e))
 }
 
-/// Milliseconds to wait before a small object is uploaded again: 2 minutes in all.
-const WAITS: [u64; 11] = [
-    100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 40_000, 40_000, 0,
-];
-
-fn build(builder: AmazonS3Builder) -> Result<AmazonS3, StoreError> {
-    builder.build().map_err(|e| store_error(&e))
-}
-
-fn builder(bucket: &str, settings: &Settings, patience: Patience) -> AmazonS3Builder {
-    /// A server that accepts a connection and says nothing for so long is given up.
-    const SILENCE: Duration = Duration::from_secs(5 * 60);
-    let options = ClientOptions::new()
-        .with_allow_http(settings.allows_http)
-        .with_connect_timeout(Duration::from_secs(10))
-        .with_timeout_disabled()
-        .with_read_timeout(SILENCE);
-    let mut builder = AmazonS3Builder::from_env()
-        .with_bucket_name(bucket)
-        // One object at a time is removed, which every store can do.
-        .with_disable_bulk_delete(true)
-        .with_client_options(options)
-        .with_retry(patience.retries());
-    if let Some(endpoint) = &settings.endpoint {
-        builder = builder.with_endpoint(endpoint);
-    }
-    builder
+/// Reads the end of an object: its description, and up to so many bytes.
+async fn tail(
+    store: &dyn ObjectStore,
+    path: &Path,
+    bytes: u64,
+) -> Result<(ObjectMeta, Bytes), StoreError> {
+    let get = |range| GetOptions {
+        range: Some(range),
+        ..GetOptions::default()
+    };
+    let first = match store.get_opts(path, get(GetRange::Suffix(bytes))).await {
+        Ok(got) => {
+            let meta = got.meta.clone();
+            return Ok((meta, body(got).await?));
+        }
+        // Azure has no such ranges. Unlike that to HEAD, this answer says why there is no object.
+        Err(Error::NotSupported { .. }) => {
+            let first = store.get_opts(path, get(GetRange::Bounded(0..1))).await;
+            first.map(|got| got.meta)
+        }
+        Err(error) => Err(error),
+    };
+    let meta = match first {
+        Ok(meta) => meta,
+        Err(error) => {
+            // An empty object has no range, and some stores refuse one that is longer than the object.
+            let head = GetOptions {
+                head: true,
+                ..GetOptions::default()
+            };
+            match store.get_opts(path, head).await {
+                Ok(got) if got.meta.size == 0 => return Ok((got.meta, Bytes::new())),
+                Ok(got) if got.meta.size < bytes => got.meta,
+                Ok(_) | Err(_) => return Err(store_error(&error)),
+            }
+        }
+    };
+    let range = meta.size.saturating_sub(bytes)..meta.size;
+    let rest = GetOptions {
+        if_match: meta.e_tag.clone(),
+        ..get(GetRange::Bounded(range))
+    };
+    let got = store.get_opts(path, rest).await;
+    Ok((meta, body(got.map_err(|e| store_error(&e))?).await?))
 }

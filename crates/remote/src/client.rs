@@ -6,18 +6,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use archive::StoreError;
 use archive::remote::{self, Version};
 
-use crate::bucket::{Bucket, Settings};
+use crate::bucket::Bucket;
 use crate::object::OpenObject;
 use crate::repository::ObjectFiles;
 use crate::rest::RestFiles;
+use crate::retry::{Notices, OnRetry};
 use crate::runtime::Runtime;
+use crate::service::{Service, Settings};
 use crate::upload::ObjectUpload;
 use crate::url::{RepositoryUrl, Url};
 
-/// Opens objects of S3 stores.
+/// Opens objects of stores.
 #[derive(Debug)]
 pub struct Client {
-    settings: Arc<Settings>,
+    endpoint: Option<String>,
+    notices: Notices,
     state: Mutex<State>,
 }
 
@@ -25,7 +28,7 @@ pub struct Client {
 #[derive(Debug, Default)]
 struct State {
     runtime: Option<Arc<Runtime>>,
-    buckets: BTreeMap<String, Arc<Bucket>>,
+    buckets: BTreeMap<(Service, String), Arc<Bucket>>,
 }
 
 impl State {
@@ -38,11 +41,12 @@ impl State {
 }
 
 impl Client {
-    /// A client that reads its settings from the environment. An endpoint that is given has priority over
-    /// `AWS_ENDPOINT_URL`. Nothing is connected yet.
-    pub fn new(endpoint: Option<String>) -> Client {
+    /// A client that reads its settings from the environment. An endpoint that is given has priority over that of
+    /// the environment. `on_retry` is told when a request fails and is repeated. Nothing is connected yet.
+    pub fn new(endpoint: Option<String>, on_retry: OnRetry) -> Client {
         Client {
-            settings: Arc::new(Settings::from_environment(endpoint)),
+            endpoint,
+            notices: Notices::new(on_retry),
             state: Mutex::default(),
         }
     }
@@ -51,14 +55,20 @@ impl Client {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn bucket(&self, name: &str) -> Result<Arc<Bucket>, StoreError> {
+    fn settings(&self, service: Service) -> Settings {
+        Settings::from_environment(service, self.endpoint.clone())
+    }
+
+    fn bucket(&self, url: &Url) -> Result<Arc<Bucket>, StoreError> {
+        let name = (url.service, url.bucket.to_owned());
         let mut state = self.state();
-        if let Some(bucket) = state.buckets.get(name) {
+        if let Some(bucket) = state.buckets.get(&name) {
             return Ok(Arc::clone(bucket));
         }
-        let runtime = state.runtime()?;
-        let bucket = Arc::new(Bucket::new(name, &self.settings, runtime)?);
-        state.buckets.insert(name.to_owned(), Arc::clone(&bucket));
+        let (settings, runtime) = (self.settings(url.service), state.runtime()?);
+        let bucket = Bucket::new(url.bucket, settings, runtime, self.notices.clone())?;
+        let bucket = Arc::new(bucket);
+        state.buckets.insert(name, Arc::clone(&bucket));
         Ok(bucket)
     }
 }
@@ -66,7 +76,7 @@ impl Client {
 impl remote::Client for Client {
     fn open(&self, url: &[u8]) -> Result<Arc<dyn remote::Object>, StoreError> {
         let url = Url::parse_object(url)?;
-        let bucket = self.bucket(url.bucket)?;
+        let bucket = self.bucket(&url)?;
         Ok(Arc::new(OpenObject::open(bucket, url.key)?))
     }
 
@@ -76,28 +86,32 @@ impl remote::Client for Client {
         replaces: &Version,
     ) -> Result<Box<dyn remote::Upload>, StoreError> {
         let url = Url::parse_object(url)?;
-        let bucket = self.bucket(url.bucket)?;
+        let bucket = self.bucket(&url)?;
         Ok(Box::new(ObjectUpload::begin(bucket, url.key, replaces)?))
     }
 
     fn remove(&self, url: &[u8]) -> Result<(), StoreError> {
         let url = Url::parse_object(url)?;
-        self.bucket(url.bucket)?.remove(url.key)
+        self.bucket(&url)?.remove(url.key)
     }
 
     fn names(&self, url: &[u8]) -> Result<Vec<Vec<u8>>, StoreError> {
         let url = Url::parse(url)?;
-        self.bucket(url.bucket)?.names(url.key)
+        self.bucket(&url)?.names(url.key)
     }
 
     fn repository(&self, location: &str) -> Result<Arc<dyn remote::Files>, StoreError> {
         let runtime = self.state().runtime()?;
         if let Some(url) = location.strip_prefix("rest:") {
-            return Ok(Arc::new(RestFiles::new(url, runtime)?));
+            return Ok(Arc::new(RestFiles::new(
+                url,
+                runtime,
+                self.notices.clone(),
+            )?));
         }
         let url = RepositoryUrl::parse(location)?;
-        let settings = Arc::new(self.settings.at(url.endpoint));
-        let bucket = Bucket::new(url.bucket, &settings, runtime)?;
+        let settings = self.settings(Service::S3).at(url.endpoint);
+        let bucket = Bucket::new(url.bucket, settings, runtime, self.notices.clone())?;
         Ok(Arc::new(ObjectFiles::new(bucket, url.prefix)))
     }
 }

@@ -8,24 +8,40 @@ use object_store::Error;
 /// The kind of an error. `names_bucket` says that the request was about the bucket and not an object, so
 /// that something that is not found is the bucket.
 pub(crate) fn store_error(error: &Error) -> StoreError {
+    let mut source = error.source();
+    while let Some(within) = source {
+        // One of ours, that was passed through the library.
+        if let Some(error) = within.downcast_ref::<StoreError>() {
+            return error.clone();
+        }
+        source = within.source();
+    }
     let text = deepest(error);
     let code = error_code(&text);
     match code {
-        Some("NoSuchBucket") => return StoreError::NoBucket,
+        Some("NoSuchBucket" | "ContainerNotFound") => return StoreError::NoBucket,
         Some(
-            // The last one is of the gateway of Versity.
+            // The second line is of Azure, the last one of the gateway of Versity.
             code @ ("InvalidAccessKeyId"
             | "SignatureDoesNotMatch"
             | "InvalidToken"
             | "ExpiredToken"
+            | "AuthenticationFailed"
+            | "InvalidAuthenticationInfo"
+            | "NoAuthenticationInformation"
             | "XAdminUserNotFound"),
         ) => {
             return StoreError::WrongCredentials(code.to_owned());
         }
+        // Azure has discarded the parts, because another process has written the object.
+        Some("InvalidBlockList") => return StoreError::Changed,
+        Some("BlobImmutableDueToPolicy" | "LeaseIdMissing") => return StoreError::Denied,
         _ => {}
     }
     match error {
-        Error::NotFound { .. } if matches!(code, None | Some("NoSuchKey" | "NotFound")) => {
+        Error::NotFound { .. }
+            if matches!(code, None | Some("NoSuchKey" | "NotFound" | "BlobNotFound")) =>
+        {
             StoreError::NotFound
         }
         Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotModified { .. } => {
@@ -38,6 +54,22 @@ pub(crate) fn store_error(error: &Error) -> StoreError {
             None => StoreError::NoConnection(text),
         },
         _ => StoreError::Other(code.map_or_else(|| one_line(&text), str::to_owned)),
+    }
+}
+
+/// Why there is no token, which a service of its own makes of the credentials.
+pub(crate) fn token_error(error: &Error) -> StoreError {
+    match is_connection(error) {
+        true => store_error(error),
+        false => StoreError::WrongCredentials(one_line(&deepest(error))),
+    }
+}
+
+/// Why a request got no answer.
+pub(crate) fn no_connection(error: &(dyn std::error::Error + 'static)) -> StoreError {
+    match certificate_error(error) {
+        Some(text) => StoreError::Certificate(text),
+        None => StoreError::NoConnection(one_line(&deepest(error))),
     }
 }
 
@@ -67,8 +99,8 @@ pub(crate) fn certificate_error(error: &(dyn std::error::Error + 'static)) -> Op
 }
 
 /// The text of the cause of all causes: those above it repeat the URL and how often it was tried.
-fn deepest(error: &Error) -> String {
-    let mut last: &dyn std::error::Error = error;
+fn deepest(error: &dyn std::error::Error) -> String {
+    let mut last = error;
     while let Some(source) = last.source() {
         last = source;
     }
@@ -102,11 +134,17 @@ mod tests {
     fn codes_of_the_store_are_told_apart() {
         let xml = |code| format!("403: <?xml version=\"1.0\"?><Error><Code>{code}</Code></Error>");
         assert_eq!(answered(&xml("NoSuchBucket")), StoreError::NoBucket);
-        let wrong = "SignatureDoesNotMatch";
-        assert_eq!(
-            answered(&xml(wrong)),
-            StoreError::WrongCredentials(wrong.to_owned())
-        );
+        assert_eq!(answered(&xml("ContainerNotFound")), StoreError::NoBucket);
+        for wrong in ["SignatureDoesNotMatch", "AuthenticationFailed"] {
+            let expected = StoreError::WrongCredentials(wrong.to_owned());
+            assert_eq!(answered(&xml(wrong)), expected);
+        }
+        assert_eq!(answered(&xml("InvalidBlockList")), StoreError::Changed);
+        let passed = Error::Generic {
+            store: "GCS",
+            source: Box::new(StoreError::Denied),
+        };
+        assert_eq!(store_error(&passed), StoreError::Denied);
         assert_eq!(
             answered(&xml("SlowDown")),
             StoreError::Other("SlowDown".to_owned())

@@ -1,15 +1,18 @@
-//! Objects of S3 stores, read by ranges and written by multipart upload, and restic repositories on servers.
+//! Objects of stores, read by ranges and written in parts, and restic repositories on servers.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `client` | opens objects, and knows the buckets that were used |
-//! | `bucket` | a bucket: credentials, endpoint, requests |
-//! | `conditional` | completes an upload on a condition |
+//! | `bucket` | a bucket: requests |
 //! | `error` | the store's answers as `archive::StoreError` |
 //! | `object` | an object that is read, at any offset or in order |
 //! | `repository` | the files of a restic repository in a bucket |
+//! | `resumable` | uploads to Google Cloud Storage |
 //! | `rest` | the files of a restic repository on a rest-server |
+//! | `retry` | how long failed requests are repeated, and who is told |
 //! | `runtime` | the thread that makes all requests |
+//! | `service` | S3, Azure, Google: credentials, endpoint, patience |
+//! | `transport` | completes an upload on a condition, tells that a request is repeated |
 //! | `upload` | an object that is written |
 //! | `url` | the parts of a URL |
 //!
@@ -22,8 +25,6 @@ mod bucket;
 #[cfg(feature = "cloud")]
 mod client;
 #[cfg(feature = "cloud")]
-mod conditional;
-#[cfg(feature = "cloud")]
 mod error;
 #[cfg(feature = "cloud")]
 mod object;
@@ -32,7 +33,15 @@ mod repository;
 #[cfg(feature = "cloud")]
 mod rest;
 #[cfg(feature = "cloud")]
+mod resumable;
+#[cfg(feature = "cloud")]
+mod retry;
+#[cfg(feature = "cloud")]
 mod runtime;
+#[cfg(feature = "cloud")]
+mod service;
+#[cfg(feature = "cloud")]
+mod transport;
 #[cfg(feature = "cloud")]
 mod upload;
 #[cfg(feature = "cloud")]
@@ -40,3 +49,5 @@ mod url;
 
 #[cfg(feature = "cloud")]
 pub use client::Client;
+#[cfg(feature = "cloud")]
+pub use retry::OnRetry;

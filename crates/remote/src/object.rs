@@ -29,7 +29,7 @@ pub(crate) struct OpenObject {
     bucket: Arc<Bucket>,
     path: Path,
     len: u64,
-    /// Its ETag: ranges are of this version only.
+    /// Ranges are of this version only.
     version: Option<String>,
     modified: (i64, u32),
     tail: Bytes,
@@ -38,11 +38,12 @@ pub(crate) struct OpenObject {
 impl OpenObject {
     pub(crate) fn open(bucket: Arc<Bucket>, key: &str) -> Result<OpenObject, StoreError> {
         let (meta, tail) = bucket.tail(key, TAIL)?;
+        let version = bucket.service().version(&meta);
         Ok(OpenObject {
             bucket,
             path: parse_key(key)?,
             len: meta.size,
-            version: meta.e_tag,
+            version,
             modified: (
                 meta.last_modified.timestamp(),
                 meta.last_modified.timestamp_subsec_nanos(),

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use archive::StoreError;
 use archive::remote::Files;
@@ -11,18 +10,13 @@ use bytes::Bytes;
 use reqwest::header::{ACCEPT, CONTENT_LENGTH, RANGE};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 
-use crate::error::{certificate_error, one_line};
+use crate::error::no_connection;
+use crate::retry::{Attempts, Notices};
 use crate::runtime::Runtime;
+use crate::service::{CONNECT, SILENCE};
 
 /// Lists have lengths.
 const VERSION_2: &str = "application/vnd.x.restic.rest.v2";
-
-/// Milliseconds to wait before a request is repeated. Before the first answer a wrong URL is more likely than a
-/// server that restarts.
-const FIRST_WAITS: &[u64] = &[100, 200, 500, 1000];
-const WAITS: &[u64] = &[
-    100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 40_000, 40_000,
-];
 
 /// A repository on a server.
 #[derive(Debug)]
@@ -38,11 +32,16 @@ struct Server {
     base: Url,
     user: Option<(String, String)>,
     has_answered: AtomicBool,
+    notices: Notices,
 }
 
 impl RestFiles {
     /// The repository of a URL. A user and a password in it have priority over those in the environment.
-    pub(crate) fn new(url: &str, runtime: Arc<Runtime>) -> Result<RestFiles, StoreError> {
+    pub(crate) fn new(
+        url: &str,
+        runtime: Arc<Runtime>,
+        notices: Notices,
+    ) -> Result<RestFiles, StoreError> {
         let mut base = Url::parse(url).map_err(|_| StoreError::BadUrl)?;
         if !matches!(base.scheme(), "http" | "https") {
             return Err(StoreError::BadUrl);
@@ -62,15 +61,16 @@ impl RestFiles {
         let _ = base.set_password(None);
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
-            .connect_timeout(Duration::from_secs(10))
-            .read_timeout(Duration::from_secs(5 * 60))
+            .connect_timeout(CONNECT)
+            .read_timeout(SILENCE)
             .build()
-            .map_err(|e| request_error(&e))?;
+            .map_err(|e| no_connection(&e))?;
         let server = Server {
             client,
             base,
             user,
             has_answered: AtomicBool::default(),
+            notices,
         };
         Ok(RestFiles {
             server: Arc::new(server),
@@ -103,7 +103,7 @@ impl Server {
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, StoreError> {
-        let answer = request.send().await.map_err(|e| request_error(&e))?;
+        let answer = request.send().await.map_err(|e| no_connection(&e))?;
         self.has_answered.store(true, Ordering::Relaxed);
         status_error(answer.status()).map_or(Ok(answer), Err)
     }
@@ -114,39 +114,32 @@ impl Server {
         path: &str,
         add: impl Fn(RequestBuilder) -> RequestBuilder,
     ) -> Result<Bytes, StoreError> {
-        let mut nth = 0;
+        let mut attempts = self.attempts();
         loop {
             let sent = self.send(add(self.request(method.clone(), path))).await;
             let read = match sent {
-                Ok(answer) => answer.bytes().await.map_err(|e| request_error(&e)),
+                Ok(answer) => answer.bytes().await.map_err(|e| no_connection(&e)),
                 Err(error) => Err(error),
             };
             match read {
-                Err(StoreError::NoConnection(_) | StoreError::Other(_))
-                    if self.waits(nth).await => {}
+                Err(error) if attempts.wait(&error).await => {}
                 other => return other,
             }
-            nth += 1;
         }
     }
 
-    /// Waits before a request is repeated; false if it was repeated often enough.
-    async fn waits(&self, nth: usize) -> bool {
-        let waits = match self.has_answered.load(Ordering::Relaxed) {
-            true => WAITS,
-            false => FIRST_WAITS,
-        };
-        let Some(wait) = waits.get(nth) else {
-            return false;
-        };
-        tokio::time::sleep(Duration::from_millis(*wait)).await;
-        true
+    /// Before the first answer a wrong URL is more likely than a server that restarts.
+    fn attempts(&self) -> Attempts {
+        match self.has_answered.load(Ordering::Relaxed) {
+            true => Attempts::new(&self.notices),
+            false => Attempts::first(),
+        }
     }
 
     /// Writes a file. The server refuses one that exists: then an answer was lost, or another process has written
     /// the same bytes, from which files have their names.
     async fn write(&self, path: &str, content: Bytes) -> Result<(), StoreError> {
-        let mut nth = 0;
+        let mut attempts = self.attempts();
         loop {
             let request = self.request(Method::POST, path).body(content.clone());
             let Err(error) = self.send(request).await else {
@@ -159,10 +152,9 @@ impl Server {
             });
             match error {
                 _ if len == Some(content.len()) => return Ok(()),
-                StoreError::NoConnection(_) | StoreError::Other(_) if self.waits(nth).await => {}
+                error if attempts.wait(&error).await => {}
                 error => return Err(error),
             }
-            nth += 1;
         }
     }
 }
@@ -260,18 +252,6 @@ fn status_error(status: StatusCode) -> Option<StoreError> {
         StatusCode::FORBIDDEN => Some(StoreError::Denied),
         _ => Some(StoreError::Other(status.to_string())),
     }
-}
-
-/// Why a request got no answer.
-fn request_error(error: &reqwest::Error) -> StoreError {
-    if let Some(text) = certificate_error(error) {
-        return StoreError::Certificate(text);
-    }
-    let mut last: &dyn std::error::Error = error;
-    while let Some(source) = last.source() {
-        last = source;
-    }
-    StoreError::NoConnection(one_line(&last.to_string()))
 }
 
 #[cfg(test)]

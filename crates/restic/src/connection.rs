@@ -273,13 +273,11 @@ impl Connection {
             };
             // All answers are received, so that the next request gets its own.
             match self.answer(DATA) {
-                Ok(Answer::Body(mut data)) => {
-                    let data = take_bytes(&mut data)?;
-                    if data.len() != wanted {
-                        result = Err(StoreError::Other("a file is too short".to_owned()));
-                    }
-                    bytes.extend_from_slice(&data);
-                }
+                Ok(Answer::Body(mut data)) => match take_bytes(&mut data) {
+                    Ok(data) if data.len() == wanted => bytes.extend_from_slice(&data),
+                    Ok(_) => result = Err(StoreError::Other("a file is too short".to_owned())),
+                    Err(error) => result = Err(error),
+                },
                 Ok(Answer::End) => {
                     result = Err(StoreError::Other("a file is too short".to_owned()));
                 }
@@ -350,7 +348,11 @@ impl Connection {
                 break Err(error);
             }
             match self.answer(NAME) {
-                Ok(Answer::Body(mut names)) => take_entries(&mut names, &mut found)?,
+                Ok(Answer::Body(mut names)) => {
+                    if let Err(error) = take_entries(&mut names, &mut found) {
+                        break Err(error);
+                    }
+                }
                 Ok(Answer::End) => break Ok(()),
                 Err(error) => break Err(error),
             }

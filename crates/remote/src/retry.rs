@@ -1,0 +1,91 @@
+//! How long failed requests are repeated, and who is told.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use archive::StoreError;
+use gate::sync::Mutex;
+use reqwest::StatusCode;
+
+use crate::error::no_connection;
+use crate::service::MOST_PATIENCE;
+
+/// What the program does when a request fails and is repeated: it gets the error, and for how long.
+pub type OnRetry = fn(&StoreError, Duration);
+
+/// Reports the first failure in a while, since all requests fail while a server is down.
+#[derive(Clone, Debug)]
+pub(crate) struct Notices {
+    on_retry: OnRetry,
+    last: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Notices {
+    pub(crate) fn new(on_retry: OnRetry) -> Notices {
+        Notices {
+            on_retry,
+            last: Arc::default(),
+        }
+    }
+
+    fn report_error(&self, error: &StoreError) {
+        const PERIOD: Duration = Duration::from_secs(60);
+        let mut last = self.last.lock();
+        if last.is_none_or(|last| last.elapsed() >= PERIOD) {
+            (self.on_retry)(error, MOST_PATIENCE);
+            *last = Some(Instant::now());
+        }
+    }
+
+    pub(crate) fn report_status(&self, status: StatusCode) {
+        self.report_error(&StoreError::Other(status.to_string()));
+    }
+
+    pub(crate) fn report(&self, error: &(dyn std::error::Error + 'static)) {
+        self.report_error(&no_connection(error));
+    }
+}
+
+/// The attempts at one request.
+pub(crate) struct Attempts {
+    began: Instant,
+    wait: Duration,
+    most: Duration,
+    notices: Option<Notices>,
+}
+
+impl Attempts {
+    /// Repeats a request for some minutes.
+    pub(crate) fn new(notices: &Notices) -> Attempts {
+        Attempts::within(MOST_PATIENCE, Some(notices))
+    }
+
+    /// Repeats a request that is the first one for two seconds.
+    pub(crate) fn first() -> Attempts {
+        Attempts::within(Duration::from_secs(2), None)
+    }
+
+    fn within(most: Duration, notices: Option<&Notices>) -> Attempts {
+        Attempts {
+            began: Instant::now(),
+            wait: Duration::from_millis(100),
+            most,
+            notices: notices.cloned(),
+        }
+    }
+
+    /// Waits before a request is repeated; false if the error will not pass, or the time is over.
+    pub(crate) async fn wait(&mut self, error: &StoreError) -> bool {
+        const LONGEST: Duration = Duration::from_secs(20);
+        let may_pass = matches!(error, StoreError::NoConnection(_) | StoreError::Other(_));
+        if !may_pass || self.began.elapsed() + self.wait > self.most {
+            return false;
+        }
+        if let Some(notices) = &self.notices {
+            notices.report_error(error);
+        }
+        tokio::time::sleep(self.wait).await;
+        self.wait = (self.wait * 2).min(LONGEST);
+        true
+    }
+}

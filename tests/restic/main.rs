@@ -74,6 +74,7 @@ fn prepare(command: &mut Command, at: &Path) {
     command
         .current_dir(at)
         .env("RESTIC_PASSWORD", PASSWORD)
+        .env("RESTIC_CACHE_DIR", at.join("cache"))
         .env("TZ", "Asia/Tokyo");
 }
 

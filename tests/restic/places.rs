@@ -322,6 +322,93 @@ fn kills_leave_it_sound(place: &Place, tree: &Path) {
     );
 }
 
+/// Of some writes that fail, one line tells.
+fn failures_are_reported_at_once(place: &Place, proxy: &Proxy) {
+    let failed = AtomicU32::new(0);
+    proxy.plan(move |request| {
+        let is_write = request.method == "POST" && request.target.contains("/data/");
+        match is_write && failed.fetch_add(1, Ordering::SeqCst) < 3 {
+            true => Fault::Error,
+            false => Fault::Pass,
+        }
+    });
+    fs::write(place.at.join("tree/reported"), "reported").unwrap();
+    let said = run(&mut place.dump(args!["tree"])).exits(0);
+    let lines = said
+        .stderr
+        .matches("500 Internal Server Error; the request is tried again for");
+    assert_eq!(lines.count(), 1, "{said}");
+    proxy.plan(|_| Fault::Pass);
+}
+
+fn index_files_are_cached(place: &Place, proxy: &Proxy) {
+    let caches = place.at.join("caches");
+    let cached = || {
+        let repository = fs::read_dir(&caches).unwrap().map(|it| it.unwrap().path());
+        let index = repository
+            .filter(|path| path.is_dir())
+            .map(|path| path.join("index"));
+        let dirs = index.flat_map(|path| fs::read_dir(path).unwrap());
+        let files = dirs.flat_map(|it| fs::read_dir(it.unwrap().path()).unwrap());
+        files.map(|it| it.unwrap().path()).collect::<Vec<_>>()
+    };
+    let change = AtomicU32::new(0);
+    let reads = |words: &[&str]| {
+        let nth = change.fetch_add(1, Ordering::SeqCst);
+        fs::write(place.at.join("tree/cached"), nth.to_string()).unwrap();
+        proxy.take();
+        let words = args!["tree"]
+            .into_iter()
+            .chain(words.iter().map(OsString::from));
+        let said = run(&mut place.dump(words)).exits(0);
+        let is_read = |it: &Request| {
+            let (_, name) = it.target.rsplit_once("/index/").unwrap_or_default();
+            it.method == "GET" && !name.is_empty()
+        };
+        (proxy.take().0.iter().filter(|it| is_read(it)).count(), said)
+    };
+    let index = || fs::read_dir(place.dir.join("index")).unwrap().count();
+    let all = index();
+    assert!(all > 2, "{all}");
+    assert_eq!(reads(&["--cache-dir", "caches"]).0, all);
+    // What the last run has written.
+    assert_eq!(reads(&["--cache-dir", "caches"]).0, 1);
+    assert_eq!(cached().len(), all + 1);
+    for (nth, path) in cached().iter().enumerate() {
+        match nth % 2 {
+            0 => fs::write(path, "damaged").unwrap(),
+            _ => fs::remove_file(path).unwrap(),
+        }
+    }
+    let unused = cached()[0].with_file_name("").with_file_name("00");
+    fs::create_dir_all(&unused).unwrap();
+    fs::write(unused.join("0".repeat(64)), "of a removed file").unwrap();
+    assert_eq!(reads(&["--cache-dir", "caches"]).0, all + 2);
+    assert_eq!(cached().len(), all + 2);
+    assert_eq!(reads(&["--cache-dir", "caches"]).0, 1);
+    assert_eq!(reads(&["--no-cache"]).0, all + 4);
+    // No directory can be made there, by root either.
+    let (read, said) = reads(&["--cache-dir", "/proc/none/caches"]);
+    assert_eq!(read, all + 5);
+    assert!(
+        said.stderr
+            .contains("the cache '/proc/none/caches' cannot be written"),
+        "{said}"
+    );
+    let mut restic = Command::new("restic");
+    restic.args([
+        "--cache-dir",
+        "caches",
+        "--repo",
+        &place.location,
+        "ls",
+        "latest",
+    ]);
+    place.prepare(&mut restic);
+    run(&mut restic).exits(0);
+    assert!(cached().len() >= all + 5);
+}
+
 /// Snapshots survive what goes wrong between here and the server; after a kill at any request the next one is whole.
 fn faults_lose_nothing(place: &Place, proxy: &Proxy) {
     type Plan = fn(&Request) -> Fault;
@@ -400,6 +487,8 @@ fn a_rest_server_keeps_snapshots() {
         let place = on_rest_server(ground, &server);
         place_works(&place);
         faults_lose_nothing(&place, &server.proxy);
+        failures_are_reported_at_once(&place, &server.proxy);
+        index_files_are_cached(&place, &server.proxy);
         let away = "rest:http://127.0.0.1:1/srv";
         place.refuses(&mut place.fathom(away, args!["tree"]), "cannot connect");
         for bad in ["rest:", "rest:host", "rest:ftp://host/"] {

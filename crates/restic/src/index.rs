@@ -1,5 +1,6 @@
 //! The blobs of a repository, from its index files.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::scope;
 
@@ -9,6 +10,7 @@ use gate::sync::Mutex;
 use rustic_core::{FileType, ReadBackend};
 use serde::Deserialize;
 
+use crate::cache::Cache;
 use crate::error::Error;
 use crate::id::{Id, IdMap, IdSet};
 use crate::repository::RepositoryFiles;
@@ -73,14 +75,28 @@ impl Index {
     ///
     /// # Errors
     /// One cannot be read, or is damaged.
-    pub(crate) fn read(repository: &RepositoryFiles, cipher: &Cipher) -> Result<Index, Error> {
+    pub(crate) fn read(
+        repository: &RepositoryFiles,
+        cipher: &Cipher,
+        cache: Option<&Cache>,
+    ) -> Result<Index, Error> {
         let failed = |e| repository.error(e);
         let files = repository.list_with_size(FileType::Index).map_err(failed)?;
         let (next, index) = (AtomicUsize::new(0), Mutex::new(Index::default()));
         let read = || -> Result<(), Error> {
             while let Some((id, _)) = files.get(next.fetch_add(1, Relaxed)) {
-                let sealed = repository.read_full(FileType::Index, id).map_err(failed)?;
-                let json = cipher.open_file(&mut sealed.to_vec());
+                let name = id.to_hex().to_string();
+                let mut sealed = match cache.and_then(|cache| cache.get(&name)) {
+                    Some(sealed) => sealed,
+                    None => {
+                        let sealed = repository.read_full(FileType::Index, id).map_err(failed)?;
+                        if let Some(cache) = cache {
+                            cache.put(&name, &sealed);
+                        }
+                        sealed.to_vec()
+                    }
+                };
+                let json = cipher.open_file(&mut sealed);
                 let parsed = json.and_then(|json| serde_json::from_slice::<IndexFile>(&json).ok());
                 let damaged = || {
                     let (action, fault) = ("cannot use the damaged index file", Errno::EBADMSG);
@@ -104,6 +120,13 @@ impl Index {
             }
             result
         })?;
+        if let Some(cache) = cache {
+            let used: HashSet<String> = files
+                .iter()
+                .map(|(id, _)| id.to_hex().to_string())
+                .collect();
+            cache.retain(|name| used.contains(name));
+        }
         Ok(index.into_inner())
     }
 

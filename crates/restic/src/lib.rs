@@ -5,6 +5,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `snapshot` | makes a snapshot: opens the repository, locks it, and archives |
+//! | `report` | what a snapshot was, and what it took |
 //! | `layout` | where the SRCs are in the snapshot, and the directories above them |
 //! | `archiver`, `queue` | archives a tree by several threads |
 //! | `parent` | the trees of the last snapshot: what need not be read |
@@ -13,6 +14,7 @@
 //! | `contents`, `chunker` | the contents of files, and where they are cut into blobs |
 //! | `blobs`, `seal`, `packer` | blobs are compressed, encrypted, and written in packs, which are listed in index files |
 //! | `index`, `id` | the blobs that a repository has |
+//! | `cache` | index files that were read before |
 //! | `repository` | the files of a repository, wherever it is |
 //! | `sftp` | the files of a repository on a host that ssh reaches |
 //! | `lock` | locks that restic respects, and the locks of others |
@@ -25,6 +27,7 @@
 
 mod archiver;
 mod blobs;
+mod cache;
 mod chunker;
 mod connection;
 mod contents;
@@ -37,6 +40,7 @@ mod node;
 mod packer;
 mod parent;
 mod queue;
+mod report;
 mod repository;
 mod seal;
 mod sftp;
@@ -46,5 +50,6 @@ mod times;
 mod trees;
 
 pub use error::{Error, Locker};
+pub use report::Snapshot;
 pub use repository::without_password;
-pub use snapshot::{Kept, Repository, Snapshot, SnapshotOptions};
+pub use snapshot::{Kept, Repository, SnapshotOptions};

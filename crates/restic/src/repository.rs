@@ -307,7 +307,7 @@ impl Drop for HeldFile {
 }
 
 /// The names in a directory that are UTF-8, without `.` and `..`.
-fn names(dir: &Fd) -> Result<Vec<String>, Errno> {
+pub(crate) fn names(dir: &Fd) -> Result<Vec<String>, Errno> {
     let (mut buffer, mut found) = (vec![0; 32 << 10], Vec::new());
     loop {
         let len = getdents64(dir, &mut buffer)?;
@@ -320,7 +320,7 @@ fn names(dir: &Fd) -> Result<Vec<String>, Errno> {
 }
 
 /// Reads a part of a file; all of it without a range.
-fn read_file(path: &[u8], range: Option<(u64, usize)>) -> Result<Vec<u8>, Errno> {
+pub(crate) fn read_file(path: &[u8], range: Option<(u64, usize)>) -> Result<Vec<u8>, Errno> {
     let file = Reader::open(path)?;
     let (offset, len) = range.unwrap_or((0, file.len() as usize));
     let mut bytes = vec![0; len];

@@ -7,7 +7,6 @@ use archive::Users;
 use archive::catalog::SnapshotRecord;
 use archive::dump::Progress;
 use archive::rows::Rows;
-use mounts::Warning;
 use rustic_core::jiff::Zoned;
 use rustic_core::repofile::{SnapshotFile, SnapshotSummary};
 use rustic_core::{
@@ -19,6 +18,7 @@ use walk::Type;
 
 use crate::archiver::{Archiver, Counts};
 use crate::blobs::BlobStore;
+use crate::cache::Cache;
 use crate::chunker::Chunker;
 use crate::contents::EntryWarnings;
 use crate::error::Error;
@@ -29,6 +29,7 @@ use crate::lock::{Lock, Owner};
 use crate::node::NodeEncoder;
 use crate::packer::Written;
 use crate::parent::TreeReader;
+use crate::report::Snapshot;
 use crate::repository::RepositoryFiles;
 use crate::seal::Cipher;
 use crate::trees::{TreeCounts, Trees};
@@ -51,44 +52,11 @@ pub struct Repository {
     cipher: Arc<Cipher>,
     /// Read when it is needed.
     index: OnceCell<Index>,
+    /// Of index files, unless the repository is a local directory.
+    cache: Option<Cache>,
     users: Users,
     owner: Owner,
     lock: Lock,
-}
-
-/// A snapshot that was made.
-#[derive(Clone, Debug, Default)]
-pub struct Snapshot {
-    /// Its id.
-    pub id: String,
-    /// The id of the snapshot that it is based on: the last one of the same host and paths.
-    pub parent: Option<String>,
-    /// The id of its tree.
-    pub tree: String,
-    /// Files that the parent does not have.
-    pub files_new: u64,
-    /// Files that differ from the parent's.
-    pub files_changed: u64,
-    /// Files that were not read, because the parent has them.
-    pub files_unmodified: u64,
-    /// Directories that the parent does not have.
-    pub directories_new: u64,
-    /// Directories whose trees differ from the parent's.
-    pub directories_changed: u64,
-    /// Directories with the parent's trees.
-    pub directories_unmodified: u64,
-    /// The size of all files.
-    pub bytes: u64,
-    /// Bytes that the repository did not have.
-    pub bytes_added: u64,
-    /// The same, compressed and encrypted.
-    pub bytes_stored: u64,
-    /// The repository is in the tree, and was skipped.
-    pub skips_repository: bool,
-    /// What was skipped or found wrong.
-    pub warnings: Vec<Warning>,
-    /// What a catalog of the tree records of it.
-    pub record: SnapshotRecord,
 }
 
 /// The last snapshot: the next one has its tree if nothing has changed, and else its trees of directories in which
@@ -103,24 +71,32 @@ pub struct Kept {
 }
 
 impl Repository {
-    /// Opens the repository of a location, as restic has it, with a password, and locks it.
+    /// Opens the repository of a location, as restic has it, with a password, and locks it. `caches` is the directory with
+    /// the caches of repositories that are not local.
     ///
     /// # Errors
     /// There is no repository, the password is wrong, or another process has locked it for itself.
-    pub fn open(location: &[u8], password: &[u8], host: &str) -> Result<Repository, Error> {
+    pub fn open(
+        location: &[u8],
+        password: &[u8],
+        host: &str,
+        caches: Option<&[u8]>,
+    ) -> Result<Repository, Error> {
         let password = std::str::from_utf8(password).map_err(|_| Error::PasswordNotUtf8)?;
         let files = Arc::new(RepositoryFiles::open(location)?);
         let failed = |e: Box<RusticError>| match e.is_incorrect_password() {
             true => Error::WrongPassword,
             false => files.error(e),
         };
-        // A cache would only repeat files that are local, or read once.
+        // Ours has what is read each time.
         let options = RepositoryOptions::default().no_cache(true);
         let backends = RepositoryBackends::new(files.clone(), None);
         let closed = rustic_core::Repository::new(&options, &backends).map_err(failed)?;
         let engine = closed
             .open(&Credentials::password(password))
             .map_err(failed)?;
+        let caches = caches.filter(|_| !files.is_local());
+        let cache = caches.map(|base| Cache::open(base, &engine.config().id.to_hex()));
         let ((uid, gid), users) = (gate::process::ids(), Users::read());
         let owner = Owner {
             host: host.to_owned(),
@@ -135,6 +111,7 @@ impl Repository {
             engine,
             cipher,
             index: OnceCell::new(),
+            cache,
             users,
             owner,
             lock,
@@ -193,6 +170,7 @@ impl Repository {
         let record = self.record(&layout, trees.root)?;
         let made = Snapshot {
             skips_repository,
+            cache_failed: self.cache.as_ref().and_then(Cache::failed),
             warnings: warnings.take(),
             ..snapshot(&next, &summary, record)
         };
@@ -364,7 +342,7 @@ impl Repository {
         if let Some(index) = self.index.get() {
             return Ok(index);
         }
-        let index = Index::read(&self.files, &self.cipher)?;
+        let index = Index::read(&self.files, &self.cipher, self.cache.as_ref())?;
         Ok(self.index.get_or_init(|| index))
     }
 

@@ -93,6 +93,25 @@ pub(crate) struct Dump {
         requires = "restic"
     )]
     pub(crate) password_file: Option<OsString>,
+    /// With --restic, keep index files of the repository in this directory
+    ///
+    /// So the next snapshot need not read them again, if REPO is not a local directory. The default is restic's
+    /// cache, which both share: RESTIC_CACHE_DIR, or restic in XDG_CACHE_HOME or ~/.cache.
+    #[arg(
+        long,
+        value_name = "DIR",
+        help_heading = "Snapshots in restic repositories",
+        requires = "restic",
+        conflicts_with = "no_cache"
+    )]
+    pub(crate) cache_dir: Option<OsString>,
+    /// With --restic, use no cache
+    #[arg(
+        long,
+        help_heading = "Snapshots in restic repositories",
+        requires = "restic"
+    )]
+    pub(crate) no_cache: bool,
 
     /// Archive what changed since this catalog was written
     ///

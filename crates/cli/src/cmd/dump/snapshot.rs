@@ -26,6 +26,7 @@ mod with_restic {
     use gate::Errno;
     use gate::file::Reader;
     use restic::{Repository, SnapshotOptions};
+    use show::name::printable;
     use walk::Diagnostics;
     use walk::entry::joined;
 
@@ -55,7 +56,9 @@ mod with_restic {
         let failed = |e| Error::snapshot(&shown, &e);
         let host = host();
         // First, so that a wrong password is noticed before hours of reading.
-        let opened = Repository::open(repository, &password(args)?, &host).map_err(failed)?;
+        let caches = cache_dir(args);
+        let opened = Repository::open(repository, &password(args)?, &host, caches.as_deref());
+        let opened = opened.map_err(failed)?;
         let (diagnostics, progress) = (Diagnostics::default(), Arc::new(Progress::default()));
         let about = SnapshotOptions {
             tags: args.tag.clone(),
@@ -99,6 +102,13 @@ mod with_restic {
             }
         })?;
         let (snapshot, parts) = made;
+        if let Some(errno) = snapshot.cache_failed {
+            let dir = caches.unwrap_or_default();
+            out.note(format!(
+                "the cache '{}' cannot be written: {errno}",
+                printable(&dir)
+            ));
+        }
         let mut warnings = diagnostics.take_warnings();
         warnings.extend(snapshot.warnings.iter().cloned());
         let report = Report {
@@ -114,6 +124,26 @@ mod with_restic {
             out.note(summary(&report));
             Ok(())
         })
+    }
+
+    /// Where restic keeps its caches.
+    fn cache_dir(args: &Args) -> Option<Vec<u8>> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let below = |name, rest: &str| {
+            let mut dir = variable(name)?;
+            dir.push(rest);
+            Some(dir)
+        };
+        let dir = || {
+            let own = args
+                .cache_dir
+                .clone()
+                .or_else(|| variable("RESTIC_CACHE_DIR"));
+            own.or_else(|| below("XDG_CACHE_HOME", "/restic"))
+                .or_else(|| below("HOME", "/.cache/restic"))
+        };
+        let dir = if args.no_cache { None } else { dir() };
+        Some(dir?.into_encoded_bytes())
     }
 
     fn password(args: &Args) -> Result<Vec<u8>, Error> {

@@ -11,9 +11,8 @@ use reqwest::header::{ACCEPT, CONTENT_LENGTH, RANGE};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 
 use crate::error::no_connection;
-use crate::retry::{Attempts, Notices};
+use crate::retry::{Attempts, CONNECT, Notices, SILENCE};
 use crate::runtime::Runtime;
-use crate::service::{CONNECT, SILENCE};
 
 /// Lists have lengths.
 const VERSION_2: &str = "application/vnd.x.restic.rest.v2";

@@ -16,8 +16,7 @@ use tokio::sync::{Mutex, Notify};
 use archive::StoreError;
 
 use crate::error::{no_connection, one_line};
-use crate::retry::{Attempts, Notices};
-use crate::service::{CONNECT, SILENCE};
+use crate::retry::{Attempts, CONNECT, Notices, SILENCE};
 use crate::transport::is_repeated;
 
 /// All pieces but the last are multiples of this.

@@ -8,7 +8,15 @@ use gate::sync::Mutex;
 use reqwest::StatusCode;
 
 use crate::error::no_connection;
-use crate::service::MOST_PATIENCE;
+
+/// How long requests are repeated.
+pub(crate) const MOST_PATIENCE: Duration = Duration::from_secs(5 * 60);
+
+/// How long a connection may take.
+pub(crate) const CONNECT: Duration = Duration::from_secs(10);
+
+/// A server that accepts a connection and says nothing for so long is given up.
+pub(crate) const SILENCE: Duration = Duration::from_secs(5 * 60);
 
 /// What the program does when a request fails and is repeated: it gets the error, and for how long.
 pub type OnRetry = fn(&StoreError, Duration);

@@ -13,6 +13,7 @@ use object_store::{
 };
 
 use crate::error::{store_error, token_error};
+use crate::retry::{CONNECT, MOST_PATIENCE, SILENCE};
 use crate::transport::Transport;
 
 /// A service, by the scheme of its URLs.
@@ -363,12 +364,3 @@ pub(crate) enum Patience {
     /// Some minutes: a backup survives a server that restarts.
     Much,
 }
-
-/// How long requests are repeated.
-pub(crate) const MOST_PATIENCE: Duration = Duration::from_secs(5 * 60);
-
-/// How long a connection may take.
-pub(crate) const CONNECT: Duration = Duration::from_secs(10);
-
-/// A server that accepts a connection and says nothing for so long is given up.
-pub(crate) const SILENCE: Duration = Duration::from_secs(5 * 60);

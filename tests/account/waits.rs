@@ -124,6 +124,58 @@ fn waiting_for_a_lock_is_a_line_of_its_own() {
     assert!(of_lock["seconds"].as_f64().unwrap() < 0.1, "{of_lock}");
 }
 
+/// Beyond the calls that are examined, only those that wait are looked at.
+#[test]
+fn waits_beyond_the_limit_of_calls_are_told_apart() {
+    if !require(&[Need::Program("python3")]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let fifo = dir.path().join("fifo");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    // The descriptors are opened beyond the limit, too, and are closed at once.
+    let text = r#"
+import os, socket, sys, time, threading, ctypes
+for n in range(3000): os.stat("/")
+def late(write, *args): threading.Timer(0.15, write, args).start()
+r, w = os.pipe()
+late(os.write, w, b"x"); os.read(r, 9); os.close(r)
+a, b = socket.socketpair()
+late(os.write, b.fileno(), b"x"); os.read(a.fileno(), 9); a.close()
+late(os.open, sys.argv[1], os.O_WRONLY); f = os.open(sys.argv[1], os.O_RDONLY)
+c = ctypes.CDLL(None)
+timer = c.timerfd_create(1, 0)
+c.timerfd_settime(timer, 0, (ctypes.c_long * 4)(0, 0, 0, 150000000), None)
+os.read(timer, 8)
+time.sleep(0.3)
+"#;
+    let script = "python3 -c \"$1\" \"$2\"; sleep 0.3 | cat";
+    for meter in METERS {
+        for calls in ["100", "0"] {
+            let fifo = fifo.to_str().unwrap();
+            let words = ["sh", "-c", script, "sh", text, fifo];
+            let value = account(&["--meter", meter, "--calls", calls], words);
+            let found = waits(&value);
+            let seconds = |on| found.get(on).map_or(0.0, |it| it.1);
+            // perf learns of a call later: its descriptor is closed, or the number is another one's.
+            let least = if meter == "perf" { 0.14 } else { 0.55 };
+            for (on, least) in [("pipe", least), ("socket", 0.1), ("timer", 0.1)] {
+                assert!(seconds(on) >= least, "{meter}, {calls}: {on}: {found:?}");
+            }
+            let all: f64 = found.values().map(|it| it.1).sum();
+            assert!(all > 0.8, "{meter}, {calls}: {found:?}");
+            // Under ptrace, the times of thousands of short calls are noise.
+            let read = value["gates"]["read"]["seconds"].as_f64().unwrap();
+            assert!(read < 0.1, "{meter}, {calls}: {read} {value}");
+            let [gates, programs, _] = file_seconds(&value);
+            let most = if meter == "bpf" { 0.25 } else { 0.7 };
+            assert!(gates < most && programs < most, "{meter}, {calls}: {value}");
+            assert!(value["detail"]["calls"].as_u64().unwrap() <= 100);
+        }
+    }
+}
+
 /// A FIFO, and a pipe by the name of its descriptor, are pipes whatever name they have.
 #[test]
 fn pipes_that_are_opened_by_name_are_pipes() {

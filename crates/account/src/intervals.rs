@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
-use meter::call::{Call, Fork, Interval, Listener};
+use meter::call::{Call, Fork, Interval, Listener, LongCall};
 use meter::names::Attached;
 use meter::syscalls;
 
@@ -96,6 +96,10 @@ impl Listener for Ticking<'_> {
 
     fn call(&mut self, call: &Call<'_>) {
         self.ledger.call(call);
+    }
+
+    fn long_call(&mut self, long: &LongCall<'_>) {
+        self.ledger.long_call(long);
     }
 
     fn fork(&mut self, fork: &Fork) {

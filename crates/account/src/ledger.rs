@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use foldhash::{HashMap, HashMapExt};
-use meter::call::{Call, Fork, Listener};
+use meter::call::{Call, Fork, Listener, LongCall};
 use meter::names::{Attached, Inherited, Names, Subject, components};
 use meter::syscalls::{self, Kind, Syscall};
 use mounts::path::parent;
@@ -153,7 +153,7 @@ impl Listener for Ledger {
         let file = about.name.as_ref().and_then(|name| self.files.enter(name));
         let program = self.programs.of(call.pid);
         let mut call = *call;
-        if let Some(kind) = WaitKind::of(syscall, &call, &about) {
+        if let Some(kind) = WaitKind::of(syscall, &call, about.descriptor) {
             self.waits.add(kind, program, &call);
             call.nanos = 0;
         } else {
@@ -185,6 +185,16 @@ impl Listener for Ledger {
             other,
             parent,
         });
+    }
+
+    fn long_call(&mut self, long: &LongCall<'_>) {
+        let call = &long.call;
+        let descriptor = Some(self.names.descriptor_of(long));
+        let syscall = syscalls::by_number(call.number);
+        if let Some(kind) = syscall.and_then(|syscall| WaitKind::of(syscall, call, descriptor)) {
+            let program = self.programs.enter(long.program);
+            self.waits.add(kind, program, call);
+        }
     }
 
     fn fork(&mut self, fork: &Fork) {

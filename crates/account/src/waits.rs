@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use meter::call::{Call, Total};
-use meter::names::{DescriptorKind, Subject};
+use meter::names::DescriptorKind;
 use meter::syscalls::{self, Syscall};
 
 use crate::sum::Sum;
@@ -38,12 +38,15 @@ impl WaitKind {
         }
     }
 
-    pub(crate) fn of(syscall: &Syscall, call: &Call<'_>, about: &Subject) -> Option<WaitKind> {
+    pub(crate) fn of(
+        syscall: &Syscall,
+        call: &Call<'_>,
+        descriptor: Option<DescriptorKind>,
+    ) -> Option<WaitKind> {
         if is_lock(syscall, call) {
             return Some(WaitKind::Lock);
         }
-        let kind = about.descriptor;
-        let kind = kind.filter(|kind| *kind != DescriptorKind::File);
+        let kind = descriptor.filter(|kind| *kind != DescriptorKind::File);
         kind.map(WaitKind::On)
     }
 }
@@ -163,11 +166,12 @@ impl Waits {
             let number = u32::from(waiter.number);
             let mut left = sum.nanos;
             let name = programs.get(usize::from(waiter.program));
+            let is_unknown = name.is_none_or(Vec::is_empty);
             // The row of the process, or else that of several processes.
             for pid in [waiter.pid, 0] {
                 for &at in by_call.get(&(number, pid)).into_iter().flatten() {
                     let total = &mut totals[at];
-                    if pid == 0 || Some(&total.program) == name {
+                    if pid == 0 || is_unknown || Some(&total.program) == name {
                         let taken = left.min(total.nanos);
                         total.nanos -= taken;
                         left -= taken;
@@ -223,7 +227,7 @@ mod tests {
         ] {
             let call = call(1, name, [3, command, 0, 0, 0, 0], 5);
             let syscall = syscalls::by_number(call.number).unwrap();
-            let kind = WaitKind::of(syscall, &call, &Subject::default());
+            let kind = WaitKind::of(syscall, &call, None);
             assert_eq!(kind, is_wait.then_some(WaitKind::Lock), "{name} {command}");
         }
     }

@@ -8,7 +8,7 @@ use gate::Errno;
 
 use crate::attach::Attach;
 use crate::error::{CommandError, Error, Refusal, Refusals, Unavailable, WarningKind};
-use crate::names::Attached;
+use crate::names::{Attached, DescriptorKind};
 
 /// The longest name that is reported, in bytes; longer ones are cut. The kernel accepts no longer
 /// ones: `PATH_MAX` without the NUL.
@@ -47,6 +47,20 @@ impl Call<'_> {
             .filter(|result| (-4095..0).contains(result))
             .map(|result| -result as i32)
     }
+}
+
+/// Nanoseconds of a call that has waited: for a disk, a server, or the other end of a pipe.
+pub const LONG_CALL: u64 = 1_000_000;
+
+/// A call beyond the number of those that are reported one by one.
+#[derive(Clone, Copy, Debug)]
+pub struct LongCall<'a> {
+    /// The call, without names.
+    pub call: Call<'a>,
+    /// The program that its process executed.
+    pub program: &'a [u8],
+    /// What the descriptor is that it used or opened, if the meter knows.
+    pub descriptor: Option<DescriptorKind>,
 }
 
 /// A new process or thread.
@@ -93,6 +107,8 @@ pub trait Listener {
     fn attach(&mut self, _process: &Attached) {}
     /// A call has returned, or its thread has ended in it.
     fn call(&mut self, _call: &Call<'_>) {}
+    /// A call beyond the number of those that are reported took [`LONG_CALL`] or longer.
+    fn long_call(&mut self, _long: &LongCall<'_>) {}
     /// A process or thread begins.
     fn fork(&mut self, _fork: &Fork) {}
     /// A process has executed a program: its other threads and its close-on-exec descriptors are

@@ -6,12 +6,13 @@ use gate::command::{Held, Running, Unstarted};
 use gate::{clock, usage};
 
 use crate::call::{
-    Call, Choice, Command, Ended, Fork, Interval, IntervalSum, Listener, Meter, Metered,
+    Call, Choice, Command, Ended, Fork, Interval, IntervalSum, LONG_CALL, Listener, LongCall,
+    Meter, Metered,
 };
 use crate::cpu_time::CpuTime;
 use crate::error::{Error, Step, WarningKind};
 use crate::families::Families;
-use crate::names::Attached;
+use crate::names::{Attached, DescriptorKind};
 use crate::totals::{Program, Sums, Totals};
 
 /// How a command ended, and the time that it and its descendants took.
@@ -185,7 +186,25 @@ impl<'a> Collector<'a> {
         let (nanos, errno) = (call.nanos, call.errno());
         self.totals
             .add(program, call.pid, call.number, 1, nanos, errno);
-        self.report(call);
+        if self.wants_calls() {
+            self.report(call);
+        } else if nanos >= LONG_CALL {
+            self.report_long(program, call, None);
+        }
+    }
+
+    /// Reports a call that has waited, beyond the number of calls that are reported.
+    pub(crate) fn report_long(
+        &mut self,
+        program: Program,
+        call: &Call<'_>,
+        descriptor: Option<DescriptorKind>,
+    ) {
+        self.to.long_call(&LongCall {
+            call: *call,
+            program: &self.totals.name(program),
+            descriptor,
+        });
     }
 
     /// A process that runs already is metered from now on.

@@ -29,9 +29,10 @@ pub use attached::Attached;
 pub(crate) use attached::OpenFiles;
 pub use inherited::Inherited;
 pub use kind::DescriptorKind;
+pub(crate) use kind::seen;
 
-use crate::call::{Call, Fork, LONGEST_NAME};
-use crate::syscalls::{self, At, Syscall};
+use crate::call::{Call, Fork, LONG_CALL, LONGEST_NAME, LongCall};
+use crate::syscalls::{self, At, Kind, Syscall};
 use crate::syscalls::{CLONE_FILES, CLONE_FS, CLONE_NEWNS, CLONE_NEWUSER, O_CLOEXEC};
 
 /// An absolute name.
@@ -51,8 +52,6 @@ const O_CREAT: u64 = 0o100;
 /// The bit of `O_TMPFILE` that no other flag has.
 const O_TMPFILE: u64 = 0o20_000_000;
 const AT_FDCWD: i32 = -100;
-/// Nanoseconds of a call that has waited: for a disk, a server, or the other end of a FIFO.
-const LONG_CALL: u64 = 1_000_000;
 const EBADF: i32 = 9;
 const ENOENT: i32 = 2;
 const F_DUPFD: u32 = 0;
@@ -314,7 +313,7 @@ impl Names {
         about
     }
 
-    /// What the descriptor is that a call uses: of two, a file if one of them is.
+    /// What the descriptor is that a call uses; `None` if it uses none, or a bad one.
     fn descriptor(
         &mut self,
         tid: u32,
@@ -325,19 +324,34 @@ impl Names {
             return None;
         }
         let used = |arg: &usize| to_fd(call.args[*arg]);
-        let mut first = None;
-        for fd in syscall
-            .fds
-            .iter()
-            .filter_map(used)
-            .chain(itself(syscall, call))
-        {
-            match self.kind(tid, call, fd) {
-                DescriptorKind::File => return Some(DescriptorKind::File),
-                kind => first = first.or(Some(kind)),
-            }
-        }
-        first
+        let used = syscall.fds.iter().filter_map(used);
+        let used = used.chain(itself(syscall, call));
+        DescriptorKind::of_all(used.map(|fd| self.kind(tid, call, fd)))
+    }
+
+    /// What the descriptor is that a long call has used or opened. Calls before it were not followed, so
+    /// /proc is asked. If the process has ended, it is what it was when its program was executed, or
+    /// else a file.
+    pub fn descriptor_of(&self, long: &LongCall<'_>) -> DescriptorKind {
+        let call = &long.call;
+        let Some(syscall) = syscalls::by_number(call.number) else {
+            return DescriptorKind::File;
+        };
+        let opened = call.result.filter(|_| syscall.kind == Kind::Open);
+        let opened = opened.and_then(|fd| u32::try_from(fd).ok());
+        let used = |arg: &usize| to_fd(call.args[*arg]);
+        let used = syscall.fds.iter().filter_map(used).chain(opened);
+        let task = self.tasks.get(&call.tid);
+        let task = task.or_else(|| self.tasks.get(&call.pid));
+        let kind = |fd| {
+            let seen = kind::seen(call.pid, fd);
+            let known = || task.and_then(|task| task.kind(fd));
+            seen.or_else(known).unwrap_or(DescriptorKind::File)
+        };
+        let found = long
+            .descriptor
+            .or_else(|| DescriptorKind::of_all(used.map(kind)));
+        found.unwrap_or(DescriptorKind::File)
     }
 
     fn kind(&mut self, tid: u32, call: &Call<'_>, fd: u32) -> DescriptorKind {
@@ -441,10 +455,9 @@ impl Names {
         };
         self.change(pid, |table| {
             table.close_if(|_, cloexec| cloexec);
+            // Also those with a name: beyond the limit of calls, nothing tells that they were replaced.
             for (fd, kind) in others {
-                if !table.open.contains_key(&fd) {
-                    table.set_unnamed(fd, kind, false);
-                }
+                table.set_unnamed(fd, kind, false);
             }
         });
     }

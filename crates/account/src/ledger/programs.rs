@@ -19,18 +19,21 @@ impl Programs {
         }
     }
 
+    /// The number of a program.
+    pub(super) fn enter(&mut self, program: &[u8]) -> u16 {
+        if let Some(known) = self.numbers.get(program) {
+            return *known;
+        }
+        let number = u16::try_from(self.names.len()).unwrap_or(0);
+        if number > 0 {
+            self.names.push(program.to_vec());
+            self.numbers.insert(program.to_vec(), number);
+        }
+        number
+    }
+
     pub(super) fn exec(&mut self, pid: u32, program: &[u8]) {
-        let number = match self.numbers.get(program) {
-            Some(known) => *known,
-            None => {
-                let number = u16::try_from(self.names.len()).unwrap_or(0);
-                if number > 0 {
-                    self.names.push(program.to_vec());
-                    self.numbers.insert(program.to_vec(), number);
-                }
-                number
-            }
-        };
+        let number = self.enter(program);
         self.processes.insert(pid, number);
     }
 

@@ -442,6 +442,8 @@ impl Draft<'_> {
             (R10, frame::CELL_VALUE + 8),
             (R2, task::SUMS + sum::NANOS),
         );
+        // Calls of the same kind may follow: of the next program, or of the next thread with this bucket.
+        self.store_number(Double, R2, task::SUMS + sum::NANOS, 0);
         self.copy_memory(Double, (R10, frame::CELL), (R7, task::SLOT));
         self.load(Word, R1, R2, task::SUMS + sum::KIND);
         self.copy(R3, R1);

@@ -38,6 +38,8 @@ pub(super) mod exit_call {
     pub(crate) const WORD: i16 = -40;
     /// The context, while a method destroys `R6`. 8 bytes.
     pub(crate) const CONTEXT: i16 = -48;
+    /// The address of an inode, then of its superblock. 8 bytes.
+    pub(crate) const INODE: i16 = -56;
 }
 
 /// The program at `sys_enter` that attaches to threads.

@@ -1,7 +1,7 @@
 //! What the programs and user space share: the words of an array map, the values of the other maps,
 //! the records in the ring buffer, and the layout of a thread's registers.
 
-use crate::syscalls::{self, NUMBERS, PRCTL};
+use crate::syscalls::{self, Kind, NUMBERS, PRCTL};
 
 /// Where the registers of a thread are while it makes a call: `struct pt_regs`.
 pub(super) struct Registers {
@@ -73,6 +73,11 @@ pub(super) mod class {
     pub(crate) const NAME: u64 = 4;
     /// It has another one, at the offset in the third byte.
     pub(crate) const OTHER: u64 = 8;
+    /// The lowest bits of where its descriptors are: in words from the result on, which is before the
+    /// registers; 0 for none.
+    pub(crate) const DESCRIPTORS: [u32; 2] = [24, 32];
+    /// The result is a descriptor. (The word of an argument is 1 or more.)
+    pub(crate) const RESULT: u64 = 0x80;
 }
 
 /// The class of every number.
@@ -84,9 +89,20 @@ pub(super) fn classes() -> impl Iterator<Item = u64> {
         let offset = |name: &syscalls::Name| REGISTERS.arguments[name.arg] as u64;
         let name = call.names.first().map(offset);
         let other = call.names.get(1).map(offset);
+        let mut fds: Vec<u64> = call
+            .fds
+            .iter()
+            .map(|arg| 1 + REGISTERS.arguments[*arg] as u64 / 8)
+            .collect();
+        if call.kind == Kind::Open {
+            fds = vec![class::RESULT];
+        }
+        let fds = fds.into_iter().zip(class::DESCRIPTORS);
+        let fds: u64 = fds.map(|(word, bit)| word << bit).sum();
         class::COUNTED
             | name.map_or(0, |at| class::NAME | at << 8)
             | other.map_or(0, |at| class::OTHER | at << 16)
+            | fds
     })
 }
 
@@ -277,6 +293,22 @@ pub(super) mod kind {
     pub(crate) const LOOK: i32 = 8;
     /// A thread that ran already is metered from now on. Its record is a slot, as that of an exec.
     pub(crate) const JOIN: i32 = 9;
+    /// A call that took [`LONG_CALL`](crate::call::LONG_CALL) or longer, and is not to be reported.
+    pub(crate) const LONG: i32 = 10;
+}
+
+/// What the record of a long call has in place of names.
+pub(super) mod long {
+    use super::task;
+
+    /// The slot of its process.
+    pub(crate) const SLOT: i16 = task::NAMES;
+    /// For each of its two descriptors: the mode of the inode, its device, and the number of its kind of
+    /// file system (`statfs.f_type`); zeros for none.
+    pub(crate) const DESCRIPTORS: [i16; 2] = [SLOT + 8, SLOT + 32];
+    pub(crate) const DEVICE: i16 = 8;
+    pub(crate) const MAGIC: i16 = 16;
+    pub(crate) const LEN: i32 = 56;
 }
 
 /// The record of a fork.

@@ -8,6 +8,7 @@
 //! | `asm` | an assembler: neither compiler nor library is needed to make and load the programs |
 //! | `layout` | what the programs and user space share: values of maps, records of the ring |
 //! | `frame` | the slots of the programs' stacks |
+//! | `long_calls` | what the descriptors are of long calls beyond the limit |
 //! | `offsets` | offsets of fields of the kernel's structs, from BTF |
 //! | `draft` | what several of the programs do |
 //! | `program` | the programs |
@@ -32,6 +33,7 @@ mod frame;
 mod joined;
 mod kit;
 mod layout;
+mod long_calls;
 mod offsets;
 mod probe;
 mod program;
@@ -273,7 +275,7 @@ mod tests {
     use super::asm::disassembler::listing;
     use super::draft::Resources;
     use super::kit::{PROGRAMS, needed};
-    use super::offsets::{Ends, Ids, Offsets, Running};
+    use super::offsets::{Ends, Ids, Offsets, OpenFile, Running};
     use super::*;
     use crate::call::Ended;
     use crate::call::Total;
@@ -305,6 +307,16 @@ mod tests {
                 signal: 3050,
                 group_exit_code: 100,
             }),
+            open: Some(OpenFile {
+                files: 3000,
+                table: 32,
+                descriptors: 8,
+                inode: 32,
+                mode: 0,
+                device: 76,
+                superblock: 40,
+                magic: 96,
+            }),
         };
         let without_btf = Offsets {
             files: None,
@@ -312,6 +324,7 @@ mod tests {
             ids: None,
             program: None,
             ends: None,
+            open: None,
             ..offsets
         };
         for offsets in [offsets, without_btf] {

@@ -20,6 +20,22 @@ pub(super) struct Offsets {
     pub(super) ids: Option<Ids>,
     pub(super) program: Option<Running>,
     pub(super) ends: Option<Ends>,
+    pub(super) open: Option<OpenFile>,
+}
+
+/// The way from a thread to the inode of a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OpenFile {
+    /// `task_struct.files`, `files_struct.fdt`, `fdtable.fd`, `file.f_inode`.
+    pub(super) files: u32,
+    pub(super) table: u32,
+    pub(super) descriptors: u32,
+    pub(super) inode: u32,
+    /// `inode.i_mode`, `inode.i_rdev`, `inode.i_sb`, `super_block.s_magic`.
+    pub(super) mode: u32,
+    pub(super) device: u32,
+    pub(super) superblock: u32,
+    pub(super) magic: u32,
 }
 
 /// The ids of a thread in each of its PID namespaces.
@@ -66,7 +82,19 @@ impl Offsets {
     }
 
     fn from_btf(btf: &Btf<'_>) -> Option<Offsets> {
-        let [task, pid, upid, binprm, file, inode, sigpending, signal] = btf.structures([
+        let [
+            task,
+            pid,
+            upid,
+            binprm,
+            file,
+            inode,
+            sigpending,
+            signal,
+            files,
+            table,
+            superblock,
+        ] = btf.structures([
             b"task_struct",
             b"pid",
             b"upid",
@@ -75,6 +103,9 @@ impl Offsets {
             b"inode",
             b"sigpending",
             b"signal_struct",
+            b"files_struct",
+            b"fdtable",
+            b"super_block",
         ]);
         let of = |structure: Option<u32>, name: &[u8]| Some(btf.member(structure?, name)?.offset);
         let field = |name: &[u8]| of(task, name);
@@ -103,6 +134,18 @@ impl Offsets {
                 group_exit_code: of(signal, b"group_exit_code")?,
             })
         };
+        let open = || {
+            Some(OpenFile {
+                files: field(b"files")?,
+                table: of(files, b"fdt")?,
+                descriptors: of(table, b"fd")?,
+                inode: of(file, b"f_inode")?,
+                mode: of(inode, b"i_mode")?,
+                device: of(inode, b"i_rdev")?,
+                superblock: of(inode, b"i_sb")?,
+                magic: of(superblock, b"s_magic")?,
+            })
+        };
         Some(Offsets {
             pid: field(b"pid")?,
             tgid: field(b"tgid")?,
@@ -112,6 +155,7 @@ impl Offsets {
             ids: ids(),
             program: program(),
             ends: ends(),
+            open: open(),
         })
     }
 }
@@ -119,11 +163,6 @@ impl Offsets {
 /// The offsets of the fields between this process and the `task_struct` of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Way {
-    /// `task_struct.files`, `files_struct.fdt`, `fdtable.fd`, `file.f_inode`.
-    pub(super) files: u32,
-    pub(super) table: u32,
-    pub(super) descriptors: u32,
-    pub(super) inode: u32,
     /// From the inode of an entry of /proc to `proc_inode.pid`.
     pub(super) pid: i32,
     /// `pid.tasks[PIDTYPE_PID]`, and `task_struct.pid_links[PIDTYPE_PID]`, to which it points.
@@ -138,24 +177,13 @@ impl Way {
     /// `None` if this kernel has no BTF, or another layout.
     pub(super) fn read() -> Option<Way> {
         with_btf(|btf| {
-            let [task, files, table, file, entry, pid] = btf.structures([
-                b"task_struct",
-                b"files_struct",
-                b"fdtable",
-                b"file",
-                b"proc_inode",
-                b"pid",
-            ]);
+            let [task, entry, pid] = btf.structures([b"task_struct", b"proc_inode", b"pid"]);
             let of = |structure: Option<u32>, name: &[u8]| {
                 let member = btf.member(structure?, name)?;
                 Some(member.offset)
             };
             let inode = of(entry, b"vfs_inode")?;
             Some(Way {
-                files: of(task, b"files")?,
-                table: of(files, b"fdt")?,
-                descriptors: of(table, b"fd")?,
-                inode: of(file, b"f_inode")?,
                 pid: of(entry, b"pid")?.cast_signed() - inode.cast_signed(),
                 tasks: of(pid, b"tasks")?,
                 links: of(task, b"pid_links")?,

@@ -93,7 +93,7 @@ mod tests {
         );
         assert!(btf.files.is_some() && btf.fs.is_some(), "{btf:?}");
         assert!(
-            btf.ids.is_some() && btf.program.is_some() && btf.ends.is_some(),
+            btf.ids.is_some() && btf.program.is_some() && btf.ends.is_some() && btf.open.is_some(),
             "{btf:?}"
         );
     }

@@ -15,7 +15,8 @@ use gate::process::Shared;
 
 use super::joined::{Joined, Newcomer};
 use super::kit::Maps;
-use super::layout::{arguments, double, fork, kind, names, shared, slot, sum, task, word};
+use super::layout::{arguments, double, fork, kind, long, names, shared, slot, sum, task, word};
+use super::long_calls;
 use crate::attach::is_asked_to_stop;
 use crate::call::{Call, Ended, Fork, Meter, Metered};
 use crate::collector::{Collector, Timing, warn_of};
@@ -199,6 +200,7 @@ impl<'a> Reader<'a> {
         match word(record, 0).cast_signed() {
             kind::CALL => self.call(record, true),
             kind::UNFINISHED => self.call(record, false),
+            kind::LONG => self.long_call(record),
             kind::NAMES => drop(self.names.insert(word(record, names::TID), record.to_vec())),
             kind::FORK => {
                 let shares = word(record, fork::SHARES).cast_signed();
@@ -245,28 +247,31 @@ impl<'a> Reader<'a> {
             Some(record) => names_in(record, names::BYTES, [names::FIRST, names::SECOND]),
             None => names_in(record, at(task::NAMES), lengths),
         };
-        let registers = record.get(at(task::REGISTERS) as usize..);
-        let (result, nanos) = match has_returned {
-            true => (
-                Some(double(record, at(task::RESULT)).cast_signed()),
-                double(record, at(task::NANOS)),
-            ),
-            false => (None, 0),
-        };
+        let call = call_in(record, has_returned);
         self.collector.report(&Call {
-            pid: word(record, at(task::PID)),
-            tid,
-            number,
-            args: arguments(registers.unwrap_or_default()),
             name,
             other,
-            result,
-            start: double(record, at(task::START)),
-            nanos,
+            ..call
         });
         if !self.collector.wants_calls() {
             self.names = HashMap::new();
         }
+    }
+
+    fn long_call(&mut self, record: &[u8]) {
+        let slot = double(record, long::SLOT - task::RECORD);
+        if slot == slot::FIRST {
+            return;
+        }
+        let mut value = [0; slot::LEN as usize];
+        // A process that has ended since may have no slot any more.
+        let found = self.maps.slots.lookup(&slot.to_ne_bytes(), &mut value);
+        let program = self.programs.get(&double(&value, slot::PROGRAM));
+        let program = program.filter(|_| found.is_ok()).copied();
+        let call = call_in(record, true);
+        let descriptor = long_calls::descriptor_in(record, &call);
+        self.collector
+            .report_long(program.unwrap_or_default(), &call, descriptor);
     }
 
     /// The record of an exec is a slot.
@@ -510,6 +515,30 @@ impl Slots {
 
 fn errno(errno: u32) -> Option<i32> {
     (errno != 0).then_some(errno.cast_signed())
+}
+
+/// The call in a record, without names.
+fn call_in(record: &[u8], has_returned: bool) -> Call<'static> {
+    let at = |field: i16| field - task::RECORD;
+    let registers = record.get(at(task::REGISTERS) as usize..);
+    let (result, nanos) = match has_returned {
+        true => (
+            Some(double(record, at(task::RESULT)).cast_signed()),
+            double(record, at(task::NANOS)),
+        ),
+        false => (None, 0),
+    };
+    Call {
+        pid: word(record, at(task::PID)),
+        tid: word(record, at(task::TID)),
+        number: word(record, at(task::NUMBER)),
+        args: arguments(registers.unwrap_or_default()),
+        name: None,
+        other: None,
+        result,
+        start: double(record, at(task::START)),
+        nanos,
+    }
 }
 
 /// The two names in a record, which are one after the other from `at` on, each with a NUL. Their

@@ -45,6 +45,14 @@ impl DescriptorKind {
         }
     }
 
+    /// That of several descriptors which one call uses: a file if one of them is.
+    pub(crate) fn of_all(kinds: impl Iterator<Item = DescriptorKind>) -> Option<DescriptorKind> {
+        kinds.reduce(|first, other| match other {
+            DescriptorKind::File => other,
+            _ => first,
+        })
+    }
+
     /// That of a file that was opened by this absolute name: a terminal, or a file.
     pub(super) fn of_name(name: &[u8]) -> DescriptorKind {
         const TERMINALS: [&[u8]; 4] = [b"pts/", b"tty", b"console", b"ptmx"];
@@ -65,6 +73,14 @@ pub(super) fn of_descriptor(pid: u32, fd: u32) -> Option<DescriptorKind> {
     let is_path = link.first() == Some(&b'/') && !link.starts_with(b"/memfd:");
     let kind = DescriptorKind::of_link(&link);
     (!is_path || kind == DescriptorKind::Terminal).then_some(kind)
+}
+
+/// What /proc shows a descriptor to be now; `None` if it is closed.
+pub(crate) fn seen(pid: u32, fd: u32) -> Option<DescriptorKind> {
+    let path = gate::long::c_string(format!("/proc/{pid}/fd/{fd}").as_bytes()).ok()?;
+    let kind = DescriptorKind::of_link(&readlinkat(CWD, &path).ok()?);
+    let is_pipe = kind == DescriptorKind::File && is_fifo(pid, fd);
+    Some(if is_pipe { DescriptorKind::Pipe } else { kind })
 }
 
 /// Whether a descriptor that was opened by name is a FIFO.

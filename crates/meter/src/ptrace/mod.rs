@@ -30,7 +30,7 @@ use gate::{Errno, Fd, machine};
 use self::poller::Poller;
 use self::thread::{Entered, Process, Thread};
 use crate::attach::Attach;
-use crate::call::{Command, Ended, LONGEST_NAME, Listener, Meter, Metered};
+use crate::call::{Command, Ended, LONG_CALL, LONGEST_NAME, Listener, Meter, Metered};
 use crate::collector::{Collector, Timing, run_held, warn_of};
 use crate::cpu_time::CpuTime;
 use crate::error::{Error, Step, Unavailable, WarningKind};
@@ -354,17 +354,31 @@ impl<'a> Tracer<'a> {
             process.is_filtered = true;
         }
         let entered = thread.call.take();
-        self.resume(tid, 0); // now, so that it runs while its call is recorded
+        let took = entered.map_or(0, |entered| now.saturating_sub(entered.start));
+        // A short call is recorded while its thread runs. Of a long one /proc shows what the descriptor
+        // is while the thread is stopped: it may close it next.
+        let is_long = took >= LONG_CALL;
+        if !is_long {
+            self.resume(tid, 0);
+        }
+        self.record(tid, entered, result, took);
+        if is_long {
+            self.resume(tid, 0);
+        }
+    }
+
+    /// Records a call that has returned after so many nanoseconds.
+    fn record(&mut self, tid: u32, entered: Option<Entered>, result: i64, took: u64) {
         let (Some(entered), Some(thread)) = (entered, self.threads.get(&tid)) else {
             return;
         };
-        let took = now.saturating_sub(entered.start);
         if !self.has_begun {
             if entered.number == EMPTY_FILE_CALL {
                 self.empty_calls.push(took);
             }
             return;
         }
+        let pid = thread.pid;
         let nanos = took.saturating_sub(self.empty_call);
         let program = self.processes.get(&pid).map(|process| process.program);
         let call = thread.call(tid, &entered, Some(result), nanos);

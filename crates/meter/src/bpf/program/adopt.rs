@@ -15,19 +15,20 @@ use Size::{Double, Word};
 pub(crate) fn adopt(resources: &Resources, way: Way) -> Option<Vec<u64>> {
     let mut p = Draft::new(resources);
     let [gone, unborn, absent, native, full] = p.labels();
+    let open = resources.offsets.open?;
     p.copy(R6, R1);
     p.load(Double, R8, R6, 8);
     p.require_announcement();
     p.call(Helper::GetCurrentTask);
     p.copy(R8, R0);
-    for offset in [way.files, way.table, way.descriptors] {
+    for offset in [open.files, open.table, open.descriptors] {
         p.follow(R8, adopt::WORD, R8, offset);
     }
     p.shared(R1, shared::ADOPT_FD);
     p.load(Double, R1, R1, 0);
     p.by(Op::Left, R1, 3);
     p.with(Op::Add, R8, R1);
-    for offset in [0, way.inode, way.pid.cast_unsigned(), way.tasks] {
+    for offset in [0, open.inode, way.pid.cast_unsigned(), way.tasks] {
         p.follow(R8, adopt::WORD, R8, offset);
     }
     p.jump_if(R8, If::Equal, 0, gone);

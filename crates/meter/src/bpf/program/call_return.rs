@@ -3,9 +3,10 @@
 use super::super::asm::{Helper, If, Label, Op, Reg, Size};
 use super::super::draft::{Draft, FORCE_WAKEUP, NO_WAKEUP, Resources};
 use super::super::frame::exit_call;
-use super::super::layout::{REGISTERS, scratch, shared, sum, task};
-use super::super::offsets::Ends;
+use super::super::layout::{REGISTERS, class, kind, long, scratch, shared, sum, task};
+use super::super::offsets::{Ends, OpenFile};
 use super::go_if_native;
+use crate::call::LONG_CALL;
 use crate::syscalls::{self, NUMBERS};
 
 use Reg::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
@@ -22,6 +23,7 @@ struct Steps {
     report: Label,
     read_names: Label,
     output: Label,
+    long: Label,
     clear: Label,
     check_mode: Label,
 }
@@ -40,6 +42,7 @@ pub(crate) fn exit_call(resources: &Resources) -> Option<Vec<u64>> {
         report: p.label(),
         read_names: p.label(),
         output: p.label(),
+        long: p.label(),
         clear: p.label(),
         check_mode: p.label(),
     };
@@ -58,6 +61,7 @@ pub(crate) fn exit_call(resources: &Resources) -> Option<Vec<u64>> {
     clear_call(&mut p, &at);
     output_to_ring(&mut p, &at);
     read_missing_names(&mut p, &at);
+    output_long_call(&mut p, &at);
     replace_sum(&mut p, &at);
     enter_unseen_call(&mut p, &at);
     p.finish()
@@ -130,6 +134,7 @@ fn clear_call(p: &mut Draft<'_>, at: &Steps) {
     p.place(at.counted);
     p.load(Word, R1, R7, task::FLAGS);
     p.jump_if(R1, If::Common, task::REPORTED, at.report);
+    p.jump_if(R9, If::Above, LONG_CALL as i32 - 1, at.long);
     p.place(at.clear);
     p.store_number(Word, R7, task::NUMBER, task::NONE);
     p.place(at.check_mode);
@@ -188,6 +193,94 @@ fn read_missing_names(p: &mut Draft<'_>, at: &Steps) {
     p.jump(at.clear);
 }
 
+/// Copies the registers, of which the result may have replaced the first argument.
+fn copy_registers_at_return(p: &mut Draft<'_>) {
+    p.copy_registers();
+    if let Some(first) = REGISTERS.first {
+        p.load(Double, R3, R6, 0);
+        p.read_kernel(exit_call::REGISTER, 8, R3, first);
+        p.copy_memory(
+            Double,
+            (R7, task::REGISTERS + REGISTERS.arguments[0]),
+            (R10, exit_call::REGISTER),
+        );
+    }
+}
+
+/// Outputs a long call that is not to be reported, with what its descriptors are: user space may look
+/// for them after they are closed.
+fn output_long_call(p: &mut Draft<'_>, at: &Steps) {
+    let done = p.label();
+    p.place(at.long);
+    p.class();
+    copy_registers_at_return(p);
+    p.store_number(Word, R7, task::KIND, kind::LONG);
+    p.copy_memory(Double, (R7, long::SLOT), (R7, task::SLOT));
+    for at in (8..long::LEN as i16).step_by(8) {
+        p.store_number(Double, R7, long::SLOT + at, 0);
+    }
+    if let Some(open) = p.resources.offsets.open {
+        p.call(Helper::GetCurrentTask);
+        p.copy(R8, R0);
+        for offset in [open.files, open.table, open.descriptors] {
+            p.follow(R8, exit_call::WORD, R8, offset);
+        }
+        for (bit, to) in class::DESCRIPTORS.into_iter().zip(long::DESCRIPTORS) {
+            describe(p, open, bit, to);
+        }
+    }
+    p.store_number(Word, R7, task::FIRST, long::LEN);
+    p.store_number(Word, R7, task::SECOND, 0);
+    p.set(R4, NO_WAKEUP);
+    p.output_call(done);
+    p.place(done);
+    p.store_number(Word, R7, task::KIND, kind::CALL);
+    p.jump(at.clear);
+}
+
+/// Writes what a descriptor is to the record, if the class `R9` has one from `bit` on. `R8` is the
+/// address of the table of descriptors.
+fn describe(p: &mut Draft<'_>, open: OpenFile, bit: u32, to: i16) {
+    let [argument, known, none] = p.labels();
+    p.copy(R1, R9);
+    p.by(Op::Right, R1, bit.cast_signed());
+    p.by(Op::And, R1, 0xff);
+    p.jump_if(R1, If::Equal, 0, none);
+    p.jump_if(R1, If::Differ, class::RESULT as i32, argument);
+    p.load(Double, R1, R7, task::RESULT);
+    p.jump(known);
+    p.place(argument);
+    p.by(Op::Left, R1, 3);
+    p.by(Op::And, R1, 0x78);
+    p.copy(R2, R7);
+    p.with(Op::Add, R2, R1);
+    p.load(Double, R1, R2, task::RESULT);
+    p.place(known);
+    p.jump_if(R1, If::Above, MOST_DESCRIPTORS, none);
+    p.by(Op::Left, R1, 3);
+    p.copy(R3, R8);
+    p.with(Op::Add, R3, R1);
+    p.follow(R3, exit_call::WORD, R3, 0);
+    p.follow(R3, exit_call::WORD, R3, open.inode);
+    p.store(Double, R10, exit_call::INODE, R3);
+    let field = |p: &mut Draft<'_>, len, offset: u32, at| {
+        p.load(Double, R3, R10, exit_call::INODE);
+        p.store_number(Double, R10, exit_call::WORD, 0);
+        p.read_kernel(exit_call::WORD, len, R3, offset.cast_signed());
+        p.copy_memory(Double, (R7, to + at), (R10, exit_call::WORD));
+    };
+    field(p, 2, open.mode, 0);
+    field(p, 4, open.device, long::DEVICE);
+    p.load(Double, R3, R10, exit_call::INODE);
+    p.follow(R3, exit_call::WORD, R3, open.superblock);
+    p.store(Double, R10, exit_call::INODE, R3);
+    field(p, 8, open.magic, long::MAGIC);
+    p.place(none);
+}
+
+/// `NR_OPEN` may be raised up to this, on 64-bit machines.
+const MOST_DESCRIPTORS: i32 = 0x3fff_ffff;
+
 /// The sum of this call has calls of another kind: flushes them to their cell.
 fn replace_sum(p: &mut Draft<'_>, at: &Steps) {
     p.place(at.other_kind);
@@ -223,16 +316,7 @@ fn enter_unseen_call(p: &mut Draft<'_>, at: &Steps) {
     p.store(Double, R7, task::START, R0);
     p.set(R9, 0);
     p.claim_report(at.settle);
-    p.copy_registers();
-    if let Some(first) = REGISTERS.first {
-        p.load(Double, R3, R6, 0);
-        p.read_kernel(exit_call::REGISTER, 8, R3, first);
-        p.copy_memory(
-            Double,
-            (R7, task::REGISTERS + REGISTERS.arguments[0]),
-            (R10, exit_call::REGISTER),
-        );
-    }
+    copy_registers_at_return(p);
     p.store_number(Word, R7, task::FLAGS, task::REPORTED | task::NAMELESS);
     p.jump(at.settle);
 }

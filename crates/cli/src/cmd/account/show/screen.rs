@@ -99,7 +99,7 @@ pub(crate) fn screen_text(
         end += &line(
             style,
             &format!(
-                "Waits, directories, savings: of the first {examined} of {all} calls (--calls)."
+                "Directories and savings are of the first {examined} of {all} calls (--calls)."
             ),
         );
     }

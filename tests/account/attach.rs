@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
-use crate::counts::is_metered;
+use crate::counts::{METERS, is_metered};
 use crate::meter::{loaded, wait_until_unloaded};
 use crate::support::run::program;
 use crate::support::{Need, fathom, require, run};
@@ -317,6 +317,35 @@ fn attaching_many_times_changes_nothing() {
         }
         workload.go();
         assert_eq!(workload.end(), ("done\n".to_owned(), Some(5)), "{meter}");
+    }
+}
+
+/// Also of a child that its parent does not wait for.
+#[test]
+fn cpu_time_of_processes_that_end_is_counted() {
+    let busy = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; times";
+    let work = format!("({busy}) & {busy}");
+    for meter in METERS {
+        let at = tempfile::tempdir().unwrap();
+        let json = at.path().join("report");
+        let workload = Workload::start(at.path(), &work);
+        let (mut child, _stderr) = attach_fathom(meter, &workload.pid(), &json);
+        workload.go();
+        let (output, _) = workload.end();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{meter}");
+        // Minutes and seconds of user and system time, as in 0m0.120s.
+        let times = output.split_whitespace().filter_map(|word| {
+            let (minutes, seconds) = word.strip_suffix('s')?.split_once('m')?;
+            Some(60.0 * minutes.parse::<f64>().ok()? + seconds.parse::<f64>().ok()?)
+        });
+        let expected: f64 = times.sum();
+        let result = report(&json);
+        let [user, sys] = ["user", "sys"].map(|field| result[field].as_f64().unwrap());
+        let difference = (user + sys - expected).abs();
+        assert!(
+            expected > 0.05 && difference < 0.02 + 0.2 * expected,
+            "{meter}: {user} + {sys} s, by the shell: {expected} s"
+        );
     }
 }
 

@@ -88,7 +88,29 @@ pub fn perf_event_open(watch: &Watch, tid: i32, processor: u32) -> Result<Event>
         clockid: libc::CLOCK_MONOTONIC,
         ..Attr::default()
     };
-    open(&attr, tid, processor).map(Event)
+    open(&attr, tid, processor.into()).map(Event)
+}
+
+/// An event that counts the CPU time of a thread and of all that it starts from now on, in nanoseconds,
+/// also of what has ended since.
+///
+/// # Errors
+/// `ESRCH`; `EACCES` if /proc/sys/kernel/perf_event_paranoid or a filter forbids it; `EMFILE`.
+pub fn task_clock(tid: u32) -> Result<Event> {
+    const SOFTWARE: u32 = 1;
+    const TASK_CLOCK: u64 = 1;
+    const INHERIT: u64 = 1 << 1;
+    /// Permitted to users. The clock counts time in the kernel all the same.
+    const EXCLUDE_KERNEL: u64 = 1 << 5;
+    const ANY_PROCESSOR: c_long = -1;
+    let attr = Attr {
+        kind: SOFTWARE,
+        size: size_of::<Attr>() as u32,
+        config: TASK_CLOCK,
+        flags: INHERIT | EXCLUDE_KERNEL,
+        ..Attr::default()
+    };
+    open(&attr, tid.cast_signed(), ANY_PROCESSOR).map(Event)
 }
 
 /// Whether this process may watch everything on a processor: opens an event that never occurs, since
@@ -105,13 +127,13 @@ pub fn permitted(processor: u32) -> Result<()> {
         config: DUMMY,
         ..Attr::default()
     };
-    open(&attr, ALL, processor).map(drop)
+    open(&attr, ALL, processor.into()).map(drop)
 }
 
-fn open(attr: &Attr, tid: i32, processor: u32) -> Result<Fd> {
+fn open(attr: &Attr, tid: i32, processor: c_long) -> Result<Fd> {
     const FD_CLOEXEC: c_long = 1 << 3;
     let attr = std::ptr::from_ref(attr);
-    let (tid, processor) = (c_long::from(tid), c_long::from(processor));
+    let tid = c_long::from(tid);
     // SAFETY: `attr` is a live perf_event_attr that says how long it is.
     check(unsafe {
         syscall(

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use gate::clock;
 use gate::file::read_kernel;
+use gate::perf::{Event, task_clock};
+use gate::{Errno, clock};
 
-use crate::attach::{Status, myself};
+use crate::attach::{Status, myself, threads};
 use crate::cgroup::Cgroup;
 
 /// CPU time since this was made.
@@ -13,6 +14,9 @@ pub(crate) struct CpuTime<'a> {
     source: Source<'a>,
     /// User and system time then, of a source that is a counter.
     before: [Duration; 2],
+    /// The clocks of the threads of processes, which count what they start, too; `None` if one of them
+    /// is not permitted.
+    clocks: Option<Vec<Event>>,
     /// When to read the times of processes again, in nanoseconds of the monotonic clock.
     next: u64,
 }
@@ -46,6 +50,7 @@ impl<'a> CpuTime<'a> {
         CpuTime {
             before: source.count(),
             source,
+            clocks: Some(Vec::new()),
             next: 0,
         }
     }
@@ -56,10 +61,18 @@ impl<'a> CpuTime<'a> {
             && let Some(status) = Status::read(pid)
         {
             processes.push((pid, status, status));
+            let clocks = threads(pid).into_iter().map(task_clock);
+            let clocks = clocks.filter(|clock| !matches!(clock, Err(Errno::ESRCH)));
+            let clocks: Result<Vec<Event>, Errno> = clocks.collect();
+            match (clocks, &mut self.clocks) {
+                (Ok(clocks), Some(all)) => all.extend(clocks),
+                _ => self.clocks = None,
+            }
         }
     }
 
-    /// Reads the times now and then: there is none of a process that has ended.
+    /// Reads the times now and then: there is none of a process that has ended. They tell user from
+    /// system time, which the clocks do not.
     pub(crate) fn update(&mut self) {
         const INTERVAL: u64 = 100_000_000;
         let now = clock::monotonic();
@@ -78,12 +91,18 @@ impl<'a> CpuTime<'a> {
         }
     }
 
-    /// User and system time until now, or until a process was last read before it ended.
+    /// User and system time until now; without clocks, until a process was last read before it ended,
+    /// and of those of its children that it has waited for.
     pub(crate) fn times(mut self) -> (Duration, Duration) {
         self.read();
         let now = self.source.count();
         let [user, sys] = [0, 1].map(|at| now[at].saturating_sub(self.before[at]));
-        (user, sys)
+        let clocks = self.clocks.iter().flatten();
+        let all: u64 = clocks.map(|clock| clock.count().unwrap_or_default()).sum();
+        match all {
+            0 => (user, sys),
+            all => divide(Duration::from_nanos(all), user, sys),
+        }
     }
 }
 
@@ -114,6 +133,16 @@ impl Source<'_> {
     }
 }
 
+/// Divides CPU time as these are, of which the sum is less exact.
+fn divide(all: Duration, user: Duration, sys: Duration) -> (Duration, Duration) {
+    let sum = (user + sys).as_secs_f64();
+    let sys = match sum > 0.0 {
+        true => all.mul_f64(sys.as_secs_f64() / sum).min(all),
+        false => Duration::ZERO,
+    };
+    (all - sys, sys)
+}
+
 /// `USER_HZ` is 100 on every architecture that is supported.
 fn ticks(ticks: u64) -> Duration {
     Duration::from_millis(10 * ticks)
@@ -132,6 +161,14 @@ fn parse_machine(text: &[u8]) -> Option<[u64; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_is_divided_as_in_the_samples() {
+        let ms = Duration::from_millis;
+        assert_eq!(divide(ms(100), ms(30), ms(10)), (ms(75), ms(25)));
+        assert_eq!(divide(ms(7), ms(0), ms(0)), (ms(7), ms(0)));
+        assert_eq!(divide(ms(7), ms(0), ms(10)), (ms(0), ms(7)));
+    }
 
     #[test]
     fn the_time_of_all_processors_is_parsed() {

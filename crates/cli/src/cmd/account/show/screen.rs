@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use account::patterns::Spare;
 use account::report::{AccountReport, Groups, Place, ProgramTotal};
-use account::whatif::ChangeKind;
+use account::whatif::{Change, ChangeKind};
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{count, duration};
@@ -132,17 +132,31 @@ fn savings(account: &AccountReport<'_>, style: TableStyle) -> String {
         ("CHANGE", Align::Left),
         ("WHAT TO DO", Align::Left),
     ];
-    let mut table = Table::new(&columns, best.len());
-    for change in best {
-        let cells = [
-            duration(change.seconds),
-            format!("{:.1}", change.percent),
-            change.kind.name().to_owned(),
-            advice(change.kind, main_program(account, change.kind)).to_owned(),
-        ];
-        table.row(cells, Tone::Plain);
+    let to_do = |change: &Change| advice(change.kind, main_program(account, change.kind));
+    let table = |columns: &[_]| {
+        let mut table = Table::new(columns, best.len());
+        for change in &best {
+            let cells = [
+                duration(change.seconds),
+                format!("{:.1}", change.percent),
+                change.kind.name().to_owned(),
+                to_do(change).to_owned(),
+            ];
+            table.row(cells.into_iter().take(columns.len()), Tone::Plain);
+        }
+        table
+    };
+    let whole = |width| table(&columns).to_text(width, style.color);
+    if whole(style.width) == whole(None) {
+        return format!("\n{}", whole(None));
     }
-    format!("\n{}", table.to_text(style.width, style.color))
+    // Advice that is cut is of no use.
+    let short = table(&columns[..3]).to_text(style.width, style.color);
+    let advice = best.iter().map(|change| {
+        let advice = format!("{}: {}", change.kind.name(), to_do(change));
+        line(style, &advice)
+    });
+    format!("\n{short}{}", advice.collect::<String>())
 }
 
 /// The program that a change is for: the one with most calls of this kind, or the most time.
@@ -255,6 +269,19 @@ mod tests {
                 "{line}\n{text}"
             );
         }
+    }
+
+    #[test]
+    fn advice_is_wrapped_on_a_narrow_terminal() {
+        let style = TableStyle {
+            width: Some(40),
+            ..TableStyle::default()
+        };
+        let text = screen_text(&report(b"/usr/bin/x"), style, Rows::SCREEN, false);
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let advice = "cache-misses: cache failed lookups, or list the directory once";
+        assert!(text.contains("\n  SAVES %CPU CHANGE\n"), "{text}");
+        assert!(words.contains(advice), "{text}");
     }
 
     #[test]

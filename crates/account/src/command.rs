@@ -83,9 +83,10 @@ impl CommandAccount {
             .waits
             .take_from(&mut metered.totals, &detail.programs);
         let systems = FileSystems::read();
-        let costs = match given.is_none() && metered.meter == PRECISE {
-            true => Costs::Metered,
-            false => Costs::Priced,
+        let costs = match metered.meter {
+            STOPS => Costs::Noisy,
+            PRECISE if given.is_none() => Costs::Metered,
+            _ => Costs::Priced,
         };
         let prices = find_prices(&detail, &systems, given);
         if metered.meter == STOPS {

@@ -59,8 +59,10 @@ pub struct WhatIf {
 pub(crate) enum Costs {
     /// Time in them, as it was metered.
     Metered,
-    /// Their prices: times are noise, or prices were given.
+    /// Their prices: the meter adds to times, or prices were given.
     Priced,
+    /// Their prices, and times are noise: they do not tell whether there is enough to estimate from.
+    Noisy,
 }
 
 /// Estimates what each change would save.
@@ -192,9 +194,13 @@ impl Model {
             }
             _ => (spared.work.calls(), spared.nanos),
         };
+        let measured = nanos as f64 / 1e9;
         let basis = Basis {
             calls: count,
-            seconds: nanos as f64 / 1e9,
+            seconds: match (self.costs, self.elapsed) {
+                (Costs::Noisy, None) => measured.min(prices.cost(&spared.work)),
+                _ => measured,
+            },
         };
         Change {
             elapsed: (calls > 0).then_some(spared.nanos as f64 / 1e9),
@@ -226,7 +232,10 @@ impl Model {
         };
         let basis = Basis {
             calls: asked.work.calls(),
-            seconds: asked.nanos as f64 / 1e9,
+            seconds: match (self.costs, self.elapsed) {
+                (Costs::Noisy, None) => now.min(asked.nanos as f64 / 1e9),
+                _ => asked.nanos as f64 / 1e9,
+            },
         };
         let saved = now + user - entries * each * stat;
         let change = self.change(kind, calls, saved, basis, user);

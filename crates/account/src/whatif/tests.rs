@@ -150,6 +150,26 @@ fn calls_that_a_precise_meter_has_timed_cost_what_it_has_metered() {
     assert_eq!(seconds(&what), seconds(&by_price));
 }
 
+/// Noise alone may be more than 10 ms.
+#[test]
+fn noisy_times_do_not_make_an_estimate_long_enough() {
+    let detail = detail_of_calls(2000, 1_000_000);
+    let asked = asked(&detail, |dir| (dir == b"/x").then(|| b"ext4".to_vec()));
+    let prices = prices();
+    for (costs, is_too_short) in [(Costs::Priced, false), (Costs::Noisy, true)] {
+        let what = what_if(&detail, &asked, (&prices, costs), 0.010, 0.001, None);
+        for name in ["combine-stat", "raw-tables"] {
+            let change = find_change(&what, name);
+            assert_eq!(change.is_too_short(), is_too_short, "{costs:?}: {change:?}");
+            assert_eq!(change.advised, !is_too_short);
+        }
+    }
+    // 15 ms at prices.
+    let many = detail_of_calls(14_000, 100_000);
+    let what = what_if(&many, &asked, (&prices, Costs::Noisy), 0.1, 0.1, None);
+    assert!(!find_change(&what, "combine-stat").is_too_short());
+}
+
 #[test]
 fn on_network_file_systems_elapsed_time_is_saved() {
     let detail = detail_of_calls(2000, 1_000_000);

@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{NEEDS, RANK, launcher, launcher_of_killed, mpirun, ranks, run_job};
+use super::{IS_OPEN_MPI, NEEDS, RANK, launcher, launcher_of_killed, mpirun, ranks, run_job};
 use crate::support::build::{bush, deep, dir, tmpfs};
 use crate::support::run::{Ran, args};
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
@@ -64,6 +65,37 @@ fn tree(top: &Path) {
     drop(deep(top, "deep", 300));
     for at in ["odd/mount", "mount", "mount/a/mount"] {
         bush(&tmpfs(top.join(at)), 4, 9);
+    }
+}
+
+#[test]
+fn ranks_divide_the_processors_of_their_machine() {
+    if !require(&NEEDS) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let top = dir(scratch.path().join("tree"));
+    bush(&top, 5, 5);
+    let nproc = run(&mut Command::new("nproc")).exits(0);
+    let all: f64 = std::str::from_utf8(&nproc.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    for many in [1, 2, 3] {
+        let mut command = launcher();
+        if *IS_OPEN_MPI {
+            command.args(["--bind-to", "none"]);
+        }
+        let ran = run_job(command.args(ranks(many, args!["walk", &top, "--json"]))).exits(0);
+        let own = (all / many as f64).round().max(1.0) as u64;
+        let found = result(&ran);
+        // A single rank has nobody to divide them with.
+        let each = found["ranks"].as_array().unwrap().iter();
+        let each: Vec<_> = each
+            .map(|rank| rank["processors"].as_u64().unwrap())
+            .collect();
+        assert_eq!(each, vec![own; many], "{ran}");
     }
 }
 

@@ -414,3 +414,19 @@ fn finished_shards_are_kept() {
     let ran = run(&mut fathom(alone)).refused();
     assert!(ran.stderr.contains("--shard or mpirun"), "{ran}");
 }
+
+/// A directory is the place of parts, which one process does not write.
+#[test]
+fn a_directory_for_the_catalog_of_one_process_is_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (top, out) = (
+        dir(scratch.path().join("tree")),
+        dir(scratch.path().join("out")),
+    );
+    bush(&top, 2, 2);
+    let ran = run(&mut fathom(args!["walk", &top, "--catalog", &out])).exits(2);
+    assert!(ran.stderr.contains("out': Is a directory"), "{ran}");
+    assert!(ran.stderr.contains("give a file name"), "{ran}");
+    assert!(ran.stderr.contains("use --shard I/N or mpirun"), "{ran}");
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
+}

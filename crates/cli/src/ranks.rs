@@ -1,5 +1,7 @@
 //! The ranks of an MPI job that a command works with.
 
+mod processors;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -87,8 +89,19 @@ pub(crate) fn of_first<T: Serialize + DeserializeOwned>(team: &dyn Team, mine: T
 type Command = (String, String, Vec<Vec<u8>>, String);
 
 /// Checks that all ranks run the same command: with the same directories, and the same options otherwise.
-/// `doing` says what a rank does with a directory.
-pub(crate) fn check_same(
+/// `doing` says what a rank does with a directory. Divides the processors of each machine among its ranks.
+pub(crate) fn start_together(
+    doing: &str,
+    dirs: &[OsString],
+    args: &impl fmt::Debug,
+    team: &dyn Team,
+) -> Result<(), Error> {
+    check_same(doing, dirs, args, team)?;
+    processors::divide(team);
+    Ok(())
+}
+
+fn check_same(
     doing: &str,
     dirs: &[OsString],
     args: &impl fmt::Debug,
@@ -184,10 +197,18 @@ pub(crate) fn create_dir(dir: &[u8], doing: &str) -> Result<(), Error> {
     })
 }
 
+/// Where a rank has run.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Place {
+    pub(crate) host: String,
+    /// How many processors it counted with.
+    pub(crate) processors: usize,
+}
+
 /// What a rank tells rank 0 at the end.
 #[derive(Serialize, Deserialize)]
 struct Told<T> {
-    host: String,
+    place: Place,
     value: T,
     /// Those of [`Tally::publish`].
     calls: Vec<u64>,
@@ -196,8 +217,8 @@ struct Told<T> {
     warnings: Vec<RankWarning>,
 }
 
-/// The host and the value of each rank, and the warnings of all.
-pub(crate) type AllTold<T> = (Vec<(String, T)>, Vec<Warning>);
+/// The place and the value of each rank, and the warnings of all.
+pub(crate) type AllTold<T> = (Vec<(Place, T)>, Vec<Warning>);
 
 /// Tells rank 0 a value and the warnings of each rank. Rank 0 also adds up the system calls of all, and their
 /// delays. `None` on all other ranks.
@@ -223,7 +244,10 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     gate::meter::tally().publish(&words);
     let sent = sent.iter();
     let mine = Told {
-        host: host(),
+        place: Place {
+            host: host(),
+            processors: gate::machine::processors(),
+        },
         value,
         calls: words.into_iter().map(AtomicU64::into_inner).collect(),
         delays: take_delays().map(|Delays { number, nanos }| (number, nanos)),
@@ -235,7 +259,7 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     }
     let mut values = Vec::new();
     for (rank, told) in all.into_iter().enumerate() {
-        values.push((told.host, told.value));
+        values.push((told.place, told.value));
         add_delays(told.delays.map(|(number, nanos)| Delays { number, nanos }));
         if rank > 0 {
             let words: Vec<_> = told.calls.into_iter().map(AtomicU64::new).collect();

@@ -2,6 +2,7 @@
 
 use std::ffi::c_char;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::Fd;
 use crate::clock::affinity;
@@ -48,9 +49,28 @@ pub fn memory() -> Option<u64> {
     known.then(|| info.totalram.saturating_mul(info.mem_unit.into()))
 }
 
-/// Processors that this process may run on; at least 1.
+/// The limit of [`limit_processors`]; 0 if there is none.
+static PROCESSORS: AtomicUsize = AtomicUsize::new(0);
+
+/// Processors that this process may run on, or its share of them; at least 1.
 pub fn processors() -> usize {
-    affinity().len().max(1)
+    match PROCESSORS.load(Relaxed) {
+        0 => affinity().len().max(1),
+        limit => limit,
+    }
+}
+
+/// The number of processors that this process is to count with, because it shares them with others.
+pub fn limit_processors(limit: usize) {
+    PROCESSORS.store(limit, Relaxed);
+}
+
+/// Counts with all processors in `work`, during which the processes that share them wait.
+pub fn with_all_processors<T>(work: impl FnOnce() -> T) -> T {
+    let limit = PROCESSORS.swap(0, Relaxed);
+    let done = work();
+    limit_processors(limit);
+    done
 }
 
 /// Keeps idle processors of a virtual machine from halting, until the descriptor is closed: the host

@@ -13,6 +13,7 @@ use std::os::fd::AsFd;
 use gate::Gate;
 use gate::fs::{Open, Time, has_statx, openat};
 use gate::long::open_long_no_symlinks;
+use gate::machine::with_all_processors;
 use mounts::{ErrorKind, Warning};
 use serde::{Deserialize, Serialize};
 use team::{Team, share};
@@ -200,7 +201,7 @@ impl Together<'_> {
         let chosen = opened.as_ref().ok().filter(|_| is_owner);
         let chosen = chosen.map(|(top, _)| {
             let context = self.traversal.context(top);
-            self.traversal.choose(&context, is_first)
+            with_all_processors(|| self.traversal.choose(&context, is_first))
         });
         let place = |kind| EngineKind::SELECTABLE.iter().position(|it| *it == kind);
         let engine = chosen.as_ref().and_then(|it| place(it.as_ref().ok()?.0));
@@ -223,7 +224,7 @@ impl Together<'_> {
             |_: &MountContext<'_>| chosen.unwrap_or(Ok((*engine, PlanReason::ChosenByRank(owner))));
         let run = |job: &Job<'_>, part: &mut Part| {
             let is_done = match is_owner && *engine != EngineKind::Threads {
-                true => self.traversal.run_chosen(job, part, is_first),
+                true => with_all_processors(|| self.traversal.run_chosen(job, part, is_first)),
                 false => Ok(false),
             };
             // The others wait for the end, whatever has happened here.

@@ -20,7 +20,7 @@ use crate::error::{Error, Outcome};
 use crate::out::{Messages, Out};
 use crate::progress::watch_dump;
 use crate::ranks::{
-    agree, check_same, create_dir, create_output, part_of_run, reported_by_first, tell_first,
+    agree, create_dir, create_output, part_of_run, reported_by_first, start_together, tell_first,
 };
 
 const WRITING: &str = "cannot write the archive to";
@@ -31,7 +31,7 @@ pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
 
 fn dump(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
     let start = Instant::now();
-    check_same("dumps", &args.sources, args, team)?;
+    start_together("dumps", &args.sources, args, team)?;
     let options = check(args).and_then(|()| Ok(dump_options(args)?.0));
     let options = agree(team, options.map_err(Some))?;
     let dir = options.archive.clone();
@@ -75,10 +75,10 @@ fn finish(
         return Ok(0);
     };
     let mut ranks = Vec::new();
-    for (rank, (host, words)) in all.into_iter().enumerate() {
+    for (rank, (place, words)) in all.into_iter().enumerate() {
         ranks.push(RankEntries {
             rank,
-            host,
+            place,
             entries: words[0],
         });
         if rank > 0 {

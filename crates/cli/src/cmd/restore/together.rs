@@ -24,7 +24,7 @@ use crate::error::{Error, Outcome};
 use crate::input::archives_and_paths;
 use crate::out::Out;
 use crate::progress::watch;
-use crate::ranks::{agree, check_same, reported_by_first, tell_first};
+use crate::ranks::{agree, reported_by_first, start_together, tell_first};
 
 pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
     reported_by_first(team, restore_parts(args, team, out))
@@ -32,7 +32,7 @@ pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
 
 fn restore_parts(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
     let start = Instant::now();
-    check_same("restores", &args.archives, args, team)?;
+    start_together("restores", &args.archives, args, team)?;
     let parts = agree(team, parts(args).map_err(Some))?;
     let dir = args.directory.as_bytes();
     check_dir(dir, team)?;
@@ -65,11 +65,11 @@ fn restore_parts(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
     };
     let mut ranks = Vec::new();
     summary.counts = Counts::default();
-    for (rank, (host, counts)) in all.into_iter().enumerate() {
+    for (rank, (place, counts)) in all.into_iter().enumerate() {
         let entries = [counts.directories, counts.files, counts.symlinks];
         ranks.push(RankEntries {
             rank,
-            host,
+            place,
             entries: entries.iter().sum::<u64>() + counts.links + counts.other,
         });
         summary.counts.add(counts);

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use archive::catalog::{Catalog, catalogs_in, finished_part};
 use archive::query::DataSet;
+use gate::Errno;
 use mounts::Warning;
 use walk::entry::joined;
 use walk::predicate::select::{Selected, is_empty_directory};
@@ -129,6 +130,9 @@ fn kept_part(args: &Args, options: &WalkOptions) -> Result<Option<Vec<u8>>, Erro
     Ok(finished.filter(|it| it.complete).map(|_| file))
 }
 
+/// How to write a catalog to a directory.
+const PARTS: &str = "to write parts to a directory, use --shard I/N or mpirun";
+
 fn create_catalog(file: &OsStr, args: &Args, options: &WalkOptions) -> Result<Catalog, Error> {
     let [dir] = &options.dirs[..] else {
         return Err(Error::new("--catalog cannot be used with several DIRs")
@@ -149,5 +153,9 @@ fn create_catalog(file: &OsStr, args: &Args, options: &WalkOptions) -> Result<Ca
         }
         file = joined(&file, shard.file_name().as_bytes());
     }
-    Ok(Catalog::create(&file, dir, selection)?)
+    let is_shard = selection.shard.is_some();
+    Catalog::create(&file, dir, selection).map_err(|error| match error.errno() {
+        Some(Errno::EISDIR) if !is_shard => Error::from(error).and(PARTS),
+        _ => error.into(),
+    })
 }

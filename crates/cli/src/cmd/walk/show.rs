@@ -13,6 +13,7 @@ use walk::{DirectoryUsage, EngineChoice, EngineKind, Explained, LargeFile, Part,
 use crate::cmd::groups::Group;
 use crate::json::Json;
 use crate::out::gates;
+use crate::ranks::Place;
 use crate::stats::{JsonStats, median_cell};
 
 pub(super) const SCHEMA: &str = "fathom.walk/1";
@@ -86,13 +87,14 @@ pub(crate) struct Walk<'a> {
 /// What a rank of an MPI job has found.
 pub(crate) struct RankEntries {
     pub(crate) rank: usize,
-    pub(crate) host: String,
+    pub(crate) place: Place,
     pub(crate) entries: u64,
 }
 
 json_object!(Json<'_, RankEntries>, |found| {
     "rank": found.rank,
-    "host": &found.host,
+    "host": &found.place.host,
+    "processors": found.place.processors,
     "entries": found.entries,
 });
 

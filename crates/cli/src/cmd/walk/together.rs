@@ -34,8 +34,8 @@ use crate::error::{Error, Outcome};
 use crate::out::{Messages, Out};
 use crate::progress::watch_walk;
 use crate::ranks::{
-    agree, check_same, create_dir, create_output, has_old_part, of_first, part_of_run,
-    reported_by_first, tell_first,
+    agree, create_dir, create_output, has_old_part, of_first, part_of_run, reported_by_first,
+    start_together, tell_first,
 };
 
 pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
 }
 
 fn walk(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
-    check_same("walks", &args.dirs, args, team)?;
+    start_together("walks", &args.dirs, args, team)?;
     let request = check(args).and_then(|()| Request::new(args, out));
     let request = agree(team, request.map_err(Some))?;
     if args.explain {
@@ -185,12 +185,12 @@ fn finish(
     };
     let mut totals = Totals::default();
     let mut ranks = Vec::new();
-    for (rank, (host, words)) in all.into_iter().enumerate() {
+    for (rank, (place, words)) in all.into_iter().enumerate() {
         let part = Totals::from_words(&words);
         totals.merge(&part);
         ranks.push(RankEntries {
             rank,
-            host,
+            place,
             entries: part.entries,
         });
     }

@@ -1,0 +1,97 @@
+//! The processors of a machine, divided among the ranks that run on it.
+
+use gate::clock::affinity;
+use gate::file::read_kernel;
+use gate::machine::limit_processors;
+use serde::{Deserialize, Serialize};
+use team::{Team, share};
+
+use super::host;
+
+/// Where a rank runs.
+#[derive(Serialize, Deserialize)]
+struct Seat {
+    /// The boot of the kernel, which containers with different host names have in common.
+    machine: Vec<u8>,
+    /// The processors that the rank may run on, as a set of bits.
+    processors: Vec<u8>,
+}
+
+/// Counts a processor that several ranks may run on as a part of one, from now on. Launchers do not bind
+/// ranks in every case (`--bind-to none`, MPICH, more ranks than processors), and then each would have threads for
+/// all processors of the machine.
+pub(super) fn divide(team: &dyn Team) {
+    let mut processors = Vec::new();
+    for cpu in affinity() {
+        processors.resize(processors.len().max(cpu / 8 + 1), 0);
+        processors[cpu / 8] |= 1 << (cpu % 8);
+    }
+    let machine = read_kernel(c"/proc/sys/kernel/random/boot_id");
+    let machine = machine.unwrap_or_else(|_| host().into_bytes());
+    let seats = share(
+        team,
+        Seat {
+            machine,
+            processors,
+        },
+    );
+    if let Some(most) = share_of(team.rank(), &seats) {
+        limit_processors(most);
+    }
+}
+
+/// The processors of a rank: the sum over those that it may run on, each divided by the ranks that may, rounded;
+/// at least 1. `None` if it is not known where the rank may run.
+fn share_of(rank: usize, seats: &[Seat]) -> Option<usize> {
+    let own = seats.get(rank)?;
+    let may_run = |seat: &Seat, cpu: usize| {
+        let bits = seat.processors.get(cpu / 8);
+        bits.is_some_and(|bits| bits & 1 << (cpu % 8) != 0)
+    };
+    let same: Vec<_> = seats
+        .iter()
+        .filter(|seat| seat.machine == own.machine)
+        .collect();
+    let parts = (0..own.processors.len() * 8)
+        .filter(|&cpu| may_run(own, cpu))
+        .map(|cpu| 1.0 / same.iter().filter(|seat| may_run(seat, cpu)).count() as f64);
+    let sum = parts.sum::<f64>();
+    (sum > 0.0).then(|| (sum.round() as usize).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seat(machine: &str, processors: &[u8]) -> Seat {
+        Seat {
+            machine: machine.as_bytes().to_vec(),
+            processors: processors.to_vec(),
+        }
+    }
+
+    fn shares(seats: &[Seat]) -> Vec<Option<usize>> {
+        (0..seats.len()).map(|rank| share_of(rank, seats)).collect()
+    }
+
+    #[test]
+    fn ranks_of_a_machine_divide_its_processors() {
+        let all = [0xff, 0xff];
+        let unbound = || seat("a", &all);
+        assert_eq!(shares(&[unbound()]), [Some(16)]);
+        assert_eq!(shares(&[unbound(), unbound()]), [Some(8); 2]);
+        let three = [unbound(), seat("b", &all), unbound(), unbound()];
+        assert_eq!(shares(&three), [Some(5), Some(16), Some(5), Some(5)]);
+        // Bound to a processor, to a socket, and in part to the same ones.
+        let bound = [seat("a", &[1]), seat("a", &[2]), seat("a", &[0xf0])];
+        assert_eq!(shares(&bound), [Some(1), Some(1), Some(4)]);
+        let sockets = [seat("a", &[0xff]), seat("a", &[0, 0xff]), unbound()];
+        assert_eq!(shares(&sockets), [Some(4), Some(4), Some(8)]);
+        // More ranks than processors, and one that knows nothing.
+        assert_eq!(
+            shares(&[seat("a", &[1]), seat("a", &[1])]),
+            [Some(1), Some(1)]
+        );
+        assert_eq!(shares(&[seat("a", &[])]), [None]);
+    }
+}

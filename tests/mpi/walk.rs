@@ -90,7 +90,6 @@ fn ranks_divide_the_processors_of_their_machine() {
         let ran = run_job(command.args(ranks(many, args!["walk", &top, "--json"]))).exits(0);
         let own = (all / many as f64).round().max(1.0) as u64;
         let found = result(&ran);
-        // A single rank has nobody to divide them with.
         let each = found["ranks"].as_array().unwrap().iter();
         let each: Vec<_> = each
             .map(|rank| rank["processors"].as_u64().unwrap())

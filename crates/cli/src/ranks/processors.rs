@@ -10,7 +10,7 @@ use super::host;
 
 /// Where a rank runs.
 #[derive(Serialize, Deserialize)]
-struct Seat {
+struct Placement {
     /// The boot of the kernel, which containers with different host names have in common.
     machine: Vec<u8>,
     /// The processors that the rank may run on, as a set of bits.
@@ -28,33 +28,38 @@ pub(super) fn divide(team: &dyn Team) {
     }
     let machine = read_kernel(c"/proc/sys/kernel/random/boot_id");
     let machine = machine.unwrap_or_else(|_| host().into_bytes());
-    let seats = share(
+    let placements = share(
         team,
-        Seat {
+        Placement {
             machine,
             processors,
         },
     );
-    if let Some(most) = share_of(team.rank(), &seats) {
+    if let Some(most) = share_of(team.rank(), &placements) {
         limit_processors(most);
     }
 }
 
 /// The processors of a rank: the sum over those that it may run on, each divided by the ranks that may, rounded;
 /// at least 1. `None` if it is not known where the rank may run.
-fn share_of(rank: usize, seats: &[Seat]) -> Option<usize> {
-    let own = seats.get(rank)?;
-    let may_run = |seat: &Seat, cpu: usize| {
-        let bits = seat.processors.get(cpu / 8);
+fn share_of(rank: usize, placements: &[Placement]) -> Option<usize> {
+    let own = placements.get(rank)?;
+    let may_run = |placement: &Placement, cpu: usize| {
+        let bits = placement.processors.get(cpu / 8);
         bits.is_some_and(|bits| bits & 1 << (cpu % 8) != 0)
     };
-    let same: Vec<_> = seats
+    let same: Vec<_> = placements
         .iter()
-        .filter(|seat| seat.machine == own.machine)
+        .filter(|placement| placement.machine == own.machine)
         .collect();
     let parts = (0..own.processors.len() * 8)
         .filter(|&cpu| may_run(own, cpu))
-        .map(|cpu| 1.0 / same.iter().filter(|seat| may_run(seat, cpu)).count() as f64);
+        .map(|cpu| {
+            1.0 / same
+                .iter()
+                .filter(|placement| may_run(placement, cpu))
+                .count() as f64
+        });
     let sum = parts.sum::<f64>();
     (sum > 0.0).then(|| (sum.round() as usize).max(1))
 }
@@ -63,35 +68,45 @@ fn share_of(rank: usize, seats: &[Seat]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn seat(machine: &str, processors: &[u8]) -> Seat {
-        Seat {
+    fn placement(machine: &str, processors: &[u8]) -> Placement {
+        Placement {
             machine: machine.as_bytes().to_vec(),
             processors: processors.to_vec(),
         }
     }
 
-    fn shares(seats: &[Seat]) -> Vec<Option<usize>> {
-        (0..seats.len()).map(|rank| share_of(rank, seats)).collect()
+    fn shares(placements: &[Placement]) -> Vec<Option<usize>> {
+        (0..placements.len())
+            .map(|rank| share_of(rank, placements))
+            .collect()
     }
 
     #[test]
     fn ranks_of_a_machine_divide_its_processors() {
         let all = [0xff, 0xff];
-        let unbound = || seat("a", &all);
+        let unbound = || placement("a", &all);
         assert_eq!(shares(&[unbound()]), [Some(16)]);
         assert_eq!(shares(&[unbound(), unbound()]), [Some(8); 2]);
-        let three = [unbound(), seat("b", &all), unbound(), unbound()];
+        let three = [unbound(), placement("b", &all), unbound(), unbound()];
         assert_eq!(shares(&three), [Some(5), Some(16), Some(5), Some(5)]);
         // Bound to a processor, to a socket, and in part to the same ones.
-        let bound = [seat("a", &[1]), seat("a", &[2]), seat("a", &[0xf0])];
+        let bound = [
+            placement("a", &[1]),
+            placement("a", &[2]),
+            placement("a", &[0xf0]),
+        ];
         assert_eq!(shares(&bound), [Some(1), Some(1), Some(4)]);
-        let sockets = [seat("a", &[0xff]), seat("a", &[0, 0xff]), unbound()];
+        let sockets = [
+            placement("a", &[0xff]),
+            placement("a", &[0, 0xff]),
+            unbound(),
+        ];
         assert_eq!(shares(&sockets), [Some(4), Some(4), Some(8)]);
         // More ranks than processors, and one that knows nothing.
         assert_eq!(
-            shares(&[seat("a", &[1]), seat("a", &[1])]),
+            shares(&[placement("a", &[1]), placement("a", &[1])]),
             [Some(1), Some(1)]
         );
-        assert_eq!(shares(&[seat("a", &[])]), [None]);
+        assert_eq!(shares(&[placement("a", &[])]), [None]);
     }
 }

@@ -97,7 +97,7 @@ pub(crate) fn start_together(
     team: &dyn Team,
 ) -> Result<(), Error> {
     check_same(doing, dirs, args, team)?;
-    processors::divide(team);
+    processors::divide(team, host());
     Ok(())
 }
 

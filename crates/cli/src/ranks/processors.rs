@@ -6,8 +6,6 @@ use gate::machine::limit_processors;
 use serde::{Deserialize, Serialize};
 use team::{Team, share};
 
-use super::host;
-
 /// Where a rank runs.
 #[derive(Serialize, Deserialize)]
 struct Placement {
@@ -19,15 +17,15 @@ struct Placement {
 
 /// Counts a processor that several ranks may run on as a part of one, from now on. Launchers do not bind
 /// ranks in every case (`--bind-to none`, MPICH, more ranks than processors), and then each would have threads for
-/// all processors of the machine.
-pub(super) fn divide(team: &dyn Team) {
+/// all processors of the machine. `host` stands for the machine where `/proc` is missing.
+pub(super) fn divide(team: &dyn Team, host: String) {
     let mut processors = Vec::new();
     for cpu in affinity() {
         processors.resize(processors.len().max(cpu / 8 + 1), 0);
         processors[cpu / 8] |= 1 << (cpu % 8);
     }
     let machine = read_kernel(c"/proc/sys/kernel/random/boot_id");
-    let machine = machine.unwrap_or_else(|_| host().into_bytes());
+    let machine = machine.unwrap_or_else(|_| host.into_bytes());
     let placements = share(
         team,
         Placement {

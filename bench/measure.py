@@ -121,8 +121,8 @@ def measure(contenders, trials, runner, warm_up=True, **about):
     rows, slow = [], set()
     for trial, contender in turns(contenders, trials, warm_up):
         most = min(contender.most or trials, SLOW_TRIALS if contender.name in slow else trials)
-        # Who takes minutes has what it needs in memory from those before it.
-        if trial >= most or trial < 0 and most == 1:
+        # Who takes minutes has what it needs in memory from those before it: so the first has to warm up.
+        if trial >= most or trial < 0 and most == 1 and contender is not contenders[0]:
             continue
         row = runner(contender.argv)
         if row["real"] > SLOW:

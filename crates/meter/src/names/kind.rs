@@ -1,5 +1,7 @@
 //! What descriptors without a path are: pipes, sockets and others, as /proc/PID/fd shows them.
 
+use std::ffi::{CStr, CString};
+
 use gate::fs::{At, CWD, Want, readlinkat, statx};
 
 use crate::listing::list;
@@ -68,8 +70,7 @@ impl DescriptorKind {
 /// What a descriptor is that no call has opened. `None` if /proc does not say, or if it shows a file:
 /// the descriptor was closed meanwhile, and its number used again.
 pub(super) fn of_descriptor(pid: u32, fd: u32) -> Option<DescriptorKind> {
-    let path = gate::long::c_string(format!("/proc/{pid}/fd/{fd}").as_bytes()).ok()?;
-    let link = readlinkat(CWD, &path).ok()?;
+    let (_, link) = shown(pid, fd)?;
     let is_path = link.first() == Some(&b'/') && !link.starts_with(b"/memfd:");
     let kind = DescriptorKind::of_link(&link);
     (!is_path || kind == DescriptorKind::Terminal).then_some(kind)
@@ -77,23 +78,31 @@ pub(super) fn of_descriptor(pid: u32, fd: u32) -> Option<DescriptorKind> {
 
 /// What /proc shows a descriptor to be now; `None` if it is closed.
 pub(crate) fn seen(pid: u32, fd: u32) -> Option<DescriptorKind> {
-    let path = gate::long::c_string(format!("/proc/{pid}/fd/{fd}").as_bytes()).ok()?;
-    let kind = DescriptorKind::of_link(&readlinkat(CWD, &path).ok()?);
-    let is_pipe = kind == DescriptorKind::File && is_fifo(pid, fd);
+    let (path, link) = shown(pid, fd)?;
+    let kind = DescriptorKind::of_link(&link);
+    let is_pipe = kind == DescriptorKind::File && is_named_fifo(&path, &link);
     Some(if is_pipe { DescriptorKind::Pipe } else { kind })
 }
 
 /// Whether a descriptor that was opened by name is a FIFO.
 pub(super) fn is_fifo(pid: u32, fd: u32) -> bool {
+    shown(pid, fd).is_some_and(|(path, link)| is_named_fifo(&path, &link))
+}
+
+fn is_named_fifo(path: &CStr, link: &[u8]) -> bool {
     const S_IFMT: u32 = 0o170_000;
     const S_IFIFO: u32 = 0o010_000;
-    let Ok(path) = gate::long::c_string(format!("/proc/{pid}/fd/{fd}").as_bytes()) else {
-        return false;
-    };
     // A pipe without a name has taken the number of a file that is closed.
-    let is_named = readlinkat(CWD, &path).is_ok_and(|link| link.first() == Some(&b'/'));
-    let seen = || statx(CWD, &path, At::STATX_DONT_SYNC, Want::TYPE);
+    let is_named = link.first() == Some(&b'/');
+    let seen = || statx(CWD, path, At::STATX_DONT_SYNC, Want::TYPE);
     is_named && seen().is_ok_and(|file| file.mode & S_IFMT == S_IFIFO)
+}
+
+/// The name of a descriptor in /proc, and where it leads; `None` if it is closed.
+fn shown(pid: u32, fd: u32) -> Option<(CString, Vec<u8>)> {
+    let path = gate::long::c_string(format!("/proc/{pid}/fd/{fd}").as_bytes()).ok()?;
+    let link = readlinkat(CWD, &path).ok()?;
+    Some((path, link))
 }
 
 /// The descriptor of this process that a name in /dev or /proc stands for.

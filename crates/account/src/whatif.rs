@@ -194,17 +194,22 @@ impl Model {
             }
             _ => (spared.work.calls(), spared.nanos),
         };
-        let measured = nanos as f64 / 1e9;
         let basis = Basis {
             calls: count,
-            seconds: match (self.costs, self.elapsed) {
-                (Costs::Noisy, None) => measured.min(prices.cost(&spared.work)),
-                _ => measured,
-            },
+            seconds: self.basis_seconds(nanos, prices.cost(&spared.work)),
         };
         Change {
             elapsed: (calls > 0).then_some(spared.nanos as f64 / 1e9),
             ..self.change(ChangeKind::Spare(by), calls, seconds, basis, 0.0)
+        }
+    }
+
+    /// How long calls took that were measured and have a price: noise counts for no more than the price.
+    fn basis_seconds(&self, nanos: u64, price: f64) -> f64 {
+        let measured = nanos as f64 / 1e9;
+        match (self.costs, self.elapsed) {
+            (Costs::Noisy, None) => measured.min(price),
+            _ => measured,
         }
     }
 
@@ -232,10 +237,7 @@ impl Model {
         };
         let basis = Basis {
             calls: asked.work.calls(),
-            seconds: match (self.costs, self.elapsed) {
-                (Costs::Noisy, None) => now.min(asked.nanos as f64 / 1e9),
-                _ => asked.nanos as f64 / 1e9,
-            },
+            seconds: self.basis_seconds(asked.nanos, now),
         };
         let saved = now + user - entries * each * stat;
         let change = self.change(kind, calls, saved, basis, user);

@@ -272,7 +272,7 @@ impl Settings {
                 if let Credentials::Azure(shared) = credentials {
                     builder = builder.with_credentials(Arc::clone(shared));
                 }
-                let variable = self.unset.unwrap_or("AZURE_STORAGE_ACCOUNT_KEY");
+                let variable = self.unset.unwrap_or(AZURE_KEY[0]);
                 let store = builder
                     .build()
                     .map_err(|_| StoreError::BadCredentials(variable))?;

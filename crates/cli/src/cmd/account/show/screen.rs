@@ -146,9 +146,10 @@ fn savings(account: &AccountReport<'_>, style: TableStyle) -> String {
         }
         table
     };
-    let whole = |width| table(&columns).to_text(width, style.color);
-    if whole(style.width) == whole(None) {
-        return format!("\n{}", whole(None));
+    let whole = table(&columns);
+    let uncut = whole.to_text(None, style.color);
+    if whole.to_text(style.width, style.color) == uncut {
+        return format!("\n{uncut}");
     }
     // Advice that is cut is of no use.
     let short = table(&columns[..3]).to_text(style.width, style.color);

@@ -73,6 +73,7 @@ fn copy_alone(work: Work<'_>, writer: &mut Writer<'_>) -> Result<(), Error> {
             break;
         }
     }
+    reader.complete(&mut load);
     match failed {
         Some(e) => Err(e),
         None => with_function(Function::Write, || writer.take(load)).map(drop),
@@ -117,6 +118,7 @@ fn read(work: Work<'_>, window: &Window) {
                 return;
             }
         }
+        reader.complete(&mut load);
         window.finish(ticket, load);
     }
 }

@@ -7,6 +7,7 @@ use ondisk::pax::{self, Kind, Member, dumpdir};
 use walk::{Diagnostics, Meta, Type};
 
 use super::chain::Chain;
+use super::load::NO_CHECKSUM;
 use super::member::{Names, member};
 use super::options::{Counts, DumpOptions};
 use super::output::end_of_archive;
@@ -144,7 +145,7 @@ fn estimate_plan(rows: &Rows, plan: &Plan) -> Estimate {
     while let Some(row) = plan.next_written(from) {
         from = row + 1;
         let meta = rows.meta(row);
-        let Some(member) = member(&meta, names.name(row), &users) else {
+        let Some(member) = member(row, &meta, &names, &users, Member::default()) else {
             continue;
         };
         let is_link = plan.step(row) == Step::Link;
@@ -169,9 +170,6 @@ fn estimate_plan(rows: &Rows, plan: &Plan) -> Estimate {
     estimate.archive_bytes = end_of_archive(bytes);
     estimate
 }
-
-/// All checksums have the same length.
-const NO_CHECKSUM: [u8; 32] = [0; 32];
 
 /// A member with what takes the room of its contents.
 fn with_contents(member: Member, meta: &Meta, list: Option<Vec<u8>>) -> Member {

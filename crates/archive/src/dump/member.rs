@@ -27,11 +27,18 @@ impl<'a> Names<'a> {
 
     /// The name, without a slash at the end.
     pub(crate) fn name(&self, row: usize) -> Vec<u8> {
+        let mut name = Vec::new();
+        self.add_name(row, &mut name);
+        name
+    }
+
+    /// Appends the name.
+    pub(super) fn add_name(&self, row: usize, name: &mut Vec<u8>) {
         let Some(parent) = self.rows.parent(row) else {
-            return match self.source(row) {
-                b"" => b".".to_vec(),
-                name => name.to_vec(),
-            };
+            return name.extend_from_slice(match self.source(row) {
+                b"" => b".",
+                name => name,
+            });
         };
         let mut last = self.last.borrow_mut();
         let within = match &mut *last {
@@ -39,10 +46,9 @@ impl<'a> Names<'a> {
             other => &mut other.insert((parent, self.within(parent))).1,
         };
         let own = self.rows.name(row);
-        let mut name = Vec::with_capacity(within.len() + own.len() + 2);
+        name.reserve(within.len() + own.len() + 2);
         name.extend_from_slice(within);
-        append(&mut name, own);
-        name
+        append(name, own);
     }
 
     /// The name of a SRC; empty for `/`.
@@ -64,8 +70,14 @@ impl<'a> Names<'a> {
     }
 }
 
-/// A member with the metadata of a file; `None` for a type that no archive can hold.
-pub(crate) fn member(meta: &Meta, mut path: Vec<u8>, users: &Users) -> Option<Member> {
+/// A member with the metadata of a row, in the memory of another one; `None` for a type that no archive can hold.
+pub(crate) fn member(
+    row: usize,
+    meta: &Meta,
+    names: &Names<'_>,
+    users: &Users,
+    spare: Member,
+) -> Option<Member> {
     let kind = match meta.kind() {
         Type::File => Kind::File,
         Type::Directory => Kind::Directory,
@@ -75,6 +87,18 @@ pub(crate) fn member(meta: &Meta, mut path: Vec<u8>, users: &Users) -> Option<Me
         Type::Char => Kind::Char,
         Type::Socket | Type::Unknown => return None,
     };
+    let Member {
+        mut path,
+        mut uname,
+        mut gname,
+        ..
+    } = spare;
+    for name in [&mut path, &mut uname, &mut gname] {
+        name.clear();
+    }
+    names.add_name(row, &mut path);
+    uname.extend_from_slice(users.user(meta.uid));
+    gname.extend_from_slice(users.group(meta.gid));
     if kind == Kind::Directory && path.last() != Some(&b'/') {
         path.push(b'/');
     }
@@ -86,8 +110,8 @@ pub(crate) fn member(meta: &Meta, mut path: Vec<u8>, users: &Users) -> Option<Me
         mode: meta.mode & 0o7777,
         uid: meta.uid,
         gid: meta.gid,
-        uname: users.user(meta.uid).to_vec(),
-        gname: users.group(meta.gid).to_vec(),
+        uname,
+        gname,
         size,
         stored: size,
         mtime: time(meta.mtime),

@@ -14,6 +14,7 @@ use walk::{Diagnostics, Moment};
 
 mod attributes;
 mod chain;
+mod checksums;
 mod copy;
 mod estimate;
 mod frames;

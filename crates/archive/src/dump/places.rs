@@ -2,12 +2,12 @@
 //! needed. No symlink is followed, so that a tree that changes meanwhile cannot lead out of itself.
 
 use std::borrow::Cow;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use gate::fs::{CWD, Open, Resolve, openat};
-use gate::long::{c_string, openat2_long, reach};
+use gate::long::{openat2_long, reach};
 use gate::{Errno, Fd};
 use walk::entry::append;
 
@@ -26,6 +26,8 @@ pub struct Places<R> {
     most: usize,
     /// May open any file without changing its access time.
     is_root: bool,
+    /// Room for a name.
+    name: Vec<u8>,
 }
 
 impl<R: Deref<Target = Rows>> Places<R> {
@@ -36,6 +38,7 @@ impl<R: Deref<Target = Rows>> Places<R> {
             open: Vec::new(),
             most: most.max(1),
             is_root: gate::process::is_root(),
+            name: Vec::new(),
         }
     }
 
@@ -73,8 +76,14 @@ impl<R: Deref<Target = Rows>> Places<R> {
             let reach = reach(CWD, &path)?;
             return with(reach.dir(), reach.rest());
         };
-        let name = c_string(self.rows.name(row))?;
-        with(self.directory(parent)?, &name)
+        let mut name = std::mem::take(&mut self.name);
+        name.clear();
+        name.extend_from_slice(self.rows.name(row));
+        name.push(0);
+        let name = CString::from_vec_with_nul(name).map_err(|_| Errno::EINVAL)?;
+        let result = self.directory(parent).and_then(|dir| with(dir, &name));
+        self.name = name.into_bytes_with_nul();
+        result
     }
 
     fn directory(&mut self, row: usize) -> Result<BorrowedFd<'_>, Errno> {

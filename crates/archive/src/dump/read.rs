@@ -11,8 +11,9 @@ use walk::attribution::{Subject, with_subject};
 use walk::{Meta, Type};
 
 use super::attributes::{AttributeReader, AttributesOf};
+use super::checksums::Checksums;
 use super::holes;
-use super::load::{Done, Emit, Load, Outcome, PIECE, Stopped, Work};
+use super::load::{Done, Emit, Load, NO_CHECKSUM, Outcome, PIECE, Stopped, Work};
 use super::member::{Names, member};
 use super::places::Places;
 use crate::plan::Step;
@@ -31,8 +32,10 @@ pub(crate) struct Reader<'a> {
     work: Work<'a>,
     names: Names<'a>,
     places: Places<&'a Rows>,
-    data: Vec<u8>,
     attributes: AttributeReader,
+    checksums: Checksums,
+    /// A member that was written.
+    spare: Member,
 }
 
 impl<'a> Reader<'a> {
@@ -41,8 +44,9 @@ impl<'a> Reader<'a> {
             work,
             names: Names::new(work.rows),
             places: Places::new(work.rows, work.open_directories),
-            data: Vec::new(),
             attributes: AttributeReader::default(),
+            checksums: Checksums::default(),
+            spare: Member::default(),
         }
     }
 
@@ -63,14 +67,21 @@ impl<'a> Reader<'a> {
             }
             Step::Link => {
                 load.link = Some(row);
+                self.complete(load);
                 *load = emit(std::mem::take(load))?;
             }
             Step::Unchanged | Step::LeftOut => {}
         }
         if load.bytes.len() >= PIECE {
+            self.complete(load);
             *load = emit(std::mem::take(load))?;
         }
         Ok(())
+    }
+
+    /// Sets the checksums of small files, before a load is handed over.
+    pub(crate) fn complete(&mut self, load: &mut Load) {
+        load.hash(&mut self.checksums);
     }
 
     /// Adds a row as a member of its own.
@@ -96,7 +107,8 @@ impl<'a> Reader<'a> {
 
     /// Adds a link to another row.
     pub(crate) fn put_link(&mut self, row: usize, to: usize, load: &mut Load) {
-        if let Some(member) = self.member(row, &self.work.rows.meta(row)) {
+        let meta = self.work.rows.meta(row);
+        if let Some(member) = self.member(row, &meta) {
             let link = Member {
                 kind: Kind::Link,
                 link: self.names.name(to),
@@ -113,8 +125,9 @@ impl<'a> Reader<'a> {
         });
     }
 
-    fn member(&self, row: usize, meta: &Meta) -> Option<Member> {
-        member(meta, self.names.name(row), self.work.users)
+    fn member(&mut self, row: usize, meta: &Meta) -> Option<Member> {
+        let spare = std::mem::take(&mut self.spare);
+        member(row, meta, &self.names, self.work.users, spare)
     }
 
     /// Adds anything but a plain file. It is read by name, so the name is checked afterwards:
@@ -219,8 +232,11 @@ impl<'a> Reader<'a> {
         // read is, to find out whether we may.
         let is_public = meta.mode & 0o444 == 0o444;
         if meta.size == 0 && is_public && tries == 0 && !self.attributes.may_have(meta) {
-            self.data.clear();
-            return Ok(Some(self.emit(row, meta, None, Member::default(), 0, load)));
+            let outcome = match self.begin_file(row, meta, None, (None, Some(NO_CHECKSUM)), load) {
+                Some(begun) => begun.end(meta, load),
+                None => Outcome::NoMember,
+            };
+            return Ok(Some(outcome));
         }
         let fd = self
             .places
@@ -244,84 +260,60 @@ impl<'a> Reader<'a> {
             let outcome = self.stream(row, fd, meta, map.as_ref(), load, emit)?;
             return Ok(Some(outcome));
         }
-        let read = self.read_whole(&fd, meta, map.as_ref());
-        let len = read.map_err(failed(Gate::Read))?;
-        let mut attributes = Member::default();
-        self.read_attributes(row, meta, Some(&fd), &mut attributes);
-        let now = stat(&fd);
+        let begun = self.begin_file(
+            row,
+            meta,
+            map.as_ref(),
+            (Some(&fd), Some(NO_CHECKSUM)),
+            load,
+        );
+        let Some(begun) = begun else {
+            return Ok(Some(Outcome::NoMember));
+        };
+        let read = read_whole(&fd, meta, map.as_ref(), &mut load.bytes);
+        let now = read
+            .map_err(failed(Gate::Read))
+            .and_then(|()| stat(&fd).map_err(failed(Gate::Statx)));
         drop(fd);
-        let now = now.map_err(failed(Gate::Statx))?;
+        let now = now.inspect_err(|_| load.take_back())?;
         if !is_unchanged(&now, meta) {
             if tries < TRIES {
+                load.take_back();
                 return Ok(None);
             }
             self.changed(row, meta, &now);
         }
-        Ok(Some(self.emit(row, meta, map, attributes, len, load)))
+        Ok(Some(begun.end(meta, load)))
     }
 
-    /// Adds a file whose stored data is the first `len` bytes of `self.data`.
-    fn emit(
+    /// Adds the headers of a file, and the map of one with holes.
+    fn begin_file(
         &mut self,
         row: usize,
         meta: &Meta,
-        map: Option<Map>,
-        attributes: Member,
-        len: usize,
+        map: Option<&Map>,
+        (fd, blake3): (Option<&Fd>, Option<[u8; 32]>),
         load: &mut Load,
-    ) -> Outcome {
-        let Some(mut member) = self.member(row, meta) else {
-            return Outcome::NoMember;
-        };
-        move_attributes(attributes, &mut member);
-        let data = &self.data[..len];
-        let hash = *blake3::hash(data).as_bytes();
-        member.blake3 = Some(hash);
-        member.stored = data.len() as u64;
-        member.sparse = map;
-        load.begin(row, &member);
-        load.bytes.extend_from_slice(data);
-        pad(&mut load.bytes, data.len() as u64);
-        Outcome::Member(meta.size, Some(hash))
-    }
-
-    /// Reads the stored data of a file into `self.data`, and returns its length. If the file is too
-    /// short, the rest is zeros.
-    fn read_whole(&mut self, fd: &Fd, meta: &Meta, map: Option<&Map>) -> Result<usize, Errno> {
-        let data = &mut self.data;
+    ) -> Option<Begun> {
+        let mut member = self.member(row, meta)?;
+        self.read_attributes(row, meta, fd, &mut member);
+        member.blake3 = blake3;
+        let mut text = Vec::new();
         if let Some(map) = map {
-            data.clear();
-            map.encode(meta.size, data);
-            for extent in map.extents() {
-                let at = data.len();
-                data.resize(at + extent.len as usize, 0);
-                read_full_at(fd, extent.offset, &mut data[at..])?;
-            }
-            return Ok(data.len());
+            map.encode(meta.size, &mut text);
+            member.stored = text.len() as u64 + map.data();
+            member.sparse = Some(map.clone());
         }
-        let size = meta.size as usize;
-        // One more byte shows whether the file has grown, without another read at its end.
-        if data.len() <= size {
-            data.resize(size + 1, 0);
-        }
-        // Searching for holes moves the file offset.
-        let has_moved = may_have_holes(meta);
-        let mut have = 0;
-        while have < size.max(1) {
-            let rest = &mut data[have..=size];
-            let got = match has_moved {
-                true => pread64(fd, rest, have as u64),
-                false => read(fd, rest),
-            };
-            match got {
-                Ok(0) => break,
-                Ok(n) => have += n,
-                Err(Errno::EINTR) => {}
-                Err(e) => return Err(e),
-            }
-        }
-        data[have.min(size)..size].fill(0);
-        Ok(size)
+        let checksum = load.begin(row, &member);
+        let data = load.bytes.len();
+        load.bytes.extend_from_slice(&text);
+        let stored = member.stored;
+        self.spare = member;
+        Some(Begun {
+            checksum,
+            data,
+            stored,
+        })
     }
 
     /// Adds a large file, piece by piece.
@@ -334,9 +326,6 @@ impl<'a> Reader<'a> {
         load: &mut Load,
         emit: Emit<'_>,
     ) -> Result<Outcome, Failed> {
-        let Some(mut member) = self.member(row, meta) else {
-            return Ok(Outcome::NoMember);
-        };
         let whole = [Extent {
             offset: 0,
             len: meta.size,
@@ -345,19 +334,14 @@ impl<'a> Reader<'a> {
         // A file that cannot be read at all gets no member.
         let start = extents.first().map_or(0, |extent| extent.offset);
         read_full_at(&fd, start, &mut [0]).map_err(failed(Gate::Pread64))?;
-        self.read_attributes(row, meta, Some(&fd), &mut member);
-        let mut text = Vec::new();
-        if let Some(map) = map {
-            map.encode(meta.size, &mut text);
-            member.stored = text.len() as u64 + map.data();
-            member.sparse = Some(map.clone());
-        }
-        load.begin(row, &member);
-        load.bytes.extend_from_slice(&text);
+        self.complete(load);
+        let Some(begun) = self.begin_file(row, meta, map, (Some(&fd), None), load) else {
+            return Ok(Outcome::NoMember);
+        };
         let mut hasher = Hasher::new();
-        hasher.update(&text);
+        hasher.update(&load.bytes[begun.data..]);
         let ended = copy_extents(&fd, extents, &mut hasher, load, emit)?;
-        pad(&mut load.bytes, member.stored);
+        pad(&mut load.bytes, begun.stored);
         let hash = *hasher.finalize().as_bytes();
         pax::trailer(&hash, &mut load.bytes);
         match (ended, stat(&fd)) {
@@ -461,6 +445,61 @@ pub fn is_unchanged(a: &Meta, b: &Meta) -> bool {
 
 pub(super) fn may_have_holes(meta: &Meta) -> bool {
     meta.blocks.saturating_mul(512) < meta.size
+}
+
+/// The place of a file in a load.
+struct Begun {
+    /// That of the checksum in the header.
+    checksum: Option<usize>,
+    /// That of the data as stored.
+    data: usize,
+    /// The length of that data.
+    stored: u64,
+}
+
+impl Begun {
+    /// Ends a file that is whole.
+    fn end(self, meta: &Meta, load: &mut Load) -> Outcome {
+        if let Some(at) = self.checksum {
+            load.hash_later(at, self.data);
+        }
+        pad(&mut load.bytes, self.stored);
+        Outcome::Member(meta.size, None)
+    }
+}
+
+/// Adds the data of a file as stored. If the file is too short, the rest is zeros.
+fn read_whole(fd: &Fd, meta: &Meta, map: Option<&Map>, out: &mut Vec<u8>) -> Result<(), Errno> {
+    if let Some(map) = map {
+        for extent in map.extents() {
+            let at = out.len();
+            out.resize(at + extent.len as usize, 0);
+            read_full_at(fd, extent.offset, &mut out[at..])?;
+        }
+        return Ok(());
+    }
+    let (start, size) = (out.len(), meta.size as usize);
+    // One more byte shows whether the file has grown, without another read at its end.
+    out.resize(start + size + 1, 0);
+    let data = &mut out[start..];
+    // Searching for holes moves the file offset.
+    let has_moved = may_have_holes(meta);
+    let mut have = 0;
+    while have < size.max(1) {
+        let rest = &mut data[have..];
+        let got = match has_moved {
+            true => pread64(fd, rest, have as u64),
+            false => read(fd, rest),
+        };
+        match got {
+            Ok(0) => break,
+            Ok(n) => have += n,
+            Err(Errno::EINTR) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    out.truncate(start + size);
+    Ok(())
 }
 
 /// Copies extents of a file. After a failed read, or the end of the file, the rest is zeros:

@@ -1,14 +1,14 @@
 //! The names of users and groups, from /etc/passwd and /etc/group only.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::passwd;
 
 /// Names by number.
 #[derive(Debug, Default)]
 pub struct Users {
-    users: HashMap<u32, Vec<u8>>,
-    groups: HashMap<u32, Vec<u8>>,
+    users: BTreeMap<u32, Vec<u8>>,
+    groups: BTreeMap<u32, Vec<u8>>,
 }
 
 impl Users {
@@ -26,9 +26,7 @@ impl Users {
     pub fn all(&self) -> [Vec<(u32, &[u8])>; 2] {
         [&self.users, &self.groups].map(|names| {
             let all = names.iter().map(|(number, name)| (*number, &name[..]));
-            let mut all: Vec<_> = all.collect();
-            all.sort_unstable();
-            all
+            all.collect()
         })
     }
 
@@ -44,7 +42,7 @@ impl Users {
 }
 
 /// Names by number. The first name of a number is kept, as by getpwuid(3).
-fn names(entries: Vec<(Vec<u8>, u32)>) -> HashMap<u32, Vec<u8>> {
+fn names(entries: Vec<(Vec<u8>, u32)>) -> BTreeMap<u32, Vec<u8>> {
     let entries = entries.into_iter().rev();
     entries.map(|(name, number)| (number, name)).collect()
 }

@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use gate::sync::{Condvar, Mutex, MutexGuard};
 
-use super::load::{Load, PIECE, Stopped, Work};
+use super::load::{Load, Stopped, Work};
 
 /// The approximate bytes of the window.
 const ROOM: usize = 24 << 20;
@@ -24,6 +24,8 @@ const ROOM: usize = 24 << 20;
 /// between them cost nothing, but each ticket does: in an increment few rows are written.
 const ROWS: usize = 128;
 const BYTES: u64 = 256 << 10;
+/// The bytes in the window at which the writer is woken.
+const READY: usize = 2 << 20;
 /// How many loads the reader whose turn it is may be ahead of the writer, however full the window
 /// is.
 const AHEAD: usize = 4;
@@ -43,8 +45,13 @@ struct State {
     turn: u64,
     slots: VecDeque<Slot>,
     bytes: usize,
+    /// How many readers wait for room.
+    waiting: usize,
+    is_writer_waiting: bool,
     is_stopped: bool,
+    /// The memory of loads that were written, and its capacity.
     spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
 }
 
 #[derive(Default)]
@@ -54,6 +61,12 @@ struct Slot {
 }
 
 impl State {
+    fn empty(&mut self) -> Load {
+        let bytes = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= bytes.capacity();
+        Load::reuse(bytes)
+    }
+
     fn slot(&mut self, ticket: u64) -> Option<&mut Slot> {
         self.slots
             .get_mut(usize::try_from(ticket.checked_sub(self.turn)?).ok()?)
@@ -78,12 +91,12 @@ impl Window {
     pub(crate) fn take(&self, Work { rows, plan, .. }: Work<'_>) -> Option<(u64, Range<usize>)> {
         let mut state = self.state();
         while state.bytes >= ROOM && !state.slots.is_empty() && !state.is_stopped {
-            state = self.room.wait(state);
+            state = self.wait_for_room(state);
         }
         let next = plan.next_written(state.next_row);
         let Some(from) = next.filter(|_| !state.is_stopped) else {
             state.next_row = self.rows;
-            self.ready.notify_all();
+            self.wake_writer(&mut state);
             return None;
         };
         let (mut to, mut written, mut bytes) = (from, 0, 0u64);
@@ -109,12 +122,12 @@ impl Window {
             if slot.is_some_and(|slot| slot.loads.len() < AHEAD) {
                 break;
             }
-            state = self.room.wait(state);
+            state = self.wait_for_room(state);
         }
         if state.is_stopped {
             return Err(Stopped);
         }
-        Ok(Load::reuse(state.spare.pop().unwrap_or_default()))
+        Ok(state.empty())
     }
 
     /// Adds the last load of a ticket.
@@ -129,15 +142,36 @@ impl Window {
             slot.loads.push_back(load);
             slot.is_complete = is_last;
         }
-        if state.turn == ticket {
-            self.ready.notify_all();
+        let is_ready = |slot: &Slot| slot.is_complete || !slot.loads.is_empty();
+        let is_enough = state.bytes >= READY || state.next_row >= self.rows;
+        if is_enough && state.slots.front().is_some_and(is_ready) {
+            self.wake_writer(&mut state);
         }
         state
     }
 
+    fn wake_writer(&self, state: &mut State) {
+        if std::mem::take(&mut state.is_writer_waiting) {
+            self.ready.notify_all();
+        }
+    }
+
+    fn wait_for_room<'s>(&self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        state.waiting += 1;
+        state = self.room.wait(state);
+        state.waiting -= 1;
+        state
+    }
+
+    fn wake_readers(&self, state: &State) {
+        if state.waiting > 0 {
+            self.room.notify_all();
+        }
+    }
+
     /// An empty load.
     pub(crate) fn empty(&self) -> Load {
-        Load::reuse(self.state().spare.pop().unwrap_or_default())
+        self.state().empty()
     }
 
     /// Waits for the next load in order. `None` after the last one, and when a reader panicked.
@@ -150,31 +184,30 @@ impl Window {
             if let Some(slot) = state.slots.front_mut() {
                 if let Some(load) = slot.loads.pop_front() {
                     state.bytes -= load.bytes.len();
-                    self.room.notify_all();
+                    self.wake_readers(&state);
                     return Some(load);
                 }
                 if slot.is_complete {
                     state.slots.pop_front();
                     state.turn += 1;
-                    self.room.notify_all();
+                    self.wake_readers(&state);
                     continue;
                 }
             } else if state.next_row >= self.rows {
                 return None;
             }
+            state.is_writer_waiting = true;
             state = self.ready.wait(state);
         }
     }
 
     /// Takes back the memory of a load that is written.
     pub(crate) fn give_back(&self, mut bytes: Vec<u8>) {
-        const MOST: usize = 32;
-        if bytes.capacity() <= 2 * PIECE {
-            bytes.clear();
-            let mut state = self.state();
-            if state.spare.len() < MOST {
-                state.spare.push(bytes);
-            }
+        bytes.clear();
+        let mut state = self.state();
+        if state.spare_bytes + bytes.capacity() <= ROOM {
+            state.spare_bytes += bytes.capacity();
+            state.spare.push(bytes);
         }
     }
 

@@ -14,22 +14,31 @@ use super::{BLOCK, CHECKSUM, Kind, Member, PART, PartOfRun};
 /// fields of a ustar header, and the ustar header. The data must follow, padded with zeros to whole
 /// blocks.
 ///
-/// No name may contain NUL.
-pub fn header(member: &Member, out: &mut Vec<u8>) {
+/// No name may contain NUL. Returns where the checksum is in `out`, for [`set_checksum`].
+pub fn header(member: &Member, out: &mut Vec<u8>) -> Option<usize> {
     let mut ustar = [0; BLOCK];
     let start = extended(b'x', out);
     records(member, &mut ustar, out);
-    let name = name_in(&member.path, b"PaxHeaders");
-    finish(start, &name, out);
+    // It is the last record, which ends with a newline.
+    let checksum = member.blake3.map(|_| out.len() - 1 - DIGITS);
+    finish(start, &name_in(&member.path, b"PaxHeaders"), out);
     fill(member, &mut ustar);
     out.extend_from_slice(&ustar);
+    checksum
+}
+
+/// Replaces the checksum that is at the offset `at` of a header.
+pub fn set_checksum(header: &mut [u8], at: usize, blake3: &[u8; 32]) {
+    if let Some(to) = header.get_mut(at..at + DIGITS) {
+        to.copy_from_slice(&digits(blake3));
+    }
 }
 
 /// Appends a global header with the checksum of the member before, which was unknown before its data.
 pub fn trailer(blake3: &[u8; 32], out: &mut Vec<u8>) {
     let start = extended(b'g', out);
     push(out, b"comment", &comment(blake3));
-    finish(start, b"GlobalHead/blake3", out);
+    finish(start, &[b"GlobalHead/blake3"], out);
 }
 
 /// Appends a global header that says which part of a dump the archive is. It must precede all members. Other
@@ -39,7 +48,7 @@ pub fn part_header(part: &PartOfRun, out: &mut Vec<u8>) {
     let start = extended(b'g', out);
     let text = format!("{PART}{number}/{of} run={run}");
     push(out, b"comment", text.as_bytes());
-    finish(start, b"GlobalHead/part", out);
+    finish(start, &[b"GlobalHead/part"], out);
 }
 
 /// Leaves room for the header of an extended header, and returns its offset.
@@ -51,11 +60,11 @@ fn extended(letter: u8, out: &mut Vec<u8>) -> usize {
 }
 
 /// Pads an extended header, and fills in its own header with the length of its records.
-fn finish(start: usize, name: &[u8], out: &mut Vec<u8>) {
+fn finish(start: usize, name: &[&[u8]], out: &mut Vec<u8>) {
     let len = out.len() - start - BLOCK;
     out.resize(start + BLOCK + len.next_multiple_of(BLOCK), 0);
     if let Some(block) = out[start..].first_chunk_mut::<BLOCK>() {
-        put_name(block, name);
+        put_parts(block, name);
         let len = len as u64;
         for (field, value) in [(MODE, 0o644), (UID, 0), (GID, 0), (SIZE, len), (MTIME, 0)] {
             field::put(block, field, value);
@@ -125,7 +134,7 @@ fn long_names<'a>(member: &'a Member, ustar: &mut Block) -> [Option<&'a [u8]>; 4
     // With a map, the ustar header has another name, for programs that do not support sparse files.
     let fits = match &member.sparse {
         Some(_) => {
-            put_name(ustar, &name_in(&member.path, b"GNUSparseFile.0"));
+            put_parts(ustar, &name_in(&member.path, b"GNUSparseFile.0"));
             true
         }
         None => put_name(ustar, &member.path),
@@ -172,6 +181,19 @@ fn fill(member: &Member, ustar: &mut Block) {
     field::put_sum(ustar);
 }
 
+/// [`put_name`] of a name in parts.
+fn put_parts(block: &mut Block, parts: &[&[u8]]) {
+    let mut at = NAME.start;
+    if parts.iter().map(|part| part.len()).sum::<usize>() > NAME.len() {
+        put_name(block, &parts.concat());
+        return;
+    }
+    for part in parts {
+        block[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+}
+
 /// Writes a name into a header, and the directory of a long name into the prefix. Returns whether it
 /// fits; if not, it is cut off.
 fn put_name(block: &mut Block, name: &[u8]) -> bool {
@@ -199,23 +221,31 @@ fn put_name(block: &mut Block, name: &[u8]) -> bool {
 }
 
 /// The name of an additional header of a file: in a directory `dir` beside the file.
-fn name_in(path: &[u8], dir: &[u8]) -> Vec<u8> {
+fn name_in<'a>(path: &'a [u8], dir: &'a [u8]) -> [&'a [u8]; 4] {
     let path = path.strip_suffix(b"/").unwrap_or(path);
     let at = path
         .iter()
         .rposition(|&byte| byte == b'/')
         .map_or(0, |at| at + 1);
-    [&path[..at], dir, b"/", &path[at..]].concat()
+    [&path[..at], dir, b"/", &path[at..]]
 }
 
 /// The comment with a checksum.
-fn comment(blake3: &[u8; 32]) -> [u8; CHECKSUM.len() + 64] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut comment = [0; CHECKSUM.len() + 64];
-    let (key, digits) = comment.split_at_mut(CHECKSUM.len());
-    key.copy_from_slice(CHECKSUM);
-    for (pair, byte) in digits.as_chunks_mut().0.iter_mut().zip(blake3) {
-        *pair = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
-    }
+fn comment(blake3: &[u8; 32]) -> [u8; CHECKSUM.len() + DIGITS] {
+    let mut comment = [0; CHECKSUM.len() + DIGITS];
+    comment[..CHECKSUM.len()].copy_from_slice(CHECKSUM);
+    comment[CHECKSUM.len()..].copy_from_slice(&digits(blake3));
     comment
+}
+
+/// The length of a checksum in hexadecimal.
+const DIGITS: usize = 64;
+
+fn digits(blake3: &[u8; 32]) -> [u8; DIGITS] {
+    const DIGIT: &[u8; 16] = b"0123456789abcdef";
+    let mut digits = [0; DIGITS];
+    for (pair, byte) in digits.as_chunks_mut().0.iter_mut().zip(blake3) {
+        *pair = [byte >> 4, byte & 15].map(|digit| DIGIT[usize::from(digit)]);
+    }
+    digits
 }

@@ -14,7 +14,7 @@ mod record;
 pub mod sparse;
 
 pub use decode::{Decoder, Event, begins_archive};
-pub use encode::{header, part_header, trailer};
+pub use encode::{header, part_header, set_checksum, trailer};
 pub use field::BLOCK;
 
 /// An archive is padded with zeros to a multiple of this: tar's record of twenty blocks.

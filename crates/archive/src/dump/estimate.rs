@@ -7,12 +7,13 @@ use ondisk::pax::{self, Kind, Member, dumpdir};
 use walk::{Diagnostics, Meta, Type};
 
 use super::chain::Chain;
+use super::contents::may_have_holes;
 use super::load::NO_CHECKSUM;
 use super::member::{Names, member};
 use super::options::{Counts, DumpOptions};
 use super::output::end_of_archive;
 use super::own::{leave_out_files, leave_out_root};
-use super::read::{WHOLE, may_have_holes};
+use super::read::WHOLE;
 use super::users::Users;
 use crate::error::Error;
 use crate::gather::{Gathered, gather};

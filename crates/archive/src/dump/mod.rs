@@ -15,6 +15,7 @@ use walk::{Diagnostics, Moment};
 mod attributes;
 mod chain;
 mod checksums;
+mod contents;
 mod copy;
 mod estimate;
 mod frames;

@@ -1,0 +1,94 @@
+//! Reads the contents of files into loads.
+
+use blake3::Hasher;
+use gate::file::read_full_at;
+use gate::fs::{pread64, read};
+use gate::{Errno, Fd};
+use ondisk::pax::sparse::{Extent, Map};
+use walk::Meta;
+
+use super::load::{Emit, Load, PIECE, Stopped};
+
+pub(super) fn may_have_holes(meta: &Meta) -> bool {
+    meta.blocks.saturating_mul(512) < meta.size
+}
+
+/// Adds the data of a file as stored. If the file is too short, the rest is zeros.
+pub(super) fn read_whole(
+    fd: &Fd,
+    meta: &Meta,
+    map: Option<&Map>,
+    out: &mut Vec<u8>,
+) -> Result<(), Errno> {
+    if let Some(map) = map {
+        for extent in map.extents() {
+            let at = out.len();
+            out.resize(at + extent.len as usize, 0);
+            read_full_at(fd, extent.offset, &mut out[at..])?;
+        }
+        return Ok(());
+    }
+    let (start, size) = (out.len(), meta.size as usize);
+    // One more byte shows whether the file has grown, without another read at its end.
+    out.resize(start + size + 1, 0);
+    let data = &mut out[start..];
+    // Searching for holes moves the file offset.
+    let has_moved = may_have_holes(meta);
+    let mut have = 0;
+    while have < size.max(1) {
+        let rest = &mut data[have..];
+        let got = match has_moved {
+            true => pread64(fd, rest, have as u64),
+            false => read(fd, rest),
+        };
+        match got {
+            Ok(0) => break,
+            Ok(n) => have += n,
+            Err(Errno::EINTR) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    out.truncate(start + size);
+    Ok(())
+}
+
+/// Copies extents of a file. After a failed read, or the end of the file, the rest is zeros:
+/// returns where they begin, and the error if there was one.
+#[allow(
+    clippy::type_complexity,
+    reason = "the offset of the end, and its error"
+)]
+pub(super) fn copy_extents(
+    fd: &Fd,
+    extents: &[Extent],
+    hasher: &mut Hasher,
+    load: &mut Load,
+    emit: Emit<'_>,
+) -> Result<Option<(u64, Option<Errno>)>, Stopped> {
+    let mut ended = None;
+    for extent in extents {
+        let mut at = extent.offset;
+        while at < extent.end() {
+            if load.bytes.len() >= PIECE {
+                *load = emit(std::mem::take(load))?;
+            }
+            let from = load.bytes.len();
+            let n = (extent.end() - at).min((PIECE - from) as u64) as usize;
+            load.bytes.resize(from + n, 0);
+            let piece = &mut load.bytes[from..];
+            if ended.is_none() {
+                match read_full_at(fd, at, piece) {
+                    Ok(have) if have == n => {}
+                    Ok(have) => ended = Some((at + have as u64, None)),
+                    Err(e) => {
+                        piece.fill(0);
+                        ended = Some((at, Some(e)));
+                    }
+                }
+            }
+            hasher.update(piece);
+            at += n as u64;
+        }
+    }
+    Ok(ended)
+}

@@ -271,6 +271,11 @@ pub enum WarningKind {
     /// Calls are in the totals but were not reported one by one.
     #[error("{0} calls are in the totals only: they came faster than they could be read")]
     Unreported(u64),
+    /// Of long calls beyond the limit of calls it is unknown whether they waited.
+    #[error(
+        "{0} calls of 1 ms or longer are in the totals even if they waited for a pipe or a socket: they came faster than they could be read"
+    )]
+    LostLongCalls(u64),
     /// Events of processes were lost.
     #[error("{0} fork, exec and exit events were lost: names of programs and files may be wrong")]
     LostEvents(u64),

@@ -276,8 +276,8 @@ impl Draft<'_> {
         self.add_atomically(R1, 0, R2);
     }
 
-    /// Goes to `silent` if no more calls are to be reported: then forks, execs and exits are not
-    /// either. Destroys `R1`.
+    /// Goes to `silent` if no more calls are to be reported: then forks are not either, and no name
+    /// depends on execs and exits. Destroys `R1`.
     pub(super) fn unless_reporting(&mut self, silent: Label) {
         self.shared(R1, shared::LEFT);
         self.load(Double, R1, R1, 0);

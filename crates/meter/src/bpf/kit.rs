@@ -160,11 +160,10 @@ pub(super) type Written = (&'static str, &'static CStr, Writer);
 /// are needed.
 ///
 /// Since Linux 7.0 a program can be preempted while it runs; then the kernel skips it in every other
-/// thread that comes to that processor. So forks, execs and exits have a second program, which does
-/// what the first has not done. The programs at `sys_enter` and `sys_exit` find it out later: a
-/// call without an entry is entered when it returns, and one without a return is counted in
-/// [`shared::MISSED`] at the next entry.
-pub(super) const PROGRAMS: [Written; 8] = [
+/// thread that comes to that processor. So forks, execs, exits and returns have a second program, which
+/// does what the first has not done. A call whose entry was skipped is entered when it returns. If both
+/// programs at its return are skipped, it is counted in [`shared::MISSED`] at the next entry.
+pub(super) const PROGRAMS: [Written; 9] = [
     ("fathom_exit", c"sched_process_exit", program::exit),
     ("fathom_exit_2", c"sched_process_exit", program::exit),
     ("fathom_exec", c"sched_process_exec", program::exec),
@@ -172,6 +171,7 @@ pub(super) const PROGRAMS: [Written; 8] = [
     ("fathom_fork", c"sched_process_fork", program::fork),
     ("fathom_fork_2", c"sched_process_fork", program::fork_again),
     ("fathom_return", c"sys_exit", program::exit_call),
+    ("fathom_return_2", c"sys_exit", program::exit_call_again),
     ("fathom_enter", c"sys_enter", program::enter),
 ];
 
@@ -181,7 +181,7 @@ const WITHOUT_SECOND: [Written; 5] = [
     PROGRAMS[2],
     ("fathom_fork", c"sched_process_fork", program::fork_once),
     PROGRAMS[6],
-    PROGRAMS[7],
+    PROGRAMS[8],
 ];
 
 /// The programs that a kernel of this release needs: before Linux 7.0 none is preempted. Should an

@@ -150,8 +150,10 @@ pub(super) mod shared {
     /// Threads [join](super::kind::JOIN) from when the former is not 0.
     pub(crate) const OWN_PID: usize = 19;
     pub(crate) const NAMESPACE: usize = 20;
+    /// Long calls that were not to be reported, and that the ring had no room for.
+    pub(crate) const LOST_LONG: usize = 21;
     /// The class of each system call.
-    pub(crate) const CLASSES: usize = 21;
+    pub(crate) const CLASSES: usize = 22;
     /// Calls, nanoseconds and errors of each system call that there was no cell for.
     pub(crate) const SPILL: usize = CLASSES + NUMBERS;
     pub(crate) const WORDS: usize = SPILL + 3 * NUMBERS;
@@ -341,9 +343,10 @@ pub(super) mod scratch {
 
     pub(crate) const ENTER: i32 = 0;
     pub(crate) const EXIT_CALL: i32 = 1;
-    pub(crate) const EXEC: i32 = 2;
-    pub(crate) const EXEC_AGAIN: i32 = 3;
-    pub(crate) const ENTRIES: u32 = 4;
+    pub(crate) const EXIT_CALL_AGAIN: i32 = 2;
+    pub(crate) const EXEC: i32 = 3;
+    pub(crate) const EXEC_AGAIN: i32 = 4;
+    pub(crate) const ENTRIES: u32 = 5;
     /// Bytes of an entry: the largest record, that of two names.
     pub(crate) const LEN: usize = names::BYTES as usize + 2 * names::LONGEST as usize;
 }

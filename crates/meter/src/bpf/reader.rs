@@ -400,8 +400,16 @@ impl<'a> Reader<'a> {
         let claimed = (self.wanted.min(MOST_REPORTED) as i64).saturating_sub(left);
         let wanted = |calls: u64| calls.min(self.wanted);
         let dropped = wanted(claimed.max(0) as u64).saturating_sub(wanted(self.read));
-        let [lost_events, unfollowed, compat_calls, unfinished, missed] = [
+        let [
+            lost_events,
+            lost_long,
+            unfollowed,
+            compat_calls,
+            unfinished,
+            missed,
+        ] = [
             shared::LOST_EVENTS,
+            shared::LOST_LONG,
             shared::UNFOLLOWED,
             shared::COMPAT_CALLS,
             shared::UNFINISHED,
@@ -410,9 +418,10 @@ impl<'a> Reader<'a> {
         .map(|word| self.shared(word));
         let mut metered = self.collector.finish(meter, overhead, timing);
         metered.unfinished = unfinished;
-        metered.lost = dropped + lost_events + unfollowed + missed;
+        metered.lost = dropped + lost_long + lost_events + unfollowed + missed;
         warn_of(&mut metered, spilt, WarningKind::Unattributed);
         warn_of(&mut metered, dropped, WarningKind::Unreported);
+        warn_of(&mut metered, lost_long, WarningKind::LostLongCalls);
         warn_of(&mut metered, missed, WarningKind::Lost);
         warn_of(&mut metered, lost_events, WarningKind::LostEvents);
         warn_of(&mut metered, unfollowed, WarningKind::UnfollowedThreads);

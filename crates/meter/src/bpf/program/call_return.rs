@@ -30,8 +30,16 @@ struct Steps {
 
 /// Runs at the return of every call of every process.
 pub(crate) fn exit_call(resources: &Resources) -> Option<Vec<u64>> {
-    let mut p = Draft::new(resources);
-    p.scratch = scratch::EXIT_CALL;
+    count_return(Draft::new(resources), scratch::EXIT_CALL)
+}
+
+/// [`exit_call`], if that program was skipped.
+pub(crate) fn exit_call_again(resources: &Resources) -> Option<Vec<u64>> {
+    count_return(Draft::new(resources), scratch::EXIT_CALL_AGAIN)
+}
+
+fn count_return(mut p: Draft<'_>, scratch: i32) -> Option<Vec<u64>> {
+    p.scratch = scratch;
     let at = Steps {
         not_counted: p.label(),
         unseen: p.label(),
@@ -210,7 +218,7 @@ fn copy_registers_at_return(p: &mut Draft<'_>) {
 /// Outputs a long call that is not to be reported, with what its descriptors are: user space may look
 /// for them after they are closed.
 fn output_long_call(p: &mut Draft<'_>, at: &Steps) {
-    let done = p.label();
+    let [done, lost] = p.labels();
     p.place(at.long);
     p.class();
     copy_registers_at_return(p);
@@ -232,10 +240,13 @@ fn output_long_call(p: &mut Draft<'_>, at: &Steps) {
     p.store_number(Word, R7, task::FIRST, long::LEN);
     p.store_number(Word, R7, task::SECOND, 0);
     p.set(R4, NO_WAKEUP);
-    p.output_call(done);
+    p.output_call(lost);
     p.place(done);
     p.store_number(Word, R7, task::KIND, kind::CALL);
     p.jump(at.clear);
+    p.place(lost);
+    p.shared_add(shared::LOST_LONG, 1);
+    p.jump(done);
 }
 
 /// Writes what a descriptor is to the record, if the class `R9` has one from `bit` on. `R8` is the
@@ -298,6 +309,9 @@ fn enter_unseen_call(p: &mut Draft<'_>, at: &Steps) {
     p.place(at.not_counted);
     p.store_number(Word, R7, task::NUMBER, task::NONE);
     p.set_wide(R1, u64::from(task::NONE.cast_unsigned()));
+    if p.scratch == scratch::EXIT_CALL_AGAIN {
+        p.jump_if_reg(R8, If::Equal, R1, out); // the first program has done it
+    }
     p.jump_if_reg(R8, If::Equal, R1, at.unseen);
     p.jump(at.check_mode);
 

@@ -271,7 +271,7 @@ pub(crate) fn exit(resources: &Resources) -> Option<Vec<u64>> {
     p.place(silent);
     p.copy_memory(Double, (R10, exit::IDS), (R7, task::SLOT));
     p.slot_add(exit::IDS, -1);
-    p.unless_reporting(gone);
+    // Also beyond the limit of calls: user space forgets the process.
     p.store_number(Double, R10, exit::EVENT, kind::EXIT);
     p.load(Double, R1, R7, task::PID); // and the tid after it
     p.store(Double, R10, exit::IDS, R1);
@@ -286,6 +286,7 @@ pub(crate) fn exit(resources: &Resources) -> Option<Vec<u64>> {
     p.jump(out);
 
     p.place(lost);
+    p.unless_reporting(gone);
     p.shared_add(shared::LOST_EVENTS, 1);
     p.jump(gone);
     p.finish()

@@ -24,7 +24,7 @@ mod life;
 
 pub(super) use self::adopt::adopt;
 pub(super) use self::call_entry::{begin_joins, enter};
-pub(super) use self::call_return::exit_call;
+pub(super) use self::call_return::{exit_call, exit_call_again};
 pub(super) use self::life::{exec, exec_again, exit, fork, fork_again, fork_once};
 use super::asm::{Helper, If, Label, Op, Reg, Size};
 use super::draft::{Draft, FORCE_WAKEUP, Resources};

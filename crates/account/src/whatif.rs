@@ -11,8 +11,9 @@
 //! measured with. What the meter adds to the time, a tenth of a microsecond, is about what it takes to
 //! enter and to leave the kernel, which is not in the time. Otherwise it is the price.
 //!
-//! What batches and raw tables cost instead was measured on the engines of `fathom walk`, as a
-//! multiple of the price of a stat, so that it follows the machine: see docs/account.md.
+//! What batches and raw tables cost the kernel instead was measured on the engines of `fathom walk`, as
+//! a multiple of the price of a stat, so that it follows the machine: see docs/account.md. The user time
+//! of the command stays, since it does the same with each entry.
 
 use std::collections::BTreeMap;
 
@@ -85,9 +86,8 @@ pub(crate) fn what_if(
         fixed,
         costs,
         cpu,
-        user,
+        system: cpu - user,
         elapsed,
-        calls: detail.work.calls(),
     };
     let spares = Spare::ALL.into_iter();
     let mut changes: Vec<Change> = spares
@@ -137,25 +137,17 @@ struct Model {
     fixed: f64,
     costs: Costs,
     cpu: f64,
-    user: f64,
+    /// The part of it in system calls.
+    system: f64,
     elapsed: Option<f64>,
-    calls: u64,
 }
 
 impl Model {
-    /// A change saves no more than was metered: the time in the calls that go, and `user`, the time
-    /// of the command that goes with them.
-    fn change(
-        &self,
-        kind: ChangeKind,
-        calls: i64,
-        seconds: f64,
-        basis: Basis,
-        user: f64,
-    ) -> Change {
+    /// A change saves no more than was metered: the time in the calls that go.
+    fn change(&self, kind: ChangeKind, calls: i64, seconds: f64, basis: Basis) -> Change {
         let all = self.elapsed.unwrap_or(self.cpu);
         let is_any = all > 0.0;
-        let seconds = seconds.min(basis.seconds + user).min(all);
+        let seconds = seconds.min(basis.seconds).min(all);
         let change = Change {
             kind,
             calls,
@@ -200,7 +192,7 @@ impl Model {
         };
         Change {
             elapsed: (calls > 0).then_some(spared.nanos as f64 / 1e9),
-            ..self.change(ChangeKind::Spare(by), calls, seconds, basis, 0.0)
+            ..self.change(ChangeKind::Spare(by), calls, seconds, basis)
         }
     }
 
@@ -217,7 +209,7 @@ impl Model {
     /// stats.
     fn whole(&self, kind: ChangeKind, asked: &Asked, prices: &Prices, each: f64) -> Change {
         if asked.entries == 0 {
-            return self.change(kind, 0, 0.0, Basis::default(), 0.0);
+            return self.change(kind, 0, 0.0, Basis::default());
         }
         let new_calls = asked.entries.div_ceil(BATCH);
         let calls = i64::try_from(asked.work.calls()).unwrap_or(i64::MAX);
@@ -230,17 +222,18 @@ impl Model {
         if asked.work.calls_of(Sort::List) > 0 {
             now += entries * LISTED * stat;
         }
-        // The user time of a command that does little else goes as well.
-        let user = match asked.work.calls() * 10 >= self.calls * 9 {
-            true => self.user,
-            false => 0.0,
-        };
         let basis = Basis {
             calls: asked.work.calls(),
             seconds: self.basis_seconds(asked.nanos, now),
         };
-        let saved = now + user - entries * each * stat;
-        let change = self.change(kind, calls, saved, basis, user);
+        if self.costs == Costs::Metered {
+            now = basis.seconds;
+        }
+        // Calls that waited for a processor took longer than they kept one busy.
+        let now = now
+            .min(basis.seconds)
+            .min(self.elapsed.unwrap_or(self.system));
+        let change = self.change(kind, calls, now - entries * each * stat, basis);
         Change {
             advised: change.advised && asked.entries >= WHOLE,
             ..change
@@ -258,7 +251,7 @@ impl Model {
         };
         Change {
             advised: false,
-            ..self.change(ChangeKind::Uring { ring, stat }, calls, seconds, basis, 0.0)
+            ..self.change(ChangeKind::Uring { ring, stat }, calls, seconds, basis)
         }
     }
 }

@@ -234,6 +234,28 @@ fn without_calls_there_are_no_savings() {
 }
 
 #[test]
+fn raw_tables_replace_system_time_and_cost_some() {
+    let detail = detail_of_calls(2000, 5000);
+    let asked = asked(&detail, |_| Some(b"ext4".to_vec()));
+    let saved = |user, cpu| {
+        let what = what_if(
+            &detail,
+            &asked,
+            (&prices(), Costs::Metered),
+            user,
+            cpu,
+            None,
+        );
+        find_change(&what, "raw-tables").seconds
+    };
+    let tables = 2000.0 * RAW * 400.0 / 1e9;
+    // stat and fstat took 20 ms; the user time stays.
+    assert!((saved(0.030, 0.080) - (0.020 - tables)).abs() < 1e-9);
+    // But no longer than they kept a processor busy.
+    assert!((saved(0.030, 0.042) - (0.012 - tables)).abs() < 1e-9);
+}
+
+#[test]
 fn raw_tables_are_not_advised_for_few_files() {
     let detail = detail(10);
     let asked = asked(&detail, |_| Some(b"ext4".to_vec()));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ledger::Ledger;
-use meter::call::Listener;
+use meter::call::{Call, Listener};
 use meter::names::Inherited;
 use meter::syscalls;
 

@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::follow::*;
+use super::lookup::AT_FDCWD;
 use super::*;
+use crate::syscalls::{CLONE_FILES, CLONE_FS, CLONE_NEWNS, O_CLOEXEC};
+use gate::fs::Open as Flags;
 
 fn number(name: &str) -> u32 {
     syscalls::by_name(name).unwrap().number

@@ -5,24 +5,25 @@ use std::time::Duration;
 
 use account::ledger::Sum;
 use account::report::{AccountReport, GateTotal, Groups, Place, ProgramTotal};
-use account::waits::WaitKind;
-use account::whatif::Change;
 use meter::call::{Ended, Metered};
-use meter::names::DescriptorKind;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone, wrap};
 use show::units::{count, duration};
 
 use crate::out::seconds;
 
-use self::how::{explain_meter, explain_pattern, how};
+use self::how::{explain_meter, explain_pattern};
+use self::savings::what_if_text;
+use self::waits::{wait_calls, waits_sentence, waits_table};
 
 pub(crate) mod formats;
 pub(crate) mod how;
 pub(crate) mod intervals;
 mod json;
 pub(crate) mod memo;
+pub(crate) mod savings;
 pub(crate) mod screen;
+mod waits;
 
 pub(super) const SCHEMA: &str = "fathom.account/1";
 
@@ -248,70 +249,6 @@ pub(crate) fn sentences(account: &AccountReport<'_>) -> [String; 2] {
     ]
 }
 
-/// What calls waited for, at least so many nanoseconds for one kind of thing.
-fn waits_sentence(account: &AccountReport<'_>, least: u64) -> Option<String> {
-    const MOST: usize = 3;
-    let waits = account.waits.iter().filter(|wait| wait.sum.nanos >= least);
-    let waits = waits.take(MOST).map(|wait| {
-        let time = duration(seconds(wait.sum.nanos));
-        format!(
-            "{} {time} ({})",
-            plural(wait.kind),
-            call_count(wait.sum.calls)
-        )
-    });
-    let waits = waits.collect::<Vec<_>>().join(", ");
-    (!waits.is_empty()).then(|| format!("Waiting, not included: {waits}."))
-}
-
-fn wait_calls(account: &AccountReport<'_>) -> u64 {
-    account.waits.iter().map(|wait| wait.sum.calls).sum()
-}
-
-fn plural(kind: WaitKind) -> &'static str {
-    match kind {
-        WaitKind::On(DescriptorKind::File) => "files",
-        WaitKind::On(DescriptorKind::Pipe) => "pipes",
-        WaitKind::On(DescriptorKind::Socket) => "sockets",
-        WaitKind::On(DescriptorKind::Terminal) => "terminals",
-        WaitKind::On(DescriptorKind::Event) => "eventfd",
-        WaitKind::On(DescriptorKind::Timer) => "timers",
-        WaitKind::On(DescriptorKind::Watch) => "inotify",
-        WaitKind::On(DescriptorKind::Other) => "other kernel objects",
-        WaitKind::On(DescriptorKind::Unknown) => "unknown descriptors",
-        WaitKind::Lock => "locks",
-    }
-}
-
-fn waits_table(account: &AccountReport<'_>) -> Table {
-    use Align::{Left, Right};
-    let columns = [
-        ("TIME", Right),
-        ("CALLS", Right),
-        ("ERRORS", Right),
-        ("PER CALL", Right),
-        ("WAITING FOR", Left),
-        ("SYSTEM CALLS", Left),
-    ];
-    let mut table = Table::new(&columns, account.waits.len());
-    for wait in &account.waits {
-        let mut gates: Vec<_> = wait.gates.iter().collect();
-        gates.sort_by_key(|(_, sum)| Reverse(sum.nanos));
-        let gates = gates.into_iter();
-        let gates = gates.map(|(name, sum)| format!("{} {name}", count(sum.calls)));
-        let cells = [
-            duration(seconds(wait.sum.nanos)),
-            count(wait.sum.calls),
-            count(wait.sum.errors),
-            average(&wait.sum),
-            plural(wait.kind).to_owned(),
-            gates.collect::<Vec<_>>().join(", "),
-        ];
-        table.row(cells, Tone::Plain);
-    }
-    table
-}
-
 /// The times of the command, as time(1) gives them. The kernel divides CPU time into user and system
 /// time by the ticks of a clock: of a short command it may give all to one of them.
 fn times(metered: &Metered) -> String {
@@ -432,93 +369,6 @@ pub(crate) fn patterns_table(account: &AccountReport<'_>) -> Option<Table> {
     (!patterns.is_empty()).then_some(table)
 }
 
-/// What each change would save, and how; `None` when nothing would be saved.
-pub(crate) fn what_if_text(account: &AccountReport<'_>, style: TableStyle) -> Option<String> {
-    let too_short = too_short_sentence(account).map(|text| line(style, &text));
-    let Some(table) = what_if_table(account) else {
-        return too_short;
-    };
-    let table = table.to_text(style.width, style.color);
-    let how = saving_changes(account);
-    let how = how.map(|change| line(style, &explain_change(change)));
-    let how: String = how.collect();
-    let model = line(style, &model_sentence(account));
-    let too_short = too_short.unwrap_or_default();
-    Some(format!("{model}\n{table}\n{how}{too_short}"))
-}
-
-/// The changes that would save time, and rest on enough calls; the best first.
-pub(crate) fn saving_changes<'a>(
-    account: &AccountReport<'a>,
-) -> impl Iterator<Item = &'a Change> + use<'a> {
-    let changes = account.effective_changes().into_iter();
-    changes.filter(|change| change.seconds > 0.0 && !change.is_too_short())
-}
-
-/// The changes whose calls were too few or too short, if there are any.
-pub(crate) fn too_short_sentence(account: &AccountReport<'_>) -> Option<String> {
-    let changes = account.effective_changes().into_iter();
-    let names = changes.filter(|change| change.seconds > 0.0 && change.is_too_short());
-    let names: Vec<&str> = names.map(|change| change.kind.name()).collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "{}: too short to estimate (fewer than 100 calls, or less than 10 ms in them).",
-            names.join(", ")
-        )
-    })
-}
-
-/// What each change would save; `None` when nothing would be saved.
-pub(crate) fn what_if_table(account: &AccountReport<'_>) -> Option<Table> {
-    use Align::{Left, Right};
-    let (time, percent) = match account.what_if.elapsed {
-        Some(_) => ("ELAPSED", "%ELAPSED"),
-        None => ("CPU TIME", "%CPU"),
-    };
-    let columns = [
-        (time, Right),
-        (percent, Right),
-        ("CALLS", Right),
-        ("1974 MODEL", Right),
-        ("CHANGE", Left),
-    ];
-    let mut table = Table::new(&columns, 0);
-    for change in saving_changes(account) {
-        let cells = [
-            duration(change.seconds),
-            format!("{:.1}", change.percent),
-            count(u64::try_from(change.calls).unwrap_or_default()),
-            duration(change.overhead.max(0.0)),
-            change.kind.name().to_owned(),
-        ];
-        let tone = match change.advised {
-            true => Tone::Plain,
-            false => Tone::Dim,
-        };
-        table.row(cells, tone);
-    }
-    (!table.is_empty()).then_some(table)
-}
-
-/// What percents are of, and where prices are from.
-pub(crate) fn model_sentence(account: &AccountReport<'_>) -> String {
-    let time = match account.what_if.elapsed {
-        Some(_) => "elapsed time, most of it waiting for a network file system",
-        None => "CPU time",
-    };
-    format!(
-        "Estimated savings of {} {time}. 1974 MODEL is {} for each call avoided. Call prices: {}.",
-        duration(account.what_if.all()),
-        duration(account.what_if.fixed / 1e9),
-        account.price_source
-    )
-}
-
-/// How a change is done, or why it cannot be.
-pub(crate) fn explain_change(change: &Change) -> String {
-    format!("{}: {}", change.kind.name(), how(change.kind))
-}
-
 pub(crate) fn line(style: TableStyle, text: &str) -> String {
     wrap(text, style.width.unwrap_or(80)) + "\n"
 }
@@ -532,238 +382,4 @@ fn call_count(calls: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use account::patterns::{Found, Pattern, Spare};
-    use account::report::Coverage;
-    use account::waits::Wait;
-    use account::whatif::{Basis, Change, ChangeKind, WhatIf};
-    use gate::Errno;
-    use meter::call::{Choice, Ended};
-    use proptest::prelude::*;
-    use show::serde_json;
-    use unicode_width::UnicodeWidthStr;
-
-    use super::*;
-    use crate::json::Json;
-
-    /// An account of one gate, made by hand. It is leaked, as tests may.
-    pub(crate) fn report(path: &[u8]) -> AccountReport<'static> {
-        let path: &'static [u8] = path.to_vec().leak();
-        let sum = Sum {
-            calls: 120,
-            errors: 20,
-            nanos: 1_200_000,
-        };
-        let gate = GateTotal {
-            sum,
-            errors: vec![(Errno::ENOENT, 19), (Errno::EACCES, 1)],
-        };
-        let place = |files| Place {
-            path,
-            files,
-            sum,
-            gates: BTreeMap::from([("openat", 120)]),
-        };
-        let program = ProgramTotal {
-            program: path.to_vec(),
-            processes: 3,
-            sum,
-            gates: BTreeMap::from([("openat", 120)]),
-            pid: None,
-        };
-        let process = ProgramTotal {
-            pid: Some(7),
-            ..program.clone()
-        };
-        let found = Found {
-            count: 20,
-            calls: 20,
-            nanos: 100_000,
-            example: Some(path.to_vec()),
-        };
-        let change = Change {
-            kind: ChangeKind::Spare(Spare::CacheMisses),
-            calls: 1900,
-            seconds: 0.005,
-            percent: 0.5,
-            overhead: 0.006,
-            elapsed: Some(0.02),
-            basis: Basis {
-                calls: 1900,
-                seconds: 0.02,
-            },
-            advised: true,
-        };
-        let short = Change {
-            kind: ChangeKind::Spare(Spare::KeepStat),
-            basis: Basis {
-                calls: 99,
-                seconds: 0.02,
-            },
-            ..change.clone()
-        };
-        AccountReport {
-            gates: BTreeMap::from([("openat", gate)]),
-            waits: vec![Wait {
-                kind: WaitKind::On(DescriptorKind::Pipe),
-                sum: Sum {
-                    calls: 20,
-                    errors: 0,
-                    nanos: 3_000_000_000,
-                },
-                gates: BTreeMap::new(),
-                errors: BTreeMap::new(),
-            }],
-            programs: vec![program],
-            groups: Groups::Process(vec![process], 13),
-            per_file: vec![place(None)],
-            per_directory: vec![place(Some(2))],
-            coverage: Coverage {
-                calls: 100,
-                complete: false,
-                files: 12,
-                directories: 1,
-                unheld: sum,
-                nameless: sum,
-                forgotten: 1,
-            },
-            patterns: vec![(Pattern::Miss, Box::leak(Box::new(found)))],
-            what_if: Box::leak(Box::new(WhatIf {
-                fixed: 312.0,
-                cpu: 0.001,
-                priced: 0.0005,
-                elapsed: None,
-                changes: vec![change, short],
-            })),
-            price_source: "measured here",
-            is_estimate: true,
-            metered: Box::leak(Box::new(Metered {
-                meter: "ptrace",
-                sees_names: true,
-                choice: Choice::Cheapest(Vec::new()),
-                warnings: Vec::new(),
-                totals: Vec::new(),
-                reported: 100,
-                unfinished: 0,
-                lost: 0,
-                overhead: Duration::from_millis(2),
-                ended: Ended::Killed(9),
-                real: Duration::from_millis(10),
-                user: Duration::from_millis(1),
-                sys: Duration::from_millis(2),
-            })),
-        }
-    }
-
-    #[test]
-    fn report_as_text() {
-        let style = TableStyle {
-            width: Some(80),
-            ..TableStyle::default()
-        };
-        let limits = Limits {
-            rows: 10,
-            calls: usize::MAX,
-        };
-        let text = account_text(&report(b"/usr/bin/x"), style, limits, false);
-        for line in [
-            "Killed by signal 9 (exit status 137); 10.0 ms real, 1.00 ms user, 2.00 ms",
-            "   TIME CALLS ERRORS PER CALL SYSTEM CALL ERRNO",
-            "1.20 ms   120     20  10.0 µs openat      19 ENOENT, 1 EACCES",
-            "%TIME    TIME CALLS ERRORS PID PROGRAM",
-            "100.0 1.20 ms   120     20   7 /usr/bin/x",
-            "100.0 1.20 ms   120     20     2 /usr/bin/x",
-            "Waiting, not included: pipes 3.00 s (20 calls).",
-            "3.00 s    20      0   150 ms pipes",
-            "2 more (see --top)",
-            "3 more (see --top)",
-            "COUNT REDUNDANT   TIME PATTERN EXAMPLE",
-            "   20        20 100 µs miss    /usr/bin/x",
-            "CPU TIME %CPU CALLS 1974 MODEL CHANGE",
-            " 5.00 ms  0.5 1,900    6.00 ms cache-misses",
-            "miss: a lookup by name fails (ENOENT, ENOTDIR)",
-            "keep-stat: too short to estimate (fewer than 100 calls, or less than 10 ms in",
-        ] {
-            assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
-        }
-    }
-
-    #[test]
-    fn errors_of_calls_that_waited_are_in_their_own_table() {
-        let mut account = report(b"/usr/bin/x");
-        let waited = Sum {
-            calls: 20,
-            errors: 15,
-            nanos: 0,
-        };
-        account.waits[0].gates = BTreeMap::from([("openat", waited)]);
-        account.waits[0].errors = BTreeMap::from([(("openat", Errno::ENOENT.0), 15)]);
-        let text = gates_table(&account, 10).to_text(Some(100), false);
-        let row = "1.20 ms   100      5  12.0 µs openat      4 ENOENT, 1 EACCES";
-        assert!(text.lines().any(|shown| shown == row), "{text}");
-    }
-
-    #[test]
-    fn head_gives_the_share_of_files_and_the_overhead_of_a_call() {
-        let mut account = report(b"/usr/bin/x");
-        account.programs[0].processes = 1;
-        let mut metered = account.metered.clone();
-        metered.user = Duration::ZERO;
-        account.metered = &metered;
-        let [ended, calls] = sentences(&account);
-        assert!(
-            ended.ends_with("10.0 ms real, 2.00 ms user and system."),
-            "{ended}"
-        );
-        assert_eq!(
-            calls,
-            "100 calls on files took 1.20 ms, 12 % of the elapsed time; metered by ptrace, \
-             overhead 2.00 ms (16.7 µs per call; times are calls x price)."
-        );
-        account.programs[0].processes = 2;
-        assert!(!sentences(&account)[1].contains('%'));
-        let limits = Limits { rows: 10, calls: 0 };
-        let text = account_text(&account, TableStyle::default(), limits, false);
-        assert!(text.contains("\n1 more (see --top)\n"), "{text}");
-    }
-
-    #[test]
-    fn report_as_json() {
-        let value = serde_json::to_value(Json(&report(b"/\xff"))).unwrap();
-        for field in [
-            "gates",
-            "programs",
-            "per_file",
-            "per_directory",
-            "patterns",
-            "what_if",
-            "meter",
-            "lost",
-            "overhead_seconds",
-            "exit",
-        ] {
-            assert!(!value[field].is_null(), "{field}: {value}");
-        }
-        assert_eq!(value["gates"]["openat"]["errnos"]["ENOENT"], 19);
-        assert_eq!(value["per_file"][0]["path_b64"], "L/8=");
-        assert_eq!(value["programs"][0]["program_b64"], "L/8=");
-        assert_eq!(value["patterns"][0]["example_b64"], "L/8=");
-        assert_eq!(value["processes"][0]["pid"], 7);
-        assert!(value["by_directory"].is_null());
-    }
-
-    proptest! {
-        #[test]
-        fn text_is_escaped_and_fits_the_terminal(
-            path in prop::collection::vec(any::<u8>(), 0..200),
-            width in 40..120_usize,
-        ) {
-            let style = TableStyle { width: Some(width), ..TableStyle::default() };
-            let text = account_text(&report(&path), style, Limits { rows: 5, calls: 5 }, true);
-            prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
-            prop_assert!(text.lines().all(|line| line.width() <= width), "{}", text);
-        }
-    }
-}
+mod tests;

@@ -13,7 +13,9 @@ use show::units::{count, duration};
 use crate::out::seconds;
 
 use super::how::{advice, explain_meter};
-use super::{average, calls_table, head, line, saving_changes, too_short_sentence, waits_sentence};
+use super::savings::{saving_changes, too_short_sentence};
+use super::waits::waits_sentence;
+use super::{average, calls_table, head, line};
 
 /// How many rows the tables have.
 #[derive(Clone, Copy)]

@@ -2,6 +2,7 @@
 
 use super::block::{Block, Plots, plot, table, texts};
 use crate::cmd::account::show as account_show;
+use crate::cmd::account::show::savings;
 use crate::cmd::survey::command::Commands;
 use crate::cmd::survey::show::bounded::{comparison, sentences};
 use crate::cmd::survey::show::nightly;
@@ -289,13 +290,13 @@ pub(crate) fn calls(account: &AccountReport<'_>, commands: &Commands) -> Vec<Blo
         blocks.push(Block::Heading("Redundant calls".to_owned()));
         blocks.push(table("Redundant calls, by pattern", &patterns));
     }
-    if let Some(what_if) = account_show::what_if_table(account) {
+    if let Some(what_if) = savings::what_if_table(account) {
         blocks.push(Block::Heading("Possible savings".to_owned()));
-        blocks.push(Block::Text(account_show::model_sentence(account)));
+        blocks.push(Block::Text(savings::model_sentence(account)));
         blocks.push(table("Savings of each change", &what_if));
         blocks.push(Block::List(
-            account_show::saving_changes(account)
-                .map(account_show::explain_change)
+            savings::saving_changes(account)
+                .map(savings::explain_change)
                 .collect(),
         ));
     }

@@ -1,0 +1,96 @@
+//! What changes would save.
+
+use account::report::AccountReport;
+use account::whatif::Change;
+use show::table::{Align, Table, TableStyle, Tone};
+use show::units::{count, duration};
+
+use super::how::how;
+use super::line;
+
+/// What each change would save, and how; `None` when nothing would be saved.
+pub(crate) fn what_if_text(account: &AccountReport<'_>, style: TableStyle) -> Option<String> {
+    let too_short = too_short_sentence(account).map(|text| line(style, &text));
+    let Some(table) = what_if_table(account) else {
+        return too_short;
+    };
+    let table = table.to_text(style.width, style.color);
+    let how = saving_changes(account);
+    let how = how.map(|change| line(style, &explain_change(change)));
+    let how: String = how.collect();
+    let model = line(style, &model_sentence(account));
+    let too_short = too_short.unwrap_or_default();
+    Some(format!("{model}\n{table}\n{how}{too_short}"))
+}
+
+/// The changes that would save time, and rest on enough calls; the best first.
+pub(crate) fn saving_changes<'a>(
+    account: &AccountReport<'a>,
+) -> impl Iterator<Item = &'a Change> + use<'a> {
+    let changes = account.effective_changes().into_iter();
+    changes.filter(|change| change.seconds > 0.0 && !change.is_too_short())
+}
+
+/// The changes whose calls were too few or too short, if there are any.
+pub(crate) fn too_short_sentence(account: &AccountReport<'_>) -> Option<String> {
+    let changes = account.effective_changes().into_iter();
+    let names = changes.filter(|change| change.seconds > 0.0 && change.is_too_short());
+    let names: Vec<&str> = names.map(|change| change.kind.name()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{}: too short to estimate (fewer than 100 calls, or less than 10 ms in them).",
+            names.join(", ")
+        )
+    })
+}
+
+/// What each change would save; `None` when nothing would be saved.
+pub(crate) fn what_if_table(account: &AccountReport<'_>) -> Option<Table> {
+    use Align::{Left, Right};
+    let (time, percent) = match account.what_if.elapsed {
+        Some(_) => ("ELAPSED", "%ELAPSED"),
+        None => ("CPU TIME", "%CPU"),
+    };
+    let columns = [
+        (time, Right),
+        (percent, Right),
+        ("CALLS", Right),
+        ("1974 MODEL", Right),
+        ("CHANGE", Left),
+    ];
+    let mut table = Table::new(&columns, 0);
+    for change in saving_changes(account) {
+        let cells = [
+            duration(change.seconds),
+            format!("{:.1}", change.percent),
+            count(u64::try_from(change.calls).unwrap_or_default()),
+            duration(change.overhead.max(0.0)),
+            change.kind.name().to_owned(),
+        ];
+        let tone = match change.advised {
+            true => Tone::Plain,
+            false => Tone::Dim,
+        };
+        table.row(cells, tone);
+    }
+    (!table.is_empty()).then_some(table)
+}
+
+/// What percents are of, and where prices are from.
+pub(crate) fn model_sentence(account: &AccountReport<'_>) -> String {
+    let time = match account.what_if.elapsed {
+        Some(_) => "elapsed time, most of it waiting for a network file system",
+        None => "CPU time",
+    };
+    format!(
+        "Estimated savings of {} {time}. 1974 MODEL is {} for each call avoided. Call prices: {}.",
+        duration(account.what_if.all()),
+        duration(account.what_if.fixed / 1e9),
+        account.price_source
+    )
+}
+
+/// How a change is done, or why it cannot be.
+pub(crate) fn explain_change(change: &Change) -> String {
+    format!("{}: {}", change.kind.name(), how(change.kind))
+}

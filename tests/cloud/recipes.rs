@@ -1,7 +1,7 @@
 //! The recipes of docs/backup.md that have a bucket.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::server::{AWS, Server, needs, small_tree};
@@ -9,9 +9,7 @@ use crate::support::build::tool;
 use crate::support::need::built;
 use crate::support::recipe::{block, search_path, service};
 use crate::support::snapshot::{kept, same};
-use crate::support::{Need, require, run};
-
-const FATHOM: &str = env!("CARGO_BIN_EXE_fathom");
+use crate::support::{Need, fathom_path, require, run};
 
 /// A command with what `/etc/fathom/s3.env` has.
 fn with_credentials(server: &Server, mut command: Command) -> Command {
@@ -58,7 +56,7 @@ fn encrypted_archives_are_restored() {
         ("/etc/fathom/recipients", &path("recipients")[..]),
         ("/srv ", &format!("{} ", path("tree"))),
     ];
-    let programs = search_path(&[Path::new(FATHOM), &built(AWS)]);
+    let programs = search_path(&[fathom_path(), &built(AWS)]);
     for command in service("fathom-s3.service", &paths, &programs) {
         run(&mut with_credentials(&server, command)).exits(0);
     }
@@ -91,7 +89,7 @@ fn catalogs_in_a_bucket_are_queried() {
     let tree = server.place().join("tree");
     small_tree(&tree);
     let paths = [("/srv", tree.to_str().unwrap())];
-    let programs = search_path(&[Path::new(FATHOM)]);
+    let programs = search_path(&[fathom_path()]);
     for command in service("fathom-catalog.service", &paths, &programs) {
         run(&mut with_credentials(&server, command)).exits(0);
     }

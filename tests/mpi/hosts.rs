@@ -11,7 +11,7 @@ use crate::support::build::{bush, dir};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
-use crate::support::{Need, fathom, in_namespace, require, run};
+use crate::support::{Need, fathom, fathom_path, in_namespace, require, run};
 
 const HOSTS: [Need; 5] = [
     NEEDS[0],
@@ -40,7 +40,7 @@ fn on_two_hosts(base: &Path, words: impl IntoIterator<Item = OsString>) -> Ran {
 }
 
 fn program(words: impl IntoIterator<Item = OsString>) -> impl Iterator<Item = OsString> {
-    let program = OsString::from(env!("CARGO_BIN_EXE_fathom"));
+    let program = OsString::from(fathom_path());
     std::iter::once(program).chain(words)
 }
 
@@ -94,13 +94,7 @@ fn a_host_that_fails_is_named_and_leaves_no_part() {
     in_namespace(|base| {
         let (tree, out) = (dir(base.join("tree")), dir(base.join("out")));
         bush(&tree, 5, 5);
-        let words = args![
-            env!("CARGO_BIN_EXE_fathom"),
-            "walk",
-            &tree,
-            "--catalog",
-            &out
-        ];
+        let words = args![fathom_path(), "walk", &tree, "--catalog", &out];
         let read_only = format!(
             "if [ {RANK} = 1 ]; then mount --bind {0} {0} && mount -o remount,bind,ro {0}; fi; \
              if [ {RANK} = 3 ]; then until [ ! -w {0} ]; do sleep 0.1; done; fi; exec \"$@\"",

@@ -21,8 +21,8 @@ use std::ffi::OsString;
 use std::process::Command;
 use std::sync::{LazyLock, Mutex};
 
-use support::run::Ran;
-use support::{Need, run};
+use support::run::{Ran, args};
+use support::{Need, fathom_path, run};
 
 const NEEDS: [Need; 1] = [Need::Program("mpirun")];
 
@@ -78,6 +78,6 @@ fn configure(command: &mut Command) {
 /// The arguments of mpirun for some ranks that run fathom.
 fn ranks(many: usize, words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let many = many.to_string();
-    let head = ["-np", &many, env!("CARGO_BIN_EXE_fathom")].map(OsString::from);
+    let head = args!["-np", &many, fathom_path()];
     head.into_iter().chain(words).collect()
 }

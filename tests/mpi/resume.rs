@@ -11,7 +11,7 @@ use super::walk::{names, refused, result, walk};
 use super::{NEEDS, RANK, launcher_of_killed, run_job};
 use crate::support::build::{bush, dir};
 use crate::support::run::{Ran, args};
-use crate::support::{fathom, require, run};
+use crate::support::{fathom, fathom_path, require, run};
 
 /// The number of pieces in which a tree is walked.
 const PIECES: usize = 16;
@@ -72,7 +72,7 @@ fn killed_at(parts: usize, victim: usize, top: &Path, out: &Path, pids: &Path) -
     let script = format!(
         "echo $$ > {}/{RANK}; exec {} \"$@\"",
         pids.display(),
-        env!("CARGO_BIN_EXE_fathom")
+        fathom_path().display()
     );
     let mut command = launcher_of_killed();
     command.args(["-np", "4", "sh", "-c", &script, "sh"]);

@@ -14,7 +14,7 @@ use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::trees::grow;
-use crate::support::{Need, fathom, in_namespace, require, run};
+use crate::support::{Need, fathom, fathom_path, in_namespace, require, run};
 
 /// With an engine that reads a whole file system, one rank finds all of a mount; the ranks still find what one
 /// process finds, and dump it.
@@ -61,7 +61,7 @@ fn with_other_mount(at: &Path, mount: &str, words: &str) -> Ran {
         "if [ {RANK} = 1 ]; then \
            exec unshare --mount --propagation private sh -c '{mount} && exec {0} {words}' \"$0\"; \
          fi; exec {0} {words}",
-        env!("CARGO_BIN_EXE_fathom")
+        fathom_path().display()
     );
     let mut command = launcher();
     run_job(command.args(["-np", "2", "sh", "-c", &script]).arg(at))
@@ -129,7 +129,7 @@ fn ranks_that_differ_and_parts_that_are_no_whole_are_refused() {
         run_job(command.args(["-np", "2"]).arg(rest.0).args(rest.1))
     };
     // Programs of two versions: the other one has another number wherever this one has its own.
-    let program = Path::new(env!("CARGO_BIN_EXE_fathom"));
+    let program = fathom_path();
     let (older, version) = (at.join("older"), env!("CARGO_PKG_VERSION"));
     let pattern = format!(
         "s/{}/{}x/g",

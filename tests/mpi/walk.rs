@@ -13,7 +13,7 @@ use crate::support::build::{bush, deep, dir, tmpfs};
 use crate::support::run::{Ran, args};
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::trees::grow;
-use crate::support::{Need, fathom, in_namespace, require, run, schema};
+use crate::support::{Need, fathom, fathom_path, in_namespace, require, run, schema};
 
 pub(super) fn walk(many: usize, top: &Path, more: &[&str]) -> Ran {
     let words = args!["walk", top, "--json"].into_iter();
@@ -248,7 +248,7 @@ fn names_of_one_directory_are_dealt_out() {
         let traced = format!(
             "exec strace -f -y --seccomp-bpf -e trace=statx,getdents64 -o {}/{RANK} {} \"$@\"",
             logs.display(),
-            env!("CARGO_BIN_EXE_fathom")
+            fathom_path().display()
         );
         let mut command = launcher();
         command.args(["-np", "4", "sh", "-c", &traced, "sh"]);
@@ -326,7 +326,7 @@ fn a_rank_that_fails_leaves_no_part() {
         let out = dir(base.join("out"));
         let killed = format!(
             "if [ {RANK} = 2 ]; then (sleep 1; kill -KILL $$) & fi; exec {} \"$@\"",
-            env!("CARGO_BIN_EXE_fathom")
+            fathom_path().display()
         );
         let mut command = launcher_of_killed();
         command.args(["-np", "4", "sh", "-c", &killed, "sh"]);

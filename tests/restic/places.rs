@@ -20,7 +20,7 @@ use crate::support::recipe::{block_of, search_path, service};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same};
 use crate::support::trees::Dice;
-use crate::support::{Need, fathom, in_namespace, require, run};
+use crate::support::{Need, fathom, fathom_path, in_namespace, require, run};
 use crate::{NEEDS, PASSWORD, prepare, quiet, signal, stop_at_lock};
 
 pub(crate) const RCLONE: &str = "tools/bin/rclone";
@@ -557,7 +557,7 @@ fn the_service_in_the_book_makes_snapshots_on_a_rest_server() {
             ("dump /srv ", &format!("dump {} ", path("tree"))),
             ("/mnt", &path("out")),
         ];
-        let programs = search_path(&[Path::new(env!("CARGO_BIN_EXE_fathom"))]);
+        let programs = search_path(&[fathom_path()]);
         service("fathom-restic.service", &paths, &programs)
             .into_iter()
             .for_each(|command| drop(with_user(command)));

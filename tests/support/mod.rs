@@ -31,4 +31,4 @@ pub(crate) mod trees;
 
 pub(crate) use namespace::in_namespace;
 pub(crate) use need::{Need, require};
-pub(crate) use run::{fathom, run};
+pub(crate) use run::{fathom, fathom_path, run};

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::restrict::{self, Calls, Rule};
+use super::run::fathom_path;
 
 /// A version of the kernel.
 pub(crate) type Version = (u32, u32);
@@ -357,7 +358,7 @@ impl Profile {
     /// Landlock lets the command read and execute the system's programs, read `tree`, and change
     /// what is below `out`; nothing else.
     pub(crate) fn landlock(tree: &Path, out: &Path) -> Profile {
-        let program = Path::new(env!("CARGO_BIN_EXE_fathom"));
+        let program = fathom_path();
         let system = ["/usr", "/lib", "/lib64", "/bin", "/proc", "/sys", "/etc"];
         let system = system.map(PathBuf::from).into_iter();
         let readable = system.chain([program.to_owned(), tree.to_owned()]);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::build::{bind, dir};
+use super::run::fathom_path;
 
 // Numbers that every architecture shares.
 pub(crate) const STATMOUNT: u32 = 457;
@@ -116,7 +117,7 @@ pub(crate) fn as_nobody(command: &mut Command) {
 /// Bind-mounts the program into the directory `at`, where every user may execute it, and returns
 /// its path.
 pub(crate) fn fathom_in(at: &Path) -> PathBuf {
-    bind(env!("CARGO_BIN_EXE_fathom"), dir(at).join("fathom"))
+    bind(fathom_path(), dir(at).join("fathom"))
 }
 
 /// Binds the program, as `/fathom`, and the system's libraries into a directory.

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::run::{Ran, run};
+use super::run::{Ran, fathom_path, run};
 
 /// Calls and errors of each system call in a run of the program, by strace's names.
 pub(crate) struct Traced {
@@ -24,7 +24,7 @@ pub(crate) fn trace<A: Into<OsString>>(log: &Path, args: impl IntoIterator<Item 
         .arg(log);
     command
         .arg("--")
-        .arg(env!("CARGO_BIN_EXE_fathom"))
+        .arg(fathom_path())
         .args(args.into_iter().map(Into::into));
     let ran = run(&mut command);
     let log = String::from_utf8_lossy(&std::fs::read(log).unwrap()).into_owned();

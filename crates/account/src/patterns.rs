@@ -13,13 +13,11 @@ use foldhash::HashMap;
 use gate::Errno;
 
 pub use self::kinds::{Found, Pattern, Spare};
-use self::memory::{Asked, File, Once, Opening, READS, SmallTransfers, WRITES};
+use self::memory::{Asked, File, Once, Opening, READS, SMALL, SmallTransfers, WRITES};
 pub(crate) use self::memory::{Seen, Spared};
 use crate::prices::Sort;
 use meter::syscalls::Kind;
 
-/// Fewer bytes are a small read, a small write, or little to fsync: a page.
-const SMALL: u64 = 4096;
 /// Bytes of entries that a tiny directory has at most: about 30 short names.
 const TINY: i64 = 1024;
 /// This many lookups in one directory by long names are many.

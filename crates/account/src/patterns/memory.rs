@@ -4,8 +4,10 @@ use meter::call::Call;
 use meter::names::Subject;
 use meter::syscalls::Syscall;
 
-use super::SMALL;
 use crate::prices::{Sort, Work};
+
+/// Fewer bytes are a small read, a small write, or little to fsync: a page.
+pub(super) const SMALL: u64 = 4096;
 
 /// Calls that would go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The files that calls are about, by the names that they are given.
 
+use super::subject::{Name, Subject, components};
 use super::table::{Descriptor, Task, to_fd};
-use super::{Name, Subject, components};
 use crate::call::{Call, LONGEST_NAME};
 use crate::syscalls::{At, Syscall};
 

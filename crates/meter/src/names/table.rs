@@ -5,7 +5,11 @@ use std::rc::Rc;
 
 use foldhash::{HashMap, HashMapExt};
 
-use super::{DescriptorKind, MOST_BYTES, Name};
+use super::kind::DescriptorKind;
+use super::subject::Name;
+
+/// The most bytes of descriptors and their names.
+pub const MOST_BYTES: usize = 8 << 20;
 
 /// Bytes of a descriptor without its name.
 const DESCRIPTOR: usize = 96;

@@ -7,7 +7,7 @@ use account::ledger::Sum;
 use account::report::{AccountReport, GateTotal, Groups, Place, ProgramTotal};
 use meter::call::{Ended, Metered};
 use show::name::printable;
-use show::table::{Align, Table, TableStyle, Tone, wrap};
+use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{count, duration};
 
 use crate::out::seconds;
@@ -15,6 +15,7 @@ use crate::out::seconds;
 use self::how::{explain_meter, explain_pattern};
 use self::savings::what_if_text;
 use self::waits::{wait_calls, waits_sentence, waits_table};
+use self::words::{average, call_count, line};
 
 pub(crate) mod formats;
 pub(crate) mod how;
@@ -24,6 +25,7 @@ pub(crate) mod memo;
 pub(crate) mod savings;
 pub(crate) mod screen;
 mod waits;
+mod words;
 
 pub(super) const SCHEMA: &str = "fathom.account/1";
 
@@ -333,14 +335,6 @@ fn calls_table(account: &AccountReport<'_>, most: usize, with_errors: bool) -> T
     table
 }
 
-/// The mean time of a call.
-fn average(sum: &Sum) -> String {
-    match sum.calls {
-        0 => "-".to_owned(),
-        _ => duration(sum.ms_per_call() / 1e3),
-    }
-}
-
 pub(crate) fn patterns_table(account: &AccountReport<'_>) -> Option<Table> {
     use Align::{Left, Right};
     let columns = [
@@ -367,18 +361,6 @@ pub(crate) fn patterns_table(account: &AccountReport<'_>) -> Option<Table> {
         table.row(cells, Tone::Plain);
     }
     (!patterns.is_empty()).then_some(table)
-}
-
-pub(crate) fn line(style: TableStyle, text: &str) -> String {
-    wrap(text, style.width.unwrap_or(80)) + "\n"
-}
-
-fn call_count(calls: u64) -> String {
-    format!(
-        "{} {}",
-        count(calls),
-        if calls == 1 { "call" } else { "calls" }
-    )
 }
 
 #[cfg(test)]

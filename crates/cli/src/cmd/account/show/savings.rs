@@ -6,7 +6,7 @@ use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{count, duration};
 
 use super::how::how;
-use super::line;
+use super::words::line;
 
 /// What each change would save, and how; `None` when nothing would be saved.
 pub(crate) fn what_if_text(account: &AccountReport<'_>, style: TableStyle) -> Option<String> {

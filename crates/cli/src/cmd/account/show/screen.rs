@@ -15,7 +15,8 @@ use crate::out::seconds;
 use super::how::{advice, explain_meter};
 use super::savings::{saving_changes, too_short_sentence};
 use super::waits::waits_sentence;
-use super::{average, calls_table, head, line};
+use super::words::{average, line};
+use super::{calls_table, head};
 
 /// How many rows the tables have.
 #[derive(Clone, Copy)]

@@ -8,7 +8,7 @@ use meter::names::DescriptorKind;
 use show::table::{Align, Table, Tone};
 use show::units::{count, duration};
 
-use super::{average, call_count};
+use super::words::{average, call_count};
 use crate::out::seconds;
 
 /// What calls waited for, at least so many nanoseconds for one kind of thing.

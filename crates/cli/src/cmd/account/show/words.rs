@@ -1,0 +1,25 @@
+//! Words and lines that several parts of the text need.
+
+use account::ledger::Sum;
+use show::table::{TableStyle, wrap};
+use show::units::{count, duration};
+
+/// The mean time of a call.
+pub(super) fn average(sum: &Sum) -> String {
+    match sum.calls {
+        0 => "-".to_owned(),
+        _ => duration(sum.ms_per_call() / 1e3),
+    }
+}
+
+pub(super) fn line(style: TableStyle, text: &str) -> String {
+    wrap(text, style.width.unwrap_or(80)) + "\n"
+}
+
+pub(super) fn call_count(calls: u64) -> String {
+    format!(
+        "{} {}",
+        count(calls),
+        if calls == 1 { "call" } else { "calls" }
+    )
+}

@@ -233,6 +233,9 @@ fn what_cannot_be_read_is_one_clear_line() {
         assert!(ran.stderr.contains(says), "{says}: {ran}");
         assert!(ran.stderr.contains(hint), "{hint}: {ran}");
         assert!(!ran.stderr.contains("secret of"), "{ran}");
+        for other in ["AZURE_", "GOOGLE_"] {
+            assert!(!ran.stderr.contains(other), "{ran}");
+        }
     };
     let list = |name: &str| server.fathom(["list", name]);
     refused(
@@ -255,7 +258,7 @@ fn what_cannot_be_read_is_one_clear_line() {
     refused(
         list("s3://backups/none").env("AWS_SECRET_ACCESS_KEY", "wrong"),
         "SignatureDoesNotMatch",
-        "AWS_SECRET_ACCESS_KEY",
+        "check the endpoint, and the values of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY\n",
     );
     refused(
         list("s3://backups/none").env("AWS_ACCESS_KEY_ID", "wrong"),

@@ -113,9 +113,9 @@ pub enum StoreError {
     /// With the variable that permits it.
     #[error("the endpoint uses HTTP without TLS, which {0} does not permit")]
     PlainHttp(&'static str),
-    /// With the code of the store's answer.
+    /// With the code of the store's answer, and the variables that the credentials are from.
     #[error("the store rejects the access key ({0})")]
-    WrongCredentials(String),
+    WrongCredentials(String, Vec<&'static str>),
     #[error("access denied")]
     Denied,
     #[error("the bucket does not exist")]

@@ -68,31 +68,13 @@ impl Error {
     /// A snapshot that was not made.
     #[cfg(feature = "restic")]
     pub(crate) fn snapshot(repository: &[u8], error: &restic::Error) -> Error {
-        use restic::Error as E;
         let hint = match error {
-            E::NoRepository => "create it with restic init, or check the name",
-            E::WrongPassword => "check --password-file",
-            E::PasswordNotUtf8 => "give the password that the repository was created with",
-            E::Locked(_) => {
-                "wait until restic prune or forget has ended; restic unlock removes a lock whose process has died"
-            }
-            E::Nested(_) => "omit it: it is archived with the other one",
-            E::NoPath(_) => "give it by its absolute path",
-            E::Scheme(_) => {
-                "give a directory (./NAME if its name has a colon), rest:URL, s3:HOST/BUCKET/PREFIX or sftp:USER@HOST:DIR"
-            }
-            E::Location => {
-                "give rest:http://HOST:PORT/PATH, s3:HOST/BUCKET/PREFIX, sftp:USER@HOST:DIR or sftp://USER@HOST:PORT/DIR"
-            }
-            E::Remote { error, .. } => repository_hint(repository, error),
-            E::File { .. } => error.errno().map_or("", |errno| Access::Write.hint(errno)),
-            E::Engine(_) => {
-                "check the repository with restic check; versions 1 and 2 of the format are supported"
-            }
+            restic::Error::Remote { error, .. } => repository_hint(repository, error),
+            error => snapshot_hint(error).into(),
         };
         let repository = printable(repository);
         let error = printable(error.to_string().as_bytes()).into_owned();
-        Error::new(format!("cannot make a snapshot in '{repository}': {error}")).and(hint)
+        Error::new(format!("cannot make a snapshot in '{repository}': {error}")).and(&hint)
     }
 
     fn at(doing: &str, path: &[u8], cause: &dyn Cause, hint: &str, access: Access) -> Error {
@@ -102,6 +84,34 @@ impl Error {
             (hint, _) => hint,
         };
         Error::new(format!("{doing} '{path}': {cause}")).and(hint)
+    }
+}
+
+/// What to do about an error of a restic repository.
+#[cfg(feature = "restic")]
+fn snapshot_hint(error: &restic::Error) -> &'static str {
+    use restic::Error as E;
+    match error {
+        E::NoRepository => "create it with restic init, or check the name",
+        E::WrongPassword => "check --password-file",
+        E::PasswordNotUtf8 => "give the password that the repository was created with",
+        E::Locked(_) => {
+            "wait until restic prune or forget has ended; restic unlock removes a lock whose process has died"
+        }
+        E::Nested(_) => "omit it: it is archived with the other one",
+        E::NoPath(_) => "give it by its absolute path",
+        E::Scheme(_) => {
+            "give a directory (./NAME if its name has a colon), rest:URL, s3:HOST/BUCKET/PREFIX or sftp:USER@HOST:DIR"
+        }
+        E::Location => {
+            "give rest:http://HOST:PORT/PATH, s3:HOST/BUCKET/PREFIX, sftp:USER@HOST:DIR or sftp://USER@HOST:PORT/DIR"
+        }
+        // See `repository_hint`.
+        E::Remote { .. } => "",
+        E::File { .. } => error.errno().map_or("", |errno| Access::Write.hint(errno)),
+        E::Engine(_) => {
+            "check the repository with restic check; versions 1 and 2 of the format are supported"
+        }
     }
 }
 

@@ -214,32 +214,33 @@ pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
         ErrorKind::NotArchive(NotArchive::Compressed(_, command)) => {
             format!("decompress it with {command}, and give - as ARCHIVE").into()
         }
-        ErrorKind::Store(error) => store_hint(error).into(),
+        ErrorKind::Store(error) => store_hint(error),
         _ => fixed_archive_hint(error).into(),
     }
 }
 
 /// What to do about an error of a restic repository that is no local directory.
 #[cfg(feature = "restic")]
-pub(crate) fn repository_hint(location: &[u8], error: &StoreError) -> &'static str {
+pub(crate) fn repository_hint(location: &[u8], error: &StoreError) -> Cow<'static, str> {
     let is_bucket = location.starts_with(b"s3:");
-    match error {
+    let hint = match error {
         StoreError::NoConnection(_) if location.starts_with(b"sftp:") => {
             "check that ssh connects to the host and asks for nothing"
         }
         StoreError::NoConnection(_) => "check the URL, and that the server runs",
-        StoreError::WrongCredentials(_) if !is_bucket => {
+        StoreError::WrongCredentials(..) if !is_bucket => {
             "check the user and the password in the URL, or RESTIC_REST_USERNAME and RESTIC_REST_PASSWORD"
         }
         StoreError::Denied if !is_bucket => {
             "give the user permission to write; a server in append-only mode is enough"
         }
-        error => store_hint(error),
-    }
+        error => return store_hint(error),
+    };
+    hint.into()
 }
 
-fn store_hint(error: &StoreError) -> &'static str {
-    match error {
+fn store_hint(error: &StoreError) -> Cow<'static, str> {
+    let hint = match error {
         StoreError::Unsupported => "use a build with --features cloud",
         StoreError::BadUrl => "give s3://BUCKET/KEY, az://CONTAINER/KEY or gs://BUCKET/KEY",
         StoreError::NoCredentials(variable) => match service(variable) {
@@ -257,9 +258,13 @@ fn store_hint(error: &StoreError) -> &'static str {
             "GOOGLE" => "set GOOGLE_ALLOW_HTTP=true to permit it",
             _ => "set AWS_ALLOW_HTTP=true to permit it",
         },
-        StoreError::WrongCredentials(_) => {
-            "check the endpoint, and the variables with the credentials: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or those of AZURE_ and GOOGLE_"
-        }
+        StoreError::WrongCredentials(_, variables) => match &variables[..] {
+            [] => "check the endpoint, and the role of this machine",
+            variables => {
+                let variables = variables.join(", ");
+                return format!("check the endpoint, and the values of {variables}").into();
+            }
+        },
         StoreError::Denied => {
             "give the access key permission for this bucket and key; an object under object lock stays as it is"
         }
@@ -274,7 +279,8 @@ fn store_hint(error: &StoreError) -> &'static str {
             "check the name in the endpoint; SSL_CERT_FILE names a file with the certificate of its authority"
         }
         StoreError::Refused(_) | StoreError::Other(_) => "",
-    }
+    };
+    hint.into()
 }
 
 /// What the names of the variables of a service begin with.

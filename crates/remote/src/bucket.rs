@@ -118,7 +118,8 @@ impl Bucket {
         let settings = Arc::new(settings);
         let (checked, shared) = (Arc::clone(&settings), credentials.clone());
         let check = async move { checked.check_credentials(shared).await };
-        runtime.start_task(check).wait()?;
+        let checked = runtime.start_task(check).wait();
+        checked.map_err(|error| settings.name_variables(error))?;
         Ok(Bucket {
             name: name.to_owned(),
             settings,
@@ -134,11 +135,21 @@ impl Bucket {
         self.settings.service
     }
 
+    /// Starts a request.
+    fn start<T: Send + 'static>(
+        &self,
+        request: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Pending<T> {
+        let settings = Arc::clone(&self.settings);
+        let named = async move { request.await.map_err(|e| settings.name_variables(e)) };
+        self.runtime.start_task(named)
+    }
+
     /// Reads the end of an object: its description, and up to so many bytes.
     pub(crate) fn tail(&self, key: &str, bytes: u64) -> Result<(ObjectMeta, Bytes), StoreError> {
         let (path, store) = (parse_key(key)?, Arc::clone(&self.first));
         let tail = async move { tail(&*store, &path, bytes).await };
-        self.runtime.start_task(tail).wait()
+        self.start(tail).wait()
     }
 
     /// Begins to read a range of an object, or all of it, of this version only.
@@ -158,7 +169,7 @@ impl Bucket {
         };
         let is_versioned = options.version.is_some();
         let notices = self.notices.clone();
-        self.runtime.start_task(async move {
+        self.start(async move {
             // object_store repeats a request that gets no answer, and not one whose answer ends early.
             let mut attempts = Attempts::new(&notices);
             loop {
@@ -302,7 +313,7 @@ impl Bucket {
                 }
             }
         };
-        self.runtime.start_task(put).wait()
+        self.start(put).wait()
     }
 
     /// Begins a multipart upload.
@@ -324,7 +335,7 @@ impl Bucket {
             };
             begun.map_err(|e| store_error(&e))
         };
-        let id = self.runtime.start_task(begin).wait()?;
+        let id = self.start(begin).wait()?;
         let (target, upload) = (target.clone(), id.clone());
         let abort = async move { target.abort(&upload).await };
         self.runtime.abort_on_signal(&id, Box::pin(abort));
@@ -340,7 +351,7 @@ impl Bucket {
         part: Bytes,
     ) -> Pending<PartId> {
         let (target, id) = (target.clone(), id.to_owned());
-        self.runtime.start_task(async move {
+        self.start(async move {
             let put = target
                 .clients
                 .parts
@@ -369,7 +380,7 @@ impl Bucket {
                 other => other.map(drop),
             }
         };
-        self.runtime.start_task(complete).wait()?;
+        self.start(complete).wait()?;
         self.runtime.is_settled(id);
         Ok(())
     }
@@ -381,7 +392,7 @@ impl Bucket {
             let _ = tokio::time::timeout(ABORT, target.abort(&upload)).await;
             Ok(())
         };
-        let _ = self.runtime.start_task(abort).wait();
+        let _ = self.start(abort).wait();
         self.runtime.is_settled(id);
     }
 
@@ -394,7 +405,7 @@ impl Bucket {
                 other => other,
             }
         };
-        self.runtime.start_task(remove).wait()
+        self.start(remove).wait()
     }
 
     /// The same, even when a signal is about to end the program.
@@ -411,7 +422,7 @@ impl Bucket {
             let put = store.put(&path, PutPayload::from_iter(content)).await;
             put.map_err(|e| store_error(&e)).map(drop)
         };
-        self.runtime.start_task(put).wait()
+        self.start(put).wait()
     }
 
     /// The names below a prefix.
@@ -432,7 +443,7 @@ impl Bucket {
             let listed = store.list_with_delimiter(prefix).await;
             listed.map_err(|e| store_error(&e))
         };
-        self.runtime.start_task(list).wait()
+        self.start(list).wait()
     }
 }
 

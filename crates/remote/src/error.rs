@@ -31,7 +31,7 @@ pub(crate) fn store_error(error: &Error) -> StoreError {
             | "NoAuthenticationInformation"
             | "XAdminUserNotFound"),
         ) => {
-            return StoreError::WrongCredentials(code.to_owned());
+            return StoreError::WrongCredentials(code.to_owned(), Vec::new());
         }
         // Azure has discarded the parts, because another process has written the object.
         Some("InvalidBlockList") => return StoreError::Changed,
@@ -48,7 +48,7 @@ pub(crate) fn store_error(error: &Error) -> StoreError {
             StoreError::Changed
         }
         Error::PermissionDenied { .. } => StoreError::Denied,
-        Error::Unauthenticated { .. } => StoreError::WrongCredentials("401".to_owned()),
+        Error::Unauthenticated { .. } => StoreError::WrongCredentials("401".to_owned(), Vec::new()),
         _ if code.is_none() && is_connection(error) => match certificate_error(error) {
             Some(text) => StoreError::Certificate(text),
             None => StoreError::NoConnection(text),
@@ -61,7 +61,7 @@ pub(crate) fn store_error(error: &Error) -> StoreError {
 pub(crate) fn token_error(error: &Error) -> StoreError {
     match is_connection(error) {
         true => store_error(error),
-        false => StoreError::WrongCredentials(one_line(&deepest(error))),
+        false => StoreError::WrongCredentials(one_line(&deepest(error)), Vec::new()),
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(answered(&xml("NoSuchBucket")), StoreError::NoBucket);
         assert_eq!(answered(&xml("ContainerNotFound")), StoreError::NoBucket);
         for wrong in ["SignatureDoesNotMatch", "AuthenticationFailed"] {
-            let expected = StoreError::WrongCredentials(wrong.to_owned());
+            let expected = StoreError::WrongCredentials(wrong.to_owned(), Vec::new());
             assert_eq!(answered(&xml(wrong)), expected);
         }
         assert_eq!(answered(&xml("InvalidBlockList")), StoreError::Changed);

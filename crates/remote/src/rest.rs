@@ -247,7 +247,9 @@ fn status_error(status: StatusCode) -> Option<StoreError> {
     match status {
         _ if status.is_success() => None,
         StatusCode::NOT_FOUND => Some(StoreError::NotFound),
-        StatusCode::UNAUTHORIZED => Some(StoreError::WrongCredentials(status.to_string())),
+        StatusCode::UNAUTHORIZED => {
+            Some(StoreError::WrongCredentials(status.to_string(), Vec::new()))
+        }
         StatusCode::FORBIDDEN => Some(StoreError::Denied),
         _ => Some(StoreError::Other(status.to_string())),
     }

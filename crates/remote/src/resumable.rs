@@ -182,7 +182,7 @@ async fn send(request: RequestBuilder) -> Result<Response, StoreError> {
         StatusCode::PERMANENT_REDIRECT => return Ok(answer),
         StatusCode::NOT_FOUND => StoreError::NotFound,
         StatusCode::PRECONDITION_FAILED | StatusCode::CONFLICT => StoreError::Changed,
-        StatusCode::UNAUTHORIZED => StoreError::WrongCredentials(status.to_string()),
+        StatusCode::UNAUTHORIZED => StoreError::WrongCredentials(status.to_string(), Vec::new()),
         StatusCode::FORBIDDEN => StoreError::Denied,
         _ if is_repeated(status) => StoreError::Other(status.to_string()),
         _ => StoreError::Refused(one_line(&answer.text().await.unwrap_or_default())),

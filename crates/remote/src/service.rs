@@ -90,6 +90,15 @@ const AZURE_OTHER: [&str; 8] = [
     "AZURE_USE_AZURE_CLI",
     "AZURE_SKIP_SIGNATURE",
 ];
+/// The access key, and what replaces it.
+const AWS: [&str; 6] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+];
 const GOOGLE: [&str; 5] = [
     "GOOGLE_APPLICATION_CREDENTIALS",
     "GOOGLE_SERVICE_ACCOUNT",
@@ -181,6 +190,16 @@ impl Settings {
             forbids_http: self.forbids_http.filter(|_| !is_http),
             endpoint: Some(endpoint),
             ..self
+        }
+    }
+
+    /// Adds the variables that the credentials are from to the error that they are wrong.
+    pub(crate) fn name_variables(&self, error: StoreError) -> StoreError {
+        match error {
+            StoreError::WrongCredentials(code, _) => {
+                StoreError::WrongCredentials(code, credential_variables(self.service, has))
+            }
+            error => error,
         }
     }
 
@@ -325,6 +344,27 @@ impl Settings {
     }
 }
 
+/// The variables that are set and that the credentials of a service are from.
+fn credential_variables(service: Service, has: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let first = |names: &[&'static str]| names.iter().copied().find(|name| has(name));
+    let all = |names: &[&'static str]| -> Vec<&'static str> {
+        names.iter().copied().filter(|name| has(name)).collect()
+    };
+    match service {
+        Service::S3 => match has(AWS[0]) && has(AWS[1]) {
+            true => all(&AWS[..3]),
+            false => all(&AWS[3..]),
+        },
+        Service::Azure => {
+            let mut set: Vec<_> = first(&AZURE_ACCOUNT).into_iter().collect();
+            set.extend(first(&AZURE_KEY));
+            set.extend(all(&AZURE_OTHER));
+            set
+        }
+        Service::Google => all(&GOOGLE),
+    }
+}
+
 /// A client, as what reads and writes objects, and as what uploads parts.
 #[derive(Clone, Debug)]
 pub(crate) struct Clients {
@@ -363,4 +403,29 @@ pub(crate) enum Patience {
     Little,
     /// Some minutes: a backup survives a server that restarts.
     Much,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_variables_that_are_used_are_named() {
+        let named =
+            |service, set: &[&str]| credential_variables(service, |name| set.contains(&name));
+        let all: Vec<&str> = [&AWS[..], &AZURE_ACCOUNT, &AZURE_KEY, &GOOGLE].concat();
+        assert_eq!(named(Service::S3, &all), AWS[..3]);
+        assert_eq!(named(Service::S3, &AWS[..2]), AWS[..2]);
+        assert_eq!(named(Service::S3, &AWS[3..4]), AWS[3..4]);
+        assert_eq!(
+            named(Service::Azure, &all),
+            [AZURE_ACCOUNT[0], AZURE_KEY[0]]
+        );
+        assert_eq!(
+            named(Service::Azure, &[AZURE_ACCOUNT[1], AZURE_OTHER[1]]),
+            [AZURE_ACCOUNT[1], AZURE_OTHER[1]]
+        );
+        assert_eq!(named(Service::Google, &all), GOOGLE);
+        assert!(named(Service::Google, &AWS).is_empty());
+    }
 }

@@ -9,6 +9,7 @@
 //! | [`changed`](mod@changed) | what was added, changed, removed and renamed since a catalog |
 //! | [`dump`](mod@dump) | writes trees into an archive |
 //! | [`compression`] | the compressed formats of archives |
+//! | [`compressor`] | compresses frames with zstd in one buffer |
 //! | `decompress`, `stream` | read compressed archives |
 //! | `destination` | a file or an object that is complete or absent |
 //! | `error`, `warning` | why something was not done, or skipped |
@@ -44,6 +45,7 @@ mod background;
 pub mod catalog;
 pub mod changed;
 pub mod compression;
+pub mod compressor;
 mod decompress;
 mod destination;
 pub mod dump;

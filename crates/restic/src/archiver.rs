@@ -21,7 +21,9 @@ use crate::error::Error;
 use crate::id::Id;
 use crate::index::Kind;
 use crate::layout::{Layout, Top};
-use crate::node::{Attributes, Extra, NodeEncoder, write_contents, write_subtree};
+use crate::node::{
+    Attributes, Extra, NodeEncoder, collect_attributes, write_contents, write_subtree,
+};
 use crate::parent::{OldNode, TreeReader};
 use crate::queue::Queue;
 use crate::trees::{Directory, OldDirectory, TreeCounts, Trees};
@@ -388,13 +390,14 @@ impl<'a> Run<'a> {
         row: usize,
         meta: &Meta,
     ) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mut found = Vec::new();
-        if worker.attributes.may_have(meta) {
-            let take = |name: &[u8], value: &[u8]| found.push((name.to_vec(), value.to_vec()));
-            let (attributes, places) = (&mut worker.attributes, &mut worker.places);
-            for (gate, errno, kind) in attributes.read_row(meta.dev, places, row, take) {
-                self.archiver.warnings.failed(row, gate, errno, kind);
-            }
+        if !worker.attributes.may_have(meta) {
+            return Vec::new();
+        }
+        let (attributes, places) = (&mut worker.attributes, &mut worker.places);
+        let (found, failures) =
+            collect_attributes(|take| attributes.read_row(meta.dev, places, row, take));
+        for (gate, errno, kind) in failures {
+            self.archiver.warnings.failed(row, gate, errno, kind);
         }
         found
     }

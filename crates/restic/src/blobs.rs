@@ -1,11 +1,11 @@
 //! Stores blobs: each that neither the repository nor this run has yet, compressed and encrypted.
 
+use archive::compressor::FrameCompressor;
 use gate::Errno;
 use gate::sync::Mutex;
 use rustic_core::RusticResult;
 use rustic_core::repofile::ConfigFile;
-use zstd::bulk::{Compressor, Decompressor};
-use zstd::zstd_safe::compress_bound;
+use zstd::bulk::Decompressor;
 
 use crate::error::Error;
 use crate::id::{Id, IdSet};
@@ -29,9 +29,8 @@ pub(crate) struct BlobStore<'a> {
 /// Compresses and encrypts in a thread, with contexts and buffers that serve for many blobs.
 pub(crate) struct BlobWriter<'a> {
     store: &'a BlobStore<'a>,
-    compressor: Option<Compressor<'static>>,
+    compressor: Option<FrameCompressor>,
     decompressor: Decompressor<'static>,
-    packed: Vec<u8>,
     sealed: Vec<u8>,
     opened: Vec<u8>,
     plain: Vec<u8>,
@@ -77,12 +76,11 @@ impl<'a> BlobStore<'a> {
     /// # Errors
     /// There is no memory for it.
     pub(crate) fn writer(&'a self) -> Result<BlobWriter<'a>, Error> {
-        let compressor = self.level.map(Compressor::new).transpose();
+        let compressor = self.level.map(FrameCompressor::new).transpose();
         Ok(BlobWriter {
             store: self,
             compressor: compressor.map_err(|_| no_memory())?,
             decompressor: Decompressor::new().map_err(|_| no_memory())?,
-            packed: Vec::new(),
             sealed: Vec::new(),
             opened: Vec::new(),
             plain: Vec::new(),
@@ -96,17 +94,10 @@ impl BlobWriter<'_> {
     /// # Errors
     /// The repository cannot be written.
     pub(crate) fn write(&mut self, kind: Kind, id: Id, plain: &[u8]) -> Result<(), Error> {
-        self.packed.clear();
-        if let Some(compressor) = &mut self.compressor {
-            self.packed.reserve(compress_bound(plain.len()));
-            let packed = compressor.compress_to_buffer(plain, &mut self.packed);
-            packed.map_err(|_| no_memory())?;
-        }
         let is_compressed = self.compressor.is_some();
-        let stored = if is_compressed {
-            &self.packed[..]
-        } else {
-            plain
+        let stored = match &mut self.compressor {
+            Some(compressor) => compressor.compress(plain).map_err(|_| no_memory())?,
+            None => plain,
         };
         self.sealed.clear();
         let sealed = self.store.cipher.seal(stored, &mut self.sealed);

@@ -1,6 +1,8 @@
 //! Where the SRCs are in a snapshot. As by restic, absolute SRCs have absolute paths in it, relative ones relative paths,
 //! and what is in `.` is in its root.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,7 +16,7 @@ use walk::Meta;
 
 use crate::error::Error;
 use crate::id::Id;
-use crate::node::{Attributes, Extra, NodeEncoder};
+use crate::node::{Attributes, Extra, NodeEncoder, collect_attributes};
 use crate::parent::TreeReader;
 use crate::trees::{Directory, OldDirectory};
 
@@ -76,6 +78,60 @@ impl SourceName {
     }
 }
 
+/// The metadata of directories above SRCs by their paths, each examined once.
+#[derive(Default)]
+pub(crate) struct DirectoriesAbove(RefCell<HashMap<Vec<u8>, Box<Meta>>>);
+
+impl DirectoriesAbove {
+    fn examine(&self, path: &[u8]) -> Box<Meta> {
+        let mut seen = self.0.borrow_mut();
+        let meta = seen.entry(path.to_vec()).or_insert_with(|| {
+            let seen = statx_long(path, At::empty(), Meta::WANT);
+            Box::new(seen.map_or_else(|_| unknown_directory(), |it| Meta::from_statx(&it)))
+        });
+        meta.clone()
+    }
+}
+
+/// SRCs with their rows, in the order of their paths.
+type Sources<'a> = Vec<(SourceName, &'a [u8], Range<usize>)>;
+
+fn sorted<'a>(
+    sources: impl Iterator<Item = (&'a [u8], Range<usize>)>,
+) -> Result<Sources<'a>, Error> {
+    let mut sources: Sources<'a> = sources
+        .map(|(path, rows)| (SourceName::parse(path), path, rows))
+        .collect();
+    sources.sort_by(|(a, ..), (b, ..)| a.components.cmp(&b.components));
+    let nested = sources
+        .windows(2)
+        .find(|pair| pair[1].0.components.starts_with(&pair[0].0.components));
+    match nested {
+        Some(pair) => Err(Error::Nested(pair[1].1.to_vec())),
+        None => Ok(sources),
+    }
+}
+
+fn sorted_paths(sources: &Sources<'_>) -> Result<Vec<Vec<u8>>, Error> {
+    let absolute = |(name, source, _): &(SourceName, &[u8], _)| {
+        name.absolute().map_err(|_| Error::NoPath(source.to_vec()))
+    };
+    let mut paths = sources
+        .iter()
+        .map(absolute)
+        .collect::<Result<Vec<_>, _>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// The absolute paths of SRCs, sorted.
+///
+/// # Errors
+/// A SRC has no absolute path, or lies below another one.
+pub(crate) fn absolute_paths(sources: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error> {
+    sorted_paths(&sorted(sources.iter().map(|path| (&path[..], 0..0)))?)
+}
+
 /// Where the SRCs are in the snapshot.
 pub(crate) struct Layout {
     /// The SRCs in the order of their paths, each after the directories above it.
@@ -114,38 +170,27 @@ impl Layout {
     /// A SRC has no absolute path, or lies below another one.
     pub(crate) fn new<'a>(
         sources: impl Iterator<Item = (&'a [u8], Range<usize>)>,
+        directories: &DirectoriesAbove,
     ) -> Result<Layout, Error> {
-        let mut sources: Vec<(SourceName, &[u8], Range<usize>)> = sources
-            .map(|(path, rows)| (SourceName::parse(path), path, rows))
-            .collect();
-        sources.sort_by(|(a, ..), (b, ..)| a.components.cmp(&b.components));
-        let (mut parts, mut paths): (Vec<Part>, Vec<Vec<u8>>) = (Vec::new(), Vec::new());
-        let mut above: Vec<Vec<u8>> = Vec::new();
-        for (nth, (name, source, rows)) in sources.iter().enumerate() {
-            let last = nth.checked_sub(1).map(|last| &sources[last].0);
-            if last.is_some_and(|last| name.components.starts_with(&last.components)) {
-                return Err(Error::Nested(source.to_vec()));
-            }
+        let sources = sorted(sources)?;
+        let paths = sorted_paths(&sources)?;
+        let (mut parts, mut above): (Vec<Part>, Vec<Vec<u8>>) = (Vec::new(), Vec::new());
+        for (name, _, rows) in &sources {
             for depth in 1..name.components.len() {
                 let (path, real) = (name.in_snapshot(depth), name.real(depth));
                 if above.contains(&path) {
                     continue;
                 }
                 above.push(path.clone());
-                let seen = statx_long(&real, At::empty(), Meta::WANT);
-                let meta = seen.map_or_else(|_| unknown_directory(), |it| Meta::from_statx(&it));
-                let meta = Box::new(meta);
+                let meta = directories.examine(&real);
                 let what = What::Above { real, meta };
                 parts.push(Part { path, what });
             }
-            let absolute = name.absolute();
-            paths.push(absolute.map_err(|_| Error::NoPath(source.to_vec()))?);
             parts.push(Part {
                 path: name.in_snapshot(name.components.len()),
                 what: What::Source(rows.clone()),
             });
         }
-        paths.sort();
         Ok(Layout { parts, paths })
     }
 
@@ -233,13 +278,11 @@ impl Layout {
 
 /// The attributes of a directory above a SRC, as far as they can be read.
 fn read_attributes(path: &[u8], meta: &Meta) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut found = Vec::new();
-    if let Ok(reach) = gate::long::reach(gate::fs::CWD, path) {
-        let of = AttributesOf::Named(reach.dir(), reach.rest());
-        let take = |name: &[u8], value: &[u8]| found.push((name.to_vec(), value.to_vec()));
-        AttributeReader::default().read(meta.dev, of, take);
-    }
-    found
+    let Ok(reach) = gate::long::reach(gate::fs::CWD, path) else {
+        return Vec::new();
+    };
+    let of = AttributesOf::Named(reach.dir(), reach.rest());
+    collect_attributes(|take| AttributeReader::default().read(meta.dev, of, take)).0
 }
 
 /// A directory that cannot be examined.

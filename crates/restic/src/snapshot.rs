@@ -24,7 +24,7 @@ use crate::contents::EntryWarnings;
 use crate::error::Error;
 use crate::id::Id;
 use crate::index::Index;
-use crate::layout::{Layout, Top};
+use crate::layout::{DirectoriesAbove, Layout, Top, absolute_paths};
 use crate::lock::{Lock, Owner};
 use crate::node::NodeEncoder;
 use crate::packer::Written;
@@ -55,6 +55,8 @@ pub struct Repository {
     /// Of index files, unless the repository is a local directory.
     cache: Option<Cache>,
     users: Users,
+    /// Directories above the SRCs.
+    above: DirectoriesAbove,
     owner: Owner,
     lock: Lock,
 }
@@ -113,6 +115,7 @@ impl Repository {
             index: OnceCell::new(),
             cache,
             users,
+            above: DirectoriesAbove::default(),
             owner,
             lock,
         })
@@ -135,7 +138,10 @@ impl Repository {
         let failed = |e: Box<RusticError>| self.files.error(e);
         let begun = Zoned::now();
         let sources = rows.sources().iter();
-        let layout = Layout::new(sources.map(|it| (&it.path[..], it.rows.clone())))?;
+        let layout = Layout::new(
+            sources.map(|it| (&it.path[..], it.rows.clone())),
+            &self.above,
+        )?;
         let mut next = self.snapshot_file(options, &layout)?;
         let parent = match last {
             Some((kept, _)) => Some((kept.parent.id, kept.parent.tree)),
@@ -188,7 +194,7 @@ impl Repository {
             hash.update(part);
             hash.update([0]);
         }
-        for path in layout(sources)?.paths {
+        for path in absolute_paths(sources)? {
             hash.update(path);
             hash.update([0]);
         }
@@ -209,7 +215,8 @@ impl Repository {
         sources: &[Vec<u8>],
         options: &SnapshotOptions,
     ) -> Result<Option<Kept>, Error> {
-        let layout = layout(sources)?;
+        let sources = sources.iter().map(|path| (&path[..], 0..0));
+        let layout = Layout::new(sources, &self.above)?;
         if record.repository != self.id() || record.context != layout.context(&self.users) {
             return Ok(None);
         }
@@ -466,9 +473,4 @@ fn indexes(files: &RepositoryFiles) -> Result<Vec<String>, Error> {
     Ok(listed
         .map(|(id, _)| id.to_hex()[..DIGITS].to_owned())
         .collect())
-}
-
-/// Where sources are in a snapshot, without their entries.
-fn layout(sources: &[Vec<u8>]) -> Result<Layout, Error> {
-    Layout::new(sources.iter().map(|path| (&path[..], 0..0)))
 }

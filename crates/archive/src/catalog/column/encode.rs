@@ -11,8 +11,8 @@ use parquet::errors::Result;
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
-use zstd::bulk::Compressor;
-use zstd::zstd_safe::compress_bound;
+
+use crate::compressor::FrameCompressor;
 
 /// The level of zstd: a higher one takes longer than it saves.
 const LEVEL: i32 = 1;
@@ -43,26 +43,17 @@ pub(crate) enum How {
 
 /// Compresses pages, with buffers that are used for each page again.
 pub(crate) struct PageCompressor {
-    zstd: Compressor<'static>,
+    frames: FrameCompressor,
     /// Levels and values of a page.
     page: Vec<u8>,
-    compressed: Vec<u8>,
 }
 
 impl PageCompressor {
     pub(in crate::catalog) fn new() -> Result<PageCompressor> {
         Ok(PageCompressor {
-            zstd: Compressor::new(LEVEL)?,
+            frames: FrameCompressor::new(LEVEL)?,
             page: Vec::new(),
-            compressed: Vec::new(),
         })
-    }
-
-    fn compress(&mut self, bytes: &[u8]) -> Result<&[u8]> {
-        self.compressed.clear();
-        self.compressed.reserve(compress_bound(bytes.len()));
-        self.zstd.compress_to_buffer(bytes, &mut self.compressed)?;
-        Ok(&self.compressed)
     }
 }
 
@@ -387,7 +378,7 @@ impl Chunk {
         let size = bytes.len();
         let bytes = match self.how {
             How::Raw => bytes,
-            How::Plain | How::Dictionary => zstd.compress(bytes)?,
+            How::Plain | How::Dictionary => zstd.frames.compress(bytes)?,
         };
         let mut checksum = Hasher::new();
         checksum.update(bytes);

@@ -6,28 +6,30 @@
     reason = "the tests build and check past the gate"
 )]
 
+#[cfg_attr(not(feature = "cloud"), allow(dead_code, unused_imports))]
+mod caching;
 mod histories;
+mod interruptions;
 #[cfg_attr(not(feature = "cloud"), allow(dead_code, unused_imports))]
 mod places;
+mod refusals;
 #[allow(dead_code, reason = "the tests of object stores use all of it")]
 #[cfg(feature = "cloud")]
 #[path = "../cloud/server.rs"]
 mod server;
+#[cfg_attr(not(feature = "cloud"), allow(dead_code, unused_imports))]
+mod servers;
 mod sharing;
 #[path = "../support/mod.rs"]
 mod support;
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use rustix::mount::mount_bind;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use support::build::{dir, file, name, tool};
@@ -366,236 +368,5 @@ fn a_state_directory_hides_no_repair_of_the_repository() {
         restic(ground, args!["forget", "--prune"].into_iter().chain(ids)).exits(0);
         assert_eq!(tracked(ground, words()).0["files_new"], 50);
         check(ground);
-    });
-}
-
-/// Waits until the repository has a lock, and stops the process that holds it.
-fn stop_when_locked(at: &Path, child: &Child) {
-    stop_at_lock(&at.join("repo"), child);
-}
-
-fn stop_at_lock(repository: &Path, child: &Child) {
-    let begun = Instant::now();
-    // restic writes a lock under a longer name first.
-    let is_lock = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().len() == 64;
-    let has_lock = || fs::read_dir(repository.join("locks")).is_ok_and(|mut all| all.any(is_lock));
-    while !has_lock() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no lock");
-        sleep(Duration::from_millis(1));
-    }
-    signal(child, Signal::STOP);
-}
-
-fn signal(child: &Child, signal: Signal) {
-    kill_process(Pid::from_child(child), signal).unwrap();
-}
-
-fn quiet(mut command: Command) -> Child {
-    command
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
-}
-
-#[test]
-fn locks_are_respected_both_ways() {
-    if !require(&NEEDS) {
-        return;
-    }
-    in_namespace(|ground| {
-        init(ground);
-        file(dir(ground.join("tree")).join("file"), 100);
-        dump(ground, args!["tree"]);
-
-        let mut prune = quiet(restic_command(ground, args!["prune"]));
-        stop_when_locked(ground, &prune);
-        let said = run(&mut dump_command(ground, args!["tree"]))
-            .exits(2)
-            .stderr;
-        assert!(said.contains("locked by process"), "{said}");
-        signal(&prune, Signal::CONT);
-        assert!(prune.wait().unwrap().success());
-        assert_eq!(trees(ground).len(), 1);
-
-        let mut ours = quiet(dump_command(ground, args!["tree"]));
-        stop_when_locked(ground, &ours);
-        let said = restic(ground, args!["prune"]);
-        assert_ne!(said.code(), 0, "{said}");
-        assert!(said.stderr.contains("locked"), "{said}");
-        signal(&ours, Signal::CONT);
-        assert!(ours.wait().unwrap().success());
-
-        // A signal takes the lock away; what only kill -9 leaves does not stop the next snapshot.
-        let mut ended = quiet(dump_command(ground, args!["tree"]));
-        stop_when_locked(ground, &ended);
-        signal(&ended, Signal::TERM);
-        signal(&ended, Signal::CONT);
-        assert!(!ended.wait().unwrap().success());
-        assert_eq!(fs::read_dir(ground.join("repo/locks")).unwrap().count(), 0);
-        let mut killed = quiet(dump_command(ground, args!["tree"]));
-        stop_when_locked(ground, &killed);
-        killed.kill().unwrap();
-        killed.wait().unwrap();
-        assert_eq!(fs::read_dir(ground.join("repo/locks")).unwrap().count(), 1);
-        dump(ground, args!["tree"]);
-        restic(ground, args!["unlock"]).exits(0);
-        check(ground);
-    });
-}
-
-#[test]
-fn kills_leave_a_sound_repository_and_lose_nothing() {
-    if !require(&NEEDS) {
-        return;
-    }
-    in_namespace(|ground| {
-        let rounds = std::env::var("FATHOM_KILLS").map_or(4, |many| many.parse().unwrap());
-        init(ground);
-        let tree = dir(ground.join("tree"));
-        fs::create_dir(ground.join("state")).unwrap();
-        for round in 0..rounds {
-            for nth in 0..40_u64 {
-                let path = tree.join(format!("d{}/{round}-{nth}", nth % 5));
-                fs::create_dir_all(path.parent().unwrap()).unwrap();
-                let text = format!("{round} {nth} ").repeat(20_000);
-                fs::write(path, text).unwrap();
-            }
-            // Every other one with a catalog, which must not outrun its snapshot.
-            let words = [&args!["tree"][..], &args!["--state", "state"]].concat();
-            let words = words.into_iter().take(if round % 2 == 0 { 3 } else { 1 });
-            let mut child = quiet(dump_command(ground, words));
-            sleep(Duration::from_millis(400 + 2600 * round / rounds));
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
-        restic(ground, args!["unlock"]).exits(0);
-        check(ground);
-        dump(ground, args!["tree", "--state", "state"]);
-        check(ground);
-        let copy = restored(ground, "copy").join("tree");
-        support::snapshot::same(&kept(&tree), &kept(&copy), "after the kills");
-    });
-}
-
-#[test]
-fn what_cannot_be_done_is_said_in_one_line() {
-    if !require(&NEEDS) {
-        return;
-    }
-    in_namespace(|ground| {
-        init(ground);
-        file(dir(ground.join("tree/below")).join("file"), 100);
-        fs::write(ground.join("wrong"), "another\n").unwrap();
-        fs::write(ground.join("right"), format!("{PASSWORD}\n")).unwrap();
-        let refused = |words: &[OsString], why: &str| {
-            let said = run(&mut dump_command(ground, words.to_vec()))
-                .refused()
-                .stderr;
-            assert!(said.contains(why), "{said}");
-        };
-        refused(&args!["tree", "--password-file", "wrong"], "wrong password");
-        refused(
-            &args!["tree", "--password-file", "missing"],
-            "cannot read the password",
-        );
-        refused(&args!["tree", "tree/below"], "lies below another SRC");
-        refused(&args!["none"], "none");
-        refused(&args!["tree", "-o", "x.tar"], "--restic");
-        let other = |repository: &str, why: &str| {
-            let mut command = fathom(args!["dump", "tree", "--restic", repository]);
-            prepare(&mut command, ground);
-            let said = run(&mut command).refused().stderr;
-            assert!(said.contains(why), "{said}");
-        };
-        other("tree", "no restic repository");
-        other("gone", "No such file");
-        other("b2:bucket:/repo", "'b2:' is not supported");
-        let mut none = dump_command(ground, args!["tree"]);
-        none.env_remove("RESTIC_PASSWORD");
-        assert!(run(&mut none).refused().stderr.contains("no password"));
-        assert!(!ground.join("x.tar").exists());
-        assert_eq!(trees(ground).len(), 0);
-
-        // The repository is no part of a snapshot in it.
-        let mut all = dump_command(ground, args![".", "--password-file", "right"]);
-        let said = run(&mut all).exits(0).stderr;
-        assert!(said.contains("is the repository"), "{said}");
-        let listed = self::said(ground, args!["ls", "latest"]);
-        assert!(
-            listed.contains("/tree/below/file") && !listed.contains("/repo"),
-            "{listed}"
-        );
-    });
-}
-
-#[test]
-fn a_full_disk_makes_no_snapshot() {
-    if !require(&NEEDS) {
-        return;
-    }
-    in_namespace(|ground| {
-        let small = dir(ground.join("small"));
-        tool(
-            Command::new("mount")
-                .args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"])
-                .arg(&small),
-        );
-        symlink(dir(small.join("repo")), ground.join("repo")).unwrap();
-        init(ground);
-        let tree = dir(ground.join("tree"));
-        let mut bytes = vec![0; 4 << 20];
-        let mut state = 1_u64;
-        for byte in &mut bytes {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            *byte = (state >> 56) as u8;
-        }
-        fs::write(tree.join("random"), &bytes).unwrap();
-        let said = run(&mut dump_command(ground, args!["tree"]))
-            .exits(2)
-            .stderr;
-        assert!(said.contains("No space left on device"), "{said}");
-        assert_eq!(trees(ground).len(), 0);
-        assert_eq!(fs::read_dir(ground.join("repo/locks")).unwrap().count(), 0);
-        let partial = |path: &Path| path.file_name().unwrap().as_bytes().len() != 64;
-        for sub in fs::read_dir(ground.join("repo/data")).unwrap() {
-            for pack in fs::read_dir(sub.unwrap().path()).unwrap() {
-                let path = pack.unwrap().path();
-                assert!(
-                    !partial(&path) && path.metadata().unwrap().size() > 0,
-                    "{path:?}"
-                );
-            }
-        }
-    });
-}
-
-/// The fixture has the password of the tests, and says that it has version 3 of the format.
-#[test]
-fn a_repository_of_another_version_is_left_alone() {
-    if !require(&NEEDS) {
-        return;
-    }
-    in_namespace(|ground| {
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/restic/version3");
-        tool(
-            Command::new("cp")
-                .arg("-r")
-                .arg(from)
-                .arg(ground.join("repo")),
-        );
-        for missing in ["locks", "snapshots", "index"] {
-            dir(ground.join("repo").join(missing));
-        }
-        let before = kept(&ground.join("repo"));
-        file(dir(ground.join("tree")).join("file"), 100);
-        let said = run(&mut dump_command(ground, args!["tree"]))
-            .refused()
-            .stderr;
-        assert!(said.contains("version `3` not supported"), "{said}");
-        assert!(said.contains("versions 1 and 2"), "{said}");
-        support::snapshot::same(&before, &kept(&ground.join("repo")), "the repository");
     });
 }

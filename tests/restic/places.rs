@@ -1,10 +1,8 @@
 //! Repositories that are no local directories: on a rest-server, in a bucket, and on a host that ssh reaches.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
@@ -13,213 +11,21 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::build::{dir, file, tmpfs, tool};
-use crate::support::need::built;
-use crate::support::proxy::{Address, Fault, Proxy, Request, wait_for};
+use crate::caching::{index_files_are_cached, little_is_downloaded_again};
+use crate::interruptions::{quiet, signal, stop_at_lock};
+use crate::servers::{
+    Place, RCLONE, SFTP_SERVER, SSH, USERS, by_ssh, in_bucket, on_rest_server, rest_server,
+};
+use crate::support::build::{dir, file, tool};
+use crate::support::proxy::{Fault, Proxy, Request};
 use crate::support::recipe::{block_of, search_path, service};
-use crate::support::run::{Ran, args};
+use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
 use crate::support::trees::Dice;
-use crate::support::{Need, fathom, fathom_path, in_namespace, require, run};
-use crate::{NEEDS, PASSWORD, prepare, quiet, signal, stop_at_lock};
+use crate::support::{Need, in_namespace, require, run};
+use crate::{NEEDS, PASSWORD};
 
-pub(crate) const RCLONE: &str = "tools/bin/rclone";
-const SSH: [Need; 2] = [Need::Program("ssh-keygen"), Need::File("/usr/sbin/sshd")];
-/// A user `me` with the password `password`.
-const USERS: &str = "me:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n";
 const PAGE: &str = include_str!("../../docs/backup.md");
-const SFTP_SERVER: &str = "/usr/lib/openssh/sftp-server";
-
-/// A repository, and the directory in which its server keeps it.
-pub(crate) struct Place {
-    at: PathBuf,
-    dir: PathBuf,
-    location: String,
-    environment: Vec<(&'static str, OsString)>,
-}
-
-impl Place {
-    pub(crate) fn restic(&self, words: impl IntoIterator<Item = OsString>) -> Command {
-        let mut command = Command::new("restic");
-        command.args(["--no-cache", "--repo", &self.location]);
-        command.args(words);
-        self.prepare(&mut command);
-        command
-    }
-
-    fn fathom(&self, location: &str, words: impl IntoIterator<Item = OsString>) -> Command {
-        let head = args!["dump", "--restic", location];
-        let mut command = fathom(head.into_iter().chain(words));
-        self.prepare(&mut command);
-        command
-    }
-
-    fn dump(&self, words: impl IntoIterator<Item = OsString>) -> Command {
-        self.fathom(&self.location, words)
-    }
-
-    fn prepare(&self, command: &mut Command) {
-        prepare(command, &self.at);
-        command.env("NO_PROXY", "127.0.0.1");
-        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-    }
-
-    fn made(&self, words: impl IntoIterator<Item = OsString>) -> Value {
-        let words = words.into_iter().chain(args!["--json"]);
-        run(&mut self.dump(words)).exits(0).json()["result"].clone()
-    }
-
-    fn check(&self) {
-        let said = run(&mut self.restic(args!["check", "--read-data"])).exits(0);
-        let said = String::from_utf8(said.stdout).unwrap();
-        assert!(said.contains("no errors were found"), "{said}");
-    }
-
-    fn locks(&self) -> usize {
-        // An object store has no empty directories.
-        fs::read_dir(self.dir.join("locks")).map_or(0, Iterator::count)
-    }
-
-    fn snapshots(&self) -> usize {
-        fs::read_dir(self.dir.join("snapshots")).map_or(0, Iterator::count)
-    }
-
-    /// `dump` is refused with a line that says why, and a hint.
-    fn refuses(&self, dump: &mut Command, why: &str) -> Ran {
-        let said = run(dump).refused();
-        assert!(said.stderr.contains(why), "{why}: {said}");
-        assert!(said.stderr.contains("\nhint: "), "{said}");
-        assert_eq!(self.locks(), 0, "{said}");
-        said
-    }
-}
-
-/// A server that ends when this is dropped, and a proxy in front of it.
-pub(crate) struct Running {
-    child: Child,
-    pub(crate) proxy: Proxy,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Starts a server for repositories in a directory: rclone, or restic's rest-server if `FATHOM_REST_SERVER` names it. With a
-/// file of users, they must log in, and nothing is ever removed but locks.
-pub(crate) fn rest_server(at: &Path, users: Option<&Path>) -> Running {
-    let socket = at.join("socket");
-    let _ = fs::remove_file(&socket);
-    let log = File::create(at.join("log")).unwrap();
-    let served = dir(at.join("served"));
-    let mut server = match std::env::var_os("FATHOM_REST_SERVER") {
-        None => {
-            let mut rclone = Command::new(built(RCLONE));
-            rclone.args(["serve", "restic", "--addr"]);
-            rclone.arg(format!("unix://{}", socket.display()));
-            rclone.env("RCLONE_CONFIG", "/dev/null").arg(served);
-            if let Some(users) = users {
-                rclone.arg("--append-only").arg("--htpasswd").arg(users);
-            }
-            rclone
-        }
-        Some(program) => {
-            let mut server = Command::new(program);
-            server.arg(format!("--listen=unix:{}", socket.display()));
-            server.arg("--path").arg(served);
-            match users {
-                None => server.arg("--no-auth"),
-                Some(users) => server.args(["--append-only", "--htpasswd-file"]).arg(users),
-            };
-            server
-        }
-    };
-    let child = server
-        .stdin(Stdio::null())
-        .stdout(log.try_clone().unwrap())
-        .stderr(log)
-        .spawn()
-        .unwrap();
-    let server = Address::Socket(socket);
-    wait_for(&server, &at.join("log"));
-    Running {
-        child,
-        proxy: Proxy::start(server),
-    }
-}
-
-pub(crate) fn on_rest_server(at: &Path, server: &Running) -> Place {
-    Place {
-        at: at.to_owned(),
-        dir: at.join("served/srv"),
-        location: format!("rest:{}/srv", server.proxy.url()),
-        environment: Vec::new(),
-    }
-}
-
-#[cfg(feature = "cloud")]
-fn in_bucket(at: &Path, server: &crate::server::Server) -> Place {
-    let command = server.fathom([""; 0]);
-    let set = |name: &'static str| {
-        let (_, value) = command.get_envs().find(|(it, _)| *it == OsStr::new(name))?;
-        Some((name, value?.to_owned()))
-    };
-    let names = [
-        "AWS_ACCESS_KEY_ID",
-        "AWS_SECRET_ACCESS_KEY",
-        "AWS_EC2_METADATA_DISABLED",
-    ];
-    Place {
-        at: at.to_owned(),
-        dir: server.object("srv"),
-        location: format!("s3:{}/{}/srv", server.proxy.url(), crate::server::BUCKET),
-        environment: names.into_iter().filter_map(set).collect(),
-    }
-}
-
-/// A host named `backup-server` that ssh reaches: ssh itself starts sshd, as inetd does, so that no port is taken.
-fn by_ssh(at: &Path, server: &str) -> Place {
-    // sshd changes its root to this directory before a login.
-    dir(tmpfs("/run").join("sshd"));
-    let path = |name: &str| at.join(name).to_str().unwrap().to_owned();
-    for key in ["host_key", "key"] {
-        if !at.join(key).exists() {
-            let mut keygen = Command::new("ssh-keygen");
-            tool(keygen.args(["-q", "-t", "ed25519", "-N", "", "-f", &path(key)]));
-        }
-    }
-    let lines = [
-        format!("HostKey {}", path("host_key")),
-        format!("AuthorizedKeysFile {}", path("key.pub")),
-        format!("Subsystem sftp {server}"),
-        "PermitRootLogin yes\nStrictModes no\nUsePAM no\nPidFile none\n".to_owned(),
-    ];
-    fs::write(at.join("sshd_config"), lines.join("\n")).unwrap();
-    let lines = [
-        "Host backup-server".to_owned(),
-        format!("ProxyCommand /usr/sbin/sshd -i -f {}", path("sshd_config")),
-        "Host *".to_owned(),
-        format!("IdentityFile {}", path("key")),
-        "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nLogLevel ERROR\nBatchMode yes\n"
-            .to_owned(),
-    ];
-    fs::write(at.join("ssh_config"), lines.join("\n")).unwrap();
-    let ssh = dir(at.join("bin")).join("ssh");
-    let script = format!(
-        "#!/bin/sh\nexec /usr/bin/ssh -F {} \"$@\"\n",
-        path("ssh_config")
-    );
-    fs::write(&ssh, script).unwrap();
-    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
-    Place {
-        at: at.to_owned(),
-        dir: at.join("served"),
-        location: format!("sftp://root@backup-server:2222/{}", path("served")),
-        environment: vec![("PATH", search_path(&[&ssh]))],
-    }
-}
 
 fn small_tree(at: &Path) -> PathBuf {
     let tree = dir(at.join("tree"));
@@ -341,74 +147,6 @@ fn failures_are_reported_at_once(place: &Place, proxy: &Proxy) {
     proxy.plan(|_| Fault::Pass);
 }
 
-fn index_files_are_cached(place: &Place, proxy: &Proxy) {
-    let caches = place.at.join("caches");
-    let cached = || {
-        let repository = fs::read_dir(&caches).unwrap().map(|it| it.unwrap().path());
-        let index = repository
-            .filter(|path| path.is_dir())
-            .map(|path| path.join("index"));
-        let dirs = index.flat_map(|path| fs::read_dir(path).unwrap());
-        let files = dirs.flat_map(|it| fs::read_dir(it.unwrap().path()).unwrap());
-        files.map(|it| it.unwrap().path()).collect::<Vec<_>>()
-    };
-    let change = AtomicU32::new(0);
-    let reads = |words: &[&str]| {
-        let nth = change.fetch_add(1, Ordering::SeqCst);
-        fs::write(place.at.join("tree/cached"), nth.to_string()).unwrap();
-        proxy.take();
-        let words = args!["tree"]
-            .into_iter()
-            .chain(words.iter().map(OsString::from));
-        let said = run(&mut place.dump(words)).exits(0);
-        let is_read = |it: &Request| {
-            let (_, name) = it.target.rsplit_once("/index/").unwrap_or_default();
-            it.method == "GET" && !name.is_empty()
-        };
-        (proxy.take().0.iter().filter(|it| is_read(it)).count(), said)
-    };
-    let index = || fs::read_dir(place.dir.join("index")).unwrap().count();
-    let all = index();
-    assert!(all > 2, "{all}");
-    assert_eq!(reads(&["--cache-dir", "caches"]).0, all);
-    // What the last run has written.
-    assert_eq!(reads(&["--cache-dir", "caches"]).0, 1);
-    assert_eq!(cached().len(), all + 1);
-    for (nth, path) in cached().iter().enumerate() {
-        match nth % 2 {
-            0 => fs::write(path, "damaged").unwrap(),
-            _ => fs::remove_file(path).unwrap(),
-        }
-    }
-    let unused = cached()[0].with_file_name("").with_file_name("00");
-    fs::create_dir_all(&unused).unwrap();
-    fs::write(unused.join("0".repeat(64)), "of a removed file").unwrap();
-    assert_eq!(reads(&["--cache-dir", "caches"]).0, all + 2);
-    assert_eq!(cached().len(), all + 2);
-    assert_eq!(reads(&["--cache-dir", "caches"]).0, 1);
-    assert_eq!(reads(&["--no-cache"]).0, all + 4);
-    // No directory can be made there, by root either.
-    let (read, said) = reads(&["--cache-dir", "/proc/none/caches"]);
-    assert_eq!(read, all + 5);
-    assert!(
-        said.stderr
-            .contains("the cache '/proc/none/caches' cannot be written"),
-        "{said}"
-    );
-    let mut restic = Command::new("restic");
-    restic.args([
-        "--cache-dir",
-        "caches",
-        "--repo",
-        &place.location,
-        "ls",
-        "latest",
-    ]);
-    place.prepare(&mut restic);
-    run(&mut restic).exits(0);
-    assert!(cached().len() >= all + 5);
-}
-
 /// Snapshots survive what goes wrong between here and the server; after a kill at any request the next one is whole.
 fn faults_lose_nothing(place: &Place, proxy: &Proxy) {
     type Plan = fn(&Request) -> Fault;
@@ -524,6 +262,22 @@ fn a_rest_server_keeps_snapshots() {
         dump.env("RESTIC_REST_USERNAME", "me");
         run(dump.env("RESTIC_REST_PASSWORD", "password")).exits(0);
         assert_eq!((place.locks(), place.snapshots()), (0, made + 2));
+    });
+}
+
+#[test]
+#[cfg(feature = "cloud")]
+fn a_repeated_snapshot_downloads_little() {
+    if !require(&NEEDS) || !require(&[Need::Built(RCLONE)]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let server = rest_server(ground, None);
+        let place = on_rest_server(ground, &server);
+        run(&mut place.restic(args!["init"])).exits(0);
+        small_tree(ground);
+        little_is_downloaded_again(&place, &server.proxy);
+        place.check();
     });
 }
 

@@ -24,7 +24,8 @@ mod with_restic {
     use archive::gather::gather;
     use archive::snapshot::{SnapshotCatalog, TreeState};
     use gate::Errno;
-    use gate::file::Reader;
+    use gate::fs::{Open, read};
+    use gate::long::open_long;
     use restic::{Repository, SnapshotOptions};
     use show::name::printable;
     use walk::Diagnostics;
@@ -157,8 +158,14 @@ mod with_restic {
             .as_ref()
             .map(|file| file.as_bytes().to_vec());
         if let Some(file) = file.or_else(|| variable(PASSWORD_FILE)) {
-            return read_password(&file)
-                .map_err(|e| Error::read("cannot read the password from", &file, e, ""));
+            let read = read_password(&file);
+            let password =
+                read.map_err(|e| Error::read("cannot read the password from", &file, e, ""))?;
+            return match password.is_empty() {
+                true => Err(Error::new(format!("no password in '{}'", printable(&file)))
+                    .and("give a file with the password of the repository")),
+                false => Ok(password),
+            };
         }
         variable(PASSWORD).ok_or_else(|| {
             Error::new("no password for the repository")
@@ -166,12 +173,61 @@ mod with_restic {
         })
     }
 
-    /// The first line of a file; restic removes white space around it, too.
+    /// The contents of a file, which may be a pipe.
     fn read_password(file: &[u8]) -> Result<Vec<u8>, Errno> {
         const LONGEST: usize = 64 << 10;
-        let mut bytes = vec![0; LONGEST];
-        let len = Reader::open(file)?.read_at(0, &mut bytes)?;
-        bytes.truncate(len);
-        Ok(bytes.trim_ascii().to_vec())
+        let fd = open_long(file, Open::empty())?;
+        let (mut bytes, mut have) = (vec![0; LONGEST], 0);
+        while have < LONGEST {
+            match read(&fd, &mut bytes[have..]) {
+                Ok(0) => break,
+                Ok(n) => have += n,
+                Err(Errno::EINTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(password_in(&bytes[..have]))
+    }
+
+    /// The password in a file. As restic does: a byte order mark gives the encoding, and white space around the password
+    /// does not count.
+    fn password_in(bytes: &[u8]) -> Vec<u8> {
+        let utf16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
+            let (units, _) = bytes.as_chunks();
+            let units: Vec<u16> = units.iter().map(|&pair| unit(pair)).collect();
+            String::from_utf16_lossy(&units).into_bytes()
+        };
+        let bytes = match bytes {
+            [0xff, 0xfe, rest @ ..] => utf16(rest, u16::from_le_bytes),
+            [0xfe, 0xff, rest @ ..] => utf16(rest, u16::from_be_bytes),
+            [0xef, 0xbb, 0xbf, rest @ ..] => rest.to_vec(),
+            _ => bytes.to_vec(),
+        };
+        match std::str::from_utf8(&bytes) {
+            Ok(text) => text.trim().into(),
+            Err(_) => bytes,
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::password_in;
+
+        #[test]
+        fn passwords_are_those_that_restic_reads() {
+            let files: [(&[u8], &str); 7] = [
+                (b"", ""),
+                (b" a b\n", "a b"),
+                (b"\r\na\r\n", "a"),
+                (b"a\nb\n", "a\nb"),
+                (b"\xef\xbb\xbfa\r\n", "a"),
+                (b"\xff\xfea\0\xe4\0\n\0", "a\u{e4}"),
+                (b"\xfe\xff\0a\0\xe4\0\n", "a\u{e4}"),
+            ];
+            for (file, password) in files {
+                assert_eq!(password_in(file), password.as_bytes(), "{file:?}");
+            }
+            assert_eq!(password_in(b"\xe4\n"), b"\xe4\n");
+        }
     }
 }

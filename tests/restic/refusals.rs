@@ -1,0 +1,212 @@
+//! Snapshots that cannot be made.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::build::{dir, file, tool};
+use crate::support::run::args;
+use crate::support::snapshot::{kept, same};
+use crate::support::{fathom, in_namespace, require, run};
+use crate::{NEEDS, PASSWORD, check, dump, dump_command, init, prepare, restic, trees};
+
+#[test]
+fn what_cannot_be_done_is_said_in_one_line() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        file(dir(ground.join("tree/below")).join("file"), 100);
+        fs::write(ground.join("wrong"), "another\n").unwrap();
+        fs::write(ground.join("right"), format!("{PASSWORD}\n")).unwrap();
+        let refused = |words: &[OsString], why: &str| {
+            let said = run(&mut dump_command(ground, words.to_vec()))
+                .refused()
+                .stderr;
+            assert!(said.contains(why), "{said}");
+        };
+        refused(&args!["tree", "--password-file", "wrong"], "wrong password");
+        refused(
+            &args!["tree", "--password-file", "missing"],
+            "cannot read the password",
+        );
+        fs::write(ground.join("blank"), "\u{feff} \r\n").unwrap();
+        refused(&args!["tree", "--password-file", "blank"], "no password in");
+        refused(&args!["tree", "tree/below"], "lies below another SRC");
+        refused(&args!["none"], "none");
+        refused(&args!["tree", "-o", "x.tar"], "--restic");
+        let other = |repository: &str, why: &str| {
+            let mut command = fathom(args!["dump", "tree", "--restic", repository]);
+            prepare(&mut command, ground);
+            let said = run(&mut command).refused().stderr;
+            assert!(said.contains(why), "{said}");
+        };
+        other("tree", "no restic repository");
+        other("gone", "No such file");
+        other("b2:bucket:/repo", "'b2:' is not supported");
+        let mut none = dump_command(ground, args!["tree"]);
+        none.env_remove("RESTIC_PASSWORD");
+        assert!(run(&mut none).refused().stderr.contains("no password"));
+        assert!(!ground.join("x.tar").exists());
+        assert_eq!(trees(ground).len(), 0);
+
+        // The repository is no part of a snapshot in it.
+        let mut all = dump_command(ground, args![".", "--password-file", "right"]);
+        let said = run(&mut all).exits(0).stderr;
+        assert!(said.contains("is the repository"), "{said}");
+        let listed = crate::said(ground, args!["ls", "latest"]);
+        assert!(
+            listed.contains("/tree/below/file") && !listed.contains("/repo"),
+            "{listed}"
+        );
+    });
+}
+
+#[test]
+fn a_full_disk_makes_no_snapshot() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        let small = dir(ground.join("small"));
+        tool(
+            Command::new("mount")
+                .args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"])
+                .arg(&small),
+        );
+        symlink(dir(small.join("repo")), ground.join("repo")).unwrap();
+        init(ground);
+        let tree = dir(ground.join("tree"));
+        let mut bytes = vec![0; 4 << 20];
+        let mut state = 1_u64;
+        for byte in &mut bytes {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            *byte = (state >> 56) as u8;
+        }
+        fs::write(tree.join("random"), &bytes).unwrap();
+        let said = run(&mut dump_command(ground, args!["tree"]))
+            .exits(2)
+            .stderr;
+        assert!(said.contains("No space left on device"), "{said}");
+        assert_eq!(trees(ground).len(), 0);
+        assert_eq!(fs::read_dir(ground.join("repo/locks")).unwrap().count(), 0);
+        let partial = |path: &Path| path.file_name().unwrap().as_bytes().len() != 64;
+        for sub in fs::read_dir(ground.join("repo/data")).unwrap() {
+            for pack in fs::read_dir(sub.unwrap().path()).unwrap() {
+                let path = pack.unwrap().path();
+                assert!(
+                    !partial(&path) && path.metadata().unwrap().size() > 0,
+                    "{path:?}"
+                );
+            }
+        }
+    });
+}
+
+/// The fixture has the password of the tests, and says that it has version 3 of the format.
+#[test]
+fn a_repository_of_another_version_is_left_alone() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/restic/version3");
+        tool(
+            Command::new("cp")
+                .arg("-r")
+                .arg(from)
+                .arg(ground.join("repo")),
+        );
+        for missing in ["locks", "snapshots", "index"] {
+            dir(ground.join("repo").join(missing));
+        }
+        let before = kept(&ground.join("repo"));
+        file(dir(ground.join("tree")).join("file"), 100);
+        let said = run(&mut dump_command(ground, args!["tree"]))
+            .refused()
+            .stderr;
+        assert!(said.contains("version `3` not supported"), "{said}");
+        assert!(said.contains("versions 1 and 2"), "{said}");
+        same(&before, &kept(&ground.join("repo")), "the repository");
+    });
+}
+
+/// Files and pipes in the forms in which restic reads a password.
+#[test]
+fn passwords_come_from_files_of_any_form() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        file(dir(ground.join("tree")).join("file"), 100);
+        let utf16 = PASSWORD.encode_utf16().flat_map(u16::to_le_bytes);
+        let forms: [Vec<u8>; 4] = [
+            format!("{PASSWORD}\r\n").into(),
+            format!("\u{feff}{PASSWORD}\r\n").into(),
+            format!("\n {PASSWORD}").into(),
+            [0xff, 0xfe].into_iter().chain(utf16).collect(),
+        ];
+        for form in forms {
+            fs::write(ground.join("password"), &form).unwrap();
+            for file in ["password", "/dev/stdin"] {
+                let piped = r#"cat password | "$0" dump tree --restic repo --password-file "$1""#;
+                let mut shell = Command::new("sh");
+                shell.args(["-c", piped, env!("CARGO_BIN_EXE_fathom"), file]);
+                prepare(&mut shell, ground);
+                run(shell.env_remove("RESTIC_PASSWORD")).exits(0);
+            }
+        }
+        let mut theirs = Command::new("restic");
+        theirs.args([
+            "--no-cache",
+            "-r",
+            "repo",
+            "--password-file",
+            "password",
+            "snapshots",
+        ]);
+        prepare(&mut theirs, ground);
+        run(theirs.env_remove("RESTIC_PASSWORD")).exits(0);
+        assert_eq!(trees(ground).len(), 8);
+    });
+}
+
+/// Names and tags as restic takes them, and files that an ordinary user cannot read.
+#[test]
+fn odd_sources_and_tags_are_those_of_restic() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        for at in ["a/same/one", "b/same/two"] {
+            let path = ground.join(at);
+            dir(path.parent().unwrap().to_owned());
+            file(path, 100);
+        }
+        let odd = dir(ground.join(OsString::from_vec(b"odd\xff".to_vec())));
+        file(odd.join("three"), 100);
+        let words = || args!["a/same", "b/same", &odd, "--tag", "one,two"];
+        dump(ground, words());
+        check(ground);
+        restic(ground, args!["backup"].into_iter().chain(words())).exits(0);
+        let seen = trees(ground);
+        assert_eq!(seen[0], seen[1]);
+        let listed = crate::said(ground, args!["snapshots", "--json"]);
+        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+        assert_eq!(listed[0]["tags"], listed[1]["tags"]);
+        assert_eq!(listed[0]["paths"], listed[1]["paths"]);
+
+        // The repository is a SRC, or above it.
+        let said = run(&mut dump_command(ground, args!["repo/keys"]));
+        assert!([0, 1, 2].contains(&said.code()), "{said}");
+        check(ground);
+    });
+}

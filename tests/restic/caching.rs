@@ -1,12 +1,12 @@
 //! What is downloaded from a repository on a server, and what is cached of it.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::servers::Place;
+use crate::support::build::tool;
 use crate::support::proxy::{Proxy, Request};
 use crate::support::run;
 use crate::support::run::args;
@@ -41,9 +41,9 @@ pub(crate) fn index_files_are_cached(place: &Place, proxy: &Proxy) {
     let all = index();
     assert!(all > 2, "{all}");
     assert_eq!(reads(&["--cache-dir", "caches"]).0, all);
-    // What the last run has written.
-    assert_eq!(reads(&["--cache-dir", "caches"]).0, 1);
-    assert_eq!(cached().len(), all + 1);
+    // What the last run has written is cached, too.
+    assert_eq!(reads(&["--cache-dir", "caches"]).0, 0);
+    assert_eq!(cached().len(), all + 2);
     for (nth, path) in cached().iter().enumerate() {
         match nth % 2 {
             0 => fs::write(path, "damaged").unwrap(),
@@ -54,8 +54,8 @@ pub(crate) fn index_files_are_cached(place: &Place, proxy: &Proxy) {
     fs::create_dir_all(&unused).unwrap();
     fs::write(unused.join("0".repeat(64)), "of a removed file").unwrap();
     assert_eq!(reads(&["--cache-dir", "caches"]).0, all + 2);
-    assert_eq!(cached().len(), all + 2);
-    assert_eq!(reads(&["--cache-dir", "caches"]).0, 1);
+    assert_eq!(cached().len(), all + 3);
+    assert_eq!(reads(&["--cache-dir", "caches"]).0, 0);
     assert_eq!(reads(&["--no-cache"]).0, all + 4);
     // No directory can be made there, by root either.
     let (read, said) = reads(&["--cache-dir", "/proc/none/caches"]);
@@ -79,41 +79,79 @@ pub(crate) fn index_files_are_cached(place: &Place, proxy: &Proxy) {
     assert!(cached().len() >= all + 5);
 }
 
-/// What a repeated snapshot downloads: for each directory of a repository, requests.
+/// What a repeated snapshot downloads: requests for files of each directory of the repository, and all bytes.
 pub(crate) fn little_is_downloaded_again(place: &Place, proxy: &Proxy) {
-    let downloads = |words: &[&str]| {
+    let dump = |words: &[&str]| {
         proxy.take();
-        let words = args!["tree", "--cache-dir", "caches"]
+        let words = args!["tree"]
             .into_iter()
             .chain(words.iter().map(OsString::from));
         place.made(words);
         let (requests, bytes) = proxy.take();
-        let mut counts = BTreeMap::new();
-        for request in requests.iter().filter(|it| it.method == "GET") {
-            let parts: Vec<&str> = request.target.rsplit('/').collect();
-            let kind = match parts[0].len() {
-                64 => parts[1].to_owned(),
-                _ => format!("{}/", parts.iter().find(|it| !it.is_empty()).unwrap()),
+        let many = |kind: &str| {
+            let is_read = |it: &&Request| {
+                let (_, name) = it.target.rsplit_once(kind).unwrap_or_default();
+                it.method == "GET" && !name.is_empty()
             };
-            *counts.entry(kind).or_insert(0) += 1;
-        }
-        (counts, bytes)
+            requests.iter().filter(is_read).count()
+        };
+        (
+            [many("/data/"), many("/index/"), many("/snapshots/")],
+            bytes,
+        )
     };
     fs::create_dir(place.at.join("nights")).unwrap();
+    let path = |nth: u32| place.at.join(format!("tree/many/{}/f{nth}", nth % 100));
     for nth in 0..1000 {
-        let dir = place.at.join(format!("tree/many/{}", nth % 100));
-        fs::create_dir_all(&dir).unwrap();
-        fs::write(dir.join(format!("f{nth}")), format!("{nth}")).unwrap();
+        fs::create_dir_all(path(nth).parent().unwrap()).unwrap();
+        fs::write(path(nth), nth.to_string()).unwrap();
     }
-    let state = ["--state", "nights"];
-    for words in [&[][..], &state] {
-        eprintln!("first {words:?} {:?}", downloads(words));
-        eprintln!("unchanged {words:?} {:?}", downloads(words));
-        for nth in 0..10 {
-            let path = place.at.join(format!("tree/many/{nth}/f{nth}"));
-            fs::write(path, format!("changed {words:?}")).unwrap();
-        }
-        eprintln!("1 % {words:?} {:?}", downloads(words));
-        eprintln!("unchanged {words:?} {:?}", downloads(words));
+    let change = |round: &str| (0..10).for_each(|nth| fs::write(path(nth), round).unwrap());
+    let without = ["--no-cache"];
+    dump(&without);
+    // Each tree, the index, and all snapshots.
+    let (requests, _) = dump(&without);
+    assert!(requests[0] > 100, "{requests:?}");
+    assert_eq!(requests[1..], [1, 1]);
+    assert_eq!(dump(&without).0, [requests[0], 1, 2]);
+
+    // The pack of the trees, and what the first three runs have written beside it.
+    let with = ["--cache-dir", "caches"];
+    assert_eq!(dump(&with).0, [1, 1, 3]);
+    let (requests, bytes) = dump(&with);
+    assert_eq!(requests, [0, 0, 0]);
+    assert!(bytes < 20_000, "{bytes}");
+    change("first");
+    assert_eq!(dump(&with).0, [0, 0, 0]);
+    assert_eq!(dump(&with).0, [0, 0, 0]);
+    let nights = ["--cache-dir", "caches", "--state", "nights"];
+    for round in ["second", "third"] {
+        assert_eq!(dump(&nights).0, [0, 0, 0]);
+        change(round);
     }
+
+    // What is damaged is downloaded again.
+    let mut damage = Command::new("find");
+    damage.current_dir(&place.at).args(["caches", "-path"]);
+    damage.args(["*/data/*", "-type", "f", "-exec", "truncate", "-s", "-1"]);
+    tool(damage.args(["{}", ";"]));
+    let (requests, _) = dump(&with);
+    assert!(requests[0] > 0 && requests[0] < 10, "{requests:?}");
+    assert_eq!(dump(&with).0, [0, 0, 0]);
+
+    // restic uses the same files, and what it removes from the repository disappears from the cache.
+    let mut restic = Command::new("restic");
+    restic.args(["--repo", &place.location, "--cache-dir", "caches"]);
+    restic.args(["forget", "--keep-last", "1", "--prune"]);
+    place.prepare(&mut restic);
+    run(&mut restic).exits(0);
+    dump(&with);
+    assert_eq!(dump(&with).0, [0, 0, 0]);
+    let mut find = Command::new("find");
+    find.current_dir(&place.at).args(["caches", "-path"]);
+    let kept = tool(find.args(["*/snapshots/*", "-type", "f"]));
+    assert_eq!(
+        kept.iter().filter(|&&byte| byte == b'\n').count(),
+        place.snapshots()
+    );
 }

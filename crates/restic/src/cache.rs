@@ -1,6 +1,7 @@
-//! Index files of a repository on a server, in the directory in which restic keeps them: a file is named by the hash of its
-//! contents, so it is as good as the repository's, whoever has written it.
+//! Index files, snapshots and packs of trees of a repository on a server, in the directories in which restic keeps them: a
+//! file is named by the hash of its contents, so it is as good as the repository's, whoever has written it.
 
+use std::collections::HashSet;
 use std::io::Write;
 
 use gate::Errno;
@@ -9,13 +10,17 @@ use gate::file::{Writer, unlinkat};
 use gate::fs::{CWD, Open};
 use gate::long::{c_string, open_long};
 use gate::sync::Mutex;
+use rustic_core::{FileType, Id};
 
-use crate::id::Id;
-use crate::repository::{names, read_file};
+use crate::id::Id as Hash;
+use crate::local::{names, read_file};
 
 /// A cache that is never needed: what fails costs time only.
+#[derive(Debug)]
 pub(crate) struct Cache {
     dir: Vec<u8>,
+    /// Packs in it whose contents were checked.
+    checked: Mutex<HashSet<Id>>,
     failed: Mutex<Option<Errno>>,
 }
 
@@ -24,7 +29,8 @@ impl Cache {
     pub(crate) fn open(base: &[u8], repository: &str) -> Cache {
         const SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55\n";
         let cache = Cache {
-            dir: [base, b"/", repository.as_bytes(), b"/index"].concat(),
+            dir: [base, b"/", repository.as_bytes()].concat(),
+            checked: Mutex::default(),
             failed: Mutex::default(),
         };
         cache.try_to(|| {
@@ -48,47 +54,80 @@ impl Cache {
         }
     }
 
-    fn subdir(&self, name: &str) -> Vec<u8> {
-        [&self.dir, &b"/"[..], &name.as_bytes()[..2]].concat()
+    fn subdir(&self, kind: FileType, id: &Id) -> Vec<u8> {
+        let below = format!("/{}/{}", kind.dirname(), &id.to_hex()[..2]);
+        [&self.dir, below.as_bytes()].concat()
     }
 
-    fn path(&self, name: &str) -> Vec<u8> {
-        [&self.subdir(name), &b"/"[..], name.as_bytes()].concat()
+    fn path(&self, kind: FileType, id: &Id) -> Vec<u8> {
+        [&self.subdir(kind, id), &b"/"[..], id.to_hex().as_bytes()].concat()
     }
 
     /// A file, if it is here and undamaged.
-    pub(crate) fn get(&self, name: &str) -> Option<Vec<u8>> {
-        let bytes = read_file(&self.path(name), None).ok()?;
-        (Id::of(&bytes).to_string() == name).then_some(bytes)
+    pub(crate) fn get(&self, kind: FileType, id: &Id) -> Option<Vec<u8>> {
+        let bytes = read_file(&self.path(kind, id), None).ok()?;
+        is_sound(id, &bytes).then_some(bytes)
     }
 
-    /// Keeps a file.
-    pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
-        if self.failed().is_none() {
+    /// Keeps a file, unless it is damaged.
+    pub(crate) fn put(&self, kind: FileType, id: &Id, bytes: &[u8]) {
+        if self.failed().is_none() && is_sound(id, bytes) {
             self.try_to(|| {
-                make_dirs(&self.subdir(name))?;
-                write_file(&self.path(name), bytes)
+                make_dirs(&self.subdir(kind, id))?;
+                write_file(&self.path(kind, id), bytes)
             });
         }
     }
 
-    /// Removes the files that the repository no longer has.
-    pub(crate) fn retain(&self, is_used: impl Fn(&str) -> bool) {
+    /// Some bytes of a file at an offset. A file that is not here is loaded; like those that are here, it is checked once.
+    pub(crate) fn part<B: AsRef<[u8]>>(
+        &self,
+        kind: FileType,
+        id: &Id,
+        part: (u64, usize),
+        load: impl FnOnce() -> Option<B>,
+    ) -> Option<Vec<u8>> {
+        // Locked while a file is loaded: other threads probably need the same one.
+        let mut checked = self.checked.lock();
+        if !checked.contains(id) {
+            if self.get(kind, id).is_none() {
+                if self.failed().is_some() {
+                    return None;
+                }
+                let bytes = load()?;
+                self.put(kind, id, bytes.as_ref());
+                if self.failed().is_some() || !is_sound(id, bytes.as_ref()) {
+                    return None;
+                }
+            }
+            checked.insert(*id);
+        }
+        drop(checked);
+        read_file(&self.path(kind, id), Some(part)).ok()
+    }
+
+    /// Removes the files of a kind that the repository no longer has.
+    pub(crate) fn retain(&self, kind: FileType, used: impl Iterator<Item = Id>) {
+        let used: HashSet<String> = used.map(|id| id.to_hex().to_string()).collect();
         let list = |path: &[u8]| {
             let dir = open_long(path, Open::DIRECTORY);
             dir.and_then(|dir| names(&dir)).unwrap_or_default()
         };
-        let subdirs = list(&self.dir);
-        let files = subdirs.iter().filter(|dir| dir.len() == 2).flat_map(|dir| {
-            let below = [&self.dir, &b"/"[..], dir.as_bytes()].concat();
-            list(&below)
-        });
-        for name in files.filter(|name| name.len() > 2 && !is_used(name)) {
-            let removed = c_string(&self.path(&name)).and_then(|path| unlinkat(CWD, &path));
-            // Another process may have removed it, or the cache is read-only, and the file harmless.
-            let _ = removed;
+        let dir = [&self.dir, &b"/"[..], kind.dirname().as_bytes()].concat();
+        for subdir in list(&dir) {
+            let subdir = [&dir, &b"/"[..], subdir.as_bytes()].concat();
+            for name in list(&subdir).iter().filter(|name| !used.contains(*name)) {
+                let path = [&subdir, &b"/"[..], name.as_bytes()].concat();
+                let removed = c_string(&path).and_then(|path| unlinkat(CWD, &path));
+                // Another process may have removed it, or the cache is read-only, and the file harmless.
+                let _ = removed;
+            }
         }
     }
+}
+
+fn is_sound(id: &Id, bytes: &[u8]) -> bool {
+    Hash::of(bytes).of_engine() == *id
 }
 
 /// Makes a directory and those above it; whether it did not exist.

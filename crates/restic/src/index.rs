@@ -10,7 +10,6 @@ use gate::sync::Mutex;
 use rustic_core::{FileType, ReadBackend};
 use serde::Deserialize;
 
-use crate::cache::Cache;
 use crate::error::Error;
 use crate::id::{Id, IdMap, IdSet};
 use crate::repository::RepositoryFiles;
@@ -75,27 +74,14 @@ impl Index {
     ///
     /// # Errors
     /// One cannot be read, or is damaged.
-    pub(crate) fn read(
-        repository: &RepositoryFiles,
-        cipher: &Cipher,
-        cache: Option<&Cache>,
-    ) -> Result<Index, Error> {
+    pub(crate) fn read(repository: &RepositoryFiles, cipher: &Cipher) -> Result<Index, Error> {
         let failed = |e| repository.error(e);
         let files = repository.list_with_size(FileType::Index).map_err(failed)?;
         let (next, index) = (AtomicUsize::new(0), Mutex::new(Index::default()));
         let read = || -> Result<(), Error> {
             while let Some((id, _)) = files.get(next.fetch_add(1, Relaxed)) {
-                let name = id.to_hex().to_string();
-                let mut sealed = match cache.and_then(|cache| cache.get(&name)) {
-                    Some(sealed) => sealed,
-                    None => {
-                        let sealed = repository.read_full(FileType::Index, id).map_err(failed)?;
-                        if let Some(cache) = cache {
-                            cache.put(&name, &sealed);
-                        }
-                        sealed.to_vec()
-                    }
-                };
+                let sealed = repository.read_full(FileType::Index, id).map_err(failed)?;
+                let mut sealed = sealed.to_vec();
                 let json = cipher.open_file(&mut sealed);
                 let parsed = json.and_then(|json| serde_json::from_slice::<IndexFile>(&json).ok());
                 let damaged = || {
@@ -120,14 +106,11 @@ impl Index {
             }
             result
         })?;
-        if let Some(cache) = cache {
-            let used: HashSet<String> = files
-                .iter()
-                .map(|(id, _)| id.to_hex().to_string())
-                .collect();
-            cache.retain(|name| used.contains(name));
+        let index = index.into_inner();
+        if let Some(cache) = repository.cache() {
+            cache.retain(FileType::Pack, index.tree_packs());
         }
-        Ok(index.into_inner())
+        Ok(index)
     }
 
     fn add(&mut self, packs: Vec<Pack>) {
@@ -165,6 +148,13 @@ impl Index {
     pub(crate) fn tree(&self, id: &Id) -> Option<(Id, Place)> {
         let place = *self.trees.get(id)?;
         Some((*self.packs.get(place.pack as usize)?, place))
+    }
+
+    /// The packs that have trees.
+    fn tree_packs(&self) -> impl Iterator<Item = rustic_core::Id> {
+        let packs: HashSet<u32> = self.trees.values().map(|place| place.pack).collect();
+        let packs = packs.into_iter();
+        packs.filter_map(|pack| Some(self.packs.get(pack as usize)?.of_engine()))
     }
 
     /// The size of all blobs of a kind, as stored.

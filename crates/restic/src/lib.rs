@@ -14,9 +14,10 @@
 //! | `contents`, `chunker` | the contents of files, and where they are cut into blobs |
 //! | `blobs`, `seal`, `packer` | blobs are compressed, encrypted, and written in packs, which are listed in index files |
 //! | `index`, `id` | the blobs that a repository has |
-//! | `cache` | index files that were read before |
+//! | `cache` | files of a repository on a server that were read or written before |
 //! | `repository` | the files of a repository, wherever it is |
 //! | `sftp` | the files of a repository on a host that ssh reaches |
+//! | `local` | reads local files and directories |
 //! | `lock` | locks that restic respects, and the locks of others |
 //! | `connection` | requests of SFTP, by the standard streams of ssh |
 //! | `error` | why there is no snapshot |
@@ -35,6 +36,7 @@ mod error;
 mod id;
 mod index;
 mod layout;
+mod local;
 mod lock;
 mod node;
 mod packer;

@@ -168,7 +168,7 @@ impl<'a> Packer<'a> {
         sealed.map_err(|e| self.failed(FileType::Pack, e))?;
         let length = (bytes.len() - begin) as u32;
         bytes.extend_from_slice(&length.to_le_bytes());
-        let id = self.write_file(FileType::Pack, bytes)?;
+        let id = self.write_file(FileType::Pack, kind == Kind::Tree, bytes)?;
         let full = self.index.lock().add(FullPack { id, kind, blobs });
         self.write_index(&full)
     }
@@ -179,14 +179,14 @@ impl<'a> Packer<'a> {
         }
         let sealed = self.cipher.seal_file(&index_json(packs), self.level);
         let sealed = sealed.map_err(|e| self.failed(FileType::Index, e))?;
-        self.write_file(FileType::Index, sealed).map(drop)
+        self.write_file(FileType::Index, true, sealed).map(drop)
     }
 
-    fn write_file(&self, kind: FileType, bytes: Vec<u8>) -> Result<Id, Error> {
+    fn write_file(&self, kind: FileType, is_cacheable: bool, bytes: Vec<u8>) -> Result<Id, Error> {
         let (id, bytes) = (Id::of(&bytes), Bytes::from(bytes));
-        let written = self
-            .repository
-            .write_bytes(kind, &id.of_engine(), false, bytes.into());
+        let written =
+            self.repository
+                .write_bytes(kind, &id.of_engine(), is_cacheable, bytes.into());
         written.map_err(|e| self.repository.error(e))?;
         Ok(id)
     }

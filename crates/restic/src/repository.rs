@@ -3,22 +3,23 @@
 //! killed leaves no partial file. In other places, `archive::remote` and `sftp` read and write them.
 
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use archive::StoreError;
 use archive::remote::{self, Files};
 use bytes::Bytes;
-use gate::file::{Held, Reader, Writer, unlinkat};
-use gate::fs::{At, CWD, Open, Want, getdents64, statx};
+use gate::Errno;
+use gate::file::{Held, Writer, unlinkat};
+use gate::fs::{At, CWD, Open, Want, statx};
 use gate::long::{c_string, open_long};
 use gate::sync::Mutex;
-use gate::{Errno, Fd};
-use ondisk::dirent::entries;
 use rustic_core::{
     BytesList, ErrorKind, FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend,
 };
 
+use crate::cache::Cache;
 use crate::error::Error;
+use crate::local::{names, read_file};
 use crate::sftp::SftpFiles;
 
 /// Where a repository is.
@@ -57,6 +58,7 @@ pub(crate) struct RepositoryFiles {
     failed: Mutex<Option<Error>>,
     /// The last snapshot that was written.
     snapshot: Mutex<Option<Id>>,
+    cache: OnceLock<Cache>,
 }
 
 impl RepositoryFiles {
@@ -71,6 +73,7 @@ impl RepositoryFiles {
             location: String::from_utf8_lossy(location).into_owned(),
             failed: Mutex::default(),
             snapshot: Mutex::default(),
+            cache: OnceLock::new(),
         };
         match repository.read_part(CONFIG, None) {
             Ok(_) => Ok(repository),
@@ -79,6 +82,15 @@ impl RepositoryFiles {
             ) => Err(Error::NoRepository),
             Err(fault) => Err(repository.error_at("cannot open", CONFIG, fault)),
         }
+    }
+
+    /// Keeps index files, snapshots and packs of trees in a cache. Only the first call has an effect.
+    pub(crate) fn use_cache(&self, cache: Cache) {
+        let _ = self.cache.set(cache);
+    }
+
+    pub(crate) fn cache(&self) -> Option<&Cache> {
+        self.cache.get()
     }
 
     /// The error of the call that failed, or else the engine's.
@@ -306,27 +318,12 @@ impl Drop for HeldFile {
     }
 }
 
-/// The names in a directory that are UTF-8, without `.` and `..`.
-pub(crate) fn names(dir: &Fd) -> Result<Vec<String>, Errno> {
-    let (mut buffer, mut found) = (vec![0; 32 << 10], Vec::new());
-    loop {
-        let len = getdents64(dir, &mut buffer)?;
-        if len == 0 {
-            return Ok(found);
-        }
-        let names = entries(&buffer[..len]).map(|entry| entry.name.to_str().map(str::to_owned));
-        found.extend(names.flatten());
-    }
-}
-
-/// Reads a part of a file; all of it without a range.
-pub(crate) fn read_file(path: &[u8], range: Option<(u64, usize)>) -> Result<Vec<u8>, Errno> {
-    let file = Reader::open(path)?;
-    let (offset, len) = range.unwrap_or((0, file.len() as usize));
-    let mut bytes = vec![0; len];
-    match file.read_at(offset, &mut bytes)? {
-        have if have == len => Ok(bytes),
-        _ => Err(Errno::EIO),
+/// Whether files of a kind are cached. Of packs, those are cacheable that have trees.
+fn is_cached(kind: FileType, is_cacheable: bool) -> bool {
+    match kind {
+        FileType::Index | FileType::Snapshot => true,
+        FileType::Pack => is_cacheable,
+        FileType::Config | FileType::Key => false,
     }
 }
 
@@ -346,25 +343,42 @@ impl ReadBackend for RepositoryFiles {
             }
             _ => self.list_ids(kind.dirname(), &mut found)?,
         }
+        if let (Some(cache), FileType::Index | FileType::Snapshot) = (self.cache(), kind) {
+            cache.retain(kind, found.iter().map(|(id, _)| *id));
+        }
         Ok(found)
     }
 
     fn read_full(&self, kind: FileType, id: &Id) -> RusticResult<Bytes> {
+        let cache = self.cache().filter(|_| is_cached(kind, false));
+        if let Some(bytes) = cache.and_then(|cache| cache.get(kind, id)) {
+            return Ok(bytes.into());
+        }
         let path = Self::path(kind, id);
         let read = self.read_part(&path, None);
-        read.map_err(|fault| self.fail("cannot read", &path, fault))
+        let bytes = read.map_err(|fault| self.fail("cannot read", &path, fault))?;
+        if let Some(cache) = cache {
+            cache.put(kind, id, &bytes);
+        }
+        Ok(bytes)
     }
 
     fn read_partial(
         &self,
         kind: FileType,
         id: &Id,
-        _is_cacheable: bool,
+        is_cacheable: bool,
         offset: u32,
         length: u32,
     ) -> RusticResult<Bytes> {
-        let path = Self::path(kind, id);
-        let read = self.read_part(&path, Some((u64::from(offset), length as usize)));
+        let (path, part) = (Self::path(kind, id), (u64::from(offset), length as usize));
+        if let Some(cache) = self.cache().filter(|_| is_cached(kind, is_cacheable)) {
+            let load = || self.read_part(&path, None).ok();
+            if let Some(bytes) = cache.part(kind, id, part, load) {
+                return Ok(bytes.into());
+            }
+        }
+        let read = self.read_part(&path, Some(part));
         read.map_err(|fault| self.fail("cannot read", &path, fault))
     }
 
@@ -378,7 +392,7 @@ impl WriteBackend for RepositoryFiles {
         &self,
         kind: FileType,
         id: &Id,
-        _is_cacheable: bool,
+        is_cacheable: bool,
         content: BytesList,
     ) -> RusticResult<()> {
         // Not if anything before it could not be read or written.
@@ -388,6 +402,9 @@ impl WriteBackend for RepositoryFiles {
         let path = Self::path(kind, id);
         let written = self.write_file(&path, &content);
         written.map_err(|fault| self.fail("cannot write", &path, fault))?;
+        if let Some(cache) = self.cache().filter(|_| is_cached(kind, is_cacheable)) {
+            cache.put(kind, id, &content.slice().concat());
+        }
         if kind == FileType::Snapshot {
             *self.snapshot.lock() = Some(*id);
         }

@@ -52,8 +52,6 @@ pub struct Repository {
     cipher: Arc<Cipher>,
     /// Read when it is needed.
     index: OnceCell<Index>,
-    /// Of index files, unless the repository is a local directory.
-    cache: Option<Cache>,
     users: Users,
     /// Directories above the SRCs.
     above: DirectoriesAbove,
@@ -98,7 +96,9 @@ impl Repository {
             .open(&Credentials::password(password))
             .map_err(failed)?;
         let caches = caches.filter(|_| !files.is_local());
-        let cache = caches.map(|base| Cache::open(base, &engine.config().id.to_hex()));
+        if let Some(base) = caches {
+            files.use_cache(Cache::open(base, &engine.config().id.to_hex()));
+        }
         let ((uid, gid), users) = (gate::process::ids(), Users::read());
         let owner = Owner {
             host: host.to_owned(),
@@ -113,7 +113,6 @@ impl Repository {
             engine,
             cipher,
             index: OnceCell::new(),
-            cache,
             users,
             above: DirectoriesAbove::default(),
             owner,
@@ -176,7 +175,6 @@ impl Repository {
         let record = self.record(&layout, trees.root)?;
         let made = Snapshot {
             skips_repository,
-            cache_failed: self.cache.as_ref().and_then(Cache::failed),
             warnings: warnings.take(),
             ..snapshot(&next, &summary, record)
         };
@@ -331,6 +329,7 @@ impl Repository {
         saved.map_err(|e| self.files.error(e))?;
         Ok(Snapshot {
             id: self.files.last_snapshot_name(),
+            cache_failed: self.files.cache().and_then(Cache::failed),
             ..made
         })
     }
@@ -349,7 +348,7 @@ impl Repository {
         if let Some(index) = self.index.get() {
             return Ok(index);
         }
-        let index = Index::read(&self.files, &self.cipher, self.cache.as_ref())?;
+        let index = Index::read(&self.files, &self.cipher)?;
         Ok(self.index.get_or_init(|| index))
     }
 

@@ -3,14 +3,14 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
 use crate::support::build::{dir, file, tool};
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
-use crate::support::{fathom, in_namespace, require, run};
+use crate::support::{Need, fathom, in_namespace, require, run};
 use crate::{NEEDS, PASSWORD, check, dump, dump_command, init, prepare, restic, trees};
 
 #[test]
@@ -46,7 +46,9 @@ fn what_cannot_be_done_is_said_in_one_line() {
             assert!(said.contains(why), "{said}");
         };
         other("tree", "no restic repository");
-        other("gone", "No such file");
+        other("gone", "no restic repository");
+        other("", "no restic repository");
+        other("right", "no restic repository");
         other("b2:bucket:/repo", "'b2:' is not supported");
         let mut none = dump_command(ground, args!["tree"]);
         none.env_remove("RESTIC_PASSWORD");
@@ -193,7 +195,7 @@ fn odd_sources_and_tags_are_those_of_restic() {
         }
         let odd = dir(ground.join(OsString::from_vec(b"odd\xff".to_vec())));
         file(odd.join("three"), 100);
-        let words = || args!["a/same", "b/same", &odd, "--tag", "one,two"];
+        let words = || args!["a/same", "b/same", &odd, "--tag", "one, two,,", "--tag", ""];
         dump(ground, words());
         check(ground);
         restic(ground, args!["backup"].into_iter().chain(words())).exits(0);
@@ -204,9 +206,50 @@ fn odd_sources_and_tags_are_those_of_restic() {
         assert_eq!(listed[0]["tags"], listed[1]["tags"]);
         assert_eq!(listed[0]["paths"], listed[1]["paths"]);
 
-        // The repository is a SRC, or above it.
-        let said = run(&mut dump_command(ground, args!["repo/keys"]));
-        assert!([0, 1, 2].contains(&said.code()), "{said}");
+        // A SRC in the repository, and a repository in the SRC.
+        dump(ground, args!["repo/keys"]);
+        fs::create_dir(ground.join("outer")).unwrap();
+        fs::rename(ground.join("repo"), ground.join("outer/repo")).unwrap();
+        symlink("outer/repo", ground.join("repo")).unwrap();
+        dump(ground, args!["outer"]);
         check(ground);
+        let listed = crate::said(ground, args!["ls", "latest"]);
+        assert!(!listed.contains("/repo/keys"), "{listed}");
+    });
+}
+
+/// The snapshot has the other files, and the exit status says that it is incomplete.
+#[test]
+fn files_that_a_user_cannot_read_are_warnings() {
+    if !require(&NEEDS) || !require(&[Need::Program("setpriv")]) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        let tree = dir(ground.join("tree"));
+        file(tree.join("open"), 100);
+        file(tree.join("closed"), 100);
+        fs::set_permissions(tree.join("closed"), fs::Permissions::from_mode(0o600)).unwrap();
+        tool(
+            Command::new("chmod")
+                .arg("-R")
+                .arg("a+rwX")
+                .arg(ground.join("repo")),
+        );
+        fs::set_permissions(ground, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut user = Command::new("setpriv");
+        user.args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(env!("CARGO_BIN_EXE_fathom"))
+            .args(["dump", "tree", "--restic", "repo"]);
+        prepare(&mut user, ground);
+        let said = run(&mut user).exits(1);
+        assert!(said.stderr.contains("closed"), "{said}");
+        check(ground);
+        let listed = crate::said(ground, args!["ls", "latest"]);
+        assert!(listed.contains("/tree/open"), "{listed}");
+        dump(ground, args!["tree"]);
+        check(ground);
+        let copy = crate::restored(ground, "copy").join("tree");
+        same(&kept(&tree), &kept(&copy), "read by root");
     });
 }

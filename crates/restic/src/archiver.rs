@@ -22,7 +22,8 @@ use crate::id::Id;
 use crate::index::Kind;
 use crate::layout::{Layout, Top};
 use crate::node::{
-    Attributes, Extra, NodeEncoder, collect_attributes, write_contents, write_subtree,
+    Attributes, Extra, NodeEncoder, ReadAttributes, collect_attributes, write_contents,
+    write_subtree,
 };
 use crate::parent::{OldNode, TreeReader};
 use crate::queue::Queue;
@@ -384,12 +385,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn attributes(
-        &self,
-        worker: &mut Worker<'a>,
-        row: usize,
-        meta: &Meta,
-    ) -> Vec<(Vec<u8>, Vec<u8>)> {
+    fn attributes(&self, worker: &mut Worker<'a>, row: usize, meta: &Meta) -> ReadAttributes {
         if !worker.attributes.may_have(meta) {
             return Vec::new();
         }

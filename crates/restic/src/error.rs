@@ -8,7 +8,7 @@ use rustic_core::RusticError;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no repository in this place.
-    #[error("there is no restic repository in it")]
+    #[error("there is no restic repository")]
     NoRepository,
     /// The repository cannot be decrypted with the password.
     #[error("wrong password")]
@@ -20,7 +20,7 @@ pub enum Error {
     #[error("locked by {0}")]
     Locked(Locker),
     /// A SRC lies below another one.
-    #[error("'{}' lies below another SRC", String::from_utf8_lossy(.0))]
+    #[error("'{}' is given twice, or lies below another SRC", String::from_utf8_lossy(.0))]
     Nested(Vec<u8>),
     /// A SRC has no absolute path.
     #[error("'{}' has no absolute path", String::from_utf8_lossy(.0))]

@@ -16,7 +16,7 @@ use walk::Meta;
 
 use crate::error::Error;
 use crate::id::Id;
-use crate::node::{Attributes, Extra, NodeEncoder, collect_attributes};
+use crate::node::{Attributes, Extra, NodeEncoder, ReadAttributes, collect_attributes};
 use crate::parent::TreeReader;
 use crate::trees::{Directory, OldDirectory};
 
@@ -277,7 +277,7 @@ impl Layout {
 }
 
 /// The attributes of a directory above a SRC, as far as they can be read.
-fn read_attributes(path: &[u8], meta: &Meta) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn read_attributes(path: &[u8], meta: &Meta) -> ReadAttributes {
     let Ok(reach) = gate::long::reach(gate::fs::CWD, path) else {
         return Vec::new();
     };

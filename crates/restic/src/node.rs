@@ -21,10 +21,13 @@ pub(crate) struct Extra<'a> {
     pub(crate) attributes: Attributes<'a>,
 }
 
+/// The names and values of extended attributes.
+pub(crate) type ReadAttributes = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// Collects the extended attributes that `read` passes on, and returns its result.
 pub(crate) fn collect_attributes<T>(
     read: impl FnOnce(&mut dyn FnMut(&[u8], &[u8])) -> T,
-) -> (Vec<(Vec<u8>, Vec<u8>)>, T) {
+) -> (ReadAttributes, T) {
     let mut found = Vec::new();
     let result = read(&mut |name, value| found.push((name.to_vec(), value.to_vec())));
     (found, result)

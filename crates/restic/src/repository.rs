@@ -263,6 +263,7 @@ fn open_place(location: &[u8]) -> Result<Place, Error> {
             let opened = open_long(dir, Open::PATH | Open::DIRECTORY);
             return match opened {
                 Ok(_) => Ok(Place::Local(dir.to_vec())),
+                Err(Errno::ENOENT | Errno::ENOTDIR) => Err(Error::NoRepository),
                 Err(errno) => Err(Error::File {
                     action: "cannot open",
                     path: dir.to_vec(),

@@ -375,7 +375,9 @@ impl Repository {
     ) -> Result<SnapshotFile, Error> {
         let failed = |e: Box<RusticError>| self.files.error(e);
         let mut about = rustic_core::SnapshotOptions::default().host(options.host.clone());
-        for tag in &options.tags {
+        // As restic does; the engine splits them, and takes the empty ones.
+        let tags = options.tags.iter().flat_map(|tags| tags.split(','));
+        for tag in tags.map(str::trim).filter(|tag| !tag.is_empty()) {
             about = about.add_tags(tag).map_err(failed)?;
         }
         let mut next = SnapshotFile {

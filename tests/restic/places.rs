@@ -13,16 +13,14 @@ use serde_json::Value;
 
 use crate::caching::{index_files_are_cached, little_is_downloaded_again};
 use crate::interruptions::{quiet, signal, stop_at_lock};
-use crate::servers::{
-    Place, RCLONE, SFTP_SERVER, SSH, USERS, by_ssh, in_bucket, on_rest_server, rest_server,
-};
+use crate::servers::{Place, RCLONE, SFTP_SERVER, SSH, USERS, by_ssh, on_rest_server, rest_server};
 use crate::support::build::{dir, file, tool};
 use crate::support::proxy::{Fault, Proxy, Request};
 use crate::support::recipe::{block_of, search_path, service};
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
 use crate::support::trees::Dice;
-use crate::support::{Need, in_namespace, require, run};
+use crate::support::{Need, fathom_path, in_namespace, require, run};
 use crate::{NEEDS, PASSWORD};
 
 const PAGE: &str = include_str!("../../docs/backup.md");
@@ -334,6 +332,7 @@ fn the_service_in_the_book_makes_snapshots_on_a_rest_server() {
 #[cfg(feature = "cloud")]
 fn a_bucket_keeps_snapshots() {
     use crate::server::{Server, ServerOptions, needs};
+    use crate::servers::in_bucket;
     let needs_aws = [Need::Built(crate::server::AWS)];
     if !require(&NEEDS) || !require(&needs()) || !require(&needs_aws) {
         return;

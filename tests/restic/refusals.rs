@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::support::build::{dir, file, tool};
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
-use crate::support::{Need, fathom, in_namespace, require, run};
+use crate::support::{Need, fathom, fathom_path, in_namespace, require, run};
 use crate::{NEEDS, PASSWORD, check, dump, dump_command, init, prepare, restic, trees};
 
 #[test]
@@ -160,7 +160,7 @@ fn passwords_come_from_files_of_any_form() {
             for file in ["password", "/dev/stdin"] {
                 let piped = r#"cat password | "$0" dump tree --restic repo --password-file "$1""#;
                 let mut shell = Command::new("sh");
-                shell.args(["-c", piped, env!("CARGO_BIN_EXE_fathom"), file]);
+                shell.args(["-c", piped]).arg(fathom_path()).arg(file);
                 prepare(&mut shell, ground);
                 run(shell.env_remove("RESTIC_PASSWORD")).exits(0);
             }
@@ -190,7 +190,7 @@ fn odd_sources_and_tags_are_those_of_restic() {
         init(ground);
         for at in ["a/same/one", "b/same/two"] {
             let path = ground.join(at);
-            dir(path.parent().unwrap().to_owned());
+            dir(path.parent().unwrap());
             file(path, 100);
         }
         let odd = dir(ground.join(OsString::from_vec(b"odd\xff".to_vec())));

@@ -118,8 +118,7 @@ impl Bucket {
         let settings = Arc::new(settings);
         let (checked, shared) = (Arc::clone(&settings), credentials.clone());
         let check = async move { checked.check_credentials(shared).await };
-        let checked = runtime.start_task(check).wait();
-        checked.map_err(|error| settings.name_variables(error))?;
+        runtime.start_task(check).wait()?;
         Ok(Bucket {
             name: name.to_owned(),
             settings,
@@ -135,7 +134,6 @@ impl Bucket {
         self.settings.service
     }
 
-    /// Starts a request.
     fn start<T: Send + 'static>(
         &self,
         request: impl Future<Output = Result<T, StoreError>> + Send + 'static,
@@ -174,12 +172,10 @@ impl Bucket {
             let mut attempts = Attempts::new(&notices);
             loop {
                 let got = store.get_opts(&path, options.clone()).await;
-                let got = got
-                    .map_err(|e| store_error(&e))
-                    .map_err(|error| match error {
-                        StoreError::NotFound if is_versioned => StoreError::Changed,
-                        error => error,
-                    });
+                let got = got.map_err(|e| match store_error(&e) {
+                    StoreError::NotFound if is_versioned => StoreError::Changed,
+                    error => error,
+                });
                 match body(got?).await {
                     Err(error) if attempts.wait(&error).await => {}
                     other => return other,

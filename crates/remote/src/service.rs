@@ -339,7 +339,7 @@ impl Settings {
         checked.map_err(|error| match self.unset {
             // The machine has no identity.
             Some(variable) if !self.is_emulator => StoreError::NoCredentials(variable),
-            _ => token_error(&error),
+            _ => self.name_variables(token_error(&error)),
         })
     }
 }

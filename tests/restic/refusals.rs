@@ -239,7 +239,7 @@ fn files_that_a_user_cannot_read_are_warnings() {
         fs::set_permissions(ground, fs::Permissions::from_mode(0o755)).unwrap();
         let mut user = Command::new("setpriv");
         user.args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-            .arg(env!("CARGO_BIN_EXE_fathom"))
+            .arg(fathom_path())
             .args(["dump", "tree", "--restic", "repo"]);
         prepare(&mut user, ground);
         let said = run(&mut user).exits(1);

@@ -93,7 +93,7 @@ pub(crate) struct Dump {
         requires = "restic"
     )]
     pub(crate) password_file: Option<OsString>,
-    /// With --restic, cache index files, snapshots and trees in this directory
+    /// With --restic, cache index files, snapshots and trees in DIR
     ///
     /// So the next snapshot need not read them again, if REPO is not a local directory. The default is restic's
     /// cache, which both share: RESTIC_CACHE_DIR, or restic in XDG_CACHE_HOME or ~/.cache.

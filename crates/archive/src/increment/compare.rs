@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use walk::digest;
 
 use super::moves::{Dir, Moves, OldName, Step, moves};
-use crate::background::spawn;
+use crate::background::in_pieces;
 use crate::error::Error;
 use crate::since::index::{Fate as Known, Identity, Index};
 
@@ -92,7 +92,9 @@ pub(super) fn compare<'a>(
     };
     let compare = |first, fates: &mut [_], rows: &mut [_]| entries.compare(first, fates, rows);
     let (mut linked, mut renamed, mut found) = (Vec::new(), 0, 0);
-    for piece in in_pieces(&mut fates, &mut rows, compare) {
+    /// Fewer rows are not worth a thread.
+    const WORTH: usize = if cfg!(test) { 3 } else { 1 << 14 };
+    for piece in in_pieces((&mut fates, &mut rows), WORTH, compare) {
         linked.extend(piece.linked);
         renamed += piece.renamed;
         found += piece.found;
@@ -214,38 +216,6 @@ struct Piece {
     renamed: u64,
     /// The number of rows of the catalog that were found.
     found: u64,
-}
-
-/// Runs `work` on pieces of two slices of the same length, each piece in a thread, the first in
-/// this one. `work` gets the place at which its piece begins.
-fn in_pieces<A: Send, B: Send, T: Send>(
-    a: &mut [A],
-    b: &mut [B],
-    work: impl Fn(u32, &mut [A], &mut [B]) -> T + Sync,
-) -> Vec<T> {
-    /// More threads do not help, and fewer rows are not worth one.
-    const MOST: usize = 4;
-    const WORTH: usize = if cfg!(test) { 3 } else { 1 << 14 };
-    let size = a
-        .len()
-        .div_ceil(gate::machine::processors().clamp(1, MOST))
-        .max(WORTH);
-    let pieces = a.chunks_mut(size).zip(b.chunks_mut(size)).enumerate();
-    let work = &work;
-    std::thread::scope(|scope| {
-        let mut works = pieces.map(|(nth, (a, b))| move || work((nth * size) as u32, a, b));
-        let own = works.next();
-        let others: Vec<_> = works.map(|work| spawn(scope, work)).collect();
-        let mut done: Vec<T> = own.into_iter().map(|mut work| work()).collect();
-        for other in others {
-            done.push(
-                other
-                    .join()
-                    .unwrap_or_else(|e| std::panic::resume_unwind(e)),
-            );
-        }
-        done
-    })
 }
 
 /// Among files with several names, finds those that must be dumped and are the same file as one

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::heap::{Heap, Key, Piece};
 use super::packed::{Common, NONE, Names, Packed};
+use crate::background::in_pieces;
 use crate::head;
 
 /// Rows with the numbers of their parents, and their archive order.
@@ -19,11 +20,13 @@ pub(super) struct Ordered {
     pub(super) lost: usize,
 }
 
-/// The pieces of each directory, side by side.
+/// The entries of each directory, side by side.
 struct Inside {
-    pieces: Vec<Range<u32>>,
-    /// The place of the first piece of a directory, by its number plus one.
+    rows: Vec<u32>,
+    /// The place of the first entry of a directory, by its number.
     begins: Vec<u32>,
+    /// The number of entries of a directory, without duplicates.
+    kept: Vec<u32>,
 }
 
 impl Inside {
@@ -33,33 +36,63 @@ impl Inside {
         let number = |piece: &Piece| numbers.get(&piece.dir).copied();
         let dir_of: Vec<Option<u32>> = pieces.iter().map(number).collect();
         let mut begins = vec![0u32; dirs + 2];
-        for dir in dir_of.iter().flatten() {
-            begins[*dir as usize + 2] += 1;
+        for (piece, dir) in pieces.iter().zip(&dir_of) {
+            if let Some(dir) = dir {
+                begins[*dir as usize + 2] += piece.rows.len() as u32;
+            }
         }
         for dir in 2..begins.len() {
             begins[dir] += begins[dir - 1];
         }
-        let mut sorted = vec![0..0; begins[dirs + 1] as usize];
+        let mut rows = vec![0; begins[dirs + 1] as usize];
         for (piece, dir) in pieces.into_iter().zip(dir_of) {
             if let Some(dir) = dir {
                 let place = &mut begins[dir as usize + 1];
-                sorted[*place as usize] = piece.rows;
-                *place += 1;
+                let len = piece.rows.len();
+                for (to, row) in rows[*place as usize..][..len].iter_mut().zip(piece.rows) {
+                    *to = row;
+                }
+                *place += len as u32;
             }
         }
         Inside {
-            pieces: sorted,
+            rows,
             begins,
+            kept: vec![0; dirs],
         }
     }
 
-    /// The pieces of a directory, by its number; none for [`NONE`].
-    fn of_directory(&self, dir: u32) -> &[Range<u32>] {
-        if dir == NONE {
-            return &[];
-        }
-        let [begin, end] = [dir, dir + 1].map(|at| self.begins[at as usize] as usize);
-        &self.pieces[begin..end]
+    /// Sorts the entries of each directory, in several threads.
+    fn sort(&mut self, rows: &[Packed], names: &Names, common: &Common) {
+        /// Fewer directories are not worth a thread.
+        const WORTH: usize = if cfg!(test) { 2 } else { 1 << 10 };
+        let begins = &self.begins;
+        let mut rest = &mut self.rows[..];
+        let pairs = begins.windows(2).take(self.kept.len());
+        let mut entries: Vec<&mut [u32]> = pairs
+            .map(|pair| rest.split_off_mut(..(pair[1] - pair[0]) as usize))
+            .map(Option::unwrap_or_default)
+            .collect();
+        in_pieces((&mut entries, &mut self.kept), WORTH, |_, entries, kept| {
+            let mut scratch = Vec::new();
+            for (entries, kept) in entries.iter_mut().zip(kept) {
+                *kept = sort_entries(entries, &mut scratch, rows, names, common, begins) as u32;
+            }
+        });
+    }
+
+    /// The places of the entries of a directory, by its number, with duplicates behind them; none for
+    /// [`NONE`].
+    fn places(&self, dir: u32) -> Range<usize> {
+        places(&self.begins, dir)
+    }
+}
+
+/// See [`Inside::places`].
+fn places(begins: &[u32], dir: u32) -> Range<usize> {
+    match dir {
+        NONE => 0..0,
+        _ => begins[dir as usize] as usize..begins[dir as usize + 1] as usize,
     }
 }
 
@@ -87,13 +120,13 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
     } = heap;
     // Until the parent of a directory is known, its field has the number of the directory.
     let numbers = number_directories(&mut rows, &dirs);
-    let inside = Inside::new(pieces, &numbers, dirs.len());
+    let mut inside = Inside::new(pieces, &numbers, dirs.len());
     drop(numbers);
+    inside.sort(&rows, &names, common);
     let mut order: Vec<u32> = Vec::with_capacity(rows.len());
     let (mut ends, mut firsts, mut twice) = (Vec::with_capacity(dirs.len()), Vec::new(), 0);
-    // The open directories, with the places in `left` of their entries that are still to come.
-    let (mut open, mut left, mut scratch) =
-        (Vec::<(u32, Range<usize>)>::new(), Vec::new(), Vec::new());
+    // The open directories, with the places of their entries that are still to come.
+    let mut open = Vec::<(u32, Range<usize>)>::new();
     sources.sort_unstable();
     sources.dedup_by_key(|&mut (source, _)| source);
     for (source, first) in sources {
@@ -104,24 +137,22 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
             let dir = std::mem::replace(&mut rows[row as usize].parent, parent);
             order.push(row);
             if common.is_dir(&rows[row as usize]) {
-                let from = left.len();
-                for piece in inside.of_directory(dir) {
-                    left.extend(piece.clone());
-                }
-                let entries = &mut left[from..];
-                let kept = sort_entries(entries, &mut scratch, &rows, &names, common, &inside);
-                twice += left.len() - from - kept;
-                open.push((number, from..from + kept));
+                let entries = inside.places(dir);
+                let kept = inside
+                    .kept
+                    .get(dir as usize)
+                    .map_or(0, |&kept| kept as usize);
+                twice += entries.len() - kept;
+                open.push((number, entries.start..entries.start + kept));
             }
             next = None;
             while let Some((dir, rest)) = open.last_mut() {
                 if let Some(place) = rest.next() {
-                    next = Some((left[place], *dir));
+                    next = Some((inside.rows[place], *dir));
                     break;
                 }
                 ends.push((*dir, order.len() as u32));
                 open.pop();
-                left.truncate(open.last().map_or(0, |(_, rest)| rest.end));
             }
         }
     }
@@ -145,14 +176,14 @@ fn sort_entries(
     rows: &[Packed],
     names: &Names,
     common: &Common,
-    inside: &Inside,
+    begins: &[u32],
 ) -> usize {
     let name = |row: u32| names.get(rows[row as usize].name);
     let worth = |row: u32| {
         let row = &rows[row as usize];
         let is_dir = common.is_dir(row);
         // The entries of a directory have come to one of the two.
-        let has_entries = is_dir && !inside.of_directory(row.parent).is_empty();
+        let has_entries = is_dir && !places(begins, row.parent).is_empty();
         (is_dir, has_entries, common.time(row.times[2]))
     };
     let first = entries.first().map_or(&b""[..], |&row| name(row));

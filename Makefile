@@ -25,8 +25,7 @@ build: setup
 test: setup-test
 	cargo fmt --all --check
 	.ci/door
-	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
-	cargo clippy --package fathom --package fathom-remote --package fathom-restic --features fathom/cloud,fathom/restic --all-targets --locked --quiet -- -D warnings
+	cargo clippy --workspace --features fathom/cloud,fathom/restic --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 	cargo check --manifest-path fuzz/Cargo.toml --target-dir $(target) --locked --quiet
 	tools/test

@@ -4,8 +4,11 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
+use super::member::NOBODY;
 use super::*;
-use crate::pax::{header, part_header, record, trailer};
+use crate::pax::field::{GID, GNU, MAJOR, MINOR, MODE, MTIME, PREFIX, UID, star};
+use crate::pax::{Kind, header, part_header, record, trailer};
+use crate::{Dev, Time};
 
 /// The events of an archive, up to its end or to the first fault.
 fn read(archive: &[u8]) -> Result<Vec<Event>, Fault> {

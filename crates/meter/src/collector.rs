@@ -105,7 +105,7 @@ impl<'a> Collector<'a> {
         let ticks = to.interval().map(|every| Ticks {
             every,
             end: clock::monotonic() + every.as_nanos() as u64,
-            before: Sums::new(),
+            before: Sums::default(),
         });
         Collector {
             to,

@@ -200,11 +200,10 @@ impl Names {
     /// unknown process is added: the first one begins as the command does, of others nothing is
     /// known.
     fn find_or_add(&mut self, pid: u32, tid: u32) -> Option<u32> {
-        if let Some(known) = [tid, pid]
-            .into_iter()
-            .find(|id| self.tasks.contains_key(id))
-        {
-            return Some(known);
+        for id in [tid, pid] {
+            if self.tasks.contains_key(&id) {
+                return Some(id);
+            }
         }
         if self.tasks.len() >= MOST_TASKS {
             self.forgotten += 1;

@@ -1,6 +1,6 @@
 //! Sums of calls by program, process and system call, in bounded space.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use crate::call::Total;
 use crate::error::WarningKind;

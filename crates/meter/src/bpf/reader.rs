@@ -356,7 +356,7 @@ impl<'a> Reader<'a> {
             ..
         } = self;
         collector.tick(|totals| {
-            let mut sums = Sums::new();
+            let mut sums = Sums::default();
             let slots = Slots::read(maps, programs, totals, true, |_| {})?;
             let mut add = |program, _, number, calls, nanos, errno: Option<i32>| {
                 let errors = if errno.is_some() { calls } else { 0 };

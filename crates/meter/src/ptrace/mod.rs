@@ -224,7 +224,7 @@ impl<'a> Tracer<'a> {
     }
 
     fn tick(&mut self) {
-        let _ = self.collector.tick(|_| Ok::<_, Errno>(Sums::new()));
+        let _ = self.collector.tick(|_| Ok::<_, Errno>(Sums::default()));
     }
 
     fn wait(&mut self) -> gate::Result<(u32, Came)> {

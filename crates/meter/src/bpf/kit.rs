@@ -15,11 +15,13 @@ use super::layout::{self, bucket, scratch, shared, slot, task};
 use super::offsets::Offsets;
 use super::program;
 use crate::error::Unavailable;
+use crate::names::MOST_TASKS;
 
 /// Some helpers are available to programs of GPL-compatible licences only.
 const LICENSE: &CStr = c"Dual MIT/GPL";
 
-/// The capacity of the maps.
+/// The capacity of the maps. The kernel zeroes all of it when it creates them, which takes most of the time
+/// of the start.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
     /// Threads that are metered at a time. Further ones are not metered.
@@ -30,15 +32,33 @@ pub(super) struct Room {
     pub(super) cells: u32,
 }
 
-pub(super) const ROOM: Room = Room {
-    tasks: 1 << 14,
-    slots: 1 << 12,
-    cells: 1 << 16,
-};
-/// Bounds of the ring's size, and the size of a typical record of a call, in bytes.
-const SMALLEST_RING: u64 = 1 << 18;
-const LARGEST_RING: u64 = 1 << 24;
-const RECORD: u64 = 256;
+impl Room {
+    /// The capacity for a command: as many threads as names are followed of, and as many cells as this
+    /// machine can fill until user space collects them.
+    pub(super) fn new() -> Room {
+        const CELLS: usize = 1 << 14;
+        let cells = (CELLS * machine::processors()).next_power_of_two();
+        Room {
+            tasks: MOST_TASKS as u32,
+            slots: 1 << 12,
+            cells: cells.clamp(2 * CELLS, 4 * CELLS) as u32,
+        }
+    }
+}
+
+/// The size of the ring: room for all calls that are to be reported, but no more for each processor
+/// than it fills while user space is late.
+fn ring_size(calls: u64) -> u32 {
+    const SMALLEST: u64 = 1 << 18;
+    const LARGEST: u64 = 1 << 24;
+    const BY_PROCESSOR: u64 = 1 << 22;
+    /// Bytes of a record, with a name that is not short.
+    const RECORD: u64 = 256;
+    let most = (BY_PROCESSOR * machine::processors() as u64).min(LARGEST);
+    let size = calls.min(LARGEST).saturating_mul(RECORD).min(most);
+    size.next_power_of_two().max(SMALLEST) as u32
+}
+
 /// Bytes in the ring from which on user space is woken, at least. What is left when the command ends is
 /// read while the user waits.
 const LEAST_WATERMARK: u32 = 1 << 15;
@@ -105,8 +125,7 @@ impl Kit {
         calls: u64,
         joins: Option<Joins>,
     ) -> Result<Kit, Unavailable> {
-        let size = (calls.min(LARGEST_RING) * RECORD).next_power_of_two();
-        let size = size.clamp(SMALLEST_RING, LARGEST_RING) as u32;
+        let size = ring_size(calls);
         let (maps, offsets, ring) = std::thread::scope(|scope| {
             let others = Task::spawn(scope, || (find(), Ring::new("fathom_ring", size)))?;
             let maps = Maps::new(room).map_err(Unavailable::BpfMap)?;

@@ -49,7 +49,7 @@ use gate::{Errno, Fd, clock};
 use self::attach::{Adopter, Members, begin_joins, calibrate, joins_of};
 use self::draft::Joins;
 use self::joined::Joined;
-use self::kit::{Kit, ROOM, Room, Written, load};
+use self::kit::{Kit, Room, Written, load};
 use self::layout::{ANNOUNCEMENT, shared};
 use self::reader::{Come, Find, MOST_REPORTED, Reader};
 use crate::attach::{Attach, Target, all_processes, count_threads, ended_before};
@@ -80,7 +80,7 @@ impl Meter for Bpf {
 
     fn run(&self, command: &Command, calls: u64, to: &mut dyn Listener) -> Result<Metered, Error> {
         let unmetered_call = time_empty_call();
-        let kit = Kit::new(probe::find, ROOM, calls, None)?;
+        let kit = Kit::new(probe::find, Room::new(), calls, None)?;
         self.run_with(kit, unmetered_call, command, calls, to)
     }
 
@@ -191,18 +191,22 @@ impl Scope {
 
     /// Each thread that joins has a slot of its own.
     fn room(&self) -> Room {
-        let threads = match self {
-            Scope::Joiners { .. } => count_threads().saturating_mul(2),
-            _ => return ROOM,
+        let room = Room::new();
+        let Scope::Joiners { .. } = self else {
+            return room;
         };
-        let tasks = ROOM.tasks.max(threads.next_power_of_two());
+        let threads = count_threads().saturating_mul(2);
+        let tasks = JOINERS.max(threads.next_power_of_two());
         Room {
             tasks,
             slots: tasks,
-            ..ROOM
+            cells: room.cells.max(4 * JOINERS),
         }
     }
 }
+
+/// Room for threads that join, at least.
+const JOINERS: u32 = 1 << 14;
 
 impl Bpf {
     /// [`Meter::run`] with these maps and programs. `unmetered_call` are the nanoseconds of an

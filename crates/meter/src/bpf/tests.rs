@@ -125,7 +125,7 @@ fn the_kernel_loads_the_programs_with_and_without_btf() {
     }
     for find in [probe::find, probe::probe] {
         for calls in [0, u64::MAX] {
-            Kit::with(&PROGRAMS, find, ROOM, calls, None)
+            Kit::with(&PROGRAMS, find, Room::new(), calls, None)
                 .map(drop)
                 .unwrap();
         }
@@ -141,7 +141,7 @@ fn without_btf_the_same_calls_are_counted() {
     let words = ["sh", "-c", script].map(std::ffi::OsString::from);
     let command = Command::find(&words).unwrap();
     let counted = |find: fn() -> Result<Offsets, Unavailable>| {
-        let kit = Kit::new(find, ROOM, u64::MAX, None).unwrap();
+        let kit = Kit::new(find, Room::new(), u64::MAX, None).unwrap();
         let metered = Bpf.run_with(kit, 0, &command, u64::MAX, &mut ()).unwrap();
         assert_eq!((metered.ended, metered.lost), (Ended::Exited(0), 0));
         let named =
@@ -158,7 +158,7 @@ fn metered_by(is_attached: impl Fn(&str) -> bool) -> Metered {
     let script = "for i in 1 2 3; do (ls / /no/such; cat /etc/passwd) >/dev/null 2>&1; done; true";
     let words = ["sh", "-c", script].map(std::ffi::OsString::from);
     let command = Command::find(&words).unwrap();
-    let mut kit = Kit::with(&PROGRAMS, probe::find, ROOM, u64::MAX, None).unwrap();
+    let mut kit = Kit::with(&PROGRAMS, probe::find, Room::new(), u64::MAX, None).unwrap();
     let mut programs = PROGRAMS.iter();
     kit.attached
         .retain(|_| is_attached(programs.next().unwrap().0));
@@ -249,7 +249,7 @@ fn processes_end_and_long_calls_are_told_beyond_the_limit_of_calls() {
     let words = ["sh", "-c", script].map(std::ffi::OsString::from);
     let command = Command::find(&words).unwrap();
     let mut lives = Lives::default();
-    let kit = Kit::new(probe::find, ROOM, 0, None).unwrap();
+    let kit = Kit::new(probe::find, Room::new(), 0, None).unwrap();
     let metered = Bpf.run_with(kit, 0, &command, 0, &mut lives).unwrap();
     assert_eq!((metered.lost, &metered.warnings[..]), (0, &[][..]));
     assert_eq!((lives.executed, lives.executing.len()), (6, 0));
@@ -266,7 +266,7 @@ fn long_calls_that_the_ring_has_no_room_for_are_lost() {
          while [ $i -gt 570 ]; do sleep 0.01 | head -c 1; i=$((i - 1)); done";
     let words = ["sh", "-c", script].map(std::ffi::OsString::from);
     let command = Command::find(&words).unwrap();
-    let mut kit = Kit::new(probe::find, ROOM, 0, None).unwrap();
+    let mut kit = Kit::new(probe::find, Room::new(), 0, None).unwrap();
     let unread = std::mem::replace(&mut kit.ring, Ring::new("fathom_other", 1 << 16).unwrap());
     let mut lives = Lives::default();
     let metered = Bpf.run_with(kit, 0, &command, 0, &mut lives).unwrap();
@@ -302,7 +302,7 @@ fn full_maps_lose_no_call_but_those_of_unfollowed_threads() {
         let kit = Kit::new(probe::find, room, 40, None).unwrap();
         Bpf.run_with(kit, 0, &command, 40, &mut ()).unwrap()
     };
-    let ample = metered(ROOM);
+    let ample = metered(Room::new());
     assert_eq!(
         (ample.reported, ample.lost, &ample.warnings[..]),
         (40, 0, &[][..])
@@ -310,7 +310,7 @@ fn full_maps_lose_no_call_but_those_of_unfollowed_threads() {
     let tight = metered(Room {
         slots: 2,
         cells: 4,
-        ..ROOM
+        ..Room::new()
     });
     assert_eq!(
         (by_number(&tight), tight.reported, tight.lost),
@@ -325,7 +325,10 @@ fn full_maps_lose_no_call_but_those_of_unfollowed_threads() {
         tight.warnings
     );
     // Threads that there is no room for are not metered, and there is a warning.
-    let alone = metered(Room { tasks: 1, ..ROOM });
+    let alone = metered(Room {
+        tasks: 1,
+        ..Room::new()
+    });
     assert!(
         alone.lost > 0
             && alone

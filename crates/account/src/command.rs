@@ -14,7 +14,7 @@ use mounts::table::read_either;
 use crate::estimate::estimate;
 use crate::intervals::{Intervals, Ticking};
 use crate::ledger::{Detail, LastDirectory, Ledger};
-use crate::prices::{Given, Prices};
+use crate::prices::{FEWEST_CALLS, Given, Prices, Wanted, Work};
 use crate::whatif::{Costs, WhatIf, asked, what_if};
 
 /// A metered run of a command.
@@ -88,7 +88,7 @@ impl CommandAccount {
             PRECISE if given.is_none() => Costs::Metered,
             _ => Costs::Priced,
         };
-        let prices = find_prices(&detail, &systems, given);
+        let prices = find_prices(&detail, &systems, given, costs);
         if metered.meter == STOPS {
             estimate(&mut metered.totals, &mut detail, &prices);
         }
@@ -107,13 +107,30 @@ const STOPS: &str = "ptrace";
 /// The meter that adds little to the times of calls.
 const PRECISE: &str = "bpf";
 
-fn find_prices(detail: &Detail, systems: &FileSystems, given: Option<(Given, String)>) -> Prices {
+fn find_prices(
+    detail: &Detail,
+    systems: &FileSystems,
+    given: Option<(Given, String)>,
+    costs: Costs,
+) -> Prices {
     let samples = detail.samples(SAMPLES).into_iter();
     let sample = samples
         .map(|file| &*file.name)
         .find(|name| systems.is_sample(name));
-    let mut prices = Prices::measure(sample, &detail.work);
-    prices.measure_many(neighbours(detail, systems).into_iter());
+    // An estimate of so few calls is not shown.
+    let is_short = costs != Costs::Noisy && detail.work.calls() < FEWEST_CALLS;
+    let wanted = Wanted {
+        work: if is_short {
+            &Work::default()
+        } else {
+            &detail.work
+        },
+        bytes: costs == Costs::Noisy,
+    };
+    let mut prices = Prices::measure(sample, wanted);
+    if costs != Costs::Metered {
+        prices.measure_many(neighbours(detail, systems).into_iter());
+    }
     match given {
         Some((given, source)) => prices.given(&given, source),
         None => prices,

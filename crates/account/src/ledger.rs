@@ -38,7 +38,8 @@ pub(crate) struct Ledger {
     programs: Programs,
     elsewhere: BTreeMap<(u16, u16, Elsewhere), u64>,
     waits: Waits,
-    measured: BTreeMap<u16, Measured>,
+    /// By number.
+    measured: Vec<Measured>,
     files: Files,
     unheld: Sum,
     nameless: Sum,
@@ -57,8 +58,8 @@ impl Ledger {
             programs: Programs::new(),
             elsewhere: BTreeMap::new(),
             waits: Waits::default(),
-            measured: BTreeMap::new(),
-            files: Files::default(),
+            measured: Vec::new(),
+            files: Files::new(),
             unheld: Sum::default(),
             nameless: Sum::default(),
             work: Work::default(),
@@ -90,6 +91,8 @@ impl Ledger {
     pub(crate) fn close(self) -> Detail {
         let mut files = self.files.rows;
         files.retain(|file| file.sum.calls > 0);
+        let measured = (0..).zip(self.measured);
+        let measured = measured.filter(|(_, it)| it.work.calls() > 0).collect();
         Detail {
             files,
             unheld: self.unheld,
@@ -97,7 +100,7 @@ impl Ledger {
             programs: self.programs.names,
             elsewhere: self.elsewhere,
             waits: self.waits,
-            measured: self.measured,
+            measured,
             work: self.work,
             patterns: self.patterns,
             forgotten: self.names.forgotten(),
@@ -108,7 +111,11 @@ impl Ledger {
 impl Ledger {
     /// Counts a call that did not wait for others.
     fn measure(&mut self, syscall: &Syscall, call: &Call<'_>, sort: Sort, parts: u64) {
-        let measured = self.measured.entry(call.number as u16).or_default();
+        let at = call.number as usize;
+        if self.measured.len() <= at {
+            self.measured.resize(at + 1, Measured::default());
+        }
+        let measured = &mut self.measured[at];
         measured.work.add(sort, 1, parts);
         measured.nanos += call.nanos;
         if matches!(

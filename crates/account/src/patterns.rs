@@ -132,6 +132,9 @@ impl Patterns {
     fn file(&mut self, file: u32) -> &mut File {
         let at = file as usize;
         if self.files.len() <= at {
+            if at >= self.files.capacity() {
+                self.files.reserve((3 * at).max(MOST)); // doubling copies three times as much
+            }
             self.files.resize(at + 1, File::default());
         }
         &mut self.files[at]

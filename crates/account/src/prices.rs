@@ -5,22 +5,19 @@
 //! (`Prices::measure`), or given (`Prices::given`). A price is that of a cached name of one
 //! component; each further component costs `Prices::part` more.
 
-use std::ffi::{CStr, CString};
-use std::time::Duration;
+mod measure;
 
-use gate::clock::empty_call;
-use gate::cpu_time::process_cpu_time;
-use gate::fs::{
-    At, CWD, FileType, Open, Want, getdents64, newfstatat, openat, pread64, readlinkat, statx,
-};
-use gate::long::c_string;
-use gate::uring::Ring;
-use gate::xattr::{fgetxattr, lgetxattr};
-use gate::{Errno, Fd, Result};
-
+use gate::Errno;
 use meter::call::Call;
-use meter::names::{Subject, components};
+use meter::names::Subject;
 use meter::syscalls::{Kind, Syscall};
+
+pub(crate) use self::measure::Wanted;
+
+/// Requests that are submitted to io_uring at once.
+pub(crate) const URING_BATCH: u32 = 32;
+/// Fewer calls tell nothing about what others cost.
+pub(crate) const FEWEST_CALLS: u64 = 100;
 
 /// A kind of call with a price of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,140 +194,6 @@ impl Prices {
             .unwrap_or(self.price(Sort::Stat))
     }
 
-    /// Measures prices on a regular file that is given by an absolute name, best by one that the
-    /// calls were about. It is opened, not read. Without one, or if it cannot be opened, it is the
-    /// file of this program. A stat and the calls that were `made` are measured; others get the
-    /// price of an empty call.
-    pub(crate) fn measure(sample: Option<&[u8]>, made: &Work) -> Prices {
-        let empty = each(|| {
-            empty_call();
-            Ok(())
-        });
-        let empty = empty.unwrap_or(100.0);
-        let mut prices = Prices {
-            each: [empty; Sort::ALL.len()],
-            part: 0.0,
-            byte: 0.0,
-            empty,
-            uring: 0.0,
-            many: 1.0,
-            source: "measured here".to_owned(),
-        };
-        let is_measured = sample.is_some_and(|sample| prices.measure_on(sample, made).is_ok());
-        if !is_measured && let Ok(own) = readlinkat(CWD, c"/proc/self/exe") {
-            // After a failure, the others keep the price of an empty call.
-            let _ = prices.measure_on(&own, made);
-        }
-        if prices.uring == 0.0 {
-            prices.uring = URING * prices.price(Sort::Stat);
-        }
-        prices
-    }
-
-    /// Measures [`Prices::many`] by a stat of each of these files, by absolute names. Few are not
-    /// enough.
-    pub(crate) fn measure_many<'a>(&mut self, names: impl Iterator<Item = &'a [u8]>) {
-        const ENOUGH: usize = 200;
-        let names: Vec<CString> = names.filter_map(|name| c_string(name).ok()).collect();
-        let parts = |name: &CString| components(name.as_bytes()).saturating_sub(1);
-        let beyond: u64 = names.iter().map(parts).sum();
-        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-        let begun = now();
-        let there = names
-            .iter()
-            .filter(|name| newfstatat(CWD, name, at).is_ok());
-        let there = there.count();
-        let took = now().saturating_sub(begun) as f64 - beyond as f64 * self.part;
-        if there >= ENOUGH && there == names.len() {
-            self.many = (took / there as f64 / self.price(Sort::Stat)).clamp(1.0, 10.0);
-        }
-    }
-
-    fn measure_on(&mut self, path: &[u8], made: &Work) -> Result<()> {
-        let at = path.iter().rposition(|&b| b == b'/').ok_or(Errno::ENOENT)?;
-        let (dir, name) = path.split_at(at + 1);
-        let (whole, name) = (c_string(path)?, c_string(name)?);
-        let dir = openat(CWD, &c_string(dir)?, Open::DIRECTORY)?;
-        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-        if statx(&dir, &name, at, Want::TYPE)?.file_type != FileType::Regular {
-            return Err(Errno::EINVAL); // to open a device or a fifo may have effects
-        }
-        let file = openat(&dir, &name, Open::empty())?;
-        let of = |sorts: &[Sort]| sorts.iter().any(|sort| made.calls_of(*sort) > 0);
-        let look = |dir: &Fd, name: &CStr| newfstatat(dir, name, At::SYMLINK_NOFOLLOW).map(drop);
-        let near = each(|| look(&dir, &name));
-        self.set(Sort::Stat, near);
-        // The same by a name of many components.
-        let beyond = components(path).saturating_sub(1);
-        let far = each(|| newfstatat(CWD, &whole, At::SYMLINK_NOFOLLOW).map(drop));
-        if let (Ok(near), Ok(far)) = (near, far)
-            && beyond > 0
-        {
-            self.part = ((far - near) / beyond as f64).max(0.0);
-        }
-        if of(&[Sort::OpenStat]) {
-            let fstat = each(|| newfstatat(&file, c"", At::EMPTY_PATH).map(drop));
-            self.set(Sort::OpenStat, fstat);
-        }
-        let expect = |errnos: &[Errno], done: Result<()>| match done {
-            Err(errno) if errnos.contains(&errno) => Ok(()),
-            other => other,
-        };
-        let absent = c"no-such-file-in-this-directory";
-        if of(&[Sort::OpenMiss]) {
-            let open = || openat(&dir, absent, Open::empty()).map(drop);
-            let miss = each(|| expect(&[Errno::ENOENT], open()));
-            self.set(Sort::OpenMiss, miss);
-        }
-        if of(&[Sort::Miss]) {
-            let miss = each(|| expect(&[Errno::ENOENT], look(&dir, absent)));
-            self.set(Sort::Miss, miss);
-        }
-        if of(&[Sort::Open, Sort::Close]) {
-            let (open, close) = open_and_close(&dir, &name);
-            self.set(Sort::Open, open);
-            self.set(Sort::Close, close);
-        }
-        if of(&[Sort::List]) {
-            let mut buffer = vec![0; 32 << 10];
-            while getdents64(&dir, &mut buffer)? > 0 {}
-            self.set(Sort::List, each(|| getdents64(&dir, &mut buffer).map(drop)));
-        }
-        if of(&[Sort::Xattr, Sort::OpenXattr]) {
-            let mut value = Vec::new();
-            let none = |done| expect(&[Errno::ENODATA, Errno::EOPNOTSUPP], done);
-            let far = each(|| none(lgetxattr(&whole, c"user.fathom", &mut value)));
-            self.set(Sort::Xattr, far.map(|far| far - beyond as f64 * self.part));
-            let open = each(|| none(fgetxattr(&file, c"user.fathom", &mut value)));
-            self.set(Sort::OpenXattr, open);
-        }
-        if of(&[Sort::Read, Sort::Write]) {
-            // Reading the file itself would change its access time.
-            let own = openat(CWD, c"/proc/self/exe", Open::empty())?;
-            let mut bytes = [0; 16];
-            let read = each(|| pread64(&own, &mut bytes, 0).map(drop));
-            self.set(Sort::Read, read);
-            self.set(Sort::Write, read);
-            let mut many = vec![0; MANY_BYTES];
-            let long = each(|| pread64(&own, &mut many, 0).map(drop));
-            if let (Ok(short), Ok(long)) = (read, long) {
-                self.byte = ((long - short) / MANY_BYTES as f64).max(0.0);
-            }
-        }
-        if of(&[Sort::Stat, Sort::Miss])
-            && let Ok(ns) = through_ring(&dir, &name)
-        {
-            self.uring = ns;
-        }
-        Ok(())
-    }
-
-    fn set(&mut self, sort: Sort, ns: Result<f64>) {
-        if let Ok(ns) = ns {
-            self.each[sort as usize] = ns.max(self.empty);
-        }
-    }
-
     /// Replaces prices by given ones. Those that are not given are scaled by the price of an empty
     /// call.
     pub(crate) fn given(self, given: &Given, source: String) -> Prices {
@@ -369,70 +232,6 @@ impl Prices {
     }
 }
 
-/// The price of a statx by io_uring where it cannot be measured, as a multiple of a stat.
-const URING: f64 = 4.0;
-/// Requests that are submitted at once.
-pub(crate) const URING_BATCH: u32 = 32;
-/// The size of a read by which the price of a byte is measured.
-const MANY_BYTES: usize = 64 << 10;
-const CALLS: usize = 64;
-const BATCHES: usize = 5;
-
-/// The CPU time of this process, in nanoseconds.
-fn now() -> u64 {
-    u64::try_from(process_cpu_time().as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// The price of a call in the median of a few batches, in nanoseconds.
-fn each(mut call: impl FnMut() -> Result<()>) -> Result<f64> {
-    median(|| {
-        let begun = now();
-        (0..CALLS).try_for_each(|_| call())?;
-        Ok(now().saturating_sub(begun))
-    })
-}
-
-fn median(mut batch: impl FnMut() -> Result<u64>) -> Result<f64> {
-    let mut took = Vec::with_capacity(BATCHES);
-    batch()?; // fills the caches
-    for _ in 0..BATCHES {
-        took.push(batch()?);
-    }
-    took.sort_unstable();
-    Ok(took.get(BATCHES / 2).copied().unwrap_or_default() as f64 / CALLS as f64)
-}
-
-fn through_ring(dir: &Fd, name: &CStr) -> Result<f64> {
-    let mut ring = Ring::new(URING_BATCH)?;
-    ring.statx(dir, name, URING_BATCH)?; // it makes the worker threads
-    let begun = now_at_rest();
-    ring.statx(dir, name, (BATCHES * CALLS) as u32)?;
-    Ok(now_at_rest().saturating_sub(begun) as f64 / (BATCHES * CALLS) as f64)
-}
-
-/// [`now`], after the worker threads have gone to sleep: only then the kernel adds their CPU time.
-fn now_at_rest() -> u64 {
-    std::thread::sleep(Duration::from_micros(300));
-    now()
-}
-
-fn open_and_close(dir: &Fd, name: &CStr) -> (Result<f64>, Result<f64>) {
-    let mut open = Vec::with_capacity(CALLS);
-    let mut closing = Vec::new();
-    let opening = median(|| {
-        let begun = now();
-        for _ in 0..CALLS {
-            open.push(openat(dir, name, Open::empty())?);
-        }
-        let opened = now();
-        open.clear();
-        closing.push(now().saturating_sub(opened));
-        Ok(opened.saturating_sub(begun))
-    });
-    let mut closing = closing.into_iter();
-    (opening, median(|| closing.next().ok_or(Errno::EIO)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -440,8 +239,16 @@ mod tests {
     #[test]
     fn measured_prices_are_plausible() {
         let mut all = Work::default();
-        Sort::ALL.into_iter().for_each(|sort| all.add(sort, 1, 0));
-        let prices = Prices::measure(None, &all);
+        Sort::ALL
+            .into_iter()
+            .for_each(|sort| all.add(sort, FEWEST_CALLS, 0));
+        let prices = Prices::measure(
+            None,
+            Wanted {
+                work: &all,
+                bytes: true,
+            },
+        );
         for sort in Sort::ALL {
             assert!(
                 prices.price(sort) >= prices.empty && prices.price(sort) < 1e6,
@@ -457,7 +264,13 @@ mod tests {
             "{prices:?}"
         );
         // Of what was not made, a question by name is all that is asked.
-        let none = Prices::measure(None, &Work::default());
+        let none = Prices::measure(
+            None,
+            Wanted {
+                work: &Work::default(),
+                bytes: false,
+            },
+        );
         assert!(
             none.price(Sort::Stat) > none.empty && none.price(Sort::Open) == none.empty,
             "{none:?}"

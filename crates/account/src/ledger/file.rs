@@ -1,8 +1,9 @@
 //! Calls by file. The memory for names is bounded.
 
 use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashMapExt};
 use meter::call::Call;
 use meter::names::Name;
 use meter::syscalls;
@@ -18,7 +19,7 @@ pub(super) const MOST_NAMES: usize = 6 << 20;
 
 /// Calls of one kind by one program on one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Gate {
+pub(super) struct CallGroup {
     pub(super) number: u16,
     program: u16,
     sort: Sort,
@@ -36,7 +37,9 @@ pub struct File {
     pub(crate) sum: Sum,
     /// It is known to be a directory.
     pub(super) directory: bool,
-    pub(super) gates: Vec<Gate>,
+    /// The calls, of which those of most files are alike: one group takes no further allocation.
+    first: Option<CallGroup>,
+    others: Vec<CallGroup>,
 }
 
 impl File {
@@ -45,53 +48,67 @@ impl File {
             name: Name::clone(name),
             sum: Sum::default(),
             directory: false,
-            gates: Vec::new(),
+            first: None,
+            others: Vec::new(),
         }
+    }
+
+    pub(super) fn groups(&self) -> impl Iterator<Item = &CallGroup> {
+        self.first.iter().chain(&self.others)
+    }
+
+    fn groups_mut(&mut self) -> impl Iterator<Item = &mut CallGroup> {
+        self.first.iter_mut().chain(&mut self.others)
     }
 
     /// Its calls by the kernel's names.
     pub(crate) fn gates(&self) -> BTreeMap<&'static str, u64> {
-        let gates = self.gates.iter();
-        by_name(gates.map(|gate| (gate.number, gate.calls.into())))
+        let groups = self.groups();
+        by_name(groups.map(|group| (group.number, group.calls.into())))
     }
 
     /// The calls by program and number, in no order; a pair may occur several times.
     pub(crate) fn by_program(&self) -> impl Iterator<Item = ((u16, u16), u64)> {
-        let gates = self.gates.iter();
-        gates.map(|gate| ((gate.program, gate.number), gate.calls.into()))
+        let groups = self.groups();
+        groups.map(|group| ((group.program, group.number), group.calls.into()))
     }
 
     /// Replaces measured times by these prices of calls, by number.
     pub(crate) fn estimate(&mut self, prices: &BTreeMap<u32, f64>) {
-        for gate in &mut self.gates {
-            if let Some(price) = prices.get(&gate.number.into()).filter(|_| gate.nanos > 0) {
-                let before = u64::from(gate.nanos);
-                gate.nanos = (f64::from(gate.calls) * price).round() as u32;
-                self.sum.nanos = self.sum.nanos.saturating_sub(before) + u64::from(gate.nanos);
+        let mut nanos = self.sum.nanos;
+        for group in self.groups_mut() {
+            if let Some(price) = prices.get(&group.number.into()).filter(|_| group.nanos > 0) {
+                let before = u64::from(group.nanos);
+                group.nanos = (f64::from(group.calls) * price).round() as u32;
+                nanos = nanos.saturating_sub(before) + u64::from(group.nanos);
             }
         }
+        self.sum.nanos = nanos;
     }
 
     pub(super) fn add(&mut self, call: &Call<'_>, program: u16, sort: Sort, parts: u32) {
         self.sum.add(call);
         let nanos = u32::try_from(call.nanos).unwrap_or(u32::MAX);
-        let is_same = |gate: &&mut Gate| {
-            u32::from(gate.number) == call.number && gate.sort == sort && gate.program == program
+        let is_same = |group: &&mut CallGroup| {
+            u32::from(group.number) == call.number && group.sort == sort && group.program == program
         };
-        match self.gates.iter_mut().find(is_same) {
-            Some(gate) => {
-                gate.calls = gate.calls.saturating_add(1);
-                gate.parts = gate.parts.saturating_add(parts);
-                gate.nanos = gate.nanos.saturating_add(nanos);
-            }
-            None => self.gates.push(Gate {
-                number: call.number as u16,
-                program,
-                sort,
-                calls: 1,
-                parts,
-                nanos,
-            }),
+        if let Some(group) = self.groups_mut().find(is_same) {
+            group.calls = group.calls.saturating_add(1);
+            group.parts = group.parts.saturating_add(parts);
+            group.nanos = group.nanos.saturating_add(nanos);
+            return;
+        }
+        let group = CallGroup {
+            number: call.number as u16,
+            program,
+            sort,
+            calls: 1,
+            parts,
+            nanos,
+        };
+        match self.first {
+            None => self.first = Some(group),
+            Some(_) => self.others.push(group),
         }
     }
 
@@ -100,15 +117,15 @@ impl File {
     pub(crate) fn asking(&self) -> (Work, u64) {
         let mut work = Work::default();
         let mut nanos = 0;
-        for gate in &self.gates {
-            let asks = match gate.sort {
+        for group in self.groups() {
+            let asks = match group.sort {
                 Sort::Stat | Sort::OpenStat | Sort::List | Sort::Xattr | Sort::OpenXattr => true,
                 Sort::Open | Sort::Close => self.directory,
                 _ => false,
             };
             if asks {
-                work.add(gate.sort, gate.calls.into(), gate.parts.into());
-                nanos += u64::from(gate.nanos);
+                work.add(group.sort, group.calls.into(), group.parts.into());
+                nanos += u64::from(group.nanos);
             }
         }
         (work, nanos)
@@ -136,7 +153,7 @@ pub(super) fn by_name(calls: impl Iterator<Item = (u16, u64)>) -> BTreeMap<&'sta
 }
 
 /// The names that are held, and their rows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Files {
     index: HashMap<Name, u32>,
     pub(super) rows: Vec<File>,
@@ -144,21 +161,32 @@ pub(super) struct Files {
 }
 
 impl Files {
+    /// Room for all names: growth hashes and copies them again. Memory that is not used stays
+    /// unallocated.
+    pub(super) fn new() -> Files {
+        Files {
+            index: HashMap::with_capacity(MOST_FILES),
+            rows: Vec::with_capacity(MOST_FILES),
+            bytes: 0,
+        }
+    }
+
     pub(super) fn find(&self, name: &[u8]) -> Option<u32> {
         self.index.get(name).copied()
     }
 
     /// The number of a name; `None` when there is no room for it.
     pub(super) fn enter(&mut self, name: &Name) -> Option<u32> {
-        if let Some(at) = self.find(name) {
-            return Some(at);
-        }
+        let place = match self.index.entry(Name::clone(name)) {
+            Entry::Occupied(known) => return Some(*known.get()),
+            Entry::Vacant(place) => place,
+        };
         if self.rows.len() >= MOST_FILES || self.bytes + name.len() > MOST_NAMES {
             return None;
         }
         let at = u32::try_from(self.rows.len()).ok()?;
         self.bytes += name.len();
-        self.index.insert(Name::clone(name), at);
+        place.insert(at);
         self.rows.push(File::new(name));
         Some(at)
     }

@@ -1,9 +1,9 @@
 //! A change of a program, and what it would save.
 
 use crate::patterns::Spare;
+use crate::prices::FEWEST_CALLS;
 
-/// With fewer calls, or less time in them, an estimate would be noise.
-const FEWEST_CALLS: u64 = 100;
+/// With less time in the calls, an estimate would be noise.
 const SHORTEST: f64 = 0.010;
 
 /// What would be changed.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::ledger::{Ledger, MOST_FILES};
-use crate::prices::{Given, Work};
+use crate::prices::{Given, Wanted, Work};
 use meter::call::{Call, Listener};
 use meter::names::Inherited;
 use meter::syscalls;
@@ -10,7 +10,13 @@ use proptest::prelude::*;
 fn prices() -> Prices {
     let mut all = Work::default();
     Sort::ALL.into_iter().for_each(|sort| all.add(sort, 1, 0));
-    let here = Prices::measure(None, &all);
+    let here = Prices::measure(
+        None,
+        Wanted {
+            work: &all,
+            bytes: false,
+        },
+    );
     let given = Given {
         empty: None,
         stat: Some(400.0),

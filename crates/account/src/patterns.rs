@@ -135,7 +135,7 @@ impl Patterns {
             if at >= self.files.capacity() {
                 self.files.reserve((3 * at).max(MOST)); // doubling copies three times as much
             }
-            self.files.resize(at + 1, File::default());
+            self.files.resize_with(at + 1, File::default);
         }
         &mut self.files[at]
     }
@@ -225,7 +225,11 @@ impl Patterns {
     /// The last stat of a file by name by a process, if it still holds. It is moved into `files`, in
     /// the place of that of another process.
     fn asked(&mut self, file: u32, pid: u32) -> Option<&mut Asked> {
-        let (changes, last) = (self.file(file).changes, self.file(file).asked);
+        if self.file(file).asked.is_none() && self.others.is_empty() {
+            return None; // in most cases; a copy of what was just created has to wait for memory
+        }
+        let held = self.file(file);
+        let (changes, last) = (held.changes, held.asked);
         if last.is_none_or(|last| last.pid != pid) {
             let before = self.others.remove(&(file, pid));
             let before = before.filter(|asked| asked.changes == changes);

@@ -15,6 +15,8 @@
 //! | `kit` | maps, ring and programs, loaded and attached |
 //! | `probe` | offsets of fields in a kernel without BTF |
 //! | `reader` | user space: reads the ring, and moves finished processes out of the maps |
+//! | `record` | the records in the ring |
+//! | `slots` | what the maps hold of calls |
 //!
 //! The programs are at raw tracepoints, not at a trampoline for each call (fentry and fexit). That
 //! would cost the metered less, and others nothing, but it takes two programs and two patches of
@@ -38,6 +40,8 @@ mod offsets;
 mod probe;
 mod program;
 mod reader;
+mod record;
+mod slots;
 
 use std::sync::atomic::Ordering;
 

@@ -15,8 +15,10 @@ use gate::process::Shared;
 
 use super::joined::{Joined, Newcomer};
 use super::kit::Maps;
-use super::layout::{arguments, double, fork, kind, long, names, shared, slot, sum, task, word};
+use super::layout::{double, fork, kind, long, names, shared, slot, task, word};
 use super::long_calls;
+use super::record::{call_in, names_in, program_name};
+use super::slots::{Slots, read_spilt};
 use crate::attach::is_asked_to_stop;
 use crate::call::{Call, Ended, Fork, Meter, Metered};
 use crate::collector::{Collector, Timing, warn_of};
@@ -25,7 +27,7 @@ use crate::error::{Error, Step, WarningKind};
 use crate::executable::file_of;
 use crate::names::Attached;
 use crate::syscalls::NUMBERS;
-use crate::totals::{self, Program, Sums, Totals};
+use crate::totals::{self, Program, Sums};
 
 /// How long to sleep if there were records: more will come, and reading few at a time costs more.
 const BUSY: Duration = Duration::from_millis(1);
@@ -427,181 +429,5 @@ impl<'a> Reader<'a> {
         warn_of(&mut metered, unfollowed, WarningKind::UnfollowedThreads);
         warn_of(&mut metered, compat_calls, WarningKind::Calls32Bit);
         Ok(metered)
-    }
-}
-
-/// Calls, nanoseconds and errors of a system call that there was no cell for.
-fn read_spilt(words: &Shared, number: usize) -> [u64; 3] {
-    let at = shared::SPILL + 3 * number;
-    [at, at + 1, at + 2].map(|word| words[word].load(Ordering::Acquire))
-}
-
-/// Takes calls of a process, which all ended alike: program, pid, number, calls, nanoseconds, error.
-type Add<'a> = dyn FnMut(Program, u32, u32, u64, u64, Option<i32>) + 'a;
-
-/// The slots whose cells are added up.
-struct Slots {
-    ended: HashMap<u64, (Program, u32)>,
-    /// All slots are, and calls without a slot.
-    all: bool,
-}
-
-impl Slots {
-    /// Those that have ended, or all. `seen` is called with the program of each one that is in the map.
-    fn read(
-        maps: &Maps,
-        programs: &HashMap<u64, Program>,
-        totals: &mut Totals,
-        all: bool,
-        mut seen: impl FnMut(u64),
-    ) -> gate::Result<Slots> {
-        let mut ended = HashMap::new();
-        maps.slots.each(|key, value| {
-            let began = double(value, slot::PROGRAM);
-            seen(began);
-            if all || double(value, slot::LIVE) == 0 {
-                // If the ring had no room for the exec, the program has the name that it was
-                // called by.
-                let program = programs.get(&began).copied();
-                let program = program.unwrap_or_else(|| totals.program(program_name(value)));
-                let pid = word(value, slot::PID);
-                ended.insert(double(key, 0), (program, pid));
-            }
-        })?;
-        Ok(Slots { ended, all })
-    }
-
-    /// The program and the process of a slot; `None` if its cells are not added up.
-    fn find(&self, slot: u64) -> Option<(Program, u32)> {
-        let no_slot = (self.all && slot == 0).then(Default::default);
-        let found = self.ended.get(&slot).copied().or(no_slot);
-        found.filter(|_| slot != slot::FIRST)
-    }
-
-    /// Adds up the cells of the slots, and passes their keys to `seen`.
-    fn each_cell(
-        &self,
-        maps: &Maps,
-        add: &mut Add<'_>,
-        mut seen: impl FnMut(&[u8]),
-    ) -> gate::Result<()> {
-        maps.cells.each(|key, value| {
-            let Some((program, pid)) = self.find(double(key, 0)) else {
-                return;
-            };
-            let (number, errno) = (word(key, 8), errno(word(key, 12)));
-            let (calls, nanos) = (double(value, 0), double(value, 8));
-            add(program, pid, number, calls, nanos, errno);
-            seen(key);
-        })
-    }
-
-    /// Adds up the sums of the threads that go on, and counts the calls that they are in as read.
-    fn each_task(&self, maps: &Maps, add: &mut Add<'_>, read: &mut u64) -> gate::Result<()> {
-        let mut buckets = Vec::new();
-        maps.taken.each(|bucket, _| buckets.push(word(bucket, 0)))?;
-        let mut value = [0; task::LEN as usize];
-        for bucket in buckets {
-            maps.tasks.lookup(&bucket.to_ne_bytes(), &mut value)?;
-            let flags = word(&value, task::FLAGS).cast_signed();
-            *read += u64::from(flags & task::REPORTED != 0);
-            let Some((program, pid)) = self.find(double(&value, task::SLOT)) else {
-                continue;
-            };
-            for at in (task::SUMS..task::LEN).step_by(sum::LEN as usize) {
-                let calls = word(&value, at + sum::CALLS);
-                if calls > 0 {
-                    let kind = word(&value, at + sum::KIND);
-                    let (number, errno) = (kind % NUMBERS as u32, errno(kind >> sum::ERROR));
-                    let nanos = double(&value, at + sum::NANOS);
-                    add(program, pid, number, calls.into(), nanos, errno);
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-fn errno(errno: u32) -> Option<i32> {
-    (errno != 0).then_some(errno.cast_signed())
-}
-
-/// The call in a record, without names.
-fn call_in(record: &[u8], has_returned: bool) -> Call<'static> {
-    let at = |field: i16| field - task::RECORD;
-    let registers = record.get(at(task::REGISTERS) as usize..);
-    let (result, nanos) = match has_returned {
-        true => (
-            Some(double(record, at(task::RESULT)).cast_signed()),
-            double(record, at(task::NANOS)),
-        ),
-        false => (None, 0),
-    };
-    Call {
-        pid: word(record, at(task::PID)),
-        tid: word(record, at(task::TID)),
-        number: word(record, at(task::NUMBER)),
-        args: arguments(registers.unwrap_or_default()),
-        name: None,
-        other: None,
-        result,
-        start: double(record, at(task::START)),
-        nanos,
-    }
-}
-
-/// The two names in a record, which are one after the other from `at` on, each with a NUL. Their
-/// lengths are at `lengths`, 0 for none.
-fn names_in(record: &[u8], at: i16, lengths: [i16; 2]) -> [Option<&[u8]>; 2] {
-    let bytes = record.get(at as usize..).unwrap_or_default();
-    let [first, second] = lengths.map(|at| word(record, at) as usize);
-    let name = |from: usize, len: usize| bytes.get(from..from.checked_add(len.checked_sub(1)?)?);
-    [name(0, first), name(first, second)]
-}
-
-/// The name in a slot, without its NUL.
-fn program_name(slot: &[u8]) -> &[u8] {
-    let name = slot.get(slot::NAME as usize..).unwrap_or_default();
-    let len = word(slot, slot::NAME_LEN) as usize;
-    let name = &name[..len.min(name.len())];
-    name.split(|&byte| byte == 0).next().unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_a_record_are_without_their_nul() {
-        let mut record = vec![0; names::BYTES as usize];
-        record[names::FIRST as usize] = 4;
-        record[names::SECOND as usize] = 1;
-        record.extend(b"a/b\0\0");
-        let both = |record: &[u8]| {
-            names_in(record, names::BYTES, [names::FIRST, names::SECOND])
-                .map(|name| name.map(<[u8]>::to_vec))
-        };
-        assert_eq!(both(&record), [Some(b"a/b".to_vec()), Some(Vec::new())]);
-        // Wrong lengths.
-        record[names::FIRST as usize] = 9;
-        assert_eq!(both(&record), [None, None]);
-        assert_eq!(both(&record[..9]), [None, None]);
-    }
-
-    #[test]
-    fn the_name_of_a_slot_has_the_length_of_the_slot() {
-        let mut value = vec![0; slot::LEN as usize];
-        value[slot::NAME as usize..][..9].copy_from_slice(b"/bin/true");
-        value[slot::NAME_LEN as usize] = 10;
-        assert_eq!(program_name(&value), b"/bin/true");
-        value[slot::NAME_LEN as usize] = 5;
-        assert_eq!(
-            (
-                program_name(&value),
-                program_name(&value[..40]),
-                program_name(b"")
-            ),
-            (&b"/bin/"[..], &b"/bin/"[..], &b""[..])
-        );
     }
 }

@@ -1,60 +1,19 @@
 //! Files that change, disappear or are unreadable while they are dumped; limits and interrupts.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use super::full::{NEEDS, by_gnu_tar, dump, listed, quiet};
 use crate::support::build::{dir, file, tmpfs};
-use crate::support::concurrent::{Done, with_threads};
+use crate::support::concurrent::{Done, harass, prey, with_threads};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
 use crate::support::restrict::{as_nobody, fail_calls, fathom_in, limit_file_size};
 use crate::support::run::{args, exact, program};
 use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::trees::{Dice, grow, mutate};
 use crate::support::{fathom, in_namespace, require, run};
-
-/// Files for [`harass`], smaller and larger than a single read.
-fn prey(top: &Path) {
-    for d in 0..10 {
-        for f in 0..20 {
-            let size = [10, 5000, 50_000][f % 3] + if f == 0 { 2 << 20 } else { 0 };
-            file(top.join(format!("d{d}/f{f}")), size);
-        }
-    }
-}
-
-/// Replaces, truncates and removes files until it is stopped. Symlinks lead to a file in the tree,
-/// so that writing through them reaches nothing else.
-fn harass(top: &Path, done: &Done, seed: u64) {
-    let mut dice = Dice::new(seed);
-    while !done.is_set() {
-        std::thread::sleep(std::time::Duration::from_micros(200));
-        let at = top.join(format!("d{}/f{}", dice.below(10), dice.below(20)));
-        let open = || OpenOptions::new().write(true).open(&at);
-        let _ = match dice.below(9) {
-            0 => fs::remove_file(&at),
-            1 => open().and_then(|file| file.set_len(dice.below(3 << 20) as u64)),
-            2 => OpenOptions::new()
-                .append(true)
-                .open(&at)
-                .and_then(|mut file| file.write_all(&[b'+'; 7000])),
-            3 => fs::write(at.with_extension("new"), vec![b'n'; dice.below(100_000)])
-                .and_then(|()| fs::rename(at.with_extension("new"), &at)),
-            4 => fs::set_permissions(
-                &at,
-                fs::Permissions::from_mode(*dice.pick(&[0, 0o600, 0o777])),
-            ),
-            5 => fs::remove_file(&at).and_then(|()| symlink(top.join("prey"), &at)),
-            6 => fs::remove_file(&at).and_then(|()| fs::create_dir(&at)),
-            7 => fs::remove_dir(&at),
-            _ => fs::write(&at, vec![b'w'; dice.below(300_000)]),
-        };
-    }
-}
 
 #[test]
 fn archive_is_valid_while_files_change() {

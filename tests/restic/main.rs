@@ -8,6 +8,7 @@
 
 #[cfg_attr(not(feature = "cloud"), allow(dead_code, unused_imports))]
 mod caching;
+mod changing;
 mod histories;
 mod interruptions;
 #[cfg_attr(not(feature = "cloud"), allow(dead_code, unused_imports))]

@@ -10,8 +10,9 @@ use archive::dump::{AttributeReader, Places, Progress};
 use archive::rows::Rows;
 use archive::{Users, WarningKind};
 use gate::Gate;
-use gate::fs::readlinkat;
+use gate::fs::{Time, readlinkat};
 use gate::machine::processors;
+use walk::moment::{Granularity, may_be_since};
 use walk::{Meta, Type};
 
 use crate::blobs::{BlobStore, BlobWriter};
@@ -35,6 +36,8 @@ const OPEN_DIRECTORIES: usize = 24;
 const ENTRIES: usize = 64;
 /// Large files are read in such pieces.
 const PIECE: usize = 256 << 10;
+/// How often a small file is read again that changes while it is read.
+const TRIES: u32 = 3;
 /// Threads for each processor: some wait for the disk.
 const THREADS: usize = 2;
 
@@ -46,6 +49,8 @@ pub(crate) struct Archiver<'a> {
     pub(crate) own: Range<usize>,
     /// For each row, whether the entry or anything below it has changed since the last snapshot, if that is known.
     pub(crate) changed: Option<&'a [bool]>,
+    /// When the last snapshot was begun.
+    pub(crate) parent_time: Time,
     pub(crate) store: &'a BlobStore<'a>,
     pub(crate) reader: TreeReader<'a>,
     pub(crate) chunker: &'a Chunker,
@@ -129,6 +134,12 @@ impl Archiver<'_> {
         let trees = run.trees.counts();
         let trees = trees.ok_or_else(|| Error::NoPath(Vec::new()))?;
         Ok((trees, run.counts))
+    }
+
+    /// Whether a file with the metadata of the last snapshot has its contents: it may have been changed after it was read then,
+    /// within the same tick of the clock.
+    fn is_settled(&self, meta: &Meta) -> bool {
+        !may_be_since(meta.ctime, Granularity::TwoSeconds, self.parent_time)
     }
 
     fn worker(&self) -> Result<Worker<'_>, Error> {
@@ -333,7 +344,7 @@ impl<'a> Run<'a> {
             ..
         } = self.archiver;
         progress.add_entry();
-        let meta = rows.meta(row);
+        let mut meta = rows.meta(row);
         let mut link = Vec::new();
         if meta.kind() == Type::Symlink {
             match worker.places.at(row, |dir, name| readlinkat(dir, name)) {
@@ -344,33 +355,37 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        let attributes = self.attributes(worker, row, &meta);
         let times = &mut worker.encoder.times;
         let same = old.filter(|old| old.is_unchanged(&meta, times));
+        let is_file = meta.kind() == Type::File;
         // Data that the repository has lost, or never had, is read again.
-        let has_all = |old: &&OldNode| {
+        let has_all = |old: &OldNode| {
             let mut blobs = old.contents.iter();
-            let is_complete = meta.kind() != Type::File || meta.size == 0 || blobs.len() > 0;
+            let is_complete = !is_file || meta.size == 0 || blobs.len() > 0;
             is_complete && blobs.all(|id| self.archiver.store.has_data(id))
         };
-        let (is_file, known) = (meta.kind() == Type::File, same.filter(has_all));
+        let stored = same.filter(|old| has_all(old));
+        let known = stored.filter(|_| !is_file || self.archiver.is_settled(&meta));
         let contents = match known {
             Some(old) => {
                 progress.add_bytes(if is_file { meta.size } else { 0 });
                 Some(old.contents.clone())
             }
-            None if is_file => match self.store_file(worker, row, &meta)? {
+            None if is_file => match self.store_file(worker, row, &mut meta)? {
                 Some(contents) => Some(contents),
                 None => return Ok(()),
             },
             None => None,
         };
-        let count = match (known, same, old) {
-            (Some(_), ..) => &self.counts.files_unmodified,
-            (None, None, Some(_)) => &self.counts.files_changed,
+        let is_same = |old: &OldNode| contents.as_ref().is_none_or(|it| *it == old.contents);
+        let count = match (stored, same, old) {
+            (Some(old), ..) if is_same(old) => &self.counts.files_unmodified,
+            (Some(_), ..) | (None, None, Some(_)) => &self.counts.files_changed,
             _ => &self.counts.files_new,
         };
         count.fetch_add(1, Relaxed);
+        // After the contents, which may give newer metadata.
+        let attributes = self.attributes(worker, row, &meta);
         if is_file {
             self.counts.bytes.fetch_add(meta.size, Relaxed);
         }
@@ -398,24 +413,50 @@ impl<'a> Run<'a> {
         found
     }
 
-    /// Stores the contents of a file, and returns its blobs. `None` if it cannot be read; then there is a warning.
+    /// Stores the contents of a file, and returns its blobs. `meta` becomes the metadata that it had meanwhile. `None` if it
+    /// cannot be read; then there is a warning.
     fn store_file(
         &self,
         worker: &mut Worker<'a>,
         row: usize,
-        meta: &Meta,
+        meta: &mut Meta,
     ) -> Result<Option<Vec<Id>>, Error> {
         let Archiver {
-            chunker,
-            warnings,
-            progress,
-            ..
+            warnings, progress, ..
         } = self.archiver;
-        let file = Contents::open(&mut worker.places, warnings, progress, row, meta);
-        let Some(mut file) = file else {
-            return Ok(None);
-        };
-        let Worker { writer, buffer, .. } = worker;
+        for tries in 0.. {
+            let file = Contents::open(&mut worker.places, warnings, progress, row, meta);
+            let Some(mut file) = file else {
+                break;
+            };
+            let Some(mut blobs) = self.cut(worker, &mut file)? else {
+                break;
+            };
+            // Nothing of a small file is stored yet.
+            if file.must_be_repeated(blobs.is_empty() && tries < TRIES) {
+                continue;
+            }
+            let Worker { writer, buffer, .. } = worker;
+            if !buffer.is_empty() {
+                let id = Id::of(buffer);
+                if self.archiver.store.claim(Kind::Data, id) {
+                    writer.write(Kind::Data, id, buffer)?;
+                }
+                blobs.push(id);
+            }
+            return Ok(Some(blobs));
+        }
+        Ok(None)
+    }
+
+    /// Reads a file, and stores its blobs but the last one, which is left in the buffer. `None` if it cannot be read; then
+    /// there is a warning.
+    fn cut(
+        &self,
+        worker: &mut Worker<'a>,
+        file: &mut Contents<'_>,
+    ) -> Result<Option<Vec<Id>>, Error> {
+        let (chunker, Worker { writer, buffer, .. }) = (self.archiver.chunker, worker);
         let (mut blobs, mut seen) = (Vec::new(), 0);
         buffer.clear();
         while !file.is_at_end() {
@@ -431,14 +472,6 @@ impl<'a> Run<'a> {
             }
             seen = buffer.len();
         }
-        if !buffer.is_empty() {
-            let id = Id::of(buffer);
-            if self.archiver.store.claim(Kind::Data, id) {
-                writer.write(Kind::Data, id, buffer)?;
-            }
-            blobs.push(id);
-        }
-        file.check();
         Ok(Some(blobs))
     }
 

@@ -1,6 +1,7 @@
-//! The contents of files: as many bytes as a file had when the tree was collected, so that they agree with its metadata.
+//! The contents of files: as many bytes as a file has when it is opened, so that they agree with its metadata of that time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use archive::WarningKind;
 use archive::dump::{Places, Progress, is_unchanged, stat};
@@ -15,6 +16,8 @@ use walk::{Meta, Type};
 pub(crate) struct EntryWarnings {
     rows: Arc<Rows>,
     found: Mutex<Vec<Warning>>,
+    /// Something could not be read, and is not in the snapshot.
+    skipped: AtomicBool,
 }
 
 impl EntryWarnings {
@@ -22,17 +25,23 @@ impl EntryWarnings {
         EntryWarnings {
             rows,
             found: Mutex::default(),
+            skipped: AtomicBool::new(false),
         }
     }
 
     pub(crate) fn failed(&self, row: usize, gate: Gate, errno: Errno, kind: WarningKind) {
         let warning = Warning::failed(&self.path(row), gate, errno, kind);
         self.found.lock().push(warning);
+        self.skipped.store(true, Relaxed);
     }
 
     pub(crate) fn warn(&self, row: usize, kind: WarningKind) {
         let warning = Warning::about(&self.path(row), kind);
         self.found.lock().push(warning);
+    }
+
+    pub(crate) fn has_skipped(&self) -> bool {
+        self.skipped.load(Relaxed)
     }
 
     pub(crate) fn take(&self) -> Vec<Warning> {
@@ -51,7 +60,7 @@ pub(crate) struct Contents<'a> {
     warnings: &'a EntryWarnings,
     progress: &'a Progress,
     row: usize,
-    meta: &'a Meta,
+    meta: Meta,
     fd: Fd,
     /// Bytes still to be read.
     left: u64,
@@ -60,31 +69,37 @@ pub(crate) struct Contents<'a> {
 }
 
 impl<'a> Contents<'a> {
-    /// Opens the file of a row that was collected as `meta`. `None` if it cannot be opened; then there is a warning.
+    /// Opens the file of a row. If it has changed since it was collected as `meta`, that becomes its metadata of now. `None`
+    /// if it cannot be opened; then there is a warning.
     pub(crate) fn open(
         places: &mut Places<Arc<Rows>>,
         warnings: &'a EntryWarnings,
         progress: &'a Progress,
         row: usize,
-        meta: &'a Meta,
+        meta: &mut Meta,
     ) -> Option<Contents<'a>> {
         let opened = places.open_file(row, meta.uid).and_then(|fd| {
             let now = stat(&fd)?;
-            match (now.dev, now.ino, now.kind()) == (meta.dev, meta.ino, Type::File) {
-                true => Ok(fd),
-                false => Err(Errno::ELOOP),
+            match now.kind() {
+                Type::File => Ok((fd, now)),
+                _ => Err(Errno::ELOOP),
             }
         });
         match opened {
-            Ok(fd) => Some(Contents {
-                warnings,
-                progress,
-                row,
-                meta,
-                fd,
-                left: meta.size,
-                is_short: false,
-            }),
+            Ok((fd, now)) => {
+                if !is_unchanged(&now, meta) {
+                    *meta = now;
+                }
+                Some(Contents {
+                    warnings,
+                    progress,
+                    row,
+                    meta: *meta,
+                    fd,
+                    left: meta.size,
+                    is_short: false,
+                })
+            }
             Err(e) => {
                 warnings.failed(row, Gate::Openat, e, WarningKind::not_opened(e));
                 None
@@ -104,7 +119,7 @@ impl<'a> Contents<'a> {
                 Ok(0) => self.is_short = true,
                 Ok(n) => at += n,
                 Err(e) => {
-                    let kind = WarningKind::Unreadable;
+                    let kind = WarningKind::not_opened(e);
                     self.warnings.failed(self.row, Gate::Read, e, kind);
                     return None;
                 }
@@ -120,17 +135,25 @@ impl<'a> Contents<'a> {
         self.left == 0
     }
 
-    /// Warns if the file has changed since the tree was collected.
-    pub(crate) fn check(self) {
-        let (row, meta) = (self.row, self.meta);
-        match stat(&self.fd) {
-            Ok(now) if is_unchanged(&now, meta) => {}
-            Ok(now) => self
-                .warnings
-                .warn(row, WarningKind::changed(meta.size, now.size)),
+    /// Whether the file must be read again, because it has changed since it was opened. If it cannot be, there is a warning.
+    pub(crate) fn must_be_repeated(self, can_be: bool) -> bool {
+        let Contents {
+            warnings,
+            row,
+            meta,
+            fd,
+            ..
+        } = self;
+        match stat(&fd) {
+            Ok(now) if is_unchanged(&now, &meta) => false,
+            Ok(_) if can_be => true,
+            Ok(now) => {
+                warnings.warn(row, WarningKind::changed(meta.size, now.size));
+                false
+            }
             Err(e) => {
-                let kind = WarningKind::NotCheckedAfterwards;
-                self.warnings.failed(row, Gate::Statx, e, kind);
+                warnings.failed(row, Gate::Statx, e, WarningKind::NotCheckedAfterwards);
+                false
             }
         }
     }

@@ -30,6 +30,8 @@ pub struct Snapshot {
     pub bytes_added: u64,
     /// The same, compressed and encrypted.
     pub bytes_stored: u64,
+    /// Everything in the tree could be read.
+    pub is_complete: bool,
     /// The repository is in the tree, and was skipped.
     pub skips_repository: bool,
     /// Why index files are not kept in the cache, if they are not.

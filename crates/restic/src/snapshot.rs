@@ -7,6 +7,7 @@ use archive::Users;
 use archive::catalog::SnapshotRecord;
 use archive::dump::Progress;
 use archive::rows::Rows;
+use gate::fs::Time;
 use rustic_core::jiff::Zoned;
 use rustic_core::repofile::{SnapshotFile, SnapshotSummary};
 use rustic_core::{
@@ -75,6 +76,8 @@ impl Repository {
     /// the caches of repositories that are not local.
     ///
     /// # Errors
+    /// When it was opened: the tree is read later.
+    begun: Zoned,
     /// There is no repository, the password is wrong, or another process has locked it for itself.
     pub fn open(
         location: &[u8],
@@ -131,11 +134,11 @@ impl Repository {
         self,
         rows: Arc<Rows>,
         last: Option<&(Kept, Vec<bool>)>,
+            begun: Zoned::now(),
         options: &SnapshotOptions,
         progress: Arc<Progress>,
     ) -> Result<Snapshot, Error> {
         let failed = |e: Box<RusticError>| self.files.error(e);
-        let begun = Zoned::now();
         let sources = rows.sources().iter();
         let layout = Layout::new(
             sources.map(|it| (&it.path[..], it.rows.clone())),
@@ -143,10 +146,10 @@ impl Repository {
         )?;
         let mut next = self.snapshot_file(options, &layout)?;
         let parent = match last {
-            Some((kept, _)) => Some((kept.parent.id, kept.parent.tree)),
-            None => self.latest(&next).map(|parent| (parent.id, parent.tree)),
+            Some((kept, _)) => Some(kept.parent.clone()),
+            None => self.latest(&next),
         };
-        next.parent = parent.map(|(id, _)| id);
+        next.parent = parent.as_ref().map(|parent| parent.id);
         next.parents = next.parent.into_iter().collect();
         let config = self.engine.config();
         let (index, chunker) = (self.index()?, Chunker::new(config).map_err(failed)?);
@@ -167,13 +170,14 @@ impl Repository {
             warnings: &warnings,
         };
         self.lock.settle()?;
-        let root = parent.map(|(_, tree)| Id::from(&*tree));
+        let root = parent.map(|parent| Id::from(&*parent.tree));
         let (trees, counts) = archiver.archive(&layout, root)?;
         let skips_repository = !archiver.own.is_empty();
         let written = store.finish()?;
-        let summary = summary(begun, &next, &trees, counts, written);
+        let summary = summary(&next, &trees, counts, written);
         let record = self.record(&layout, trees.root)?;
         let made = Snapshot {
+            parent_time: parent.as_ref().map(begun).unwrap_or_default(),
             skips_repository,
             warnings: warnings.take(),
             ..snapshot(&next, &summary, record)
@@ -189,6 +193,7 @@ impl Repository {
     pub fn catalog_name(&self, sources: &[Vec<u8>]) -> Result<String, Error> {
         let mut hash = Sha256::new();
         for part in [&self.id(), &self.owner.host] {
+            is_complete: !warnings.has_skipped(),
             hash.update(part);
             hash.update([0]);
         }
@@ -262,7 +267,6 @@ impl Repository {
     /// # Errors
     /// The repository cannot be read or written.
     pub fn keep(self, kept: Kept, options: &SnapshotOptions) -> Result<Snapshot, Error> {
-        let begun = Zoned::now();
         let mut next = self.snapshot_file(options, &kept.layout)?;
         next.parent = Some(kept.parent.id);
         next.parents = vec![kept.parent.id];
@@ -277,7 +281,7 @@ impl Repository {
             }
         };
         let (last, counts) = (kept.summary, Counts::default());
-        let mut summary = summary(begun, &next, &trees, counts, written);
+        let mut summary = summary(&next, &trees, counts, written);
         summary.files_unmodified = last.total_files_processed;
         summary.total_files_processed = last.total_files_processed;
         summary.total_bytes_processed = last.total_bytes_processed;
@@ -401,8 +405,8 @@ impl Repository {
 }
 
 fn summary(
-    begun: Zoned,
     next: &SnapshotFile,
+            time: self.begun.clone(),
     trees: &TreeCounts,
     counts: Counts,
     [data, tree]: [Written; 2],
@@ -429,9 +433,10 @@ fn summary(
     summary.data_added_trees = tree.plain;
     summary.data_added_trees_packed = tree.stored;
     summary.backup_end = Zoned::now();
-    let since = |begin: &Zoned| summary.backup_end.duration_since(begin).as_secs_f64();
-    (summary.backup_duration, summary.total_duration) = (since(&begun), since(&next.time));
-    summary.backup_start = begun;
+    let elapsed = summary.backup_end.duration_since(&next.time);
+    summary.backup_duration = elapsed.as_secs_f64();
+    summary.total_duration = summary.backup_duration;
+    summary.backup_start = next.time.clone();
     summary
 }
 
@@ -475,3 +480,19 @@ fn indexes(files: &RepositoryFiles) -> Result<Vec<String>, Error> {
         .map(|(id, _)| id.to_hex()[..DIGITS].to_owned())
         .collect())
 }
+        is_complete: true,
+/// The earliest change time of files that may have changed since a snapshot was begun. The kernel's clock for files has steps
+/// of up to 10 ms.
+fn begun(snapshot: &SnapshotFile) -> Time {
+    const STEP: i128 = 20_000_000;
+    const SECOND: i128 = 1_000_000_000;
+    let summary = snapshot.summary.as_ref();
+    // The user can set the time of a snapshot.
+    let begun = summary.map_or(&snapshot.time, |summary| &summary.backup_start);
+    let nanoseconds = begun.timestamp().as_nanosecond() - STEP;
+    Time {
+        sec: nanoseconds.div_euclid(SECOND) as i64,
+        nsec: nanoseconds.rem_euclid(SECOND) as u32,
+    }
+}
+

@@ -96,7 +96,7 @@ mod with_restic {
                     let (tree, last) = (rows.clone(), last.as_ref());
                     let snapshot = opened.back_up(tree, last, &about, progress.clone());
                     let snapshot = snapshot.map_err(failed)?;
-                    let is_complete = snapshot.warnings.is_empty() && !diagnostics.has_warnings();
+                    let is_complete = snapshot.is_complete && !diagnostics.has_warnings();
                     catalog.replace(draft, &rows, snapshot.record.clone(), is_complete)?;
                     Ok((snapshot, parts))
                 }

@@ -1,0 +1,347 @@
+//! Files that change, disappear or cannot be read while a snapshot is made.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::interruptions::{signal, stop_at_lock};
+use crate::support::build::{dir, file, tool, unmount_whole};
+use crate::support::concurrent::{harass, prey, wait_for_second, with_threads};
+use crate::support::disks::{EXT4, mounted};
+use crate::support::run::{Ran, args};
+use crate::support::snapshot::{Seen, Snapshot, alike, kept, same};
+use crate::support::synthetic::{SyntheticTree, serve_synthetic};
+use crate::support::trees::Dice;
+use crate::support::{Need, in_namespace, require, run};
+use crate::{NEEDS, check, dump, dump_command, init, restic, tracked};
+
+/// Large enough to be open for a while.
+const LARGE: usize = 24 << 20;
+
+/// Restores the last snapshot, and compares what restic has written with it.
+fn verified(at: &Path, name: &str) -> std::path::PathBuf {
+    check(at);
+    let to = at.join(name);
+    let words = args!["restore", "latest", "--target", &to, "--verify"];
+    restic(at, words).exits(0);
+    to
+}
+
+/// Makes a snapshot, and calls `act` while a file is being read: exit status and JSON.
+fn with_open(
+    at: &Path,
+    words: impl IntoIterator<Item = OsString>,
+    path: &Path,
+    act: impl FnOnce(),
+) -> (Option<i32>, Value) {
+    let mut command = dump_command(at, words.into_iter().chain(args!["--json"]));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let begun = Instant::now();
+    let open = || {
+        let files = fs::read_dir(format!("/proc/{}/fd", child.id()));
+        let mut files = files.into_iter().flatten().flatten();
+        files.any(|file| fs::read_link(file.path()).is_ok_and(|it| it == path))
+    };
+    while !open() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{path:?}");
+    }
+    signal(&child, Signal::STOP);
+    sleep(Duration::from_millis(20));
+    assert!(open(), "the file was read too fast");
+    act();
+    signal(&child, Signal::CONT);
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let json = serde_json::from_slice(&output.stdout);
+    (output.status.code(), json.expect(&text))
+}
+
+/// The messages of warnings by the ends of their paths.
+fn warnings(json: &Value) -> Vec<(&str, &str)> {
+    let all = json["warnings"].as_array().unwrap().iter();
+    let mut all: Vec<_> = all
+        .map(|it| {
+            let path = it["path"].as_str().unwrap();
+            let message = it["message"].as_str().unwrap();
+            (path.rsplit('/').next().unwrap(), message)
+        })
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+fn append(path: &Path, bytes: &[u8]) {
+    let file = OpenOptions::new().append(true).open(path);
+    file.unwrap().write_all(bytes).unwrap();
+}
+
+fn set_len(path: &Path, len: u64) {
+    let file = OpenOptions::new().write(true).open(path);
+    file.unwrap().set_len(len).unwrap();
+}
+
+/// It has the size that it had when it was opened, and a warning names it; the next snapshot has it as it is then.
+#[test]
+fn a_file_that_changes_while_it_is_read_has_its_first_size() {
+    if !require(&NEEDS) {
+        return;
+    }
+    type Change = fn(&Path);
+    let changes: [(&str, Change); 3] = [
+        ("grew from 25165824 to 25170824 bytes", |path| {
+            append(path, &[b'+'; 5000]);
+        }),
+        ("shrank from 25165824 to 1000 bytes", |path| {
+            set_len(path, 1000);
+        }),
+        ("changed while it was read", |path| {
+            let file = OpenOptions::new().write(true).open(path);
+            file.unwrap().write_all(b"overwritten").unwrap();
+        }),
+    ];
+    for (nth, (message, change)) in changes.into_iter().enumerate() {
+        in_namespace(|ground| {
+            init(ground);
+            fs::create_dir(ground.join("state")).unwrap();
+            let tree = dir(ground.join("tree"));
+            let large = tree.join("large");
+            let bytes = Dice::new(nth as u64).bytes(LARGE);
+            fs::write(&large, &bytes).unwrap();
+            file(tree.join("d/f"), 100);
+            let words = || args!["tree", "--state", "state"];
+            let (status, json) = with_open(ground, words(), &large, || change(&large));
+            assert_eq!(status, Some(1), "{json}");
+            let [("large", told)] = warnings(&json)[..] else {
+                panic!("{json}");
+            };
+            assert!(told.starts_with(message), "{told}");
+            let stored = fs::read(verified(ground, "first").join("tree/large")).unwrap();
+            assert_eq!(stored.len(), LARGE);
+            let differing = stored.iter().zip(&bytes).position(|(a, b)| a != b);
+            let zeros = &stored[differing.unwrap_or(LARGE)..];
+            match nth {
+                1 => assert!(zeros.iter().all(|&byte| byte == 0)),
+                _ => assert!(differing.is_none_or(|at| at < 20), "{differing:?}"),
+            }
+            // Everything else is known from the catalog.
+            let (made, _) = tracked(ground, words());
+            assert_eq!(
+                (&made["files_changed"], &made["files_unmodified"]),
+                (&1.into(), &1.into())
+            );
+            let again = verified(ground, "again").join("tree");
+            same(&kept(&tree), &kept(&again), message);
+            assert_eq!(tracked(ground, words()).0["files_unmodified"], 2);
+        });
+    }
+}
+
+/// What changes between the walk and the reading of a file, as by `fathom dump -o`.
+#[test]
+fn files_that_changed_before_they_are_read_are_stored_as_they_are() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        fs::create_dir(ground.join("state")).unwrap();
+        let tree = dir(ground.join("tree"));
+        // Entries of a directory are read in the order of their names.
+        let first = tree.join("a first");
+        fs::write(&first, Dice::new(9).bytes(LARGE)).unwrap();
+        let path = |name: &str| tree.join(name);
+        for name in [
+            "fifo", "gone", "grown", "lost", "mode", "moved", "other", "shrunk",
+        ] {
+            file(path(name), 5000);
+        }
+        file(path("large"), 3 << 20);
+        symlink("target", path("symlink")).unwrap();
+        let words = || args!["tree", "--state", "state"];
+        let (status, json) = with_open(ground, words(), &first, || {
+            append(&path("grown"), b"and more");
+            append(&path("large"), b"and more");
+            set_len(&path("shrunk"), 7);
+            fs::set_permissions(path("mode"), Permissions::from_mode(0o600)).unwrap();
+            let mut attribute = Command::new("setfattr");
+            tool(
+                attribute
+                    .args(["-n", "user.a", "-v", "1"])
+                    .arg(path("mode")),
+            );
+            file(path("new"), 77);
+            fs::rename(path("new"), path("moved")).unwrap();
+            fs::remove_file(path("gone")).unwrap();
+            fs::remove_file(path("symlink")).unwrap();
+            fs::remove_file(path("lost")).unwrap();
+            symlink("grown", path("lost")).unwrap();
+            fs::remove_file(path("other")).unwrap();
+            dir(path("other"));
+            fs::remove_file(path("fifo")).unwrap();
+            tool(Command::new("mkfifo").arg(path("fifo")));
+        });
+        assert_eq!(status, Some(1), "{json}");
+        let deleted = "deleted before it could be read; skipped";
+        let replaced = "replaced before it could be read; skipped; dump it again";
+        assert_eq!(
+            warnings(&json),
+            [
+                ("fifo", replaced),
+                ("gone", deleted),
+                ("lost", replaced),
+                ("other", replaced),
+                ("symlink", deleted),
+            ]
+        );
+        let stored = kept(&verified(ground, "first").join("tree"));
+        let mut expected = kept(&tree);
+        expected.retain(|path, _| {
+            let skipped = [&b"fifo"[..], b"lost", b"other"];
+            !skipped.iter().any(|name| path.ends_with(name))
+        });
+        // The directory itself is as it was when it was walked.
+        let without_top = |mut tree: Snapshot| {
+            tree.retain(|path, _| !path.is_empty());
+            tree
+        };
+        same(&without_top(expected), &without_top(stored), "as they are");
+        assert_eq!(tracked(ground, words()).0["files_new"], 2);
+        let again = verified(ground, "again").join("tree");
+        same(&kept(&tree), &kept(&again), "the next snapshot");
+    });
+}
+
+/// A FUSE server that fails reads: the files are skipped, and are in the next snapshot.
+#[test]
+fn files_with_read_errors_are_in_the_next_snapshot() {
+    if !require(&NEEDS) || !require(&[Need::Fuse]) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        fs::create_dir(ground.join("state")).unwrap();
+        let whole = SyntheticTree {
+            directories: 2,
+            files: 7,
+            unit: 1 << 20,
+            ..SyntheticTree::default()
+        };
+        let broken = SyntheticTree {
+            broken: vec![("d1/f3", libc::EIO)],
+            broken_from: Some(("d0/f5", 3 << 20, libc::EIO)),
+            ..whole.clone()
+        };
+        let dump = |tree: &SyntheticTree| -> Ran {
+            let server = serve_synthetic(tree.clone(), &ground.join("far"));
+            let words = args!["far", "--state", "state", "--json"];
+            let ran = run(&mut dump_command(ground, words));
+            unmount_whole(&ground.join("far"));
+            drop(server);
+            ran
+        };
+        let json = dump(&broken).exits(1).json();
+        let [("f3", one), ("f5", other)] = warnings(&json)[..] else {
+            panic!("{json}");
+        };
+        for told in [one, other] {
+            assert!(told.starts_with("cannot read, skipped"), "{told}");
+        }
+        let stored = verified(ground, "first").join("far");
+        assert!(!stored.join("d1/f3").exists() && !stored.join("d0/f5").exists());
+        assert_eq!(fs::read(stored.join("d0/f3")).unwrap(), vec![3; 3 << 20]);
+        let made = &dump(&whole).exits(0).json()["result"];
+        assert_eq!(made["files_new"], 2, "{made}");
+        let stored = verified(ground, "again").join("far");
+        for d in 0..2 {
+            for f in 0..7_u8 {
+                let bytes = fs::read(stored.join(format!("d{d}/f{f}"))).unwrap();
+                assert!(bytes == vec![f; usize::from(f) << 20], "d{d}/f{f}");
+            }
+        }
+    });
+}
+
+#[test]
+fn snapshots_are_sound_while_files_change() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        fs::create_dir(ground.join("state")).unwrap();
+        let tree = dir(ground.join("tree"));
+        prey(&tree);
+        let (mut wrong, words) = (0, args!["tree", "--state", "state"]);
+        with_threads(
+            2,
+            |seed, until| harass(&tree, until, seed),
+            || {
+                for nth in 0..8 {
+                    let words = words.iter().take(if nth % 2 == 0 { 3 } else { 1 });
+                    let ran = run(&mut dump_command(ground, words.cloned()));
+                    assert!(ran.code() < 2, "{ran}");
+                    wrong += ran.code();
+                    verified(ground, &format!("restored {nth}"));
+                }
+            },
+        );
+        assert!(wrong > 0, "nothing was ever changed meanwhile");
+        tracked(ground, words);
+        let copy = verified(ground, "after").join("tree");
+        // Old versions of restic restore sparse files with all their zeros.
+        let without_holes = |_: &[u8], seen: &mut Seen| {
+            (seen.data, seen.atime) = (Vec::new(), (0, 0));
+        };
+        let (tree, copy) = (kept(&tree), kept(&copy));
+        alike(&tree, &copy, "after the changes", without_holes);
+    });
+}
+
+/// With inodes of 128 bytes, ext4 has times in whole seconds.
+#[test]
+fn changes_within_the_second_of_a_snapshot_are_in_the_next_one() {
+    if !require(&NEEDS) || !require(&[Need::Loop, Need::Program("mkfs.ext4")]) {
+        return;
+    }
+    for state in [&[][..], &args!["--state", "state"]] {
+        in_namespace(|ground| {
+            init(ground);
+            fs::create_dir(ground.join("state")).unwrap();
+            let disk = dir(ground.join("disk"));
+            let small_inodes = EXT4.into_iter().find(|make| make.mkfs == "-I 128");
+            assert!(mounted(small_inodes.unwrap(), &disk));
+            let path = file(disk.join("tree/d/f"), 3000);
+            file(disk.join("tree/e/settled"), 3000);
+            let words = || args!["disk/tree"].into_iter().chain(state.iter().cloned());
+            sleep(Duration::from_secs(3));
+            let mut same_second = 0;
+            for round in 0..4_u8 {
+                let mut command = dump_command(ground, words());
+                let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+                stop_at_lock(&ground.join("repo"), &child);
+                wait_for_second();
+                fs::write(&path, [2 * round; 3000]).unwrap();
+                let first = path.metadata().unwrap().ctime();
+                signal(&child, Signal::CONT);
+                assert!(child.wait().unwrap().success());
+                fs::write(&path, [2 * round + 1; 3000]).unwrap();
+                same_second += u32::from(path.metadata().unwrap().ctime() == first);
+                let made = dump(ground, words());
+                assert_eq!(made["files_changed"], 1, "{made}");
+                let copy = verified(ground, &format!("{round}")).join("disk/tree");
+                same(&kept(&disk.join("tree")), &kept(&copy), "the last change");
+            }
+            assert!(same_second > 0, "the snapshots took longer than a second");
+            assert_eq!(dump(ground, words())["files_unmodified"], 2);
+        });
+    }
+}

@@ -287,7 +287,8 @@ fn snapshots_are_sound_while_files_change() {
             || {
                 for nth in 0..8 {
                     let words = words.iter().take(if nth % 2 == 0 { 3 } else { 1 });
-                    let ran = run(&mut dump_command(ground, words.cloned()));
+                    let words = words.cloned().chain(args!["--jobs", ["1", "8"][nth % 2]]);
+                    let ran = run(&mut dump_command(ground, words));
                     assert!(ran.code() < 2, "{ran}");
                     wrong += ran.code();
                     verified(ground, &format!("restored {nth}"));

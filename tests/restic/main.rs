@@ -23,6 +23,7 @@ mod servers;
 mod sharing;
 #[path = "../support/mod.rs"]
 mod support;
+mod variables;
 
 use std::ffi::OsString;
 use std::fs;

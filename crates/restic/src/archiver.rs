@@ -51,6 +51,8 @@ pub(crate) struct Archiver<'a> {
     pub(crate) changed: Option<&'a [bool]>,
     /// When the last snapshot was begun.
     pub(crate) parent_time: Time,
+    /// By default, some for each processor.
+    pub(crate) threads: Option<usize>,
     pub(crate) store: &'a BlobStore<'a>,
     pub(crate) reader: TreeReader<'a>,
     pub(crate) chunker: &'a Chunker,
@@ -110,7 +112,7 @@ impl Archiver<'_> {
         layout: &Layout,
         root: Option<Id>,
     ) -> Result<(TreeCounts, Counts), Error> {
-        let threads = (processors() * THREADS).max(4);
+        let threads = self.threads.unwrap_or((processors() * THREADS).max(4));
         let run = Run {
             archiver: self,
             trees: Trees::new(self.store),

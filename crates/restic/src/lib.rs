@@ -54,4 +54,4 @@ mod trees;
 pub use error::{Error, Locker};
 pub use report::Snapshot;
 pub use repository::without_password;
-pub use snapshot::{Kept, Repository, SnapshotOptions};
+pub use snapshot::{Kept, Repository, RepositoryOptions, SnapshotOptions};

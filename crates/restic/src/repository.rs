@@ -54,6 +54,8 @@ impl From<StoreError> for Fault {
 pub(crate) struct RepositoryFiles {
     place: Place,
     location: String,
+    /// The beginning of the name of the key that is tried first.
+    key_hint: String,
     /// The first call that failed: the engine reports it as text.
     failed: Mutex<Option<Error>>,
     /// The last snapshot that was written.
@@ -67,9 +69,10 @@ impl RepositoryFiles {
     ///
     /// # Errors
     /// The location is malformed or cannot be opened, or has no repository.
-    pub(crate) fn open(location: &[u8]) -> Result<RepositoryFiles, Error> {
+    pub(crate) fn open(location: &[u8], key_hint: &str) -> Result<RepositoryFiles, Error> {
         let repository = RepositoryFiles {
             place: open_place(location)?,
+            key_hint: key_hint.to_owned(),
             location: String::from_utf8_lossy(location).into_owned(),
             failed: Mutex::default(),
             snapshot: Mutex::default(),
@@ -343,6 +346,10 @@ impl ReadBackend for RepositoryFiles {
                 }
             }
             _ => self.list_ids(kind.dirname(), &mut found)?,
+        }
+        if kind == FileType::Key && !self.key_hint.is_empty() {
+            // The engine tries keys in this order.
+            found.sort_by_key(|(id, _)| !id.to_hex().starts_with(&self.key_hint));
         }
         if let (Some(cache), FileType::Index | FileType::Snapshot) = (self.cache(), kind) {
             cache.retain(kind, found.iter().map(|(id, _)| *id));

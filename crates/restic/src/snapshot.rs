@@ -9,10 +9,10 @@ use archive::dump::Progress;
 use archive::rows::Rows;
 use gate::fs::Time;
 use rustic_core::jiff::Zoned;
-use rustic_core::repofile::{SnapshotFile, SnapshotSummary};
+use rustic_core::repofile::{ConfigFile, SnapshotFile, SnapshotSummary};
 use rustic_core::{
-    Credentials, FileType, OpenStatus, ReadBackend, RepositoryBackends, RepositoryOptions,
-    RusticError, SnapshotGroup, SnapshotGroupCriterion,
+    Credentials, FileType, OpenStatus, ReadBackend, RepositoryBackends, RusticError, SnapshotGroup,
+    SnapshotGroupCriterion,
 };
 use sha2::{Digest, Sha256};
 use walk::Type;
@@ -44,12 +44,32 @@ pub struct SnapshotOptions {
     pub host: String,
     /// The program and its version.
     pub program: String,
+    /// The number of threads, if it is not the usual one.
+    pub threads: Option<usize>,
+}
+
+/// How a repository is opened and written.
+#[derive(Clone, Debug, Default)]
+pub struct RepositoryOptions {
+    /// Its password.
+    pub password: Vec<u8>,
+    /// The name of this host, for the lock.
+    pub host: String,
+    /// The directory with the caches of repositories that are not local.
+    pub caches: Option<Vec<u8>>,
+    /// The id of the key to try first, or the beginning of it.
+    pub key_hint: String,
+    /// The level of zstd, 0 for no compression.
+    pub compression: Option<i32>,
+    /// The size of packs of data in MiB.
+    pub pack_size: Option<u32>,
 }
 
 /// An open repository, locked against the removal of data.
 pub struct Repository {
     files: Arc<RepositoryFiles>,
     engine: rustic_core::Repository<OpenStatus>,
+    config: ConfigFile,
     cipher: Arc<Cipher>,
     /// Read when it is needed.
     index: OnceCell<Index>,
@@ -58,6 +78,8 @@ pub struct Repository {
     above: DirectoriesAbove,
     owner: Owner,
     lock: Lock,
+    /// When it was opened: the tree is read later.
+    begun: Zoned,
 }
 
 /// The last snapshot: the next one has its tree if nothing has changed, and else its trees of directories in which
@@ -72,39 +94,32 @@ pub struct Kept {
 }
 
 impl Repository {
-    /// Opens the repository of a location, as restic has it, with a password, and locks it. `caches` is the directory with
-    /// the caches of repositories that are not local.
+    /// Opens the repository of a location, as restic has it, and locks it.
     ///
     /// # Errors
-    /// When it was opened: the tree is read later.
-    begun: Zoned,
     /// There is no repository, the password is wrong, or another process has locked it for itself.
-    pub fn open(
-        location: &[u8],
-        password: &[u8],
-        host: &str,
-        caches: Option<&[u8]>,
-    ) -> Result<Repository, Error> {
-        let password = std::str::from_utf8(password).map_err(|_| Error::PasswordNotUtf8)?;
-        let files = Arc::new(RepositoryFiles::open(location)?);
+    pub fn open(location: &[u8], options: &RepositoryOptions) -> Result<Repository, Error> {
+        let password = std::str::from_utf8(&options.password);
+        let password = password.map_err(|_| Error::PasswordNotUtf8)?;
+        let files = Arc::new(RepositoryFiles::open(location, &options.key_hint)?);
         let failed = |e: Box<RusticError>| match e.is_incorrect_password() {
             true => Error::WrongPassword,
             false => files.error(e),
         };
         // Ours has what is read each time.
-        let options = RepositoryOptions::default().no_cache(true);
+        let no_cache = rustic_core::RepositoryOptions::default().no_cache(true);
         let backends = RepositoryBackends::new(files.clone(), None);
-        let closed = rustic_core::Repository::new(&options, &backends).map_err(failed)?;
+        let closed = rustic_core::Repository::new(&no_cache, &backends).map_err(failed)?;
         let engine = closed
             .open(&Credentials::password(password))
             .map_err(failed)?;
-        let caches = caches.filter(|_| !files.is_local());
+        let caches = options.caches.as_ref().filter(|_| !files.is_local());
         if let Some(base) = caches {
             files.use_cache(Cache::open(base, &engine.config().id.to_hex()));
         }
         let ((uid, gid), users) = (gate::process::ids(), Users::read());
         let owner = Owner {
-            host: host.to_owned(),
+            host: options.host.clone(),
             user: String::from_utf8_lossy(users.user(uid)).into_owned(),
             uid,
             gid,
@@ -112,6 +127,7 @@ impl Repository {
         let cipher = Arc::new(Cipher::new(&engine.key()).ok_or(Error::WrongPassword)?);
         let lock = Lock::acquire(&files, cipher.clone(), owner.clone())?;
         Ok(Repository {
+            config: config(engine.config(), options),
             files,
             engine,
             cipher,
@@ -120,6 +136,7 @@ impl Repository {
             above: DirectoriesAbove::default(),
             owner,
             lock,
+            begun: Zoned::now(),
         })
     }
 
@@ -134,7 +151,6 @@ impl Repository {
         self,
         rows: Arc<Rows>,
         last: Option<&(Kept, Vec<bool>)>,
-            begun: Zoned::now(),
         options: &SnapshotOptions,
         progress: Arc<Progress>,
     ) -> Result<Snapshot, Error> {
@@ -151,9 +167,9 @@ impl Repository {
         };
         next.parent = parent.as_ref().map(|parent| parent.id);
         next.parents = next.parent.into_iter().collect();
-        let config = self.engine.config();
-        let (index, chunker) = (self.index()?, Chunker::new(config).map_err(failed)?);
-        let store = BlobStore::new(&self.files, &self.cipher, config, index).map_err(failed)?;
+        let index = self.index()?;
+        let chunker = Chunker::new(&self.config).map_err(failed)?;
+        let store = self.store(index)?;
         let warnings = EntryWarnings::new(rows.clone());
         let files = (0..rows.len()).filter(|&row| rows.kind(row) == Type::File);
         let bytes = files.map(|row| rows.meta(row).size);
@@ -163,6 +179,8 @@ impl Repository {
             users: &self.users,
             own: own_rows(&rows, self.files.identity()),
             changed: last.map(|(_, changed)| &changed[..]),
+            parent_time: parent.as_ref().map(begun).unwrap_or_default(),
+            threads: options.threads,
             store: &store,
             reader: self.reader(index),
             chunker: &chunker,
@@ -177,8 +195,8 @@ impl Repository {
         let summary = summary(&next, &trees, counts, written);
         let record = self.record(&layout, trees.root)?;
         let made = Snapshot {
-            parent_time: parent.as_ref().map(begun).unwrap_or_default(),
             skips_repository,
+            is_complete: !warnings.has_skipped(),
             warnings: warnings.take(),
             ..snapshot(&next, &summary, record)
         };
@@ -190,10 +208,13 @@ impl Repository {
     ///
     /// # Errors
     /// A SRC has no absolute path, or lies below another one.
-    pub fn catalog_name(&self, sources: &[Vec<u8>]) -> Result<String, Error> {
+    pub fn catalog_name(
+        &self,
+        sources: &[Vec<u8>],
+        options: &SnapshotOptions,
+    ) -> Result<String, Error> {
         let mut hash = Sha256::new();
-        for part in [&self.id(), &self.owner.host] {
-            is_complete: !warnings.has_skipped(),
+        for part in [&self.id(), &options.host] {
             hash.update(part);
             hash.update([0]);
         }
@@ -300,9 +321,8 @@ impl Repository {
         root: Id,
         nodes: Vec<Vec<u8>>,
     ) -> Result<(TreeCounts, [Written; 2]), Error> {
-        let (config, index) = (self.engine.config(), self.index()?);
-        let store = BlobStore::new(&self.files, &self.cipher, config, index);
-        let store = store.map_err(|e| self.files.error(e))?;
+        let index = self.index()?;
+        let store = self.store(index)?;
         let (trees, mut writer) = (Trees::new(&store), store.writer()?);
         let mut encoder = NodeEncoder::new(&self.users);
         let (above, tops) = layout.plant(Some(root), &self.reader(index), &mut encoder);
@@ -356,6 +376,11 @@ impl Repository {
         Ok(self.index.get_or_init(|| index))
     }
 
+    fn store<'a>(&'a self, index: &'a Index) -> Result<BlobStore<'a>, Error> {
+        let store = BlobStore::new(&self.files, &self.cipher, &self.config, index);
+        store.map_err(|e| self.files.error(e))
+    }
+
     fn reader<'a>(&'a self, index: &'a Index) -> TreeReader<'a> {
         TreeReader {
             repository: &self.files,
@@ -385,6 +410,7 @@ impl Repository {
             about = about.add_tags(tag).map_err(failed)?;
         }
         let mut next = SnapshotFile {
+            time: self.begun.clone(),
             program_version: options.program.clone(),
             username: self.owner.user.clone(),
             uid: self.owner.uid,
@@ -400,13 +426,24 @@ impl Repository {
 
     /// The id of the repository.
     fn id(&self) -> String {
-        self.engine.config().id.to_hex().to_string()
+        self.config.id.to_hex().to_string()
     }
+}
+
+/// The configuration of a repository, with the options of this run.
+fn config(of: &ConfigFile, options: &RepositoryOptions) -> ConfigFile {
+    let mut config = of.clone();
+    config.compression = options.compression.or(config.compression);
+    if let Some(size) = options.pack_size {
+        config.datapack_size = Some(size << 20);
+        config.datapack_growfactor = Some(0);
+        config.datapack_size_limit = None;
+    }
+    config
 }
 
 fn summary(
     next: &SnapshotFile,
-            time: self.begun.clone(),
     trees: &TreeCounts,
     counts: Counts,
     [data, tree]: [Written; 2],
@@ -455,7 +492,23 @@ fn snapshot(next: &SnapshotFile, summary: &SnapshotSummary, record: SnapshotReco
         bytes_added: summary.data_added,
         bytes_stored: summary.data_added_packed,
         record,
+        is_complete: true,
         ..Snapshot::default()
+    }
+}
+
+/// The earliest change time of files that may have changed since a snapshot was begun. The kernel's clock for files has steps
+/// of up to 10 ms.
+fn begun(snapshot: &SnapshotFile) -> Time {
+    const STEP: i128 = 20_000_000;
+    const SECOND: i128 = 1_000_000_000;
+    let summary = snapshot.summary.as_ref();
+    // The user can set the time of a snapshot.
+    let begun = summary.map_or(&snapshot.time, |summary| &summary.backup_start);
+    let nanoseconds = begun.timestamp().as_nanosecond() - STEP;
+    Time {
+        sec: nanoseconds.div_euclid(SECOND) as i64,
+        nsec: nanoseconds.rem_euclid(SECOND) as u32,
     }
 }
 
@@ -480,19 +533,3 @@ fn indexes(files: &RepositoryFiles) -> Result<Vec<String>, Error> {
         .map(|(id, _)| id.to_hex()[..DIGITS].to_owned())
         .collect())
 }
-        is_complete: true,
-/// The earliest change time of files that may have changed since a snapshot was begun. The kernel's clock for files has steps
-/// of up to 10 ms.
-fn begun(snapshot: &SnapshotFile) -> Time {
-    const STEP: i128 = 20_000_000;
-    const SECOND: i128 = 1_000_000_000;
-    let summary = snapshot.summary.as_ref();
-    // The user can set the time of a snapshot.
-    let begun = summary.map_or(&snapshot.time, |summary| &summary.backup_start);
-    let nanoseconds = begun.timestamp().as_nanosecond() - STEP;
-    Time {
-        sec: nanoseconds.div_euclid(SECOND) as i64,
-        nsec: nanoseconds.rem_euclid(SECOND) as u32,
-    }
-}
-

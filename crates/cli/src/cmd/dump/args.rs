@@ -85,7 +85,7 @@ pub(crate) struct Dump {
     pub(crate) tag: Vec<String>,
     /// With --restic, read the password from this file
     ///
-    /// Without it, RESTIC_PASSWORD_FILE names the file, or RESTIC_PASSWORD has the password.
+    /// The default is that of RESTIC_PASSWORD_FILE. With neither file nor command, RESTIC_PASSWORD has the password.
     #[arg(
         long,
         value_name = "FILE",
@@ -93,6 +93,18 @@ pub(crate) struct Dump {
         requires = "restic"
     )]
     pub(crate) password_file: Option<OsString>,
+    /// With --restic, read the password from the output of COMMAND
+    ///
+    /// It is split into words at white space outside of quotation marks, and run without a shell. The default is
+    /// that of RESTIC_PASSWORD_COMMAND.
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        help_heading = "Snapshots in restic repositories",
+        requires = "restic",
+        conflicts_with = "password_file"
+    )]
+    pub(crate) password_command: Option<OsString>,
     /// With --restic, cache index files, snapshots and trees in DIR
     ///
     /// So the next snapshot need not read them again, if REPO is not a local directory. The default is restic's

@@ -1,6 +1,8 @@
 //! `fathom dump`: trees into an archive.
 
 pub(crate) mod args;
+#[cfg(feature = "restic")]
+mod environment;
 mod map;
 mod options;
 pub(crate) mod run;

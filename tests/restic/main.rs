@@ -11,6 +11,7 @@ mod caching;
 mod changing;
 mod histories;
 mod interruptions;
+mod overlaps;
 #[cfg_attr(not(feature = "cloud"), allow(dead_code, unused_imports))]
 mod places;
 mod refusals;

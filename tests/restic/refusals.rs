@@ -36,7 +36,10 @@ fn what_cannot_be_done_is_said_in_one_line() {
         );
         fs::write(ground.join("blank"), "\u{feff} \r\n").unwrap();
         refused(&args!["tree", "--password-file", "blank"], "no password in");
-        refused(&args!["tree", "tree/below"], "lies below another SRC");
+        let skipped = "'tree/below' lies below another SRC, but was skipped there";
+        refused(&args!["tree", "tree/below", "--exclude", "below"], skipped);
+        let same = "'/tree' and 'tree' have the same path in a snapshot";
+        refused(&args!["tree", "/tree"], same);
         refused(&args!["none"], "none");
         refused(&args!["tree", "-o", "x.tar"], "--restic");
         let other = |repository: &str, why: &str| {

@@ -98,7 +98,8 @@ fn snapshot_hint(error: &restic::Error) -> &'static str {
         E::Locked(_) => {
             "wait until restic prune or forget has ended; restic unlock removes a lock whose process has died"
         }
-        E::Nested(_) => "omit it: it is archived with the other one",
+        E::Nested(_) => "make a snapshot of each, or change --exclude and --one-file-system",
+        E::SamePath(..) => "give both by absolute paths, or make a snapshot of each",
         E::NoPath(_) => "give it by its absolute path",
         E::Scheme(_) => {
             "give a directory (./NAME if its name has a colon), rest:URL, s3:HOST/BUCKET/PREFIX or sftp:USER@HOST:DIR"

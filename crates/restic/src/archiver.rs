@@ -1,7 +1,7 @@
 //! Archives a tree by several threads. A task is some entries of a directory: directories among them become tasks of their own,
 //! or keep the trees of the last snapshot; files are read, cut and stored. Large blobs become tasks, too.
 
-use std::ops::Range;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::scope;
@@ -45,8 +45,8 @@ const THREADS: usize = 2;
 pub(crate) struct Archiver<'a> {
     pub(crate) rows: &'a Arc<Rows>,
     pub(crate) users: &'a Users,
-    /// Rows that are skipped: the repository, if it is in the tree.
-    pub(crate) own: Range<usize>,
+    /// Rows instead of which others are archived, because they are SRCs themselves, or none: the repository.
+    pub(crate) instead: BTreeMap<usize, Option<usize>>,
     /// For each row, whether the entry or anything below it has changed since the last snapshot, if that is known.
     pub(crate) changed: Option<&'a [bool]>,
     /// When the last snapshot was begun.
@@ -173,7 +173,7 @@ impl<'a> Run<'a> {
         } in tops
         {
             let row = rows.start;
-            if rows.is_empty() || self.archiver.own.contains(&row) {
+            if rows.is_empty() || self.archiver.instead.contains_key(&row) {
                 continue;
             }
             let Some(place) = place else {
@@ -215,16 +215,13 @@ impl<'a> Run<'a> {
         row: usize,
         from: usize,
     ) -> Result<(), Error> {
-        let Archiver { rows, own, .. } = self.archiver;
+        let Archiver { rows, instead, .. } = self.archiver;
         let old = of.old_tree(&self.archiver.reader);
         let (mut children, mut next, end) = (Vec::with_capacity(ENTRIES), from, rows.end(row));
         while next < end && children.len() < ENTRIES {
-            if own.contains(&next) {
-                next = own.end;
-            } else {
-                children.push(next);
-                next = rows.end(next);
-            }
+            let row = instead.get(&next).copied().unwrap_or(Some(next));
+            children.extend(row.map(|row| (rows.name(next), row)));
+            next = rows.end(next);
         }
         let first = of.reserve(children.len());
         if next < end {
@@ -234,12 +231,10 @@ impl<'a> Run<'a> {
         }
         // Directories first, so that other threads can begin with them.
         let places = || children.iter().zip(first..);
-        for (&child, place) in places().filter(|(child, _)| rows.is_dir(**child)) {
-            let name = rows.name(child);
+        for (&(name, child), place) in places().filter(|(child, _)| rows.is_dir(child.1)) {
             self.add_directory(worker, (&of, place), name, child, old.node(name));
         }
-        for (&child, place) in places().filter(|(child, _)| !rows.is_dir(**child)) {
-            let name = rows.name(child);
+        for (&(name, child), place) in places().filter(|(child, _)| !rows.is_dir(child.1)) {
             self.add_entry(worker, (&of, place), name, child, old.node(name))?;
         }
         self.trees.release(of, &mut worker.writer)
@@ -290,14 +285,13 @@ impl<'a> Run<'a> {
     ) -> Option<Vec<u8>> {
         let Archiver {
             rows,
-            own,
+            instead,
             changed,
             progress,
             ..
         } = self.archiver;
         let (changed, end) = ((*changed)?, rows.end(row));
-        let has_skipped = own.start < end && row < own.end;
-        if changed[row] || has_skipped {
+        if changed[row] || instead.range(row..end).next().is_some() {
             return None;
         }
         let ((json, attributes), tree) = (old.directory()?, old.tree?);

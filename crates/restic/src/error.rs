@@ -19,9 +19,12 @@ pub enum Error {
     /// Another process has locked the repository for itself.
     #[error("locked by {0}")]
     Locked(Locker),
-    /// A SRC lies below another one.
-    #[error("'{}' is given twice, or lies below another SRC", String::from_utf8_lossy(.0))]
+    /// A SRC lies below another one, which does not contain it.
+    #[error("'{}' lies below another SRC, but was skipped there", String::from_utf8_lossy(.0))]
     Nested(Vec<u8>),
+    /// Two SRCs have the same path in the snapshot, or that of one contains the other.
+    #[error("'{}' and '{}' have the same path in a snapshot", String::from_utf8_lossy(.0), String::from_utf8_lossy(.1))]
+    SamePath(Vec<u8>, Vec<u8>),
     /// A SRC has no absolute path.
     #[error("'{}' has no absolute path", String::from_utf8_lossy(.0))]
     NoPath(Vec<u8>),

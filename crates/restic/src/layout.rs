@@ -2,12 +2,13 @@
 //! and what is in `.` is in its root.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
 use archive::Users;
 use archive::dump::{AttributeReader, AttributesOf};
+use archive::rows::Rows;
 use gate::Errno;
 use gate::fs::{At, getcwd};
 use gate::long::statx_long;
@@ -24,6 +25,7 @@ use crate::trees::{Directory, OldDirectory};
 const VERSION: &[u8] = b"2";
 
 /// The name of a SRC, as restic makes it: lexically, so that `a/../b` is `b`.
+#[derive(PartialEq, Eq, Hash)]
 struct SourceName {
     /// The directories above the current one that it begins with: `..`.
     up: usize,
@@ -48,6 +50,16 @@ impl SourceName {
             }
         }
         name
+    }
+
+    /// The directory that its components begin at.
+    fn root(&self) -> (usize, bool) {
+        (self.up, self.is_absolute)
+    }
+
+    /// Whether it is in another one, or the same, in the snapshot.
+    fn is_in(&self, other: &SourceName) -> bool {
+        self.components.starts_with(&other.components)
     }
 
     /// The path of the first components in the file system.
@@ -93,43 +105,33 @@ impl DirectoriesAbove {
     }
 }
 
-/// SRCs with their rows, in the order of their paths.
-type Sources<'a> = Vec<(SourceName, &'a [u8], Range<usize>)>;
-
-fn sorted<'a>(
-    sources: impl Iterator<Item = (&'a [u8], Range<usize>)>,
-) -> Result<Sources<'a>, Error> {
-    let mut sources: Sources<'a> = sources
-        .map(|(path, rows)| (SourceName::parse(path), path, rows))
-        .collect();
-    sources.sort_by(|(a, ..), (b, ..)| a.components.cmp(&b.components));
-    let nested = sources
-        .windows(2)
-        .find(|pair| pair[1].0.components.starts_with(&pair[0].0.components));
-    match nested {
-        Some(pair) => Err(Error::Nested(pair[1].1.to_vec())),
-        None => Ok(sources),
-    }
+/// The SRCs without those that are given again.
+pub fn distinct_sources(sources: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let mut seen = HashSet::new();
+    let mut sources = sources;
+    sources.retain(|path| seen.insert(SourceName::parse(path)));
+    sources
 }
 
-fn sorted_paths(sources: &Sources<'_>) -> Result<Vec<Vec<u8>>, Error> {
-    let absolute = |(name, source, _): &(SourceName, &[u8], _)| {
+/// A SRC with its rows.
+type Source<'a> = (SourceName, &'a [u8], Range<usize>);
+
+/// SRCs in the order of their paths.
+fn sorted<'a>(sources: impl Iterator<Item = (&'a [u8], Range<usize>)>) -> Vec<Source<'a>> {
+    let sources = sources.map(|(path, rows)| (SourceName::parse(path), path, rows));
+    let mut sources: Vec<Source<'a>> = sources.collect();
+    sources.sort_by(|(a, ..), (b, ..)| a.components.cmp(&b.components));
+    sources
+}
+
+fn sorted_paths(sources: &[Source<'_>]) -> Result<Vec<Vec<u8>>, Error> {
+    let absolute = |(name, source, _): &Source<'_>| {
         name.absolute().map_err(|_| Error::NoPath(source.to_vec()))
     };
-    let mut paths = sources
-        .iter()
-        .map(absolute)
-        .collect::<Result<Vec<_>, _>>()?;
+    let paths: Result<Vec<_>, _> = sources.iter().map(absolute).collect();
+    let mut paths = paths?;
     paths.sort();
     Ok(paths)
-}
-
-/// The absolute paths of SRCs, sorted.
-///
-/// # Errors
-/// A SRC has no absolute path, or lies below another one.
-pub(crate) fn absolute_paths(sources: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error> {
-    sorted_paths(&sorted(sources.iter().map(|path| (&path[..], 0..0)))?)
 }
 
 /// Where the SRCs are in the snapshot.
@@ -138,6 +140,16 @@ pub(crate) struct Layout {
     parts: Vec<Part>,
     /// The absolute paths of the SRCs, sorted.
     pub(crate) paths: Vec<Vec<u8>>,
+    inner: Vec<InnerSource>,
+}
+
+/// A SRC in another one.
+struct InnerSource {
+    path: Vec<u8>,
+    rows: Range<usize>,
+    /// The rows of the other one, and the path from there.
+    outer: Range<usize>,
+    below: Vec<Vec<u8>>,
 }
 
 /// A part of the snapshot.
@@ -152,6 +164,8 @@ enum What {
     Above { real: Vec<u8>, meta: Box<Meta> },
     /// A SRC.
     Source(Range<usize>),
+    /// A SRC in another one.
+    Inner,
 }
 
 /// A SRC in the directories above it.
@@ -167,31 +181,73 @@ impl Layout {
     /// Of SRCs with their rows.
     ///
     /// # Errors
-    /// A SRC has no absolute path, or lies below another one.
+    /// A SRC has no absolute path, or the path of another one in the snapshot.
     pub(crate) fn new<'a>(
         sources: impl Iterator<Item = (&'a [u8], Range<usize>)>,
         directories: &DirectoriesAbove,
     ) -> Result<Layout, Error> {
-        let sources = sorted(sources)?;
-        let paths = sorted_paths(&sources)?;
-        let (mut parts, mut above): (Vec<Part>, Vec<Vec<u8>>) = (Vec::new(), Vec::new());
-        for (name, _, rows) in &sources {
-            for depth in 1..name.components.len() {
-                let (path, real) = (name.in_snapshot(depth), name.real(depth));
-                if above.contains(&path) {
-                    continue;
+        let sources = sorted(sources);
+        let mut layout = Layout {
+            parts: Vec::new(),
+            paths: sorted_paths(&sources)?,
+            inner: Vec::new(),
+        };
+        // The SRCs that contain the next one, from the outside to the inside.
+        let mut outer: Vec<&Source<'a>> = Vec::new();
+        for source in &sources {
+            let (name, path, rows) = source;
+            while outer.pop_if(|it| !name.is_in(&it.0)).is_some() {}
+            let what = match outer.last() {
+                None => {
+                    layout.add_above(name, directories);
+                    What::Source(rows.clone())
                 }
-                above.push(path.clone());
+                Some((other, other_path, _)) if name.root() != other.root() => {
+                    return Err(Error::SamePath(path.to_vec(), other_path.to_vec()));
+                }
+                Some((other, _, outer)) => {
+                    layout.inner.push(InnerSource {
+                        path: path.to_vec(),
+                        rows: rows.clone(),
+                        outer: outer.clone(),
+                        below: name.components[other.components.len()..].to_vec(),
+                    });
+                    What::Inner
+                }
+            };
+            let path = name.in_snapshot(name.components.len());
+            layout.parts.push(Part { path, what });
+            outer.push(source);
+        }
+        Ok(layout)
+    }
+
+    /// Adds the directories above a SRC that are not yet parts.
+    fn add_above(&mut self, name: &SourceName, directories: &DirectoriesAbove) {
+        for depth in 1..name.components.len() {
+            let (path, real) = (name.in_snapshot(depth), name.real(depth));
+            if !self.parts.iter().any(|part| part.path == path) {
                 let meta = directories.examine(&real);
                 let what = What::Above { real, meta };
-                parts.push(Part { path, what });
+                self.parts.push(Part { path, what });
             }
-            parts.push(Part {
-                path: name.in_snapshot(name.components.len()),
-                what: What::Source(rows.clone()),
-            });
         }
-        Ok(Layout { parts, paths })
+    }
+
+    /// The rows of entries that are SRCs themselves, with the rows of those.
+    ///
+    /// # Errors
+    /// A SRC lies below another one, but was skipped there.
+    pub(crate) fn inner_rows(&self, rows: &Rows) -> Result<BTreeMap<usize, usize>, Error> {
+        let mut found = BTreeMap::new();
+        for inner in &self.inner {
+            let named = |row, name: &Vec<u8>| rows.children(row).find(|&it| rows.name(it) == name);
+            let mut below = inner.below.iter();
+            let row = below.try_fold(inner.outer.start, named);
+            let row = row.ok_or_else(|| Error::Nested(inner.path.clone()))?;
+            found.insert(row, inner.rows.start);
+        }
+        Ok(found)
     }
 
     /// A hash of what the trees of a snapshot depend on beside the entries of the SRCs and the directories above them:
@@ -245,6 +301,7 @@ impl Layout {
             let up = above.iter().rfind(|(path, _)| *path == up_path);
             let up = up.map_or(&root, |(_, up)| up).clone();
             match &part.what {
+                What::Inner => {}
                 What::Source(rows) => tops.push(Top {
                     place: (!name.is_empty()).then(|| up.reserve(1)),
                     up,
@@ -316,5 +373,13 @@ mod tests {
         assert_eq!(names("../../c/d"), pair("../../c/d", "/c/d"));
         assert_eq!(names("."), pair("", ""));
         assert_eq!(names("/"), pair("/", ""));
+    }
+
+    #[test]
+    fn sources_that_are_given_again_are_one() {
+        let paths = |paths: &[&str]| paths.iter().map(|it| it.as_bytes().to_vec()).collect();
+        let given: Vec<Vec<u8>> = paths(&["a", "b/../a/", "/a", "a/b", "../a", "./a//b", "/a/."]);
+        let distinct: Vec<Vec<u8>> = paths(&["a", "/a", "a/b", "../a"]);
+        assert_eq!(distinct_sources(given), distinct);
     }
 }

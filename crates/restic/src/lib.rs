@@ -52,6 +52,7 @@ mod times;
 mod trees;
 
 pub use error::{Error, Locker};
+pub use layout::distinct_sources;
 pub use report::Snapshot;
 pub use repository::without_password;
 pub use snapshot::{Kept, Repository, RepositoryOptions, SnapshotOptions};

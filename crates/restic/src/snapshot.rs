@@ -1,6 +1,7 @@
 //! Makes a snapshot.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archive::Users;
@@ -25,7 +26,7 @@ use crate::contents::EntryWarnings;
 use crate::error::Error;
 use crate::id::Id;
 use crate::index::Index;
-use crate::layout::{DirectoriesAbove, Layout, Top, absolute_paths};
+use crate::layout::{DirectoriesAbove, Layout, Top};
 use crate::lock::{Lock, Owner};
 use crate::node::NodeEncoder;
 use crate::packer::Written;
@@ -174,10 +175,15 @@ impl Repository {
         let files = (0..rows.len()).filter(|&row| rows.kind(row) == Type::File);
         let bytes = files.map(|row| rows.meta(row).size);
         progress.begin_with(rows.len() as u64, bytes.fold(0, u64::saturating_add));
+        let inner = layout.inner_rows(&rows)?.into_iter();
+        let mut instead: BTreeMap<_, _> = inner.map(|(row, top)| (row, Some(top))).collect();
+        let own = own_rows(&rows, self.files.identity());
+        let skips_repository = !own.is_empty();
+        instead.extend(own.into_iter().map(|row| (row, None)));
         let archiver = Archiver {
             rows: &rows,
             users: &self.users,
-            own: own_rows(&rows, self.files.identity()),
+            instead,
             changed: last.map(|(_, changed)| &changed[..]),
             parent_time: parent.as_ref().map(begun).unwrap_or_default(),
             threads: options.threads,
@@ -190,7 +196,6 @@ impl Repository {
         self.lock.settle()?;
         let root = parent.map(|parent| Id::from(&*parent.tree));
         let (trees, counts) = archiver.archive(&layout, root)?;
-        let skips_repository = !archiver.own.is_empty();
         let written = store.finish()?;
         let summary = summary(&next, &trees, counts, written);
         let record = self.record(&layout, trees.root)?;
@@ -203,11 +208,23 @@ impl Repository {
         self.save(next, summary, trees.root, made)
     }
 
+    /// Checks SRCs, before they are read.
+    ///
+    /// # Errors
+    /// A SRC has no absolute path, or the path of another one in the snapshot.
+    pub fn check_sources(&self, sources: &[Vec<u8>]) -> Result<(), Error> {
+        self.layout(sources).map(drop)
+    }
+
+    fn layout(&self, sources: &[Vec<u8>]) -> Result<Layout, Error> {
+        Layout::new(sources.iter().map(|path| (&path[..], 0..0)), &self.above)
+    }
+
     /// The name of the catalog of the last snapshot of some sources: one for each repository, host and set of
     /// absolute paths.
     ///
     /// # Errors
-    /// A SRC has no absolute path, or lies below another one.
+    /// A SRC has no absolute path.
     pub fn catalog_name(
         &self,
         sources: &[Vec<u8>],
@@ -218,7 +235,7 @@ impl Repository {
             hash.update(part);
             hash.update([0]);
         }
-        for path in absolute_paths(sources)? {
+        for path in self.layout(sources)?.paths {
             hash.update(path);
             hash.update([0]);
         }
@@ -232,15 +249,14 @@ impl Repository {
     /// snapshot of the same entries would have that tree again, but for the directories above the SRCs.
     ///
     /// # Errors
-    /// A SRC has no absolute path, or lies below another one; the repository cannot be read.
+    /// A SRC has no absolute path, or the path of another one in the snapshot; the repository cannot be read.
     pub fn find_kept(
         &self,
         record: &SnapshotRecord,
         sources: &[Vec<u8>],
         options: &SnapshotOptions,
     ) -> Result<Option<Kept>, Error> {
-        let sources = sources.iter().map(|path| (&path[..], 0..0));
-        let layout = Layout::new(sources, &self.above)?;
+        let layout = self.layout(sources)?;
         if record.repository != self.id() || record.context != layout.context(&self.users) {
             return Ok(None);
         }
@@ -512,14 +528,17 @@ fn begun(snapshot: &SnapshotFile) -> Time {
     }
 }
 
-/// The rows of the directory with this device and inode number.
-fn own_rows(rows: &Rows, own: Option<((u32, u32), u64)>) -> std::ops::Range<usize> {
+/// The rows of the directory with this device and inode number: it may be in several SRCs.
+fn own_rows(rows: &Rows, own: Option<((u32, u32), u64)>) -> Vec<usize> {
+    let Some((dev, ino)) = own else {
+        return Vec::new();
+    };
     let is_own = |row: &usize| {
         let meta = rows.meta(*row);
-        own.is_some_and(|(dev, ino)| meta.ino == ino && meta.dev == dev.into())
+        meta.ino == ino && meta.dev == dev.into()
     };
-    let own = rows.directories().map(|row| row as usize).find(is_own);
-    own.map_or(0..0, |row| row..rows.end(row))
+    let all = rows.directories().map(|row| row as usize);
+    all.filter(is_own).collect()
 }
 
 /// The digits of a hash that name a file.

@@ -47,11 +47,13 @@ mod with_restic {
                     .and("run fathom dump --restic without mpirun"),
             );
         }
-        let (options, _) = dump_options(args)?;
+        let (mut options, _) = dump_options(args)?;
+        options.sources = restic::distinct_sources(options.sources);
         let failed = |e| Error::snapshot(&shown, &e);
         let repository_options = repository_options(args)?;
         // First, so that a wrong password is noticed before hours of reading.
         let opened = Repository::open(repository, &repository_options).map_err(failed)?;
+        opened.check_sources(&options.sources).map_err(failed)?;
         let (diagnostics, progress) = (Diagnostics::default(), Arc::new(Progress::default()));
         let about = SnapshotOptions {
             tags: args.tag.clone(),

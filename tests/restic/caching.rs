@@ -1,15 +1,22 @@
 //! What is downloaded from a repository on a server, and what is cached of it.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::mount::MountFlags;
+use serde_json::Value;
+
+use crate::interruptions::quiet;
 use crate::servers::Place;
-use crate::support::build::tool;
+use crate::support::build::{bind, dir, tool, unmount_whole};
 use crate::support::proxy::{Proxy, Request};
 use crate::support::run;
-use crate::support::run::args;
+use crate::support::run::{Ran, args};
 
 pub(crate) fn index_files_are_cached(place: &Place, proxy: &Proxy) {
     let caches = place.at.join("caches");
@@ -154,4 +161,212 @@ pub(crate) fn little_is_downloaded_again(place: &Place, proxy: &Proxy) {
         kept.iter().filter(|&&byte| byte == b'\n').count(),
         place.snapshots()
     );
+}
+
+/// A snapshot with a cache: what it says, after a check of the repository.
+fn with_cache(place: &Place, change: &str) -> Ran {
+    fs::write(place.at.join("tree/with cache"), change).unwrap();
+    let said = run(&mut place.dump(args!["tree", "--cache-dir", "caches"])).exits(0);
+    place.check();
+    said
+}
+
+/// The cached files of all kinds.
+fn files_in(caches: &Path) -> Vec<PathBuf> {
+    let mut find = Command::new("find");
+    find.arg(caches)
+        .args(["-mindepth", "4", "-not", "-type", "d"]);
+    let found = String::from_utf8(tool(&mut find)).unwrap();
+    found.lines().map(PathBuf::from).collect()
+}
+
+/// A cache that is full, read-only or damaged costs time, and nothing outside of it is touched.
+pub(crate) fn bad_caches_are_harmless(place: &Place) {
+    let caches = dir(place.at.join("caches"));
+    with_cache(place, "first");
+    let victims = dir(place.at.join("victims"));
+    let name = "0".repeat(64);
+    let damages: [(&str, &dyn Fn(&Path)); 6] = [
+        ("truncated", &|path| {
+            File::options()
+                .write(true)
+                .open(path)
+                .unwrap()
+                .set_len(7)
+                .unwrap()
+        }),
+        ("empty", &|path| fs::write(path, "").unwrap()),
+        ("other", &|path| fs::write(path, "something else").unwrap()),
+        ("fifo", &|path| {
+            fs::remove_file(path).unwrap();
+            tool(Command::new("mkfifo").arg(path));
+        }),
+        ("symlink", &|path| {
+            fs::remove_file(path).unwrap();
+            fs::write(victims.join("file"), "kept").unwrap();
+            symlink(victims.join("file"), path).unwrap();
+        }),
+        ("away", &|path| {
+            fs::remove_file(path).unwrap();
+            symlink(victims.join("none"), path).unwrap();
+        }),
+    ];
+    for (how, damage) in damages {
+        let files = files_in(&caches);
+        assert!(files.len() >= 3, "{files:?}");
+        files.iter().for_each(|path| damage(path));
+        let said = with_cache(place, how);
+        assert!(!said.stderr.contains("the cache"), "{how}: {said}");
+        let is_sound = |path: &PathBuf| {
+            let sum = tool(Command::new("sha256sum").arg(path));
+            path.is_symlink() || sum.starts_with(path.file_name().unwrap().as_bytes())
+        };
+        // Packs that were not needed remain as they are.
+        let packs = |path: &PathBuf| path.to_str().unwrap().contains("/data/");
+        let files = files_in(&caches);
+        let (good, bad): (Vec<_>, Vec<_>) = files
+            .into_iter()
+            .filter(|it| it.is_file())
+            .partition(is_sound);
+        assert!(good.len() >= 3 && bad.iter().all(packs), "{how}: {bad:?}");
+    }
+    assert_eq!(fs::read(victims.join("file")).unwrap(), b"kept");
+    assert!(!victims.join("none").exists());
+    // Directories instead of files, and files instead of directories.
+    for path in files_in(&caches) {
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(path).unwrap();
+    }
+    let said = with_cache(place, "directories");
+    assert!(
+        said.stderr
+            .contains("the cache 'caches' cannot be written: Is a directory"),
+        "{said}"
+    );
+    fs::remove_dir_all(&caches).unwrap();
+    fs::write(&caches, "a file").unwrap();
+    let said = with_cache(place, "a file");
+    assert!(
+        said.stderr
+            .contains("the cache 'caches' cannot be written: Not a directory"),
+        "{said}"
+    );
+    fs::remove_file(&caches).unwrap();
+
+    // A symlink to a directory with such names, and others.
+    with_cache(place, "anew");
+    let id = fs::read_dir(&caches)
+        .unwrap()
+        .map(|it| it.unwrap().path())
+        .find(|it| it.is_dir())
+        .unwrap();
+    fs::remove_dir_all(id.join("index")).unwrap();
+    fs::write(dir(victims.join("00")).join(&name), "kept").unwrap();
+    symlink(&victims, id.join("index")).unwrap();
+    fs::write(dir(id.join("snapshots/00")).join("notes"), "kept").unwrap();
+    with_cache(place, "away");
+    assert_eq!(fs::read(victims.join("00").join(&name)).unwrap(), b"kept");
+    assert_eq!(fs::read(id.join("snapshots/00/notes")).unwrap(), b"kept");
+    fs::remove_dir_all(&caches).unwrap();
+
+    // A full one, and one that becomes read-only when it has something.
+    dir(&caches);
+    rustix::mount::mount("small", &caches, "tmpfs", MountFlags::empty(), c"size=16k").unwrap();
+    let said = with_cache(place, "full");
+    assert!(
+        said.stderr
+            .contains("the cache 'caches' cannot be written: No space left"),
+        "{said}"
+    );
+    let partial = files_in(&caches)
+        .into_iter()
+        .find(|path| path.file_name().unwrap().len() != 64);
+    assert_eq!(partial, None);
+    unmount_whole(&caches);
+    with_cache(place, "writable");
+    bind(&caches, &caches);
+    let read_only = MountFlags::BIND | MountFlags::RDONLY;
+    rustix::mount::mount_remount(&caches, read_only, "").unwrap();
+    let said = with_cache(place, "read-only");
+    assert!(
+        said.stderr
+            .contains("the cache 'caches' cannot be written: Read-only"),
+        "{said}"
+    );
+    unmount_whole(&caches);
+}
+
+/// Several processes with one cache, while restic removes what they have cached, and another repository in the same place.
+pub(crate) fn caches_follow_the_repository(place: &Place) {
+    dir(place.at.join("nights"));
+    let restic = |words: &[&str]| {
+        let mut restic = Command::new("restic");
+        restic
+            .args(["--repo", &place.location, "--cache-dir", "caches"])
+            .args(words);
+        place.prepare(&mut restic);
+        run(&mut restic).exits(0);
+    };
+    let files = |change: &str| {
+        for nth in 0..60 {
+            let path = place.at.join(format!("tree/shared/{}/{nth}", nth % 20));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, format!("{change} {nth}")).unwrap();
+        }
+    };
+    let at_once = |processes: usize| {
+        let all: Vec<_> = (0..processes)
+            .map(|nth| {
+                let sources = [["tree", "tree/shared"], ["tree/shared", "tree/shared/1"]][nth % 2];
+                let words = args![sources[0], sources[1], "--cache-dir", "caches"];
+                quiet(place.dump(words))
+            })
+            .collect();
+        for mut child in all {
+            assert!(child.wait().unwrap().success());
+        }
+        place.check();
+    };
+    for round in ["one", "two", "three"] {
+        files(round);
+        fs::remove_dir_all(place.at.join("caches")).unwrap_or_default();
+        at_once(4);
+        at_once(4);
+    }
+    let nightly = |change: &str| {
+        files(change);
+        let words = args!["tree", "--cache-dir", "caches", "--state", "nights"];
+        let made = place.made(words);
+        place.check();
+        made
+    };
+    nightly("first");
+    assert_eq!(nightly("second")["files_changed"], 60);
+    // Everything that the cache and the catalog know is gone.
+    restic(&["forget", "--keep-last", "1", "--prune"]);
+    assert_eq!(nightly("third")["files_changed"], 60);
+    let list = run(&mut place.restic(args!["list", "snapshots"])).exits(0);
+    let ids = String::from_utf8(list.stdout).unwrap();
+    let ids: Vec<&str> = ["forget", "--prune"]
+        .into_iter()
+        .chain(ids.lines())
+        .collect();
+    restic(&ids);
+    let made = nightly("fourth");
+    assert_eq!(
+        (&made["parent"], &made["files_unmodified"]),
+        (&Value::Null, &0.into())
+    );
+    // Another repository under the same URL.
+    fs::remove_dir_all(&place.dir).unwrap();
+    run(&mut place.restic(args!["init"])).exits(0);
+    let made = nightly("fifth");
+    assert_eq!(
+        (&made["parent"], &made["files_unmodified"]),
+        (&Value::Null, &0.into())
+    );
+    assert_eq!(nightly("sixth")["files_changed"], 60);
+    let caches = fs::read_dir(place.at.join("caches")).unwrap();
+    let caches = caches.filter(|it| it.as_ref().unwrap().path().is_dir());
+    assert_eq!(caches.count(), 2);
 }

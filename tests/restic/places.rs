@@ -11,7 +11,10 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::caching::{index_files_are_cached, little_is_downloaded_again};
+use crate::caching::{
+    bad_caches_are_harmless, caches_follow_the_repository, index_files_are_cached,
+    little_is_downloaded_again,
+};
 use crate::interruptions::{quiet, signal, stop_at_lock};
 use crate::servers::{Place, RCLONE, SFTP_SERVER, SSH, USERS, by_ssh, on_rest_server, rest_server};
 use crate::support::build::{dir, file, tool};
@@ -276,6 +279,22 @@ fn a_repeated_snapshot_downloads_little() {
         small_tree(ground);
         little_is_downloaded_again(&place, &server.proxy);
         place.check();
+    });
+}
+
+#[test]
+#[cfg(feature = "cloud")]
+fn a_cache_is_never_needed_and_never_trusted() {
+    if !require(&NEEDS) || !require(&[Need::Built(RCLONE)]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let server = rest_server(ground, None);
+        let place = on_rest_server(ground, &server);
+        run(&mut place.restic(args!["init"])).exits(0);
+        small_tree(ground);
+        bad_caches_are_harmless(&place);
+        caches_follow_the_repository(&place);
     });
 }
 

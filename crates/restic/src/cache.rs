@@ -74,7 +74,12 @@ impl Cache {
         if self.failed().is_none() && is_sound(id, bytes) {
             self.try_to(|| {
                 make_dirs(&self.subdir(kind, id))?;
-                write_file(&self.path(kind, id), bytes)
+                let path = self.path(kind, id);
+                // A symlink would be followed, and a FIFO written.
+                match remove(&path) {
+                    Ok(()) | Err(Errno::ENOENT) => write_file(&path, bytes),
+                    Err(errno) => Err(errno),
+                }
             });
         }
     }
@@ -108,22 +113,25 @@ impl Cache {
 
     /// Removes the files of a kind that the repository no longer has.
     pub(crate) fn retain(&self, kind: FileType, used: impl Iterator<Item = Id>) {
-        let used: HashSet<String> = used.map(|id| id.to_hex().to_string()).collect();
+        let used: HashSet<Id> = used.collect();
         let list = |path: &[u8]| {
-            let dir = open_long(path, Open::DIRECTORY);
+            let dir = open_long(path, Open::DIRECTORY | Open::NOFOLLOW);
             dir.and_then(|dir| names(&dir)).unwrap_or_default()
         };
+        let is_unused = |name: &String| name.parse().is_ok_and(|id| !used.contains(&id));
         let dir = [&self.dir, &b"/"[..], kind.dirname().as_bytes()].concat();
         for subdir in list(&dir) {
             let subdir = [&dir, &b"/"[..], subdir.as_bytes()].concat();
-            for name in list(&subdir).iter().filter(|name| !used.contains(*name)) {
-                let path = [&subdir, &b"/"[..], name.as_bytes()].concat();
-                let removed = c_string(&path).and_then(|path| unlinkat(CWD, &path));
+            for name in list(&subdir).into_iter().filter(is_unused) {
                 // Another process may have removed it, or the cache is read-only, and the file harmless.
-                let _ = removed;
+                let _ = remove(&[&subdir, &b"/"[..], name.as_bytes()].concat());
             }
         }
     }
+}
+
+fn remove(path: &[u8]) -> Result<(), Errno> {
+    unlinkat(CWD, &c_string(path)?)
 }
 
 fn is_sound(id: &Id, bytes: &[u8]) -> bool {

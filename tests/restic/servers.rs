@@ -113,7 +113,8 @@ pub(crate) fn rest_server(at: &Path, users: Option<&Path>) -> Running {
     let mut server = match std::env::var_os("FATHOM_REST_SERVER") {
         None => {
             let mut rclone = Command::new(built(RCLONE));
-            rclone.args(["serve", "restic", "--addr"]);
+            // Tests remove repositories behind its back.
+            rclone.args(["serve", "restic", "--cache-objects=false", "--addr"]);
             rclone.arg(format!("unix://{}", socket.display()));
             rclone.env("RCLONE_CONFIG", "/dev/null").arg(served);
             if let Some(users) = users {

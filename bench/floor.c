@@ -2,7 +2,8 @@
  *
  *     floor bpf COMMAND...              programs that do nothing at raw tracepoints sys_enter and sys_exit
  *     floor clock COMMAND...            the same, and each reads the clock
- *     floor perf COMMAND...             records without fields of both tracepoints, in a ring that nobody reads
+ *     floor records COMMAND...          records without fields of both tracepoints, in a ring that nobody reads
+ *     floor perf COMMAND...             the same with the fields that a meter needs: time, number, arguments, result
  *     floor ptrace CALL,... COMMAND...  two stops at each of these calls, by number, and PTRACE_GET_SYSCALL_INFO at each
  */
 #include <errno.h>
@@ -21,6 +22,7 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static void fail(const char *what) {
@@ -48,7 +50,7 @@ static void attach(const char *tracepoint, int reads_clock) {
     if (bpf(BPF_RAW_TRACEPOINT_OPEN, &open) < 0) fail("BPF_RAW_TRACEPOINT_OPEN"); /* until this process ends */
 }
 
-static void record(pid_t child, const char *tracepoint) {
+static void record(pid_t child, const char *tracepoint, int has_fields) {
     char command[256], number[32] = "";
     const char *mounted = "/sys/kernel/tracing"; /* in a mount namespace of its own */
     snprintf(command, sizeof command, "unshare -m sh -c 'mount -t tracefs none %s; cat %s/events/raw_syscalls/%s/id'", mounted, mounted,
@@ -59,6 +61,9 @@ static void record(pid_t child, const char *tracepoint) {
     for (int cpu = 0; cpu < sysconf(_SC_NPROCESSORS_ONLN); cpu++) {
         struct perf_event_attr attr = {.type = PERF_TYPE_TRACEPOINT, .size = sizeof attr, .config = strtoull(number, NULL, 10)};
         attr.sample_period = 1;
+        if (has_fields) attr.sample_type = PERF_SAMPLE_TIME | PERF_SAMPLE_RAW;
+        attr.use_clockid = has_fields;
+        attr.clockid = CLOCK_MONOTONIC;
         attr.inherit = 1;
         attr.write_backward = 1; /* overwrites what nobody has read */
         attr.watermark = 1;
@@ -106,7 +111,7 @@ static int follow(pid_t root) {
 
 int main(int argc, char **argv) {
     int go[2], is_ptrace = argc > 3 && !strcmp(argv[1], "ptrace");
-    if (argc < 3) return fprintf(stderr, "usage: floor bpf|clock|perf|ptrace CALL,... COMMAND...\n"), 2;
+    if (argc < 3) return fprintf(stderr, "usage: floor bpf|clock|records|perf|ptrace CALL,... COMMAND...\n"), 2;
     char **command = argv + 2 + is_ptrace, byte = 0;
     if (pipe(go)) fail("pipe");
     pid_t child = fork();
@@ -124,9 +129,9 @@ int main(int argc, char **argv) {
         long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACESECCOMP | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |
                        PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
         if (ptrace(PTRACE_SEIZE, child, 0, options)) fail("PTRACE_SEIZE");
-    } else if (!strcmp(argv[1], "perf")) {
-        record(child, "sys_enter");
-        record(child, "sys_exit");
+    } else if (!strcmp(argv[1], "perf") || !strcmp(argv[1], "records")) {
+        record(child, "sys_enter", argv[1][0] == 'p');
+        record(child, "sys_exit", argv[1][0] == 'p');
     } else {
         attach("sys_exit", argv[1][0] == 'c');
         attach("sys_enter", argv[1][0] == 'c');

@@ -27,7 +27,7 @@ METERS = ["bpf", "perf", "ptrace"]
 HERE = Path(__file__).resolve().parent
 CRATE = HERE.parent / "crates/meter"
 # What the kernel's interfaces cost without a meter: see floor.c.
-FLOORS = ["bpf", "clock", "perf", "ptrace"]
+FLOORS = ["bpf", "clock", "records", "perf", "ptrace"]
 UNITS, FEW_UNITS = 100, 10
 FEWER = 100_000  # entries, over which the start of a meter shows more
 PAUSE = 0.3  # seconds, in which the kernel takes down what the meter before had

@@ -15,7 +15,7 @@ use crate::estimate::estimate;
 use crate::intervals::{Intervals, Ticking};
 use crate::ledger::{Detail, LastDirectory, Ledger};
 use crate::prices::{FEWEST_CALLS, Given, Prices, Wanted, Work};
-use crate::whatif::{Costs, WhatIf, asked, what_if};
+use crate::whatif::{Costs, WhatIf, metadata_calls, what_if};
 
 /// A metered run of a command.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ fn predict(
     systems: &FileSystems,
     prices: (&Prices, Costs),
 ) -> WhatIf {
-    let asked = asked(detail, |dir| systems.fstype(dir).map(<[u8]>::to_vec));
+    let asked = metadata_calls(detail, |dir| systems.fstype(dir).map(<[u8]>::to_vec));
     let all: u64 = metered.totals.iter().map(|total| total.calls).sum();
     // The part of the run that was reported call by call.
     let share = match all {

@@ -15,7 +15,7 @@ use archive::gather::Gather;
 use gate::attribution::Charge;
 
 use crate::gates::{Gate, Per};
-use crate::model::{Asked, Cost, Keeps, Proposal, Swap, predict};
+use crate::model::{Cost, GateSet, Keeps, Proposal, Swap, predict};
 
 /// The three tables of a dump.
 #[derive(Clone, Debug)]
@@ -115,7 +115,7 @@ const WAYS: [(Gather, Proposal); 4] = [
         Proposal {
             name: "percall",
             swaps: &[Swap {
-                gates: Asked::All,
+                gates: GateSet::All,
                 by: &[
                     LISTING,
                     ("statx", calls(13.0, 13.0)),
@@ -130,7 +130,7 @@ const WAYS: [(Gather, Proposal); 4] = [
         Proposal {
             name: "combined",
             swaps: &[Swap {
-                gates: Asked::All,
+                gates: GateSet::All,
                 by: &[LISTING, ("statx", calls(1.0, 1.0))],
             }],
             keeps: Keeps::All,
@@ -141,7 +141,7 @@ const WAYS: [(Gather, Proposal); 4] = [
         Proposal {
             name: "batched",
             swaps: &[Swap {
-                gates: Asked::All,
+                gates: GateSet::All,
                 by: &[LISTING, ("batch", calls(0.01, 0.01))],
             }],
             keeps: Keeps::All,
@@ -152,7 +152,7 @@ const WAYS: [(Gather, Proposal); 4] = [
         Proposal {
             name: "raw",
             swaps: &[Swap {
-                gates: Asked::All,
+                gates: GateSet::All,
                 by: &[("pread64", calls(0.01, 0.001))],
             }],
             keeps: Keeps::Entries,

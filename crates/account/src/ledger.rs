@@ -15,7 +15,7 @@ use mounts::path::parent;
 
 use self::file::Files;
 use self::programs::Programs;
-use crate::patterns::{Patterns, Seen};
+use crate::patterns::{Patterns, SeenCall};
 use crate::prices::{Sort, Work};
 use crate::waits::{WaitKind, Waits};
 
@@ -182,7 +182,7 @@ impl Listener for Ledger {
             Kind::Change | Kind::Copy | Kind::Mount | Kind::Open
         );
         let parent = find(about.name.as_deref().filter(|_| changes).map(parent));
-        self.patterns.call(&Seen {
+        self.patterns.call(&SeenCall {
             call,
             syscall,
             about: &about,

@@ -50,4 +50,4 @@ pub mod whatif;
 
 pub use error::{Error, ErrorKind};
 pub use gates::{Gate, Per, fixed_price, parse};
-pub use model::{Asked, Cost, Keeps, Proposal, Swap, cost, predict, saves};
+pub use model::{Cost, GateSet, Keeps, Proposal, Swap, cost, predict, saves};

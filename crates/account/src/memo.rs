@@ -7,7 +7,7 @@
 //! listing and its access list, 100 of 115 ms.
 
 use crate::gates::{Gate, Per, parse};
-use crate::model::{Asked, Cost, Keeps, Proposal, Swap, cost, predict, saves};
+use crate::model::{Cost, GateSet, Keeps, Proposal, Swap, cost, predict, saves};
 
 const TABLE: &str = include_str!("../data/multics-1974.csv");
 
@@ -37,7 +37,7 @@ const fn calls(dir: f64, file: f64) -> Per<f64> {
 }
 
 const COPY: Swap = Swap {
-    gates: Asked::All,
+    gates: GateSet::All,
     by: &[("copy_directory", calls(2.0, 1.0 / 3.0))],
 };
 
@@ -57,11 +57,11 @@ pub const OPTIONS: [Choice; 4] = [
             name: "two_gates",
             swaps: &[
                 Swap {
-                    gates: Asked::These(&["list_inacl_seg", "list_inacl_dir"]),
+                    gates: GateSet::These(&["list_inacl_seg", "list_inacl_dir"]),
                     by: &[("list_inacl_all", calls(1.0, 0.0))],
                 },
                 Swap {
-                    gates: Asked::These(&[
+                    gates: GateSet::These(&[
                         "get_author",
                         "status_seg_activity",
                         "get_bc_author",

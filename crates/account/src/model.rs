@@ -43,25 +43,25 @@ pub struct Proposal {
 #[derive(Clone, Copy, Debug)]
 pub struct Swap {
     /// Those that go.
-    pub gates: Asked,
+    pub gates: GateSet,
     /// Those that come, each with its calls for a directory and for a file.
     pub by: &'static [(&'static str, Per<f64>)],
 }
 
 /// Gates that ask for something.
 #[derive(Clone, Copy, Debug)]
-pub enum Asked {
+pub enum GateSet {
     /// All of them.
     All,
     /// Those of these names.
     These(&'static [&'static str]),
 }
 
-impl Asked {
+impl GateSet {
     fn has(&self, name: &str) -> bool {
         match self {
-            Asked::All => true,
-            Asked::These(names) => names.contains(&name),
+            GateSet::All => true,
+            GateSet::These(names) => names.contains(&name),
         }
     }
 }
@@ -80,8 +80,8 @@ pub enum Keeps {
 pub fn predict(gates: &[Gate], fixed: f64, proposal: &Proposal) -> Option<Per<Cost>> {
     let is_here = |name: &&str| asking(gates).any(|gate| gate.name == *name);
     let all_here = |swap: &Swap| match swap.gates {
-        Asked::All => true,
-        Asked::These(names) => names.iter().all(is_here),
+        GateSet::All => true,
+        GateSet::These(names) => names.iter().all(is_here),
     };
     if !proposal.swaps.iter().all(all_here) {
         return None;
@@ -169,7 +169,7 @@ mod tests {
             file: 1.0,
         };
         const THESE: Swap = Swap {
-            gates: Asked::These(&["a", "b"]),
+            gates: GateSet::These(&["a", "b"]),
             by: &[("ab", ONE)],
         };
         let proposal = Proposal {

@@ -13,8 +13,8 @@ use foldhash::HashMap;
 use gate::Errno;
 
 pub use self::kinds::{Found, Pattern, Spare};
-use self::memory::{Asked, File, Once, Opening, READS, SMALL, SmallTransfers, WRITES};
-pub(crate) use self::memory::{Seen, Spared};
+use self::memory::{CallCost, File, LastStat, Opening, READS, SMALL, SmallTransfers, WRITES};
+pub(crate) use self::memory::{SeenCall, Spared};
 use crate::prices::Sort;
 use meter::syscalls::Kind;
 
@@ -34,7 +34,7 @@ pub struct Patterns {
     spared: [Spared; Spare::ALL.len()],
     files: Vec<File>,
     /// The last stats of other processes, by file and process: most files are asked for by one only.
-    others: HashMap<(u32, u32), Asked>,
+    others: HashMap<(u32, u32), LastStat>,
     openings: HashMap<u64, Opening>,
     /// Lookups by long names and the time in them, by process and a hash of the directory.
     long: HashMap<(u32, u64), (u32, u64)>,
@@ -75,7 +75,7 @@ impl Patterns {
         }
     }
 
-    pub(crate) fn call(&mut self, seen: &Seen<'_>) {
+    pub(crate) fn call(&mut self, seen: &SeenCall<'_>) {
         if matches!(seen.sort, Sort::Miss | Sort::OpenMiss) {
             self.miss(seen);
         }
@@ -103,7 +103,7 @@ impl Patterns {
         }
     }
 
-    fn find(&mut self, pattern: Pattern, seen: &Seen<'_>, count: u64) {
+    fn find(&mut self, pattern: Pattern, seen: &SeenCall<'_>, count: u64) {
         let found = &mut self.found[pattern as usize];
         found.count += count;
         if found.example.is_none() {
@@ -112,14 +112,14 @@ impl Patterns {
         }
     }
 
-    fn redundant(&mut self, pattern: Pattern, it: &Once) {
+    fn redundant(&mut self, pattern: Pattern, it: &CallCost) {
         let found = &mut self.found[pattern as usize];
         found.calls += 1;
         found.nanos += it.nanos;
     }
 
     /// The call was redundant in another way than it seemed.
-    fn not_redundant(&mut self, pattern: Pattern, it: &Once) {
+    fn not_redundant(&mut self, pattern: Pattern, it: &CallCost) {
         let found = &mut self.found[pattern as usize];
         found.calls = found.calls.saturating_sub(1);
         found.nanos = found.nanos.saturating_sub(it.nanos);
@@ -147,14 +147,14 @@ impl Patterns {
         self.openings.entry(opened).or_default()
     }
 
-    fn uses(&mut self, seen: &Seen<'_>) -> Option<&mut Opening> {
+    fn uses(&mut self, seen: &SeenCall<'_>) -> Option<&mut Opening> {
         let opening = self.opening(seen.about.opened?);
         opening.used = true;
         Some(opening)
     }
 
-    fn miss(&mut self, seen: &Seen<'_>) {
-        let it = seen.once();
+    fn miss(&mut self, seen: &SeenCall<'_>) {
+        let it = seen.cost();
         self.find(Pattern::Miss, seen, 1);
         self.redundant(Pattern::Miss, &it);
         if let Some(file) = seen.file
@@ -174,7 +174,7 @@ impl Patterns {
     }
 
     /// A file was changed, or the directory that it is in.
-    fn change(&mut self, seen: &Seen<'_>) {
+    fn change(&mut self, seen: &SeenCall<'_>) {
         if let Some(opening) = self.uses(seen) {
             opening.answered = None;
         }
@@ -184,17 +184,17 @@ impl Patterns {
         }
     }
 
-    fn stat(&mut self, seen: &Seen<'_>) {
-        let (it, pid) = (seen.once(), seen.call.pid);
+    fn stat(&mut self, seen: &SeenCall<'_>) {
+        let (it, pid) = (seen.cost(), seen.call.pid);
         if !seen.done() {
             return;
         }
         if seen.about.by_name {
             let Some(file) = seen.file else { return };
-            let before = self.asked(file, pid).is_some();
+            let before = self.last_stat(file, pid).is_some();
             let held = self.file(file);
             held.missed = false;
-            held.asked = Some(Asked {
+            held.asked = Some(LastStat {
                 pid,
                 call: it,
                 opened: false,
@@ -224,7 +224,7 @@ impl Patterns {
 
     /// The last stat of a file by name by a process, if it still holds. It is moved into `files`, in
     /// the place of that of another process.
-    fn asked(&mut self, file: u32, pid: u32) -> Option<&mut Asked> {
+    fn last_stat(&mut self, file: u32, pid: u32) -> Option<&mut LastStat> {
         if self.file(file).asked.is_none() && self.others.is_empty() {
             return None; // in most cases; a copy of what was just created has to wait for memory
         }
@@ -244,13 +244,13 @@ impl Patterns {
         self.file(file).asked.as_mut()
     }
 
-    fn repeated(&mut self, seen: &Seen<'_>, it: &Once) {
+    fn repeated(&mut self, seen: &SeenCall<'_>, it: &CallCost) {
         self.find(Pattern::RepeatedStat, seen, 1);
         self.redundant(Pattern::RepeatedStat, it);
         self.spare(Spare::KeepStat).add(it);
     }
 
-    fn open(&mut self, seen: &Seen<'_>) {
+    fn open(&mut self, seen: &SeenCall<'_>) {
         /// O_WRONLY | O_RDWR | O_CREAT | O_TRUNC: the call may change the file.
         const CHANGES: u64 = 0o1103;
         if !seen.done() {
@@ -261,14 +261,14 @@ impl Patterns {
             "openat" | "open_tree" => seen.call.args[2],
             _ => CHANGES, // its flags are in memory
         };
-        let it = seen.once();
+        let it = seen.cost();
         let Some(file) = seen.file else { return };
         if flags & CHANGES != 0 {
             self.changed(file);
             seen.parent.into_iter().for_each(|dir| self.changed(dir));
         }
         self.file(file).missed = false;
-        let asked = self.asked(file, seen.call.pid);
+        let asked = self.last_stat(file, seen.call.pid);
         let asked = asked.filter(|asked| !asked.opened).map(|asked| {
             asked.opened = true;
             asked.call
@@ -282,14 +282,14 @@ impl Patterns {
         }
     }
 
-    fn close(&mut self, seen: &Seen<'_>) {
+    fn close(&mut self, seen: &SeenCall<'_>) {
         let opening = seen.about.opened;
         let opening = opening.and_then(|opened| self.openings.remove(&opened));
         let Some(opening) = opening.filter(|opening| !opening.used) else {
             return;
         };
         let Some(open) = opening.open else { return };
-        let close = seen.once();
+        let close = seen.cost();
         match (opening.fstat, opening.chain) {
             // It was opened for fstat only, after a stat by name.
             (Some(fstat), Some(first)) if opening.xattrs == 0 => {
@@ -310,7 +310,7 @@ impl Patterns {
         }
     }
 
-    fn xattr(&mut self, seen: &Seen<'_>) {
+    fn xattr(&mut self, seen: &SeenCall<'_>) {
         if let Some(opened) = seen.about.opened {
             self.opening(opened).xattrs += 1;
         }
@@ -324,7 +324,7 @@ impl Patterns {
         if !none {
             return;
         }
-        let (it, pid) = (seen.once(), seen.call.pid);
+        let (it, pid) = (seen.cost(), seen.call.pid);
         self.find(Pattern::NoXattr, seen, 1);
         self.redundant(Pattern::NoXattr, &it);
         self.spare(Spare::SkipXattr).add(&it);
@@ -335,7 +335,7 @@ impl Patterns {
         }
     }
 
-    fn list(&mut self, seen: &Seen<'_>) {
+    fn list(&mut self, seen: &SeenCall<'_>) {
         let Some(listed) = seen.call.result.filter(|_| seen.done()) else {
             return;
         };
@@ -347,11 +347,11 @@ impl Patterns {
             opening.listed = listed;
         } else if std::mem::take(&mut opening.lists) == 1 && opening.listed <= TINY {
             self.find(Pattern::TinyDirectory, seen, 1);
-            self.redundant(Pattern::TinyDirectory, &seen.once());
+            self.redundant(Pattern::TinyDirectory, &seen.cost());
         }
     }
 
-    fn write(&mut self, seen: &Seen<'_>) {
+    fn write(&mut self, seen: &SeenCall<'_>) {
         if let Some(file) = seen.file {
             self.changed(file);
         }
@@ -366,7 +366,7 @@ impl Patterns {
     }
 
     /// A read or a write.
-    fn transfer(&mut self, seen: &Seen<'_>, which: usize) {
+    fn transfer(&mut self, seen: &SeenCall<'_>, which: usize) {
         let pattern = [Pattern::SmallReads, Pattern::SmallWrites][which];
         let (asked, at) = match seen.syscall.name {
             "read" | "write" => (seen.call.args[2], None),
@@ -397,14 +397,14 @@ impl Patterns {
             self.find(pattern, seen, if calls == 2 { 2 } else { 1 });
         }
         if redundant {
-            let it = seen.once();
+            let it = seen.cost();
             self.redundant(pattern, &it);
             self.spare(Spare::Buffer).add(&it);
         }
     }
 
     /// After a seek elsewhere, a transfer at the file offset does not follow those before.
-    fn seek(&mut self, seen: &Seen<'_>) {
+    fn seek(&mut self, seen: &SeenCall<'_>) {
         let Some(opening) = self.uses(seen) else {
             return;
         };
@@ -418,7 +418,7 @@ impl Patterns {
         }
     }
 
-    fn sync(&mut self, seen: &Seen<'_>) {
+    fn sync(&mut self, seen: &SeenCall<'_>) {
         let Some(opening) = self.uses(seen) else {
             return;
         };
@@ -430,14 +430,14 @@ impl Patterns {
         opening.syncs += 1;
         let syncs = opening.syncs;
         if syncs > 1 {
-            let it = seen.once();
+            let it = seen.cost();
             self.find(Pattern::SmallSyncs, seen, if syncs == 2 { 2 } else { 1 });
             self.redundant(Pattern::SmallSyncs, &it);
             self.spare(Spare::SyncOnce).add(&it);
         }
     }
 
-    fn long_name(&mut self, seen: &Seen<'_>) {
+    fn long_name(&mut self, seen: &SeenCall<'_>) {
         let looks = matches!(
             seen.syscall.kind,
             Kind::Open | Kind::Stat | Kind::Access | Kind::Xattr
@@ -473,7 +473,7 @@ impl Patterns {
 }
 
 /// Whether it is a terminal or the like, which returns what there is.
-fn is_device(seen: &Seen<'_>) -> bool {
+fn is_device(seen: &SeenCall<'_>) -> bool {
     let name = seen.about.name.as_deref();
     name.is_none_or(|name| name.starts_with(b"/dev/"))
 }

@@ -21,11 +21,11 @@ use crate::ledger::Detail;
 use crate::patterns::{Pattern, Spare};
 use crate::prices::{Prices, Sort, URING_BATCH};
 
-mod asked;
 mod change;
+mod metadata;
 
-pub(crate) use self::asked::{Asked, asked};
 pub use self::change::{Basis, Change, ChangeKind};
+pub(crate) use self::metadata::{MetadataCalls, metadata_calls};
 
 /// The price of an entry by XFS's bulkstat, joined with its name from getdents64, in stats.
 const BULKSTAT: f64 = 1.7;
@@ -72,7 +72,7 @@ pub(crate) enum Costs {
 /// seconds, of the part of the run that was reported call by call. `elapsed` is as in [`WhatIf`].
 pub(crate) fn what_if(
     detail: &Detail,
-    asked: &BTreeMap<Vec<u8>, Asked>,
+    asked: &BTreeMap<Vec<u8>, MetadataCalls>,
     (prices, costs): (&Prices, Costs),
     user: f64,
     cpu: f64,
@@ -93,8 +93,8 @@ pub(crate) fn what_if(
     let mut changes: Vec<Change> = spares
         .map(|spare| model.spare(spare, detail, prices))
         .collect();
-    let xfs = Asked::sum(asked, |fstype| fstype == b"xfs");
-    let ext4 = Asked::sum(asked, |fstype| {
+    let xfs = MetadataCalls::sum(asked, |fstype| fstype == b"xfs");
+    let ext4 = MetadataCalls::sum(asked, |fstype| {
         [&b"ext4"[..], b"ext3", b"ext2"].contains(&fstype)
     });
     let is_asked = xfs.entries > 0;
@@ -207,7 +207,7 @@ impl Model {
 
     /// All metadata of one kind of file system, in another way: `each` is the price of an entry, in
     /// stats.
-    fn whole(&self, kind: ChangeKind, asked: &Asked, prices: &Prices, each: f64) -> Change {
+    fn whole(&self, kind: ChangeKind, asked: &MetadataCalls, prices: &Prices, each: f64) -> Change {
         if asked.entries == 0 {
             return self.change(kind, 0, 0.0, Basis::default());
         }

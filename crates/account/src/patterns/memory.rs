@@ -23,7 +23,7 @@ pub(crate) struct Spared {
 const WAITED: u64 = 50_000;
 
 impl Spared {
-    pub(super) fn add(&mut self, it: &Once) {
+    pub(super) fn add(&mut self, it: &CallCost) {
         self.work.add(it.sort, 1, it.parts);
         self.nanos += it.nanos;
         if it.nanos < WAITED {
@@ -31,7 +31,7 @@ impl Spared {
         }
     }
 
-    pub(super) fn take(&mut self, it: &Once) {
+    pub(super) fn take(&mut self, it: &CallCost) {
         self.work.take(it.sort, 1, it.parts);
         self.nanos = self.nanos.saturating_sub(it.nanos);
         if it.nanos < WAITED {
@@ -49,9 +49,9 @@ impl Spared {
     }
 }
 
-/// One call that was made.
+/// What one call costs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Once {
+pub(super) struct CallCost {
     pub(super) sort: Sort,
     pub(super) parts: u64,
     pub(super) nanos: u64,
@@ -59,9 +59,9 @@ pub(super) struct Once {
 
 /// A stat by name.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct LastStat {
     pub(super) pid: u32,
-    pub(super) call: Once,
+    pub(super) call: CallCost,
     /// The file was opened after it.
     pub(super) opened: bool,
     /// How often the file had changed by then.
@@ -72,7 +72,7 @@ pub(super) struct Asked {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct File {
     /// The last stat by name, if nobody has changed the file since.
-    pub(super) asked: Option<Asked>,
+    pub(super) asked: Option<LastStat>,
     /// It did not exist.
     pub(super) missed: bool,
     /// The process that has found no extended attribute.
@@ -85,13 +85,13 @@ pub(super) struct File {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Opening {
     /// The stat by name before it was opened by the same name, until the first fstat.
-    pub(super) asked: Option<Once>,
+    pub(super) asked: Option<CallCost>,
     /// The same stat, after the first fstat.
-    pub(super) chain: Option<Once>,
+    pub(super) chain: Option<CallCost>,
     /// The opening itself, if it was seen.
-    pub(super) open: Option<Once>,
+    pub(super) open: Option<CallCost>,
     /// The last fstat.
-    pub(super) fstat: Option<Once>,
+    pub(super) fstat: Option<CallCost>,
     /// How often the file had changed by then; `None` when it has been changed by this descriptor
     /// since.
     pub(super) answered: Option<u32>,
@@ -142,7 +142,7 @@ impl SmallTransfers {
 
 /// A call, and what is known of its file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct SeenCall<'a> {
     pub(crate) call: &'a Call<'a>,
     pub(crate) syscall: &'static Syscall,
     pub(crate) about: &'a Subject,
@@ -157,9 +157,9 @@ pub(crate) struct Seen<'a> {
     pub(crate) parent: Option<u32>,
 }
 
-impl Seen<'_> {
-    pub(super) fn once(&self) -> Once {
-        Once {
+impl SeenCall<'_> {
+    pub(super) fn cost(&self) -> CallCost {
+        CallCost {
             sort: self.sort,
             parts: self.parts,
             nanos: self.call.nanos,

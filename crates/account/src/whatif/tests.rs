@@ -69,7 +69,7 @@ fn detail_of_calls(files: u32, nanos: u64) -> Detail {
 /// What changes would save at [`prices`].
 fn at_prices(
     detail: &Detail,
-    asked: &BTreeMap<Vec<u8>, Asked>,
+    asked: &BTreeMap<Vec<u8>, MetadataCalls>,
     user: f64,
     cpu: f64,
     elapsed: Option<f64>,
@@ -94,7 +94,7 @@ fn find_change<'a>(what: &'a WhatIf, name: &str) -> &'a Change {
 #[test]
 fn redundant_calls_are_saved_at_their_full_price() {
     let (detail, prices) = (detail(2000), prices());
-    let asked = asked(&detail, |dir| (dir == b"/x").then(|| b"ext4".to_vec()));
+    let asked = metadata_calls(&detail, |dir| (dir == b"/x").then(|| b"ext4".to_vec()));
     assert_eq!(
         asked
             .iter()
@@ -160,7 +160,7 @@ fn calls_that_a_precise_meter_has_timed_cost_what_it_has_metered() {
 #[test]
 fn noisy_times_do_not_make_an_estimate_long_enough() {
     let detail = detail_of_calls(2000, 1_000_000);
-    let asked = asked(&detail, |dir| (dir == b"/x").then(|| b"ext4".to_vec()));
+    let asked = metadata_calls(&detail, |dir| (dir == b"/x").then(|| b"ext4".to_vec()));
     let prices = prices();
     for (costs, is_too_short) in [(Costs::Priced, false), (Costs::Noisy, true)] {
         let what = what_if(&detail, &asked, (&prices, costs), 0.010, 0.001, None);
@@ -179,7 +179,7 @@ fn noisy_times_do_not_make_an_estimate_long_enough() {
 #[test]
 fn on_network_file_systems_elapsed_time_is_saved() {
     let detail = detail_of_calls(2000, 1_000_000);
-    let asked = asked(&detail, |_| Some(b"nfs4".to_vec()));
+    let asked = metadata_calls(&detail, |_| Some(b"nfs4".to_vec()));
     let what = at_prices(&detail, &asked, 0.010, 0.020, Some(9.0));
     assert_eq!(what.all(), 9.0);
     // The redundant calls, at the time that they waited.
@@ -195,7 +195,7 @@ fn savings_of_a_part_are_scaled_to_the_whole_run() {
     let detail = detail(2000);
     let part = at_prices(
         &detail,
-        &asked(&detail, |_| Some(b"ext4".to_vec())),
+        &metadata_calls(&detail, |_| Some(b"ext4".to_vec())),
         0.010,
         0.001,
         None,
@@ -214,8 +214,8 @@ fn savings_of_a_part_are_scaled_to_the_whole_run() {
 #[test]
 fn files_beyond_the_limit_are_counted_like_the_others() {
     let files = MOST_FILES as u32 * 2;
-    let asked = asked(&detail(files), |_| Some(b"ext4".to_vec()));
-    let Asked { entries, work, .. } = asked[&b"ext4"[..]];
+    let asked = metadata_calls(&detail(files), |_| Some(b"ext4".to_vec()));
+    let MetadataCalls { entries, work, .. } = asked[&b"ext4"[..]];
     assert!(
         entries.abs_diff(files.into()) * 100 < files.into(),
         "{entries}"
@@ -242,7 +242,7 @@ fn without_calls_there_are_no_savings() {
 #[test]
 fn raw_tables_replace_system_time_and_cost_some() {
     let detail = detail_of_calls(2000, 5000);
-    let asked = asked(&detail, |_| Some(b"ext4".to_vec()));
+    let asked = metadata_calls(&detail, |_| Some(b"ext4".to_vec()));
     let saved = |user, cpu| {
         let what = what_if(
             &detail,
@@ -264,7 +264,7 @@ fn raw_tables_replace_system_time_and_cost_some() {
 #[test]
 fn raw_tables_are_not_advised_for_few_files() {
     let detail = detail(10);
-    let asked = asked(&detail, |_| Some(b"ext4".to_vec()));
+    let asked = metadata_calls(&detail, |_| Some(b"ext4".to_vec()));
     assert!(!find_change(&at_prices(&detail, &asked, 0.0, 0.0, None), "raw-tables").advised);
 }
 
@@ -299,7 +299,7 @@ proptest! {
         costs in prop::sample::select(vec![Costs::Metered, Costs::Priced]),
     ) {
         let detail = detail_of_calls(files, nanos);
-        let asked = asked(&detail, |_| Some(fstype.into()));
+        let asked = metadata_calls(&detail, |_| Some(fstype.into()));
         let what = what_if(&detail, &asked, (&prices(), costs), user, user + system, None);
         let in_calls = 4.0 * f64::from(files) * nanos as f64 / 1e9;
         for change in &what.changes {

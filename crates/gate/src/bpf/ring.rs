@@ -27,7 +27,7 @@ impl Ring {
     /// Creates a ring of `size` bytes: a power of two, and whole pages.
     ///
     /// # Errors
-    /// As of [`Map::new`]; `EINVAL` before Linux 5.8.
+    /// As of [`Map::new`](super::Map::new); `EINVAL` before Linux 5.8.
     pub fn new(name: &str, size: u32) -> Result<Ring> {
         const RINGBUF: u32 = 27;
         let fd = create(RINGBUF, 0, name, [0, 0, size])?;

@@ -55,7 +55,7 @@ use self::draft::Joins;
 use self::joined::Joined;
 use self::kit::{Kit, Room, Written, load};
 use self::layout::{ANNOUNCEMENT, shared};
-use self::reader::{Come, Find, MOST_REPORTED, Reader};
+use self::reader::{Find, MOST_REPORTED, Newcomers, Reader};
 use crate::attach::{Attach, Target, all_processes, count_threads, ended_before};
 use crate::call::{Command, Listener, Meter, Metered};
 use crate::cgroup::Cgroup;
@@ -111,13 +111,13 @@ impl Meter for Bpf {
                 for pid in ended_before(wanted, &attached)? {
                     reader.warn(WarningKind::EndedBefore(pid));
                 }
-                (attached.len(), CpuTime::of(&attached), Come::None)
+                (attached.len(), CpuTime::of(&attached), Newcomers::None)
             }
             Scope::Members(cgroup) => {
                 members = Members::new(cgroup, adopter()?);
                 let attached = members.find(&mut reader)?;
                 let cpu = CpuTime::of(&attached);
-                (attached.len(), cpu, Come::Find(&mut members))
+                (attached.len(), cpu, Newcomers::Find(&mut members))
             }
             Scope::Joiners {
                 processes, cgroup, ..
@@ -128,7 +128,7 @@ impl Meter for Bpf {
                 begin_joins(&kit)?;
                 let cpu = cgroup.as_ref();
                 let cpu = cpu.map_or_else(CpuTime::of_machine, CpuTime::of_cgroup);
-                (processes.len(), cpu, Come::Join)
+                (processes.len(), cpu, Newcomers::Join)
             }
         };
         (attach.ready)(processes);

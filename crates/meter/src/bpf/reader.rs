@@ -47,7 +47,7 @@ pub(super) trait Find {
 }
 
 /// Which processes are metered besides those that were attached to, and what they start.
-pub(super) enum Come<'f> {
+pub(super) enum Newcomers<'f> {
     None,
     /// Those that join.
     Join,
@@ -126,17 +126,17 @@ impl<'a> Reader<'a> {
         ring: &mut Ring,
         until: Option<u64>,
         cpu: &mut CpuTime<'_>,
-        mut come: Come<'_>,
+        mut come: Newcomers<'_>,
     ) -> Result<(), Error> {
         loop {
-            let all_have_ended = matches!(come, Come::None) && self.shared(shared::LIVE) == 0;
+            let all_have_ended = matches!(come, Newcomers::None) && self.shared(shared::LIVE) == 0;
             let left = until.map(|until| until.saturating_sub(clock::monotonic()));
             let records = self.read_ring(ring);
             cpu.update();
             if all_have_ended || left == Some(0) || is_asked_to_stop() {
                 return Ok(());
             }
-            if let Come::Find(members) = &mut come {
+            if let Newcomers::Find(members) = &mut come {
                 let found = members.find(self)?;
                 found.into_iter().for_each(|pid| cpu.add(pid));
             }

@@ -9,7 +9,7 @@ use crate::prices::Work;
 
 /// The calls for metadata of the files of one file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct MetadataCalls {
     /// Different files.
     pub(super) entries: u64,
     pub(super) work: Work,
@@ -17,10 +17,13 @@ pub(crate) struct Asked {
     pub(super) nanos: u64,
 }
 
-impl Asked {
+impl MetadataCalls {
     /// Of the file systems of some types.
-    pub(super) fn sum(asked: &BTreeMap<Vec<u8>, Asked>, is_one: impl Fn(&[u8]) -> bool) -> Asked {
-        let mut sum = Asked::default();
+    pub(super) fn sum(
+        asked: &BTreeMap<Vec<u8>, MetadataCalls>,
+        is_one: impl Fn(&[u8]) -> bool,
+    ) -> MetadataCalls {
+        let mut sum = MetadataCalls::default();
         for (_, row) in asked.iter().filter(|(fstype, _)| is_one(fstype)) {
             sum.entries += row.entries;
             sum.work.join(&row.work);
@@ -32,12 +35,12 @@ impl Asked {
 
 /// The calls for metadata by the type of the file system, with an empty name if it is unknown.
 /// Files for which there was no room are assumed to be like the others.
-pub(crate) fn asked(
+pub(crate) fn metadata_calls(
     detail: &Detail,
     fstype: impl Fn(&[u8]) -> Option<Vec<u8>>,
-) -> BTreeMap<Vec<u8>, Asked> {
+) -> BTreeMap<Vec<u8>, MetadataCalls> {
     let mut types: HashMap<&[u8], usize> = HashMap::new();
-    let mut asked: Vec<(Vec<u8>, Asked)> = Vec::new();
+    let mut asked: Vec<(Vec<u8>, MetadataCalls)> = Vec::new();
     let mut last = LastDirectory::default();
     for file in &detail.files {
         let (work, nanos) = file.asking();
@@ -48,7 +51,7 @@ pub(crate) fn asked(
             let fstype = fstype(dir).unwrap_or_default();
             let known = asked.iter().position(|(known, _)| *known == fstype);
             known.unwrap_or_else(|| {
-                asked.push((fstype, Asked::default()));
+                asked.push((fstype, MetadataCalls::default()));
                 asked.len() - 1
             })
         };

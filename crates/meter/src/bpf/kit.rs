@@ -46,17 +46,15 @@ impl Room {
     }
 }
 
-/// The size of the ring: room for all calls that are to be reported, but no more for each processor
-/// than it fills while user space is late.
+/// The size of the ring: up to its limit, room for all calls that are to be reported, however late user
+/// space reads them.
 fn ring_size(calls: u64) -> u32 {
     const SMALLEST: u64 = 1 << 18;
     const LARGEST: u64 = 1 << 24;
-    const BY_PROCESSOR: u64 = 1 << 22;
     /// Bytes of a record, with a name that is not short.
     const RECORD: u64 = 256;
-    let most = (BY_PROCESSOR * machine::processors() as u64).min(LARGEST);
-    let size = calls.min(LARGEST).saturating_mul(RECORD).min(most);
-    size.next_power_of_two().max(SMALLEST) as u32
+    let size = calls.min(LARGEST) * RECORD;
+    size.next_power_of_two().clamp(SMALLEST, LARGEST) as u32
 }
 
 /// Bytes in the ring from which on user space is woken, at least. What is left when the command ends is

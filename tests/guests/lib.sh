@@ -55,26 +55,40 @@ disk() {
   esac
 }
 
-# The server of a case is this guest, or the second one that `tools/guest --two` starts.
+# The server of a case is this guest, or another one that `tools/guest --clients` starts.
 if [ -n "${SERVER:-}" ]; then server=$SERVER clients=10.0.0.0/24 link=eth0; else server=127.0.0.1 clients=$server link=lo; fi
-# on_server COMMAND...: runs a command or a function of this script there.
-on_server() {
-  [ -n "${SERVER:-}" ] || {
-    "$@"
-    return
-  }
-  local connection status
-  exec {connection}<>"/dev/tcp/$SERVER/7000" || return
+# on GUEST COMMAND...: runs a command or a function of this script in another guest.
+on() {
+  local connection status guest=$1
+  shift
+  exec {connection}<>"/dev/tcp/$guest/7000" || return
   printf '%s\n%s\0' "$(declare -f)" "${*@Q}" >&"$connection"
   read -r status <&"$connection"
   cat <&"$connection"
   exec {connection}>&-
   return "$status"
 }
+on_server() { if [ -n "${SERVER:-}" ]; then on "$SERVER" "$@"; else "$@"; fi; }
+# on_clients COMMAND...: in all clients, this one included.
+on_clients() {
+  local guest
+  "$@"
+  for guest in ${CLIENTS:+${CLIENTS#client1}}; do on "$guest" "$@" || return; done
+}
+# ranks GUESTS EACH COMMAND...: an MPI job with EACH ranks in every one of the guests, whose names are one word. It gives up a guest
+# that has not answered for 11 s: Open MPI itself waits for eight minutes.
+ranks() {
+  local each=$2 hosts
+  hosts=$(printf ",%s:$each" $1)
+  shift 2
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --host "${hosts#,}" --map-by node --oversubscribe \
+    --mca plm_rsh_agent "$GUEST/agent" --mca btl tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 \
+    --mca oob_tcp_keepalive_time 5 --mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 3 "$@"
+}
 # round_trip [MS]: of the link, in milliseconds; without MS, that of the link itself. The queue is long enough: a packet that is
 # dropped costs a time-out of TCP.
 round_trip() {
-  delay "$link" "$@"
+  on_clients delay "$link" "$@"
   [ -z "${SERVER:-}" ] || on_server delay "$link" "$@"
 }
 delay() {

@@ -57,7 +57,7 @@ profiles: setup-test
 guests: setup-guests
 	cargo build --package fathom --release --locked --target $(musl)
 	$(for_arm64) cargo build --package fathom --release --locked --target $(arm64)
-	cargo build --package fathom --locked --features mpi --target-dir $(target)/mpi
+	cargo build --package fathom --release --locked --features mpi --target-dir $(target)/mpi
 	tools/guests
 
 # Ten seconds of each fuzz target; needs a nightly toolchain and cargo-fuzz.

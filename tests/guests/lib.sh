@@ -72,7 +72,7 @@ on_server() { if [ -n "${SERVER:-}" ]; then on "$SERVER" "$@"; else "$@"; fi; }
 # on_clients COMMAND...: in all clients, this one included.
 on_clients() {
   local guest
-  "$@"
+  "$@" || return
   for guest in ${CLIENTS:+${CLIENTS#client1}}; do on "$guest" "$@" || return; done
 }
 # ranks GUESTS EACH COMMAND...: an MPI job with EACH ranks in every one of the guests, whose names are one word. It gives up a guest
@@ -85,15 +85,16 @@ ranks() {
     --mca plm_rsh_agent "$GUEST/agent" --mca btl tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 \
     --mca oob_tcp_keepalive_time 5 --mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 3 "$@"
 }
-# round_trip [MS]: of the link, in milliseconds; without MS, that of the link itself. The queue is long enough: a packet that is
-# dropped costs a time-out of TCP.
+# round_trip [MS]: of requests to the server, in milliseconds; without MS, that of the link itself. The clients reach each other
+# without delay. The queue is long enough: a packet that is dropped costs a time-out of TCP.
 round_trip() {
-  on_clients delay "$link" "$@"
-  [ -z "${SERVER:-}" ] || on_server delay "$link" "$@"
+  local us=$((${1:-0} * 1000))
+  [ -n "${SERVER:-}" ] || us=$((us / 2)) # both directions pass the interface lo
+  on_server delay "$link" "$us"
 }
 delay() {
   tc qdisc del dev "$1" root 2>/dev/null
-  [ -z "${2:-}" ] || tc qdisc add dev "$1" root netem delay $(($2 * 500))us limit 100000
+  [ "$2" = 0 ] || tc qdisc add dev "$1" root netem delay "$2us" limit 100000
 }
 
 # exports DIR OPTIONS: DIR on the server.

@@ -113,7 +113,7 @@ pub(crate) fn rest_server(at: &Path, users: Option<&Path>) -> Running {
     let mut server = match std::env::var_os("FATHOM_REST_SERVER") {
         None => {
             let mut rclone = Command::new(built(RCLONE));
-            // Tests remove repositories behind its back.
+            // A test replaces the repository behind its back.
             rclone.args(["serve", "restic", "--cache-objects=false", "--addr"]);
             rclone.arg(format!("unix://{}", socket.display()));
             rclone.env("RCLONE_CONFIG", "/dev/null").arg(served);

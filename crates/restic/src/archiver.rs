@@ -21,14 +21,14 @@ use crate::contents::{Contents, EntryWarnings};
 use crate::error::Error;
 use crate::id::Id;
 use crate::index::Kind;
-use crate::layout::{Layout, Top};
+use crate::layout::{Layout, SourceRoot};
 use crate::node::{
     Attributes, Extra, NodeEncoder, ReadAttributes, collect_attributes, write_contents,
     write_subtree,
 };
 use crate::parent::{OldNode, TreeReader};
 use crate::queue::Queue;
-use crate::trees::{Directory, OldDirectory, TreeCounts, Trees};
+use crate::trees::{Directory, TreeCounts, Trees};
 
 /// Directories that each thread keeps open.
 const OPEN_DIRECTORIES: usize = 24;
@@ -41,7 +41,7 @@ const TRIES: u32 = 3;
 /// Threads for each processor: some wait for the disk.
 const THREADS: usize = 2;
 
-/// What is archived, and how.
+/// The tree that is archived, and the options.
 pub(crate) struct Archiver<'a> {
     pub(crate) rows: &'a Arc<Rows>,
     pub(crate) users: &'a Users,
@@ -49,8 +49,8 @@ pub(crate) struct Archiver<'a> {
     pub(crate) instead: BTreeMap<usize, Option<usize>>,
     /// For each row, whether the entry or anything below it has changed since the last snapshot, if that is known.
     pub(crate) changed: Option<&'a [bool]>,
-    /// When the last snapshot was begun.
-    pub(crate) parent_time: Time,
+    /// The earliest change time of files that may have changed since the last snapshot was begun.
+    pub(crate) changed_since: Time,
     /// By default, some for each processor.
     pub(crate) threads: Option<usize>,
     pub(crate) store: &'a BlobStore<'a>,
@@ -74,7 +74,7 @@ pub(crate) struct Counts {
 enum Task {
     /// The entries of the directory of a row, from another row on.
     Entries {
-        of: Arc<Directory>,
+        directory: Arc<Directory>,
         row: usize,
         from: usize,
     },
@@ -82,7 +82,7 @@ enum Task {
     Blob { id: Id, bytes: Vec<u8> },
 }
 
-/// The tasks, and what is counted.
+/// A run: its tasks and counts.
 struct Run<'a> {
     archiver: &'a Archiver<'a>,
     trees: Trees<'a>,
@@ -93,7 +93,7 @@ struct Run<'a> {
     most_blobs: usize,
 }
 
-/// What a thread has for itself.
+/// The state of a thread.
 struct Worker<'a> {
     writer: BlobWriter<'a>,
     places: Places<Arc<Rows>>,
@@ -138,12 +138,6 @@ impl Archiver<'_> {
         Ok((trees, run.counts))
     }
 
-    /// Whether a file with the metadata of the last snapshot has its contents: it may have been changed after it was read then,
-    /// within the same tick of the clock.
-    fn is_settled(&self, meta: &Meta) -> bool {
-        !may_be_since(meta.ctime, Granularity::TwoSeconds, self.parent_time)
-    }
-
     fn worker(&self) -> Result<Worker<'_>, Error> {
         Ok(Worker {
             writer: self.store.writer()?,
@@ -164,8 +158,8 @@ impl<'a> Run<'a> {
         worker: &mut Worker<'a>,
     ) -> Result<(), Error> {
         let reader = &self.archiver.reader;
-        let (above, tops) = layout.plant(root, reader, &mut worker.encoder);
-        for Top {
+        let (above, tops) = layout.build_above(root, reader, &mut worker.encoder);
+        for SourceRoot {
             up,
             place,
             name,
@@ -177,7 +171,8 @@ impl<'a> Run<'a> {
                 continue;
             }
             let Some(place) = place else {
-                self.add_task(up.clone(), row);
+                up.hold();
+                self.push_entries(up, row, row + 1);
                 continue;
             };
             let old = up.old_tree(reader).node(name);
@@ -192,7 +187,11 @@ impl<'a> Run<'a> {
 
     fn perform(&self, task: Task, worker: &mut Worker<'a>) -> Result<(), Error> {
         match task {
-            Task::Entries { of, row, from } => self.add_entries(worker, of, row, from),
+            Task::Entries {
+                directory,
+                row,
+                from,
+            } => self.add_entries(worker, directory, row, from),
             Task::Blob { id, bytes } => {
                 let written = worker.writer.write(Kind::Data, id, &bytes);
                 self.blobs.fetch_sub(1, Relaxed);
@@ -201,43 +200,45 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn add_task(&self, of: Arc<Directory>, row: usize) {
-        of.hold();
-        let from = row + 1;
-        self.queue.push(Task::Entries { of, row, from });
+    /// Adds the task of the entries of a row, from another row on; the directory is held for it.
+    fn push_entries(&self, directory: Arc<Directory>, row: usize, from: usize) {
+        self.queue.push(Task::Entries {
+            directory,
+            row,
+            from,
+        });
     }
 
     /// Adds some entries of a directory. The rest is another task.
     fn add_entries(
         &self,
         worker: &mut Worker<'a>,
-        of: Arc<Directory>,
+        directory: Arc<Directory>,
         row: usize,
         from: usize,
     ) -> Result<(), Error> {
         let Archiver { rows, instead, .. } = self.archiver;
-        let old = of.old_tree(&self.archiver.reader);
+        let old = directory.old_tree(&self.archiver.reader);
         let (mut children, mut next, end) = (Vec::with_capacity(ENTRIES), from, rows.end(row));
         while next < end && children.len() < ENTRIES {
             let row = instead.get(&next).copied().unwrap_or(Some(next));
             children.extend(row.map(|row| (rows.name(next), row)));
             next = rows.end(next);
         }
-        let first = of.reserve(children.len());
+        let first = directory.reserve(children.len());
         if next < end {
-            of.hold();
-            let (of, from) = (of.clone(), next);
-            self.queue.push(Task::Entries { of, row, from });
+            directory.hold();
+            self.push_entries(directory.clone(), row, next);
         }
         // Directories first, so that other threads can begin with them.
         let places = || children.iter().zip(first..);
         for (&(name, child), place) in places().filter(|(child, _)| rows.is_dir(child.1)) {
-            self.add_directory(worker, (&of, place), name, child, old.node(name));
+            self.add_directory(worker, (&directory, place), name, child, old.node(name));
         }
         for (&(name, child), place) in places().filter(|(child, _)| !rows.is_dir(child.1)) {
-            self.add_entry(worker, (&of, place), name, child, old.node(name))?;
+            self.add_entry(worker, (&directory, place), name, child, old.node(name))?;
         }
-        self.trees.release(of, &mut worker.writer)
+        self.trees.release(directory, &mut worker.writer)
     }
 
     fn add_directory(
@@ -255,22 +256,9 @@ impl<'a> Run<'a> {
         }
         self.archiver.progress.add_entry();
         let attributes = self.attributes(worker, row, &meta);
-        let extra = Extra {
-            attributes: Attributes::Read(&attributes),
-            ..Extra::default()
-        };
-        let mut head = Vec::new();
-        worker.encoder.write(name, &meta, extra, &mut head);
-        let times = &mut worker.encoder.times;
-        let is_unchanged = old.is_some_and(|old| old.is_unchanged(&meta, times));
-        let old = OldDirectory::of(old, is_unchanged);
-        let directory = Directory::new(Some((up, place)), head, old);
-        let from = row + 1;
-        self.queue.push(Task::Entries {
-            of: directory,
-            row,
-            from,
-        });
+        let encoder = &mut worker.encoder;
+        let directory = Directory::at((up, place), name, &meta, &attributes, old, encoder);
+        self.push_entries(directory, row, row + 1);
     }
 
     /// The node of a directory that keeps its tree: it is that of the last snapshot, and nothing below has changed.
@@ -333,38 +321,18 @@ impl<'a> Run<'a> {
         row: usize,
         old: Option<&OldNode>,
     ) -> Result<(), Error> {
-        let Archiver {
-            rows,
-            warnings,
-            progress,
-            ..
-        } = self.archiver;
+        let Archiver { rows, progress, .. } = self.archiver;
         progress.add_entry();
         let mut meta = rows.meta(row);
-        let mut link = Vec::new();
-        if meta.kind() == Type::Symlink {
-            match worker.places.at(row, |dir, name| readlinkat(dir, name)) {
-                Ok(target) => link = target,
-                Err(e) => {
-                    warnings.failed(row, Gate::Readlinkat, e, WarningKind::not_opened(e));
-                    return Ok(());
-                }
-            }
-        }
+        let Some(link) = self.read_link(worker, row, meta.kind()) else {
+            return Ok(());
+        };
         let times = &mut worker.encoder.times;
         let same = old.filter(|old| old.is_unchanged(&meta, times));
         let is_file = meta.kind() == Type::File;
-        // Data that the repository has lost, or never had, is read again.
-        let has_all = |old: &OldNode| {
-            let mut blobs = old.contents.iter();
-            let is_complete = !is_file || meta.size == 0 || blobs.len() > 0;
-            is_complete && blobs.all(|id| self.archiver.store.has_data(id))
-        };
-        let stored = same.filter(|old| has_all(old));
-        let known = stored.filter(|_| !is_file || self.archiver.is_settled(&meta));
-        let contents = match known {
+        let contents = match same.filter(|old| is_file && self.has_contents(old, &meta)) {
             Some(old) => {
-                progress.add_bytes(if is_file { meta.size } else { 0 });
+                progress.add_bytes(meta.size);
                 Some(old.contents.clone())
             }
             None if is_file => match self.store_file(worker, row, &mut meta)? {
@@ -374,10 +342,10 @@ impl<'a> Run<'a> {
             None => None,
         };
         let is_same = |old: &OldNode| contents.as_ref().is_none_or(|it| *it == old.contents);
-        let count = match (stored, same, old) {
-            (Some(old), ..) if is_same(old) => &self.counts.files_unmodified,
-            (Some(_), ..) | (None, None, Some(_)) => &self.counts.files_changed,
-            _ => &self.counts.files_new,
+        let count = match old {
+            None => &self.counts.files_new,
+            Some(_) if same.is_some_and(is_same) => &self.counts.files_unmodified,
+            Some(_) => &self.counts.files_changed,
         };
         count.fetch_add(1, Relaxed);
         // After the contents, which may give newer metadata.
@@ -391,9 +359,37 @@ impl<'a> Run<'a> {
         };
         let mut node = Vec::with_capacity(512);
         worker.encoder.write(name, &meta, extra, &mut node);
-        write_contents(contents.as_deref().filter(|_| is_file), &mut node);
+        write_contents(contents.as_deref(), &mut node);
         up.set(place, node);
         Ok(())
+    }
+
+    /// The target of a symlink; empty for other entries. `None` if it cannot be read; then there is a warning.
+    fn read_link(&self, worker: &mut Worker<'a>, row: usize, kind: Type) -> Option<Vec<u8>> {
+        if kind != Type::Symlink {
+            return Some(Vec::new());
+        }
+        let target = worker.places.at(row, |dir, name| readlinkat(dir, name));
+        let skip = |e| {
+            let kind = WarningKind::not_opened(e);
+            let warnings = self.archiver.warnings;
+            warnings.failed(row, Gate::Readlinkat, e, kind);
+        };
+        target.map_err(skip).ok()
+    }
+
+    /// Whether a file with the metadata of its node in the last snapshot has the contents of that, and the repository does,
+    /// too: it may have been changed after it was read then, within the same tick of the clock, and the repository may
+    /// have lost data, or never had it.
+    fn has_contents(&self, old: &OldNode, meta: &Meta) -> bool {
+        let Archiver {
+            store,
+            changed_since,
+            ..
+        } = self.archiver;
+        (meta.size == 0 || !old.contents.is_empty())
+            && old.contents.iter().all(|id| store.has_data(id))
+            && !may_be_since(meta.ctime, Granularity::TwoSeconds, *changed_since)
     }
 
     fn attributes(&self, worker: &mut Worker<'a>, row: usize, meta: &Meta) -> ReadAttributes {
@@ -434,7 +430,7 @@ impl<'a> Run<'a> {
             }
             let Worker { writer, buffer, .. } = worker;
             if !buffer.is_empty() {
-                let id = Id::of(buffer);
+                let id = Id::hash(buffer);
                 if self.archiver.store.claim(Kind::Data, id) {
                     writer.write(Kind::Data, id, buffer)?;
                 }
@@ -473,7 +469,7 @@ impl<'a> Run<'a> {
 
     /// Stores a blob, or has another thread do it if few are waiting.
     fn store_large(&self, writer: &mut BlobWriter<'_>, bytes: Vec<u8>) -> Result<Id, Error> {
-        let id = Id::of(&bytes);
+        let id = Id::hash(&bytes);
         if self.archiver.store.claim(Kind::Data, id) {
             if self.blobs.fetch_add(1, Relaxed) < self.most_blobs {
                 self.queue.push(Task::Blob { id, bytes });

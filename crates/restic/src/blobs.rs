@@ -7,7 +7,7 @@ use rustic_core::RusticResult;
 use rustic_core::repofile::ConfigFile;
 use zstd::bulk::Decompressor;
 
-use crate::error::Error;
+use crate::error::{Action, Error};
 use crate::id::{Id, IdSet};
 use crate::index::{Index, Kind};
 use crate::packer::{Packer, Written};
@@ -22,7 +22,7 @@ pub(crate) struct BlobStore<'a> {
     /// The new data and trees.
     new: [Mutex<IdSet>; 2],
     level: Option<i32>,
-    /// What was encrypted is decrypted again and compared: restic does, too, since errors of memory were found so.
+    /// Encrypted blobs are decrypted and compared, as by restic: this has found errors of memory.
     verifies: bool,
 }
 
@@ -53,7 +53,7 @@ impl<'a> BlobStore<'a> {
         })
     }
 
-    /// Whether a blob must be stored: nobody else has it or stores it.
+    /// Whether the caller must store a blob: the repository does not have it, and no other thread stores it.
     pub(crate) fn claim(&self, kind: Kind, id: Id) -> bool {
         !self.index.has(kind, &id) && self.new[kind as usize].lock().insert(id)
     }
@@ -101,9 +101,9 @@ impl BlobWriter<'_> {
         };
         self.sealed.clear();
         let sealed = self.store.cipher.seal(stored, &mut self.sealed);
-        sealed.map_err(|errno| failed("cannot encrypt", id, errno))?;
+        sealed.map_err(|errno| failed(Action::Encrypt, id, errno))?;
         if self.store.verifies && !self.is_sound(plain, is_compressed) {
-            let action = "found a hardware error when encrypting";
+            let action = Action::VerifyEncrypted;
             return Err(failed(action, id, Errno::EBADMSG));
         }
         let packer = &self.store.packer;
@@ -129,7 +129,7 @@ impl BlobWriter<'_> {
     }
 }
 
-fn failed(action: &'static str, id: Id, errno: Errno) -> Error {
+fn failed(action: Action, id: Id, errno: Errno) -> Error {
     Error::File {
         action,
         path: id.to_string().into_bytes(),
@@ -139,7 +139,7 @@ fn failed(action: &'static str, id: Id, errno: Errno) -> Error {
 
 fn no_memory() -> Error {
     Error::File {
-        action: "cannot compress",
+        action: Action::Compress,
         path: Vec::new(),
         errno: Errno::ENOMEM,
     }

@@ -2,18 +2,17 @@
 //! file is named by the hash of its contents, so it is as good as the repository's, whoever has written it.
 
 use std::collections::HashSet;
-use std::io::Write;
 
 use gate::Errno;
 use gate::create::mkdirat;
-use gate::file::{Writer, unlinkat};
+use gate::file::unlinkat;
 use gate::fs::{CWD, Open};
 use gate::long::{c_string, open_long};
 use gate::sync::Mutex;
 use rustic_core::{FileType, Id};
 
 use crate::id::Id as Hash;
-use crate::local::{names, read_file};
+use crate::local::{names, read_file, write_file};
 
 /// A cache that is never needed: what fails costs time only.
 #[derive(Debug)]
@@ -36,7 +35,7 @@ impl Cache {
         cache.try_to(|| {
             if make_dirs(base)? {
                 // Backups skip the directory.
-                write_file(&[base, b"/CACHEDIR.TAG"].concat(), SIGNATURE)?;
+                write_file(&[base, b"/CACHEDIR.TAG"].concat(), [SIGNATURE])?;
             }
             make_dirs(&cache.dir).map(drop)
         });
@@ -77,7 +76,7 @@ impl Cache {
                 let path = self.path(kind, id);
                 // A symlink would be followed, and a FIFO written.
                 match remove(&path) {
-                    Ok(()) | Err(Errno::ENOENT) => write_file(&path, bytes),
+                    Ok(()) | Err(Errno::ENOENT) => write_file(&path, [bytes]),
                     Err(errno) => Err(errno),
                 }
             });
@@ -135,7 +134,7 @@ fn remove(path: &[u8]) -> Result<(), Errno> {
 }
 
 fn is_sound(id: &Id, bytes: &[u8]) -> bool {
-    Hash::of(bytes).of_engine() == *id
+    Hash::hash(bytes).to_engine() == *id
 }
 
 /// Makes a directory and those above it; whether it did not exist.
@@ -154,11 +153,4 @@ fn make_dirs(path: &[u8]) -> Result<bool, Errno> {
         }
         Err(errno) => Err(errno),
     }
-}
-
-fn write_file(path: &[u8], content: &[u8]) -> Result<(), Errno> {
-    let mut file = Writer::create(path)?;
-    let written = file.write_all(content);
-    written.map_err(|e| Errno(e.raw_os_error().unwrap_or(Errno::EIO.0)))?;
-    file.publish()
 }

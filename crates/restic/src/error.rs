@@ -32,7 +32,7 @@ pub enum Error {
     #[error("{action} '{}': {errno}", String::from_utf8_lossy(.path))]
     File {
         /// What was being done.
-        action: &'static str,
+        action: Action,
         /// The file.
         path: Vec<u8>,
         /// The error.
@@ -48,7 +48,7 @@ pub enum Error {
     #[error("{action} '{path}': {error}")]
     Remote {
         /// What was being done.
-        action: &'static str,
+        action: Action,
         /// The file, by its path in the repository.
         path: String,
         /// The error.
@@ -57,6 +57,32 @@ pub enum Error {
     /// The engine says why.
     #[error("{}", .0.display_log().trim_start_matches("Error: "))]
     Engine(Box<RusticError>),
+}
+
+/// What was being done when an error occurred.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what each one means")]
+pub enum Action {
+    #[error("cannot open")]
+    Open,
+    #[error("cannot list")]
+    List,
+    #[error("cannot read")]
+    Read,
+    #[error("cannot write")]
+    Write,
+    #[error("cannot remove")]
+    Remove,
+    #[error("cannot write a lock into")]
+    Lock,
+    #[error("cannot use the damaged index file")]
+    UseIndex,
+    #[error("cannot compress")]
+    Compress,
+    #[error("cannot encrypt")]
+    Encrypt,
+    #[error("found a hardware error when encrypting")]
+    VerifyEncrypted,
 }
 
 /// A process that has locked a repository.

@@ -18,7 +18,7 @@ pub(crate) type IdMap<T> = HashMap<Id, T, BuildHasherDefault<FirstBytes>>;
 
 impl Id {
     /// The name of these contents.
-    pub(crate) fn of(contents: &[u8]) -> Id {
+    pub(crate) fn hash(contents: &[u8]) -> Id {
         Id(Sha256::digest(contents).into())
     }
 
@@ -56,7 +56,7 @@ impl Id {
     }
 
     /// As the engine has it.
-    pub(crate) fn of_engine(self) -> rustic_core::Id {
+    pub(crate) fn to_engine(self) -> rustic_core::Id {
         rustic_core::Id::new(self.0)
     }
 }
@@ -140,13 +140,13 @@ mod tests {
     #[test]
     fn ids_are_hashes_in_hexadecimal() {
         let digits = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        let id = Id::of(b"abc");
+        let id = Id::hash(b"abc");
         assert_eq!(id.to_string(), digits);
         let mut written = Vec::new();
         id.write_hex(&mut written);
         assert_eq!(written, digits.as_bytes());
         assert_eq!(Id::parse(digits.as_bytes()), Some(id));
-        assert_eq!(Id::from(&id.of_engine()), id);
+        assert_eq!(Id::from(&id.to_engine()), id);
         let from_json = serde_json::from_str::<Id>(&format!("\"{digits}\""));
         assert_eq!(from_json.ok(), Some(id));
         assert_eq!(Id::parse(&digits.as_bytes()[1..]), None);

@@ -10,7 +10,7 @@ use gate::sync::Mutex;
 use rustic_core::{FileType, ReadBackend};
 use serde::Deserialize;
 
-use crate::error::Error;
+use crate::error::{Action, Error};
 use crate::id::{Id, IdMap, IdSet};
 use crate::repository::RepositoryFiles;
 use crate::seal::Cipher;
@@ -29,7 +29,7 @@ pub(crate) enum Kind {
 #[derive(Default)]
 pub(crate) struct Index {
     data: IdSet,
-    trees: IdMap<Place>,
+    trees: IdMap<BlobLocation>,
     packs: Vec<Id>,
     /// The sizes of all data and of all trees, as stored.
     sizes: [u64; 2],
@@ -37,7 +37,7 @@ pub(crate) struct Index {
 
 /// Where a blob is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct BlobLocation {
     pack: u32,
     pub(crate) offset: u32,
     pub(crate) length: u32,
@@ -85,7 +85,7 @@ impl Index {
                 let json = cipher.open_file(&mut sealed);
                 let parsed = json.and_then(|json| serde_json::from_slice::<IndexFile>(&json).ok());
                 let damaged = || {
-                    let (action, fault) = ("cannot use the damaged index file", Errno::EBADMSG);
+                    let (action, fault) = (Action::UseIndex, Errno::EBADMSG);
                     let path = RepositoryFiles::path(FileType::Index, id);
                     repository.error_at(action, &path, fault.into())
                 };
@@ -124,7 +124,7 @@ impl Index {
                 match blob.kind {
                     Kind::Data => drop(self.data.insert(blob.id)),
                     Kind::Tree => {
-                        let place = Place {
+                        let place = BlobLocation {
                             pack,
                             offset: blob.offset,
                             length: blob.length,
@@ -145,7 +145,7 @@ impl Index {
     }
 
     /// The pack that has a tree, and where in it.
-    pub(crate) fn tree(&self, id: &Id) -> Option<(Id, Place)> {
+    pub(crate) fn tree(&self, id: &Id) -> Option<(Id, BlobLocation)> {
         let place = *self.trees.get(id)?;
         Some((*self.packs.get(place.pack as usize)?, place))
     }
@@ -154,7 +154,7 @@ impl Index {
     fn tree_packs(&self) -> impl Iterator<Item = rustic_core::Id> {
         let packs: HashSet<u32> = self.trees.values().map(|place| place.pack).collect();
         let packs = packs.into_iter();
-        packs.filter_map(|pack| Some(self.packs.get(pack as usize)?.of_engine()))
+        packs.filter_map(|pack| Some(self.packs.get(pack as usize)?.to_engine()))
     }
 
     /// The size of all blobs of a kind, as stored.
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn index_files_are_read() {
-        let id = |byte: u8| Id::of(&[byte]);
+        let id = |byte: u8| Id::hash(&[byte]);
         let json = format!(
             r#"{{"supersedes":["{}"],"packs":[
                 {{"id":"{}","blobs":[

@@ -17,9 +17,9 @@ use walk::Meta;
 
 use crate::error::Error;
 use crate::id::Id;
-use crate::node::{Attributes, Extra, NodeEncoder, ReadAttributes, collect_attributes};
+use crate::node::{Extra, NodeEncoder, ReadAttributes, collect_attributes};
 use crate::parent::TreeReader;
-use crate::trees::{Directory, OldDirectory};
+use crate::trees::Directory;
 
 /// The version of the trees that this program makes.
 const VERSION: &[u8] = b"2";
@@ -169,7 +169,7 @@ enum What {
 }
 
 /// A SRC in the directories above it.
-pub(crate) struct Top<'a> {
+pub(crate) struct SourceRoot<'a> {
     pub(crate) up: Arc<Directory>,
     /// The place of its node; `None` if it is the root of the snapshot, which has no node.
     pub(crate) place: Option<usize>,
@@ -286,13 +286,13 @@ impl Layout {
 
     /// Makes the directories above the SRCs, which the caller has to release, the root first. `root` is the tree of the
     /// last snapshot.
-    pub(crate) fn plant(
+    pub(crate) fn build_above(
         &self,
         root: Option<Id>,
         reader: &TreeReader<'_>,
         encoder: &mut NodeEncoder<'_>,
-    ) -> (Vec<Arc<Directory>>, Vec<Top<'_>>) {
-        let root = Directory::new(None, Vec::new(), OldDirectory::root(root));
+    ) -> (Vec<Arc<Directory>>, Vec<SourceRoot<'_>>) {
+        let root = Directory::root(root);
         let (mut above, mut tops) = (vec![(&b""[..], root.clone())], Vec::new());
         for part in &self.parts {
             let name = last_name(&part.path);
@@ -302,7 +302,7 @@ impl Layout {
             let up = up.map_or(&root, |(_, up)| up).clone();
             match &part.what {
                 What::Inner => {}
-                What::Source(rows) => tops.push(Top {
+                What::Source(rows) => tops.push(SourceRoot {
                     place: (!name.is_empty()).then(|| up.reserve(1)),
                     up,
                     name,
@@ -310,21 +310,10 @@ impl Layout {
                 }),
                 What::Above { real, meta } => {
                     let attributes = read_attributes(real, meta);
-                    let extra = Extra {
-                        attributes: Attributes::Read(&attributes),
-                        ..Extra::default()
-                    };
-                    let mut head = Vec::new();
-                    encoder.write(name, meta, extra, &mut head);
                     let old = up.old_tree(reader).node(name);
-                    let times = &mut encoder.times;
-                    let is_unchanged = old.is_some_and(|old| old.is_unchanged(meta, times));
-                    let old = OldDirectory::of(old, is_unchanged);
-                    let place = up.reserve(1);
-                    above.push((
-                        &part.path[..],
-                        Directory::new(Some((&up, place)), head, old),
-                    ));
+                    let at = (&up, up.reserve(1));
+                    let directory = Directory::at(at, name, meta, &attributes, old, encoder);
+                    above.push((&part.path[..], directory));
                 }
             }
         }

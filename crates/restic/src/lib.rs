@@ -17,7 +17,7 @@
 //! | `cache` | files of a repository on a server that were read or written before |
 //! | `repository` | the files of a repository, wherever it is |
 //! | `sftp` | the files of a repository on a host that ssh reaches |
-//! | `local` | reads local files and directories |
+//! | `local` | reads and writes local files and directories |
 //! | `lock` | locks that restic respects, and the locks of others |
 //! | `connection` | requests of SFTP, by the standard streams of ssh |
 //! | `error` | why there is no snapshot |
@@ -51,8 +51,8 @@ mod text;
 mod times;
 mod trees;
 
-pub use error::{Error, Locker};
+pub use error::{Action, Error, Locker};
 pub use layout::distinct_sources;
 pub use report::Snapshot;
 pub use repository::without_password;
-pub use snapshot::{Kept, Repository, RepositoryOptions, SnapshotOptions};
+pub use snapshot::{LastSnapshot, Repository, RepositoryOptions, SnapshotOptions};

@@ -1,6 +1,8 @@
-//! Reads local files and directories.
+//! Reads and writes local files and directories.
 
-use gate::file::Reader;
+use std::io::Write;
+
+use gate::file::{Reader, Writer};
 use gate::fs::getdents64;
 use gate::{Errno, Fd};
 use ondisk::dirent::entries;
@@ -27,4 +29,17 @@ pub(crate) fn read_file(path: &[u8], range: Option<(u64, usize)>) -> Result<Vec<
         have if have == len => Ok(bytes),
         _ => Err(Errno::EIO),
     }
+}
+
+/// Writes a file, which gets its name when it is complete and on the disk.
+pub(crate) fn write_file<'a>(
+    path: &[u8],
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<(), Errno> {
+    let mut file = Writer::create(path)?;
+    for piece in pieces {
+        let written = file.write_all(piece);
+        written.map_err(|e| Errno(e.raw_os_error().unwrap_or(Errno::EIO.0)))?;
+    }
+    file.publish()
 }

@@ -15,7 +15,7 @@ use gate::{Errno, interrupt};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::error::{Error, Locker};
+use crate::error::{Action, Error, Locker};
 use crate::id::Id;
 use crate::repository::{Fault, HeldFile, RepositoryFiles};
 use crate::seal::Cipher;
@@ -23,7 +23,7 @@ use crate::seal::Cipher;
 /// The directory of the locks.
 const DIR: &str = "locks";
 
-/// A lock that is older is stale, if nobody has renewed it.
+/// A lock that was not renewed for so long is stale.
 const STALE: Duration = Duration::from_secs(30 * 60);
 /// How often our own is renewed.
 const RENEWED: Duration = Duration::from_secs(5 * 60);
@@ -32,7 +32,7 @@ const SIGNALS: Duration = Duration::from_millis(100);
 /// An exclusive lock that was made at the same time appears within this time.
 const SETTLING: Duration = Duration::from_millis(200);
 
-/// Who locks a repository.
+/// The process that locks a repository.
 #[derive(Clone, Debug)]
 pub(crate) struct Owner {
     pub(crate) host: String,
@@ -43,7 +43,7 @@ pub(crate) struct Owner {
 
 /// A lock of a repository, until it is dropped or a signal ends the process.
 pub(crate) struct Lock {
-    place: Arc<LockPlace>,
+    place: Arc<RepositoryLocks>,
     made: Instant,
     renewal: Option<Task>,
     removal: Option<Task>,
@@ -74,7 +74,7 @@ impl Lock {
         cipher: Arc<Cipher>,
         owner: Owner,
     ) -> Result<Lock, Error> {
-        let place = Arc::new(LockPlace {
+        let place = Arc::new(RepositoryLocks {
             files: Arc::clone(repository),
             held: Mutex::default(),
             cipher,
@@ -128,7 +128,7 @@ impl Drop for Lock {
 }
 
 /// The locks of a repository.
-struct LockPlace {
+struct RepositoryLocks {
     files: Arc<RepositoryFiles>,
     /// Our own: one, or two while it is renewed.
     held: Mutex<Vec<HeldFile>>,
@@ -136,7 +136,7 @@ struct LockPlace {
     owner: Owner,
 }
 
-impl LockPlace {
+impl RepositoryLocks {
     /// Removes our oldest locks.
     fn remove_all_but(&self, left: usize) {
         let mut held = self.held.lock();
@@ -159,17 +159,17 @@ impl LockPlace {
         });
         let sealed = self.cipher.seal_file(lock.to_string().as_bytes(), None);
         let made = sealed.map_err(Fault::Errno).and_then(|sealed| {
-            let path = format!("{DIR}/{}", Id::of(&sealed));
+            let path = format!("{DIR}/{}", Id::hash(&sealed));
             self.files.hold_file(&path, &sealed, &self.held)
         });
-        made.map_err(|fault| self.files.error_at("cannot write a lock into", DIR, fault))
+        made.map_err(|fault| self.files.error_at(Action::Lock, DIR, fault))
     }
 
     /// Fails if another process has locked the repository for itself. A lock that cannot be read may
     /// be being written or removed; it does not count.
     fn check_others(&self) -> Result<(), Error> {
         let listed = self.files.list_dir(DIR);
-        let listed = listed.map_err(|fault| self.files.error_at("cannot list", DIR, fault))?;
+        let listed = listed.map_err(|fault| self.files.error_at(Action::List, DIR, fault))?;
         for (name, _) in listed {
             let lock = self.files.read_part(&format!("{DIR}/{name}"), None);
             let lock = lock.ok().and_then(|bytes| self.parse(bytes.to_vec()));

@@ -307,7 +307,7 @@ mod tests {
             with(&mut json);
             String::from_utf8(json).unwrap()
         };
-        let id = Id::of(b"");
+        let id = Id::hash(b"");
         assert_eq!(
             completed(&|out| write_contents(None, out)),
             r#"{,"content":null}"#

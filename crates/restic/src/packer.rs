@@ -10,7 +10,7 @@ use gate::sync::Mutex;
 use rustic_core::repofile::{BlobType, ConfigFile};
 use rustic_core::{FileType, RusticResult, WriteBackend};
 
-use crate::error::Error;
+use crate::error::{Action, Error};
 use crate::id::Id;
 use crate::index::{Index, Kind};
 use crate::repository::RepositoryFiles;
@@ -20,7 +20,7 @@ use crate::seal::Cipher;
 const LARGEST: u64 = 4076 << 20;
 /// The most blobs of a pack.
 const MOST_BLOBS: usize = 10_000;
-/// An index file with as many blobs is written.
+/// An index file is written when it has this many blobs.
 const INDEX_BLOBS: usize = 50_000;
 /// A pack or index that is older is written, so that little is lost if the process ends.
 const OLDEST: Duration = Duration::from_secs(5 * 60);
@@ -45,7 +45,7 @@ struct PackedBlob {
     plain: u32,
 }
 
-/// What was written.
+/// The blobs that were written.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Written {
     pub(crate) blobs: u64,
@@ -183,16 +183,16 @@ impl<'a> Packer<'a> {
     }
 
     fn write_file(&self, kind: FileType, is_cacheable: bool, bytes: Vec<u8>) -> Result<Id, Error> {
-        let (id, bytes) = (Id::of(&bytes), Bytes::from(bytes));
+        let (id, bytes) = (Id::hash(&bytes), Bytes::from(bytes));
         let written =
             self.repository
-                .write_bytes(kind, &id.of_engine(), is_cacheable, bytes.into());
+                .write_bytes(kind, &id.to_engine(), is_cacheable, bytes.into());
         written.map_err(|e| self.repository.error(e))?;
         Ok(id)
     }
 
     fn failed(&self, kind: FileType, errno: Errno) -> Error {
-        let action = "cannot encrypt a file of";
+        let action = Action::Encrypt;
         self.repository
             .error_at(action, kind.dirname(), errno.into())
     }
@@ -230,7 +230,7 @@ impl OpenPack {
 }
 
 impl PackSizes {
-    /// The size of a pack of a repository with as many bytes.
+    /// The size of a pack of a repository with this many bytes.
     fn pack(&self, stored: u64) -> u64 {
         let grown = stored.isqrt().saturating_mul(self.growth);
         grown
@@ -327,7 +327,7 @@ mod tests {
 
     fn blobs() -> Vec<PackedBlob> {
         let blob = |byte: u8, length, plain| PackedBlob {
-            id: Id::of(&[byte]),
+            id: Id::hash(&[byte]),
             length,
             plain,
         };
@@ -347,14 +347,14 @@ mod tests {
     #[test]
     fn index_files_are_those_of_the_format() {
         let packs = [Kind::Tree, Kind::Data].map(|kind| FullPack {
-            id: Id::of(b"pack"),
+            id: Id::hash(b"pack"),
             kind,
             blobs: blobs(),
         });
         let parsed: Value = serde_json::from_slice(&index_json(&packs)).unwrap();
-        let [one, two] = [1, 2].map(|byte| Id::of(&[byte]).to_string());
+        let [one, two] = [1, 2].map(|byte| Id::hash(&[byte]).to_string());
         let pack = |kind| {
-            json!({ "id": Id::of(b"pack").to_string(), "blobs": [
+            json!({ "id": Id::hash(b"pack").to_string(), "blobs": [
                 { "id": one, "type": kind, "offset": 0, "length": 100 },
                 { "id": two, "type": kind, "offset": 100, "length": 60, "uncompressed_length": 500 },
             ]})

@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use gate::fs::Time;
+use rustic_core::repofile::SnapshotFile;
 use rustic_core::{FileType, ReadBackend};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -73,6 +75,21 @@ struct Fields<'a> {
     extended_attributes: Option<&'a RawValue>,
 }
 
+/// The earliest change time of files that may have changed since a snapshot was begun. The kernel's clock for files has steps
+/// of up to 10 ms.
+pub(crate) fn changed_since(snapshot: &SnapshotFile) -> Time {
+    const STEP: i128 = 20_000_000;
+    const SECOND: i128 = 1_000_000_000;
+    let summary = snapshot.summary.as_ref();
+    // The user can set the time of a snapshot.
+    let begun = summary.map_or(&snapshot.time, |summary| &summary.backup_start);
+    let nanoseconds = begun.timestamp().as_nanosecond() - STEP;
+    Time {
+        sec: nanoseconds.div_euclid(SECOND) as i64,
+        nsec: nanoseconds.rem_euclid(SECOND) as u32,
+    }
+}
+
 impl TreeReader<'_> {
     /// Reads a tree. `None` if the index has none of this id, or it cannot be used.
     pub(crate) fn read(&self, id: Id) -> Option<OldTree> {
@@ -81,7 +98,7 @@ impl TreeReader<'_> {
 
     fn json(&self, id: Id) -> Option<Vec<u8>> {
         let (pack, place) = self.index.tree(&id)?;
-        let (kind, pack) = (FileType::Pack, pack.of_engine());
+        let (kind, pack) = (FileType::Pack, pack.to_engine());
         let sealed = self
             .repository
             .read_partial(kind, &pack, true, place.offset, place.length);
@@ -158,13 +175,11 @@ impl OldNode {
 
 #[cfg(test)]
 mod tests {
-    use gate::fs::Time;
-
     use super::*;
 
     #[test]
     fn nodes_are_compared_with_entries() {
-        let id = Id::of(b"");
+        let id = Id::hash(b"");
         let file = format!(
             r#"{{"name":"a\\x01&","type":"file","mode":420,"mtime":"1970-01-01T00:00:01Z","ctime":"1970-01-01T09:00:02+09:00","size":3,"content":["{id}"],"later":[{{}}]}}"#
         );

@@ -2,6 +2,12 @@
 
 use archive::catalog::SnapshotRecord;
 use mounts::Warning;
+use rustic_core::jiff::Zoned;
+use rustic_core::repofile::{SnapshotFile, SnapshotSummary};
+
+use crate::archiver::Counts;
+use crate::packer::Written;
+use crate::trees::TreeCounts;
 
 /// A snapshot that was made.
 #[derive(Clone, Debug, Default)]
@@ -10,26 +16,8 @@ pub struct Snapshot {
     pub id: String,
     /// The id of the snapshot that it is based on: the last one of the same host and paths.
     pub parent: Option<String>,
-    /// The id of its tree.
-    pub tree: String,
-    /// Files that the parent does not have.
-    pub files_new: u64,
-    /// Files that differ from the parent's.
-    pub files_changed: u64,
-    /// Files that were not read, because the parent has them.
-    pub files_unmodified: u64,
-    /// Directories that the parent does not have.
-    pub directories_new: u64,
-    /// Directories whose trees differ from the parent's.
-    pub directories_changed: u64,
-    /// Directories with the parent's trees.
-    pub directories_unmodified: u64,
-    /// The size of all files.
-    pub bytes: u64,
-    /// Bytes that the repository did not have.
-    pub bytes_added: u64,
-    /// The same, compressed and encrypted.
-    pub bytes_stored: u64,
+    /// The numbers of its files and directories, and what was added to the repository.
+    pub summary: SnapshotSummary,
     /// Everything in the tree could be read.
     pub is_complete: bool,
     /// The repository is in the tree, and was skipped.
@@ -38,6 +26,42 @@ pub struct Snapshot {
     pub cache_failed: Option<gate::Errno>,
     /// What was skipped or found wrong.
     pub warnings: Vec<Warning>,
-    /// What a catalog of the tree records of it.
+    /// What a catalog of the tree records of it: its tree among others.
     pub record: SnapshotRecord,
+}
+
+/// The summary of a snapshot that is about to be saved.
+pub(crate) fn summary(
+    next: &SnapshotFile,
+    trees: &TreeCounts,
+    counts: Counts,
+    [data, tree]: [Written; 2],
+) -> SnapshotSummary {
+    let kept = counts.kept_directories.into_inner();
+    let mut summary = SnapshotSummary::default();
+    summary.files_new = counts.files_new.into_inner();
+    summary.files_changed = counts.files_changed.into_inner();
+    summary.files_unmodified = counts.files_unmodified.into_inner();
+    summary.total_files_processed =
+        summary.files_new + summary.files_changed + summary.files_unmodified;
+    summary.total_bytes_processed = counts.bytes.into_inner();
+    summary.dirs_new = trees.new;
+    summary.dirs_changed = trees.changed;
+    summary.dirs_unmodified = trees.unmodified + kept;
+    summary.total_dirs_processed = trees.new + trees.changed + trees.unmodified + kept;
+    summary.total_dirsize_processed = trees.bytes;
+    summary.data_blobs = data.blobs;
+    summary.tree_blobs = tree.blobs;
+    summary.data_added = data.plain + tree.plain;
+    summary.data_added_packed = data.stored + tree.stored;
+    summary.data_added_files = data.plain;
+    summary.data_added_files_packed = data.stored;
+    summary.data_added_trees = tree.plain;
+    summary.data_added_trees_packed = tree.stored;
+    summary.backup_end = Zoned::now();
+    let elapsed = summary.backup_end.duration_since(&next.time);
+    summary.backup_duration = elapsed.as_secs_f64();
+    summary.total_duration = summary.backup_duration;
+    summary.backup_start = next.time.clone();
+    summary
 }

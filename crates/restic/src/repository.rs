@@ -2,14 +2,13 @@
 //! is counted, and gets its name when it is complete and on the disk, so that a process that is
 //! killed leaves no partial file. In other places, `archive::remote` and `sftp` read and write them.
 
-use std::io::Write;
 use std::sync::{Arc, OnceLock};
 
 use archive::StoreError;
 use archive::remote::{self, Files};
 use bytes::Bytes;
 use gate::Errno;
-use gate::file::{Held, Writer, unlinkat};
+use gate::file::{Held, unlinkat};
 use gate::fs::{At, CWD, Open, Want, statx};
 use gate::long::{c_string, open_long};
 use gate::sync::Mutex;
@@ -18,13 +17,13 @@ use rustic_core::{
 };
 
 use crate::cache::Cache;
-use crate::error::Error;
-use crate::local::{names, read_file};
+use crate::error::{Action, Error};
+use crate::local::{names, read_file, write_file};
 use crate::sftp::SftpFiles;
 
 /// Where a repository is.
 #[derive(Debug)]
-enum Place {
+enum Backend {
     /// A local directory.
     Local(Vec<u8>),
     Remote(Arc<dyn Files>),
@@ -52,7 +51,7 @@ impl From<StoreError> for Fault {
 /// A repository.
 #[derive(Debug)]
 pub(crate) struct RepositoryFiles {
-    place: Place,
+    backend: Backend,
     location: String,
     /// The beginning of the name of the key that is tried first.
     key_hint: String,
@@ -71,7 +70,7 @@ impl RepositoryFiles {
     /// The location is malformed or cannot be opened, or has no repository.
     pub(crate) fn open(location: &[u8], key_hint: &str) -> Result<RepositoryFiles, Error> {
         let repository = RepositoryFiles {
-            place: open_place(location)?,
+            backend: open_backend(location)?,
             key_hint: key_hint.to_owned(),
             location: String::from_utf8_lossy(location).into_owned(),
             failed: Mutex::default(),
@@ -83,7 +82,7 @@ impl RepositoryFiles {
             Err(
                 Fault::Errno(Errno::ENOENT | Errno::EISDIR) | Fault::Store(StoreError::NotFound),
             ) => Err(Error::NoRepository),
-            Err(fault) => Err(repository.error_at("cannot open", CONFIG, fault)),
+            Err(fault) => Err(repository.error_at(Action::Open, CONFIG, fault)),
         }
     }
 
@@ -102,7 +101,7 @@ impl RepositoryFiles {
     }
 
     /// The error of an action on a file, or on a directory.
-    pub(crate) fn error_at(&self, action: &'static str, path: &str, fault: Fault) -> Error {
+    pub(crate) fn error_at(&self, action: Action, path: &str, fault: Fault) -> Error {
         match fault {
             Fault::Errno(errno) => Error::File {
                 action,
@@ -119,7 +118,7 @@ impl RepositoryFiles {
 
     /// The device and inode number of a local directory.
     pub(crate) fn identity(&self) -> Option<((u32, u32), u64)> {
-        let Place::Local(dir) = &self.place else {
+        let Backend::Local(dir) = &self.backend else {
             return None;
         };
         let seen = statx(
@@ -139,9 +138,9 @@ impl RepositoryFiles {
 
     /// The path of a file of a local repository.
     fn below(&self, path: &str) -> Vec<u8> {
-        match &self.place {
-            Place::Local(dir) => [dir, &b"/"[..], path.as_bytes()].concat(),
-            Place::Remote(_) => path.as_bytes().to_vec(),
+        match &self.backend {
+            Backend::Local(dir) => [dir, &b"/"[..], path.as_bytes()].concat(),
+            Backend::Remote(_) => path.as_bytes().to_vec(),
         }
     }
 
@@ -156,7 +155,7 @@ impl RepositoryFiles {
     }
 
     /// Records a failure, and passes it to the engine.
-    fn fail(&self, action: &'static str, path: &str, fault: Fault) -> Box<RusticError> {
+    fn fail(&self, action: Action, path: &str, fault: Fault) -> Box<RusticError> {
         let error = self.error_at(action, path, fault);
         let told = RusticError::new(ErrorKind::InputOutput, error.to_string());
         self.failed.lock().get_or_insert(error);
@@ -169,29 +168,25 @@ impl RepositoryFiles {
         path: &str,
         range: Option<(u64, usize)>,
     ) -> Result<Bytes, Fault> {
-        match &self.place {
-            Place::Local(_) => Ok(read_file(&self.below(path), range)?.into()),
-            Place::Remote(files) => Ok(files.read(path, range)?),
+        match &self.backend {
+            Backend::Local(_) => Ok(read_file(&self.below(path), range)?.into()),
+            Backend::Remote(files) => Ok(files.read(path, range)?),
         }
     }
 
     fn write_file(&self, path: &str, content: &BytesList) -> Result<(), Fault> {
-        match &self.place {
-            Place::Local(_) => {
-                let mut file = Writer::create(&self.below(path))?;
-                for piece in content.slice() {
-                    let written = file.write_all(piece);
-                    written.map_err(|e| Errno(e.raw_os_error().unwrap_or(Errno::EIO.0)))?;
-                }
-                Ok(file.publish()?)
+        match &self.backend {
+            Backend::Local(_) => {
+                let pieces = content.slice().iter().map(|piece| &piece[..]);
+                Ok(write_file(&self.below(path), pieces)?)
             }
-            Place::Remote(files) => Ok(files.write(path, content.slice().to_vec())?),
+            Backend::Remote(files) => Ok(files.write(path, content.slice().to_vec())?),
         }
     }
 
     /// Whether it is a local directory.
     pub(crate) fn is_local(&self) -> bool {
-        matches!(self.place, Place::Local(_))
+        matches!(self.backend, Backend::Local(_))
     }
 
     /// Writes a file that disappears when it is dropped, and adds it to those that are held. One in a local directory
@@ -202,15 +197,15 @@ impl RepositoryFiles {
         content: &[u8],
         held: &Mutex<Vec<HeldFile>>,
     ) -> Result<(), Fault> {
-        match &self.place {
-            Place::Local(_) => {
+        match &self.backend {
+            Backend::Local(_) => {
                 let (dir, name) = path.rsplit_once('/').unwrap_or((".", path));
                 let dir = open_long(&self.below(dir), Open::DIRECTORY)?;
                 let file = Held::create(&dir, &c_string(name.as_bytes())?, content)?;
                 held.lock().push(HeldFile::Local { _file: file });
                 Ok(())
             }
-            Place::Remote(files) => {
+            Backend::Remote(files) => {
                 // First: the request may have been carried out when a signal or an error ends it.
                 held.lock().push(HeldFile::Remote {
                     files: Arc::clone(files),
@@ -223,7 +218,7 @@ impl RepositoryFiles {
 
     /// The names of files in a directory and, in other places than local ones, in those below it, with their lengths.
     pub(crate) fn list_dir(&self, dir: &str) -> Result<Vec<(String, u64)>, Fault> {
-        if let Place::Remote(files) = &self.place {
+        if let Backend::Remote(files) = &self.backend {
             return Ok(files.list(dir)?);
         }
         let dir = open_long(&self.below(dir), Open::DIRECTORY)?;
@@ -245,7 +240,7 @@ impl RepositoryFiles {
                 Some((id, u32::try_from(size).unwrap_or(u32::MAX)))
             })),
             Err(Fault::Errno(Errno::ENOENT)) => {}
-            Err(fault) => return Err(self.fail("cannot list", dir, fault)),
+            Err(fault) => return Err(self.fail(Action::List, dir, fault)),
         }
         Ok(())
     }
@@ -254,7 +249,7 @@ impl RepositoryFiles {
 /// The name of the file that makes a directory a repository.
 const CONFIG: &str = "config";
 
-fn open_place(location: &[u8]) -> Result<Place, Error> {
+fn open_backend(location: &[u8]) -> Result<Backend, Error> {
     let (scheme, rest) = match location.iter().position(|&b| b == b':') {
         Some(colon) if !location[..colon].contains(&b'/') => location.split_at(colon),
         _ => (&b"local"[..], location),
@@ -265,10 +260,10 @@ fn open_place(location: &[u8]) -> Result<Place, Error> {
             let dir = rest.strip_prefix(b":").unwrap_or(rest);
             let opened = open_long(dir, Open::PATH | Open::DIRECTORY);
             return match opened {
-                Ok(_) => Ok(Place::Local(dir.to_vec())),
+                Ok(_) => Ok(Backend::Local(dir.to_vec())),
                 Err(Errno::ENOENT | Errno::ENOTDIR) => Err(Error::NoRepository),
                 Err(errno) => Err(Error::File {
-                    action: "cannot open",
+                    action: Action::Open,
                     path: dir.to_vec(),
                     errno,
                 }),
@@ -279,10 +274,10 @@ fn open_place(location: &[u8]) -> Result<Place, Error> {
         _ => return Err(Error::Scheme(String::from_utf8_lossy(scheme).into_owned())),
     };
     match opened {
-        Ok(files) => Ok(Place::Remote(files)),
+        Ok(files) => Ok(Backend::Remote(files)),
         Err(StoreError::BadUrl) => Err(Error::Location),
         Err(error) => Err(Error::Remote {
-            action: "cannot open",
+            action: Action::Open,
             path: CONFIG.to_owned(),
             error,
         }),
@@ -338,9 +333,9 @@ impl ReadBackend for RepositoryFiles {
 
     fn list_with_size(&self, kind: FileType) -> RusticResult<Vec<(Id, u32)>> {
         let mut found = Vec::new();
-        match (kind, &self.place) {
+        match (kind, &self.backend) {
             (FileType::Config, _) => found.push((Id::default(), 0)),
-            (FileType::Pack, Place::Local(_)) => {
+            (FileType::Pack, Backend::Local(_)) => {
                 for first in 0..=u8::MAX {
                     self.list_ids(&format!("data/{first:02x}"), &mut found)?;
                 }
@@ -364,7 +359,7 @@ impl ReadBackend for RepositoryFiles {
         }
         let path = Self::path(kind, id);
         let read = self.read_part(&path, None);
-        let bytes = read.map_err(|fault| self.fail("cannot read", &path, fault))?;
+        let bytes = read.map_err(|fault| self.fail(Action::Read, &path, fault))?;
         if let Some(cache) = cache {
             cache.put(kind, id, &bytes);
         }
@@ -387,7 +382,7 @@ impl ReadBackend for RepositoryFiles {
             }
         }
         let read = self.read_part(&path, Some(part));
-        read.map_err(|fault| self.fail("cannot read", &path, fault))
+        read.map_err(|fault| self.fail(Action::Read, &path, fault))
     }
 
     fn warmup_path(&self, kind: FileType, id: &Id) -> String {
@@ -409,7 +404,7 @@ impl WriteBackend for RepositoryFiles {
         }
         let path = Self::path(kind, id);
         let written = self.write_file(&path, &content);
-        written.map_err(|fault| self.fail("cannot write", &path, fault))?;
+        written.map_err(|fault| self.fail(Action::Write, &path, fault))?;
         if let Some(cache) = self.cache().filter(|_| is_cached(kind, is_cacheable)) {
             cache.put(kind, id, &content.slice().concat());
         }
@@ -421,13 +416,13 @@ impl WriteBackend for RepositoryFiles {
 
     fn remove(&self, kind: FileType, id: &Id, _is_cacheable: bool) -> RusticResult<()> {
         let path = Self::path(kind, id);
-        let removed = match &self.place {
-            Place::Local(_) => c_string(&self.below(&path))
+        let removed = match &self.backend {
+            Backend::Local(_) => c_string(&self.below(&path))
                 .and_then(|name| unlinkat(CWD, &name))
                 .map_err(Fault::Errno),
-            Place::Remote(files) => files.remove(&path).map_err(Fault::Store),
+            Backend::Remote(files) => files.remove(&path).map_err(Fault::Store),
         };
-        removed.map_err(|fault| self.fail("cannot remove", &path, fault))
+        removed.map_err(|fault| self.fail(Action::Remove, &path, fault))
     }
 }
 

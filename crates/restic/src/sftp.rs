@@ -113,7 +113,7 @@ impl SftpFiles {
     }
 
     /// Has the thread of the connection do something.
-    fn ask<T: Send + 'static>(
+    fn request<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -128,14 +128,14 @@ impl SftpFiles {
 impl Files for SftpFiles {
     fn read(&self, path: &str, range: Option<(u64, usize)>) -> Result<Bytes, StoreError> {
         let path = self.path(path);
-        self.ask(move |connection| connection.read_file(&path, range).map(Bytes::from))
+        self.request(move |connection| connection.read_file(&path, range).map(Bytes::from))
     }
 
     fn write(&self, path: &str, content: Vec<Bytes>) -> Result<(), StoreError> {
         let path = self.path(path);
         // restic's own temporary names begin and end like that; restic prune skips them.
         let temporary = format!("{path}-restic-temp-{:016x}", rand::rng().next_u64());
-        self.ask(move |connection| {
+        self.request(move |connection| {
             let written = connection.write_file(&temporary, &content);
             let written = written.and_then(|()| connection.rename(&temporary, &path));
             if written.is_err() {
@@ -147,12 +147,12 @@ impl Files for SftpFiles {
 
     fn remove(&self, path: &str) -> Result<(), StoreError> {
         let path = self.path(path);
-        self.ask(move |connection| connection.remove(&path))
+        self.request(move |connection| connection.remove(&path))
     }
 
     fn list(&self, dir: &str) -> Result<Vec<(String, u64)>, StoreError> {
         let dir = self.path(dir);
-        self.ask(move |connection| {
+        self.request(move |connection| {
             let (mut left, mut found) = (vec![dir], Vec::new());
             while let Some(dir) = left.pop() {
                 for entry in connection.read_dir(&dir)? {

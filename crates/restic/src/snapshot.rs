@@ -8,7 +8,6 @@ use archive::Users;
 use archive::catalog::SnapshotRecord;
 use archive::dump::Progress;
 use archive::rows::Rows;
-use gate::fs::Time;
 use rustic_core::jiff::Zoned;
 use rustic_core::repofile::{ConfigFile, SnapshotFile, SnapshotSummary};
 use rustic_core::{
@@ -26,17 +25,17 @@ use crate::contents::EntryWarnings;
 use crate::error::Error;
 use crate::id::Id;
 use crate::index::Index;
-use crate::layout::{DirectoriesAbove, Layout, Top};
+use crate::layout::{DirectoriesAbove, Layout, SourceRoot};
 use crate::lock::{Lock, Owner};
 use crate::node::NodeEncoder;
 use crate::packer::Written;
-use crate::parent::TreeReader;
-use crate::report::Snapshot;
+use crate::parent::{TreeReader, changed_since};
+use crate::report::{Snapshot, summary};
 use crate::repository::RepositoryFiles;
 use crate::seal::Cipher;
 use crate::trees::{TreeCounts, Trees};
 
-/// What a snapshot says of itself.
+/// What a snapshot records about itself.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotOptions {
     /// Its tags.
@@ -85,7 +84,7 @@ pub struct Repository {
 
 /// The last snapshot: the next one has its tree if nothing has changed, and else its trees of directories in which
 /// nothing has.
-pub struct Kept {
+pub struct LastSnapshot {
     parent: SnapshotFile,
     summary: SnapshotSummary,
     record: SnapshotRecord,
@@ -151,7 +150,7 @@ impl Repository {
     pub fn back_up(
         self,
         rows: Arc<Rows>,
-        last: Option<&(Kept, Vec<bool>)>,
+        last: Option<&(LastSnapshot, Vec<bool>)>,
         options: &SnapshotOptions,
         progress: Arc<Progress>,
     ) -> Result<Snapshot, Error> {
@@ -175,17 +174,14 @@ impl Repository {
         let files = (0..rows.len()).filter(|&row| rows.kind(row) == Type::File);
         let bytes = files.map(|row| rows.meta(row).size);
         progress.begin_with(rows.len() as u64, bytes.fold(0, u64::saturating_add));
-        let inner = layout.inner_rows(&rows)?.into_iter();
-        let mut instead: BTreeMap<_, _> = inner.map(|(row, top)| (row, Some(top))).collect();
-        let own = own_rows(&rows, self.files.identity());
-        let skips_repository = !own.is_empty();
-        instead.extend(own.into_iter().map(|row| (row, None)));
+        let instead = self.instead(&layout, &rows)?;
+        let skips_repository = instead.values().any(Option::is_none);
         let archiver = Archiver {
             rows: &rows,
             users: &self.users,
             instead,
             changed: last.map(|(_, changed)| &changed[..]),
-            parent_time: parent.as_ref().map(begun).unwrap_or_default(),
+            changed_since: parent.as_ref().map(changed_since).unwrap_or_default(),
             threads: options.threads,
             store: &store,
             reader: self.reader(index),
@@ -200,12 +196,14 @@ impl Repository {
         let summary = summary(&next, &trees, counts, written);
         let record = self.record(&layout, trees.root)?;
         let made = Snapshot {
+            summary,
             skips_repository,
             is_complete: !warnings.has_skipped(),
             warnings: warnings.take(),
-            ..snapshot(&next, &summary, record)
+            record,
+            ..Snapshot::default()
         };
-        self.save(next, summary, trees.root, made)
+        self.save(next, trees.root, made)
     }
 
     /// Checks SRCs, before they are read.
@@ -250,12 +248,12 @@ impl Repository {
     ///
     /// # Errors
     /// A SRC has no absolute path, or the path of another one in the snapshot; the repository cannot be read.
-    pub fn find_kept(
+    pub fn find_last(
         &self,
         record: &SnapshotRecord,
         sources: &[Vec<u8>],
         options: &SnapshotOptions,
-    ) -> Result<Option<Kept>, Error> {
+    ) -> Result<Option<LastSnapshot>, Error> {
         let layout = self.layout(sources)?;
         if record.repository != self.id() || record.context != layout.context(&self.users) {
             return Ok(None);
@@ -279,8 +277,8 @@ impl Repository {
             true => None,
             false => {
                 let (reader, root) = (self.reader(self.index()?), Id::from(&*parent.tree));
-                let (_, tops) = layout.plant(Some(root), &reader, &mut encoder);
-                let node = |top: &Top<'_>| {
+                let (_, tops) = layout.build_above(Some(root), &reader, &mut encoder);
+                let node = |top: &SourceRoot<'_>| {
                     let node = top.up.old_tree(&reader).node(top.name)?.directory()?.0;
                     Some(node.as_bytes().to_vec())
                 };
@@ -290,7 +288,7 @@ impl Repository {
                 }
             }
         };
-        Ok(Some(Kept {
+        Ok(Some(LastSnapshot {
             parent,
             summary,
             record: record.clone(),
@@ -303,7 +301,7 @@ impl Repository {
     ///
     /// # Errors
     /// The repository cannot be read or written.
-    pub fn keep(self, kept: Kept, options: &SnapshotOptions) -> Result<Snapshot, Error> {
+    pub fn keep(self, kept: LastSnapshot, options: &SnapshotOptions) -> Result<Snapshot, Error> {
         let mut next = self.snapshot_file(options, &kept.layout)?;
         next.parent = Some(kept.parent.id);
         next.parents = vec![kept.parent.id];
@@ -326,8 +324,13 @@ impl Repository {
         summary.dirs_unmodified += last.total_dirs_processed.saturating_sub(made);
         summary.total_dirs_processed = last.total_dirs_processed;
         summary.total_dirsize_processed = last.total_dirsize_processed;
-        let made = snapshot(&next, &summary, record);
-        self.save(next, summary, trees.root, made)
+        let made = Snapshot {
+            summary,
+            is_complete: true,
+            record,
+            ..Snapshot::default()
+        };
+        self.save(next, trees.root, made)
     }
 
     /// Makes the directories above the SRCs, whose nodes are given.
@@ -341,8 +344,8 @@ impl Repository {
         let store = self.store(index)?;
         let (trees, mut writer) = (Trees::new(&store), store.writer()?);
         let mut encoder = NodeEncoder::new(&self.users);
-        let (above, tops) = layout.plant(Some(root), &self.reader(index), &mut encoder);
-        for (Top { up, place, .. }, node) in tops.into_iter().zip(nodes) {
+        let (above, tops) = layout.build_above(Some(root), &self.reader(index), &mut encoder);
+        for (SourceRoot { up, place, .. }, node) in tops.into_iter().zip(nodes) {
             up.set(place.unwrap_or_default(), node);
         }
         for directory in above {
@@ -353,22 +356,38 @@ impl Repository {
         Ok((counts, store.finish()?))
     }
 
-    fn save(
+    /// The rows of SRCs in other ones, with those that are archived instead, and of the repository, which is skipped; it
+    /// may be in several SRCs.
+    fn instead(
         &self,
-        next: SnapshotFile,
-        summary: SnapshotSummary,
-        root: Id,
-        made: Snapshot,
-    ) -> Result<Snapshot, Error> {
+        layout: &Layout,
+        rows: &Rows,
+    ) -> Result<BTreeMap<usize, Option<usize>>, Error> {
+        let inner = layout.inner_rows(rows)?.into_iter();
+        let mut instead: BTreeMap<_, _> = inner.map(|(row, top)| (row, Some(top))).collect();
+        if let Some((dev, ino)) = self.files.identity() {
+            let all = rows.directories().map(|row| row as usize);
+            let own = all.filter(|row| {
+                let meta = rows.meta(*row);
+                meta.ino == ino && meta.dev == dev.into()
+            });
+            instead.extend(own.map(|row| (row, None)));
+        }
+        Ok(instead)
+    }
+
+    fn save(&self, next: SnapshotFile, root: Id, made: Snapshot) -> Result<Snapshot, Error> {
+        let parent = next.parent.map(|parent| parent.to_hex().to_string());
         let next = SnapshotFile {
-            tree: root.of_engine().into(),
-            summary: Some(summary),
+            tree: root.to_engine().into(),
+            summary: Some(made.summary.clone()),
             ..next
         };
         let saved = self.engine.save_snapshots(vec![next]);
         saved.map_err(|e| self.files.error(e))?;
         Ok(Snapshot {
             id: self.files.last_snapshot_name(),
+            parent,
             cache_failed: self.files.cache().and_then(Cache::failed),
             ..made
         })
@@ -412,7 +431,7 @@ impl Repository {
         self.engine.get_snapshot_from_str("latest", is_last).ok()
     }
 
-    /// What a snapshot says of itself, as yet without a tree.
+    /// The next snapshot, without a tree.
     fn snapshot_file(
         &self,
         options: &SnapshotOptions,
@@ -456,89 +475,6 @@ fn config(of: &ConfigFile, options: &RepositoryOptions) -> ConfigFile {
         config.datapack_size_limit = None;
     }
     config
-}
-
-fn summary(
-    next: &SnapshotFile,
-    trees: &TreeCounts,
-    counts: Counts,
-    [data, tree]: [Written; 2],
-) -> SnapshotSummary {
-    let kept = counts.kept_directories.into_inner();
-    let mut summary = SnapshotSummary::default();
-    summary.files_new = counts.files_new.into_inner();
-    summary.files_changed = counts.files_changed.into_inner();
-    summary.files_unmodified = counts.files_unmodified.into_inner();
-    summary.total_files_processed =
-        summary.files_new + summary.files_changed + summary.files_unmodified;
-    summary.total_bytes_processed = counts.bytes.into_inner();
-    summary.dirs_new = trees.new;
-    summary.dirs_changed = trees.changed;
-    summary.dirs_unmodified = trees.unmodified + kept;
-    summary.total_dirs_processed = trees.new + trees.changed + trees.unmodified + kept;
-    summary.total_dirsize_processed = trees.bytes;
-    summary.data_blobs = data.blobs;
-    summary.tree_blobs = tree.blobs;
-    summary.data_added = data.plain + tree.plain;
-    summary.data_added_packed = data.stored + tree.stored;
-    summary.data_added_files = data.plain;
-    summary.data_added_files_packed = data.stored;
-    summary.data_added_trees = tree.plain;
-    summary.data_added_trees_packed = tree.stored;
-    summary.backup_end = Zoned::now();
-    let elapsed = summary.backup_end.duration_since(&next.time);
-    summary.backup_duration = elapsed.as_secs_f64();
-    summary.total_duration = summary.backup_duration;
-    summary.backup_start = next.time.clone();
-    summary
-}
-
-/// A snapshot that is about to be saved.
-fn snapshot(next: &SnapshotFile, summary: &SnapshotSummary, record: SnapshotRecord) -> Snapshot {
-    Snapshot {
-        parent: next.parent.map(|parent| parent.to_hex().to_string()),
-        tree: record.tree.clone(),
-        files_new: summary.files_new,
-        files_changed: summary.files_changed,
-        files_unmodified: summary.files_unmodified,
-        directories_new: summary.dirs_new,
-        directories_changed: summary.dirs_changed,
-        directories_unmodified: summary.dirs_unmodified,
-        bytes: summary.total_bytes_processed,
-        bytes_added: summary.data_added,
-        bytes_stored: summary.data_added_packed,
-        record,
-        is_complete: true,
-        ..Snapshot::default()
-    }
-}
-
-/// The earliest change time of files that may have changed since a snapshot was begun. The kernel's clock for files has steps
-/// of up to 10 ms.
-fn begun(snapshot: &SnapshotFile) -> Time {
-    const STEP: i128 = 20_000_000;
-    const SECOND: i128 = 1_000_000_000;
-    let summary = snapshot.summary.as_ref();
-    // The user can set the time of a snapshot.
-    let begun = summary.map_or(&snapshot.time, |summary| &summary.backup_start);
-    let nanoseconds = begun.timestamp().as_nanosecond() - STEP;
-    Time {
-        sec: nanoseconds.div_euclid(SECOND) as i64,
-        nsec: nanoseconds.rem_euclid(SECOND) as u32,
-    }
-}
-
-/// The rows of the directory with this device and inode number: it may be in several SRCs.
-fn own_rows(rows: &Rows, own: Option<((u32, u32), u64)>) -> Vec<usize> {
-    let Some((dev, ino)) = own else {
-        return Vec::new();
-    };
-    let is_own = |row: &usize| {
-        let meta = rows.meta(*row);
-        meta.ino == ino && meta.dev == dev.into()
-    };
-    let all = rows.directories().map(|row| row as usize);
-    all.filter(is_own).collect()
 }
 
 /// The digits of a hash that name a file.

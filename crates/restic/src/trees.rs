@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Rela
 use std::sync::{Arc, OnceLock};
 
 use gate::sync::Mutex;
+use walk::Meta;
 
 use crate::blobs::{BlobStore, BlobWriter};
 use crate::error::Error;
 use crate::id::Id;
 use crate::index::Kind;
-use crate::node::write_subtree;
+use crate::node::{Attributes, Extra, NodeEncoder, ReadAttributes, write_subtree};
 use crate::parent::{OldNode, OldTree, TreeReader};
 
 /// A directory whose tree is being made.
@@ -23,18 +24,17 @@ pub(crate) struct Directory {
     old_tree: OnceLock<OldTree>,
     /// The nodes of its entries, in the order of their names. An empty one is of an entry that was skipped.
     nodes: Mutex<Vec<Vec<u8>>>,
-    /// Who will still add nodes.
+    /// The number of tasks that will still add nodes.
     holders: AtomicUsize,
 }
 
 /// What the last snapshot has of a directory.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct OldDirectory {
+struct OldDirectory {
     /// It has a node of this name.
-    pub(crate) exists: bool,
+    exists: bool,
     /// The node has the same type and times.
-    pub(crate) is_unchanged: bool,
-    pub(crate) tree: Option<Id>,
+    is_unchanged: bool,
+    tree: Option<Id>,
 }
 
 /// Makes trees.
@@ -70,37 +70,46 @@ impl TreeCounts {
     }
 }
 
-impl OldDirectory {
-    /// The root of the last snapshot.
-    pub(crate) fn root(tree: Option<Id>) -> OldDirectory {
-        OldDirectory {
+impl Directory {
+    /// The root. `tree` is that of the last snapshot. The caller will add nodes, as to every new directory.
+    pub(crate) fn root(tree: Option<Id>) -> Arc<Directory> {
+        let old = OldDirectory {
             exists: tree.is_some(),
             is_unchanged: tree.is_some(),
             tree,
-        }
+        };
+        Directory::new(None, Vec::new(), old)
     }
 
-    /// A node of the last snapshot.
-    pub(crate) fn of(node: Option<&OldNode>, is_unchanged: bool) -> OldDirectory {
-        OldDirectory {
-            exists: node.is_some(),
-            is_unchanged,
-            tree: node.and_then(|node| node.tree),
-        }
+    /// A directory at a place in another one. `old` is its node in the last snapshot.
+    pub(crate) fn at(
+        (up, place): (&Arc<Directory>, usize),
+        name: &[u8],
+        meta: &Meta,
+        attributes: &ReadAttributes,
+        old: Option<&OldNode>,
+        encoder: &mut NodeEncoder<'_>,
+    ) -> Arc<Directory> {
+        let extra = Extra {
+            attributes: Attributes::Read(attributes),
+            ..Extra::default()
+        };
+        let mut head = Vec::new();
+        encoder.write(name, meta, extra, &mut head);
+        let old = OldDirectory {
+            exists: old.is_some(),
+            is_unchanged: old.is_some_and(|old| old.is_unchanged(meta, &mut encoder.times)),
+            tree: old.and_then(|old| old.tree),
+        };
+        up.hold();
+        Directory::new(Some((up.clone(), place)), head, old)
     }
-}
 
-impl Directory {
-    /// A directory that the caller will add nodes to. `head` is its node, up to its contents.
-    pub(crate) fn new(
-        up: Option<(&Arc<Directory>, usize)>,
+    fn new(
+        up: Option<(Arc<Directory>, usize)>,
         head: Vec<u8>,
         old: OldDirectory,
     ) -> Arc<Directory> {
-        let up = up.map(|(up, place)| {
-            up.hold();
-            (up.clone(), place)
-        });
         Arc::new(Directory {
             up,
             head,
@@ -111,7 +120,7 @@ impl Directory {
         })
     }
 
-    /// Somebody else will add nodes, too.
+    /// One more task will add nodes.
     pub(crate) fn hold(&self) {
         self.holders.fetch_add(1, Relaxed);
     }
@@ -165,7 +174,7 @@ impl<'a> Trees<'a> {
         }
     }
 
-    /// The caller adds no more nodes. If nobody else does, the tree is complete and stored, and so may be those above.
+    /// The caller adds no more nodes. If no other task does, the tree is complete and stored, and so may be those above.
     ///
     /// # Errors
     /// The repository cannot be written.
@@ -176,7 +185,7 @@ impl<'a> Trees<'a> {
     ) -> Result<(), Error> {
         while of.holders.fetch_sub(1, AcqRel) == 1 {
             let json = of.json();
-            let id = Id::of(&json);
+            let id = Id::hash(&json);
             self.count(&of.old, id, json.len() as u64);
             if self.store.claim(Kind::Tree, id) {
                 writer.write(Kind::Tree, id, &json)?;

@@ -76,7 +76,7 @@ mod with_restic {
                 return Ok::<_, Error>((snapshot.map_err(failed)?, parts));
             };
             let last = catalog.snapshot();
-            let kept = last.map(|last| opened.find_kept(last, &options.sources, &about));
+            let kept = last.map(|last| opened.find_last(last, &options.sources, &about));
             let kept = kept.transpose().map_err(failed)?.flatten();
             match catalog.collect(kept, &diagnostics)? {
                 TreeState::Unchanged {

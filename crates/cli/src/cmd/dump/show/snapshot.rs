@@ -20,44 +20,34 @@ json_object!(Report<'_>, |report| {
     name "repository": Some(report.repository),
     "snapshot": report.snapshot.id,
     "parent": report.snapshot.parent,
-    "tree": report.snapshot.tree,
+    "tree": report.snapshot.record.tree,
     "gather": report.method.map_or(Gather::Combined, |method| method.gather).name(),
     "engine": report.method.map(|method| method.engine.name()),
-    "files_new": report.snapshot.files_new,
-    "files_changed": report.snapshot.files_changed,
-    "files_unmodified": report.snapshot.files_unmodified,
-    "directories_new": report.snapshot.directories_new,
-    "directories_changed": report.snapshot.directories_changed,
-    "directories_unmodified": report.snapshot.directories_unmodified,
-    "bytes": report.snapshot.bytes,
-    "bytes_added": report.snapshot.bytes_added,
-    "bytes_stored": report.snapshot.bytes_stored,
+    "files_new": report.snapshot.summary.files_new,
+    "files_changed": report.snapshot.summary.files_changed,
+    "files_unmodified": report.snapshot.summary.files_unmodified,
+    "directories_new": report.snapshot.summary.dirs_new,
+    "directories_changed": report.snapshot.summary.dirs_changed,
+    "directories_unmodified": report.snapshot.summary.dirs_unmodified,
+    "bytes": report.snapshot.summary.total_bytes_processed,
+    "bytes_added": report.snapshot.summary.data_added,
+    "bytes_stored": report.snapshot.summary.data_added_packed,
     "seconds": report.seconds,
 });
 
 /// The summary: the id as restic shortens it, and how much of the parent was kept.
 pub(crate) fn summary(report: &Report<'_>) -> String {
-    let Snapshot {
-        id,
-        files_new,
-        files_changed,
-        files_unmodified,
-        bytes_added,
-        bytes_stored,
-        ..
-    } = report.snapshot;
-    let files = plural(
-        files_new + files_changed + files_unmodified,
-        "file",
-        "files",
-    );
+    let Snapshot { id, summary, .. } = report.snapshot;
     format!(
-        "snapshot {} of {files} made in {}: {files_new} new, {files_changed} changed, \
-         {files_unmodified} unmodified; {} added ({} stored)",
+        "snapshot {} of {} made in {}: {} new, {} changed, {} unmodified; {} added ({} stored)",
         id.get(..8).unwrap_or(id),
+        plural(summary.total_files_processed, "file", "files"),
         duration(report.seconds),
-        sized(*bytes_added),
-        sized(*bytes_stored)
+        summary.files_new,
+        summary.files_changed,
+        summary.files_unmodified,
+        sized(summary.data_added),
+        sized(summary.data_added_packed)
     )
 }
 

@@ -186,8 +186,8 @@ pub(crate) fn bad_caches_are_harmless(place: &Place) {
     with_cache(place, "first");
     let victims = dir(place.at.join("victims"));
     let name = "0".repeat(64);
-    type Damage<'a> = &'a dyn Fn(&Path);
-    let damages: [(&str, Damage<'_>); 6] = [
+    type Damage<'a> = (&'a str, &'a dyn Fn(&Path));
+    let damages: [Damage<'_>; 6] = [
         ("truncated", &|path| {
             File::options()
                 .write(true)

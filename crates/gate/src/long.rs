@@ -84,6 +84,25 @@ pub fn statx_long(name: &[u8], at: At, want: Want) -> Result<Statx> {
     statx(reach.dir(), reach.rest(), at, want)
 }
 
+/// Has the client of a network file system ask its server for the directory that a name is in. Without this, a
+/// client knows nothing of a directory that another host has created, or replaced, until its attributes expire
+/// (`acdirmin` in nfs(5)): it answers `ENOENT`, or opens the directory that was removed, and each use is `ESTALE`.
+pub fn refresh_parent(name: &[u8]) {
+    // Whatever is wrong with the parent, the caller finds out when it opens `name`.
+    let _ = statx_long(parent(name), At::STATX_FORCE_SYNC, Want::BASIC_STATS);
+}
+
+/// The directory that a name is in, by its text.
+fn parent(name: &[u8]) -> &[u8] {
+    let end = name.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
+    match name[..end].iter().rposition(|&b| b == b'/') {
+        Some(0) => b"/",
+        Some(slash) => &name[..slash],
+        None if end == 0 && !name.is_empty() => b"/",
+        None => b".",
+    }
+}
+
 /// [`newfstatat`] of a name of any length.
 pub fn newfstatat_long(dir: BorrowedFd<'_>, name: &[u8], at: At) -> Result<Stat> {
     let reach = reach(dir, name)?;
@@ -152,4 +171,25 @@ pub fn open_beneath(dir: BorrowedFd<'_>, name: &[u8], how: Open) -> Result<Fd> {
         here = Some(openat(at, &c_string(part)?, how)?);
     }
     here.map_or_else(|| openat(dir, c".", how), Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parent;
+
+    #[test]
+    fn the_parent_of_a_name_is_before_its_last_component() {
+        let names: [(&[u8], &[u8]); 7] = [
+            (b"/srv/tree", b"/srv"),
+            (b"/srv//tree//", b"/srv/"),
+            (b"/srv", b"/"),
+            (b"/", b"/"),
+            (b"tree", b"."),
+            (b"a/tree/", b"a"),
+            (b"", b"."),
+        ];
+        for (name, expected) in names {
+            assert_eq!(parent(name), expected, "{name:?}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use gate::create::{mkdirat, openat_new, unlinkat_directory};
 use gate::file::unlinkat;
 use gate::fs::{CWD, fstatfs, openat};
 use gate::interrupt::asked;
-use gate::long::{open_long, reach};
+use gate::long::{open_long, reach, refresh_parent};
 use mounts::path::join;
 
 use crate::error::{Aftermath, Error, Operation, Reason};
@@ -29,6 +29,9 @@ pub(crate) fn create(
     let start = Instant::now();
     let created_root = is_first.then(|| create_root(root, shape));
     agree(team, created_root.unwrap_or(Ok(())))?;
+    if !is_first {
+        refresh_parent(root);
+    }
     let mut part = Part {
         root,
         shape,

@@ -89,6 +89,8 @@ pub fn run(
         let elapsed = create::create(root, *shape, team, progress)?;
         on_event(Event::Created(elapsed));
         report.created = Some(elapsed);
+    } else if team.rank() > 0 {
+        gate::long::refresh_parent(root); // it may have been created on the host of another rank
     }
     let search = options.search.as_ref();
     let searched = search

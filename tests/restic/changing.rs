@@ -110,8 +110,7 @@ fn a_file_that_changes_while_it_is_read_has_its_first_size() {
     ];
     for (nth, (message, change)) in changes.into_iter().enumerate() {
         in_namespace(|ground| {
-            init(ground);
-            fs::create_dir(ground.join("state")).unwrap();
+            init_with_state(ground);
             let tree = dir(ground.join("tree"));
             let large = tree.join("large");
             let bytes = Dice::new(nth as u64).bytes(LARGE);
@@ -145,6 +144,12 @@ fn a_file_that_changes_while_it_is_read_has_its_first_size() {
     }
 }
 
+/// Makes a repository, and a directory for catalogs.
+fn init_with_state(ground: &Path) {
+    init(ground);
+    fs::create_dir(ground.join("state")).unwrap();
+}
+
 /// What changes between the walk and the reading of a file, as by `fathom dump -o`.
 #[test]
 fn files_that_changed_before_they_are_read_are_stored_as_they_are() {
@@ -152,8 +157,7 @@ fn files_that_changed_before_they_are_read_are_stored_as_they_are() {
         return;
     }
     in_namespace(|ground| {
-        init(ground);
-        fs::create_dir(ground.join("state")).unwrap();
+        init_with_state(ground);
         let tree = dir(ground.join("tree"));
         // Entries of a directory are read in the order of their names.
         let first = tree.join("a first");
@@ -227,8 +231,7 @@ fn files_with_read_errors_are_in_the_next_snapshot() {
         return;
     }
     in_namespace(|ground| {
-        init(ground);
-        fs::create_dir(ground.join("state")).unwrap();
+        init_with_state(ground);
         let whole = SyntheticTree {
             directories: 2,
             files: 7,
@@ -276,8 +279,7 @@ fn snapshots_are_sound_while_files_change() {
         return;
     }
     in_namespace(|ground| {
-        init(ground);
-        fs::create_dir(ground.join("state")).unwrap();
+        init_with_state(ground);
         let tree = dir(ground.join("tree"));
         prey(&tree);
         let (mut wrong, words) = (0, args!["tree", "--state", "state"]);
@@ -315,8 +317,7 @@ fn changes_within_the_second_of_a_snapshot_are_in_the_next_one() {
     }
     for state in [&[][..], &args!["--state", "state"]] {
         in_namespace(|ground| {
-            init(ground);
-            fs::create_dir(ground.join("state")).unwrap();
+            init_with_state(ground);
             let disk = dir(ground.join("disk"));
             let small_inodes = EXT4.into_iter().find(|make| make.mkfs == "-I 128");
             assert!(mounted(small_inodes.unwrap(), &disk));

@@ -266,9 +266,9 @@ fn a_rest_server_keeps_snapshots() {
     });
 }
 
-#[test]
+/// Runs a test with a small tree, and with a new repository on a server.
 #[cfg(feature = "cloud")]
-fn a_repeated_snapshot_downloads_little() {
+fn with_a_small_tree(test: impl FnOnce(&Place, &crate::servers::Running) + Send) {
     if !require(&NEEDS) || !require(&[Need::Built(RCLONE)]) {
         return;
     }
@@ -277,7 +277,15 @@ fn a_repeated_snapshot_downloads_little() {
         let place = on_rest_server(ground, &server);
         run(&mut place.restic(args!["init"])).exits(0);
         small_tree(ground);
-        little_is_downloaded_again(&place, &server.proxy);
+        test(&place, &server);
+    });
+}
+
+#[test]
+#[cfg(feature = "cloud")]
+fn a_repeated_snapshot_downloads_little() {
+    with_a_small_tree(|place, server| {
+        little_is_downloaded_again(place, &server.proxy);
         place.check();
     });
 }
@@ -285,16 +293,9 @@ fn a_repeated_snapshot_downloads_little() {
 #[test]
 #[cfg(feature = "cloud")]
 fn a_cache_is_never_needed_and_never_trusted() {
-    if !require(&NEEDS) || !require(&[Need::Built(RCLONE)]) {
-        return;
-    }
-    in_namespace(|ground| {
-        let server = rest_server(ground, None);
-        let place = on_rest_server(ground, &server);
-        run(&mut place.restic(args!["init"])).exits(0);
-        small_tree(ground);
-        bad_caches_are_harmless(&place);
-        caches_follow_the_repository(&place);
+    with_a_small_tree(|place, _server| {
+        bad_caches_are_harmless(place);
+        caches_follow_the_repository(place);
     });
 }
 

@@ -80,15 +80,10 @@ impl Inside {
             }
         });
     }
-
-    /// The places of the entries of a directory, by its number, with duplicates behind them; none for
-    /// [`NONE`].
-    fn places(&self, dir: u32) -> Range<usize> {
-        places(&self.begins, dir)
-    }
 }
 
-/// See [`Inside::places`].
+/// The places of the entries of a directory, by its number, with duplicates behind them; none for
+/// [`NONE`].
 fn places(begins: &[u32], dir: u32) -> Range<usize> {
     match dir {
         NONE => 0..0,
@@ -137,7 +132,7 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
             let dir = std::mem::replace(&mut rows[row as usize].parent, parent);
             order.push(row);
             if common.is_dir(&rows[row as usize]) {
-                let entries = inside.places(dir);
+                let entries = places(&inside.begins, dir);
                 let kept = inside
                     .kept
                     .get(dir as usize)

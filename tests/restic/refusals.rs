@@ -11,7 +11,9 @@ use crate::support::build::{dir, file, name, tool};
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
 use crate::support::{Need, fathom, fathom_path, in_namespace, require, run};
-use crate::{NEEDS, PASSWORD, check, dump, dump_command, init, prepare, restic, trees};
+use crate::{
+    NEEDS, PASSWORD, check, copy_fixture, dump, dump_command, init, prepare, restic, trees,
+};
 
 #[test]
 fn what_cannot_be_done_is_said_in_one_line() {
@@ -83,8 +85,8 @@ fn a_full_disk_makes_no_snapshot() {
                 .args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"])
                 .arg(&small),
         );
-        symlink(dir(small.join("repo")), ground.join("repo")).unwrap();
-        init(ground);
+        init(&small);
+        symlink(small.join("repo"), ground.join("repo")).unwrap();
         let tree = dir(ground.join("tree"));
         let mut bytes = vec![0; 4 << 20];
         let mut state = 1_u64;
@@ -121,16 +123,7 @@ fn a_repository_of_another_version_is_left_alone() {
         return;
     }
     in_namespace(|ground| {
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/restic/version3");
-        tool(
-            Command::new("cp")
-                .arg("-r")
-                .arg(from)
-                .arg(ground.join("repo")),
-        );
-        for missing in ["locks", "snapshots", "index"] {
-            dir(ground.join("repo").join(missing));
-        }
+        copy_fixture("version3", &ground.join("repo"));
         let before = kept(&ground.join("repo"));
         file(dir(ground.join("tree")).join("file"), 100);
         let said = run(&mut dump_command(ground, args!["tree"]))

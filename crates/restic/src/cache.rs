@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 
 use gate::Errno;
-use gate::create::mkdirat;
 use gate::file::unlinkat;
 use gate::fs::{CWD, Open};
 use gate::long::{c_string, open_long};
@@ -12,7 +11,7 @@ use gate::sync::Mutex;
 use rustic_core::{FileType, Id};
 
 use crate::id::Id as Hash;
-use crate::local::{names, read_file, write_file};
+use crate::local::{make_dirs, names, read_file, write_file};
 
 /// A cache that is never needed: what fails costs time only.
 #[derive(Debug)]
@@ -135,22 +134,4 @@ fn remove(path: &[u8]) -> Result<(), Errno> {
 
 fn is_sound(id: &Id, bytes: &[u8]) -> bool {
     Hash::hash(bytes).to_engine() == *id
-}
-
-/// Makes a directory and those above it; whether it did not exist.
-fn make_dirs(path: &[u8]) -> Result<bool, Errno> {
-    let make = |path: &[u8]| mkdirat(CWD, &c_string(path)?, 0o700);
-    match make(path) {
-        Ok(()) => Ok(true),
-        Err(Errno::EEXIST) => Ok(false),
-        Err(Errno::ENOENT) => {
-            let above = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
-            if above == 0 {
-                return Err(Errno::ENOENT);
-            }
-            make_dirs(&path[..above])?;
-            make(path).map(|()| true)
-        }
-        Err(errno) => Err(errno),
-    }
 }

@@ -22,6 +22,7 @@ const FSTAT: u8 = 8;
 const OPENDIR: u8 = 11;
 const READDIR: u8 = 12;
 const REMOVE: u8 = 13;
+const MKDIR: u8 = 14;
 const RENAME: u8 = 18;
 const STATUS: u8 = 101;
 const HANDLE: u8 = 102;
@@ -331,6 +332,14 @@ impl Connection {
             false => self.call(RENAME, &names, STATUS),
         }
         .map(drop)
+    }
+
+    /// Creates a directory for its owner alone.
+    pub(crate) fn mkdir(&mut self, path: &str) -> Result<(), StoreError> {
+        let mut body = text(path);
+        body.put_u32(HAS_MODE);
+        body.put_u32(0o700);
+        self.call(MKDIR, &body, STATUS).map(drop)
     }
 
     /// Removes a file.

@@ -2,8 +2,10 @@
 
 use std::io::Write;
 
+use gate::create::mkdirat;
 use gate::file::{Reader, Writer};
-use gate::fs::getdents64;
+use gate::fs::{CWD, getdents64};
+use gate::long::c_string;
 use gate::{Errno, Fd};
 use ondisk::dirent::entries;
 
@@ -20,9 +22,15 @@ pub(crate) fn names(dir: &Fd) -> Result<Vec<String>, Errno> {
     }
 }
 
-/// Reads a part of a file; all of it without a range.
+/// A file that is read whole has at most so many bytes: restic's packs have up to 128 MiB.
+const WHOLE_MAX: u64 = 512 << 20;
+
+/// Reads a part of a file; without a range all of it, or `EFBIG` for a size that no file of a repository has.
 pub(crate) fn read_file(path: &[u8], range: Option<(u64, usize)>) -> Result<Vec<u8>, Errno> {
     let file = Reader::open(path)?;
+    if range.is_none() && file.len() > WHOLE_MAX {
+        return Err(Errno::EFBIG);
+    }
     let (offset, len) = range.unwrap_or((0, file.len() as usize));
     let mut bytes = vec![0; len];
     match file.read_at(offset, &mut bytes)? {
@@ -42,4 +50,22 @@ pub(crate) fn write_file<'a>(
         written.map_err(|e| Errno(e.raw_os_error().unwrap_or(Errno::EIO.0)))?;
     }
     file.publish()
+}
+
+/// Makes a directory and those above it; whether it did not exist.
+pub(crate) fn make_dirs(path: &[u8]) -> Result<bool, Errno> {
+    let make = |path: &[u8]| mkdirat(CWD, &c_string(path)?, 0o700);
+    match make(path) {
+        Ok(()) => Ok(true),
+        Err(Errno::EEXIST) => Ok(false),
+        Err(Errno::ENOENT) => {
+            let above = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+            if above == 0 {
+                return Err(Errno::ENOENT);
+            }
+            make_dirs(&path[..above])?;
+            make(path).map(|()| true)
+        }
+        Err(errno) => Err(errno),
+    }
 }

@@ -18,7 +18,7 @@ use rustic_core::{
 
 use crate::cache::Cache;
 use crate::error::{Action, Error};
-use crate::local::{names, read_file, write_file};
+use crate::local::{make_dirs, names, read_file, write_file};
 use crate::sftp::SftpFiles;
 
 /// Where a repository is.
@@ -177,10 +177,29 @@ impl RepositoryFiles {
     fn write_file(&self, path: &str, content: &BytesList) -> Result<(), Fault> {
         match &self.backend {
             Backend::Local(_) => {
-                let pieces = content.slice().iter().map(|piece| &piece[..]);
-                Ok(write_file(&self.below(path), pieces)?)
+                let pieces = || content.slice().iter().map(|piece| &piece[..]);
+                let write = || write_file(&self.below(path), pieces());
+                Ok(self.in_its_directory(path, write)?)
             }
             Backend::Remote(files) => Ok(files.write(path, content.slice().to_vec())?),
+        }
+    }
+
+    /// Does something with a file of a local repository that needs the directory it is in. That may not exist: many
+    /// programs that copy files copy no empty directories. restic makes it, too.
+    fn in_its_directory<T>(
+        &self,
+        path: &str,
+        act: impl Fn() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        match (act(), path.rsplit_once('/')) {
+            (Err(Errno::ENOENT), Some((dir, _))) => {
+                // Not the repository itself, where it has been mounted.
+                open_long(&self.below("."), Open::PATH | Open::DIRECTORY)?;
+                make_dirs(&self.below(dir))?;
+                act()
+            }
+            (done, _) => done,
         }
     }
 
@@ -200,7 +219,8 @@ impl RepositoryFiles {
         match &self.backend {
             Backend::Local(_) => {
                 let (dir, name) = path.rsplit_once('/').unwrap_or((".", path));
-                let dir = open_long(&self.below(dir), Open::DIRECTORY)?;
+                let open = || open_long(&self.below(dir), Open::DIRECTORY);
+                let dir = self.in_its_directory(path, open)?;
                 let file = Held::create(&dir, &c_string(name.as_bytes())?, content)?;
                 held.lock().push(HeldFile::Local { _file: file });
                 Ok(())
@@ -217,11 +237,15 @@ impl RepositoryFiles {
     }
 
     /// The names of files in a directory and, in other places than local ones, in those below it, with their lengths.
+    /// None if the directory does not exist.
     pub(crate) fn list_dir(&self, dir: &str) -> Result<Vec<(String, u64)>, Fault> {
         if let Backend::Remote(files) = &self.backend {
             return Ok(files.list(dir)?);
         }
-        let dir = open_long(&self.below(dir), Open::DIRECTORY)?;
+        let dir = match open_long(&self.below(dir), Open::DIRECTORY) {
+            Err(Errno::ENOENT) => return Ok(Vec::new()),
+            opened => opened?,
+        };
         let mut found = Vec::new();
         for name in names(&dir)? {
             match statx(&dir, &c_string(name.as_bytes())?, At::empty(), Want::SIZE) {
@@ -239,7 +263,6 @@ impl RepositoryFiles {
                 let id = name.parse::<Id>().ok()?;
                 Some((id, u32::try_from(size).unwrap_or(u32::MAX)))
             })),
-            Err(Fault::Errno(Errno::ENOENT)) => {}
             Err(fault) => return Err(self.fail(Action::List, dir, fault)),
         }
         Ok(())

@@ -132,11 +132,21 @@ impl Files for SftpFiles {
     }
 
     fn write(&self, path: &str, content: Vec<Bytes>) -> Result<(), StoreError> {
+        // The directories that it is in, from the outermost.
+        let dirs = path
+            .match_indices('/')
+            .map(|(end, _)| self.path(&path[..end]));
+        let dirs: Vec<String> = dirs.collect();
         let path = self.path(path);
         // restic's own temporary names begin and end like that; restic prune skips them.
         let temporary = format!("{path}-restic-temp-{:016x}", rand::rng().next_u64());
         self.request(move |connection| {
-            let written = connection.write_file(&temporary, &content);
+            let mut written = connection.write_file(&temporary, &content);
+            if let Err(StoreError::NotFound) = written {
+                // Most of them exist, which is an error without a code of its own.
+                dirs.iter().for_each(|dir| drop(connection.mkdir(dir)));
+                written = connection.write_file(&temporary, &content);
+            }
             let written = written.and_then(|()| connection.rename(&temporary, &path));
             if written.is_err() {
                 let _ = connection.remove(&temporary);
@@ -155,7 +165,11 @@ impl Files for SftpFiles {
         self.request(move |connection| {
             let (mut left, mut found) = (vec![dir], Vec::new());
             while let Some(dir) = left.pop() {
-                for entry in connection.read_dir(&dir)? {
+                let entries = match connection.read_dir(&dir) {
+                    Err(StoreError::NotFound) => continue,
+                    entries => entries?,
+                };
+                for entry in entries {
                     match entry.is_dir {
                         true => left.push(format!("{dir}/{}", entry.name)),
                         false => found.push((entry.name, entry.size)),

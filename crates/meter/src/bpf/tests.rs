@@ -158,10 +158,9 @@ fn metered_by(is_attached: impl Fn(&str) -> bool) -> Metered {
     let script = "for i in 1 2 3; do (ls / /no/such; cat /etc/passwd) >/dev/null 2>&1; done; true";
     let words = ["sh", "-c", script].map(std::ffi::OsString::from);
     let command = Command::find(&words).unwrap();
-    let mut kit = Kit::with(&PROGRAMS, probe::find, Room::new(), u64::MAX, None).unwrap();
-    let mut programs = PROGRAMS.iter();
-    kit.attached
-        .retain(|_| is_attached(programs.next().unwrap().0));
+    let programs = PROGRAMS.iter().filter(|(name, ..)| is_attached(name));
+    let programs: Vec<_> = programs.copied().collect();
+    let kit = Kit::with(&programs, probe::find, Room::new(), u64::MAX, None).unwrap();
     Bpf.run_with(kit, 0, &command, u64::MAX, &mut ()).unwrap()
 }
 

@@ -54,6 +54,8 @@ fn with_open(
     while !open() {
         assert!(begun.elapsed() < Duration::from_secs(30), "{path:?}");
     }
+    // Until its size is known, too.
+    sleep(Duration::from_millis(5));
     signal(&child, Signal::STOP);
     sleep(Duration::from_millis(20));
     assert!(open(), "the file was read too fast");

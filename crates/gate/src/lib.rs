@@ -86,6 +86,7 @@ pub mod notify;
 pub mod perf;
 pub mod process;
 pub mod ptrace;
+pub mod quota;
 pub mod scratch;
 pub mod seccomp;
 mod signals;

@@ -2,6 +2,7 @@
 
 use std::ffi::c_char;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::Fd;
@@ -9,6 +10,7 @@ use crate::clock::affinity;
 use crate::file::{read_kernel, write};
 use crate::flags::Open;
 use crate::fs::{CWD, openat};
+use crate::quota::{Quota, quota};
 
 /// The fields of [`uname`] that are used here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,10 +54,16 @@ pub fn memory() -> Option<u64> {
 /// The limit of [`limit_processors`]; 0 if there is none.
 static PROCESSORS: AtomicUsize = AtomicUsize::new(0);
 
-/// Processors that this process may run on, or its share of them; at least 1.
+/// Processors that this process may run on, or its share of them; at least 1. A part of one, which a
+/// [`quota`] may end with, counts as one.
 pub fn processors() -> usize {
+    static QUOTA: OnceLock<Option<Quota>> = OnceLock::new();
     match PROCESSORS.load(Relaxed) {
-        0 => affinity().len().max(1),
+        0 => {
+            let quota = QUOTA.get_or_init(quota).as_ref();
+            let most = quota.map_or(usize::MAX, |quota| quota.processors.ceil() as usize);
+            affinity().len().min(most).max(1)
+        }
         limit => limit,
     }
 }

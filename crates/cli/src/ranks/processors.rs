@@ -3,6 +3,7 @@
 use gate::clock::affinity;
 use gate::file::read_kernel;
 use gate::machine::limit_processors;
+use gate::quota::{Quota, quota};
 use serde::{Deserialize, Serialize};
 use team::{Team, share};
 
@@ -13,11 +14,13 @@ struct Placement {
     machine: Vec<u8>,
     /// The processors that the rank may run on, as a set of bits.
     processors: Vec<u8>,
+    /// The cgroup with the smallest quota of CPU time, and that quota in processors.
+    quota: Option<(u64, f64)>,
 }
 
 /// Counts a processor that several ranks may run on as a part of one, from now on. Launchers do not bind
 /// ranks in every case (`--bind-to none`, MPICH, more ranks than processors), and then each would have threads for
-/// all processors of the machine. `host` stands for the machine where `/proc` is missing.
+/// all processors of the machine. Ranks of one cgroup also divide its quota of CPU time. `host` stands for the machine where `/proc` is missing.
 pub(super) fn divide(team: &dyn Team, host: String) {
     let mut processors = Vec::new();
     for cpu in affinity() {
@@ -31,6 +34,7 @@ pub(super) fn divide(team: &dyn Team, host: String) {
         Placement {
             machine,
             processors,
+            quota: quota().map(|Quota { cgroup, processors }| (cgroup, processors)),
         },
     );
     if let Some(most) = share_of(team.rank(), &placements) {
@@ -38,8 +42,8 @@ pub(super) fn divide(team: &dyn Team, host: String) {
     }
 }
 
-/// The processors of a rank: the sum over those that it may run on, each divided by the ranks that may, rounded;
-/// at least 1. `None` if it is not known where the rank may run.
+/// The processors of a rank: the sum over those that it may run on, each divided by the ranks that may, or its
+/// part of the quota if that is less, rounded; at least 1. `None` if it is not known where the rank may run.
 fn share_of(rank: usize, placements: &[Placement]) -> Option<usize> {
     let own = placements.get(rank)?;
     let may_run = |placement: &Placement, cpu: usize| {
@@ -59,7 +63,12 @@ fn share_of(rank: usize, placements: &[Placement]) -> Option<usize> {
                 .count() as f64
         });
     let sum = parts.sum::<f64>();
-    (sum > 0.0).then(|| (sum.round() as usize).max(1))
+    let quota = own.quota.map_or(f64::INFINITY, |(cgroup, processors)| {
+        let limits =
+            |placement: &&&Placement| placement.quota.is_some_and(|(other, _)| other == cgroup);
+        processors / same.iter().filter(limits).count() as f64
+    });
+    (sum > 0.0).then(|| (sum.min(quota).round() as usize).max(1))
 }
 
 #[cfg(test)]
@@ -70,6 +79,7 @@ mod tests {
         Placement {
             machine: machine.as_bytes().to_vec(),
             processors: processors.to_vec(),
+            quota: None,
         }
     }
 
@@ -106,5 +116,23 @@ mod tests {
             [Some(1), Some(1)]
         );
         assert_eq!(shares(&[placement("a", &[])]), [None]);
+    }
+
+    #[test]
+    fn ranks_of_a_cgroup_divide_its_quota() {
+        let within = |machine, cgroup, processors| Placement {
+            quota: Some((cgroup, processors)),
+            ..placement(machine, &[0xff, 0xff])
+        };
+        let four = || within("a", 7, 4.0);
+        assert_eq!(shares(&[four()]), [Some(4)]);
+        let mixed = [four(), four(), within("a", 8, 1.0), within("b", 7, 4.0)];
+        assert_eq!(shares(&mixed), [Some(2), Some(2), Some(1), Some(4)]);
+        // More than there are, and less than one for each.
+        assert_eq!(shares(&[within("a", 7, 64.0)]), [Some(16)]);
+        assert_eq!(
+            shares(&[within("a", 7, 0.5), within("a", 7, 0.5)]),
+            [Some(1); 2]
+        );
     }
 }

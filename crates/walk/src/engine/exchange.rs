@@ -140,11 +140,14 @@ pub(super) struct Exchange<'a> {
     next_count: Instant,
 }
 
-/// The shortest time between two looks for messages.
-const NAP: Duration = Duration::from_micros(50);
-/// The longest: while this rank works, and while it waits, when each wave has to pass it.
-const LONGEST_NAPS: [Duration; 2] = [Duration::from_millis(2), Duration::from_micros(500)];
-/// The same between two questions of a rank.
+/// The time between two looks for messages: this part of the time since the last one came, because those that
+/// wait for work soon ask again, ...
+const NAP_PART: u32 = 8;
+/// ... but at least this, ...
+const SHORTEST_NAP: Duration = Duration::from_micros(25);
+/// ... and at most these: while this rank works, and while it waits, when each wave has to pass it.
+const LONGEST_NAPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_micros(200)];
+/// The shortest and the longest time between two questions of a rank.
 const ASKS: [Duration; 2] = [Duration::from_micros(250), Duration::from_millis(64)];
 
 impl<'a> Exchange<'a> {
@@ -172,7 +175,7 @@ impl<'a> Exchange<'a> {
 
     /// Exchanges work until no rank has any.
     pub(super) fn run(mut self) {
-        let mut nap = NAP;
+        let mut last_news = Instant::now();
         loop {
             let mut is_news = false;
             while let Some((from, bytes)) = self.team.receive() {
@@ -191,11 +194,11 @@ impl<'a> Exchange<'a> {
                 return;
             }
             if is_news {
-                nap = NAP;
+                last_news = Instant::now();
             } else {
-                std::thread::sleep(nap);
                 let longest = LONGEST_NAPS[usize::from(self.pool.is_passive())];
-                nap = (nap * 2).min(longest);
+                let nap = last_news.elapsed() / NAP_PART;
+                std::thread::sleep(nap.clamp(SHORTEST_NAP, longest));
             }
         }
     }

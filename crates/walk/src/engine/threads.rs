@@ -57,6 +57,9 @@ pub(super) struct Threads;
 /// The most threads while the processors wait for a server.
 const MOST_ON_SERVER: usize = 48;
 
+/// The most tasks that a thread takes from the queue at a time.
+const FEW_TASKS: usize = 64;
+
 /// The number of tasks from which a thread reads no further in a directory: some 150 bytes each.
 const MANY_TASKS: usize = 8192;
 
@@ -318,6 +321,8 @@ impl Pool for Crew<'_> {
             let names = rel.split(|&b| b == b'/').filter(|name| !name.is_empty());
             names.fold(Arc::clone(&self.top), |node, name| node.child(name))
         };
+        // Threads that had no work did not wait for a server.
+        *self.pace.lock() = Pace::new();
         Crew::put(
             self,
             items.into_iter().map(|item| match item {
@@ -399,6 +404,10 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
             crew.end();
             return None;
         }
+        // If others wait and there is little to share, the oldest has more below it.
+        if crew.askers.load(Relaxed) > 0 && (2..FEW_TASKS).contains(&self.tasks.len()) {
+            return Some(self.tasks.remove(0));
+        }
         if let Some(task) = self.tasks.pop() {
             return Some(task);
         }
@@ -408,7 +417,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
                 return None;
             }
             if !queue.tasks.is_empty() {
-                let some = (queue.tasks.len() / crew.threads.load(Relaxed)).clamp(1, 64);
+                let some = (queue.tasks.len() / crew.threads.load(Relaxed)).clamp(1, FEW_TASKS);
                 let from = queue.tasks.len() - some;
                 self.tasks.extend(queue.tasks.drain(from..));
                 crew.queued.store(queue.tasks.len(), Relaxed);

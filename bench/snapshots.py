@@ -1,7 +1,8 @@
 """Snapshots in a restic repository: `fathom dump --restic`, with and without --state, against restic and rustic.
 
 The tree is *small*, on ext4, XFS and btrfs; repositories and catalogs lie in the scratch directory. Before each run all is synced, and each
-program's repository, cache and catalog are put back to what they were after its first snapshot.
+program's repository, cache and catalog are put back to what they were after its first snapshot. With --full, the last
+snapshot and the first are also measured cold: the file system is mounted just before each run.
 """
 
 import os
@@ -81,17 +82,20 @@ def case_on(options, fs):
         open(beside, "w").close()  # creating it later would change the directory above the tree
         every = list(tools(options.fathom, top, work))
 
-        def rows(case, which, before):
+        def rows(case, which, before, cache="warm"):
             ready = {tuple(tool.first): before(tool) for tool in which}
 
             def one(argv):
                 ready[tuple(argv)]()
                 os.sync()
+                if cache == "cold":
+                    ground.remount()
                 return runner(argv)
 
-            say(f"restic: {fs}, {case}")
-            contenders = [Contender(tool.name, tool.first, TRIALS["warm"][0]) for tool in which]
-            return measure(contenders, options.trials, one, warm_up=case == "first", **about(case))
+            name = case if cache == "warm" else f"{case}, cold"
+            say(f"restic: {fs}, {name}")
+            contenders = [Contender(tool.name, tool.first, TRIALS[cache][0]) for tool in which]
+            return measure(contenders, options.trials, one, warm_up=name == "first", **about(name))
 
         found = rows("first", every, lambda tool: tool.fresh)
         time.sleep(SOON)
@@ -121,6 +125,9 @@ def case_on(options, fs):
         tree.change(top, int(tree.files * CHANGED), 1)
         os.sync()
         found += rows("1 % changed", every, lambda tool: tool.back)
+        if options.full:
+            found += rows("1 % changed", every, lambda tool: tool.back, "cold")
+            found += rows("first", every, lambda tool: tool.fresh, "cold")
         subprocess.run(["restic", "-q", "-r", every[0].first[4], "-p", every[0].first[6], "--no-cache", "check"], check=True)
         return found
 

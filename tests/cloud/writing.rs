@@ -292,6 +292,24 @@ fn a_dump_that_cannot_be_written_leaves_nothing() {
     assert!(Path::new(&server.object("")).exists(), "{BUCKET}");
 }
 
+/// In place of SHA-256 sums in signatures, in a multipart upload.
+#[test]
+fn a_dump_may_send_crcs_of_unsigned_data() {
+    if !require(&needs()) {
+        return;
+    }
+    let server = with_tree();
+    let mut dump = server.fathom(dump());
+    dump.envs([
+        ("AWS_UNSIGNED_PAYLOAD", "true"),
+        ("AWS_CHECKSUM_ALGORITHM", "crc64nvme"),
+    ]);
+    run(&mut dump).exits(0);
+    let verify = args!["verify", url("a.tar"), "--against", "."];
+    run(&mut server.fathom(verify)).exits(0);
+    nothing_is_left(&server);
+}
+
 /// AWS wants a checksum with everything that object lock protects.
 #[test]
 fn an_object_under_object_lock_is_not_replaced() {

@@ -10,6 +10,8 @@
 //! that while the others go on. The number that do so at once is limited and the rest wait, so that
 //! memory is bounded whatever the number of threads.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use bytes::Bytes;
 use gate::sync::{Condvar, Mutex, MutexGuard};
 use parquet::errors::Result as ParquetResult;
@@ -24,8 +26,11 @@ use crate::head;
 use crate::part::{Last, Parts, may_have_changed, relative};
 use crate::tick::{after_a_tick, before_a_tick, wait_for_tick};
 
-/// Rows that a worker collects before it hands them over.
+/// Rows that a worker collects before it hands them over, at most. All workers together hold no more than half a
+/// row group, but for a few rows of each.
 const CHUNK: usize = 4 << 10;
+/// The same, at least.
+const LEAST_CHUNK: usize = 256;
 
 /// A catalog being written.
 pub struct Catalog {
@@ -38,6 +43,7 @@ pub struct Catalog {
     pool: Mutex<Pool>,
     room: Condvar,
     out: Mutex<Output>,
+    workers: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -84,6 +90,7 @@ impl Catalog {
             pool: Mutex::default(),
             room: Condvar::new(),
             out: Mutex::new(out),
+            workers: AtomicUsize::new(0),
         })
     }
 
@@ -179,6 +186,7 @@ impl Sink for Catalog {
 
     fn worker(&self) -> Box<dyn Worker + '_> {
         let at_rest_before = before_a_tick(self.started);
+        self.workers.fetch_add(1, Relaxed);
         Box::new(Collector {
             chunk: Chunk::default(),
             totals: Totals::default(),
@@ -230,7 +238,8 @@ impl Worker for Collector<'_> {
             });
         }
         chunk.dirs.push(kept_dir);
-        if chunk.rows.len() >= CHUNK {
+        let share = GROUP / 2 / self.to.workers.load(Relaxed).max(1);
+        if chunk.rows.len() >= share.clamp(LEAST_CHUNK, CHUNK) {
             self.flush();
         }
     }
@@ -254,6 +263,7 @@ impl Drop for Collector<'_> {
         if !self.chunk.rows.is_empty() {
             self.flush();
         }
+        self.to.workers.fetch_sub(1, Relaxed);
     }
 }
 

@@ -6,7 +6,7 @@ mod temporary;
 mod writer;
 
 pub use held::Held;
-pub use reader::{Reader, read_full_at, read_kernel};
+pub use reader::{Reader, read_full_at, read_kernel, read_kernel_in};
 pub use writer::{Fresh, Writer};
 
 pub use crate::create::{linkat, renameat2, unlinkat};

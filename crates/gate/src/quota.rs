@@ -1,6 +1,6 @@
 //! The CPU time that a cgroup allows.
 
-use crate::file::read_kernel;
+use crate::file::{read_kernel, read_kernel_in};
 use crate::flags::{At, Want};
 use crate::fs::{CWD, statx};
 use crate::long::c_string;
@@ -70,8 +70,7 @@ fn limit(dir: &[u8], is_v2: bool) -> Option<f64> {
 }
 
 fn read(dir: &[u8], file: &[u8]) -> Option<String> {
-    let path = c_string(&[dir, b"/", file].concat()).ok()?;
-    String::from_utf8(read_kernel(&path).ok()?).ok()
+    String::from_utf8(read_kernel_in(dir, file).ok()?).ok()
 }
 
 #[cfg(test)]

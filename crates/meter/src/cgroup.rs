@@ -1,5 +1,6 @@
 //! A cgroup: which processes are in it, and their CPU time.
 
+use gate::file::read_kernel_in;
 use gate::fs::{CWD, Open, fstatfs, openat};
 use gate::{Errno, Fd};
 
@@ -45,7 +46,7 @@ impl Cgroup {
         let mut processes = Vec::new();
         let mut cgroups = vec![self.path.clone()];
         while let Some(path) = cgroups.pop() {
-            let members = read(&path, "cgroup.procs").unwrap_or_default();
+            let members = read_kernel_in(&path, b"cgroup.procs").unwrap_or_default();
             let members = members.split(|byte| *byte == b'\n');
             processes.extend(members.filter_map(parse::<u32>).filter(|pid| *pid > 0));
             let _ = list(&path, |_, entry| {
@@ -62,13 +63,8 @@ impl Cgroup {
     /// User and system time of all processes that ever were in a cgroup of version 2, in
     /// microseconds.
     pub(crate) fn cpu_time(&self) -> Option<[u64; 2]> {
-        parse_cpu_time(&read(&self.path, "cpu.stat")?)
+        parse_cpu_time(&read_kernel_in(&self.path, b"cpu.stat").ok()?)
     }
-}
-
-fn read(dir: &[u8], file: &str) -> Option<Vec<u8>> {
-    let path = [dir, b"/", file.as_bytes()].concat();
-    gate::file::read_kernel(&gate::long::c_string(&path).ok()?).ok()
 }
 
 fn parse<T: std::str::FromStr>(text: &[u8]) -> Option<T> {

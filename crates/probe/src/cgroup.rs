@@ -2,7 +2,7 @@
 //! no memory from others.
 
 use gate::create::{mkdirat, unlinkat_directory};
-use gate::file::{read_kernel, write};
+use gate::file::{read_kernel, read_kernel_in, write};
 use gate::fs::{At, CWD, Open, Want, openat, statx};
 use gate::long::{c_string, open_long};
 use gate::{Errno, Result};
@@ -71,7 +71,7 @@ impl Cgroup {
     }
 
     fn read(&self, dir: &[u8], file: &[u8]) -> Option<Vec<u8>> {
-        read_kernel(&c_string(&[dir, b"/", file].concat()).ok()?).ok()
+        read_kernel_in(dir, file).ok()
     }
 
     /// The smallest limit of this cgroup and of its ancestors, in bytes, and the file that has it;

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use crate::fs::{At, CWD, FileType, Open, Want, openat, pread64, read, statx};
-use crate::long::open_long;
+use crate::long::{c_string, open_long};
 use crate::{Errno, Fd, Result};
 
 /// A file that is open for reading, with its length at that time.
@@ -87,6 +87,11 @@ pub fn read_kernel(name: &CStr) -> Result<Vec<u8>> {
             text.resize(have * 2, 0);
         }
     }
+}
+
+/// Reads a file of a directory in /proc or /sys, up to 64 KiB.
+pub fn read_kernel_in(dir: &[u8], name: &[u8]) -> Result<Vec<u8>> {
+    read_kernel(&c_string(&[dir, b"/", name].concat())?)
 }
 
 #[cfg(test)]

@@ -40,6 +40,12 @@ def grouped(path, key):
     return groups
 
 
+def by_contender(rows):
+    """(contender, its rows), in the order in which they come first."""
+    for name in dict.fromkeys(row["contender"] for row in rows):
+        yield name, [row for row in rows if row["contender"] == name]
+
+
 def load(path, count):
     """{(bench, case, fs, cache, count): {contender: Costs}}; `count` is a column."""
 

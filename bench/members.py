@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 from statistics import median
 
-from figures import grouped, table
+from figures import by_contender, grouped, table
 from measure import ENVIRONMENT, Contender, measure, run
 from walks import ENTRIES, FEW, join, say
 
@@ -93,8 +93,7 @@ def load(run):
     found = {}
     for key, rows in grouped(path, lambda row: (row["case"], int(row["entries"]), int(row["bytes"]))).items():
         by = found.setdefault(key, {})
-        for name in dict.fromkeys(row["contender"] for row in rows):
-            own = [row for row in rows if row["contender"] == name]
+        for name, own in by_contender(rows):
             calls = next(row for row in own if row["trial"] == "calls")
             seconds = median(float(row["real"]) for row in own if row["trial"] != "calls")
             by[name] = seconds, int(calls["read_calls"]), int(calls["read_bytes"])

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from figures import grouped, table
+from figures import by_contender, grouped, table
 from measure import Contender, measure, run
 from walks import join, say
 
@@ -105,8 +105,7 @@ def load(run_directory):
     found = {}
     for size, rows in grouped(Path(run_directory) / "object.csv", lambda row: int(row["bytes"])).items():
         by = found.setdefault(size, {})
-        for name in dict.fromkeys(row["contender"] for row in rows):
-            own = [row for row in rows if row["contender"] == name]
+        for name, own in by_contender(rows):
             figures = ("real", "user", "sys", "maxrss_kib", "server_cpu")
             by[name] = {what: median(float(row[what]) for row in own) for what in figures}
     return found

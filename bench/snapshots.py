@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from dumps import SOON, TRIALS, on_ground, repository_tool
-from figures import grouped, table
+from figures import by_contender, grouped, table
 from measure import Contender, measure, run, run_json, run_strace
 from peers import program
 from trees import Tree
@@ -149,8 +149,7 @@ def load(run):
     key = lambda row: (row["case"], row["fs"], int(row["entries"]))
     for case, rows in grouped(Path(run) / "restic.csv", key).items():
         by = found.setdefault(case, {})
-        for name in dict.fromkeys(row["contender"] for row in rows):
-            own = [row for row in rows if row["contender"] == name]
+        for name, own in by_contender(rows):
             timed = [row for row in own if row["trial"] != "calls"]
             figures = {what: median(float(row[what]) for row in timed) for what in ("real", "user", "sys", "maxrss_kib")}
             calls = [int(row["all_calls"]) for row in own if row["all_calls"]]

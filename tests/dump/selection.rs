@@ -313,10 +313,7 @@ fn patterns_are_read_from_files() {
         (["--exclude-from", "nowhere"], "'nowhere': No such file"),
         (["--exclude-from", "tree"], "'tree': Is a directory"),
         (["--exclude-if-present", "a/b"], "without slashes"),
-        (
-            ["--resume", "--one-file-system"],
-            "a dump cannot be resumed",
-        ),
+        (["--resume", "--catalog=c"], "--resume requires mpirun"),
         (["--shard", "0/2"], "--shard cannot be used with dump"),
     ] {
         let ran = dump(&more).refused();

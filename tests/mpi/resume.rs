@@ -1,5 +1,7 @@
-//! `fathom walk --resume` by the ranks of an MPI job: what is finished stays, the rest is walked again.
+//! `--resume` by the ranks of an MPI job: what `fathom walk` and `fathom dump` have finished stays, and the rest is made
+//! again.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,10 +10,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::walk::{names, refused, result, walk};
-use super::{NEEDS, RANK, launcher_of_killed, run_job};
-use crate::support::build::{bush, dir};
+use super::{NEEDS, RANK, launcher_of_killed, mpirun, run_job};
+use crate::support::build::{bush, dir, tmpfs, unmount};
 use crate::support::run::{Ran, args};
-use crate::support::{fathom, fathom_path, require, run};
+use crate::support::snapshot::{kept, same};
+use crate::support::trees::{Dice, grow, mutate};
+use crate::support::{Need, fathom, fathom_path, in_namespace, require, run};
 
 /// The number of pieces in which a tree is walked.
 const PIECES: usize = 16;
@@ -21,7 +25,7 @@ fn resume(many: usize, top: &Path, out: &Path) -> Value {
     result(&walk(many, top, &more).exits(0))
 }
 
-fn alone(words: &[std::ffi::OsString]) -> Value {
+fn alone(words: &[OsString]) -> Value {
     run(&mut fathom(words.to_vec())).exits(0).json()["result"].clone()
 }
 
@@ -68,7 +72,7 @@ fn finished_pieces_are_kept() {
 
 /// Runs four ranks, so slowly that they take two seconds or more, and kills one of them when there are so many
 /// parts.
-fn killed_at(parts: usize, victim: usize, top: &Path, out: &Path, pids: &Path) -> Ran {
+fn killed_at(parts: usize, victim: usize, words: &[OsString], out: &Path, pids: &Path) -> Ran {
     let script = format!(
         "echo $$ > {}/{RANK}; exec {} \"$@\"",
         pids.display(),
@@ -76,15 +80,7 @@ fn killed_at(parts: usize, victim: usize, top: &Path, out: &Path, pids: &Path) -
     );
     let mut command = launcher_of_killed();
     command.args(["-np", "4", "sh", "-c", &script, "sh"]);
-    command.args(args![
-        "walk",
-        top,
-        "--resume",
-        "--catalog",
-        out,
-        "--max-rate",
-        "1500"
-    ]);
+    command.args(words).args(["--resume", "--max-rate", "1500"]);
     let (out, pid): (PathBuf, PathBuf) = (out.into(), pids.join(victim.to_string()));
     let killer = std::thread::spawn(move || {
         while names(&out)
@@ -115,7 +111,8 @@ fn killed_walks_are_resumed() {
     let (out, pids) = (scratch.path().join("out"), dir(scratch.path().join("pids")));
     let mut least = 0;
     for (parts, victim) in [(1, 3), (18, 0), (39, 2)] {
-        let ran = killed_at(parts, victim, &top, &out, &pids);
+        let words = args!["walk", &top, "--catalog", &out];
+        let ran = killed_at(parts, victim, &words, &out, &pids);
         // In the first piece the signal is in time, however late it comes.
         assert!(parts > 1 || ran.code() != 0, "{ran}");
         if ran.code() == 0 {
@@ -139,4 +136,159 @@ fn killed_walks_are_resumed() {
     for field in ["digest", "entries"] {
         assert_eq!(queried[field], whole[field], "{field}");
     }
+}
+
+/// The words of a dump into two directories.
+fn dump_words(top: &Path, out: &Path) -> Vec<OsString> {
+    let (archives, catalog) = (out.join("archives"), out.join("catalog"));
+    args!["dump", top, "-o", archives, "--catalog", catalog].to_vec()
+}
+
+fn dump(many: usize, top: &Path, out: &Path, more: &[&str]) -> Ran {
+    let more = more.iter().map(OsString::from);
+    mpirun(many, dump_words(top, out).into_iter().chain(more))
+}
+
+/// All parts together restore the tree as it is now, and so does the catalog describe it.
+fn check_dump(top: &Path, out: &Path) {
+    let to = tmpfs(out.join("to"));
+    let below = to.join(top.strip_prefix("/").unwrap().parent().unwrap());
+    let archives = out.join("archives");
+    let restore = args!["restore", &archives, "-C", &to, "-q"];
+    run(&mut fathom(restore)).exits(0);
+    same(&kept(top), &kept(&below.join("tree")), "restored");
+    unmount(&to);
+    let whole = alone(&args!["walk", top, "--json"]);
+    let catalog = out.join("catalog");
+    let queried = alone(&args!["query", catalog, "--json"]);
+    for field in ["entries", "bytes", "files", "directories", "symlinks"] {
+        assert_eq!(queried[field], whole[field], "{field}");
+    }
+}
+
+fn count(out: &Path) -> usize {
+    names(&out.join("archives")).len()
+}
+
+#[test]
+fn pieces_of_a_dump_are_kept_unless_they_have_changed() {
+    if !require(&[NEEDS[0], Need::Root]) {
+        return;
+    }
+    in_namespace(|base| {
+        let base = tmpfs(base.join("disk"));
+        let (top, out) = (dir(base.join("tree")), dir(base.join("out")));
+        for nth in 0..40 {
+            let below = dir(top.join(format!("a/b{}/c{nth}", nth % 4)));
+            bush(&below, 2, 5);
+            fs::hard_link(below.join("d0/f0"), top.join(format!("link{nth}"))).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        let (archives, catalog) = (out.join("archives"), out.join("catalog"));
+        let resume = |many: usize, kept: std::ops::RangeInclusive<usize>| {
+            let found = result(&dump(many, &top, &out, &["--resume", "--json"]).exits(0));
+            let number = found["kept"].as_u64().unwrap() as usize;
+            assert!(kept.contains(&number) && number % many == 0, "{found}");
+            assert_eq!((count(&out), names(&catalog).len()), (16 * many, 16 * many));
+            let whole = alone(&args!["walk", &top, "--json"]);
+            assert_eq!(found["entries"], whole["entries"], "{found}");
+            check_dump(&top, &out);
+        };
+        resume(3, 0..=0);
+        resume(3, 48..=48);
+        let lose = |number: usize| {
+            fs::remove_file(archives.join(format!("part-{number}-of-48.tar.zst"))).unwrap();
+        };
+        // A complete dump is never removed.
+        let file = top.join("a/b1/c1/d0/f3");
+        fs::write(&file, "other").unwrap();
+        let before = (names(&archives), names(&catalog));
+        let ran = dump(3, &top, &out, &["--resume"]);
+        refused(&ran, "entries have changed since");
+        assert_eq!((names(&archives), names(&catalog)), before);
+        // Without a part, its piece and that of the file are dumped again.
+        lose(40);
+        resume(3, 42..=45);
+        // Without a part of the catalog.
+        fs::remove_file(catalog.join("part-4-of-48.parquet")).unwrap();
+        resume(3, 45..=45);
+        // A directory moves from one piece to another, or its mode changes, which all archives below it have.
+        lose(0);
+        fs::rename(top.join("a/b2/c2"), top.join("a/b3/moved")).unwrap();
+        resume(3, 0..=39);
+        lose(0);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o711);
+        fs::set_permissions(top.join("a/b1"), mode).unwrap();
+        resume(3, 0..=39);
+        // A link to a file that had one name, and a name of a file that had two is gone.
+        lose(0);
+        fs::hard_link(top.join("a/b0/c0/d1/f1"), top.join("a/b3/c3/other")).unwrap();
+        fs::remove_file(top.join("link7")).unwrap();
+        resume(3, 0..=44);
+        // Whatever changes.
+        grow(&dir(top.join("a/odd")), 5, 60);
+        let mut dice = Dice::new(7);
+        for nth in [17, 33] {
+            lose(nth);
+            drop(mutate(&top.join("a"), &mut dice, 6));
+            std::thread::sleep(Duration::from_millis(50));
+            let ran = dump(3, &top, &out, &["--resume", "--json"]);
+            assert!(ran.code() < 2, "{ran}");
+            check_dump(&top, &out);
+        }
+        // What belongs to another run or another command stays.
+        lose(5);
+        for (many, more) in [
+            (2, &["--resume"][..]),
+            (3, &["--resume", "--exclude", "x"]),
+            (3, &["--resume", "--compress", "none"]),
+            (3, &[]),
+        ] {
+            let before = (names(&archives), names(&catalog));
+            refused(&dump(many, &top, &out, more), "cannot write");
+            assert_eq!((names(&archives), names(&catalog)), before);
+        }
+        let ran = walk(
+            3,
+            &top,
+            &["--resume", "--catalog", catalog.to_str().unwrap()],
+        );
+        refused(&ran, "cannot write");
+    });
+}
+
+#[test]
+fn killed_dumps_are_resumed() {
+    if !require(&[NEEDS[0], Need::Root]) {
+        return;
+    }
+    in_namespace(|base| {
+        let base = tmpfs(base.join("disk"));
+        let (top, out) = (dir(base.join("tree")), dir(base.join("out")));
+        bush(&top, 20, 20);
+        fs::hard_link(top.join("d1/f1"), top.join("d2/link")).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        let (archives, pids) = (out.join("archives"), dir(base.join("pids")));
+        let mut least = 0;
+        for (parts, victim) in [(1, 3), (18, 0), (39, 2)] {
+            let words = dump_words(&top, &out);
+            let ran = killed_at(parts, victim, &words, &archives, &pids);
+            assert!(parts > 1 || ran.code() != 0, "{ran}");
+            if ran.code() == 0 {
+                break;
+            }
+            let left = count(&out);
+            assert!(left >= least && left < 4 * PIECES, "{left} parts: {ran}");
+            let ran = run(&mut fathom(args!["list", &archives])).refused();
+            assert!(ran.stderr.contains("missing"), "{ran}");
+            for name in names(&archives) {
+                run(&mut fathom(args!["list", archives.join(name)])).exits(0);
+            }
+            // At most the parts of one piece are removed.
+            least = left.saturating_sub(3);
+        }
+        let found = result(&dump(4, &top, &out, &["--resume", "--json"]).exits(0));
+        assert!(found["kept"].as_u64().unwrap() >= 36, "{found}");
+        check_dump(&top, &out);
+    });
 }

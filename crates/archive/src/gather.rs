@@ -28,7 +28,7 @@ use crate::rows::{Collector, Rows, Source};
 use crate::since::Evidence;
 use listed::collect_listed;
 pub use listed::{Listed, ListedSource};
-pub(crate) use together::{Share, check_directories, collect_together};
+pub(crate) use together::{OF_OTHERS, Share, check_directories, collect_together};
 
 mod listed;
 mod together;

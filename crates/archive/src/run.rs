@@ -6,6 +6,7 @@ use gate::Errno;
 use gate::fs::{Open, getdents64};
 use gate::long::open_long;
 use ondisk::dirent::entries;
+use ondisk::pax::PartOfRun;
 use walk::entry::joined;
 
 use crate::error::{Action, Error, ErrorKind, MissingParts};
@@ -43,6 +44,14 @@ pub fn archive_names_in(path: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
         name.starts_with(b"part-") && suffixes.any(|it| it == b".tar")
     };
     names_in(path, is_archive).map_err(|errno| Error::new(Action::ReadArchive, path, errno))
+}
+
+/// Which part of a dump an archive is; `None` if it is by itself.
+///
+/// # Errors
+/// It cannot be read.
+pub fn part_in(archive: &[u8]) -> Result<Option<PartOfRun>, Error> {
+    Input::read_part(archive)
 }
 
 /// The archives of one dump in a directory, in the order of their numbers; `None` if it is no directory.

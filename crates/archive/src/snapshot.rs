@@ -10,7 +10,7 @@ use gate::long::statx_long;
 use walk::entry::joined;
 use walk::{Diagnostics, Moment};
 
-use crate::catalog::{About, Draft, Later, SnapshotRecord};
+use crate::catalog::{About, Draft, Keep, Later, SnapshotRecord};
 use crate::dump::DumpOptions;
 use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{Gathered, engines, gather};
@@ -133,7 +133,7 @@ impl<'a> SnapshotCatalog<'a> {
         let sealed = draft.with_snapshot(Some(snapshot)).write(
             rows,
             self.options.selection.clone(),
-            |_| true,
+            |_| Keep::Row,
             || Ok(()),
             |_, ()| Ok(Later::default()),
             || is_complete,

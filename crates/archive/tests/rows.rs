@@ -10,7 +10,7 @@ use std::os::unix::prelude::*;
 use std::path::Path;
 
 use archive::catalog::columns::{BTIME_NSEC, DIR, INO, NAME, TOP};
-use archive::catalog::{About, Draft, Later, Options, Reader};
+use archive::catalog::{About, Draft, Keep, Later, Options, Reader};
 use archive::changed::{self, changed};
 use archive::gather::{CollectOptions, gather};
 use archive::rows::Rows;
@@ -73,7 +73,7 @@ fn write(file: &Path, rows: &Rows, complete: bool, kept: impl Fn(usize) -> bool 
         .write(
             rows,
             Options::default(),
-            kept,
+            |row| if kept(row) { Keep::Row } else { Keep::Nowhere },
             || Ok(()),
             later,
             || complete,
@@ -246,7 +246,7 @@ fn error_of_later_results_is_the_error_of_the_catalog() {
     let written = draft.write(
         &rows,
         Options::default(),
-        |_| true,
+        |_| Keep::Row,
         || Ok(()),
         |_, ()| Err(error.clone()),
         || true,

@@ -1,6 +1,7 @@
 //! The ranks of an MPI job that a command works with.
 
 mod processors;
+pub(crate) mod resume;
 
 use std::ffi::OsString;
 use std::fmt;

@@ -3,10 +3,11 @@
 use parquet::file::metadata::KeyValue;
 use serde::{Deserialize, Serialize};
 use walk::entry::Time;
-use walk::{Filter, Shard, Tags};
+use walk::{Digest, Filter, Shard, Tags};
 
 use super::footer;
 use super::inode_sums::InodeSumsPlace;
+use super::sums::Sums;
 use crate::error::ErrorKind;
 use crate::part::Part;
 use crate::stored;
@@ -139,6 +140,9 @@ impl Root {
 /// The description of a catalog. The fields are in the order of their stored names.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct About {
+    /// In a part of a dump by several ranks, the [`Sums::above`](super::Sums::above) of its rows, in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub above: Option<String>,
     /// For each row group, the CRC-32 of each column chunk; none in older catalogs.
     #[serde(default)]
     pub checksums: Vec<Vec<u32>>,
@@ -185,6 +189,19 @@ impl About {
     /// read: the beginning of the walk less a [tick](crate::tick::TICK).
     pub fn at_rest_before(&self) -> Time {
         before_a_tick(self.started)
+    }
+
+    /// The sums over the rows of a part of a dump.
+    pub(super) fn sums(&self) -> Option<Sums> {
+        let above = u64::from_str_radix(self.above.as_ref()?, 16).ok()?;
+        let digest = self.digest()?;
+        Some(Sums { digest, above })
+    }
+
+    /// The digest; `None` if its digits are damaged.
+    pub(super) fn digest(&self) -> Option<Digest> {
+        let own = u128::from_str_radix(&self.digest, 16).ok()?;
+        Some(Digest::from_halves([own as u64, (own >> 64) as u64]))
     }
 
     /// What all parts of a run have in common: their DIRs and options. Nothing if it is no part.
@@ -310,6 +327,7 @@ mod tests {
             checksums: vec![vec![1, 2], vec![]],
             snapshot: None,
             inode_sums: None,
+            above: None,
         }
     }
 

@@ -13,6 +13,7 @@ mod read;
 mod resume;
 mod rows;
 mod schema;
+mod sums;
 mod write;
 
 pub use about::{About, Options, Root, ShardOfRun, SnapshotRecord};
@@ -25,6 +26,8 @@ pub(crate) use output::rows_of_group;
 pub use parts::catalogs_in;
 pub(crate) use parts::{named_parts, recorded_parts};
 pub use read::{Columns, Reader};
-pub use resume::{Finished, finished_part, remove_part};
-pub use rows::{Draft, Later};
+pub use resume::{Finished, Writer, finished_part, remove_part};
+pub(crate) use rows::sums_of_pieces;
+pub use rows::{Draft, Keep, Later};
+pub use sums::Sums;
 pub use write::Catalog;

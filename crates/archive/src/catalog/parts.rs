@@ -93,8 +93,7 @@ pub(super) fn describe(parts: &[&About]) -> Result<About, ErrorKind> {
     }
     let mut digest = Digest::default();
     for about in abouts() {
-        let own = u128::from_str_radix(&about.digest, 16).map_err(|_| ErrorKind::DamagedCatalog)?;
-        digest.merge(Digest::from_halves([own as u64, (own >> 64) as u64]));
+        digest.merge(about.digest().ok_or(ErrorKind::DamagedCatalog)?);
     }
     Ok(About {
         complete: abouts().all(|about| about.complete),
@@ -105,6 +104,7 @@ pub(super) fn describe(parts: &[&About]) -> Result<About, ErrorKind> {
             shard: None,
             ..first.options.clone()
         },
+        above: None,
         parts: Vec::new(),
         racy: abouts().map(|about| about.racy).sum(),
         checksums: Vec::new(),

@@ -19,6 +19,7 @@ use walk::{Dir, Entry, Meta, Moment};
 use super::about::{About, Options, Root, SnapshotRecord};
 use super::output::{EncodedGroup, Encoder, MOST_AT_ONCE, Output, Sealed, rows_of_group};
 use super::schema::Record;
+use super::sums::Sums;
 use crate::OnPanic;
 use crate::attribution::{Function, with_function};
 use crate::background::spawn;
@@ -60,7 +61,7 @@ impl Draft {
         Draft { snapshot, ..self }
     }
 
-    /// Writes the rows that `is_kept` selects. For each row group in turn, `next` waits until its
+    /// Writes the rows that `keep` selects. For each row group in turn, `next` waits until its
     /// rows are settled, and `later` turns the result into what became known of them. After the
     /// last row, `is_complete` says whether nothing was skipped: otherwise the catalog has no
     /// tokens, so that a comparison with it reads the tree.
@@ -71,7 +72,7 @@ impl Draft {
         self,
         rows: &Rows,
         options: Options,
-        is_kept: impl Fn(usize) -> bool + Sync,
+        keep: impl Fn(usize) -> Keep + Sync,
         next: impl FnMut() -> Result<P, Error> + Send,
         later: impl Fn(Range<usize>, P) -> Result<Later, Error> + Sync,
         is_complete: impl FnOnce() -> bool,
@@ -85,7 +86,7 @@ impl Draft {
             rows,
             size: rows_of_group(rows.len()),
             encoder: &encoder,
-            is_kept,
+            keep,
             next: Mutex::new((0, next)),
             later,
         };
@@ -104,10 +105,14 @@ impl Draft {
         }
         let begin = rows.totals().map_or(Sum::default(), |known| Sum {
             entries: known.entries,
-            digest: known.digest,
+            sums: Sums {
+                digest: known.digest,
+                ..Sums::default()
+            },
             ..Sum::default()
         });
         let sum = sums.into_iter().fold(begin, Sum::with);
+        let is_rank = options.shard.as_ref().is_some_and(|part| part.by_ranks);
         let complete = is_complete() && !sum.is_partial;
         let mut parts = rows.parts().to_vec();
         if !complete {
@@ -123,7 +128,8 @@ impl Draft {
             finished: Moment::now().time(),
             entries: sum.entries,
             racy: sum.racy,
-            digest: sum.digest.to_string(),
+            above: is_rank.then(|| format!("{:016x}", sum.sums.above)),
+            digest: sum.sums.digest.to_string(),
             complete,
             options,
             parts,
@@ -139,7 +145,7 @@ struct Groups<'a, K, N, L> {
     /// Rows of a row group.
     size: usize,
     encoder: &'a Encoder,
-    is_kept: K,
+    keep: K,
     /// The next row group, and what waits for it.
     next: Mutex<(usize, N)>,
     later: L,
@@ -147,7 +153,7 @@ struct Groups<'a, K, N, L> {
 
 impl<P, K, N, L> Groups<'_, K, N, L>
 where
-    K: Fn(usize) -> bool + Sync,
+    K: Fn(usize) -> Keep + Sync,
     N: FnMut() -> Result<P, Error> + Send,
     L: Fn(Range<usize>, P) -> Result<Later, Error> + Sync,
 {
@@ -208,14 +214,15 @@ where
         let (mut kept, mut dirs) = (Vec::with_capacity(all.len()), Vec::<Place>::new());
         for row in all.clone() {
             let dir = above.enter(rows, row);
-            if (self.is_kept)(row) {
+            let keep = (self.keep)(row);
+            if keep == Keep::Row {
                 let is_same = |last: &Place| (last.hash, last.depth) == (dir.hash, dir.depth);
                 if !dirs.last().is_some_and(is_same) {
                     dirs.push(dir.clone());
                 }
                 kept.push((row, dirs.len() - 1));
             } else {
-                sum.is_partial = true;
+                sum.is_partial |= keep == Keep::Nowhere;
                 if is_known {
                     sum.subtract(dir, rows.name(row), rows.meta(row));
                 }
@@ -251,12 +258,36 @@ where
     }
 }
 
+/// What a catalog does with a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keep {
+    /// It has the row.
+    Row,
+    /// The catalog of another part has it.
+    Elsewhere,
+    /// No catalog has it, though it is in the tree.
+    Nowhere,
+}
+
+/// The sums over the rows of each piece, given the piece of each row; rows with a higher number are in none.
+pub(crate) fn sums_of_pieces(rows: &Rows, piece_of: &[u32], pieces: u32) -> Vec<Sums> {
+    let mut sums: Vec<Sum> = (0..pieces).map(|_| Sum::default()).collect();
+    let mut above = Above::default();
+    for (row, piece) in piece_of.iter().enumerate() {
+        let dir = above.enter(rows, row);
+        if let Some(sum) = sums.get_mut(*piece as usize) {
+            sum.add(dir, rows.name(row), rows.meta(row));
+        }
+    }
+    sums.into_iter().map(|sum| sum.sums).collect()
+}
+
 /// The totals of some rows.
 #[derive(Default)]
 struct Sum {
     /// Modulo 2^64: a part may subtract more than it adds.
     entries: u64,
-    digest: Digest,
+    sums: Sums,
     racy: u64,
     /// Rows were left out.
     is_partial: bool,
@@ -265,17 +296,19 @@ struct Sum {
 impl Sum {
     fn add(&mut self, at: &Place, name: &[u8], meta: Meta) {
         self.entries = self.entries.wrapping_add(1);
-        self.digest.add(&at.dir(), &Entry { name, meta });
+        self.sums.digest.add(&at.dir(), &Entry { name, meta });
+        self.sums.above = self.sums.above.wrapping_add(digest::below(at.chain, name));
     }
 
     fn subtract(&mut self, at: &Place, name: &[u8], meta: Meta) {
         self.entries = self.entries.wrapping_sub(1);
-        self.digest.take_away(&at.dir(), &Entry { name, meta });
+        self.sums.digest.take_away(&at.dir(), &Entry { name, meta });
+        self.sums.above = self.sums.above.wrapping_sub(digest::below(at.chain, name));
     }
 
     fn with(mut self, other: Sum) -> Sum {
         self.entries = self.entries.wrapping_add(other.entries);
-        self.digest.merge(other.digest);
+        self.sums.merge(&other.sums);
         self.racy += other.racy;
         self.is_partial |= other.is_partial;
         self
@@ -326,6 +359,21 @@ impl Queue {
 }
 
 impl Place {
+    /// The same, with its own metadata in the chain.
+    fn with_metadata(self, meta: &Meta) -> Place {
+        let mut own = Digest::default();
+        let entry = Entry {
+            name: b"",
+            meta: *meta,
+        };
+        own.add(&self.dir(), &entry);
+        let [hash, _] = own.halves();
+        Place {
+            chain: digest::below(self.chain, &hash.to_le_bytes()),
+            ..self
+        }
+    }
+
     fn dir(&self) -> Dir<'static> {
         Dir {
             path: b"",
@@ -346,6 +394,8 @@ struct Place {
     path: Bytes,
     hash: u64,
     depth: u32,
+    /// A hash of the paths and the metadata of this directory and of all those above it.
+    chain: u64,
 }
 
 impl Above {
@@ -370,6 +420,7 @@ impl Above {
                 path: Bytes::new(),
                 hash: digest::top(rows.top(row)),
                 depth: 0,
+                chain: 0,
             }),
             Some((_, place)) => (end > row + 1).then(|| {
                 let (name, mut path) = (rows.name(row), place.path.to_vec());
@@ -378,9 +429,11 @@ impl Above {
                     path: path.into(),
                     hash: digest::below(place.hash, name),
                     depth: place.depth + 1,
+                    chain: place.chain,
                 }
             }),
         };
+        let own = own.map(|own| own.with_metadata(&rows.meta(row)));
         self.0.extend(own.map(|own| (end, own)));
         &self.0[at].1
     }

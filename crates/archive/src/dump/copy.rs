@@ -30,7 +30,10 @@ pub(super) fn copy(
     threads: Option<usize>,
 ) -> Result<Counts, Error> {
     attribution::set_phase(Function::Write);
-    progress.begin(rows, plan);
+    // Of several pieces, all are counted before the first one.
+    if progress.done().is_none() {
+        progress.begin(rows, plan, |_| true);
+    }
     let (readers, open_directories) = share_open_files(threads.unwrap_or_else(processors));
     let work = Work {
         rows,

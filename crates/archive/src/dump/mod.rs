@@ -6,7 +6,7 @@
 //!                                          └──► catalog, rows at a time ┘
 //! ```
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
 use gate::sync::Mutex;
@@ -25,6 +25,7 @@ mod member;
 mod options;
 mod output;
 mod own;
+mod pieces;
 mod places;
 mod progress;
 mod read;
@@ -38,7 +39,7 @@ mod write;
 
 use crate::attribution::{Function, with_function};
 use crate::background::spawn;
-use crate::catalog::{About, Draft, Sealed};
+use crate::catalog::{About, Draft, Keep, Sealed};
 use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{Gather, Gathered, gather};
 use crate::increment::{self, Base, Collected, Planned, spare_unseen};
@@ -52,6 +53,8 @@ pub use estimate::{Estimate, Estimates, estimate};
 pub use options::{Counts, DumpOptions, DumpSummary, Line, Map, Note};
 use output::{Output, Whole};
 use own::{check_outputs, leave_out_own, leave_out_root};
+pub use pieces::DumpShare;
+use pieces::Own;
 pub use places::Places;
 pub use progress::Progress;
 pub use read::{is_unchanged, stat};
@@ -139,24 +142,20 @@ impl Dump<'_> {
     /// Writes the archive, the map and the catalog.
     fn write(&mut self, output: Output, planned: Planned) -> Result<DumpSummary, Error> {
         let draft = self.chain.catalog.as_deref().map(Draft::create);
-        let written = self.write_unnamed(output, planned, draft.transpose()?, &HashSet::new())?;
+        let Planned { rows, parts, plan } = planned;
+        let written =
+            self.write_unnamed(output, (&rows, parts, plan), draft.transpose()?, Own::All)?;
         self.publish(written)
     }
 
-    /// Writes the archive and the catalog, which have no names yet. The catalog does not get the rows that
-    /// are `borrowed`.
+    /// Writes the archive and the catalog, which have no names yet.
     fn write_unnamed(
         &mut self,
         output: Output,
-        planned: Planned,
+        (rows, parts, mut plan): (&Rows, Vec<Gathered>, Plan),
         draft: Option<Draft>,
-        borrowed: &HashSet<usize>,
+        own: Own<'_>,
     ) -> Result<Written, Error> {
-        let Planned {
-            ref rows,
-            parts,
-            mut plan,
-        } = planned;
         let skipped = self.diagnostics.take_warnings();
         spare_unseen(rows, &skipped, &mut plan);
         for warning in skipped {
@@ -174,7 +173,7 @@ impl Dump<'_> {
                     error: Mutex::default(),
                 };
                 let (counts, archive, sealed) =
-                    self.copy_with_catalog(output, &updates, draft, borrowed)?;
+                    self.copy_with_catalog(output, &updates, draft, own)?;
                 catalog = Some(sealed);
                 if updates.misses_checksums.into_inner() {
                     notes.push(Note::ChecksumsMissing);
@@ -183,19 +182,16 @@ impl Dump<'_> {
             }
             None => self.copy(output, rows, &plan, None)?,
         };
-        let entries = (rows.len() - borrowed.len()) as u64;
+        let found = own.summary(rows);
         let summary = DumpSummary {
             parts,
-            entries,
-            gathered: entries,
-            directories: (rows.directories().len() - borrowed.len()) as u64,
             counts,
             removed: plan.removed,
             renamed: plan.renamed,
             unchanged: plan.unchanged(),
             notes,
             warnings: self.diagnostics.take_warnings(),
-            ..DumpSummary::default()
+            ..found
         };
         Ok(Written {
             archive,
@@ -242,20 +238,24 @@ impl Dump<'_> {
         output: Output,
         updates: &CatalogUpdates<'_>,
         draft: Draft,
-        borrowed: &HashSet<usize>,
+        own: Own<'_>,
     ) -> Result<(Counts, Whole, Result<Sealed, Error>), Error> {
         let &CatalogUpdates { rows, plan, .. } = updates;
         let diagnostics = self.diagnostics;
         let options = self.options.selection.clone();
         let (results, result_groups) = ResultSender::new(rows.len());
         let write_catalog = move || {
-            let is_kept = |row| plan.step(row) != Step::LeftOut && !borrowed.contains(&row);
+            let keep = |row| match () {
+                () if !own.has(row) => Keep::Elsewhere,
+                () if plan.step(row) == Step::LeftOut => Keep::Nowhere,
+                () => Keep::Row,
+            };
             // The writer of the archive reports its own error.
             let stopped = |_| Error::new(Action::WriteCatalog, b"", ErrorKind::Stopped);
             let next = move || result_groups.recv().map_err(stopped);
             let later = |rows, group| updates.for_rows(rows, group);
             let is_complete = || !diagnostics.has_warnings();
-            draft.write(rows, options, is_kept, next, later, is_complete)
+            draft.write(rows, options, keep, next, later, is_complete)
         };
         let (copied, sealed) = std::thread::scope(|scope| {
             let writing = spawn(scope, write_catalog);

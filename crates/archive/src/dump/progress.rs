@@ -23,14 +23,16 @@ impl Progress {
         (entries.1 > 0).then(|| (entries, load(&self.bytes, &self.all_bytes)))
     }
 
-    /// Records what there is to do.
-    pub(super) fn begin(&self, rows: &Rows, plan: &Plan) {
+    /// Records what there is to do: the rows of the plan that are selected.
+    pub(super) fn begin(&self, rows: &Rows, plan: &Plan, is_selected: impl Fn(usize) -> bool) {
         /// The approximate size of the headers of a member.
         const HEADERS: u64 = 3 * 512;
         let (mut entries, mut bytes, mut next) = (0, 0u64, 0);
         while let Some(row) = plan.next_written(next) {
-            entries += 1;
-            bytes = bytes.saturating_add(plan.bytes(rows, row) + HEADERS);
+            if is_selected(row) {
+                entries += 1;
+                bytes = bytes.saturating_add(plan.bytes(rows, row) + HEADERS);
+            }
             next = row + 1;
         }
         self.begin_with(entries, bytes);

@@ -3,20 +3,18 @@
 //! Each step is one function, so that the ranks can agree after it that none has failed.
 
 use ondisk::pax::{PartOfRun, part_header};
-use team::Team;
 use walk::{Diagnostics, Moment};
 
 use super::chain::Chain;
 use super::options::{DumpOptions, DumpSummary};
 use super::output::Output;
 use super::own::check_outputs;
+use super::pieces::DumpShare;
 use super::progress::Progress;
 use super::{Dump, Written, stripped_prefixes};
 use crate::catalog::{Draft, Sealed};
 use crate::error::{Action, Error};
-use crate::gather::{Share, check_directories, collect_together};
-use crate::increment::Planned;
-use crate::plan::Plan;
+use crate::gather::check_directories;
 
 /// A part of a dump.
 pub struct DumpPart<'a> {
@@ -25,7 +23,6 @@ pub struct DumpPart<'a> {
     chain: Chain,
     output: Output,
     draft: Option<Draft>,
-    share: Option<Share>,
 }
 
 impl<'a> DumpPart<'a> {
@@ -62,43 +59,20 @@ impl<'a> DumpPart<'a> {
             chain,
             output,
             draft,
-            share: None,
         })
     }
 
-    /// Collects what this rank dumps, together with all ranks.
-    ///
-    /// # Errors
-    /// The tree cannot be walked; [`walk::Error::OtherRank`] if another rank has failed.
-    pub fn collect(
-        &mut self,
-        team: &dyn Team,
-        diagnostics: &Diagnostics,
-    ) -> Result<(), walk::Error> {
-        let for_catalog = self.draft.is_some().then_some(self.begun);
-        let request = self.options.collect_options(for_catalog);
-        self.share = Some(collect_together(&request, team, diagnostics)?);
-        Ok(())
-    }
-
-    /// Writes the files.
+    /// Writes the files, of a piece.
     ///
     /// # Errors
     /// A file cannot be written.
     pub fn write(
         self,
+        share: &DumpShare,
+        piece: u32,
         diagnostics: &Diagnostics,
         progress: &Progress,
     ) -> Result<WrittenPart, Error> {
-        let Some(Share {
-            rows,
-            parts,
-            borrowed,
-        }) = self.share
-        else {
-            return Err(Error::new(Action::Walk, b"", crate::ErrorKind::Stopped));
-        };
-        let plan = Plan::full(&rows);
         let mut dump = Dump {
             begun: self.begun,
             options: self.options,
@@ -107,8 +81,9 @@ impl<'a> DumpPart<'a> {
             progress,
             map: None,
         };
-        let planned = Planned { rows, parts, plan };
-        let mut written = dump.write_unnamed(self.output, planned, self.draft, &borrowed)?;
+        let planned = share.planned(piece);
+        let own = share.own(piece);
+        let mut written = dump.write_unnamed(self.output, planned, self.draft, own)?;
         let notes = stripped_prefixes(self.options);
         written.summary.notes.splice(..0, notes);
         let Written {
@@ -143,12 +118,17 @@ impl WrittenPart {
         Ok(())
     }
 
-    /// Gives the catalog its name, when all ranks have named their archives.
+    /// Gives the catalog its name.
     ///
     /// # Errors
     /// It cannot be named.
-    pub fn publish_catalog(self) -> Result<DumpSummary, Error> {
-        self.catalog.map(Sealed::publish).transpose()?;
-        Ok(self.summary)
+    pub fn publish_catalog(&mut self) -> Result<(), Error> {
+        self.catalog.take().map(Sealed::publish).transpose()?;
+        Ok(())
+    }
+
+    /// What was dumped, when both have their names.
+    pub fn into_summary(self) -> DumpSummary {
+        self.summary
     }
 }

@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use team::{Team, share};
 use walk::entry::joined;
 use walk::{
-    Diagnostics, Dir, EngineKind, Entry, Error, Meta, MountContext, Sink, WalkOptions, Worker,
-    digest, walk_together,
+    Diagnostics, Dir, EngineKind, Entry, Error, Meta, MountContext, Shard, Sink, WalkOptions,
+    Worker, digest, walk_together,
 };
 
 use super::{CollectOptions, Gather, Gathered, engines, gathered, source, stat};
@@ -35,16 +35,22 @@ use crate::warning::WarningKind;
 pub(crate) struct Share {
     pub(crate) rows: Rows,
     pub(crate) parts: Vec<Gathered>,
-    /// The rows of directories that another rank has found: they are in the archive, but not in the catalog.
-    pub(crate) borrowed: HashSet<usize>,
+    /// The piece of each row; [`OF_OTHERS`] for a directory that another rank has found: it is in the archive, but
+    /// not in the catalog.
+    pub(crate) piece_of: Vec<u32>,
 }
 
-/// Collects a tree together with all ranks. Each SRC must be a directory on all of them.
+/// No piece.
+pub(crate) const OF_OTHERS: u32 = u32::MAX;
+
+/// Collects a tree together with all ranks, and deals its rows out to so many pieces. Each SRC must be a directory
+/// on all ranks.
 ///
 /// # Errors
 /// Those of [`walk_together`]; a rank does not see the mounts that the others see.
 pub(crate) fn collect_together(
     options: &CollectOptions,
+    pieces: u32,
     team: &dyn Team,
     diagnostics: &Diagnostics,
 ) -> Result<Share, Error> {
@@ -97,7 +103,7 @@ pub(crate) fn collect_together(
     let rows = collector.finish(engines(&parts));
     attribution::set_phase(Function::Other);
     Ok(Share {
-        borrowed: rows_of(&rows, &borrowed),
+        piece_of: deal_out(&rows, &borrowed, team.size(), pieces),
         rows,
         parts,
     })
@@ -139,9 +145,14 @@ impl Found {
     }
 }
 
-/// The rank that dumps a file with several names. Device numbers differ between hosts.
+/// The rank that dumps a file with several names, and what chooses its piece. Device numbers differ between hosts.
+fn deal_linked(ino: u64, ranks: usize) -> (usize, u64) {
+    let hash = digest::below(ino, b"");
+    ((hash % ranks as u64) as usize, hash / ranks as u64)
+}
+
 fn dumped_by(ino: u64, ranks: usize) -> usize {
-    (digest::below(ino, b"") % ranks as u64) as usize
+    deal_linked(ino, ranks).0
 }
 
 /// A sink that passes on what this rank dumps, and keeps the names of files that others dump.
@@ -324,20 +335,56 @@ impl Adder<'_> {
     }
 }
 
-/// The rows of directories with these hashes.
-fn rows_of(rows: &Rows, hashes: &HashSet<u64>) -> HashSet<usize> {
-    let (mut known, mut found) = (HashMap::new(), HashSet::new());
-    for row in rows.directories().map(|row| row as usize) {
-        let hash = match rows.parent(row) {
-            None => digest::top(rows.top(row)),
-            Some(dir) => digest::below(known.get(&dir).copied().unwrap_or(0), rows.name(row)),
-        };
-        known.insert(row, hash);
-        if hashes.contains(&hash) {
-            found.insert(row);
-        }
+/// The piece of each row: a file with several names is dealt out by its inode number, and any other entry as to a
+/// [`Shard`]. So it depends only on the tree.
+fn deal_out(rows: &Rows, borrowed: &HashSet<u64>, ranks: usize, pieces: u32) -> Vec<u32> {
+    /// A directory above a row.
+    struct Above {
+        /// The row after everything in it.
+        end: usize,
+        hash: u64,
+        depth: u32,
+        /// What chooses the piece.
+        chooses: u64,
     }
-    found
+    let mut above: Vec<Above> = Vec::new();
+    let piece = |row| {
+        while above.last().is_some_and(|dir| dir.end <= row) {
+            above.pop();
+        }
+        let is_dir = rows.is_dir(row);
+        let (hash, depth, chooses) = match above.last() {
+            None => {
+                let top = digest::top(rows.top(row));
+                (top, 0, top)
+            }
+            Some(dir) if is_dir || dir.depth < Shard::DEPTH => {
+                let hash = digest::below(dir.hash, rows.name(row));
+                let is_dealt = dir.depth < Shard::DEPTH;
+                let chooses = if is_dealt { hash } else { dir.chooses };
+                (hash, dir.depth + 1, chooses)
+            }
+            Some(dir) => (dir.hash, dir.depth, dir.chooses),
+        };
+        if is_dir {
+            let end = rows.end(row);
+            above.push(Above {
+                end,
+                hash,
+                depth,
+                chooses,
+            });
+            if borrowed.contains(&hash) {
+                return OF_OTHERS;
+            }
+        }
+        let chooses = match rows.is_linked(row) {
+            true => deal_linked(rows.ino(row), ranks).1,
+            false => chooses,
+        };
+        (chooses % u64::from(pieces)) as u32
+    };
+    (0..rows.len()).map(piece).collect()
 }
 
 /// Checks that each SRC is a directory.

@@ -17,7 +17,7 @@ pub(super) const SCHEMA: &str = "fathom.dump/1";
 
 /// What to dump, and where the map goes.
 pub(super) fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>), Error> {
-    refuse_pieces(args)?;
+    refuse_shard(args)?;
     let name = |name: &Option<OsString>| name.as_ref().map(|name| name.as_bytes().to_vec());
     let map = name(&args.map).filter(|_| !args.no_map);
     let level = args.level.zip(name(&args.state));
@@ -48,19 +48,12 @@ pub(super) fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>)
     Ok((options, map))
 }
 
-/// Refuses the options of fathom walk with which a tree is walked in pieces. What is in a piece changes between
-/// two dumps: an entry that moves to another one would be in none of the archives, or in two.
-fn refuse_pieces(args: &Args) -> Result<(), Error> {
-    let (message, next) = match () {
-        () if args.resume => (
-            "a dump cannot be resumed, because entries may have changed or moved since",
-            "remove the parts, if any, and dump again without --resume",
-        ),
-        () if args.shard.is_some() => (
-            "--shard cannot be used with dump, because hard links may lead to other shards",
-            "use mpirun, or dump the directories one by one",
-        ),
-        () => return Ok(()),
-    };
-    Err(Error::new(message).and(next))
+/// Refuses the option with which fathom walk walks a part of a tree. What is in a part changes between two dumps: an
+/// entry that moves to another one would be in none of the archives, or in two.
+fn refuse_shard(args: &Args) -> Result<(), Error> {
+    if args.shard.is_none() {
+        return Ok(());
+    }
+    let message = "--shard cannot be used with dump, because hard links may lead to other shards";
+    Err(Error::new(message).and("use mpirun, or dump the directories one by one"))
 }

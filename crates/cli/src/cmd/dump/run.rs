@@ -53,6 +53,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if let Some(team) = team {
         return together::run(args, &*team, out);
     }
+    if args.resume {
+        return Err(Error::new("--resume requires mpirun")
+            .and("omit it: a dump by one process is one archive, which is complete or absent"));
+    }
     let (options, map) = dump_options(args)?;
     if args.explain {
         return explain(args, out);

@@ -2,28 +2,32 @@
 //!
 //! All ranks take these steps in the same order. Where one fails, all end with its error.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
-use archive::catalog::{Options, catalogs_in};
+use archive::catalog::{Options, ShardOfRun, Sums, Writer, catalogs_in, remove_part};
 use archive::compression::{Compress, Compression};
-use archive::dump::{DumpOptions, DumpPart, DumpSummary, Progress};
-use archive::run::archive_names_in;
+use archive::dump::{DumpOptions, DumpPart, DumpShare, DumpSummary, Progress, WrittenPart};
+use archive::run::{archive_names_in, part_in};
 use team::Team;
 use walk::entry::joined;
-use walk::{Diagnostics, Error as WalkError};
+use walk::{Diagnostics, Digest, Error as WalkError};
 
 use super::options::{SCHEMA, dump_options};
 use super::show::{self, Report};
 use crate::cmd::dump::args::Dump as Args;
-use crate::cmd::walk::show::{RankEntries, ranks_text};
+use crate::cmd::walk::show::{RankEntries, kept_text, ranks_text};
 use crate::error::{Error, Outcome};
 use crate::out::{Messages, Out};
 use crate::progress::watch_dump;
+use crate::ranks::resume::{Earlier, PIECES};
 use crate::ranks::{
-    agree, create_dir, create_output, part_of_run, reported_by_first, start_together, tell_first,
+    agree, create_dir, create_output, has_old_part, of_first, part_of_run, reported_by_first,
+    start_together, tell_first,
 };
 
 const WRITING: &str = "cannot write the archive to";
+const WRITING_CATALOG: &str = "cannot write the catalog to";
 
 pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
     reported_by_first(team, dump(args, team, out))
@@ -35,35 +39,23 @@ fn dump(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
     let options = check(args).and_then(|()| Ok(dump_options(args)?.0));
     let options = agree(team, options.map_err(Some))?;
     let dir = options.archive.clone();
-    let options = in_parts(options, team)?;
-    let part = DumpPart::create(&options).map_err(|error| Some(error.into()));
-    let mut part = agree(team, part)?;
+    let mut parts = Parts::prepare(options, args.resume, team)?;
     let (diagnostics, progress) = (Diagnostics::default(), Progress::default());
     let wanted = Messages {
         progress: out.messages().progress && team.rank() == 0,
         ..out.messages()
     };
     let written = watch_dump(wanted, &diagnostics, &progress, || {
-        let collected = part.collect(team, &diagnostics);
-        let collected = collected.map_err(|error| match error {
-            WalkError::OtherRank => None,
-            error => Some(error.into()),
-        });
-        agree(team, collected)?;
-        let written = part.write(&diagnostics, &progress);
-        // Only now, when all parts are written, they get their names: first all archives.
-        let mut written = agree(team, written.map_err(|error| Some(error.into())))?;
-        let named = written.publish_archive();
-        agree(team, named.map_err(|error| Some(error.into())))?;
-        let named = written.publish_catalog();
-        agree(team, named.map_err(|error| Some(error.into())))
+        parts.write(team, &diagnostics, &progress)
     });
-    finish(written?, dir.as_deref(), start, team, out)
+    let kept = args.resume.then(|| parts.kept());
+    finish(written?, kept, dir.as_deref(), start, team, out)
 }
 
 /// Adds up what all ranks have dumped, and prints it on rank 0.
 fn finish(
     mut summary: DumpSummary,
+    kept: Option<(usize, usize)>,
     dir: Option<&[u8]>,
     start: Instant,
     team: &dyn Team,
@@ -82,9 +74,7 @@ fn finish(
             entries: words[0],
         });
         if rank > 0 {
-            for (number, word) in numbers(&mut summary).into_iter().zip(words) {
-                *number += word;
-            }
+            add(&mut summary, words);
         }
     }
     let report = Report {
@@ -93,6 +83,7 @@ fn finish(
         summary: Some(&summary),
         seconds: Some(start.elapsed().as_secs_f64()),
         ranks: Some(&ranks),
+        kept: kept.map(|(kept, _)| kept),
         ..Report::default()
     };
     for note in &summary.notes {
@@ -101,6 +92,9 @@ fn finish(
     out.report(SCHEMA, &report, &warnings, || {
         out.note(show::summary(&report, &summary));
         out.note(ranks_text(&ranks));
+        if let Some((kept, of)) = kept {
+            out.note(kept_text(kept, of));
+        }
         Ok(())
     })
 }
@@ -123,6 +117,12 @@ fn numbers(summary: &mut DumpSummary) -> [&mut u64; 11] {
     ]
 }
 
+fn add(summary: &mut DumpSummary, words: [u64; 11]) {
+    for (number, word) in numbers(summary).into_iter().zip(words) {
+        *number += word;
+    }
+}
+
 /// Checks that several ranks can do it.
 fn check(args: &Args) -> Result<(), Error> {
     let full = "omit it: the ranks write a full dump";
@@ -141,34 +141,287 @@ fn check(args: &Args) -> Result<(), Error> {
     .and(next))
 }
 
-/// Creates the directories of the parts; gives the options for the part of this rank.
-fn in_parts(options: DumpOptions, team: &dyn Team) -> Result<DumpOptions, Error> {
-    const CATALOG: &str = "cannot write the catalog to";
-    let part = part_of_run(None, team);
-    let suffix = match options.compress {
-        Compress::No => ".tar",
-        Compress::With(Compression::Gzip, _) => ".tar.gz",
-        Compress::With(Compression::Xz, _) => ".tar.xz",
-        Compress::BySuffix | Compress::With(..) => ".tar.zst",
+/// The parts of the archive and of the catalog.
+struct Parts {
+    /// The options of the dump; the archive and the catalog are directories.
+    options: DumpOptions,
+    /// The part of this rank in the first piece.
+    first: ShardOfRun,
+    suffix: &'static str,
+    ranks: u32,
+    /// What earlier attempts have finished; with rank 0, the files.
+    earlier: EarlierPieces,
+    is_kept: Vec<bool>,
+}
+
+/// The pieces that earlier attempts have finished.
+#[derive(Default)]
+struct EarlierPieces {
+    /// Of a piece of which everything is there and at rest, the sums.
+    sums: Vec<Option<Sums>>,
+    /// Everything is there.
+    is_complete: bool,
+    /// The archives and the catalogs, with their pieces.
+    archives: Vec<(u32, Vec<u8>)>,
+    catalogs: Vec<(u32, Vec<u8>)>,
+}
+
+/// What rank 0 tells the others of earlier attempts: the name of the run, the sums, and whether all is there.
+type Told = (Option<String>, Vec<Option<([u64; 2], u64)>>, bool);
+
+impl Parts {
+    /// Creates the directories of the parts, and finds out which there are already.
+    fn prepare(options: DumpOptions, resume: bool, team: &dyn Team) -> Result<Parts, Error> {
+        let suffix = match options.compress {
+            Compress::No => ".tar",
+            Compress::With(Compression::Gzip, _) => ".tar.gz",
+            Compress::With(Compression::Xz, _) => ".tar.xz",
+            Compress::BySuffix | Compress::With(..) => ".tar.zst",
+        };
+        let pieces = if resume { PIECES } else { 1 };
+        let mut first = part_of_run(None, team);
+        let mut parts = Parts {
+            suffix,
+            ranks: first.of,
+            first: ShardOfRun {
+                of: first.of * pieces,
+                ..first.clone()
+            },
+            earlier: EarlierPieces::default(),
+            is_kept: vec![false; pieces as usize],
+            options,
+        };
+        for (dir, doing) in parts.directories() {
+            let old = |dir: &[u8]| match () {
+                () if resume => Ok(None),
+                () if doing == WRITING => Ok(archive_names_in(dir)?),
+                () => Ok(catalogs_in(dir)?),
+            };
+            create_output(dir, doing, team, old)?;
+        }
+        if resume {
+            let found = match team.rank() {
+                0 => parts.find(),
+                _ => Ok((None, EarlierPieces::default())),
+            };
+            let (run, earlier) = agree(team, found.map_err(Some))?;
+            let sums = earlier.sums.iter();
+            let sums = sums.map(|sums| sums.map(|it| (it.digest.halves(), it.above)));
+            let told: Told = (run, sums.collect(), earlier.is_complete);
+            let (run, sums, is_complete) = of_first(team, told);
+            let sums = sums.into_iter().map(|sums| {
+                sums.map(|(digest, above)| Sums {
+                    digest: Digest::from_halves(digest),
+                    above,
+                })
+            });
+            parts.earlier = EarlierPieces {
+                sums: sums.collect(),
+                is_complete,
+                ..earlier
+            };
+            first.run = run.or(first.run);
+        }
+        parts.first.run = first.run;
+        for (dir, doing) in parts.directories() {
+            agree(team, create_dir(dir, doing).map_err(Some))?;
+        }
+        Ok(parts)
+    }
+
+    /// The directories of the archives and of the catalogs, each with what cannot be done if it cannot be used.
+    fn directories(&self) -> impl Iterator<Item = (&[u8], &'static str)> {
+        let archive = self.options.archive.iter().map(|dir| (&dir[..], WRITING));
+        let catalog = self.options.catalog.iter();
+        archive.chain(catalog.map(|dir| (&dir[..], WRITING_CATALOG)))
+    }
+
+    /// Finds what earlier attempts have finished.
+    fn find(&self) -> Result<(Option<String>, EarlierPieces), Error> {
+        let (Some(archive), Some(catalog)) = (&self.options.archive, &self.options.catalog) else {
+            return Ok((None, EarlierPieces::default()));
+        };
+        let selection = Options {
+            shard: Some(self.first.clone()),
+            ..self.options.selection.clone()
+        };
+        let of_dump = (&self.options.sources[..], &selection, Writer::Dump);
+        let Earlier { run, parts } = Earlier::find((WRITING_CATALOG, catalog), of_dump, None)?;
+        let mut found = EarlierPieces::default();
+        let (mut sums, mut at_rest) = ([Sums::default(); PIECES as usize], [0; PIECES as usize]);
+        for part in parts {
+            let piece = part.number / self.ranks;
+            at_rest[piece as usize] += u32::from(part.finished.at_rest);
+            sums[piece as usize].merge(&part.finished.sums.unwrap_or_default());
+            found.catalogs.push((piece, part.file));
+        }
+        // Whatever an attempt has done, there are catalogs where there are archives.
+        let names = (0..self.first.of).map(|number| (self.part(number), number));
+        let names = names.map(|(part, number)| (part.archive_name(self.suffix), number));
+        let names: HashMap<Vec<u8>, u32> = names.map(|(name, nth)| (name.into(), nth)).collect();
+        let mut archives = [0; PIECES as usize];
+        for name in archive_names_in(archive)?.unwrap_or_default() {
+            let file = joined(archive, &name);
+            let part = part_in(&file)?;
+            let part = part.filter(|part| Some(&part.run) == run.as_ref());
+            match (part, names.get(&name)) {
+                (Some(part), Some(number)) if part.number == *number => {
+                    let piece = number / self.ranks;
+                    archives[piece as usize] += 1;
+                    found.archives.push((piece, file));
+                }
+                _ => return Err(has_old_part(WRITING, archive, &name)),
+            }
+        }
+        let all = self.first.of as usize;
+        found.is_complete = found.archives.len() == all && found.catalogs.len() == all;
+        let all = self.ranks;
+        let is_there = |piece: &usize| at_rest[*piece] == all && archives[*piece] == all;
+        let sums = sums.iter().enumerate();
+        found.sums = sums
+            .map(|(piece, sums)| Some(*sums).filter(|_| is_there(&piece)))
+            .collect();
+        Ok((run, found))
+    }
+
+    /// Writes all pieces, but for those that are kept.
+    fn write(
+        &mut self,
+        team: &dyn Team,
+        diagnostics: &Diagnostics,
+        progress: &Progress,
+    ) -> Result<DumpSummary, Error> {
+        let pieces = self.is_kept.len() as u32;
+        let options = self.options_of(0);
+        // So that an archive that cannot be written fails before the tree is read.
+        let mut first = Some(create(&options, team)?).filter(|_| pieces == 1);
+        let share = DumpShare::collect(&options, pieces, team, diagnostics);
+        let share = share.map_err(|error| match error {
+            WalkError::OtherRank => None,
+            error => Some(error.into()),
+        });
+        let share = agree(team, share)?;
+        self.keep(&share, team)?;
+        share.begin(progress, |piece| self.is_kept[piece as usize]);
+        let mut all = DumpSummary::default();
+        for piece in 0..pieces {
+            let summary = match self.is_kept[piece as usize] {
+                true => share.found(piece),
+                false => {
+                    let options = self.options_of(piece);
+                    let part = match first.take() {
+                        Some(part) => part,
+                        None => create(&options, team)?,
+                    };
+                    let written = part.write(&share, piece, diagnostics, progress);
+                    let written = agree(team, written.map_err(|error| Some(error.into())))?;
+                    let is_first = piece == 0 && !self.is_kept.contains(&true);
+                    publish(written, is_first && pieces > 1, team)?
+                }
+            };
+            merge(&mut all, summary);
+        }
+        Ok(all)
+    }
+
+    /// Finds out which pieces of earlier attempts are as the tree is now, and removes the others.
+    fn keep(&mut self, share: &DumpShare, team: &dyn Team) -> Result<(), Error> {
+        if self.is_kept.len() == 1 {
+            return Ok(());
+        }
+        let sums = share.sums(team).into_iter().map(Some);
+        let is_kept = |(earlier, now): (&Option<Sums>, Option<Sums>)| *earlier == now;
+        let kept = self.earlier.sums.iter().zip(sums).map(is_kept);
+        for (is_kept, kept) in self.is_kept.iter_mut().zip(kept) {
+            *is_kept = kept;
+        }
+        let changed = self.earlier.is_complete && self.is_kept.contains(&false);
+        let mut done = Ok(());
+        if changed {
+            let dir = self.options.archive.as_deref().unwrap_or_default();
+            let why = "it has a complete dump, and entries have changed since";
+            done = Err(Error::write(WRITING, dir, why, "give another directory"));
+        } else {
+            // First all archives: so that there are catalogs where there are archives, whenever this is interrupted.
+            let EarlierPieces {
+                archives, catalogs, ..
+            } = &self.earlier;
+            for (piece, file) in archives.iter().chain(catalogs) {
+                if !self.is_kept[*piece as usize] && done.is_ok() {
+                    done = remove_part(file).map_err(Error::from);
+                }
+            }
+        }
+        agree(team, done.map_err(Some))
+    }
+
+    fn part(&self, number: u32) -> ShardOfRun {
+        ShardOfRun {
+            number,
+            ..self.first.clone()
+        }
+    }
+
+    /// The options for the part of this rank in a piece.
+    fn options_of(&self, piece: u32) -> DumpOptions {
+        let part = self.part(self.first.number + piece * self.ranks);
+        let file = |dir: &Option<Vec<u8>>, name: String| {
+            let dir = dir.as_ref()?;
+            Some(joined(dir, name.as_bytes()))
+        };
+        DumpOptions {
+            archive: file(&self.options.archive, part.archive_name(self.suffix)),
+            catalog: file(&self.options.catalog, part.file_name()),
+            selection: Options {
+                shard: Some(part),
+                ..self.options.selection.clone()
+            },
+            ..self.options.clone()
+        }
+    }
+
+    /// The number of parts that are kept, and of all.
+    fn kept(&self) -> (usize, usize) {
+        let kept = self.is_kept.iter().filter(|is_kept| **is_kept).count();
+        (kept * self.ranks as usize, self.first.of as usize)
+    }
+}
+
+/// Creates the files of a part, on all ranks.
+fn create<'a>(options: &'a DumpOptions, team: &dyn Team) -> Result<DumpPart<'a>, Error> {
+    let part = DumpPart::create(options);
+    agree(team, part.map_err(|error| Some(error.into())))
+}
+
+/// Gives the files of a piece their names, now that all ranks have written theirs: first all archives, so that no
+/// catalog names what no archive has. In the first of several pieces it is the other way, so that there is a catalog,
+/// which tells the options of the run, where there is an archive.
+fn publish(
+    mut written: WrittenPart,
+    catalog_first: bool,
+    team: &dyn Team,
+) -> Result<DumpSummary, Error> {
+    let steps: [fn(&mut WrittenPart) -> _; 2] = match catalog_first {
+        true => [WrittenPart::publish_catalog, WrittenPart::publish_archive],
+        false => [WrittenPart::publish_archive, WrittenPart::publish_catalog],
     };
-    let (mut archive, mut catalog) = (None, None);
-    if let Some(dir) = &options.archive {
-        create_output(dir, WRITING, team, |dir| Ok(archive_names_in(dir)?))?;
-        agree(team, create_dir(dir, WRITING).map_err(Some))?;
-        archive = Some(joined(dir, part.archive_name(suffix).as_bytes()));
+    for step in steps {
+        let named = step(&mut written);
+        agree(team, named.map_err(|error| Some(error.into())))?;
     }
-    if let Some(dir) = &options.catalog {
-        create_output(dir, CATALOG, team, |dir| Ok(catalogs_in(dir)?))?;
-        agree(team, create_dir(dir, CATALOG).map_err(Some))?;
-        catalog = Some(joined(dir, part.file_name().as_bytes()));
+    Ok(written.into_summary())
+}
+
+/// Adds the summary of another piece.
+fn merge(all: &mut DumpSummary, mut piece: DumpSummary) {
+    add(all, numbers(&mut piece).map(|number| *number));
+    all.warnings.append(&mut piece.warnings);
+    for note in piece.notes {
+        if !all.notes.contains(&note) {
+            all.notes.push(note);
+        }
     }
-    Ok(DumpOptions {
-        archive,
-        catalog,
-        selection: Options {
-            shard: Some(part),
-            ..options.selection.clone()
-        },
-        ..options
-    })
+    if all.parts.is_empty() {
+        all.parts = piece.parts;
+    }
 }

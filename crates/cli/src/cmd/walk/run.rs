@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
-use archive::catalog::{Catalog, catalogs_in, finished_part};
+use archive::catalog::{Catalog, Writer, catalogs_in, finished_part};
 use archive::query::DataSet;
 use gate::Errno;
 use mounts::Warning;
@@ -113,7 +113,7 @@ impl Source for Request<'_> {
 /// With `--resume`, the part of the shard, if an earlier attempt has finished it and has skipped nothing.
 fn kept_part(args: &Args, options: &WalkOptions) -> Result<Option<Vec<u8>>, Error> {
     let selection = selection(args);
-    let (true, Some(dir), [top], Some(shard)) = (
+    let (true, Some(dir), tops @ [_], Some(shard)) = (
         args.resume,
         &args.catalog,
         &options.dirs[..],
@@ -122,7 +122,7 @@ fn kept_part(args: &Args, options: &WalkOptions) -> Result<Option<Vec<u8>>, Erro
         return Ok(None);
     };
     let file = joined(dir.as_bytes(), shard.file_name().as_bytes());
-    let finished = finished_part(&file, top, &selection)?;
+    let finished = finished_part(&file, tops, &selection, Writer::Walk)?;
     if finished.as_ref().is_some_and(|it| it.run != shard.run) {
         const WHY: &str = "it is of another run";
         return Err(Error::write("cannot write catalog", &file, WHY, OLD_PARTS));

@@ -6,12 +6,9 @@
 //! rank finds an entry differs from walk to walk, but not in which shard it is: a shard of which all parts are
 //! there is kept, and any other is walked again by all ranks.
 
-use std::collections::HashMap;
 use std::time::Instant;
 
-use archive::catalog::{
-    Catalog, Options, Sealed, ShardOfRun, catalogs_in, finished_part, remove_part,
-};
+use archive::catalog::{Catalog, Options, Sealed, ShardOfRun, Writer, catalogs_in, remove_part};
 use archive::query::DataSet;
 use mounts::Warning;
 use team::Team;
@@ -33,9 +30,10 @@ use crate::cmd::walk::args::Walk as Args;
 use crate::error::{Error, Outcome};
 use crate::out::{Messages, Out};
 use crate::progress::watch_walk;
+use crate::ranks::resume::{Earlier, EarlierPart, PIECES};
 use crate::ranks::{
-    agree, create_dir, create_output, has_old_part, of_first, part_of_run, reported_by_first,
-    start_together, tell_first,
+    agree, create_dir, create_output, of_first, part_of_run, reported_by_first, start_together,
+    tell_first,
 };
 
 pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
@@ -252,10 +250,6 @@ struct Parts {
 }
 
 impl Parts {
-    /// The number of pieces with `--resume`: as much as a failure costs, and as often as the ranks wait for
-    /// each other.
-    const PIECES: u32 = 16;
-
     /// Creates the directory of the parts, and finds out which there are already. `None` without `--catalog`.
     fn prepare(request: &Request<'_>, team: &dyn Team) -> Result<Option<Parts>, Error> {
         let args = request.args;
@@ -276,8 +270,8 @@ impl Parts {
         };
         let dir = &parts.dir;
         if args.resume {
-            part.of *= Parts::PIECES;
-            parts.is_kept = vec![false; Parts::PIECES as usize];
+            part.of *= PIECES;
+            parts.is_kept = vec![false; PIECES as usize];
             parts.options.shard = Some(part.clone());
             let found = match team.rank() {
                 0 => create_dir(dir, WRITING).and_then(|()| parts.find(args.run.as_ref())),
@@ -299,43 +293,19 @@ impl Parts {
     /// are removed: of an attempt that was killed while it named them, only some ranks have one, and the next
     /// attempt deals the entries out in another way.
     fn find(&self, wanted: Option<&String>) -> Result<(Option<String>, Vec<bool>), Error> {
-        let of = self.ranks * Parts::PIECES;
-        let names = (0..of).map(|number| (self.part(number).file_name().into_bytes(), number));
-        let names: HashMap<Vec<u8>, u32> = names.collect();
-        let mut run = wanted.cloned();
-        let mut finished = vec![0; Parts::PIECES as usize];
-        let mut found = Vec::new();
-        for name in catalogs_in(&self.dir)?.unwrap_or_default() {
-            let other = || has_old_part(WRITING, &self.dir, &name);
-            let number = *names.get(&name).ok_or_else(other)?;
-            let file = joined(&self.dir, &name);
-            let options = Options {
-                shard: Some(self.part(number)),
-                ..self.options.clone()
-            };
-            if let Some(part) = finished_part(&file, &self.top, &options)? {
-                let own = part.run.unwrap_or_default();
-                if *run.get_or_insert_with(|| own.clone()) != own {
-                    return Err(other());
-                }
-                let piece = (number / self.ranks) as usize;
-                finished[piece] += u32::from(part.complete);
-                found.push((piece, file));
-            }
+        let dirs = std::slice::from_ref(&self.top);
+        let of_walk = (dirs, &self.options, Writer::Walk);
+        let Earlier { run, parts } = Earlier::find((WRITING, &self.dir), of_walk, wanted)?;
+        let piece = |part: &EarlierPart| (part.number / self.ranks) as usize;
+        let mut finished = vec![0; PIECES as usize];
+        for part in &parts {
+            finished[piece(part)] += u32::from(part.finished.complete);
         }
         let is_kept = |piece: usize| finished[piece] == self.ranks;
-        for (_, file) in found.iter().filter(|(piece, _)| !is_kept(*piece)) {
-            remove_part(file)?;
+        for part in parts.iter().filter(|part| !is_kept(piece(part))) {
+            remove_part(&part.file)?;
         }
         Ok((run, (0..finished.len()).map(is_kept).collect()))
-    }
-
-    /// A part, by its number.
-    fn part(&self, number: u32) -> ShardOfRun {
-        ShardOfRun {
-            number,
-            ..self.options.shard.clone().unwrap_or_default()
-        }
     }
 
     /// What to skip in a piece, with the part of this rank.

@@ -38,6 +38,8 @@ pub(crate) struct Report<'a> {
     pub(crate) estimates: Option<&'a Estimates>,
     /// Of an MPI job.
     pub(crate) ranks: Option<&'a [RankEntries]>,
+    /// The number of parts of an earlier attempt that were kept.
+    pub(crate) kept: Option<usize>,
 }
 
 impl Report<'_> {
@@ -113,6 +115,7 @@ json_object!(Report<'_>, |report| {
     "explain": report.explain,
     "estimates": report.estimates.map(|all| Json(&all.dumps[..])),
     "ranks": report.ranks.map(Json),
+    some "kept": report.kept,
 });
 
 pub(crate) fn summary(report: &Report<'_>, summary: &DumpSummary) -> String {

@@ -1,0 +1,21 @@
+//! Sums over rows, in any order.
+
+use walk::Digest;
+
+/// What tells whether some rows are the same in two walks. All sums are modulo a power of two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sums {
+    /// The digest over the rows.
+    pub digest: Digest,
+    /// The sum, over the rows, of a hash of the paths and the metadata of the row's directory and of all those above
+    /// it, and of the row's name.
+    pub above: u64,
+}
+
+impl Sums {
+    /// Adds those of other rows.
+    pub fn merge(&mut self, other: &Sums) {
+        self.digest.merge(other.digest);
+        self.above = self.above.wrapping_add(other.above);
+    }
+}

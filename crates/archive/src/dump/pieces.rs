@@ -1,0 +1,147 @@
+//! What a rank dumps, in one piece or in several that can be written one after the other.
+//!
+//! In which piece an entry is depends only on the tree, and not on the rank that finds it. So whether a piece is still
+//! as an earlier dump has recorded it can be told by sums over all ranks.
+
+use serde::{Deserialize, Serialize};
+use team::{Team, share};
+use walk::{Diagnostics, Digest, Moment};
+
+use super::options::{DumpOptions, DumpSummary};
+use super::progress::Progress;
+use crate::catalog::{Sums, sums_of_pieces};
+use crate::gather::{Gathered, OF_OTHERS, Share, collect_together};
+use crate::plan::{Plan, Step};
+use crate::rows::Rows;
+
+/// The rows that a dump answers for: all others are in its archive only because something below them is.
+#[derive(Clone, Copy)]
+pub(crate) enum Own<'a> {
+    All,
+    /// Those with this number.
+    Piece(&'a [u32], u32),
+}
+
+impl Own<'_> {
+    pub(crate) fn has(self, row: usize) -> bool {
+        match self {
+            Own::All => true,
+            Own::Piece(piece_of, piece) => piece_of[row] == piece,
+        }
+    }
+
+    /// How many rows there are.
+    pub(crate) fn summary(self, rows: &Rows) -> DumpSummary {
+        let (entries, directories) = match self {
+            Own::All => (rows.len(), rows.directories().len()),
+            Own::Piece(..) => (
+                (0..rows.len()).filter(|row| self.has(*row)).count(),
+                rows.directories()
+                    .filter(|row| self.has(*row as usize))
+                    .count(),
+            ),
+        };
+        DumpSummary {
+            entries: entries as u64,
+            gathered: entries as u64,
+            directories: directories as u64,
+            ..DumpSummary::default()
+        }
+    }
+}
+
+/// What a rank dumps.
+pub struct DumpShare {
+    share: Share,
+    pieces: u32,
+    plan: Plan,
+}
+
+/// [`Sums`], for other ranks.
+#[derive(Serialize, Deserialize)]
+struct Told([u64; 2], u64);
+
+impl DumpShare {
+    /// Collects what this rank dumps, together with all ranks, and deals it out to so many pieces.
+    ///
+    /// # Errors
+    /// The tree cannot be walked; [`walk::Error::OtherRank`] if another rank has failed.
+    pub fn collect(
+        options: &DumpOptions,
+        pieces: u32,
+        team: &dyn Team,
+        diagnostics: &Diagnostics,
+    ) -> Result<DumpShare, walk::Error> {
+        let for_catalog = options.catalog.is_some().then(Moment::now);
+        let request = options.collect_options(for_catalog);
+        let share = collect_together(&request, pieces, team, diagnostics)?;
+        let plan = Plan::full(&share.rows);
+        Ok(DumpShare {
+            share,
+            pieces,
+            plan,
+        })
+    }
+
+    /// The sums over each piece, of all ranks together.
+    pub fn sums(&self, team: &dyn Team) -> Vec<Sums> {
+        let Share { rows, piece_of, .. } = &self.share;
+        let own = sums_of_pieces(rows, piece_of, self.pieces);
+        let told: Vec<Told> = own
+            .iter()
+            .map(|it| Told(it.digest.halves(), it.above))
+            .collect();
+        let mut all = vec![Sums::default(); own.len()];
+        for told in share(team, told) {
+            for (sums, Told(digest, above)) in all.iter_mut().zip(told) {
+                let digest = Digest::from_halves(digest);
+                sums.merge(&Sums { digest, above });
+            }
+        }
+        all
+    }
+
+    /// Tells how much there is to do, but for the pieces that are kept.
+    pub fn begin(&self, progress: &Progress, is_kept: impl Fn(u32) -> bool) {
+        let piece_of = &self.share.piece_of;
+        let is_written = |row: usize| piece_of[row] != OF_OTHERS && !is_kept(piece_of[row]);
+        progress.begin(&self.share.rows, &self.plan, is_written);
+    }
+
+    /// What this rank has found of a piece.
+    pub fn found(&self, piece: u32) -> DumpSummary {
+        DumpSummary {
+            parts: self.share.parts.clone(),
+            ..self.own(piece).summary(&self.share.rows)
+        }
+    }
+
+    pub(super) fn own(&self, piece: u32) -> Own<'_> {
+        Own::Piece(&self.share.piece_of, piece)
+    }
+
+    /// What is written of a piece: its rows, and the directories above them.
+    pub(super) fn planned(&self, piece: u32) -> (&Rows, Vec<Gathered>, Plan) {
+        let Share { rows, parts, .. } = &self.share;
+        let own = self.own(piece);
+        let mut plan = self.plan.clone();
+        if self.pieces > 1 {
+            let mut is_needed = vec![false; rows.len()];
+            let tops = rows
+                .sources()
+                .iter()
+                .filter(|source| !source.rows.is_empty());
+            tops.for_each(|source| is_needed[source.rows.start] = true);
+            for row in (0..rows.len()).filter(|row| own.has(*row)) {
+                let mut next = Some(row);
+                while let Some(row) = next.filter(|row| !is_needed[*row]) {
+                    is_needed[row] = true;
+                    next = rows.parent(row);
+                }
+            }
+            let others = (0..rows.len()).filter(|row| !is_needed[*row]);
+            others.for_each(|row| plan.set(row, Step::LeftOut));
+        }
+        (rows, parts.clone(), plan)
+    }
+}

@@ -1,0 +1,70 @@
+//! What earlier attempts of a run have finished, for `--resume`.
+
+use std::collections::HashMap;
+
+use archive::catalog::{Finished, Options, ShardOfRun, Writer, catalogs_in, finished_part};
+use walk::entry::joined;
+
+use super::has_old_part;
+use crate::error::Error;
+
+/// The number of pieces with `--resume`: as much as a failure costs, and as often as the ranks wait for each other.
+pub(crate) const PIECES: u32 = 16;
+
+/// The parts of a catalog that earlier attempts have finished.
+pub(crate) struct Earlier {
+    /// The name of their run.
+    pub(crate) run: Option<String>,
+    pub(crate) parts: Vec<EarlierPart>,
+}
+
+pub(crate) struct EarlierPart {
+    pub(crate) number: u32,
+    pub(crate) file: Vec<u8>,
+    pub(crate) finished: Finished,
+}
+
+impl Earlier {
+    /// Finds the parts in a directory. `options` are those of any part, and `run` is its name, if it was given.
+    ///
+    /// # Errors
+    /// There are catalogs of another run; one cannot be read.
+    pub(crate) fn find(
+        (doing, dir): (&str, &[u8]),
+        (dirs, options, by): (&[Vec<u8>], &Options, Writer),
+        run: Option<&String>,
+    ) -> Result<Earlier, Error> {
+        let any = options.shard.clone().unwrap_or_default();
+        let part = |number| ShardOfRun {
+            number,
+            ..any.clone()
+        };
+        let names = (0..any.of).map(|number| (part(number).file_name().into_bytes(), number));
+        let names: HashMap<Vec<u8>, u32> = names.collect();
+        let mut found = Earlier {
+            run: run.cloned(),
+            parts: Vec::new(),
+        };
+        for name in catalogs_in(dir)?.unwrap_or_default() {
+            let other = || has_old_part(doing, dir, &name);
+            let number = *names.get(&name).ok_or_else(other)?;
+            let file = joined(dir, &name);
+            let options = Options {
+                shard: Some(part(number)),
+                ..options.clone()
+            };
+            if let Some(finished) = finished_part(&file, dirs, &options, by)? {
+                let own = finished.run.clone().unwrap_or_default();
+                if *found.run.get_or_insert_with(|| own.clone()) != own {
+                    return Err(other());
+                }
+                found.parts.push(EarlierPart {
+                    number,
+                    file,
+                    finished,
+                });
+            }
+        }
+        Ok(found)
+    }
+}

@@ -156,8 +156,6 @@ fn ranks_that_differ_and_parts_that_are_no_whole_are_refused() {
     refused(&mpirun(2, restore(&parts)), "1 part of 3 missing: 1");
     fs::copy(other.join("part-1-of-3.tar.zst"), &part).unwrap();
     refused(&mpirun(2, restore(&parts)), "not a part of the same run");
-    let resume = dump(&top).into_iter().chain(["--resume".into()]);
-    refused(&mpirun(2, resume), "a dump cannot be resumed");
     for left in [to, at.join("new"), catalog] {
         assert_eq!(names(&left), Vec::<String>::new(), "{left:?}");
     }

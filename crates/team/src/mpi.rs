@@ -95,7 +95,9 @@ impl Team for Ranks {
 
     /// `MPI_Improbe`, `MPI_Mrecv`
     fn receive(&self) -> Option<(usize, Vec<u8>)> {
-        let arrived = self.world.any_process().immediate_matched_probe()?;
+        let probe = || self.world.any_process().immediate_matched_probe();
+        // If nothing is known, a probe only lets the library fetch what has arrived: the next one finds that.
+        let arrived = probe().or_else(probe)?;
         let (bytes, status) = arrived.matched_receive_vec();
         Some((usize::try_from(status.source_rank()).ok()?, bytes))
     }

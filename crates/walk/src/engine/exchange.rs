@@ -29,8 +29,12 @@ pub(super) trait Pool {
     fn is_passive(&self) -> bool;
     /// Whether many of its threads are idle.
     fn is_hungry(&self) -> bool;
+    /// Waits until a thread becomes idle, or until there is work for those that wait for it; at most for so long.
+    fn rest(&self, most: Duration);
     /// Sets the number of ranks that wait for work.
     fn set_askers(&self, askers: usize);
+    /// How many tasks there are for other ranks.
+    fn spare(&self) -> usize;
     /// Takes work for one of `of` ranks, up to `most` bytes of [`Item::size`].
     fn take_share(&self, of: usize, most: usize) -> Vec<Item>;
     /// Adds work of another rank.
@@ -121,6 +125,10 @@ pub(super) struct Exchange<'a> {
     owner: usize,
     /// Ranks that wait for work.
     askers: VecDeque<usize>,
+    /// When the first of them asked, or another one was given work.
+    waiting_since: Instant,
+    /// There is work for them, but little so far.
+    is_collecting: bool,
     /// The ranks that were asked, and have not answered.
     asked: Vec<bool>,
     /// Whether any rank was asked.
@@ -147,6 +155,10 @@ const NAP_PART: u32 = 8;
 const SHORTEST_NAP: Duration = Duration::from_micros(25);
 /// ... and at most these: while this rank works, and while it waits, when each wave has to pass it.
 const LONGEST_NAPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_micros(200)];
+/// The tasks that are collected for each rank that waits: with fewer, it would soon ask again if they are small.
+pub(super) const FAIR_SHARE: usize = 8;
+/// The time after which it gets fewer.
+const PATIENCE: Duration = Duration::from_micros(200);
 /// The shortest and the longest time between two questions of a rank.
 const ASKS: [Duration; 2] = [Duration::from_micros(250), Duration::from_millis(64)];
 
@@ -158,6 +170,8 @@ impl<'a> Exchange<'a> {
             pool,
             owner,
             askers: VecDeque::new(),
+            waiting_since: now,
+            is_collecting: false,
             asked: vec![false; team.size()],
             has_asked: false,
             next_ask: now,
@@ -196,9 +210,12 @@ impl<'a> Exchange<'a> {
             if is_news {
                 last_news = Instant::now();
             } else {
-                let longest = LONGEST_NAPS[usize::from(self.pool.is_passive())];
-                let nap = last_news.elapsed() / NAP_PART;
-                std::thread::sleep(nap.clamp(SHORTEST_NAP, longest));
+                let longest = match self.is_collecting {
+                    true => PATIENCE.saturating_sub(self.waiting_since.elapsed()),
+                    false => LONGEST_NAPS[usize::from(self.pool.is_passive())],
+                };
+                let nap = (last_news.elapsed() / NAP_PART).min(longest);
+                self.pool.rest(nap.max(SHORTEST_NAP));
             }
         }
     }
@@ -208,12 +225,16 @@ impl<'a> Exchange<'a> {
         match message {
             Message::Ask => {
                 self.counts.asks_received += 1;
+                if self.askers.is_empty() {
+                    self.waiting_since = Instant::now();
+                }
                 self.askers.push_back(from);
             }
             Message::Work(items) => {
                 self.counts.received += 1;
                 self.asked[from] = false;
                 self.ask_interval = ASKS[0];
+                self.next_ask = Instant::now();
                 self.pool.put(items);
             }
             Message::Stop => {
@@ -290,13 +311,21 @@ impl<'a> Exchange<'a> {
         /// The kind of the message, and the number of items.
         const HEAD: usize = 16;
         let before = self.askers.len();
+        self.is_collecting = false;
         while let Some(&asker) = self.askers.front() {
+            let spare = self.pool.spare();
+            let is_enough = spare >= FAIR_SHARE * self.askers.len();
+            if spare > 0 && !is_enough && self.waiting_since.elapsed() < PATIENCE {
+                self.is_collecting = true;
+                break;
+            }
             let of = self.askers.len() + 1;
             let items = self.pool.take_share(of, MOST_BYTES - HEAD);
             if items.is_empty() {
                 break;
             }
             self.askers.pop_front();
+            self.waiting_since = Instant::now();
             self.send(asker, &Message::Work(items));
         }
         self.pool.set_askers(self.askers.len());
@@ -396,7 +425,13 @@ impl Pool for NoPool {
     fn is_hungry(&self) -> bool {
         false
     }
+    fn rest(&self, most: Duration) {
+        std::thread::sleep(most);
+    }
     fn set_askers(&self, _askers: usize) {}
+    fn spare(&self) -> usize {
+        0
+    }
     fn take_share(&self, _of: usize, _most: usize) -> Vec<Item> {
         Vec::new()
     }

@@ -43,7 +43,7 @@ use ondisk::dirent::{Entry as DirEntry, EntryType, entries};
 use team::Team;
 
 use super::crew::{self, Pace};
-use super::exchange::{Exchange, Item, NoPool, Pool};
+use super::exchange::{Exchange, FAIR_SHARE, Item, NoPool, Pool};
 use super::opened::{OpenDirs, Opened};
 use super::stat::BUFFER;
 use crate::digest::DirKey;
@@ -138,6 +138,7 @@ impl<'a> Crew<'a> {
             queue: Mutex::default(),
             threads: AtomicUsize::new(1),
             news: Condvar::new(),
+            exchange: Condvar::new(),
             idle: AtomicUsize::new(0),
             queued: AtomicUsize::new(0),
             askers: AtomicUsize::new(0),
@@ -224,6 +225,8 @@ struct Crew<'a> {
     threads: AtomicUsize,
     /// Signalled when a task is queued, and at the end.
     news: Condvar,
+    /// Signalled when [`Queue::has_exchange`] is set.
+    exchange: Condvar,
     idle: AtomicUsize,
     queued: AtomicUsize,
     /// Other ranks that wait for work.
@@ -237,11 +240,15 @@ struct Crew<'a> {
 struct Queue<'a> {
     tasks: Vec<Task<'a>>,
     is_over: bool,
+    /// There is something to do for the exchange with other ranks.
+    has_exchange: bool,
 }
 
 impl<'a> Crew<'a> {
+    /// Whether there are fewer tasks in the queue than for idle threads and for ranks that wait.
     fn is_hungry(&self) -> bool {
-        self.idle.load(Relaxed) + self.askers.load(Relaxed) > self.queued.load(Relaxed)
+        let askers = self.askers.load(Relaxed);
+        self.idle.load(Relaxed) + FAIR_SHARE * askers > self.queued.load(Relaxed)
     }
 
     /// Whether no more work is done.
@@ -257,9 +264,26 @@ impl<'a> Crew<'a> {
 
     fn put(&self, tasks: impl IntoIterator<Item = Task<'a>>) {
         let mut queue = self.queue.lock();
+        let before = queue.tasks.len();
         queue.tasks.extend(tasks);
         self.queued.store(queue.tasks.len(), Relaxed);
+        let askers = self.askers.load(Relaxed);
+        let is_enough = |tasks| tasks >= FAIR_SHARE * askers;
+        if askers > 0 && (before == 0 || !is_enough(before) && is_enough(queue.tasks.len())) {
+            self.wake_exchange(&mut queue);
+        }
         self.news.notify_all();
+    }
+
+    /// The tasks that are not for idle threads.
+    fn spare_in(&self, queue: &Queue<'a>) -> usize {
+        queue.tasks.len().saturating_sub(self.idle.load(Relaxed))
+    }
+
+    /// Ends the rest of the main thread.
+    fn wake_exchange(&self, queue: &mut Queue<'a>) {
+        queue.has_exchange = true;
+        self.exchange.notify_one();
     }
 }
 
@@ -276,14 +300,26 @@ impl Pool for Crew<'_> {
         !queue.is_over && queue.tasks.is_empty() && 2 * idle >= self.threads.load(Relaxed)
     }
 
+    fn rest(&self, most: Duration) {
+        let mut queue = self.queue.lock();
+        if !queue.has_exchange {
+            (queue, _) = self.exchange.wait_timeout(queue, most);
+        }
+        queue.has_exchange = false;
+    }
+
     fn set_askers(&self, askers: usize) {
         self.askers.store(askers, Relaxed);
     }
 
-    /// Leaves a task for each idle thread, and those that are too large for a message or only for this rank.
+    fn spare(&self) -> usize {
+        self.spare_in(&self.queue.lock())
+    }
+
+    /// Leaves those that are too large for a message or only for this rank.
     fn take_share(&self, of: usize, most: usize) -> Vec<Item> {
         let mut queue = self.queue.lock();
-        let spare = queue.tasks.len().saturating_sub(self.idle.load(Relaxed));
+        let spare = self.spare_in(&queue);
         let (mut items, mut left, mut taken) = (Vec::new(), most, 0);
         let mut last: Option<&Arc<Node<'_>>> = None;
         for task in &queue.tasks[..spare.div_ceil(of)] {
@@ -428,6 +464,11 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
                 queue.is_over = true;
                 crew.news.notify_all();
                 return None;
+            }
+            // It is time to ask another rank, or this rank has no work.
+            let threads = crew.threads.load(Relaxed);
+            if crew.is_shared && [threads.div_ceil(2), threads].contains(&idle) {
+                crew.wake_exchange(&mut queue);
             }
             queue = crew.news.wait(queue);
             crew.idle.fetch_sub(1, Relaxed);

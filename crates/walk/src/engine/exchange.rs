@@ -125,7 +125,7 @@ pub(super) struct Exchange<'a> {
     owner: usize,
     /// Ranks that wait for work.
     askers: VecDeque<usize>,
-    /// When the first of them asked, or another one was given work.
+    /// When the first of them asked, or others were given work.
     waiting_since: Instant,
     /// There is work for them, but little so far.
     is_collecting: bool,
@@ -312,10 +312,11 @@ impl<'a> Exchange<'a> {
         const HEAD: usize = 16;
         let before = self.askers.len();
         self.is_collecting = false;
+        let is_due = self.waiting_since.elapsed() >= PATIENCE;
         while let Some(&asker) = self.askers.front() {
             let spare = self.pool.spare();
             let is_enough = spare >= FAIR_SHARE * self.askers.len();
-            if spare > 0 && !is_enough && self.waiting_since.elapsed() < PATIENCE {
+            if spare > 0 && !is_enough && !is_due {
                 self.is_collecting = true;
                 break;
             }

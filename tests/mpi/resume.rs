@@ -271,6 +271,15 @@ fn killed_dumps_are_resumed() {
         bush(&top, 20, 20);
         fs::hard_link(top.join("d1/f1"), top.join("d2/link")).unwrap();
         std::thread::sleep(Duration::from_millis(100));
+        // Without --catalog, it is beside the archives.
+        let beside = base.join("beside");
+        for kept in [0, 2 * PIECES] {
+            let words = args!["dump", &top, "-o", &beside, "--resume", "--json"];
+            let found = result(&mpirun(2, words).exits(0));
+            assert_eq!(found["kept"], kept, "{found}");
+            assert_eq!(names(&beside.join(".catalog")).len(), 2 * PIECES);
+        }
+        run(&mut fathom(args!["list", &beside])).exits(0);
         let (archives, pids) = (out.join("archives"), dir(base.join("pids")));
         let mut least = 0;
         for (parts, victim) in [(1, 3), (18, 0), (39, 2)] {

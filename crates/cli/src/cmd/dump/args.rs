@@ -21,7 +21,7 @@ fathom dump /srv -o 1.tar --level 1 --state /var/lib/fathom  # an increment by l
 fathom dump --state /var/lib/fathom --prune --keep-full 2  # which archives are no longer needed
 fathom dump /srv -o srv.tar --map srv.txt  # and a list of the archived entries
 fathom dump /home -o home.tar.zst --exclude-caches --exclude '*.tmp'  # without caches and some files
-mpirun -np 16 fathom dump srv -o parts --catalog c --resume  # with 16 ranks (built with MPI); can be continued
+mpirun -np 16 fathom dump srv -o parts --resume  # with 16 ranks (built with MPI); can be continued
 fathom dump /srv --restic /backup/repo --password-file pw  # a snapshot in a restic repository
 find . -newer stamp -print0 | fathom dump -0 --files-from - -o new.tar  # the files that find selects
 fathom dump /srv --no-output --account  # measure the cost, write nothing
@@ -237,9 +237,9 @@ pub(crate) struct Dump {
     ///
     /// Give it from the start: the ranks then dump the tree in 16 pieces, one after the other, and name their
     /// archives after each; the same command continues after a failure. A piece is kept if all ranks have finished
-    /// it, and nothing in it has changed since. Needs mpirun, --catalog, and the same SRCs, options and number of
-    /// ranks.
-    #[arg(long, help_heading = "Output", requires_all = ["catalog", "output"],
+    /// it, and nothing in it has changed since, by its catalog, which is in ARCHIVE/.catalog without --catalog. Needs
+    /// mpirun, and the same SRCs, options and number of ranks.
+    #[arg(long, help_heading = "Output", requires = "output",
           conflicts_with_all = ["no_output", "dry_run", "explain", "account", "map"])]
     pub(crate) resume: bool,
     /// Refuse to dump a shard, which fathom walk can walk

@@ -171,7 +171,11 @@ type Told = (Option<String>, Vec<Option<([u64; 2], u64)>>, bool);
 
 impl Parts {
     /// Creates the directories of the parts, and finds out which there are already.
-    fn prepare(options: DumpOptions, resume: bool, team: &dyn Team) -> Result<Parts, Error> {
+    fn prepare(mut options: DumpOptions, resume: bool, team: &dyn Team) -> Result<Parts, Error> {
+        if let (true, Some(dir), None) = (resume, &options.archive, &options.catalog) {
+            // It tells whether a piece has changed.
+            options.catalog = Some(joined(dir, b".catalog"));
+        }
         let suffix = match options.compress {
             Compress::No => ".tar",
             Compress::With(Compression::Gzip, _) => ".tar.gz",

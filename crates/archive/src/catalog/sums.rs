@@ -1,15 +1,30 @@
 //! Sums over rows, in any order.
 
+use serde::{Deserialize, Serialize};
 use walk::Digest;
 
 /// What tells whether some rows are the same in two walks. All sums are modulo a power of two.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "([u64; 2], u64)", into = "([u64; 2], u64)")]
 pub struct Sums {
     /// The digest over the rows.
     pub digest: Digest,
     /// The sum, over the rows, of a hash of the paths and the metadata of the row's directory and of all those above
     /// it, and of the row's name.
     pub above: u64,
+}
+
+impl From<([u64; 2], u64)> for Sums {
+    fn from((digest, above): ([u64; 2], u64)) -> Sums {
+        let digest = Digest::from_halves(digest);
+        Sums { digest, above }
+    }
+}
+
+impl From<Sums> for ([u64; 2], u64) {
+    fn from(sums: Sums) -> ([u64; 2], u64) {
+        (sums.digest.halves(), sums.above)
+    }
 }
 
 impl Sums {

@@ -3,9 +3,8 @@
 //! In which piece an entry is depends only on the tree, and not on the rank that finds it. So whether a piece is still
 //! as an earlier dump has recorded it can be told by sums over all ranks.
 
-use serde::{Deserialize, Serialize};
 use team::{Team, share};
-use walk::{Diagnostics, Digest, Moment};
+use walk::{Diagnostics, Moment};
 
 use super::options::{DumpOptions, DumpSummary};
 use super::progress::Progress;
@@ -57,10 +56,6 @@ pub struct DumpShare {
     plan: Plan,
 }
 
-/// [`Sums`], for other ranks.
-#[derive(Serialize, Deserialize)]
-struct Told([u64; 2], u64);
-
 impl DumpShare {
     /// Collects what this rank dumps, together with all ranks, and deals it out to so many pieces.
     ///
@@ -87,15 +82,10 @@ impl DumpShare {
     pub fn sums(&self, team: &dyn Team) -> Vec<Sums> {
         let Share { rows, piece_of, .. } = &self.share;
         let own = sums_of_pieces(rows, piece_of, self.pieces);
-        let told: Vec<Told> = own
-            .iter()
-            .map(|it| Told(it.digest.halves(), it.above))
-            .collect();
         let mut all = vec![Sums::default(); own.len()];
-        for told in share(team, told) {
-            for (sums, Told(digest, above)) in all.iter_mut().zip(told) {
-                let digest = Digest::from_halves(digest);
-                sums.merge(&Sums { digest, above });
+        for of_rank in share(team, own) {
+            for (sums, of_rank) in all.iter_mut().zip(&of_rank) {
+                sums.merge(of_rank);
             }
         }
         all

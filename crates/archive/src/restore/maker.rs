@@ -1,12 +1,13 @@
 //! Creates the entries of a directory. Each is a new inode, so that nothing is written through another
 //! hard link of a file that has its name; that file is removed first.
 
+use std::cell::Cell;
 use std::ffi::CStr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use gate::create::{Node, ftruncate, mknodat, pwrite64, symlinkat, unlinkat_directory};
 use gate::file::{Fresh, linkat, unlinkat};
-use gate::fs::{At, Want, statx};
+use gate::fs::{At, Want, statx, syncfs};
 use gate::long::c_string;
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::{Kind, Member};
@@ -31,6 +32,8 @@ pub(super) struct Maker<'a> {
     pub(super) counts: Counts,
     /// Whether files can be made without a name here, as far as is known.
     has_unnamed: bool,
+    /// The file system is full, also when all data is written.
+    is_full: Cell<bool>,
 }
 
 /// A file that has no name yet.
@@ -54,6 +57,7 @@ impl<'a> Maker<'a> {
             remarks: Remarks::default(),
             counts: Counts::default(),
             has_unnamed: true,
+            is_full: Cell::new(false),
         }
     }
 
@@ -209,14 +213,26 @@ impl<'a> Maker<'a> {
         mut make: impl FnMut(&Fd, &CStr) -> gate::Result<()>,
         gate: Gate,
     ) -> Result<(), Failure> {
+        let mut has_synced = false;
         for _ in 0..TRIES {
             match make(here, name) {
                 Ok(()) => return Ok(()),
+                // XFS reserves more room for data than that takes when it is written. Only for new files the kernel
+                // writes it and tries again, not for the block that a name may need.
+                Err(Errno::ENOSPC) if !has_synced && !self.is_full.get() => {
+                    has_synced = true;
+                    let _ = syncfs(here); // the next attempt tells
+                }
                 Err(Errno::EEXIST | Errno::EISDIR | Errno::ENOTEMPTY) => clear(here, name)?,
                 Err(e @ Errno::EPERM) if gate == Gate::Mknodat && !self.rights.is_root => {
                     return Err(Failure::call(gate, e, NotRestored::DeviceTakesRoot));
                 }
-                Err(e) => return Err(Failure::call(gate, e, NotRestored::NotMade)),
+                Err(e) => {
+                    if has_synced && e == Errno::ENOSPC {
+                        self.is_full.set(true);
+                    }
+                    return Err(Failure::call(gate, e, NotRestored::NotMade));
+                }
             }
         }
         Err(NotRestored::NameTaken.into())

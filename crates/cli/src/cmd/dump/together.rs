@@ -11,7 +11,7 @@ use archive::dump::{DumpOptions, DumpPart, DumpShare, DumpSummary, Progress, Wri
 use archive::run::{archive_names_in, part_in};
 use team::Team;
 use walk::entry::joined;
-use walk::{Diagnostics, Digest, Error as WalkError};
+use walk::{Diagnostics, Error as WalkError};
 
 use super::options::{SCHEMA, dump_options};
 use super::show::{self, Report};
@@ -167,7 +167,7 @@ struct EarlierPieces {
 }
 
 /// What rank 0 tells the others of earlier attempts: the name of the run, the sums, and whether all is there.
-type Told = (Option<String>, Vec<Option<([u64; 2], u64)>>, bool);
+type Told = (Option<String>, Vec<Option<Sums>>, bool);
 
 impl Parts {
     /// Creates the directories of the parts, and finds out which there are already.
@@ -209,18 +209,10 @@ impl Parts {
                 _ => Ok((None, EarlierPieces::default())),
             };
             let (run, earlier) = agree(team, found.map_err(Some))?;
-            let sums = earlier.sums.iter();
-            let sums = sums.map(|sums| sums.map(|it| (it.digest.halves(), it.above)));
-            let told: Told = (run, sums.collect(), earlier.is_complete);
+            let told: Told = (run, earlier.sums.clone(), earlier.is_complete);
             let (run, sums, is_complete) = of_first(team, told);
-            let sums = sums.into_iter().map(|sums| {
-                sums.map(|(digest, above)| Sums {
-                    digest: Digest::from_halves(digest),
-                    above,
-                })
-            });
             parts.earlier = EarlierPieces {
-                sums: sums.collect(),
+                sums,
                 is_complete,
                 ..earlier
             };

@@ -1,8 +1,8 @@
 //! The exchange of work between the ranks of a walk.
 //!
 //! A rank whose threads are idle asks other ranks for directories, one more the longer it waits. A
-//! rank that is asked keeps the question until it has something to give: then each asker gets an equal
-//! share of its queue, the oldest directories first.
+//! rank that is asked keeps the question until it has something to give, and collects several tasks if it
+//! soon can: then each asker gets an equal share of its queue, the oldest directories first.
 //!
 //! ```text
 //! rank 2: idle ── Ask ──► rank 0: queue [a] [b] [c] [d] [e] [f]

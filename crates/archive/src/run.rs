@@ -67,7 +67,7 @@ pub fn archives_in(path: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
     let mut first = None;
     for name in &names {
         let archive = joined(path, name);
-        let part = Input::read_part(&archive)?;
+        let part = part_in(&archive)?;
         let run = part.as_ref().map(|part| (part.of, part.run.clone()));
         let other = || {
             let (first, other) = (names[0].clone(), name.clone());

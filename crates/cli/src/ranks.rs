@@ -49,6 +49,9 @@ pub(crate) fn join(out: &Out, alone: &str) -> Result<Option<Box<dyn Team>>, Erro
     Ok(None)
 }
 
+/// What cannot be done if a directory cannot have the parts of a catalog.
+pub(crate) const WRITING_CATALOG: &str = "cannot write the catalog to";
+
 /// The name of this host.
 pub(crate) fn host() -> String {
     String::from_utf8_lossy(&uname().host).into_owned()

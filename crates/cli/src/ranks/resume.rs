@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use archive::catalog::{Finished, Options, ShardOfRun, Writer, catalogs_in, finished_part};
 use walk::entry::joined;
 
-use super::has_old_part;
+use super::{WRITING_CATALOG, has_old_part};
 use crate::error::Error;
 
 /// The number of pieces with `--resume`: as much as a failure costs, and as often as the ranks wait for each other.
@@ -30,7 +30,7 @@ impl Earlier {
     /// # Errors
     /// There are catalogs of another run; one cannot be read.
     pub(crate) fn find(
-        (doing, dir): (&str, &[u8]),
+        dir: &[u8],
         (dirs, options, by): (&[Vec<u8>], &Options, Writer),
         run: Option<&String>,
     ) -> Result<Earlier, Error> {
@@ -46,7 +46,7 @@ impl Earlier {
             parts: Vec::new(),
         };
         for name in catalogs_in(dir)?.unwrap_or_default() {
-            let other = || has_old_part(doing, dir, &name);
+            let other = || has_old_part(WRITING_CATALOG, dir, &name);
             let number = *names.get(&name).ok_or_else(other)?;
             let file = joined(dir, &name);
             let options = Options {

@@ -22,12 +22,11 @@ use crate::out::{Messages, Out};
 use crate::progress::watch_dump;
 use crate::ranks::resume::{Earlier, PIECES};
 use crate::ranks::{
-    agree, create_dir, create_output, has_old_part, of_first, part_of_run, reported_by_first,
-    start_together, tell_first,
+    WRITING_CATALOG, agree, create_dir, create_output, has_old_part, of_first, part_of_run,
+    reported_by_first, start_together, tell_first,
 };
 
 const WRITING: &str = "cannot write the archive to";
-const WRITING_CATALOG: &str = "cannot write the catalog to";
 
 pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
     reported_by_first(team, dump(args, team, out))
@@ -242,7 +241,7 @@ impl Parts {
             ..self.options.selection.clone()
         };
         let of_dump = (&self.options.sources[..], &selection, Writer::Dump);
-        let Earlier { run, parts } = Earlier::find((WRITING_CATALOG, catalog), of_dump, None)?;
+        let Earlier { run, parts } = Earlier::find(catalog, of_dump, None)?;
         let mut found = EarlierPieces::default();
         let (mut sums, mut at_rest) = ([Sums::default(); PIECES as usize], [0; PIECES as usize]);
         for part in parts {

@@ -16,7 +16,6 @@ use super::output::{Emitted, Source, View};
 use super::request::{Request, explain, needed_fields, print_note, selection};
 use super::show::SCHEMA;
 use super::sinks::Watched;
-use super::together::WRITING;
 use super::{compare, together};
 use crate::cmd::walk::args::Walk as Args;
 use crate::error::{Error, Outcome};
@@ -143,13 +142,13 @@ fn create_catalog(file: &OsStr, args: &Args, options: &WalkOptions) -> Result<Ca
     if let Some(shard) = &selection.shard {
         create_directories(&file).map_err(|errno| {
             let next = "give a directory that you can write to";
-            Error::write(WRITING, &file, errno, next)
+            Error::write(ranks::WRITING_CATALOG, &file, errno, next)
         })?;
         // Other shards of this run may be there, but none of a run with another number of shards.
         let suffix = format!("-of-{}.parquet", shard.of);
         let mut names = catalogs_in(&file)?.unwrap_or_default().into_iter();
         if let Some(old) = names.find(|name| !name.ends_with(suffix.as_bytes())) {
-            return Err(ranks::has_old_part(WRITING, &file, &old));
+            return Err(ranks::has_old_part(ranks::WRITING_CATALOG, &file, &old));
         }
         file = joined(&file, shard.file_name().as_bytes());
     }

@@ -32,8 +32,8 @@ use crate::out::{Messages, Out};
 use crate::progress::watch_walk;
 use crate::ranks::resume::{Earlier, EarlierPart, PIECES};
 use crate::ranks::{
-    agree, create_dir, create_output, of_first, part_of_run, reported_by_first, start_together,
-    tell_first,
+    WRITING_CATALOG, agree, create_dir, create_output, of_first, part_of_run, reported_by_first,
+    start_together, tell_first,
 };
 
 pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
@@ -234,8 +234,6 @@ fn check(args: &Args) -> Result<(), Error> {
     .and("write parts with --catalog, and use fathom query on all of them"))
 }
 
-pub(super) const WRITING: &str = "cannot write the catalog to";
-
 /// The parts of the catalog.
 struct Parts {
     /// The directory that they are in.
@@ -274,7 +272,7 @@ impl Parts {
             parts.is_kept = vec![false; PIECES as usize];
             parts.options.shard = Some(part.clone());
             let found = match team.rank() {
-                0 => create_dir(dir, WRITING).and_then(|()| parts.find(args.run.as_ref())),
+                0 => create_dir(dir, WRITING_CATALOG).and_then(|()| parts.find(args.run.as_ref())),
                 _ => Ok((None, Vec::new())),
             };
             let found = agree(team, found.map_err(Some))?;
@@ -282,10 +280,10 @@ impl Parts {
             part.run = run.or(part.run);
             parts.is_kept = is_kept;
         } else {
-            create_output(dir, WRITING, team, |dir| Ok(catalogs_in(dir)?))?;
+            create_output(dir, WRITING_CATALOG, team, |dir| Ok(catalogs_in(dir)?))?;
         }
         parts.options.shard = Some(part);
-        agree(team, create_dir(&parts.dir, WRITING).map_err(Some))?;
+        agree(team, create_dir(&parts.dir, WRITING_CATALOG).map_err(Some))?;
         Ok(Some(parts))
     }
 
@@ -295,7 +293,7 @@ impl Parts {
     fn find(&self, wanted: Option<&String>) -> Result<(Option<String>, Vec<bool>), Error> {
         let dirs = std::slice::from_ref(&self.top);
         let of_walk = (dirs, &self.options, Writer::Walk);
-        let Earlier { run, parts } = Earlier::find((WRITING, &self.dir), of_walk, wanted)?;
+        let Earlier { run, parts } = Earlier::find(&self.dir, of_walk, wanted)?;
         let piece = |part: &EarlierPart| (part.number / self.ranks) as usize;
         let mut finished = vec![0; PIECES as usize];
         for part in &parts {

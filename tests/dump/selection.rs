@@ -47,10 +47,11 @@ fn tag(tree: &Path, dice: &mut Dice) {
     }
 }
 
-/// Removes symlinks with the name of a tag, which a change may have renamed: GNU tar follows them.
-fn remove_symlinked_tags(tree: &Path) {
+/// Keeps only files and directories with the name of a tag: a change may have renamed any entry. GNU tar
+/// opens a tag, so it follows symlinks, and ignores a device without a driver; writing to a FIFO waits.
+fn remove_special_tags(tree: &Path) {
     let mut find = Command::new("find");
-    find.arg(tree).args(["-type", "l"]);
+    find.arg(tree).args(["!", "-type", "f,d"]);
     find.args([
         "(",
         "-name",
@@ -160,6 +161,10 @@ fn tagged_directories_are_those_of_gnu_tar() {
             let mounted = tmpfs(tree.join("mounted"));
             file(mounted.join("cache/f"), 10);
             fs::write(mounted.join("cache/CACHEDIR.TAG"), SIGNATURE).unwrap();
+            // Opening it for reading would wait.
+            let queue = dir(tree.join("queue"));
+            tool(Command::new("mkfifo").arg(queue.join(TAG)));
+            file(queue.join("f"), 10);
             // What a tag excludes may be a file system or a subvolume.
             fs::write(dir(tree.join("tagged")).join("CACHEDIR.TAG"), SIGNATURE).unwrap();
             file(tmpfs(tree.join("tagged/mounted")).join("f"), 10);
@@ -215,7 +220,7 @@ fn increments_with_changing_selections_restore_what_gnu_tar_selects() {
             for round in 0..rounds(8) {
                 tag(&tree, &mut dice);
                 change(&tree, &mut dice, [1, 10, 30][round % 3]);
-                remove_symlinked_tags(&tree);
+                remove_special_tags(&tree);
                 if dice.one_in(2) {
                     settle(at);
                 }

@@ -4,6 +4,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `mpi` | the ranks of an MPI job; with the feature of that name |
+//! | `sockets` | wakes ranks on the same machine; with that feature |
 #![forbid(unsafe_code)]
 
 use serde::Serialize;
@@ -11,6 +12,8 @@ use serde::de::DeserializeOwned;
 
 #[cfg(feature = "mpi")]
 pub mod mpi;
+#[cfg(any(feature = "mpi", test))]
+mod sockets;
 
 /// The processes that work together. Rank 0 reports for all of them.
 pub trait Team {
@@ -29,6 +32,10 @@ pub trait Team {
     /// The next message that has arrived, and the rank that sent it; `None` if there is none.
     /// Messages of one rank arrive in the order in which it sent them.
     fn receive(&self) -> Option<(usize, Vec<u8>)>;
+    /// Whether a message unparks the thread that receives it. Otherwise that must look for messages at intervals.
+    fn is_woken(&self) -> bool {
+        false
+    }
 }
 
 /// The size of the largest message for [`Team::send`].

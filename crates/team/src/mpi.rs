@@ -1,5 +1,7 @@
 //! The ranks of an MPI job. Each method names the MPI call that it makes.
 
+use std::time::SystemTime;
+
 use mpi::Count;
 use mpi::Threading;
 use mpi::datatype::PartitionMut;
@@ -8,11 +10,14 @@ use mpi::point_to_point::{Destination, MatchedReceiveVec, Source};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives};
 
-use crate::{MOST_BYTES, MOST_UNDER_WAY, Team};
+use crate::sockets::WakeSockets;
+use crate::{MOST_BYTES, MOST_UNDER_WAY, Team, share};
 
 /// All processes of an MPI job. Dropping it calls `MPI_Finalize`, which all ranks must reach.
 pub struct Ranks {
     world: SimpleCommunicator,
+    /// If all ranks are on one machine.
+    sockets: Option<WakeSockets>,
     // Calls MPI_Finalize, so it must be dropped after the communicator.
     _universe: Universe,
 }
@@ -25,10 +30,28 @@ impl Ranks {
         let world = universe.world();
         // MPI_Buffer_attach: memory is used only for messages that are under way.
         universe.set_buffer_size(buffer_size(world.size()));
-        Some(Ranks {
+        let mut ranks = Ranks {
             world,
+            sockets: None,
             _universe: universe,
-        })
+        };
+        ranks.sockets = ranks.open_sockets();
+        Some(ranks)
+    }
+
+    /// Creates the sockets by which ranks wake each other; `None` if they are on several machines.
+    fn open_sockets(&self) -> Option<WakeSockets> {
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let job = format!("{}-{}", std::process::id(), now.as_nanos());
+        let job = share(self, job).swap_remove(0);
+        let sockets = WakeSockets::new(&job, self.rank(), self.size()).ok();
+        self.barrier();
+        // All that reach rank 0 are on its machine.
+        let is_near = sockets
+            .as_ref()
+            .is_some_and(|sockets| sockets.wake(0).is_ok());
+        let are_near = share(self, is_near).into_iter().all(|is_near| is_near);
+        sockets.filter(|_| are_near)
     }
 }
 
@@ -91,6 +114,10 @@ impl Team for Ranks {
         if let Ok(to) = Count::try_from(to) {
             self.world.process_at_rank(to).buffered_send(bytes);
         }
+        if let Some(sockets) = &self.sockets {
+            // If the rank has ended, the launcher reports that.
+            let _ = sockets.wake(to);
+        }
     }
 
     /// `MPI_Improbe`, `MPI_Mrecv`
@@ -100,5 +127,9 @@ impl Team for Ranks {
         let arrived = probe().or_else(probe)?;
         let (bytes, status) = arrived.matched_receive_vec();
         Some((usize::try_from(status.source_rank()).ok()?, bytes))
+    }
+
+    fn is_woken(&self) -> bool {
+        self.sockets.is_some()
     }
 }

@@ -18,6 +18,7 @@
 //! exchange.
 
 use std::collections::VecDeque;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -29,8 +30,6 @@ pub(super) trait Pool {
     fn is_passive(&self) -> bool;
     /// Whether many of its threads are idle.
     fn is_hungry(&self) -> bool;
-    /// Waits until a thread becomes idle, or until there is work for those that wait for it; at most for so long.
-    fn rest(&self, most: Duration);
     /// Sets the number of ranks that wait for work.
     fn set_askers(&self, askers: usize);
     /// How many tasks there are for other ranks.
@@ -155,6 +154,9 @@ const NAP_PART: u32 = 8;
 const SHORTEST_NAP: Duration = Duration::from_micros(25);
 /// ... and at most these: while this rank works, and while it waits, when each wave has to pass it.
 const LONGEST_NAPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_micros(200)];
+/// The shortest and the longest time where a message ends it. MPI passes on a message that is too large to be
+/// sent at once when its sender looks for messages.
+const NAPS_WOKEN: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(16)];
 /// The tasks that are collected for each rank that waits: with fewer, it would soon ask again if they are small.
 pub(super) const FAIR_SHARE: usize = 8;
 /// The time after which it gets fewer.
@@ -210,14 +212,30 @@ impl<'a> Exchange<'a> {
             if is_news {
                 last_news = Instant::now();
             } else {
-                let longest = match self.is_collecting {
-                    true => PATIENCE.saturating_sub(self.waiting_since.elapsed()),
-                    false => LONGEST_NAPS[usize::from(self.pool.is_passive())],
-                };
-                let nap = (last_news.elapsed() / NAP_PART).min(longest);
-                self.pool.rest(nap.max(SHORTEST_NAP));
+                self.rest(last_news.elapsed());
             }
         }
+    }
+
+    /// Waits until there may be something to do; `quiet` is the time since there was. A thread of this rank ends
+    /// the wait when it is idle, or when there is work for those that wait.
+    fn rest(&self, quiet: Duration) {
+        let nap = if self.is_collecting {
+            let patience = PATIENCE.saturating_sub(self.waiting_since.elapsed());
+            (quiet / NAP_PART).min(patience)
+        } else if !self.team.is_woken() {
+            (quiet / NAP_PART).min(LONGEST_NAPS[usize::from(self.pool.is_passive())])
+        } else if self.pool.is_hungry() && self.may_ask_more() {
+            self.next_ask.saturating_duration_since(Instant::now())
+        } else {
+            (quiet / 2).clamp(NAPS_WOKEN[0], NAPS_WOKEN[1])
+        };
+        thread::park_timeout(nap.max(SHORTEST_NAP));
+    }
+
+    /// Whether there are ranks, besides this one, that were not asked or have answered.
+    fn may_ask_more(&self) -> bool {
+        self.asked.iter().filter(|is_asked| !**is_asked).count() > 1
     }
 
     /// Handles a message; returns whether the exchange is over.
@@ -425,9 +443,6 @@ impl Pool for NoPool {
     }
     fn is_hungry(&self) -> bool {
         false
-    }
-    fn rest(&self, most: Duration) {
-        std::thread::sleep(most);
     }
     fn set_askers(&self, _askers: usize) {}
     fn spare(&self) -> usize {

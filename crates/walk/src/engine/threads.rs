@@ -32,7 +32,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::thread::Scope;
+use std::thread::{Scope, Thread as OsThread};
 use std::time::Duration;
 
 use gate::machine::processors;
@@ -65,7 +65,7 @@ const MANY_TASKS: usize = 8192;
 
 impl Engine for Threads {
     fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
-        let crew = Crew::new(job, false);
+        let crew = Crew::new(job, None);
         let tasks = vec![Task::Directory(Arc::clone(&crew.top), None)];
         std::thread::scope(|scope| Thread::new(&crew, scope, tasks).run());
         Ok(())
@@ -83,7 +83,7 @@ pub(crate) fn walk_together(
     owner: usize,
     is_done: bool,
 ) -> Result<(), Errno> {
-    let crew = Crew::new(job, true);
+    let crew = Crew::new(job, Some(std::thread::current()));
     let mut tasks = Vec::new();
     if team.rank() == owner && !is_done {
         tasks.push(Task::Directory(Arc::clone(&crew.top), None));
@@ -110,7 +110,7 @@ pub(crate) fn stand_by(team: &dyn Team, owner: usize) {
 }
 
 impl<'a> Crew<'a> {
-    fn new(job: &'a Job<'a>, is_shared: bool) -> Crew<'a> {
+    fn new(job: &'a Job<'a>, exchange: Option<OsThread>) -> Crew<'a> {
         let is_remote = job
             .mount
             .is_some_and(|mount| mounts::may_hang(&mount.content.fstype));
@@ -131,14 +131,13 @@ impl<'a> Crew<'a> {
         Crew {
             job,
             top: Arc::new(top),
-            is_shared,
             first: job.threads.unwrap_or_else(processors).min(most),
             most,
             open: OpenDirs::within(spare / 2),
             queue: Mutex::default(),
             threads: AtomicUsize::new(1),
             news: Condvar::new(),
-            exchange: Condvar::new(),
+            exchange,
             idle: AtomicUsize::new(0),
             queued: AtomicUsize::new(0),
             askers: AtomicUsize::new(0),
@@ -214,8 +213,6 @@ impl Task<'_> {
 struct Crew<'a> {
     job: &'a Job<'a>,
     top: Arc<Node<'a>>,
-    /// Other ranks walk the same job.
-    is_shared: bool,
     /// Threads for a warm cache.
     first: usize,
     most: usize,
@@ -225,8 +222,8 @@ struct Crew<'a> {
     threads: AtomicUsize,
     /// Signalled when a task is queued, and at the end.
     news: Condvar,
-    /// Signalled when [`Queue::has_exchange`] is set.
-    exchange: Condvar,
+    /// The main thread, if it exchanges work with other ranks; it is parked while there is nothing to do.
+    exchange: Option<OsThread>,
     idle: AtomicUsize,
     queued: AtomicUsize,
     /// Other ranks that wait for work.
@@ -240,8 +237,6 @@ struct Crew<'a> {
 struct Queue<'a> {
     tasks: Vec<Task<'a>>,
     is_over: bool,
-    /// There is something to do for the exchange with other ranks.
-    has_exchange: bool,
 }
 
 impl<'a> Crew<'a> {
@@ -267,12 +262,14 @@ impl<'a> Crew<'a> {
         let before = queue.tasks.len();
         queue.tasks.extend(tasks);
         self.queued.store(queue.tasks.len(), Relaxed);
+        let after = queue.tasks.len();
+        drop(queue);
+        self.news.notify_all();
         let askers = self.askers.load(Relaxed);
         let is_enough = |tasks| tasks >= FAIR_SHARE * askers;
-        if askers > 0 && (before == 0 || !is_enough(before) && is_enough(queue.tasks.len())) {
-            self.wake_exchange(&mut queue);
+        if askers > 0 && (before == 0 || !is_enough(before) && is_enough(after)) {
+            self.wake_exchange();
         }
-        self.news.notify_all();
     }
 
     /// The tasks that are not for idle threads.
@@ -280,10 +277,11 @@ impl<'a> Crew<'a> {
         queue.tasks.len().saturating_sub(self.idle.load(Relaxed))
     }
 
-    /// Ends the rest of the main thread.
-    fn wake_exchange(&self, queue: &mut Queue<'a>) {
-        queue.has_exchange = true;
-        self.exchange.notify_one();
+    /// Tells the main thread that there is something to do for the exchange.
+    fn wake_exchange(&self) {
+        if let Some(exchange) = &self.exchange {
+            exchange.unpark();
+        }
     }
 }
 
@@ -298,14 +296,6 @@ impl Pool for Crew<'_> {
         let queue = self.queue.lock();
         let idle = self.idle.load(Relaxed);
         !queue.is_over && queue.tasks.is_empty() && 2 * idle >= self.threads.load(Relaxed)
-    }
-
-    fn rest(&self, most: Duration) {
-        let mut queue = self.queue.lock();
-        if !queue.has_exchange {
-            (queue, _) = self.exchange.wait_timeout(queue, most);
-        }
-        queue.has_exchange = false;
     }
 
     fn set_askers(&self, askers: usize) {
@@ -460,15 +450,15 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
                 return self.tasks.pop();
             }
             let idle = crew.idle.fetch_add(1, Relaxed) + 1;
-            if idle == crew.threads.load(Relaxed) && !crew.is_shared {
+            if idle == crew.threads.load(Relaxed) && crew.exchange.is_none() {
                 queue.is_over = true;
                 crew.news.notify_all();
                 return None;
             }
             // It is time to ask another rank, or this rank has no work.
             let threads = crew.threads.load(Relaxed);
-            if crew.is_shared && [threads.div_ceil(2), threads].contains(&idle) {
-                crew.wake_exchange(&mut queue);
+            if crew.exchange.is_some() && [threads.div_ceil(2), threads].contains(&idle) {
+                crew.wake_exchange();
             }
             queue = crew.news.wait(queue);
             crew.idle.fetch_sub(1, Relaxed);

@@ -132,6 +132,8 @@ pub(super) struct Exchange<'a> {
     asked: Vec<bool>,
     /// Whether any rank was asked.
     has_asked: bool,
+    /// The rank that gave work last.
+    giver: Option<usize>,
     next_ask: Instant,
     ask_interval: Duration,
     random: u64,
@@ -176,6 +178,7 @@ impl<'a> Exchange<'a> {
             is_collecting: false,
             asked: vec![false; team.size()],
             has_asked: false,
+            giver: None,
             next_ask: now,
             ask_interval: ASKS[0],
             random: 0x9e37_79b9_7f4a_7c15 ^ (team.rank() as u64 + 1) << 17,
@@ -251,6 +254,7 @@ impl<'a> Exchange<'a> {
             Message::Work(items) => {
                 self.counts.received += 1;
                 self.asked[from] = false;
+                self.giver = Some(from);
                 self.ask_interval = ASKS[0];
                 self.next_ask = Instant::now();
                 self.pool.put(items);
@@ -368,12 +372,16 @@ impl<'a> Exchange<'a> {
     }
 
     /// The rank to ask next: first the one above in a tree whose root is the owner, so that its work
-    /// spreads in a few steps; then any that has answered.
+    /// spreads in a few steps; then the one that gave work last, which may be the only one that has any;
+    /// then any that has answered.
     fn victim(&mut self) -> Option<usize> {
         let (rank, size) = (self.team.rank(), self.team.size());
         let below = (rank + size - self.owner) % size;
         if !self.has_asked && below > 0 {
             return Some(((below - 1) / 2 + self.owner) % size);
+        }
+        if let Some(giver) = self.giver.filter(|&giver| !self.asked[giver]) {
+            return Some(giver);
         }
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

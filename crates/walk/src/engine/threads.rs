@@ -2,7 +2,8 @@
 //!
 //! Each thread walks the directories that it has found itself, deepest first, so that threads seldom
 //! wait and few directories stay open. A thread without tasks takes some of the queue, and the others
-//! put half of theirs there. The names of a single large directory are shared as well:
+//! put half of theirs there. The names of a single large directory are shared as well, and while others are
+//! idle, the thread that lists them does nothing else:
 //!
 //! ```text
 //!   thread 1:  open a, read a ──► statx a/1 a/2 a/3 ... ──► open a/d, read ──► ...
@@ -511,12 +512,21 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         }
     }
 
-    /// Looks at every name of some records. When other threads are idle, they get the rest.
+    /// Looks at every name of some records. When other threads are idle, they get the rest, and of many names all.
     fn names(&mut self, node: &Arc<Node<'a>>, path: &[u8], opened: &Arc<Opened>, records: &[u8]) {
         /// Calls of statx(2) between two checks for idle threads.
         const ROUND: usize = 16;
+        /// The size of records of some 50 names.
+        const MANY: usize = 2048;
         let crew = self.crew;
         let job = crew.job;
+        let names_task =
+            |some: &[u8]| Task::Names(Arc::clone(node), Some(Arc::clone(opened)), some.into());
+        let share = |records| crew.put(chunks(records).map(names_task));
+        // Listing goes on at once, before the others wait for the next names.
+        if records.len() > MANY && !job.names_suffice && crew.is_hungry() {
+            return share(records);
+        }
         let mut found = Vec::with_capacity(records.len() / 32);
         let mut names = entries(records);
         let mut looked = 0;
@@ -547,9 +557,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
             if looked % ROUND == 0 {
                 self.grow();
                 if crew.is_hungry() {
-                    crew.put(chunks(names.rest()).map(|some| {
-                        Task::Names(Arc::clone(node), Some(Arc::clone(opened)), some.into())
-                    }));
+                    share(names.rest());
                     break;
                 }
             }

@@ -98,9 +98,15 @@ json_object!(Json<'_, RankEntries>, |found| {
     "entries": found.entries,
 });
 
-/// How many parts an earlier attempt has written.
+/// How many parts of an earlier attempt were kept.
 pub(crate) fn kept_text(kept: usize, of: usize) -> String {
-    format!("{} of {} parts kept", count(kept as u64), count(of as u64))
+    match kept {
+        0 => "no parts of an earlier attempt were kept".to_owned(),
+        _ => {
+            let (kept, of) = (count(kept as u64), count(of as u64));
+            format!("{kept} of {of} parts were kept from an earlier attempt")
+        }
+    }
 }
 
 /// How evenly the ranks have shared the work.

@@ -1,7 +1,7 @@
 //! `fathom dump` by the ranks of an MPI job: all parts together restore the tree.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -78,9 +78,17 @@ fn by_gnu_tar(archives: &[PathBuf], to: PathBuf) -> Snapshot {
 
 /// The names of members that are no directories.
 fn members(out: &Path) -> Vec<String> {
-    let listed = run(&mut fathom(args!["list", out, "--json"]))
-        .exits(0)
-        .json();
+    names_of(&[out.as_os_str(), "--json".as_ref()])
+}
+
+/// Those at or below a path.
+fn members_below(out: &Path, path: &str) -> Vec<String> {
+    names_of(&[out.as_os_str(), path.as_ref(), "--json".as_ref()])
+}
+
+fn names_of(list: &[&OsStr]) -> Vec<String> {
+    let list = ["list".as_ref()].into_iter().chain(list.iter().copied());
+    let listed = run(&mut fathom(list)).exits(0).json();
     let members = listed["result"]["members"].as_array().unwrap().iter();
     let others = members.filter(|it| it["type"] != "directory");
     let name = |it: &Value| format!("{} {}", it["path"], it["path_b64"]);
@@ -123,6 +131,14 @@ fn parts_restore_the_tree() {
                 sockets,
                 "{ran}"
             );
+            // By the index of a part, without reading all of it.
+            let all = members(&out);
+            for path in ["tree/links", "tree/wide/d3/sparse", "tree/wide/mount"] {
+                let found = members_below(&out, path);
+                let below = |name: &&String| name.starts_with(&format!("\"{path}"));
+                assert!(!found.is_empty());
+                assert_eq!(found, all.iter().filter(below).cloned().collect::<Vec<_>>());
+            }
             let result = &value["result"];
             assert_eq!(result["entries"], walked["result"]["entries"]);
             let each = result["ranks"].as_array().unwrap().iter();

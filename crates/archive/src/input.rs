@@ -147,9 +147,12 @@ impl Input {
         let content = seekable.table.end().content;
         let index = seekable.index.as_deref();
         let route = index.and_then(|index| Route::plan(index, regions, content));
-        let is_wrong = route.is_none() && (seekable.has_bad_index || index.is_some());
+        let has_index = seekable.has_bad_index || index.is_some();
         self.seekable = Some(seekable);
-        if is_wrong {
+        let begins_at = route.as_ref().map_or(0, Route::begins_at);
+        let begins_there = begins_at == 0 || self.first_member_at() == Some(begins_at);
+        let route = route.filter(|_| begins_there);
+        if route.is_none() && has_index {
             self.note(None, 0, Damage::WrongIndex);
         }
         match route.as_ref().map(Route::first_place) {
@@ -158,6 +161,17 @@ impl Input {
             Some(None) => self.is_over = true,
         }
         self.route = route;
+    }
+
+    /// The offset of the first member. The archive is read from its beginning afterwards.
+    fn first_member_at(&mut self) -> Option<u64> {
+        let (defects, check) = (self.defects.len(), self.check.take());
+        let found = self.next_member();
+        let at = self.at;
+        self.defects.truncate(defects);
+        self.check = check;
+        self.jump(0);
+        found.ok().flatten().map(|_| at)
     }
 
     /// From now on, reads all data and compares it with the checksums ([`Input::checksum_status`]).

@@ -71,7 +71,7 @@ const READ_ONLY: &str = r#"mount --bind "$0" "$0" && mount -o remount,bind,ro "$
 const ANOTHER: &str = r#"mount -t tmpfs none "$0""#;
 
 #[test]
-fn an_output_that_is_read_only_on_one_rank_is_refused() {
+fn an_output_that_differs_on_one_rank_is_refused() {
     if !require(&[NEEDS[0], Need::Root]) {
         return;
     }
@@ -88,10 +88,16 @@ fn an_output_that_is_read_only_on_one_rank_is_refused() {
             format!("dump {top} -o {to}"),
             format!("dump {top} -o {} --catalog {to}", archives.display()),
         ] {
-            let ran = with_other_mount(&out, READ_ONLY, &words);
-            refused(&ran, "Read-only file system");
-            assert!(ran.stderr.contains("fathom: rank 1 on "), "{ran}");
-            assert!(names(&out).is_empty() && names(&archives).is_empty());
+            let mounts = [
+                (READ_ONLY, "Read-only file system"),
+                (ANOTHER, "it is another directory here than on rank 0"),
+            ];
+            for (mount, message) in mounts {
+                let ran = with_other_mount(&out, mount, &words);
+                refused(&ran, message);
+                assert!(ran.stderr.contains("fathom: rank 1 on "), "{ran}");
+                assert!(names(&out).is_empty() && names(&archives).is_empty());
+            }
         }
         let ran = with_other_mount(&out, ANOTHER, &restore);
         refused(&ran, "is another directory here than on rank 0");

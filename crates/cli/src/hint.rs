@@ -14,7 +14,8 @@ use crate::cmd::{compare, pathsearch, pathwalk, probe};
 use crate::rank_warning::Reason;
 
 /// What to do about the parts of another run.
-pub(crate) const OLD_PARTS: &str = "give a new directory, or remove the old parts";
+pub(crate) const OLD_PARTS: &str =
+    "continue that run with --resume and as many ranks as before, or give a new directory";
 const SEE_THE_LOG: &str = "the kernel's log says more";
 
 /// What to do about a warning.

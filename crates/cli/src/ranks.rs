@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use show::name::printable;
 use team::{Team, decode, encode, launched_rank, share};
-use walk::{Moment, WarningKind};
+use walk::{Error as WalkError, Moment, WarningKind, check_same_directory};
 
 use crate::args::values::bytes;
 use crate::error::{Error, Outcome};
@@ -191,6 +191,25 @@ pub(crate) fn create_output(
 pub(crate) fn has_old_part(doing: &str, dir: &[u8], part: &[u8]) -> Error {
     let old = format!("it has {} of another run", printable(part));
     Error::write(doing, dir, old, OLD_PARTS)
+}
+
+/// Creates a directory for the parts of a run on all ranks, for which it must be the same one.
+pub(crate) fn create_on_all(dir: &[u8], doing: &str, team: &dyn Team) -> Result<(), Error> {
+    agree(team, create_dir(dir, doing).map_err(Some))?;
+    let is_same = check_same_directory(dir, team).map_err(|error| match error {
+        WalkError::OtherRank => None,
+        WalkError::OtherDirectory(_) => {
+            let next = "give a directory on a file system that all hosts share";
+            Some(Error::write(
+                doing,
+                dir,
+                "it is another directory here than on rank 0",
+                next,
+            ))
+        }
+        error => Some(error.into()),
+    });
+    agree(team, is_same)
 }
 
 /// Creates a directory for the parts of a run, on a rank.

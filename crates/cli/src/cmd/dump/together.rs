@@ -22,7 +22,7 @@ use crate::out::{Messages, Out};
 use crate::progress::watch_dump;
 use crate::ranks::resume::{Earlier, PIECES};
 use crate::ranks::{
-    WRITING_CATALOG, agree, create_dir, create_output, has_old_part, of_first, part_of_run,
+    WRITING_CATALOG, agree, create_on_all, create_output, has_old_part, of_first, part_of_run,
     reported_by_first, start_together, tell_first,
 };
 
@@ -219,7 +219,7 @@ impl Parts {
         }
         parts.first.run = first.run;
         for (dir, doing) in parts.directories() {
-            agree(team, create_dir(dir, doing).map_err(Some))?;
+            create_on_all(dir, doing, team)?;
         }
         Ok(parts)
     }
@@ -316,6 +316,8 @@ impl Parts {
             };
             merge(&mut all, summary);
         }
+        // If all pieces were kept, those of reading the tree.
+        all.warnings.append(&mut diagnostics.take_warnings());
         Ok(all)
     }
 
@@ -334,7 +336,7 @@ impl Parts {
         let mut done = Ok(());
         if changed {
             let dir = self.options.archive.as_deref().unwrap_or_default();
-            let why = "it has a complete dump, and entries have changed since";
+            let why = "it has a complete dump, and entries have changed since or could not be read";
             done = Err(Error::write(WRITING, dir, why, "give another directory"));
         } else {
             // First all archives: so that there are catalogs where there are archives, whenever this is interrupted.

@@ -32,8 +32,8 @@ use crate::out::{Messages, Out};
 use crate::progress::watch_walk;
 use crate::ranks::resume::{Earlier, EarlierPart, PIECES};
 use crate::ranks::{
-    WRITING_CATALOG, agree, create_dir, create_output, of_first, part_of_run, reported_by_first,
-    start_together, tell_first,
+    WRITING_CATALOG, agree, create_dir, create_on_all, create_output, of_first, part_of_run,
+    reported_by_first, start_together, tell_first,
 };
 
 pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
@@ -283,7 +283,7 @@ impl Parts {
             create_output(dir, WRITING_CATALOG, team, |dir| Ok(catalogs_in(dir)?))?;
         }
         parts.options.shard = Some(part);
-        agree(team, create_dir(&parts.dir, WRITING_CATALOG).map_err(Some))?;
+        create_on_all(&parts.dir, WRITING_CATALOG, team)?;
         Ok(Some(parts))
     }
 

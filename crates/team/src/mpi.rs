@@ -1,6 +1,7 @@
 //! The ranks of an MPI job. Each method names the MPI call that it makes.
 
-use std::time::SystemTime;
+use std::thread;
+use std::time::{Duration, SystemTime};
 
 use mpi::Count;
 use mpi::Threading;
@@ -37,6 +38,19 @@ impl Ranks {
         };
         ranks.sockets = ranks.open_sockets();
         Some(ranks)
+    }
+
+    /// Waits until all ranks are here, without using a processor meanwhile: other calls of MPI would look for
+    /// messages all the time, on a machine where other ranks may still work.
+    fn wait_for_all(&self) {
+        const NAPS: [Duration; 2] = [Duration::from_micros(25), Duration::from_millis(1)];
+        let mut request = self.world.immediate_barrier();
+        let mut nap = NAPS[0];
+        while let Err(pending) = request.test() {
+            request = pending;
+            thread::sleep(nap);
+            nap = (nap * 5 / 4).min(NAPS[1]);
+        }
     }
 
     /// Creates the sockets by which ranks wake each other; `None` if they are on several machines.
@@ -82,8 +96,9 @@ impl Team for Ranks {
         self.world.barrier();
     }
 
-    /// `MPI_Allgather` of the lengths, `MPI_Allgatherv` of the bytes.
+    /// `MPI_Ibarrier`, then `MPI_Allgather` of the lengths and `MPI_Allgatherv` of the bytes.
     fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        self.wait_for_all();
         // One byte more, so that no message is empty: Rust's address of an empty slice is the value
         // that Open MPI takes for MPI_IN_PLACE.
         let sent = [bytes, b"."].concat();

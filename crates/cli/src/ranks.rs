@@ -73,6 +73,14 @@ pub(crate) fn agree<T>(team: &dyn Team, mine: Result<T, Option<Error>>) -> Resul
     }
 }
 
+/// The error of this rank for [`agree`]; `None` if it only stopped because another one has failed.
+pub(crate) fn own_error(error: WalkError) -> Option<Error> {
+    match error {
+        WalkError::OtherRank => None,
+        error => Some(error.into()),
+    }
+}
+
 /// The outcome of a command on this rank: rank 0 reports the errors of all.
 pub(crate) fn reported_by_first(team: &dyn Team, done: Outcome) -> Outcome {
     match team.rank() {
@@ -197,7 +205,6 @@ pub(crate) fn has_old_part(doing: &str, dir: &[u8], part: &[u8]) -> Error {
 pub(crate) fn create_on_all(dir: &[u8], doing: &str, team: &dyn Team) -> Result<(), Error> {
     agree(team, create_dir(dir, doing).map_err(Some))?;
     let is_same = check_same_directory(dir, team).map_err(|error| match error {
-        WalkError::OtherRank => None,
         WalkError::OtherDirectory(_) => {
             let next = "give a directory on a file system that all hosts share";
             Some(Error::write(
@@ -207,7 +214,7 @@ pub(crate) fn create_on_all(dir: &[u8], doing: &str, team: &dyn Team) -> Result<
                 next,
             ))
         }
-        error => Some(error.into()),
+        error => own_error(error),
     });
     agree(team, is_same)
 }

@@ -10,8 +10,8 @@ use archive::compression::{Compress, Compression};
 use archive::dump::{DumpOptions, DumpPart, DumpShare, DumpSummary, Progress, WrittenPart};
 use archive::run::{archive_names_in, part_in};
 use team::Team;
+use walk::Diagnostics;
 use walk::entry::joined;
-use walk::{Diagnostics, Error as WalkError};
 
 use super::options::{SCHEMA, dump_options};
 use super::show::{self, Report};
@@ -22,8 +22,8 @@ use crate::out::{Messages, Out};
 use crate::progress::watch_dump;
 use crate::ranks::resume::{Earlier, PIECES};
 use crate::ranks::{
-    WRITING_CATALOG, agree, create_on_all, create_output, has_old_part, of_first, part_of_run,
-    reported_by_first, start_together, tell_first,
+    WRITING_CATALOG, agree, create_on_all, create_output, has_old_part, of_first, own_error,
+    part_of_run, reported_by_first, start_together, tell_first,
 };
 
 const WRITING: &str = "cannot write the archive to";
@@ -291,10 +291,7 @@ impl Parts {
         // So that an archive that cannot be written fails before the tree is read.
         let mut first = Some(create(&options, team)?).filter(|_| pieces == 1);
         let share = DumpShare::collect(&options, pieces, team, diagnostics);
-        let share = share.map_err(|error| match error {
-            WalkError::OtherRank => None,
-            error => Some(error.into()),
-        });
+        let share = share.map_err(own_error);
         let share = agree(team, share)?;
         self.keep(&share, team)?;
         share.begin(progress, |piece| self.is_kept[piece as usize]);

@@ -15,7 +15,7 @@ use gate::fs::Open;
 use gate::long::open_long;
 use gate::lookup::may_create_in;
 use team::Team;
-use walk::{Error as WalkError, check_same_directory};
+use walk::check_same_directory;
 
 use super::show::{self, Report, SCHEMA};
 use crate::cmd::restore::args::Restore as Args;
@@ -24,7 +24,7 @@ use crate::error::{Error, Outcome};
 use crate::input::archives_and_paths;
 use crate::out::Out;
 use crate::progress::watch;
-use crate::ranks::{agree, reported_by_first, start_together, tell_first};
+use crate::ranks::{agree, own_error, reported_by_first, start_together, tell_first};
 
 pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
     reported_by_first(team, restore_parts(args, team, out))
@@ -92,10 +92,7 @@ fn restore_parts(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
 
 /// Checks that all ranks restore to the same directory, and that it is read-only on none.
 fn check_dir(dir: &[u8], team: &dyn Team) -> Result<(), Error> {
-    let is_same = check_same_directory(dir, team).map_err(|error| match error {
-        WalkError::OtherRank => None,
-        error => Some(error.into()),
-    });
+    let is_same = check_same_directory(dir, team).map_err(own_error);
     let opened = open_long(dir, Open::DIRECTORY);
     let checked = is_same.and_then(|()| match opened.and_then(|fd| may_create_in(fd.as_fd())) {
         Err(errno @ Errno::EROFS) => Err(Some(Error::write("cannot restore to", dir, errno, ""))),

@@ -16,8 +16,7 @@ use walk::entry::joined;
 use walk::predicate::Predicates;
 use walk::predicate::select::{Selected, is_empty_directory};
 use walk::{
-    Both, Diagnostics, EngineKind, Error as WalkError, Shard, Sink, Summary, Totals, WalkOptions,
-    walk_together,
+    Both, Diagnostics, EngineKind, Shard, Sink, Summary, Totals, WalkOptions, walk_together,
 };
 
 use super::output::Emitted;
@@ -32,8 +31,8 @@ use crate::out::{Messages, Out};
 use crate::progress::watch_walk;
 use crate::ranks::resume::{Earlier, EarlierPart, PIECES};
 use crate::ranks::{
-    WRITING_CATALOG, agree, create_dir, create_on_all, create_output, of_first, part_of_run,
-    reported_by_first, start_together, tell_first,
+    WRITING_CATALOG, agree, create_dir, create_on_all, create_output, of_first, own_error,
+    part_of_run, reported_by_first, start_together, tell_first,
 };
 
 pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
@@ -143,10 +142,7 @@ impl Pieces<'_> {
         let with_paths = Watched(all);
         let all = if self.is_watched { &with_paths } else { all };
         let walked = walk_together(options, all, diagnostics, team);
-        let walked = walked.map_err(|error| match error {
-            WalkError::OtherRank => None,
-            error => Some(error.into()),
-        });
+        let walked = walked.map_err(own_error);
         let closed = catalog.as_ref().is_some_and(Sink::is_closed);
         // The error of a catalog is that of its end.
         let report = match closed {

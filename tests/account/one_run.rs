@@ -64,7 +64,7 @@ impl Counter {
         assert_eq!(status.code(), Some(0), "{}", self.name);
         match self.name {
             "strace" => return Some(strace_counts(&self.result)),
-            "perf trace" => return perf_trace_counts(&self.result),
+            "perf trace" => return Some(perf_trace_counts(&self.result)),
             _ => {}
         }
         let result = report(&self.result);
@@ -92,23 +92,25 @@ fn attach_perf_trace(pid: &str, result: &Path) -> Child {
     child
 }
 
-/// What `perf trace -s` has counted in all threads; `None` if it says that it has lost calls.
-fn perf_trace_counts(summary: &Path) -> Option<Counts> {
+/// What `perf trace -s` has counted in all threads. It may lack calls: perf 6.1 loses one in 2,000
+/// without a message, also where a process makes few calls a second.
+fn perf_trace_counts(summary: &Path) -> Counts {
     let text = std::fs::read_to_string(summary).unwrap();
     let mut all = Counts::new();
     for row in perf_trace_rows(&text) {
         let sum = all.entry(row.name.to_owned()).or_default();
         *sum = (sum.0 + row.calls, sum.1 + row.errors);
     }
-    (!text.contains("LOST")).then_some(all)
+    all
 }
 
-/// Has all of them count the calls of a process in which `work` makes it do something and end.
-fn counted_by<const N: usize>(
+/// Has all of them count the calls of a process in which `work` makes it do something and end. They
+/// must agree; only `perf trace` may have fewer, and then there is no result.
+fn try_to_count<const N: usize>(
     counters: [&'static str; N],
     pid: &str,
     work: impl FnOnce(),
-) -> Counts {
+) -> Option<Counts> {
     let at = tempfile::tempdir().unwrap();
     let counters = counters.map(|name| Counter::attach(name, pid, at.path()));
     let names = counters.each_ref().map(|counter| counter.name);
@@ -120,10 +122,34 @@ fn counted_by<const N: usize>(
         .filter_map(|(name, counts)| Some((*name, counts?)));
     let (first, counts) = counted.next().unwrap();
     assert!(!counts.is_empty());
+    let mut complete = true;
     for (name, others) in counted {
-        assert_eq!(others, counts, "{name} and {first}");
+        if name == "perf trace" && lacks_calls(&others, &counts) {
+            eprintln!("perf trace has lost calls: {others:?}");
+            complete = false;
+        } else {
+            assert_eq!(others, counts, "{name} and {first}");
+        }
     }
-    counts
+    complete.then_some(counts)
+}
+
+/// Whether `some` has fewer calls than `all` somewhere, and nowhere more.
+fn lacks_calls(some: &Counts, all: &Counts) -> bool {
+    let no_more = |(name, some): (&String, &(u64, u64))| {
+        all.get(name)
+            .is_some_and(|all| some.0 <= all.0 && some.1 <= all.1)
+    };
+    some != all && some.iter().all(no_more)
+}
+
+/// The same with counters of which none loses calls without a message.
+fn counted_by<const N: usize>(
+    counters: [&'static str; N],
+    pid: &str,
+    work: impl FnOnce(),
+) -> Counts {
+    try_to_count(counters, pid, work).expect("no perf trace")
 }
 
 /// The threads of a process.
@@ -259,8 +285,10 @@ fn a_parallel_build_is_counted_as_by_its_tracer() {
 }
 
 /// Attached to a process, `perf trace` counts the threads that it has then, and none that begin later.
+/// In one of a few runs it loses no calls.
 #[test]
 fn the_calls_of_a_shell_are_counted_as_by_perf_trace() {
+    const RUNS: usize = 4;
     if !require(&[NEEDS[0], NEEDS[1], Need::Program("perf")]) {
         return;
     }
@@ -272,14 +300,19 @@ fn the_calls_of_a_shell_are_counted_as_by_perf_trace() {
         ["bpf", "strace", "perf trace", "perf"],
         ["ptrace", "perf trace", "perf", "bpf"],
     ] {
-        let workload = Workload::start(at.path(), work);
-        let pid = workload.pid();
-        let mut ended = None;
-        let counted = counted_by(counters, &pid, || {
-            workload.go();
-            ended = Some(workload.end().1);
-        });
-        assert_eq!(ended, Some(Some(3)));
+        let run = || {
+            let workload = Workload::start(at.path(), work);
+            let pid = workload.pid();
+            let mut ended = None;
+            let counted = try_to_count(counters, &pid, || {
+                workload.go();
+                ended = Some(workload.end().1);
+            });
+            assert_eq!(ended, Some(Some(3)));
+            counted
+        };
+        let counted = std::iter::repeat_with(run).take(RUNS).flatten().next();
+        let counted = counted.expect("perf trace has lost calls in every run");
         assert!(counted["openat"].0 >= 10, "{counted:?}");
     }
 }

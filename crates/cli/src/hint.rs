@@ -93,7 +93,7 @@ fn hint_for_walk(kind: &walk::WarningKind, errno: Option<Errno>) -> Option<&'sta
     Some(match (kind, errno) {
         (UnreadableTree { .. }, _) => SEE_THE_LOG,
         (Damaged(_), _) => "check the file system with fsck",
-        (MountedMeanwhile, _) => "run the command again",
+        (MountedMeanwhile | Moved, _) => "run the command again",
         (OpenDirectory | ReadDirectory | ReadAttributes, Some(errno)) => match errno {
             Errno::EACCES | Errno::EPERM => "run as root, or skip it with --exclude",
             Errno::ESTALE | Errno::ENOTCONN => {

@@ -27,7 +27,8 @@ pub trait Team {
     fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>>;
     /// Sends bytes, at most [`MOST_BYTES`], to one process, without waiting until it receives them.
     ///
-    /// A process has at most [`MOST_UNDER_WAY`] messages under way to each of the others.
+    /// A process has at most [`MOST_UNDER_WAY`] messages under way to each of the others, and
+    /// [`MOST_LARGE_UNDER_WAY`] large ones.
     fn send(&self, to: usize, bytes: &[u8]);
     /// The next message that has arrived, and the rank that sent it; `None` if there is none.
     /// Messages of one rank arrive in the order in which it sent them.
@@ -41,8 +42,11 @@ pub trait Team {
 /// The size of the largest message for [`Team::send`].
 pub const MOST_BYTES: usize = 16 << 10;
 
-/// The number of messages from one process to another that may be under way.
-pub const MOST_UNDER_WAY: usize = 4;
+/// The number of messages from one process to another that may be under way, ...
+pub const MOST_UNDER_WAY: usize = 6;
+
+/// ... of which so many may be larger than 512 bytes.
+pub const MOST_LARGE_UNDER_WAY: usize = 2;
 
 /// The rank of this process, if an MPI launcher started it: mpirun of Open MPI, a launcher that
 /// speaks PMI (MPICH's mpirun, srun, flux), or one that speaks PMIx (srun, prun).

@@ -12,7 +12,7 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives};
 
 use crate::sockets::WakeSockets;
-use crate::{MOST_BYTES, MOST_UNDER_WAY, Team, share};
+use crate::{MOST_BYTES, MOST_LARGE_UNDER_WAY, MOST_UNDER_WAY, Team, share};
 
 /// All processes of an MPI job. Dropping it calls `MPI_Finalize`, which all ranks must reach.
 pub struct Ranks {
@@ -76,8 +76,7 @@ fn buffer_size(ranks: Count) -> usize {
     /// Few ranks have enough in spite of gaps between messages.
     const LEAST: usize = 1 << 20;
     let ranks = usize::try_from(ranks).unwrap_or(1);
-    // One large message, and small ones.
-    let each = MOST_BYTES + MOST_UNDER_WAY * 2 * OVERHEAD;
+    let each = MOST_LARGE_UNDER_WAY * MOST_BYTES + MOST_UNDER_WAY * 2 * OVERHEAD;
     let most = usize::try_from(Count::MAX).unwrap_or(usize::MAX);
     ranks.saturating_mul(2 * each).clamp(LEAST, most)
 }

@@ -137,6 +137,8 @@ pub enum WarningKind {
     ReadMountAttributes,
     #[error("was mounted over during the walk")]
     MountedMeanwhile,
+    #[error("was moved or removed during the walk")]
+    Moved,
     #[error("cannot be walked: {0}")]
     NotWalked(EngineRefusal),
     #[error("has {0}")]
@@ -168,7 +170,7 @@ impl WarningReason for WarningKind {
             | WarningKind::OpenMountParent
             | WarningKind::ReadMountAttributes
             | WarningKind::InvalidName { .. } => "it is skipped",
-            WarningKind::MountedMeanwhile => "its contents are skipped",
+            WarningKind::MountedMeanwhile | WarningKind::Moved => "its contents are skipped",
             WarningKind::Damaged(_) => "entries are listed as the kernel reads them",
             WarningKind::SecondName => "it is listed once",
             WarningKind::ReadSubvolumes => "some may be skipped",

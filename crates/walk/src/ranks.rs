@@ -274,6 +274,7 @@ fn open(root: &Top, found: &Found, is_owner: bool) -> Result<Entered, Error> {
 )]
 mod tests {
     use std::fs;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::sync::{Arc, Barrier};
     use std::time::Duration;
@@ -335,17 +336,18 @@ mod tests {
     }
 
     /// Adds up, as slowly as if the entries came from a server.
-    #[derive(Default)]
-    struct Slow {
+    struct Slow<'a> {
         summary: Summary,
         is_closed: bool,
+        /// Called before entries of a directory are taken.
+        before: &'a (dyn Fn(&Dir<'_>) + Sync),
     }
 
-    struct SlowWorker<'a>(Box<dyn Worker + 'a>);
+    struct SlowWorker<'a>(Box<dyn Worker + 'a>, &'a (dyn Fn(&Dir<'_>) + Sync));
 
-    impl Sink for Slow {
+    impl Sink for Slow<'_> {
         fn worker(&self) -> Box<dyn Worker + '_> {
-            Box::new(SlowWorker(self.summary.worker()))
+            Box::new(SlowWorker(self.summary.worker(), self.before))
         }
         fn is_closed(&self) -> bool {
             self.is_closed
@@ -354,6 +356,7 @@ mod tests {
 
     impl Worker for SlowWorker<'_> {
         fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+            self.1(dir);
             std::thread::sleep(Duration::from_millis(2));
             self.0.take(dir, entries);
         }
@@ -364,22 +367,28 @@ mod tests {
         many: usize,
         options: &WalkOptions,
         is_closed: fn(usize) -> bool,
+        before: &(dyn Fn(&Dir<'_>) + Sync),
     ) -> Vec<Result<Totals, Error>> {
         std::thread::scope(|scope| {
             let walk = |rank: Rank| {
                 let sink = Slow {
                     is_closed: is_closed(rank.rank),
-                    ..Slow::default()
+                    summary: Summary::default(),
+                    before,
                 };
-                let walked = walk_together(options, &sink, &Diagnostics::default(), &rank);
+                let diagnostics = Diagnostics::default();
+                let walked = walk_together(options, &sink, &diagnostics, &rank);
                 rank.barrier();
                 assert!(rank.receive().is_none(), "a message is left");
-                walked.map(|_| sink.summary.totals())
+                let warnings = diagnostics.take_warnings();
+                (walked.map(|_| sink.summary.totals()), warnings)
             };
             let threads = ranks(many).into_iter();
             let threads: Vec<_> = threads.map(|it| scope.spawn(move || walk(it))).collect();
             let ends = threads.into_iter().map(|it| it.join().unwrap());
-            ends.collect()
+            let (walked, warnings): (_, Vec<_>) = ends.unzip();
+            assert!(warnings.iter().all(Vec::is_empty), "{warnings:?}");
+            walked
         })
     }
 
@@ -406,7 +415,7 @@ mod tests {
         walk(&options, &whole, &Diagnostics::default()).unwrap();
         for many in [1, 2, 3, 7, 16] {
             let mut sum = Totals::default();
-            let each = walk_by(many, &options, |_| false);
+            let each = walk_by(many, &options, |_| false, &|_| {});
             let each: Vec<_> = each.into_iter().map(Result::unwrap).collect();
             each.iter().for_each(|part| sum.merge(part));
             assert_eq!(sum, whole.totals(), "{many} ranks");
@@ -414,12 +423,52 @@ mod tests {
             assert!(busy >= many.min(2), "{each:?}");
         }
         // One rank takes no more: all end.
-        let each = walk_by(3, &options, |rank| rank == 1);
+        let each = walk_by(3, &options, |rank| rank == 1, &|_| {});
         assert!(each.iter().all(Result::is_ok), "{each:?}");
         let missing = WalkOptions {
             dirs: vec![b"/no/such/directory".to_vec()],
             ..options
         };
-        assert!(walk_by(3, &missing, |_| false).iter().all(Result::is_err));
+        assert!(
+            walk_by(3, &missing, |_| false, &|_| {})
+                .iter()
+                .all(Result::is_err)
+        );
+    }
+
+    #[test]
+    fn what_is_below_a_renamed_directory_is_found() {
+        let scratch = tempfile::tempdir().unwrap();
+        for (many, replaced) in [(2, false), (2, true), (3, false), (5, true)] {
+            let top = scratch.path().join(format!("{many}-{replaced}"));
+            for nth in 0..200 {
+                let dir = top.join(format!("a/{}/{nth}", nth % 20));
+                fs::create_dir_all(&dir).unwrap();
+                fs::write(dir.join("file"), "x").unwrap();
+            }
+            let options = WalkOptions {
+                dirs: vec![top.as_os_str().as_encoded_bytes().to_vec()],
+                engine: Some(EngineKind::Threads),
+                threads: Some(2),
+                ..WalkOptions::default()
+            };
+            let renamed = AtomicUsize::new(0);
+            // The ranks have been given directories by then.
+            let rename = |dir: &Dir<'_>| {
+                if dir.depth != 3 || renamed.fetch_add(1, Relaxed) != 20 {
+                    return;
+                }
+                fs::rename(top.join("a"), top.join("b")).unwrap();
+                if replaced {
+                    for nth in 0..20 {
+                        fs::create_dir_all(top.join(format!("a/{nth}/{nth}/new"))).unwrap();
+                    }
+                }
+            };
+            let each = walk_by(many, &options, |_| false, &rename);
+            let found: u64 = each.iter().map(|it| it.as_ref().unwrap().entries).sum();
+            assert_eq!(found, 2 + 20 + 2 * 200, "{many} ranks, {replaced}");
+            assert!(top.join("b").exists());
+        }
     }
 }

@@ -8,7 +8,12 @@
 //! rank 2: idle ── Ask ──► rank 0: queue [a] [b] [c] [d] [e] [f]
 //!                                          │   │
 //! rank 2: [a] [b] ◄── Work ────────────────┴───┘
+//! rank 2: has opened a, cannot open b ── Opened ──► rank 0: [b]
 //! ```
+//!
+//! A rank opens what it was given by the path. That fails if a directory above has been renamed. So a rank
+//! that gives work keeps the parent directories open until it hears that each directory is open, and does
+//! what another rank cannot open itself, as a walk by one process would.
 //!
 //! The end is found by waves in a tree of the ranks (Mattern 1987, "Algorithms for distributed
 //! termination detection", the four-counter method): a wave waits at each rank until that is passive,
@@ -17,7 +22,7 @@
 //! any more, and further waves wait until the last question has arrived: nothing is left for the next
 //! exchange.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,10 +39,14 @@ pub(super) trait Pool {
     fn set_askers(&self, askers: usize);
     /// How many tasks there are for other ranks.
     fn spare(&self) -> usize;
-    /// Takes work for one of `of` ranks, up to `most` bytes of [`Item::size`].
+    /// Takes work for one of `of` ranks, up to `most` bytes of [`Item::size_of`].
     fn take_share(&self, of: usize, most: usize) -> Vec<Item>;
     /// Adds work of another rank.
     fn put(&self, items: Vec<Item>);
+    /// Takes what became of the work that other ranks have lent. As long as there is any, this rank is not passive.
+    fn take_outcomes(&self) -> Vec<(Loan, Outcome)>;
+    /// Handles what became of work that this rank has lent.
+    fn settle(&self, outcomes: &[(u64, Outcome)]);
     /// Whether it takes no more work, because something failed.
     fn is_stopped(&self) -> bool;
     /// Gives up its work.
@@ -48,24 +57,41 @@ pub(super) trait Pool {
     fn set_elsewhere(&self, entries: u64);
 }
 
-/// Work for another rank. Directories are given by their paths relative to the job's top.
+/// Work for another rank.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Item {
-    /// Read a directory.
-    Directory(Vec<u8>),
-    /// Look at names in a directory: records of getdents64.
-    Names(Vec<u8>, Vec<u8>),
+pub(super) struct Item {
+    /// A directory, by its path relative to the job's top.
+    pub(super) rel: Vec<u8>,
+    /// Its inode number; 0 if it is unknown.
+    pub(super) ino: u64,
+    /// Names in it that are to be looked at, as records of getdents64; `None`: read the directory.
+    pub(super) records: Option<Vec<u8>>,
+    pub(super) loan: Option<Loan>,
+}
+
+/// Identifies an [`Item`] that another rank does if the directory cannot be opened by its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Loan {
+    /// The rank that has the directory, or its parent directory, open.
+    pub(super) rank: usize,
+    /// The number of the item there.
+    pub(super) id: u64,
+}
+
+/// What became of an [`Item`] with a [`Loan`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Outcome {
+    Opened,
+    /// It cannot be opened by its path, or another directory is there.
+    NotOpened,
 }
 
 impl Item {
-    /// An upper bound of its encoded size.
-    pub(super) fn size(&self) -> usize {
-        /// The kind, and two lengths.
-        const REST: usize = 16;
-        match self {
-            Item::Directory(rel) => rel.len() + REST,
-            Item::Names(rel, records) => rel.len() + records.len() + REST,
-        }
+    /// An upper bound of its encoded size, by the lengths of its path and its records.
+    pub(super) fn size_of(rel: usize, records: usize) -> usize {
+        /// Two lengths, the inode number and the loan.
+        const REST: usize = 48;
+        rel + records + REST
     }
 }
 
@@ -74,6 +100,9 @@ enum Message {
     /// Asks for work.
     Ask,
     Work(Vec<Item>),
+    /// What became of lent work. The next one is sent after [`Message::Settled`].
+    Outcomes(Vec<(u64, Outcome)>),
+    Settled,
     /// Something failed: all ranks give up their work.
     Stop,
     /// From rank 0: asks for [`Message::Entries`].
@@ -134,6 +163,10 @@ pub(super) struct Exchange<'a> {
     has_asked: bool,
     /// The rank that gave work last.
     giver: Option<usize>,
+    /// What became of work that these ranks have lent, and is still to be sent.
+    outcomes: BTreeMap<usize, Vec<(u64, Outcome)>>,
+    /// The ranks that have not answered the last [`Message::Outcomes`].
+    unsettled: BTreeSet<usize>,
     next_ask: Instant,
     ask_interval: Duration,
     random: u64,
@@ -179,6 +212,8 @@ impl<'a> Exchange<'a> {
             asked: vec![false; team.size()],
             has_asked: false,
             giver: None,
+            outcomes: BTreeMap::new(),
+            unsettled: BTreeSet::new(),
             next_ask: now,
             ask_interval: ASKS[0],
             random: 0x9e37_79b9_7f4a_7c15 ^ (team.rank() as u64 + 1) << 17,
@@ -206,6 +241,7 @@ impl<'a> Exchange<'a> {
                 }
             }
             self.stop_all();
+            self.send_outcomes();
             is_news |= self.give();
             is_news |= self.ask();
             self.count_entries();
@@ -258,6 +294,15 @@ impl<'a> Exchange<'a> {
                 self.ask_interval = ASKS[0];
                 self.next_ask = Instant::now();
                 self.pool.put(items);
+            }
+            Message::Outcomes(outcomes) => {
+                self.counts.received += 1;
+                self.pool.settle(&outcomes);
+                self.send(from, &Message::Settled);
+            }
+            Message::Settled => {
+                self.counts.received += 1;
+                self.unsettled.remove(&from);
             }
             Message::Stop => {
                 self.counts.received += 1;
@@ -325,6 +370,27 @@ impl<'a> Exchange<'a> {
         self.pool.stop();
         for rank in (0..self.team.size()).filter(|&rank| rank != self.team.rank()) {
             self.send(rank, &Message::Stop);
+        }
+    }
+
+    /// Tells other ranks what became of the work that they have lent.
+    fn send_outcomes(&mut self) {
+        /// A message with so many is smaller than [`MOST_BYTES`].
+        const MOST: usize = 1024;
+        for (loan, outcome) in self.pool.take_outcomes() {
+            let outcomes = self.outcomes.entry(loan.rank).or_default();
+            outcomes.push((loan.id, outcome));
+        }
+        let waiting: Vec<usize> = self.outcomes.keys().copied().collect();
+        for rank in waiting {
+            if !self.unsettled.insert(rank) {
+                continue;
+            }
+            let mut some = self.outcomes.remove(&rank).unwrap_or_default();
+            if some.len() > MOST {
+                self.outcomes.insert(rank, some.split_off(MOST));
+            }
+            self.send(rank, &Message::Outcomes(some));
         }
     }
 
@@ -408,7 +474,7 @@ impl<'a> Exchange<'a> {
     fn wave(&mut self) -> bool {
         let is_root = self.team.rank() == 0;
         // While this rank has work no wave need begin.
-        if !self.pool.is_passive() {
+        if !self.pool.is_passive() || !self.outcomes.is_empty() {
             return false;
         }
         if is_root && self.wave.is_none() {
@@ -460,6 +526,10 @@ impl Pool for NoPool {
         Vec::new()
     }
     fn put(&self, _items: Vec<Item>) {}
+    fn take_outcomes(&self) -> Vec<(Loan, Outcome)> {
+        Vec::new()
+    }
+    fn settle(&self, _outcomes: &[(u64, Outcome)]) {}
     fn is_stopped(&self) -> bool {
         false
     }

@@ -29,28 +29,33 @@
 //! The ranks of an MPI job share one walk: each has threads as above, and the main thread of each
 //! exchanges work with the other ranks (`exchange`). Directories and names are given away from the
 //! queue, which the threads fill as soon as another rank asks. The rest of a directory stays where the
-//! directory is open.
+//! directory is open. The rank that gives work away keeps directories open until the other rank has opened them
+//! by their paths, or does the work itself if that fails.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::{Scope, Thread as OsThread};
 use std::time::Duration;
 
+use gate::fs::{At, Want, statx};
 use gate::machine::processors;
 use gate::process::spare_open_files;
 use gate::sync::{Condvar, Mutex};
 use gate::{Errno, Gate};
+use mounts::Warning;
 use ondisk::dirent::{Entry as DirEntry, EntryType, entries};
 use team::Team;
 
 use super::crew::{self, Pace};
-use super::exchange::{Exchange, FAIR_SHARE, Item, NoPool, Pool};
+use super::exchange::{Exchange, FAIR_SHARE, Item, Loan, NoPool, Outcome, Pool};
 use super::opened::{OpenDirs, Opened};
 use super::stat::BUFFER;
 use crate::digest::DirKey;
 use crate::entry::{Entry, Meta, append};
-use crate::error::EngineRefusal;
+use crate::error::{EngineRefusal, WarningKind};
 use crate::job::{Below, Engine, Job, Place, look_at};
+
 use crate::sink::Worker;
 
 pub(super) struct Threads;
@@ -67,7 +72,7 @@ const MANY_TASKS: usize = 8192;
 impl Engine for Threads {
     fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
         let crew = Crew::new(job, None);
-        let tasks = vec![Task::Directory(Arc::clone(&crew.top), None)];
+        let tasks = vec![Task::Directory(Arc::clone(&crew.top), Source::Path)];
         std::thread::scope(|scope| Thread::new(&crew, scope, tasks).run());
         Ok(())
     }
@@ -84,10 +89,11 @@ pub(crate) fn walk_together(
     owner: usize,
     is_done: bool,
 ) -> Result<(), Errno> {
-    let crew = Crew::new(job, Some(std::thread::current()));
+    let exchange = (std::thread::current(), team.rank());
+    let crew = Crew::new(job, Some(exchange));
     let mut tasks = Vec::new();
     if team.rank() == owner && !is_done {
-        tasks.push(Task::Directory(Arc::clone(&crew.top), None));
+        tasks.push(Task::Directory(Arc::clone(&crew.top), Source::Path));
     }
     std::thread::scope(|scope| {
         // Only the main thread communicates.
@@ -111,7 +117,8 @@ pub(crate) fn stand_by(team: &dyn Team, owner: usize) {
 }
 
 impl<'a> Crew<'a> {
-    fn new(job: &'a Job<'a>, exchange: Option<OsThread>) -> Crew<'a> {
+    fn new(job: &'a Job<'a>, exchange: Option<(OsThread, usize)>) -> Crew<'a> {
+        let (exchange, rank) = exchange.unzip();
         let is_remote = job
             .mount
             .is_some_and(|mount| mounts::may_hang(&mount.content.fstype));
@@ -127,6 +134,7 @@ impl<'a> Crew<'a> {
             parent: None,
             name: Box::default(),
             key: job.top.key(),
+            ino: 0,
             below: Some(job.below),
         };
         Crew {
@@ -139,6 +147,8 @@ impl<'a> Crew<'a> {
             threads: AtomicUsize::new(1),
             news: Condvar::new(),
             exchange,
+            rank: rank.unwrap_or(0),
+            loans: Mutex::default(),
             idle: AtomicUsize::new(0),
             queued: AtomicUsize::new(0),
             askers: AtomicUsize::new(0),
@@ -152,16 +162,19 @@ struct Node<'a> {
     parent: Option<Arc<Node<'a>>>,
     name: Box<[u8]>,
     key: DirKey,
+    /// Its inode number; 0 if it is unknown, and for the top.
+    ino: u64,
     /// The mounts below it, by the table.
     below: Option<&'a Below>,
 }
 
 impl<'a> Node<'a> {
-    fn child(self: &Arc<Node<'a>>, name: &[u8]) -> Arc<Node<'a>> {
+    fn child(self: &Arc<Node<'a>>, name: &[u8], ino: u64) -> Arc<Node<'a>> {
         Arc::new(Node {
             parent: Some(Arc::clone(self)),
             name: name.into(),
             key: self.key.below(name),
+            ino,
             below: self.below.and_then(|below| below.step(name)),
         })
     }
@@ -190,25 +203,58 @@ impl Drop for Node<'_> {
     }
 }
 
+/// How a directory is opened.
+enum Source {
+    /// By its name in this one, its parent directory. For names: it is open already.
+    Open(Arc<Opened>),
+    /// The same. It stays on this rank, because another one could not open it by its path.
+    Returned(Arc<Opened>),
+    /// By its path, because too many are open.
+    Path,
+    /// By its path. If that fails, the rank that has lent it opens it.
+    Lent(Loan),
+}
+
 enum Task<'a> {
-    /// Read a directory, and look at its entries. Its parent comes along, unless too many are open.
-    Directory(Arc<Node<'a>>, Option<Arc<Opened>>),
-    /// Look at these names in a directory: records of getdents64. Those that came from another rank
-    /// come without the open directory.
-    Names(Arc<Node<'a>>, Option<Arc<Opened>>, Box<[u8]>),
+    /// Read a directory, and look at its entries.
+    Directory(Arc<Node<'a>>, Source),
+    /// Look at these names in a directory: records of getdents64.
+    Names(Arc<Node<'a>>, Source, Box<[u8]>),
     /// Read the rest of a directory.
     Rest(Arc<Node<'a>>, Arc<Opened>),
 }
 
-impl Task<'_> {
-    /// The task for another rank; `None` if only this one can do it.
-    fn to_item(&self) -> Option<Item> {
-        match self {
-            Task::Directory(node, _) => Some(Item::Directory(node.place().rel)),
-            Task::Names(node, _, records) => Some(Item::Names(node.place().rel, records.to_vec())),
-            Task::Rest(..) => None,
+impl<'a> Task<'a> {
+    /// The size ([`Item::size_of`]) of the work for another rank; `None` if only this rank can do it.
+    fn size_to_give(&self) -> Option<usize> {
+        let (node, source, records) = match self {
+            Task::Directory(node, source) => (node, source, 0),
+            Task::Names(node, source, records) => (node, source, records.len()),
+            Task::Rest(..) => return None,
+        };
+        let is_for_any = !matches!(source, Source::Returned(_));
+        is_for_any.then(|| Item::size_of(node.place().rel.len(), records))
+    }
+
+    /// Whether both have names in the same open directory.
+    fn is_of_same_names(&self, other: &Task<'_>) -> bool {
+        match (self, other) {
+            (Task::Names(a, Source::Open(_), _), Task::Names(b, Source::Open(_), _)) => {
+                Arc::ptr_eq(a, b)
+            }
+            _ => false,
         }
     }
+}
+
+/// Work that was given to other ranks, or came from them, as long as it is not known whether they can open
+/// the directories.
+#[derive(Default)]
+struct Loans<'a> {
+    given: HashMap<u64, Task<'a>>,
+    next_id: u64,
+    /// What became of the work of other ranks.
+    outcomes: Vec<(Loan, Outcome)>,
 }
 
 struct Crew<'a> {
@@ -225,6 +271,9 @@ struct Crew<'a> {
     news: Condvar,
     /// The main thread, if it exchanges work with other ranks; it is parked while there is nothing to do.
     exchange: Option<OsThread>,
+    /// The number of this rank.
+    rank: usize,
+    loans: Mutex<Loans<'a>>,
     idle: AtomicUsize,
     queued: AtomicUsize,
     /// Other ranks that wait for work.
@@ -273,6 +322,52 @@ impl<'a> Crew<'a> {
         }
     }
 
+    /// The work of a task, or of tasks with names in the same directory, for another rank. Until it is settled, this
+    /// rank keeps the directory open, unless too many are.
+    fn give(&self, tasks: &[Task<'a>]) -> Option<Item> {
+        let (node, source, records) = match tasks.first()? {
+            Task::Directory(node, source) => (node, source, None),
+            Task::Names(node, source, _) => {
+                let records = tasks.iter().filter_map(|task| match task {
+                    Task::Names(_, _, records) => Some(&records[..]),
+                    _ => None,
+                });
+                (node, source, Some(records.collect::<Vec<_>>().concat()))
+            }
+            Task::Rest(..) => return None,
+        };
+        let lend = |opened| {
+            let (node, source) = (Arc::clone(node), Source::Returned(opened));
+            self.lend(match &records {
+                None => Task::Directory(node, source),
+                Some(records) => Task::Names(node, source, records[..].into()),
+            })
+        };
+        let loan = match source {
+            Source::Open(opened) => self.open.keep(opened).map(lend),
+            Source::Lent(loan) => Some(*loan),
+            Source::Path | Source::Returned(_) => None,
+        };
+        Some(Item {
+            rel: node.place().rel,
+            ino: node.ino,
+            records,
+            loan,
+        })
+    }
+
+    /// Keeps a task, for the case that another rank cannot do it.
+    fn lend(&self, task: Task<'a>) -> Loan {
+        let mut loans = self.loans.lock();
+        let id = loans.next_id;
+        loans.next_id += 1;
+        loans.given.insert(id, task);
+        Loan {
+            rank: self.rank,
+            id,
+        }
+    }
+
     /// The tasks that are not for idle threads.
     fn spare_in(&self, queue: &Queue<'a>) -> usize {
         queue.tasks.len().saturating_sub(self.idle.load(Relaxed))
@@ -290,7 +385,8 @@ impl Pool for Crew<'_> {
     fn is_passive(&self) -> bool {
         let queue = self.queue.lock();
         let are_idle = self.idle.load(Relaxed) == self.threads.load(Relaxed);
-        queue.is_over || queue.tasks.is_empty() && are_idle
+        let has_work = !queue.tasks.is_empty() || !are_idle;
+        queue.is_over || !has_work && self.loans.lock().outcomes.is_empty()
     }
 
     fn is_hungry(&self) -> bool {
@@ -311,52 +407,66 @@ impl Pool for Crew<'_> {
     fn take_share(&self, of: usize, most: usize) -> Vec<Item> {
         let mut queue = self.queue.lock();
         let spare = self.spare_in(&queue);
-        let (mut items, mut left, mut taken) = (Vec::new(), most, 0);
-        let mut last: Option<&Arc<Node<'_>>> = None;
-        for task in &queue.tasks[..spare.div_ceil(of)] {
-            let (Task::Directory(node, _) | Task::Names(node, ..) | Task::Rest(node, _)) = task;
-            let is_same = last.is_some_and(|last| Arc::ptr_eq(last, node));
-            if let (Task::Names(_, _, records), Some(Item::Names(_, all)), true) =
-                (task, items.last_mut(), is_same)
-                && records.len() <= left
-            {
-                left -= records.len();
-                all.extend_from_slice(records);
-            } else {
-                let Some(item) = task.to_item().filter(|item| item.size() <= left) else {
-                    break;
-                };
-                left -= item.size();
-                items.push(item);
-            }
-            last = Some(node);
-            taken += 1;
-        }
+        let mut left = most;
+        let first = queue.tasks[..spare.div_ceil(of)].iter();
+        let fits = |task: &Task<'_>| {
+            left = left.checked_sub(task.size_to_give()?)?;
+            Some(())
+        };
+        let taken = first.map_while(fits).count();
         if taken == 0 && spare > 0 {
             queue.tasks.rotate_left(1);
         }
         let tasks: Vec<_> = queue.tasks.drain(..taken).collect();
         self.queued.store(queue.tasks.len(), Relaxed);
         drop(queue); // before directories are closed
-        drop(tasks);
-        items
+        let items = tasks.chunk_by(Task::is_of_same_names);
+        items.filter_map(|tasks| self.give(tasks)).collect()
     }
 
     fn put(&self, items: Vec<Item>) {
-        let node = |rel: &[u8]| {
-            // The key and the mounts below follow from the names.
-            let names = rel.split(|&b| b == b'/').filter(|name| !name.is_empty());
-            names.fold(Arc::clone(&self.top), |node, name| node.child(name))
-        };
         // Threads that had no work did not wait for a server.
         *self.pace.lock() = Pace::new();
-        Crew::put(
-            self,
-            items.into_iter().map(|item| match item {
-                Item::Directory(rel) => Task::Directory(node(&rel), None),
-                Item::Names(rel, records) => Task::Names(node(&rel), None, records.into()),
-            }),
-        );
+        let tasks = items.into_iter().map(|item| {
+            // The key and the mounts below follow from the names.
+            let mut names = item
+                .rel
+                .split(|&b| b == b'/')
+                .filter(|name| !name.is_empty());
+            let last = names.next_back();
+            let above = names.fold(Arc::clone(&self.top), |node, name| node.child(name, 0));
+            let node =
+                last.map_or_else(|| Arc::clone(&self.top), |name| above.child(name, item.ino));
+            let own = item.loan.filter(|loan| loan.rank == self.rank);
+            if let Some(task) = own.and_then(|loan| self.loans.lock().given.remove(&loan.id)) {
+                return task;
+            }
+            let source = item.loan.map_or(Source::Path, Source::Lent);
+            match item.records {
+                None => Task::Directory(node, source),
+                Some(records) => Task::Names(node, source, records.into()),
+            }
+        });
+        Crew::put(self, tasks);
+    }
+
+    fn take_outcomes(&self) -> Vec<(Loan, Outcome)> {
+        std::mem::take(&mut self.loans.lock().outcomes)
+    }
+
+    fn settle(&self, outcomes: &[(u64, Outcome)]) {
+        let mut loans = self.loans.lock();
+        let settled = outcomes.iter().filter_map(|(id, outcome)| {
+            let task = loans.given.remove(id)?;
+            Some((task, *outcome))
+        });
+        let (opened, returned): (Vec<_>, Vec<_>) =
+            settled.partition(|(_, outcome)| *outcome == Outcome::Opened);
+        drop(loans);
+        drop(opened);
+        if !returned.is_empty() {
+            Crew::put(self, returned.into_iter().map(|(task, _)| task));
+        }
     }
 
     fn is_stopped(&self) -> bool {
@@ -402,17 +512,18 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         let mut buffer = vec![0; BUFFER];
         while let Some(task) = self.next() {
             match task {
-                Task::Directory(node, from) => {
-                    if let Some(opened) = self.open(&node, from.as_deref()) {
-                        drop(from); // before any other directory is opened
+                Task::Directory(node, source) => {
+                    if let Some(opened) = self.open(&node, source) {
                         self.directory(&node, &opened, &mut buffer);
                     }
                 }
                 Task::Rest(node, opened) => self.directory(&node, &opened, &mut buffer),
-                Task::Names(node, opened, records) => {
-                    if let Some(opened) = opened.or_else(|| self.open(&node, None)) {
-                        let path = self.path(&node);
-                        self.names(&node, &path, &opened, &records);
+                Task::Names(node, Source::Open(opened) | Source::Returned(opened), records) => {
+                    self.look_at_names(&node, &opened, &records);
+                }
+                Task::Names(node, source, records) => {
+                    if let Some(opened) = self.open(&node, source) {
+                        self.look_at_names(&node, &opened, &records);
                     }
                 }
             }
@@ -474,9 +585,37 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         }
     }
 
-    fn open(&self, node: &Node<'a>, from: Option<&Opened>) -> Option<Arc<Opened>> {
-        let Crew { job, open, .. } = self.crew;
-        let opened = open.directory(job, || node.place(), &node.name, from);
+    fn look_at_names(&mut self, node: &Arc<Node<'a>>, opened: &Arc<Opened>, records: &[u8]) {
+        let path = self.path(node);
+        self.names(node, &path, opened, records);
+    }
+
+    /// Opens a directory. The parent directory is released before any other directory is opened.
+    fn open(&self, node: &Node<'a>, source: Source) -> Option<Arc<Opened>> {
+        let Crew {
+            job, open, loans, ..
+        } = self.crew;
+        let parent = match &source {
+            Source::Open(parent) | Source::Returned(parent) => Some(&**parent),
+            Source::Path | Source::Lent(_) => None,
+        };
+        let opened = open.directory(job, || node.place(), &node.name, parent);
+        let is_lost = parent.is_none() && !self.is_same(node, opened.as_ref());
+        if let Source::Lent(loan) = source {
+            let outcome = if is_lost {
+                Outcome::NotOpened
+            } else {
+                Outcome::Opened
+            };
+            loans.lock().outcomes.push((loan, outcome));
+            if is_lost {
+                return None;
+            }
+        } else if is_lost && !self.is_in_place(node.parent.as_deref()) {
+            let path = job.path(&node.place());
+            job.warn(Warning::about(&path, WarningKind::Moved));
+            return None;
+        }
         let failed = |errno| match &node.parent {
             Some(parent) if errno == Errno::EXDEV && job.names_suffice => {
                 job.cross_emitted(parent.place(), &node.name);
@@ -486,8 +625,28 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         opened.map_err(failed).ok()
     }
 
+    /// Whether a directory that was opened by its path is that of the entry.
+    fn is_same(&self, node: &Node<'_>, opened: Result<&Arc<Opened>, &Errno>) -> bool {
+        let Ok(opened) = opened else {
+            return false;
+        };
+        let seen = || statx(&opened.fd, c"", At::EMPTY_PATH, Want::INO);
+        node.ino == 0 || seen().is_ok_and(|seen| seen.ino == node.ino)
+    }
+
+    /// Whether a directory can still be found by its path.
+    fn is_in_place(&self, node: Option<&Node<'_>>) -> bool {
+        let Some((node, parent)) = node.and_then(|node| Some((node, node.parent.as_ref()?))) else {
+            return true;
+        };
+        let seen = self.crew.job.look(&parent.place(), &node.name);
+        seen.is_ok_and(|seen| node.ino == 0 || seen.ino == node.ino)
+    }
+
     /// Reads a directory from where it was read last.
     fn directory(&mut self, node: &Arc<Node<'a>>, opened: &Arc<Opened>, buffer: &mut [u8]) {
+        /// The size of records of some 50 names.
+        const MANY: usize = 2048;
         let job = self.crew.job;
         let path = self.path(node);
         loop {
@@ -497,7 +656,13 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
                 Err(e) => return job.failed(&node.place(), b"", Gate::Getdents64, e),
             };
             let before = self.tasks.len();
-            self.names(node, &path, opened, records);
+            // Go on listing at once, before the others wait for the next names. Only here: of names that are given
+            // away, some must be looked at each time, or all ranks might pass them on for ever.
+            if records.len() > MANY && !job.names_suffice && self.crew.is_hungry() {
+                self.share(node, opened, records);
+            } else {
+                self.names(node, &path, opened, records);
+            }
             if self.crew.is_over() {
                 return;
             }
@@ -512,21 +677,19 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         }
     }
 
-    /// Looks at every name of some records. When other threads are idle, they get the rest, and of many names all.
+    /// Leaves names in a directory to other threads.
+    fn share(&self, node: &Arc<Node<'a>>, opened: &Arc<Opened>, records: &[u8]) {
+        let source = || Source::Open(Arc::clone(opened));
+        let task = |some: &[u8]| Task::Names(Arc::clone(node), source(), some.into());
+        self.crew.put(chunks(records).map(task));
+    }
+
+    /// Looks at every name of some records. When other threads are idle, they get the rest.
     fn names(&mut self, node: &Arc<Node<'a>>, path: &[u8], opened: &Arc<Opened>, records: &[u8]) {
         /// Calls of statx(2) between two checks for idle threads.
         const ROUND: usize = 16;
-        /// The size of records of some 50 names.
-        const MANY: usize = 2048;
         let crew = self.crew;
         let job = crew.job;
-        let names_task =
-            |some: &[u8]| Task::Names(Arc::clone(node), Some(Arc::clone(opened)), some.into());
-        let share = |records| crew.put(chunks(records).map(names_task));
-        // Listing goes on at once, before the others wait for the next names.
-        if records.len() > MANY && !job.names_suffice && crew.is_hungry() {
-            return share(records);
-        }
         let mut found = Vec::with_capacity(records.len() / 32);
         let mut names = entries(records);
         let mut looked = 0;
@@ -547,7 +710,9 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
                 found.push(Entry { name, meta });
                 if job.enters_entry(&meta, node.key, name) {
                     let from = crew.open.keep(opened);
-                    self.tasks.push(Task::Directory(node.child(name), from));
+                    let source = from.map_or(Source::Path, Source::Open);
+                    self.tasks
+                        .push(Task::Directory(node.child(name, meta.ino), source));
                 }
             }
             if by_name.is_some() {
@@ -557,7 +722,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
             if looked % ROUND == 0 {
                 self.grow();
                 if crew.is_hungry() {
-                    share(names.rest());
+                    self.share(node, opened, names.rest());
                     break;
                 }
             }

@@ -239,6 +239,17 @@ fn pieces_of_a_dump_are_kept_unless_they_have_changed() {
             assert!(ran.code() < 2, "{ran}");
             check_dump(&top, &out);
         }
+        // In the tree, the parts of one attempt would be entries in the next.
+        let before = names(&top);
+        refused(
+            &dump(3, &top, &top.join("a/new"), &["--resume"]),
+            "it is in '",
+        );
+        refused(
+            &walk(3, &top, &["--resume", "--catalog", top.to_str().unwrap()]),
+            "it is in '",
+        );
+        assert_eq!((names(&top), top.join("a/new").exists()), (before, false));
         // What belongs to another run or another command stays.
         lose(5);
         for (many, more) in [

@@ -1,7 +1,9 @@
 //! `fathom walk` by the ranks of an MPI job: one tree has one digest, whatever the ranks.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -9,10 +11,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{IS_OPEN_MPI, NEEDS, RANK, launcher, launcher_of_killed, mpirun, ranks, run_job};
-use crate::support::build::{bush, deep, dir, tmpfs};
+use crate::support::build::{bush, deep, dir, file, tmpfs};
+use crate::support::concurrent::{Done, with_threads};
+use crate::support::reference::census;
 use crate::support::run::{Ran, args};
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
-use crate::support::trees::grow;
+use crate::support::trees::{Dice, grow, mutate};
 use crate::support::{Need, fathom, fathom_path, in_namespace, require, run, schema};
 
 pub(super) fn walk(many: usize, top: &Path, more: &[&str]) -> Ran {
@@ -201,6 +205,49 @@ pub(super) fn refused(ran: &Ran, words: &str) {
     assert!(ran.code() == 2 && ran.stdout.is_empty(), "{ran}");
 }
 
+/// What exists all the time is found once, while a writer changes what is beside it.
+#[test]
+fn entries_beside_a_writer_are_found_once() {
+    if !require(&NEEDS) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let top = dir(scratch.path().join("top"));
+    grow(&dir(top.join("calm")), 3, 300);
+    for (d, f) in (0..10).flat_map(|d| (0..40).map(move |f| (d, f))) {
+        file(top.join(format!("busy/keep{d}/keep{f}/keep")), f);
+    }
+    let is_kept = |path: &[u8]| {
+        let below = path.strip_prefix(top.as_os_str().as_bytes()).unwrap();
+        below.starts_with(b"/calm/") || path.rsplit(|&b| b == b'/').next() == Some(b"keep")
+    };
+    let exist: BTreeSet<_> = census(&top)
+        .into_keys()
+        .filter(|path| is_kept(path))
+        .collect();
+    assert!(exist.len() > 600);
+    let busy = top.join("busy");
+    let write = |seed, done: &Done| {
+        let mut dice = Dice::new(seed);
+        while !done.is_set() {
+            let _orphans = mutate(&busy, &mut dice, 300);
+        }
+    };
+    with_threads(1, write, || {
+        for many in [2, 3, 3, 7] {
+            let out = scratch.path().join("out");
+            let ran = walk(many, &top, &["--catalog", out.to_str().unwrap()]);
+            ran.exits(0);
+            let paths = run(&mut fathom(args!["query", &out, "--print0"])).exits(0);
+            let mut found: Vec<_> = paths.stdout.split(|&b| b == 0).collect();
+            found.retain(|path| !path.is_empty() && is_kept(path));
+            found.sort_unstable();
+            assert!(exist.iter().eq(found), "{many} ranks");
+            fs::remove_dir_all(&out).unwrap();
+        }
+    });
+}
+
 /// On a server, where latency and not the processors limits a rank, all ranks find some of the tree:
 /// of many directories, and of a single large one.
 #[test]
@@ -291,6 +338,15 @@ fn errors_of_any_rank_are_one_line() {
         command.args(ranks(1, args!["walk", &top]));
         command.arg(":").args(ranks(2, args!["walk", &other]));
         refused(&run_job(&mut command), "rank 1 on ");
+        // With different options.
+        let mut command = launcher();
+        command.args(ranks(1, args!["walk", &top, "-j", "1"]));
+        command.arg(":").args(ranks(
+            1,
+            args!["walk", &top, "-j", "2", "--one-file-system"],
+        ));
+        let words = "has other options than rank 0: '-j 2 --one-file-system' instead of '-j 1'";
+        refused(&run_job(&mut command), words);
         // Warnings of all ranks.
         let bad = SyntheticTree {
             directories: 4,

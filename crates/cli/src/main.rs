@@ -81,6 +81,10 @@ fn main() -> ExitCode {
         cli.global.endpoint_url.clone(),
         out::warn_of_retry,
     )));
+    use args::Command::{Changed, List, Query, Verify};
+    if let Changed(_) | List(_) | Query(_) | Verify(_) = cli.command {
+        ranks::note_no_sharing(&out);
+    }
     let done = match &cli.command {
         args::Command::Mounts(args) => cmd::mounts::run(args, &out),
         args::Command::Walk(args) => cmd::walk::run(args, &out),

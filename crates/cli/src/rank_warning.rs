@@ -61,13 +61,33 @@ impl RankWarning {
     }
 }
 
-impl From<RankWarning> for Warning {
-    fn from(warning: RankWarning) -> Warning {
+impl RankWarning {
+    /// The warning, as it is reported. `place` is the rank and its host: the cause may be there.
+    pub(crate) fn at_place(mut self, place: &str) -> Warning {
+        self.reason.text = format!("{} ({place})", self.reason.text);
         Warning {
-            path: warning.path,
-            gate: warning.gate.and_then(|nth| Gate::ALL.get(nth).copied()),
-            errno: warning.errno.map(Errno),
-            ..Warning::general(warning.reason)
+            path: self.path,
+            gate: self.gate.and_then(|nth| Gate::ALL.get(nth).copied()),
+            errno: self.errno.map(Errno),
+            ..Warning::general(self.reason)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_of_another_rank_names_it() {
+        let kind = walk::WarningKind::ReadDirectory;
+        let warning = Warning::failed(b"/a", Gate::Getdents64, Errno::EIO, kind);
+        let sent = RankWarning::new(&warning, Some("see the log".into()));
+        let shown = sent.at_place("rank 1 on node7");
+        let message = "cannot read the directory (rank 1 on node7); the rest of it is skipped";
+        assert_eq!(shown.message(), message);
+        assert_eq!((shown.gate, shown.errno), (warning.gate, warning.errno));
+        let reason = shown.reason::<Reason>().unwrap();
+        assert_eq!(reason.hint.as_deref(), Some("see the log"));
     }
 }

@@ -8,9 +8,11 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 
 use archive::catalog::ShardOfRun;
-use gate::Tally;
+use gate::fs::{At, Open, Want, openat, statx};
+use gate::long::{open_long, parent};
 use gate::machine::uname;
 use gate::throttle::{Delays, add_delays, take_delays};
+use gate::{Fd, Tally};
 use mounts::Warning;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -49,6 +51,15 @@ pub(crate) fn join(out: &Out, alone: &str) -> Result<Option<Box<dyn Team>>, Erro
     Ok(None)
 }
 
+/// Notes, once, that each process that a launcher has started does all of the work.
+pub(crate) fn note_no_sharing(out: &Out) {
+    if launched_rank() == Some(0) {
+        out.note(
+            "each process does all of the work: only walk, dump, restore and pathwalk share it",
+        );
+    }
+}
+
 /// What cannot be done if a directory cannot have the parts of a catalog.
 pub(crate) const WRITING_CATALOG: &str = "cannot write the catalog to";
 
@@ -57,10 +68,15 @@ pub(crate) fn host() -> String {
     String::from_utf8_lossy(&uname().host).into_owned()
 }
 
+/// A rank in messages.
+fn place_of(rank: usize, host: &str) -> String {
+    format!("rank {rank} on {}", printable(host.as_bytes()))
+}
+
 /// Continues only if no rank has failed. Otherwise the first error of any rank, with its host, becomes
 /// the error of all; `None` is that of a rank that stopped because another one has failed.
 pub(crate) fn agree<T>(team: &dyn Team, mine: Result<T, Option<Error>>) -> Result<T, Error> {
-    let place = format!("rank {} on {}", team.rank(), host());
+    let place = place_of(team.rank(), &host());
     let (mine, error) = match mine {
         Ok(mine) => (Some(mine), None),
         Err(error) => (None, error.map(|error| error.at_place(&place))),
@@ -98,7 +114,34 @@ pub(crate) fn of_first<T: Serialize + DeserializeOwned>(team: &dyn Team, mine: T
 }
 
 /// What must be the same on all ranks. The version is the first field in every version.
-type Command = (String, String, Vec<Vec<u8>>, String);
+#[derive(Serialize, Deserialize)]
+struct Command {
+    version: String,
+    host: String,
+    dirs: Vec<Vec<u8>>,
+    /// All options, as they are parsed.
+    options: String,
+    /// The words of the command line, for messages.
+    words: Vec<Vec<u8>>,
+}
+
+impl Command {
+    /// The words that another command does not have, each behind its option.
+    fn own_words(&self, other: &Command) -> String {
+        let (mut own, mut option) = (Vec::new(), None);
+        for word in &self.words {
+            let is_option = word.starts_with(b"-");
+            if !other.words.contains(word) {
+                own.extend(option.take().filter(|_| !is_option));
+                own.push(printable(word).to_string());
+                option = None;
+            } else {
+                option = is_option.then(|| printable(word).to_string());
+            }
+        }
+        format!("'{}'", own.join(" "))
+    }
+}
 
 /// Checks that all ranks run the same command: with the same directories, and the same options otherwise.
 /// `doing` says what a rank does with a directory. Divides the processors of each machine among its ranks.
@@ -120,7 +163,13 @@ fn check_same(
     team: &dyn Team,
 ) -> Result<(), Error> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let mine: Command = (version, host(), bytes(dirs), format!("{args:?}"));
+    let mine = Command {
+        version,
+        host: host(),
+        dirs: bytes(dirs),
+        options: format!("{args:?}"),
+        words: bytes(&std::env::args_os().skip(1).collect::<Vec<_>>()),
+    };
     let all = team.all_gather(&encode(&mine));
     let version = |bytes: &[u8]| decode::<String>(bytes).unwrap_or_default();
     let first = all.first().map_or(&[][..], |first| first);
@@ -139,24 +188,26 @@ fn check_same(
         };
         let dir = |command: &Command| {
             let dirs: Vec<_> = command
-                .2
+                .dirs
                 .iter()
                 .map(|dir| printable(dir).to_string())
                 .collect();
             dirs.join("', '")
         };
-        let host = printable(other.1.as_bytes());
-        if other.2 != first.2 {
+        let place = place_of(rank, &other.host);
+        if other.dirs != first.dirs {
             return Err(Error::new(format!(
-                "rank {rank} on {host} {doing} '{}', rank 0 {doing} '{}'",
+                "{place} {doing} '{}', rank 0 {doing} '{}'",
                 dir(&other),
                 dir(&first)
             ))
             .and("start all ranks with the same DIR"));
         }
-        if other.3 != first.3 {
+        if other.options != first.options {
             return Err(Error::new(format!(
-                "rank {rank} on {host} has other options than rank 0"
+                "{place} has other options than rank 0: {} instead of {}",
+                other.own_words(&first),
+                first.own_words(&other)
             ))
             .and("start all ranks with the same options"));
         }
@@ -217,6 +268,46 @@ pub(crate) fn create_on_all(dir: &[u8], doing: &str, team: &dyn Team) -> Result<
         error => own_error(error),
     });
     agree(team, is_same)
+}
+
+/// Checks that the directory of the parts is not in a tree that is read in several attempts: the parts of
+/// one attempt would be entries in the next.
+pub(crate) fn check_outside(dir: &[u8], trees: &[Vec<u8>], doing: &str) -> Result<(), Error> {
+    match trees.iter().find(|tree| is_below(dir, tree)) {
+        Some(tree) => {
+            let why = format!("it is in '{}'", printable(tree));
+            let next = "with --resume, give a directory outside of what is read";
+            Err(Error::write(doing, dir, why, next))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether a directory is in a tree, or would be if it were created.
+fn is_below(dir: &[u8], tree: &[u8]) -> bool {
+    let identity = |fd: &Fd| {
+        let seen = statx(fd, c"", At::EMPTY_PATH, Want::INO).ok()?;
+        Some((seen.dev, seen.ino))
+    };
+    let open = |path: &[u8]| open_long(path, Open::PATH | Open::DIRECTORY).ok();
+    let mut above = std::iter::successors(Some(dir), |&path| {
+        Some(parent(path)).filter(|&above| above != path)
+    });
+    let mut at = above.find_map(open);
+    let tree = open(tree).as_ref().and_then(identity);
+    let mut below = None;
+    while let Some(fd) = at {
+        let here = identity(&fd);
+        if here.is_none() || here == below {
+            return false; // the root is its own parent
+        }
+        if here == tree {
+            return true;
+        }
+        below = here;
+        at = openat(&fd, c"..", Open::PATH | Open::DIRECTORY).ok();
+    }
+    false
 }
 
 /// Creates a directory for the parts of a run, on a rank.
@@ -289,6 +380,7 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     }
     let mut values = Vec::new();
     for (rank, told) in all.into_iter().enumerate() {
+        let place = place_of(rank, &told.place.host);
         values.push((told.place, told.value));
         add_delays(told.delays.map(|(number, nanos)| Delays { number, nanos }));
         if rank > 0 {
@@ -296,7 +388,8 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
             if words.len() >= Tally::WORDS {
                 gate::meter::add(&Tally::collect(&words));
             }
-            warnings.extend(told.warnings.into_iter().map(Warning::from));
+            let warned = told.warnings.into_iter();
+            warnings.extend(warned.map(|warning| warning.at_place(&place)));
         }
     }
     Some((values, warnings))
@@ -334,10 +427,12 @@ mod tests {
             let checked = check_same("walks", &dirs, &"options", &Other(other));
             checked.err().map(|error| error.to_string())
         };
-        let command = |version: &str, dir: &[u8], options: &str| -> Command {
-            let dirs = vec![dir.to_vec()];
-            let options = format!("{options:?}");
-            (version.to_owned(), "node7".to_owned(), dirs, options)
+        let command = |version: &str, dir: &[u8], options: &str| Command {
+            version: version.to_owned(),
+            host: "node7".to_owned(),
+            dirs: vec![dir.to_vec()],
+            options: format!("{options:?}"),
+            words: vec![b"-j".to_vec(), b"2".to_vec()],
         };
         let says = |command: Command| check(encode(&command));
         assert_eq!(says(command(ours, b"/srv", "options")), None);
@@ -355,11 +450,9 @@ mod tests {
             says(command(ours, b"/tmp", "options")).as_deref(),
             Some(other)
         );
-        let other = "rank 1 on node7 has other options than rank 0";
-        assert_eq!(
-            says(command(ours, b"/srv", "others")).as_deref(),
-            Some(other)
-        );
+        let other = says(command(ours, b"/srv", "others")).unwrap();
+        let words = "rank 1 on node7 has other options than rank 0: '-j 2' instead of ";
+        assert!(other.starts_with(words), "{other}");
     }
 
     #[test]

@@ -92,8 +92,8 @@ pub fn refresh_parent(name: &[u8]) {
     let _ = statx_long(parent(name), At::STATX_FORCE_SYNC, Want::BASIC_STATS);
 }
 
-/// The directory that a name is in, by its text.
-fn parent(name: &[u8]) -> &[u8] {
+/// The directory that a name is in, by its text; `/` and `.` are in themselves.
+pub fn parent(name: &[u8]) -> &[u8] {
     let end = name.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
     match name[..end].iter().rposition(|&b| b == b'/') {
         Some(0) => b"/",

@@ -22,8 +22,8 @@ use crate::out::{Messages, Out};
 use crate::progress::watch_dump;
 use crate::ranks::resume::{Earlier, PIECES};
 use crate::ranks::{
-    WRITING_CATALOG, agree, create_on_all, create_output, has_old_part, of_first, own_error,
-    part_of_run, reported_by_first, start_together, tell_first,
+    WRITING_CATALOG, agree, check_outside, create_on_all, create_output, has_old_part, of_first,
+    own_error, part_of_run, reported_by_first, start_together, tell_first,
 };
 
 const WRITING: &str = "cannot write the archive to";
@@ -194,7 +194,11 @@ impl Parts {
             is_kept: vec![false; pieces as usize],
             options,
         };
+        let sources = &parts.options.sources;
         for (dir, doing) in parts.directories() {
+            if resume {
+                agree(team, check_outside(dir, sources, doing).map_err(Some))?;
+            }
             let old = |dir: &[u8]| match () {
                 () if resume => Ok(None),
                 () if doing == WRITING => Ok(archive_names_in(dir)?),
@@ -333,7 +337,14 @@ impl Parts {
         let mut done = Ok(());
         if changed {
             let dir = self.options.archive.as_deref().unwrap_or_default();
-            let why = "it has a complete dump, and entries have changed since or could not be read";
+            let is_known = |(sums, is_kept): (&Option<Sums>, &bool)| sums.is_some() && !is_kept;
+            let mut pieces = self.earlier.sums.iter().zip(&self.is_kept);
+            let why = match pieces.any(is_known) {
+                true => "it has a complete dump, and entries have changed since",
+                false => {
+                    "it has a complete dump, without entries that could not be read or changed meanwhile"
+                }
+            };
             done = Err(Error::write(WRITING, dir, why, "give another directory"));
         } else {
             // First all archives: so that there are catalogs where there are archives, whenever this is interrupted.

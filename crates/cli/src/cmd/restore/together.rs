@@ -5,14 +5,15 @@
 //! rank that leaves a directory sets its attributes, after all that it has created there: so whichever rank is
 //! the last to leave it, it leaves it as the archive has it.
 
+use std::cmp::Reverse;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use archive::restore::{Counts, RestoreOptions, RestoreProgress, restore};
 use gate::Errno;
-use gate::fs::Open;
-use gate::long::open_long;
+use gate::fs::{At, Open, Want};
+use gate::long::{open_long, statx_long};
 use gate::lookup::may_create_in;
 use team::Team;
 use walk::check_same_directory;
@@ -24,7 +25,7 @@ use crate::error::{Error, Outcome};
 use crate::input::archives_and_paths;
 use crate::out::Out;
 use crate::progress::watch;
-use crate::ranks::{agree, own_error, reported_by_first, start_together, tell_first};
+use crate::ranks::{agree, of_first, own_error, reported_by_first, start_together, tell_first};
 
 pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
     reported_by_first(team, restore_parts(args, team, out))
@@ -36,9 +37,16 @@ fn restore_parts(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
     let parts = agree(team, parts(args).map_err(Some))?;
     let dir = args.directory.as_bytes();
     check_dir(dir, team)?;
-    let own = parts.into_iter().skip(team.rank()).step_by(team.size());
+    // By the sizes that rank 0 sees: they must be the same for all.
+    let sizes: Vec<u64> = parts.iter().map(|part| size(part)).collect();
+    let sizes = of_first(team, sizes);
+    let ranks = deal(&sizes, team.size());
+    let own = parts
+        .into_iter()
+        .zip(ranks)
+        .filter(|(_, rank)| *rank == team.rank());
     let options = RestoreOptions {
-        archives: own.collect(),
+        archives: own.map(|(part, _)| part).collect(),
         dir: dir.to_vec(),
         strip_components: args.strip_components,
         numeric_owner: args.numeric_owner,
@@ -90,6 +98,25 @@ fn restore_parts(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
     })
 }
 
+fn size(file: &[u8]) -> u64 {
+    statx_long(file, At::empty(), Want::SIZE).map_or(0, |seen| seen.size)
+}
+
+/// The rank that restores each part: the largest parts first, each to the rank that has least to read.
+fn deal(sizes: &[u64], ranks: usize) -> Vec<usize> {
+    let mut parts: Vec<usize> = (0..sizes.len()).collect();
+    parts.sort_by_key(|&part| Reverse(sizes[part]));
+    let mut loads = vec![0_u64; ranks];
+    let mut dealt = vec![0; sizes.len()];
+    for part in parts {
+        let least = (0..ranks).min_by_key(|&rank| loads[rank]).unwrap_or(0);
+        // One more, so that empty parts are shared out, too.
+        loads[least] += sizes[part].saturating_add(1);
+        dealt[part] = least;
+    }
+    dealt
+}
+
 /// Checks that all ranks restore to the same directory, and that it is read-only on none.
 fn check_dir(dir: &[u8], team: &dyn Team) -> Result<(), Error> {
     let is_same = check_same_directory(dir, team).map_err(own_error);
@@ -119,4 +146,17 @@ fn parts(args: &Args) -> Result<Vec<Vec<u8>>, Error> {
         () => return Ok(found.archives),
     };
     Err(Error::new(format!("{what} by the ranks of an MPI job")).and(next))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::deal;
+
+    #[test]
+    fn ranks_have_equally_much_to_read() {
+        assert_eq!(deal(&[1, 8, 3, 3, 2, 1], 2), [0, 0, 1, 1, 1, 0]);
+        assert_eq!(deal(&[0, 0, 0], 2), [0, 1, 0]);
+        assert_eq!(deal(&[5, 4], 3), [0, 1]);
+        assert_eq!(deal(&[7], 1), [0]);
+    }
 }

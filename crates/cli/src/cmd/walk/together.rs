@@ -31,8 +31,8 @@ use crate::out::{Messages, Out};
 use crate::progress::watch_walk;
 use crate::ranks::resume::{Earlier, EarlierPart, PIECES};
 use crate::ranks::{
-    WRITING_CATALOG, agree, create_dir, create_on_all, create_output, of_first, own_error,
-    part_of_run, reported_by_first, start_together, tell_first,
+    WRITING_CATALOG, agree, check_outside, create_dir, create_on_all, create_output, of_first,
+    own_error, part_of_run, reported_by_first, start_together, tell_first,
 };
 
 pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
@@ -268,7 +268,9 @@ impl Parts {
             parts.is_kept = vec![false; PIECES as usize];
             parts.options.shard = Some(part.clone());
             let found = match team.rank() {
-                0 => create_dir(dir, WRITING_CATALOG).and_then(|()| parts.find(args.run.as_ref())),
+                0 => check_outside(dir, &request.options.dirs, WRITING_CATALOG)
+                    .and_then(|()| create_dir(dir, WRITING_CATALOG))
+                    .and_then(|()| parts.find(args.run.as_ref())),
                 _ => Ok((None, Vec::new())),
             };
             let found = agree(team, found.map_err(Some))?;

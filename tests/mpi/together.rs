@@ -159,7 +159,10 @@ fn ranks_that_differ_and_parts_that_are_no_whole_are_refused() {
     // A part is missing, or is one of another run.
     let part = parts.join("part-1-of-3.tar.zst");
     fs::remove_file(&part).unwrap();
-    refused(&mpirun(2, restore(&parts)), "1 part of 3 missing: 1");
+    refused(
+        &mpirun(2, restore(&parts)),
+        "1 part of 3 missing: part-1-of-3",
+    );
     fs::copy(other.join("part-1-of-3.tar.zst"), &part).unwrap();
     refused(&mpirun(2, restore(&parts)), "not a part of the same run");
     for left in [to, at.join("new"), catalog] {

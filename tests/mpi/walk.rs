@@ -172,7 +172,10 @@ fn any_number_of_ranks_finds_the_same() {
             args!["query", "--diff", &two, &three].to_vec(),
         ] {
             let ran = run(&mut fathom(words)).refused();
-            assert!(ran.stderr.contains("1 part of 3 missing: 1"), "{ran}");
+            assert!(
+                ran.stderr.contains("1 part of 3 missing: part-1-of-3"),
+                "{ran}"
+            );
         }
     });
 }

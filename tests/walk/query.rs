@@ -155,7 +155,10 @@ fn several_catalogs_and_a_directory_of_parts_are_one_data_set() {
         assert_eq!(paths, expected);
         fs::remove_file(parts.join("part-1-of-3.parquet")).unwrap();
         let ran = query(&parts, &["--json"]).exits(1);
-        assert!(ran.stderr.contains("1 part of 3 missing: 1"), "{ran}");
+        assert!(
+            ran.stderr.contains("1 part of 3 missing: part-1-of-3"),
+            "{ran}"
+        );
         assert_eq!(ran.json()["result"]["entries"], 4);
     });
 }

@@ -176,12 +176,19 @@ fn parts_are_one_data_set() {
         for field in ["digest", "entries", "bytes", "blocks", "max_depth"] {
             assert_eq!(read["result"][field], whole["result"][field], "{field}");
         }
+        // Two catalogs of one directory; the parts alone are one.
+        let words = format!("several catalogs list '{}'", top.display());
+        let repeats = |ran: Ran| ran.exits(0).stderr.contains(&words);
+        assert!(repeats(query(&out, &[one])) && !repeats(query(&out, &[])));
         let ran = query(Path::new(one), &["--compact", "/dev/null"]).refused();
         assert!(ran.stderr.contains("the parts of one run"), "{ran}");
         let missing = part(&out, 1, 3);
         fs::rename(&missing, base.join("moved")).unwrap();
         let ran = query(&out, &[]).exits(1);
-        assert!(ran.stderr.contains("1 part of 3 missing: 1"), "{ran}");
+        assert!(
+            ran.stderr.contains("1 part of 3 missing: part-1-of-3"),
+            "{ran}"
+        );
         let ran = query(&out, &["--compact", one]).refused();
         assert!(ran.stderr.contains("the parts of one run"), "{ran}");
         // Their names do not matter, but what they say of themselves.
@@ -281,7 +288,10 @@ fn changes_are_found_by_each_shard() {
                 args!["dump", &top, "-o", base.join("x.tar"), "--since", &out].to_vec(),
             ] {
                 let ran = run(&mut fathom(words)).refused();
-                assert!(ran.stderr.contains("1 part of 3 missing: 1"), "{ran}");
+                assert!(
+                    ran.stderr.contains("1 part of 3 missing: part-1-of-3"),
+                    "{ran}"
+                );
             }
         });
     }

@@ -378,7 +378,7 @@ fn changed_type(is_directory: bool) -> &'static str {
 
 /// Some parts of a catalog are not in its directory.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{} of {of} missing: {}", plural(numbers.len()), list(numbers))]
+#[error("{} of {of} missing: {}", plural(numbers.len()), list(numbers, *of))]
 pub struct MissingParts {
     /// Their numbers.
     pub numbers: Vec<u32>,
@@ -395,9 +395,11 @@ fn plural(parts: usize) -> String {
     }
 }
 
-fn list(numbers: &[u32]) -> String {
-    const MOST: usize = 8;
-    let shown = numbers.iter().take(MOST).map(u32::to_string);
+/// Parts, as the names of their files begin.
+fn list(numbers: &[u32], of: u32) -> String {
+    const MOST: usize = 4;
+    let name = |number: &u32| format!("part-{number}-of-{of}");
+    let shown = numbers.iter().take(MOST).map(name);
     let more = if numbers.len() > MOST { ", ..." } else { "" };
     shown.collect::<Vec<_>>().join(", ") + more
 }

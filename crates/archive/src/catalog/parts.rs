@@ -148,8 +148,9 @@ mod tests {
         assert_eq!(missing(&[&one, &two, &three]), None);
         assert_eq!(missing(&["c.parquet", "part-x-of-3.parquet"]), None);
         let text = missing(&[&zero, &two]).unwrap();
-        assert_eq!(text, "1 part of 3 missing: 1");
+        assert_eq!(text, "1 part of 3 missing: part-1-of-3");
         let text = missing(&["part-0-of-40.parquet"]).unwrap();
-        assert_eq!(text, "39 parts of 40 missing: 1, 2, 3, 4, 5, 6, 7, 8, ...");
+        let first = "part-1-of-40, part-2-of-40, part-3-of-40, part-4-of-40";
+        assert_eq!(text, format!("39 parts of 40 missing: {first}, ..."));
     }
 }

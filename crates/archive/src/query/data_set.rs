@@ -1,8 +1,12 @@
 //! The catalogs that are queried together.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use walk::entry::joined;
 
-use crate::catalog::{About, Reader, catalogs_in, compact, named_parts, recorded_parts};
+use crate::catalog::{
+    About, Reader, ShardOfRun, catalogs_in, compact, named_parts, recorded_parts,
+};
 use crate::error::{Action, Error, ErrorKind, MissingParts};
 use crate::run::missing_parts;
 
@@ -138,6 +142,25 @@ impl DataSet {
         &self.missing
     }
 
+    /// The DIRs that several catalogs list, unless these are parts of one run: entries that are in more than one count
+    /// several times.
+    pub fn repeated_roots(&self) -> BTreeSet<&[u8]> {
+        let mut by_root: BTreeMap<&[u8], Vec<Option<&ShardOfRun>>> = BTreeMap::new();
+        let mut repeated = BTreeSet::new();
+        for about in self.abouts() {
+            let part = about.options.shard.as_ref();
+            for root in &about.roots {
+                let root = root.absolute.as_ref().unwrap_or(&root.path);
+                let others = by_root.entry(root).or_default();
+                if !others.iter().all(|other| are_parts_of_one(part, *other)) {
+                    repeated.insert(&root[..]);
+                }
+                others.push(part);
+            }
+        }
+        repeated
+    }
+
     /// The path for messages.
     pub(crate) fn path(&self) -> &[u8] {
         &self.path
@@ -165,4 +188,11 @@ impl DataSet {
     pub(crate) fn error(&self, kind: ErrorKind) -> Error {
         Error::new(Action::ReadCatalog, &self.path, kind)
     }
+}
+
+/// Whether catalogs are different parts of one run.
+fn are_parts_of_one(one: Option<&ShardOfRun>, other: Option<&ShardOfRun>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| {
+        (one.of, &one.run) == (other.of, &other.run) && one.number != other.number
+    })
 }

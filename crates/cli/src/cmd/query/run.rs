@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
+use ::show::name::printable;
 use ::show::units::{duration, plural};
 use archive::query::DataSet;
 use mounts::Warning;
@@ -86,6 +87,12 @@ impl Source for Catalogs {
             plural(catalogs, "catalog", "catalogs"),
             duration(emitted.seconds)
         ));
+        for root in self.data.repeated_roots() {
+            out.note(format_args!(
+                "several catalogs list '{}': entries that are in more than one count several times",
+                printable(root)
+            ));
+        }
         let incomplete = self.data.abouts().filter(|about| !about.complete).count();
         if incomplete > 0 {
             out.note("some entries are missing: the walk that wrote the catalog skipped them");

@@ -199,6 +199,11 @@ fn pieces_of_a_dump_are_kept_unless_they_have_changed() {
         };
         resume(3, 0..=0);
         resume(3, 48..=48);
+        // As many entries as there are, not as many as all parts have.
+        let entries = alone(&args!["walk", &top, "--json"])["entries"].as_u64();
+        let ran = dump(3, &top, &out, &["--resume"]).exits(0);
+        let words = format!("nothing to dump: {} entries are", entries.unwrap());
+        assert!(ran.stderr.replace(',', "").contains(&words), "{ran}");
         let lose = |number: usize| {
             fs::remove_file(archives.join(format!("part-{number}-of-48.tar.zst"))).unwrap();
         };

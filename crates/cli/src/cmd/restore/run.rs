@@ -89,6 +89,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let report = show::Report {
         summary: &summary,
         steps: args.dry_run.then_some(&steps),
+        are_parts: options.are_parts,
         ranks: None,
         seconds: start.elapsed().as_secs_f64(),
     };

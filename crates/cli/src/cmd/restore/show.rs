@@ -3,7 +3,7 @@
 use archive::restore::{Note, RestoreSummary, Step};
 use show::json_object;
 use show::name::printable;
-use show::units::{duration, plural, sized};
+use show::units::{count, duration, plural, sized};
 
 use crate::cmd::walk::show::RankEntries;
 use crate::json::Json;
@@ -15,6 +15,8 @@ pub(crate) struct Report<'a> {
     /// The steps that a dry run would take; `None` where it was no dry run.
     pub(crate) steps: Option<&'a [Step]>,
     pub(crate) seconds: f64,
+    /// The archives are parts of one dump.
+    pub(crate) are_parts: bool,
     /// Of an MPI job.
     pub(crate) ranks: Option<&'a [RankEntries]>,
 }
@@ -93,9 +95,14 @@ pub(crate) fn step_line(step: &Step) -> String {
 
 pub(crate) fn summary(report: &Report<'_>) -> String {
     let counts = &report.summary.counts;
+    // Each part has the directories above its entries.
+    let directories = match report.are_parts {
+        true => "directories (once for each part)",
+        false => "directories",
+    };
     let kinds = [
         (counts.files, "file", "files"),
-        (counts.directories, "directory", "directories"),
+        (counts.directories, "directory", directories),
         (counts.symlinks, "symlink", "symlinks"),
         (counts.links, "link", "links"),
         (counts.other, "fifo or device", "fifos and devices"),
@@ -116,7 +123,9 @@ pub(crate) fn summary(report: &Report<'_>) -> String {
         (counts.skipped, "skipped"),
     ];
     let effects = effects.into_iter().filter(|(n, _)| *n > 0);
-    let effects: String = effects.map(|(n, how)| format!("; {n} {how}")).collect();
+    let effects: String = effects
+        .map(|(n, how)| format!("; {} {how}", count(n)))
+        .collect();
     format!("{what} ({}) {how}{effects}", sized(counts.bytes))
 }
 
@@ -138,17 +147,32 @@ mod tests {
             counts,
             ..RestoreSummary::default()
         };
-        let report = |restored, steps, seconds| {
+        let report_of = |restored, steps, seconds, are_parts| {
             summary(&Report {
                 summary: restored,
                 steps,
                 seconds,
+                are_parts,
                 ranks: None,
             })
         };
+        let report = |restored, steps, seconds| report_of(restored, steps, seconds, false);
         assert_eq!(
             report(&restored, None, 0.5),
             "1 file, 2 links (7 bytes) restored in 500 ms; 3 removed"
+        );
+        let counts = Counts {
+            directories: 2,
+            skipped: 2440,
+            ..Counts::default()
+        };
+        let parts = RestoreSummary {
+            counts,
+            ..RestoreSummary::default()
+        };
+        assert_eq!(
+            report_of(&parts, None, 0.5, true),
+            "2 directories (once for each part) (0 bytes) restored in 500 ms; 2,440 skipped"
         );
         assert_eq!(
             report(&RestoreSummary::default(), Some(&[]), 0.0),

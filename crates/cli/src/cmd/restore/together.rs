@@ -88,6 +88,7 @@ fn restore_parts(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
     let report = Report {
         summary: &summary,
         steps: None,
+        are_parts: true,
         seconds: start.elapsed().as_secs_f64(),
         ranks: Some(&ranks),
     };

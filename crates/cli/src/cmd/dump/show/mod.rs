@@ -120,6 +120,11 @@ json_object!(Report<'_>, |report| {
 
 pub(crate) fn summary(report: &Report<'_>, summary: &DumpSummary) -> String {
     let Counts { dumped, bytes, .. } = summary.counts;
+    // The parts of several ranks have a directory several times, in each that has something below it.
+    let entries = match report.ranks {
+        Some(_) => summary.entries,
+        None => dumped,
+    };
     let size = sized(summary.archive_bytes);
     let to = match report.archive {
         Some(b"-") => format!("dumped to standard output ({size})"),
@@ -127,6 +132,13 @@ pub(crate) fn summary(report: &Report<'_>, summary: &DumpSummary) -> String {
         None => format!("read (an archive of {size} is not written)"),
     };
     let seconds = report.seconds.unwrap_or_default();
+    if dumped == 0 && report.kept.is_some_and(|kept| kept > 0) {
+        let found = plural(entries, "entry is", "entries are");
+        let time = duration(seconds);
+        return format!(
+            "nothing to dump: {found} as an earlier attempt has dumped them, found in {time}"
+        );
+    }
     // The time of a small dump is that of its start and end.
     let rate = match bytes >= 1 << 20 && seconds > 0.0 {
         true => format!(", {}/s", sized((bytes as f64 / seconds) as u64)),
@@ -134,7 +146,7 @@ pub(crate) fn summary(report: &Report<'_>, summary: &DumpSummary) -> String {
     };
     let mut text = format!(
         "{}, {}, {to} in {}{rate}",
-        plural(dumped, "entry", "entries"),
+        plural(entries, "entry", "entries"),
         sized(bytes),
         duration(seconds)
     );

@@ -43,7 +43,7 @@ pub trait Team {
 pub const MOST_BYTES: usize = 16 << 10;
 
 /// The number of messages from one process to another that may be under way, ...
-pub const MOST_UNDER_WAY: usize = 6;
+pub const MOST_UNDER_WAY: usize = 7;
 
 /// ... of which so many may be larger than 512 bytes.
 pub const MOST_LARGE_UNDER_WAY: usize = 2;

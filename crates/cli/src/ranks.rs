@@ -126,19 +126,28 @@ struct Command {
 }
 
 impl Command {
-    /// The words that another command does not have, each behind its option.
-    fn own_words(&self, other: &Command) -> String {
-        let (mut own, mut option) = (Vec::new(), None);
+    /// The options, each with the word behind it.
+    fn option_words(&self) -> Vec<String> {
+        let mut options: Vec<String> = Vec::new();
         for word in &self.words {
-            let is_option = word.starts_with(b"-");
-            if !other.words.contains(word) {
-                own.extend(option.take().filter(|_| !is_option));
-                own.push(printable(word).to_string());
-                option = None;
-            } else {
-                option = is_option.then(|| printable(word).to_string());
+            let shown = printable(word).to_string();
+            match options.last_mut() {
+                Some(last)
+                    if last.starts_with('-') && !last.contains(' ') && !word.starts_with(b"-") =>
+                {
+                    *last += &format!(" {shown}");
+                }
+                _ => options.push(shown),
             }
         }
+        options
+    }
+
+    /// The options that another command does not have.
+    fn own_words(&self, other: &Command) -> String {
+        let others = other.option_words();
+        let mut own = self.option_words();
+        own.retain(|option| !others.contains(option));
         format!("'{}'", own.join(" "))
     }
 }
@@ -453,6 +462,13 @@ mod tests {
         let other = says(command(ours, b"/srv", "others")).unwrap();
         let words = "rank 1 on node7 has other options than rank 0: '-j 2' instead of ";
         assert!(other.starts_with(words), "{other}");
+        // Also if both have the same words.
+        let words = |words: &str| Command {
+            words: words.split(' ').map(|word| word.into()).collect(),
+            ..command(ours, b"/srv", "")
+        };
+        let (one, other) = (words("-j 2 --max-depth 3"), words("-j 3 --max-depth 2"));
+        assert_eq!(one.own_words(&other), "'-j 2 --max-depth 3'");
     }
 
     #[test]

@@ -428,6 +428,10 @@ impl Pool for Crew<'_> {
         // Threads that had no work did not wait for a server.
         *self.pace.lock() = Pace::new();
         let tasks = items.into_iter().map(|item| {
+            let own = item.loan.filter(|loan| loan.rank == self.rank);
+            if let Some(task) = own.and_then(|loan| self.loans.lock().given.remove(&loan.id)) {
+                return task;
+            }
             // The key and the mounts below follow from the names.
             let mut names = item
                 .rel
@@ -437,10 +441,6 @@ impl Pool for Crew<'_> {
             let above = names.fold(Arc::clone(&self.top), |node, name| node.child(name, 0));
             let node =
                 last.map_or_else(|| Arc::clone(&self.top), |name| above.child(name, item.ino));
-            let own = item.loan.filter(|loan| loan.rank == self.rank);
-            if let Some(task) = own.and_then(|loan| self.loans.lock().given.remove(&loan.id)) {
-                return task;
-            }
             let source = item.loan.map_or(Source::Path, Source::Lent);
             match item.records {
                 None => Task::Directory(node, source),
@@ -455,17 +455,19 @@ impl Pool for Crew<'_> {
     }
 
     fn settle(&self, outcomes: &[(u64, Outcome)]) {
+        let (mut opened, mut returned) = (Vec::new(), Vec::new());
         let mut loans = self.loans.lock();
-        let settled = outcomes.iter().filter_map(|(id, outcome)| {
-            let task = loans.given.remove(id)?;
-            Some((task, *outcome))
-        });
-        let (opened, returned): (Vec<_>, Vec<_>) =
-            settled.partition(|(_, outcome)| *outcome == Outcome::Opened);
-        drop(loans);
+        for (id, outcome) in outcomes {
+            let tasks = match outcome {
+                Outcome::Opened => &mut opened,
+                Outcome::NotOpened => &mut returned,
+            };
+            tasks.extend(loans.given.remove(id));
+        }
+        drop(loans); // before directories are closed
         drop(opened);
         if !returned.is_empty() {
-            Crew::put(self, returned.into_iter().map(|(task, _)| task));
+            Crew::put(self, returned);
         }
     }
 

@@ -14,6 +14,7 @@ from statistics import median
 
 from figures import by_contender, grouped, table
 from measure import Contender, measure, run
+from peers import tools
 from walks import join, say
 
 COLUMNS = "bench bytes contender trial real user sys maxrss_kib exit server_cpu".split()
@@ -36,9 +37,8 @@ FILE, OBJECT, UNSIGNED, AWS = "file", "object", "object, unsigned", "aws s3 cp"
 
 
 def tool(name):
-    """A program that tools/setup installs beside the builds, or of PATH; None if there is neither."""
-    target = HERE.parent / "target"
-    places = [str(target / "tools/bin" / name), str(target / "venv/bin" / name), name]
+    """A program that tools/setup installs, or of PATH; None if there is neither."""
+    places = [str(tools() / "bin" / name), str(tools() / "venv/bin" / name), name]
     return next(filter(None, map(shutil.which, places)), None)
 
 

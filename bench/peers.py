@@ -22,7 +22,7 @@ PEERS = {  # name: (what it may be called, how to get it, what it is measured in
     "fd": ("fd fdfind", "cargo install --locked fd-find, or Debian package fd-find", "walk"),
     "duckdb": (
         "duckdb",
-        "pip install duckdb, or tools/setup test, which makes target/venv",
+        "pip install duckdb, or tools/setup test",
         "query: in Python, whose version is here",
     ),
     "du": ("du", "Debian package coreutils", "walk"),
@@ -51,9 +51,15 @@ def program(name):
     return next(filter(None, map(shutil.which, PEERS[name][0].split())), None)
 
 
+def tools():
+    """The directory of what tools/setup installs, as tools/cache prints it."""
+    command = Path(__file__).resolve().parent.parent / "tools/cache"
+    return Path(subprocess.run([command], capture_output=True, text=True, check=True).stdout.strip())
+
+
 def duckdb():
     """A Python with the module duckdb, and its version; or None."""
-    beside = str(Path(__file__).resolve().parent.parent / "target/venv/bin/python")
+    beside = str(tools() / "venv/bin/python")
     script = "import duckdb; print('duckdb', duckdb.__version__)"
     for python in filter(shutil.which, (beside, sys.executable)):
         answer = subprocess.run([python, "-c", script], capture_output=True, text=True)

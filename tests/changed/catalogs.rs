@@ -15,6 +15,7 @@ use rustix::mount::{MountFlags, mount};
 
 use super::since::{catalog, changed};
 use crate::support::build::{bush, dir, file, tmpfs, tool};
+use crate::support::need::tool_path;
 use crate::support::reference::{Census, census};
 use crate::support::run::args;
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
@@ -277,11 +278,9 @@ fn invalid_combinations_of_options_are_refused() {
     }
 }
 
-/// The Python of the virtual environment that tools/setup makes beside what is built, if it has
-/// some modules.
+/// The Python of the virtual environment that tools/setup makes, if it has some modules.
 pub(crate) fn python(modules: &str) -> Option<std::path::PathBuf> {
-    let built = Path::new(env!("CARGO_BIN_EXE_fathom")).parent()?.parent()?;
-    let python = built.join("venv/bin/python");
+    let python = tool_path("venv/bin/python");
     let mut import = Command::new(&python);
     import
         .args(["-c", &format!("import {modules}")])

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::server::{AWS, Server, needs, small_tree};
 use crate::support::build::tool;
-use crate::support::need::built;
+use crate::support::need::tool_path;
 use crate::support::recipe::{block, search_path, service};
 use crate::support::snapshot::{kept, same};
 use crate::support::{Need, fathom_path, require, run};
@@ -38,7 +38,7 @@ fn encrypted_archives_are_restored() {
     let programs = [
         Need::Program("age"),
         Need::Program("age-keygen"),
-        Need::Built(AWS),
+        Need::Tool(AWS),
     ];
     if !require(&needs()) || !require(&programs) {
         return;
@@ -56,7 +56,7 @@ fn encrypted_archives_are_restored() {
         ("/etc/fathom/recipients", &path("recipients")[..]),
         ("/srv ", &format!("{} ", path("tree"))),
     ];
-    let programs = search_path(&[fathom_path(), &built(AWS)]);
+    let programs = search_path(&[fathom_path(), &tool_path(AWS)]);
     for command in service("fathom-s3.service", &paths, &programs) {
         run(&mut with_credentials(&server, command)).exits(0);
     }
@@ -81,8 +81,8 @@ fn encrypted_archives_are_restored() {
 
 #[test]
 fn catalogs_in_a_bucket_are_queried() {
-    let python = built("venv/bin/python");
-    if !require(&needs()) || !require(&[Need::Built("venv/bin/python")]) {
+    let python = tool_path("venv/bin/python");
+    if !require(&needs()) || !require(&[Need::Tool("venv/bin/python")]) {
         return;
     }
     let server = Server::start();

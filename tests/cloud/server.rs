@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::support::need::built;
+use crate::support::need::tool_path;
 use crate::support::proxy::{Address, Proxy, Request, wait_for};
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom};
@@ -50,10 +50,10 @@ impl Software {
 
     fn program(self) -> &'static str {
         match self {
-            Software::Versitygw => "tools/bin/versitygw",
-            Software::Rclone => "tools/bin/rclone",
+            Software::Versitygw => "bin/versitygw",
+            Software::Rclone => "bin/rclone",
             Software::Azurite => "azurite/node_modules/azurite/dist/src/blob/main.js",
-            Software::FakeGcs => "tools/bin/fake-gcs-server",
+            Software::FakeGcs => "bin/fake-gcs-server",
         }
     }
 
@@ -109,7 +109,7 @@ impl Software {
             Address::Socket(socket) => socket,
             Address::Port(address) => return self.command_at_port(*address, objects, options),
         };
-        let mut command = Command::new(built(self.program()));
+        let mut command = Command::new(tool_path(self.program()));
         if self == Software::Rclone {
             command.args(["serve", "s3"]);
         }
@@ -145,7 +145,7 @@ impl Software {
         options: ServerOptions,
     ) -> Command {
         let (host, port) = (server.ip().to_string(), server.port().to_string());
-        let program = built(self.program());
+        let program = tool_path(self.program());
         if self == Software::Azurite {
             let mut command = Command::new("node");
             command
@@ -177,7 +177,7 @@ pub(crate) struct ServerOptions<'a> {
 }
 
 pub(crate) fn needs() -> [Need; 1] {
-    [Need::Built(Software::chosen().program())]
+    [Need::Tool(Software::chosen().program())]
 }
 
 /// A server, and a proxy in front of it. Both end when this is dropped.
@@ -322,7 +322,7 @@ impl Server {
 
     /// What the AWS CLI prints of the server's answer to a request.
     pub(crate) fn answer(&self, words: &[&str]) -> String {
-        let mut aws = Command::new(built(AWS));
+        let mut aws = Command::new(tool_path(AWS));
         let client = self.fathom([""; 0]);
         let set = client
             .get_envs()

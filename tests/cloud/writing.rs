@@ -241,7 +241,7 @@ fn an_interrupted_dump_leaves_nothing() {
 
 #[test]
 fn a_dump_that_cannot_be_written_leaves_nothing() {
-    if !require(&needs()) || !require(&[Need::Built(AWS)]) {
+    if !require(&needs()) || !require(&[Need::Tool(AWS)]) {
         return;
     }
     let server = with_tree();
@@ -313,7 +313,7 @@ fn a_dump_may_send_crcs_of_unsigned_data() {
 /// AWS wants a checksum with everything that object lock protects.
 #[test]
 fn an_object_under_object_lock_is_not_replaced() {
-    if !require(&needs()) || !require(&[Need::Built(AWS)]) {
+    if !require(&needs()) || !require(&[Need::Tool(AWS)]) {
         return;
     }
     let server = with_tree();

@@ -5,12 +5,12 @@ use std::fs;
 use std::process::Command;
 
 use super::support::build::tool;
-use super::support::need::built;
+use super::support::need::tool_path;
 use super::support::run::{args, program};
 use super::support::{Need, require, run};
 use super::*;
 
-const CARGO_DEB: &str = "tools/bin/cargo-deb";
+const CARGO_DEB: &str = "bin/cargo-deb";
 
 /// Builds a package of the tested program, in the way `make deb` packages its build.
 fn package(place: &Path) -> PathBuf {
@@ -18,7 +18,7 @@ fn package(place: &Path) -> PathBuf {
     fs::create_dir_all(&dist).unwrap();
     fs::copy(env!("CARGO_BIN_EXE_fathom"), dist.join("fathom")).unwrap();
     let mut deb = Command::new(top().join("tools/deb"));
-    let tools = [built("tools/bin")]
+    let tools = [tool_path("bin")]
         .into_iter()
         .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap()))
         .collect::<Vec<_>>();
@@ -47,7 +47,7 @@ fn dpkg(words: impl IntoIterator<Item = std::ffi::OsString>) -> String {
 #[test]
 fn a_package_has_all_that_belongs_to_it() {
     if require(&[
-        Need::Built(CARGO_DEB),
+        Need::Tool(CARGO_DEB),
         Need::Program("dpkg-deb"),
         Need::Program("dpkg-shlibdeps"),
         Need::Program("gzip"),

@@ -22,7 +22,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use support::build::tool;
-use support::need::built;
+use support::need::{built, tool_path};
 use support::{Need, require};
 
 /// The rules of accessibility.
@@ -30,7 +30,7 @@ const AXE: &str = "npm/node_modules/axe-core/axe.min.js";
 const NEEDS: [Need; 3] = [
     Need::Program("chromium"),
     Need::Program("node"),
-    Need::Built(AXE),
+    Need::Tool(AXE),
 ];
 
 /// What each view of a page shows; `name` is that of the screenshots.
@@ -41,7 +41,7 @@ fn look(page: &Path, name: &str) -> Vec<Value> {
     let mut node = Command::new("node");
     node.arg(script)
         .arg(page)
-        .arg(built(AXE))
+        .arg(tool_path(AXE))
         .arg(pictures.join(name))
         .arg(home.path());
     serde_json::from_slice(&tool(&mut node)).unwrap()

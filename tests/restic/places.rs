@@ -218,7 +218,7 @@ fn faults_lose_nothing(place: &Place, proxy: &Proxy) {
 #[test]
 #[cfg(feature = "cloud")]
 fn a_rest_server_keeps_snapshots() {
-    if !require(&NEEDS) || !require(&[Need::Built(RCLONE)]) {
+    if !require(&NEEDS) || !require(&[Need::Tool(RCLONE)]) {
         return;
     }
     in_namespace(|ground| {
@@ -269,7 +269,7 @@ fn a_rest_server_keeps_snapshots() {
 /// Runs a test with a small tree, and with a new repository on a server.
 #[cfg(feature = "cloud")]
 fn with_a_small_tree(test: impl FnOnce(&Place, &crate::servers::Running) + Send) {
-    if !require(&NEEDS) || !require(&[Need::Built(RCLONE)]) {
+    if !require(&NEEDS) || !require(&[Need::Tool(RCLONE)]) {
         return;
     }
     in_namespace(|ground| {
@@ -302,7 +302,7 @@ fn a_cache_is_never_needed_and_never_trusted() {
 #[test]
 #[cfg(feature = "cloud")]
 fn the_service_in_the_book_makes_snapshots_on_a_rest_server() {
-    if !require(&NEEDS) || !require(&[Need::Built(RCLONE)]) {
+    if !require(&NEEDS) || !require(&[Need::Tool(RCLONE)]) {
         return;
     }
     in_namespace(|ground| {
@@ -353,7 +353,7 @@ fn the_service_in_the_book_makes_snapshots_on_a_rest_server() {
 fn a_bucket_keeps_snapshots() {
     use crate::server::{Server, ServerOptions, needs};
     use crate::servers::in_bucket;
-    let needs_aws = [Need::Built(crate::server::AWS)];
+    let needs_aws = [Need::Tool(crate::server::AWS)];
     if !require(&NEEDS) || !require(&needs()) || !require(&needs_aws) {
         return;
     }

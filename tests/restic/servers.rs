@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::prepare;
 use crate::support::build::{dir, tmpfs, tool};
-use crate::support::need::built;
+use crate::support::need::tool_path;
 use crate::support::proxy::{Address, Proxy, wait_for};
 use crate::support::recipe::search_path;
 use crate::support::run::{Ran, args};
 use crate::support::{Need, fathom, run};
 
-pub(crate) const RCLONE: &str = "tools/bin/rclone";
+pub(crate) const RCLONE: &str = "bin/rclone";
 pub(crate) const SSH: [Need; 2] = [Need::Program("ssh-keygen"), Need::File("/usr/sbin/sshd")];
 /// A user `me` with the password `password`.
 pub(crate) const USERS: &str = "me:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n";
@@ -112,7 +112,7 @@ pub(crate) fn rest_server(at: &Path, users: Option<&Path>) -> Running {
     let served = dir(at.join("served"));
     let mut server = match std::env::var_os("FATHOM_REST_SERVER") {
         None => {
-            let mut rclone = Command::new(built(RCLONE));
+            let mut rclone = Command::new(tool_path(RCLONE));
             // A test replaces the repository behind its back.
             rclone.args(["serve", "restic", "--cache-objects=false", "--addr"]);
             rclone.arg(format!("unix://{}", socket.display()));

@@ -19,8 +19,8 @@ pub(crate) enum Need {
     MemoryCgroup,
     /// A program on the search path.
     Program(&'static str),
-    /// A file that `tools/setup test` puts into the target directory.
-    Built(&'static str),
+    /// A file that `tools/setup` installs: see [`tool_path`].
+    Tool(&'static str),
     /// A file of the system.
     File(&'static str),
     /// The standard library of Rust for static programs, and a C compiler for them.
@@ -30,6 +30,19 @@ pub(crate) enum Need {
 /// The target of static programs on this machine.
 pub(crate) fn musl() -> String {
     format!("{}-unknown-linux-musl", std::env::consts::ARCH)
+}
+
+/// A path in the directory of the tools that `tools/setup` installs, which outlives the target directory.
+pub(crate) fn tool_path(path: impl AsRef<Path>) -> PathBuf {
+    let of = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let cache = || {
+        of("XDG_CACHE_HOME").map_or_else(
+            || PathBuf::from(of("HOME").unwrap_or_default()).join(".cache"),
+            PathBuf::from,
+        )
+    };
+    let tools = of("FATHOM_TOOLS").map_or_else(|| cache().join("fathom-tools"), PathBuf::from);
+    tools.join(path)
 }
 
 /// A path in the target directory.
@@ -55,7 +68,7 @@ impl Need {
             Need::Program(name) => std::env::var_os("PATH").is_some_and(|path| {
                 std::env::split_paths(&path).any(|dir| dir.join(name).is_file())
             }),
-            Need::Built(path) => built(path).exists(),
+            Need::Tool(path) => tool_path(path).exists(),
             Need::File(path) => Path::new(path).exists(),
             Need::Musl => {
                 let found = Command::new("rustc")

@@ -1,10 +1,11 @@
 # The two commands of this project:
-#   make run     set up, build, and survey this machine
-#   make test    set up, and run every check
+#   make run       set up, build, and survey this machine
+#   make test      set up, and check what a change can break (ten minutes)
 # And for those who hand it on:
-#   make static  one file that runs on any Linux of this processor; make static-arm64: on arm64
-#   make deb     a Debian package
-.PHONY: run build test static static-arm64 deb setup setup-test setup-static setup-arm64 setup-deb setup-guests bench profiles guests fuzz clean
+#   make test-all  set up, and run the second tier of the tests, which takes hours: see CONTRIBUTING.md
+#   make static    one file that runs on any Linux of this processor; make static-arm64: on arm64
+#   make deb       a Debian package
+.PHONY: run build test test-all static static-arm64 deb setup setup-test setup-test-all setup-static setup-arm64 setup-deb setup-guests bench guests fuzz clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 musl := $(shell uname -m)-unknown-linux-musl
@@ -23,12 +24,11 @@ build: setup
 	cargo build --package fathom --release --locked
 
 test: setup-test
-	cargo fmt --all --check
-	.ci/door
-	cargo clippy --workspace --features fathom/cloud,fathom/restic --all-targets --locked --quiet -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
-	cargo check --manifest-path fuzz/Cargo.toml --target-dir $(target) --locked --quiet
 	tools/test
+
+# Those of its suites that have not passed on the present tree; tools/test-all SUITE runs one.
+test-all: setup-test-all
+	tools/test-all
 
 static: setup-static
 	cargo build --package fathom --profile dist --locked --features cloud --target $(musl)
@@ -49,16 +49,9 @@ deb: setup-deb
 bench: build
 	bench/suite all
 
-# Every command on older kernels and in sandboxes, as root: all profiles of tests/profiles.
-profiles: setup-test
-	CI=true FATHOM_PROFILES=all cargo test --package fathom --test profiles --locked
-
 # Every command on the kernels that people have, in virtual machines, as root; see docs/kernels.md. It takes hours.
 guests: setup-guests
-	cargo build --package fathom --release --locked --target $(musl)
-	$(for_arm64) cargo build --package fathom --release --locked --target $(arm64)
-	cargo build --package fathom --release --locked --features mpi --target-dir $(target)/mpi
-	tools/guests
+	tools/test-all 'guests/*'
 
 # Ten seconds of each fuzz target; needs a nightly toolchain and cargo-fuzz.
 fuzz:
@@ -72,6 +65,9 @@ setup:
 
 setup-test:
 	@tools/setup test
+
+setup-test-all:
+	@tools/setup test-all
 
 setup-static:
 	@tools/setup static

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
-use crate::counts::{METERS, is_metered};
-use crate::meter::{loaded, wait_until_unloaded};
+use crate::account::counts::{METERS, is_metered};
+use crate::account::meter::{loaded, wait_until_unloaded};
 use crate::support::run::program;
 use crate::support::{Need, fathom, require, run};
 

@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::counts::METERS;
+use crate::account::counts::METERS;
 use crate::support::build::{file, name, tmpfs};
 use crate::support::run::{args, calls, path, program};
 use crate::support::{Need, fathom, in_namespace, require, run, schema};

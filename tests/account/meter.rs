@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
-use crate::counts::METERS;
+use crate::account::counts::METERS;
 use crate::support::run::{args, program};
 use crate::support::{fathom, run};
 
@@ -260,7 +260,10 @@ fn anonymous_kib(pid: u32) -> u64 {
 #[test]
 fn memory_does_not_grow_with_the_number_of_calls() {
     let at = tempfile::tempdir().unwrap();
-    let (busy, report) = (crate::counts::busy(at.path()), at.path().join("report"));
+    let (busy, report) = (
+        crate::account::counts::busy(at.path()),
+        at.path().join("report"),
+    );
     for (meter, many) in [("bpf", 5_000_000), ("perf", 1_000_000)] {
         let number = many.to_string();
         let mut command = fathom(args![
@@ -320,7 +323,10 @@ fn peak_kib(command: &mut Command) -> i64 {
 fn memory_is_bounded_however_many_names_and_processes_there_are() {
     const MOST: i64 = 64 << 10;
     let at = tempfile::tempdir().unwrap();
-    let (busy, report) = (crate::counts::busy(at.path()), at.path().join("report"));
+    let (busy, report) = (
+        crate::account::counts::busy(at.path()),
+        at.path().join("report"),
+    );
     let options = ["account", "--calls", "1000000", "--json", "--meter", "bpf"];
     let mut command = fathom(options);
     command.arg("-o").arg(&report).arg(&busy);

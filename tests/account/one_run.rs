@@ -11,11 +11,11 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::attach::{
+use crate::account::attach::{
     ATTACHING, Counts, PATIENCE, Workload, attach, attach_fathom, counts, report, strace,
     strace_counts,
 };
-use crate::seconds::perf_trace_rows;
+use crate::account::seconds::perf_trace_rows;
 use crate::support::build::tool;
 use crate::support::run::program;
 use crate::support::{Need, require};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::command::account;
+use crate::account::command::account;
 use crate::support::build::file;
 use crate::support::{Need, require};
 

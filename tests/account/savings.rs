@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::command::account;
+use crate::account::command::account;
 use crate::support::build::file;
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::{Need, in_namespace, require};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::command::account;
-use crate::counts::METERS;
+use crate::account::command::account;
+use crate::account::counts::METERS;
 use crate::support::{Need, require};
 
 /// Calls and seconds by what they waited for.
@@ -120,7 +120,7 @@ fn waiting_for_a_lock_is_a_line_of_its_own() {
     );
     let value = account(&[], ["sh", "-c", &text]);
     assert!(waits(&value)["lock"].1 > 0.1, "{value}");
-    let of_lock = crate::command::row(&value["per_file"], &lock).unwrap();
+    let of_lock = crate::account::command::row(&value["per_file"], &lock).unwrap();
     assert!(of_lock["seconds"].as_f64().unwrap() < 0.1, "{of_lock}");
 }
 

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use super::*;
-use support::{Need, require};
+use crate::support::{Need, require};
 
 const PAGE: &str = include_str!("../../docs/fleet.md");
 

@@ -128,9 +128,9 @@ fn names_that_are_not_utf8_are_kept() {
     std::fs::rename(path, &strange).unwrap();
     let value = compare_json(&[&strange]);
     let system = &value["result"]["comparisons"][0]["systems"][0];
-    assert_eq!(support::run::exact(system, "system"), b"we\xffb\n");
+    assert_eq!(crate::support::run::exact(system, "system"), b"we\xffb\n");
     assert_eq!(
-        support::run::exact(system, "file"),
+        crate::support::run::exact(system, "file"),
         strange.as_os_str().as_bytes()
     );
 }

@@ -3,11 +3,11 @@
 
 use std::process::Command;
 
-use super::support::build::{bush, file, tool};
-use super::support::need::{built, musl};
-use super::support::run::{Ran, args, program};
-use super::support::{Need, fathom, require, run};
 use super::*;
+use crate::support::build::{bush, file, tool};
+use crate::support::need::{built, musl};
+use crate::support::run::{Ran, args, program};
+use crate::support::{Need, fathom, require, run};
 
 fn cargo() -> Command {
     let mut cargo = Command::new(env!("CARGO"));

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use super::support::build::tool;
-use super::support::need::tool_path;
-use super::support::run::{args, program};
-use super::support::{Need, require, run};
 use super::*;
+use crate::support::build::tool;
+use crate::support::need::tool_path;
+use crate::support::run::{args, program};
+use crate::support::{Need, require, run};
 
 const CARGO_DEB: &str = "bin/cargo-deb";
 

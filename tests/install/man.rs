@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
 
-use super::support::run::args;
-use super::support::{Need, fathom, require, run};
 use super::*;
+use crate::support::run::args;
+use crate::support::{Need, fathom, require, run};
 
 /// The output and warnings of a formatter for a page. The page is passed on standard input, because
 /// man(1) drops its privileges and may not be able to read the file.

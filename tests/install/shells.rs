@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use super::support::build::tool;
-use super::support::{Need, fathom, require, run};
 use super::*;
+use crate::support::build::tool;
+use crate::support::{Need, fathom, require, run};
 
 /// The file of a shell's completions, and a home directory for the shell.
 fn written(shell: &str, name: &str) -> (tempfile::TempDir, PathBuf) {

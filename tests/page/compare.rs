@@ -1,8 +1,8 @@
 //! The page of `fathom compare --html`.
 
-use super::support::run::args;
-use super::support::{fathom, run};
 use super::*;
+use crate::support::run::args;
+use crate::support::{fathom, run};
 
 #[test]
 fn the_page_has_the_ratios_and_their_figures() {

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::support::build::{bush, dir, file, name, tmpfs};
-use super::support::disks::{EXT4, mounted};
-use super::support::run::args;
-use super::support::{fathom, in_namespace, run};
 use super::*;
+use crate::support::build::{bush, dir, file, name, tmpfs};
+use crate::support::disks::{EXT4, mounted};
+use crate::support::run::args;
+use crate::support::{fathom, in_namespace, run};
 
 /// The page and the JSON of a survey of what `grow` creates in a mount namespace.
 fn survey(grow: impl FnOnce(&Path) -> PathBuf + Send) -> (tempfile::TempDir, PathBuf, Value) {

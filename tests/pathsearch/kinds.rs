@@ -4,10 +4,10 @@ use std::ffi::OsString;
 
 use serde_json::Value;
 
-use super::support::run::args;
-use super::support::{Need, require};
 use super::witness::with_runpath;
 use super::{of_kind, searched, sh};
+use crate::support::run::args;
+use crate::support::{Need, require};
 
 const PATH: &str = "/nowhere/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 

@@ -9,9 +9,9 @@ use std::os::unix::process::CommandExt;
 
 use serde_json::Value;
 
-use super::support::run::{args, exact};
-use super::support::{Need, fathom, require, run};
 use super::{compile, misses, of_kind, searched, sh};
+use crate::support::run::{args, exact};
+use crate::support::{Need, fathom, require, run};
 
 #[test]
 fn names_that_are_not_utf8_are_reported_exactly() {

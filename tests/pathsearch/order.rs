@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use super::support::run::{args, exact};
-use super::support::{Need, fathom, require, run};
 use super::{misses, of_kind, searched, searched_with, sh};
+use crate::support::run::{args, exact};
+use crate::support::{Need, fathom, require, run};
 
 fn program(dir: &Path, name: &str, says: &str) {
     std::fs::create_dir_all(dir).unwrap();

@@ -11,10 +11,10 @@ use std::time::Duration;
 use rustix::mount::{UnmountFlags, mount_bind_recursive, unmount};
 use serde_json::Value;
 
-use super::support::run::args;
-use super::support::slow_mirror::{Mirror, Slowness, serve_mirror};
-use super::support::{Need, in_namespace, require, run};
 use super::{searched, searched_with, sh};
+use crate::support::run::args;
+use crate::support::slow_mirror::{Mirror, Slowness, serve_mirror};
+use crate::support::{Need, in_namespace, require, run};
 
 const PATH: &str = "/nowhere/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 

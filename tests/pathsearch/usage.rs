@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::support::run::args;
-use super::support::{fathom, run, schema};
+use crate::support::run::args;
+use crate::support::{fathom, run, schema};
 
 #[test]
 fn the_exit_status_is_that_of_the_command() {

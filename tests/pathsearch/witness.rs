@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-use super::support::run::{args, program};
-use super::support::{Need, require, run};
 use super::{compile, misses, searched, sh};
+use crate::support::run::{args, program};
+use crate::support::{Need, require, run};
 
 const LOOKUPS: &str = "execve,execveat,open,openat,openat2,creat,stat,lstat,newfstatat,statx,access,faccessat,faccessat2,\
                        readlink,readlinkat";

@@ -4,14 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::profiles::walks::WITHOUT_STATX;
+use crate::profiles::{compare, file_systems, places};
 use crate::support::build::{bind, dir, file, tmpfs, tool, unmount};
 use crate::support::profile::Profile;
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{alike, kept};
 use crate::support::trees::{Dice, mutate};
 use crate::support::{Need, fathom, in_namespace, require, run};
-use crate::walks::WITHOUT_STATX;
-use crate::{compare, file_systems, places};
 
 /// Runs fathom in a place; it must end with status 0 or only warn of sockets.
 fn done(place: &Profile, command: &mut Command) -> Ran {

@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
+use crate::profiles::{compare, filters};
 use crate::support::build::{disk, tmpfs};
 use crate::support::profile::Profile;
 use crate::support::run::{Ran, args};
 use crate::support::{Need, fathom, in_namespace, require};
-use crate::{compare, filters};
 
 #[test]
 fn probe_finds_the_same_block_and_readahead() {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::filters;
+use crate::profiles::filters;
 use crate::support::build::{bush, dir};
 use crate::support::profile::Profile;
 use crate::support::run::{Ran, args};

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
+use crate::profiles::walks::WITHOUT_STATX;
+use crate::profiles::{compare, filters, places};
 use crate::support::build::{bind, dir, file, tmpfs};
 use crate::support::profile::Profile;
 use crate::support::run::{Ran, args};
 use crate::support::{Need, fathom, in_namespace, require};
-use crate::walks::WITHOUT_STATX;
-use crate::{compare, filters, places};
 
 /// What is reported of the mounts, in order of their targets.
 fn mounts(ran: &Ran, _: &Profile) -> Vec<String> {

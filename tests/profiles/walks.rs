@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
+use crate::profiles::{compare, file_systems, places};
 use crate::support::build::tmpfs;
 use crate::support::profile::Profile;
 use crate::support::run::{Ran, args};
 use crate::support::{Need, fathom, in_namespace, require};
-use crate::{compare, file_systems, places};
 
 /// Places where there is no statx(2), and so neither birth times nor attributes.
 pub(crate) const WITHOUT_STATX: [&str; 2] = ["gvisor", "docker-18.03"];

@@ -11,12 +11,12 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::blocks::{Block, Mark, all, top};
 use super::shape::difference;
-use super::support::build::{bind, dir, file, unmount};
-use super::support::disks::{BTRFS, EXT4, Make, image, mount_image, subvolume};
-use super::support::fuse::Manner::{Hung, Stale};
-use super::support::fuse::{Server, serve_as};
-use super::support::terminal::{at_terminal, into_pipe};
-use super::support::{Need, in_namespace, require};
+use crate::support::build::{bind, dir, file, unmount};
+use crate::support::disks::{BTRFS, EXT4, Make, image, mount_image, subvolume};
+use crate::support::fuse::Manner::{Hung, Stale};
+use crate::support::fuse::{Server, serve_as};
+use crate::support::terminal::{at_terminal, into_pipe};
+use crate::support::{Need, in_namespace, require};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fixture {

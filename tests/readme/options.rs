@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::blocks::fenced;
-use super::support::{fathom, run};
+use crate::support::{fathom, run};
 
 /// The command lines of fathom in a line of a page: what stands behind its name, up to the end of
 /// the command.

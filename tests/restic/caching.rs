@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::mount::MountFlags;
 use serde_json::Value;
 
-use crate::interruptions::quiet;
-use crate::servers::Place;
+use crate::restic::interruptions::quiet;
+use crate::restic::servers::Place;
 use crate::support::build::{bind, dir, tool, unmount_whole};
 use crate::support::proxy::{Proxy, Request};
 use crate::support::run;

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::interruptions::{signal, stop_at_lock};
+use crate::restic::interruptions::{signal, stop_at_lock};
+use crate::restic::{NEEDS, check, dump, dump_command, init, restic, tracked};
 use crate::support::build::{dir, file, tool, unmount_whole};
 use crate::support::concurrent::{harass, prey, wait_for_second, with_threads};
 use crate::support::disks::{EXT4, mounted};
@@ -21,7 +22,6 @@ use crate::support::snapshot::{Seen, Snapshot, alike, kept, same};
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::trees::Dice;
 use crate::support::{Need, in_namespace, require, run};
-use crate::{NEEDS, check, dump, dump_command, init, restic, tracked};
 
 /// Large enough to be open for a while.
 const LARGE: usize = 24 << 20;

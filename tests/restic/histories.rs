@@ -8,6 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::restic::{NEEDS, check, dump, init, restic, restored, said, tracked, trees};
 use crate::support::build::{dir, file, tool};
 use crate::support::disks::{EXT4, mounted};
 use crate::support::reference::settle;
@@ -15,7 +16,6 @@ use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
 use crate::support::trees::{Dice, grow, mutate, plant, shuffle};
 use crate::support::{Need, in_namespace, require};
-use crate::{NEEDS, check, dump, init, restic, restored, said, tracked, trees};
 
 /// The last snapshot, as restic lists it.
 fn last(at: &Path) -> Value {

@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::restic::{
+    NEEDS, check, dump, dump_command, init, restic, restic_command, restored, trees,
+};
 use crate::support::build::{dir, file};
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
 use crate::support::{in_namespace, require, run};
-use crate::{NEEDS, check, dump, dump_command, init, restic, restic_command, restored, trees};
 
 /// Waits until the repository has a lock, and stops the process that holds it.
 fn stop_when_locked(at: &Path, child: &Child) {

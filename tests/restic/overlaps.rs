@@ -6,11 +6,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::restic::{NEEDS, check, init, restic, said, tracked, trees};
 use crate::support::build::{dir, file, tmpfs};
 use crate::support::reference::settle;
 use crate::support::run::args;
 use crate::support::{in_namespace, require};
-use crate::{NEEDS, check, init, restic, said, tracked, trees};
 
 /// Snapshots of both have the same tree, also if nothing or something has changed since the last one. Returns the first.
 fn is_as_by_restic(at: &Path, words: &[&str], change: &Path) -> Value {

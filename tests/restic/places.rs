@@ -11,12 +11,15 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::caching::{
+use crate::restic::caching::{
     bad_caches_are_harmless, caches_follow_the_repository, index_files_are_cached,
     little_is_downloaded_again,
 };
-use crate::interruptions::{quiet, signal, stop_at_lock};
-use crate::servers::{Place, RCLONE, SFTP_SERVER, SSH, USERS, by_ssh, on_rest_server, rest_server};
+use crate::restic::interruptions::{quiet, signal, stop_at_lock};
+use crate::restic::servers::{
+    Place, RCLONE, SFTP_SERVER, SSH, USERS, by_ssh, on_rest_server, rest_server,
+};
+use crate::restic::{NEEDS, PASSWORD, copy_fixture};
 use crate::support::build::{dir, file, tool};
 use crate::support::proxy::{Fault, Proxy, Request};
 use crate::support::recipe::{block_of, search_path, service};
@@ -24,7 +27,6 @@ use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom_path, in_namespace, require, run};
-use crate::{NEEDS, PASSWORD, copy_fixture};
 
 const PAGE: &str = include_str!("../../docs/backup.md");
 
@@ -268,7 +270,7 @@ fn a_rest_server_keeps_snapshots() {
 
 /// Runs a test with a small tree, and with a new repository on a server.
 #[cfg(feature = "cloud")]
-fn with_a_small_tree(test: impl FnOnce(&Place, &crate::servers::Running) + Send) {
+fn with_a_small_tree(test: impl FnOnce(&Place, &crate::restic::servers::Running) + Send) {
     if !require(&NEEDS) || !require(&[Need::Tool(RCLONE)]) {
         return;
     }
@@ -351,9 +353,9 @@ fn the_service_in_the_book_makes_snapshots_on_a_rest_server() {
 #[test]
 #[cfg(feature = "cloud")]
 fn a_bucket_keeps_snapshots() {
-    use crate::server::{Server, ServerOptions, needs};
-    use crate::servers::in_bucket;
-    let needs_aws = [Need::Tool(crate::server::AWS)];
+    use crate::cloud::server::{Server, ServerOptions, needs};
+    use crate::restic::servers::in_bucket;
+    let needs_aws = [Need::Tool(crate::cloud::server::AWS)];
     if !require(&NEEDS) || !require(&needs()) || !require(&needs_aws) {
         return;
     }

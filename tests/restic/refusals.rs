@@ -7,13 +7,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use crate::restic::{
+    NEEDS, PASSWORD, check, copy_fixture, dump, dump_command, init, prepare, restic, trees,
+};
 use crate::support::build::{dir, file, name, tool};
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
 use crate::support::{Need, fathom, fathom_path, in_namespace, require, run};
-use crate::{
-    NEEDS, PASSWORD, check, copy_fixture, dump, dump_command, init, prepare, restic, trees,
-};
 
 #[test]
 fn what_cannot_be_done_is_said_in_one_line() {
@@ -65,7 +65,7 @@ fn what_cannot_be_done_is_said_in_one_line() {
         let mut all = dump_command(ground, args![".", "--password-file", "right"]);
         let said = run(&mut all).exits(0).stderr;
         assert!(said.contains("is the repository"), "{said}");
-        let listed = crate::said(ground, args!["ls", "latest"]);
+        let listed = crate::restic::said(ground, args!["ls", "latest"]);
         assert!(
             listed.contains("/tree/below/file") && !listed.contains("/repo"),
             "{listed}"
@@ -198,7 +198,7 @@ fn odd_sources_and_tags_are_those_of_restic() {
         restic(ground, args!["backup"].into_iter().chain(words())).exits(0);
         let seen = trees(ground);
         assert_eq!(seen[0], seen[1]);
-        let listed = crate::said(ground, args!["snapshots", "--json"]);
+        let listed = crate::restic::said(ground, args!["snapshots", "--json"]);
         let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
         assert_eq!(listed[0]["tags"], listed[1]["tags"]);
         assert_eq!(listed[0]["paths"], listed[1]["paths"]);
@@ -210,7 +210,7 @@ fn odd_sources_and_tags_are_those_of_restic() {
         symlink("outer/repo", ground.join("repo")).unwrap();
         dump(ground, args!["outer"]);
         check(ground);
-        let listed = crate::said(ground, args!["ls", "latest"]);
+        let listed = crate::restic::said(ground, args!["ls", "latest"]);
         assert!(!listed.contains("/repo/keys"), "{listed}");
     });
 }
@@ -242,11 +242,11 @@ fn files_that_a_user_cannot_read_are_warnings() {
         let said = run(&mut user).exits(1);
         assert!(said.stderr.contains("closed"), "{said}");
         check(ground);
-        let listed = crate::said(ground, args!["ls", "latest"]);
+        let listed = crate::restic::said(ground, args!["ls", "latest"]);
         assert!(listed.contains("/tree/open"), "{listed}");
         dump(ground, args!["tree"]);
         check(ground);
-        let copy = crate::restored(ground, "copy").join("tree");
+        let copy = crate::restic::restored(ground, "copy").join("tree");
         same(&kept(&tree), &kept(&copy), "read by root");
     });
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::prepare;
+use crate::restic::prepare;
 use crate::support::build::{dir, tmpfs, tool};
 use crate::support::need::tool_path;
 use crate::support::proxy::{Address, Proxy, wait_for};
@@ -157,7 +157,7 @@ pub(crate) fn on_rest_server(at: &Path, server: &Running) -> Place {
 }
 
 #[cfg(feature = "cloud")]
-pub(crate) fn in_bucket(at: &Path, server: &crate::server::Server) -> Place {
+pub(crate) fn in_bucket(at: &Path, server: &crate::cloud::server::Server) -> Place {
     let command = server.fathom([""; 0]);
     let set = |name: &'static str| {
         let (_, value) = command.get_envs().find(|(it, _)| *it == OsStr::new(name))?;
@@ -171,7 +171,11 @@ pub(crate) fn in_bucket(at: &Path, server: &crate::server::Server) -> Place {
     Place {
         at: at.to_owned(),
         dir: server.object("srv"),
-        location: format!("s3:{}/{}/srv", server.proxy.url(), crate::server::BUCKET),
+        location: format!(
+            "s3:{}/{}/srv",
+            server.proxy.url(),
+            crate::cloud::server::BUCKET
+        ),
         environment: names.into_iter().filter_map(set).collect(),
     }
 }

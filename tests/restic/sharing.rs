@@ -8,6 +8,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::restic::{
+    NEEDS, check, dump, dump_command, init, restic, restic_command, restored, said, tracked, trees,
+};
 use crate::support::build::{dir, file, name, tool};
 use crate::support::disks::{EXT4, mounted};
 use crate::support::reference::settle;
@@ -15,9 +18,6 @@ use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same};
 use crate::support::trees::Dice;
 use crate::support::{Need, in_namespace, require, run};
-use crate::{
-    NEEDS, check, dump, dump_command, init, restic, restic_command, restored, said, tracked, trees,
-};
 
 /// The number of blobs of a kind that the index of the repository lists.
 fn blobs(at: &Path, kind: &str) -> usize {

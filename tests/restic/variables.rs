@@ -7,11 +7,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::restic::{NEEDS, check, dump_command, init, restic, restic_command, said};
 use crate::support::build::{dir, file, tool};
 use crate::support::run::{Ran, args, calls};
 use crate::support::trees::Dice;
 use crate::support::{in_namespace, require, run};
-use crate::{NEEDS, check, dump_command, init, restic, restic_command, said};
 
 /// Makes a snapshot with environment variables; `RESTIC_PASSWORD` is one of the tests, unless it is given.
 fn with(at: &Path, words: &[&str], variables: &[(&str, &str)]) -> Ran {

@@ -96,11 +96,18 @@ pub(crate) fn require(needs: &[Need]) -> bool {
         std::env::var_os("CI").is_none_or(|ci| ci != "true"),
         "{test} needs {missing:?}"
     );
-    let _ = writeln!(
-        std::io::stderr(),
-        "\n*** SKIPPED {test}: it needs {missing:?}"
-    );
+    report_skipped(&format!("{test}: it needs {missing:?}"));
     false
+}
+
+/// Says that a test, or a part of it, is skipped: on stderr, and in the list that `tools/test` prints at its end (because
+/// cargo-nextest shows the output of failed tests only).
+pub(crate) fn report_skipped(what: &str) {
+    let _ = writeln!(std::io::stderr(), "\n*** SKIPPED {what}");
+    if let Some(list) = std::env::var_os("FATHOM_SKIPPED") {
+        let list = std::fs::OpenOptions::new().append(true).open(list);
+        let _ = list.and_then(|mut list| list.write_all(format!("{what}\n").as_bytes()));
+    }
 }
 
 /// Creates a memory cgroup whose memory can be reclaimed. The caller removes it.

@@ -7,7 +7,6 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -25,14 +24,9 @@ macro_rules! args {
 }
 pub(crate) use args;
 
-/// The path of the program under test. `tools/test` sets the variable to a copy with the features of
-/// a suite, because `target/debug/fathom` is what cargo built last.
+/// The path of the program under test.
 pub(crate) fn fathom_path() -> &'static Path {
-    static FATHOM: LazyLock<PathBuf> = LazyLock::new(|| {
-        let copy = std::env::var_os("FATHOM_PROGRAM");
-        copy.map_or_else(|| env!("CARGO_BIN_EXE_fathom").into(), PathBuf::from)
-    });
-    &FATHOM
+    Path::new(env!("CARGO_BIN_EXE_fathom"))
 }
 
 /// The program with empty standard input and a minimal environment.

@@ -80,7 +80,7 @@ fn narrow_terminal() {
             let (root, here) = (tmpfs(ground.join("root")), dir(ground.join("here")));
             bush(&root, 3, 3);
             let text = |args: &[std::ffi::OsString]| {
-                let mut command = crate::survey(args.to_vec());
+                let mut command = crate::survey::survey(args.to_vec());
                 let (text, status) =
                     at_terminal(command.current_dir(&here).env("NO_COLOR", "1"), 40);
                 assert_eq!(status.code(), Some(0), "{text}");

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::commands;
-use super::support::{fathom, run};
+use crate::support::{fathom, run};
 
 /// A phrase, and what is written in its place.
 const PHRASES: &[(&str, &str)] = &[

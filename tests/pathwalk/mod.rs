@@ -1,15 +1,6 @@
 //! End-to-end tests of `fathom pathwalk`. Where LLNL's program has the same feature, they compare
 //! with a reference program, call by call. None depends on the speed of the machine.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the tests build and check past the gate"
-)]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod calls;
 mod extensions;
 mod lines;
@@ -22,8 +13,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use support::run::{Ran, args};
-use support::{fathom, run};
+use crate::support::run::{Ran, args};
+use crate::support::{fathom, run};
 
 /// Runs `fathom pathwalk` on a tree, with flags separated by blanks.
 fn pathwalk(flags: &str, root: &Path) -> Ran {

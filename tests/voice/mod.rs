@@ -1,25 +1,16 @@
 //! What all commands have in common in their output and messages. Rules for the help texts are in
 //! `crates/cli/src/args/tests.rs`.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the tests build and check past the gate"
-)]
-
 mod phrases;
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use support::restrict::{as_nobody, fathom_in};
-use support::run::{Ran, args, program};
-use support::terminal::at_terminal;
-use support::{Need, fathom, in_namespace, require, run};
+use crate::support::restrict::{as_nobody, fathom_in};
+use crate::support::run::{Ran, args, program};
+use crate::support::terminal::at_terminal;
+use crate::support::{Need, fathom, in_namespace, require, run};
 use tempfile::TempDir;
 
 /// Every command, from the help.

@@ -2,15 +2,6 @@
 //! at four widths, light and dark, on paper and without scripts. The screenshots stay in `screenshots`
 //! in the build directory.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the tests build and check past the gate"
-)]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod compare;
 mod examples;
 mod looking;
@@ -21,9 +12,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use support::build::tool;
-use support::need::{built, tool_path};
-use support::{Need, require};
+use crate::support::build::tool;
+use crate::support::need::{built, tool_path};
+use crate::support::{Need, require};
 
 /// The rules of accessibility.
 const AXE: &str = "npm/node_modules/axe-core/axe.min.js";

@@ -1,14 +1,5 @@
 //! End-to-end tests of `fathom pathsearch`.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the tests build and check past the gate"
-)]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod kinds;
 mod odd;
 mod order;
@@ -21,9 +12,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::support::run::{Ran, exact, fathom, run};
+use crate::support::schema;
 use serde_json::Value;
-use support::run::{Ran, exact, fathom, run};
-use support::schema;
 
 /// Runs `fathom pathsearch --json -o FILE` on a command, and returns the object and the output of
 /// the command.

@@ -1,4 +1,4 @@
-//! The rows that a dump gathers before it reads files: the same by all four methods.
+//! The end-to-end tests of jobs of several ranks, with the feature `mpi`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -6,8 +6,5 @@
     reason = "the tests build and check past the gate"
 )]
 
-#[path = "../support/mod.rs"]
+mod mpi;
 mod support;
-
-mod same;
-mod sources;

@@ -1,14 +1,5 @@
 //! End-to-end tests of `fathom compare`.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the tests build and check past the gate"
-)]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod fleet;
 mod objects;
 mod page;
@@ -20,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use support::run::{Ran, args};
-use support::{fathom, run};
+use crate::support::run::{Ran, args};
+use crate::support::{fathom, run};
 
 /// The report's Figures 7 and 10.
 fn figure(number: u32) -> PathBuf {

@@ -1,14 +1,5 @@
 //! End-to-end tests of `fathom account`.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the tests build and check past the gate"
-)]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod attach;
 mod command;
 mod counts;
@@ -21,8 +12,8 @@ mod waits;
 
 use serde_json::{Value, json};
 
-use support::run::args;
-use support::{fathom, run};
+use crate::support::run::args;
+use crate::support::{fathom, run};
 
 const HEAD: &str = "gate,ms_per_call,calls_per_dir,calls_per_seg,for_effect\n";
 
@@ -162,9 +153,12 @@ fn table_is_read_from_a_pipe() {
             file.path().display(),
             env!("CARGO_BIN_EXE_fathom")
         );
-        let piped = run(&mut support::run::program("sh".as_ref(), ["-c", &script]))
-            .exits(0)
-            .json();
+        let piped = run(&mut crate::support::run::program(
+            "sh".as_ref(),
+            ["-c", &script],
+        ))
+        .exits(0)
+        .json();
         assert_eq!(piped["result"], plain["result"], "{name}");
     }
 }

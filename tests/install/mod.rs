@@ -1,15 +1,6 @@
 //! End-to-end tests of the installation: by cargo, as a static binary, as a Debian package, with man
 //! pages and completions.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the tests build and check past the gate"
-)]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod cargo;
 mod deb;
 mod man;

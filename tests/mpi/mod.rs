@@ -1,14 +1,5 @@
 //! The commands that the ranks of an MPI job share, with the feature `mpi`.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the tests build and check past the gate"
-)]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod dump;
 mod hosts;
 mod pathwalk;
@@ -21,8 +12,8 @@ use std::ffi::OsString;
 use std::process::Command;
 use std::sync::{LazyLock, Mutex};
 
-use support::run::{Ran, args};
-use support::{Need, fathom_path, run};
+use crate::support::run::{Ran, args};
+use crate::support::{Need, fathom_path, run};
 
 const NEEDS: [Need; 1] = [Need::Program("mpirun")];
 

@@ -1,11 +1,5 @@
 //! `fathom dump --restic`, with the feature `restic`, against restic itself.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the tests build and check past the gate"
-)]
-
 #[cfg_attr(not(feature = "cloud"), allow(dead_code, unused_imports))]
 mod caching;
 mod changing;
@@ -15,15 +9,9 @@ mod overlaps;
 #[cfg_attr(not(feature = "cloud"), allow(dead_code, unused_imports))]
 mod places;
 mod refusals;
-#[allow(dead_code, reason = "the tests of object stores use all of it")]
-#[cfg(feature = "cloud")]
-#[path = "../cloud/server.rs"]
-mod server;
 #[cfg_attr(not(feature = "cloud"), allow(dead_code, unused_imports))]
 mod servers;
 mod sharing;
-#[path = "../support/mod.rs"]
-mod support;
 mod variables;
 
 use std::ffi::OsString;
@@ -37,13 +25,13 @@ use std::time::Duration;
 use rustix::mount::mount_bind;
 use serde_json::Value;
 
-use support::build::{dir, file, name, tool};
-use support::disks::{EXT4, mounted};
-use support::reference::settle;
-use support::run::{Ran, args};
-use support::snapshot::{alike, kept};
-use support::trees::grow;
-use support::{Need, fathom, in_namespace, require, run};
+use crate::support::build::{dir, file, name, tool};
+use crate::support::disks::{EXT4, mounted};
+use crate::support::reference::settle;
+use crate::support::run::{Ran, args};
+use crate::support::snapshot::{alike, kept};
+use crate::support::trees::grow;
+use crate::support::{Need, fathom, in_namespace, require, run};
 
 const NEEDS: [Need; 2] = [Need::Root, Need::Program("restic")];
 const PASSWORD: &str = "a password";
@@ -154,7 +142,7 @@ fn restic_checks_and_restores_odd_trees() {
         let ours = restored(ground, "ours");
         restic(ground, args!["backup", "tree"]).exits(0);
         let theirs = restored(ground, "theirs");
-        let less = |_: &[u8], seen: &mut support::snapshot::Seen| {
+        let less = |_: &[u8], seen: &mut crate::support::snapshot::Seen| {
             seen.data = Vec::new();
             seen.atime = (0, 0);
         };
@@ -263,7 +251,7 @@ fn unchanged_files_are_not_opened() {
         let opened = || {
             let words = args!["tree", "--json"];
             let said = run(&mut dump_command(ground, words)).exits(0).json();
-            let calls = support::run::calls(&said["gates"]);
+            let calls = crate::support::run::calls(&said["gates"]);
             calls["openat"] + calls["openat2"]
         };
         let (first, second) = (opened(), opened());
@@ -276,7 +264,7 @@ fn unchanged_files_are_not_opened() {
 fn tracked(at: &Path, words: impl IntoIterator<Item = OsString>) -> (Value, u64) {
     let words = words.into_iter().chain(args!["--state", "state", "--json"]);
     let said = run(&mut dump_command(at, words)).exits(0).json();
-    let calls = support::run::calls(&said["gates"]);
+    let calls = crate::support::run::calls(&said["gates"]);
     let count = |name: &str| calls.get(name).copied().unwrap_or(0);
     let all = count("openat") + count("openat2") + count("getdents64") + count("statx");
     (said["result"].clone(), all)

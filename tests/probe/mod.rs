@@ -1,15 +1,6 @@
 //! End-to-end tests of `fathom probe`. File systems are created in a mount namespace, which takes
 //! root. No test depends on the speed or the load of the machine.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the tests build and check past the gate"
-)]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod cache;
 mod counts;
 mod elsewhere;

@@ -6,15 +6,6 @@
 //! truncated words (`shape`). `...` matches any words. A block that is not run says why:
 //! `<!-- not run: REASON -->`.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the tests build and check past the gate"
-)]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod blocks;
 mod fixtures;
 mod links;

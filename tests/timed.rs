@@ -1,4 +1,4 @@
-//! End-to-end tests of `fathom verify`.
+//! The end-to-end tests of the commands that measure time: each runs alone.
 
 #![allow(
     clippy::disallowed_methods,
@@ -6,8 +6,7 @@
     reason = "the tests build and check past the gate"
 )]
 
-#[path = "../support/mod.rs"]
+mod account;
+mod pathsearch;
+mod probe;
 mod support;
-
-mod against;
-mod damaged;

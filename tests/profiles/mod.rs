@@ -1,17 +1,8 @@
 //! Every command on older kernels and in sandboxes, without booting them: system calls that are
-//! missing there fail ([`support::profile`]). The results must equal those without the profile, or
+//! missing there fail ([`crate::support::profile`]). The results must equal those without the profile, or
 //! the command must say what is unavailable.
 //!
 //! `cargo test` runs some of the profiles; `make profiles` (`FATHOM_PROFILES=all`) runs all of them.
-
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the tests build and check past the gate"
-)]
-
-#[path = "../support/mod.rs"]
-mod support;
 
 mod archives;
 mod helper;

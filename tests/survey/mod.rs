@@ -1,15 +1,6 @@
 //! End-to-end tests of `fathom survey`. Most need root, and have a mount namespace of their own.
 //! The page of a survey is written to a directory of the test's, or not at all.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the tests build and check past the gate"
-)]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod bounds;
 mod deep;
 mod diff;
@@ -22,7 +13,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-use support::fathom;
+use crate::support::fathom;
 
 /// A survey that writes no page.
 fn survey(args: impl IntoIterator<Item = OsString>) -> Command {

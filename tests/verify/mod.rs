@@ -1,0 +1,4 @@
+//! End-to-end tests of `fathom verify`.
+
+mod against;
+mod damaged;

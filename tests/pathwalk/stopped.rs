@@ -1,68 +1,61 @@
 //! Signals: no incomplete tree is left, and no complete one is removed unless -r asks for it.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{listing, pathwalk};
 use crate::support::build::tmpfs;
+use crate::support::hold::{Hold, Stop};
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require};
 
-/// Starts a run, waits until `ready`, sends a signal, and returns what the run printed on standard
-/// error. It must end by that signal.
-fn stop(flags: &str, root: &Path, signal: Signal, ready: impl Fn() -> bool) -> String {
-    stop_or_not(flags, root, signal, ready).unwrap_or_else(|| panic!("{flags}: it had ended"))
-}
-
-/// The same, but `None` if the run was complete before the signal came.
-fn stop_or_not(
-    flags: &str,
-    root: &Path,
-    signal: Signal,
-    ready: impl Fn() -> bool,
-) -> Option<String> {
+/// Starts a run, waits for an event, sends a signal, and returns what the run printed on standard
+/// error. It must end by that signal. What `wait` returns is dropped when the signal has been sent.
+fn stop<T>(flags: &str, root: &Path, signal: Signal, wait: impl FnOnce(&mut Child) -> T) -> String {
     let mut command = fathom(args!["pathwalk", root]);
     command
         .args(flags.split_whitespace())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    if !until(&mut child, ready) {
-        return None;
-    }
+    let held = wait(&mut child);
+    assert!(child.try_wait().unwrap().is_none(), "{flags}: it had ended");
     kill_process(Pid::from_child(&child), signal).unwrap();
-    let started = Instant::now();
-    let status = child.wait().unwrap();
-    assert!(
-        started.elapsed() < Duration::from_secs(30),
-        "{flags}: {signal:?} had no effect"
-    );
-    if status.success() {
-        return None;
-    }
+    drop(held);
+    let ran = child.wait_with_output().unwrap();
+    let status = ran.status;
     assert_eq!(status.signal(), Some(signal.as_raw()), "{flags}: {status}");
-    Some(std::io::read_to_string(child.stderr.take().unwrap()).unwrap())
+    String::from_utf8(ran.stderr).unwrap()
 }
 
-/// Waits until `ready`, and returns `false` if the run ends before.
-fn until(child: &mut Child, ready: impl Fn() -> bool) -> bool {
-    let started = Instant::now();
-    while !ready() {
-        if child.try_wait().unwrap().is_some() {
-            return false;
-        }
-        assert!(
-            started.elapsed() < Duration::from_secs(30),
-            "it did not become ready"
-        );
-        std::thread::sleep(Duration::from_millis(1));
+/// Holds the run where it opens or creates `path`.
+fn held_at(path: &Path) -> impl FnOnce(&mut Child) -> Hold + use<> {
+    let wanted = path.to_owned();
+    let above = path.ancestors().find(|above| above.exists()).unwrap();
+    let hold = Hold::when(Stop::OpenOnMount(above), move |path| path == wanted);
+    move |child| {
+        assert_eq!(hold.wait(), child.id());
+        hold
     }
-    true
+}
+
+/// Searches so often that the output does not fit into a pipe: the run cannot end before it is read.
+const REPEATEDLY: &str = "-l 4 -f 500 --repeat 10000";
+
+/// Waits until a search is complete.
+fn searching(child: &mut Child) {
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("pathwalk: Found ") {
+        line.clear();
+        assert_ne!(output.read_line(&mut line).unwrap(), 0, "no search");
+    }
+    child.stdout = Some(output.into_inner());
 }
 
 #[test]
@@ -72,18 +65,10 @@ fn an_incomplete_tree_is_removed() {
             let root = tmpfs(scratch.join("at")).join("x");
             for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
                 for (flags, file) in [
-                    ("-c -l 4 -f 20000", "0/0.500"),
-                    ("-ctr -l 4 -f 20000", "1/1.500"),
+                    ("-c -l 4 -f 2000", "0/0.500"),
+                    ("-ctr -l 4 -f 2000", "1/1.500"),
                 ] {
-                    let early = || {
-                        let stderr = stop_or_not(flags, &root, signal, || root.join(file).exists());
-                        // On a loaded machine it may be complete before this process sees it begin.
-                        if stderr.is_none() {
-                            let _ = fs::remove_dir_all(&root);
-                        }
-                        stderr
-                    };
-                    let stderr = (0..20).find_map(|_| early()).unwrap();
+                    let stderr = stop(flags, &root, signal, held_at(&root.join(file)));
                     assert!(!root.exists(), "{flags}");
                     assert!(
                         stderr.ends_with("x': interrupted; the tree was removed again\n"),
@@ -100,14 +85,9 @@ fn a_tree_that_is_created_for_one_run_is_removed() {
     if require(&[Need::Root]) {
         in_namespace(|scratch| {
             let root = tmpfs(scratch.join("at")).join("x");
-            let is_complete = || root.join("3/3.499").exists();
             for more in ["", "-j 2", "--latency"] {
-                let stderr = stop(
-                    &format!("-ctr -l 4 -f 500 --repeat 10000 {more}"),
-                    &root,
-                    Signal::INT,
-                    is_complete,
-                );
+                let flags = format!("-ctr {REPEATEDLY} {more}");
+                let stderr = stop(&flags, &root, Signal::INT, searching);
                 assert!(!root.exists(), "{more}");
                 assert_eq!(
                     stderr,
@@ -115,16 +95,10 @@ fn a_tree_that_is_created_for_one_run_is_removed() {
                 );
             }
             // Without -r, the tree is kept.
-            stop("-ct -l 4 -f 500 --repeat 10000", &root, Signal::INT, || {
-                std::thread::sleep(Duration::from_millis(50));
-                is_complete()
-            });
+            stop(&format!("-ct {REPEATEDLY}"), &root, Signal::INT, searching);
             assert_eq!(listing(&root).len(), 1 + 4 + 2000);
             let before = listing(&root);
-            stop("-t -l 4 -f 500 --repeat 10000", &root, Signal::INT, || {
-                std::thread::sleep(Duration::from_millis(50));
-                true
-            });
+            stop(&format!("-t {REPEATEDLY}"), &root, Signal::INT, searching);
             assert_eq!(listing(&root), before);
         });
     }
@@ -135,16 +109,16 @@ fn a_removal_can_be_continued() {
     if require(&[Need::Root]) {
         in_namespace(|scratch| {
             let root = tmpfs(scratch.join("at")).join("x");
-            pathwalk("-c -l 4 -f 20000", &root).exits(0);
-            let stderr = stop("-r -l 4 -f 20000", &root, Signal::INT, || {
-                !root.join("0/0.0").exists()
-            });
+            pathwalk("-c -l 4 -f 2000", &root).exits(0);
+            // The files of the first directory are gone.
+            let second = held_at(&root.join("1"));
+            let stderr = stop("-r -l 4 -f 2000", &root, Signal::INT, second);
             assert!(
-                stderr.contains("interrupted; ") && stderr.ends_with(" files were removed\n"),
+                stderr.ends_with("interrupted; 2000 files were removed\n"),
                 "{stderr}"
             );
-            assert!(root.join("3/3.19999").exists());
-            let ran = pathwalk("-r -l 4 -f 20000", &root).exits(1);
+            assert!(!root.join("0").exists() && root.join("1/1.0").exists());
+            let ran = pathwalk("-r -l 4 -f 2000", &root).exits(1);
             assert!(ran.stderr.contains("did not exist"), "{ran}");
             assert!(!root.exists());
             assert_eq!(fs::read_dir(scratch.join("at")).unwrap().count(), 0);

@@ -12,6 +12,7 @@ pub(crate) mod build;
 pub(crate) mod concurrent;
 pub(crate) mod disks;
 pub(crate) mod fuse;
+pub(crate) mod hold;
 pub(crate) mod namespace;
 pub(crate) mod need;
 pub(crate) mod pack;

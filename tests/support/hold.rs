@@ -1,0 +1,178 @@
+//! Holds a process where it opens or reads a file, by the permission events of fanotify(7): until the
+//! test has acted, the process cannot go on.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+/// Where a process is held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stop<'a> {
+    /// At a read(2) of this file.
+    Read(&'a Path),
+    /// Where this directory, or a file in it, is opened.
+    Open(&'a Path),
+    /// Where a file in this directory is opened or created.
+    OpenFileIn(&'a Path),
+    /// Where a file or a directory is opened on the mount that is visible at this path.
+    OpenOnMount(&'a Path),
+}
+
+/// Holds a process at one event, until it is dropped.
+pub(crate) struct Hold {
+    shared: Arc<Shared>,
+    /// The thread ends when this is closed.
+    end: Option<PipeWriter>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The process that is held, and the path.
+    held: Option<(u32, PathBuf)>,
+    /// Events so far.
+    events: u64,
+}
+
+impl Hold {
+    /// Holds the first process that comes to `stop`.
+    pub(crate) fn new(stop: Stop<'_>) -> Hold {
+        Hold::when(stop, |_| true)
+    }
+
+    /// Holds the first process that comes to `stop` when `is_due`. That function gets the path; it must
+    /// open nothing that is watched, because nobody would answer.
+    pub(crate) fn when(stop: Stop<'_>, is_due: impl FnMut(&Path) -> bool + Send + 'static) -> Hold {
+        let events = watch(stop).unwrap_or_else(|error| panic!("{stop:?}: {error}"));
+        let shared = Arc::new(Shared::default());
+        let (ended, end) = io::pipe().unwrap();
+        let thread = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || attend(&events, &ended, &shared, is_due)
+        });
+        Hold {
+            shared,
+            end: Some(end),
+            thread: Some(thread),
+        }
+    }
+
+    /// Waits until a process is held, and returns its number.
+    #[track_caller]
+    pub(crate) fn wait(&self) -> u32 {
+        const LIMIT: Duration = Duration::from_secs(600);
+        let state = self.shared.state.lock().unwrap();
+        let news = &self.shared.news;
+        let (state, timeout) = news
+            .wait_timeout_while(state, LIMIT, |state| state.held.is_none())
+            .unwrap();
+        assert!(!timeout.timed_out(), "no process was held");
+        state.held.as_ref().unwrap().0
+    }
+
+    /// Events so far.
+    pub(crate) fn events(&self) -> u64 {
+        self.shared.state.lock().unwrap().events
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.end.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A group that gets the events, each of which it has to answer.
+fn watch(stop: Stop<'_>) -> io::Result<File> {
+    let (at, flags, mask) = match stop {
+        Stop::Read(at) => (at, 0, libc::FAN_ACCESS_PERM),
+        Stop::Open(at) => {
+            let mask = libc::FAN_OPEN_PERM | libc::FAN_ONDIR | libc::FAN_EVENT_ON_CHILD;
+            (at, 0, mask)
+        }
+        Stop::OpenFileIn(at) => (at, 0, libc::FAN_OPEN_PERM | libc::FAN_EVENT_ON_CHILD),
+        Stop::OpenOnMount(at) => {
+            let mask = libc::FAN_OPEN_PERM | libc::FAN_ONDIR;
+            (at, libc::FAN_MARK_MOUNT, mask)
+        }
+    };
+    let at = CString::new(at.as_os_str().as_bytes()).unwrap();
+    let kind = libc::FAN_CLASS_CONTENT | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK;
+    let flags = flags | libc::FAN_MARK_ADD;
+    // SAFETY: both calls take plain numbers and a path that outlives them; the descriptor is new.
+    unsafe {
+        let group = libc::fanotify_init(kind, (libc::O_RDONLY | libc::O_CLOEXEC).cast_unsigned());
+        if group < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let group = File::from_raw_fd(group);
+        match libc::fanotify_mark(group.as_raw_fd(), flags, mask, libc::AT_FDCWD, at.as_ptr()) {
+            0 => Ok(group),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// Answers all events but the first that is due, until `end` is closed.
+fn attend(
+    mut group: &File,
+    end: &PipeReader,
+    shared: &Shared,
+    mut is_due: impl FnMut(&Path) -> bool,
+) {
+    let mut held = None;
+    loop {
+        let mut polled = [
+            PollFd::new(&group, PollFlags::IN),
+            PollFd::new(end, PollFlags::IN),
+        ];
+        let _ = poll(&mut polled, None);
+        if !polled[1].revents().is_empty() {
+            return; // the kernel answers what is left when the group is closed
+        }
+        let mut buffer = [0; 4096];
+        let length = match group.read(&mut buffer) {
+            Ok(length) => length,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+            Err(error) => panic!("{error}"),
+        };
+        for event in buffer[..length].chunks_exact(size_of::<libc::fanotify_event_metadata>()) {
+            // `struct fanotify_event_metadata`: the descriptor and the process are its last members.
+            let word = |at: usize| i32::from_ne_bytes(event[at..at + 4].try_into().unwrap());
+            let (fd, process) = (word(16), word(20));
+            // SAFETY: the kernel has opened it for this event.
+            let file = unsafe { File::from_raw_fd(fd) };
+            let path = fs::read_link(format!("/proc/self/fd/{fd}")).unwrap();
+            let is_it = held.is_none() && is_due(&path);
+            let mut state = shared.state.lock().unwrap();
+            state.events += 1;
+            if is_it {
+                state.held = Some((process.cast_unsigned(), path));
+                shared.news.notify_all();
+                held = Some(file);
+                continue;
+            }
+            drop(state);
+            let answer = [fd.cast_unsigned(), libc::FAN_ALLOW].map(u32::to_ne_bytes);
+            // A process that was killed meanwhile wants no answer.
+            let _ = group.write(&answer.concat());
+        }
+    }
+}

@@ -39,7 +39,7 @@ fn held_at(path: &Path) -> impl FnOnce(&mut Child) -> Hold + use<> {
     let above = path.ancestors().find(|above| above.exists()).unwrap();
     let hold = Hold::when(Stop::OpenOnMount(above), move |path| path == wanted);
     move |child| {
-        assert_eq!(hold.wait(), child.id());
+        assert_eq!(hold.wait(child), child.id());
         hold
     }
 }

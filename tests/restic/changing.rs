@@ -6,24 +6,23 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::mount::MountFlags;
 use serde_json::Value;
 
-use crate::restic::interruptions::{signal, stop_at_lock};
+use crate::restic::interruptions::quiet;
 use crate::restic::{NEEDS, check, dump, dump_command, init, restic, tracked};
 use crate::support::build::{dir, file, tool, unmount_whole};
-use crate::support::concurrent::{harass, prey, wait_for_second, with_threads};
-use crate::support::disks::{EXT4, mounted};
+use crate::support::concurrent::{harass, prey, with_threads};
+use crate::support::disks::{EXT4, image, mount_image, set_inode_field};
+use crate::support::hold::{Hold, Stop};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{Seen, Snapshot, alike, kept, same};
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::trees::Dice;
 use crate::support::{Need, in_namespace, require, run};
 
-/// Large enough to be open for a while.
+/// More than one read(2) gets.
 const LARGE: usize = 24 << 20;
 
 /// Restores the last snapshot, and compares what restic has written with it.
@@ -42,25 +41,18 @@ fn with_open(
     path: &Path,
     act: impl FnOnce(),
 ) -> (Option<i32>, Value) {
+    // A part of the file has been read, and its size is known.
+    let mut reads = 0;
+    let hold = Hold::when(Stop::Read(path), move |_| {
+        reads += 1;
+        reads == 2
+    });
     let mut command = dump_command(at, words.into_iter().chain(args!["--json"]));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
-    let begun = Instant::now();
-    let open = || {
-        let files = fs::read_dir(format!("/proc/{}/fd", child.id()));
-        let mut files = files.into_iter().flatten().flatten();
-        files.any(|file| fs::read_link(file.path()).is_ok_and(|it| it == path))
-    };
-    while !open() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{path:?}");
-    }
-    // Until its size is known, too.
-    sleep(Duration::from_millis(5));
-    signal(&child, Signal::STOP);
-    sleep(Duration::from_millis(20));
-    assert!(open(), "the file was read too fast");
+    let mut child = command.spawn().unwrap();
+    assert_eq!(hold.wait(&mut child), child.id());
     act();
-    signal(&child, Signal::CONT);
+    drop(hold);
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let json = serde_json::from_slice(&output.stdout);
@@ -311,40 +303,47 @@ fn snapshots_are_sound_while_files_change() {
     });
 }
 
-/// With inodes of 128 bytes, ext4 has times in whole seconds.
+/// With inodes of 128 bytes, ext4 has times in whole seconds: a file that is written twice within a second may be the same
+/// by its times.
 #[test]
 fn changes_within_the_second_of_a_snapshot_are_in_the_next_one() {
-    if !require(&NEEDS) || !require(&[Need::Loop, Need::Program("mkfs.ext4")]) {
+    let tools = ["mkfs.ext4", "debugfs"].map(Need::Program);
+    if !require(&NEEDS) || !require(&[Need::Loop]) || !require(&tools) {
         return;
     }
     for state in [&[][..], &args!["--state", "state"]] {
         in_namespace(|ground| {
             init_with_state(ground);
-            let disk = dir(ground.join("disk"));
+            let (disk, at) = (ground.join("image"), dir(ground.join("disk")));
             let small_inodes = EXT4.into_iter().find(|make| make.mkfs == "-I 128");
-            assert!(mounted(small_inodes.unwrap(), &disk));
-            let path = file(disk.join("tree/d/f"), 3000);
-            file(disk.join("tree/e/settled"), 3000);
+            let small_inodes = small_inodes.unwrap();
+            image(small_inodes, 64, &disk);
+            let mount = || assert!(mount_image(small_inodes, &disk, &at, MountFlags::NOATIME));
+            mount();
+            let path = file(at.join("tree/d/f"), 3000);
+            file(at.join("tree/e/settled"), 3000);
             let words = || args!["disk/tree"].into_iter().chain(state.iter().cloned());
-            sleep(Duration::from_secs(3));
-            let mut same_second = 0;
-            for round in 0..4_u8 {
-                let mut command = dump_command(ground, words());
-                let mut child = command.stderr(Stdio::null()).spawn().unwrap();
-                stop_at_lock(&ground.join("repo"), &child);
-                wait_for_second();
-                fs::write(&path, [2 * round; 3000]).unwrap();
-                let first = path.metadata().unwrap().ctime();
-                signal(&child, Signal::CONT);
-                assert!(child.wait().unwrap().success());
-                fs::write(&path, [2 * round + 1; 3000]).unwrap();
-                same_second += u32::from(path.metadata().unwrap().ctime() == first);
-                let made = dump(ground, words());
-                assert_eq!(made["files_changed"], 1, "{made}");
-                let copy = verified(ground, &format!("{round}")).join("disk/tree");
-                same(&kept(&disk.join("tree")), &kept(&copy), "the last change");
+            // The walk has begun, and has not seen the file.
+            let hold = Hold::new(Stop::Open(path.parent().unwrap()));
+            let mut child = quiet(dump_command(ground, words()));
+            assert_eq!(hold.wait(&mut child), child.id());
+            fs::write(&path, [1; 3000]).unwrap();
+            let seen = path.metadata().unwrap();
+            drop(hold);
+            assert!(child.wait().unwrap().success());
+            // As if the snapshot and this change had taken no time.
+            fs::write(&path, [2; 3000]).unwrap();
+            unmount_whole(&at);
+            for (field, time) in [("ctime", seen.ctime()), ("mtime", seen.mtime())] {
+                set_inode_field(&disk, "/tree/d/f", field, &format!("@{time}"));
             }
-            assert!(same_second > 0, "the snapshots took longer than a second");
+            mount();
+            let times = |seen: &fs::Metadata| (seen.ctime(), seen.mtime());
+            assert_eq!(times(&path.metadata().unwrap()), times(&seen));
+            let made = dump(ground, words());
+            assert_eq!(made["files_changed"], 1, "{made}");
+            let copy = verified(ground, "copy").join("disk/tree");
+            same(&kept(&at.join("tree")), &kept(&copy), "the last change");
             assert_eq!(dump(ground, words())["files_unmodified"], 2);
         });
     }

@@ -1,10 +1,11 @@
 //! Locks, and what ends a process while it makes a snapshot.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -12,29 +13,65 @@ use crate::restic::{
     NEEDS, check, dump, dump_command, init, restic, restic_command, restored, trees,
 };
 use crate::support::build::{dir, file};
+use crate::support::hold::{Hold, Stop};
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
 use crate::support::{in_namespace, require, run};
 
-/// Waits until the repository has a lock, and stops the process that holds it.
-fn stop_when_locked(at: &Path, child: &Child) {
-    stop_at_lock(&at.join("repo"), child);
+/// Holds the next process, or the server that works for it, where it lists the indexes: then the repository has the lock of
+/// that process.
+pub(crate) fn hold_with_lock(repository: &Path) -> Hold {
+    Hold::new(Stop::Open(&repository.join("index")))
 }
 
-pub(crate) fn stop_at_lock(repository: &Path, child: &Child) {
-    let begun = Instant::now();
-    // restic writes a lock under a longer name first.
-    let is_lock = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().len() == 64;
-    let has_lock = || fs::read_dir(repository.join("locks")).is_ok_and(|mut all| all.any(is_lock));
-    while !has_lock() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no lock");
-        sleep(Duration::from_millis(1));
+/// Sends a signal to a process that is held, lets it go on, and returns how it has ended.
+pub(crate) fn end_held(mut child: Child, hold: Hold, signal: Signal) -> ExitStatus {
+    kill_process(Pid::from_child(&child), signal).unwrap();
+    drop(hold);
+    child.wait().unwrap()
+}
+
+/// The number of kills; a longer campaign sets another one.
+pub(crate) fn rounds(usual: u64) -> u64 {
+    std::env::var("FATHOM_KILLS").map_or(usual, |many| many.parse().unwrap())
+}
+
+/// Kills snapshots where a file of the repository or of the state directory is opened, each at a later moment, so that the
+/// moments are spread over a whole snapshot. `make` changes the tree, and returns the command of the snapshot with this
+/// number: those with even numbers have a state directory.
+pub(crate) fn kill_snapshots(at: &Path, repository: &Path, mut make: impl FnMut(u64) -> Command) {
+    let watched = [repository.to_owned(), at.join("state")];
+    let opens = [0, 1].map(|nth| {
+        let (hold, opens) = hold_at_open(&watched, u64::MAX);
+        run(&mut make(nth)).exits(0);
+        drop(hold);
+        opens.load(Ordering::SeqCst)
+    });
+    let (rounds, mut killed) = (rounds(4), 0);
+    for round in 0..rounds {
+        let nth = opens[round as usize % 2] * (2 * round + 1) / (2 * rounds);
+        let (hold, _) = hold_at_open(&watched, nth);
+        let mut child = quiet(make(round + 2));
+        let has_ended = || child.try_wait().unwrap().is_some();
+        // One snapshot may open fewer files than another.
+        if hold.wait_unless(has_ended).is_some() {
+            let status = end_held(child, hold, Signal::KILL);
+            assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "{status}");
+            killed += 1;
+        }
     }
-    signal(child, Signal::STOP);
+    assert!(4 * killed >= 3 * rounds, "{killed} of {rounds}, {opens:?}");
 }
 
-pub(crate) fn signal(child: &Child, signal: Signal) {
-    kill_process(Pid::from_child(child), signal).unwrap();
+/// Holds the process that opens a file or directory below `watched` after so many others, which are counted.
+fn hold_at_open(watched: &[PathBuf; 2], nth: u64) -> (Hold, Arc<AtomicU64>) {
+    let (watched, opens) = (watched.clone(), Arc::new(AtomicU64::new(0)));
+    let count = Arc::clone(&opens);
+    let hold = Hold::when(Stop::OpenOnMount(&watched[0].clone()), move |path| {
+        let is_below = watched.iter().any(|top| path.starts_with(top));
+        is_below && count.fetch_add(1, Ordering::SeqCst) == nth
+    });
+    (hold, opens)
 }
 
 pub(crate) fn quiet(mut command: Command) -> Child {
@@ -55,36 +92,37 @@ fn locks_are_respected_both_ways() {
         file(dir(ground.join("tree")).join("file"), 100);
         dump(ground, args!["tree"]);
 
+        let (repository, locks) = (ground.join("repo"), ground.join("repo/locks"));
+        let count = || fs::read_dir(&locks).unwrap().count();
+        let hold = hold_with_lock(&repository);
         let mut prune = quiet(restic_command(ground, args!["prune"]));
-        stop_when_locked(ground, &prune);
+        assert_eq!((hold.wait(&mut prune), count()), (prune.id(), 1));
         let said = run(&mut dump_command(ground, args!["tree"]))
             .exits(2)
             .stderr;
         assert!(said.contains("locked by process"), "{said}");
-        signal(&prune, Signal::CONT);
+        drop(hold);
         assert!(prune.wait().unwrap().success());
         assert_eq!(trees(ground).len(), 1);
 
+        let hold = hold_with_lock(&repository);
         let mut ours = quiet(dump_command(ground, args!["tree"]));
-        stop_when_locked(ground, &ours);
+        assert_eq!((hold.wait(&mut ours), count()), (ours.id(), 1));
         let said = restic(ground, args!["prune"]);
         assert_ne!(said.code(), 0, "{said}");
         assert!(said.stderr.contains("locked"), "{said}");
-        signal(&ours, Signal::CONT);
+        drop(hold);
         assert!(ours.wait().unwrap().success());
 
         // A signal takes the lock away; what only kill -9 leaves does not stop the next snapshot.
-        let mut ended = quiet(dump_command(ground, args!["tree"]));
-        stop_when_locked(ground, &ended);
-        signal(&ended, Signal::TERM);
-        signal(&ended, Signal::CONT);
-        assert!(!ended.wait().unwrap().success());
-        assert_eq!(fs::read_dir(ground.join("repo/locks")).unwrap().count(), 0);
-        let mut killed = quiet(dump_command(ground, args!["tree"]));
-        stop_when_locked(ground, &killed);
-        killed.kill().unwrap();
-        killed.wait().unwrap();
-        assert_eq!(fs::read_dir(ground.join("repo/locks")).unwrap().count(), 1);
+        for (signal, left) in [(Signal::TERM, 0), (Signal::KILL, 1)] {
+            let hold = hold_with_lock(&repository);
+            let mut ours = quiet(dump_command(ground, args!["tree"]));
+            assert_eq!((hold.wait(&mut ours), count()), (ours.id(), 1));
+            let status = end_held(ours, hold, signal);
+            assert_eq!(status.signal(), Some(signal.as_raw()), "{status}");
+            assert_eq!(count(), left, "{signal:?}");
+        }
         dump(ground, args!["tree"]);
         restic(ground, args!["unlock"]).exits(0);
         check(ground);
@@ -97,11 +135,10 @@ fn kills_leave_a_sound_repository_and_lose_nothing() {
         return;
     }
     in_namespace(|ground| {
-        let rounds = std::env::var("FATHOM_KILLS").map_or(4, |many| many.parse().unwrap());
         init(ground);
         let tree = dir(ground.join("tree"));
         fs::create_dir(ground.join("state")).unwrap();
-        for round in 0..rounds {
+        kill_snapshots(ground, &ground.join("repo"), |round| {
             for nth in 0..40_u64 {
                 let path = tree.join(format!("d{}/{round}-{nth}", nth % 5));
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -111,11 +148,8 @@ fn kills_leave_a_sound_repository_and_lose_nothing() {
             // Every other one with a catalog, which must not outrun its snapshot.
             let words = [&args!["tree"][..], &args!["--state", "state"]].concat();
             let words = words.into_iter().take(if round % 2 == 0 { 3 } else { 1 });
-            let mut child = quiet(dump_command(ground, words));
-            sleep(Duration::from_millis(400 + 2600 * round / rounds));
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
+            dump_command(ground, words)
+        });
         restic(ground, args!["unlock"]).exits(0);
         check(ground);
         dump(ground, args!["tree", "--state", "state"]);

@@ -1,13 +1,13 @@
 //! Repositories that are no local directories: on a rest-server, in a bucket, and on a host that ssh reaches.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::sleep;
-use std::time::Duration;
 
+use rustix::mount::mount_bind;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::restic::caching::{
     bad_caches_are_harmless, caches_follow_the_repository, index_files_are_cached,
     little_is_downloaded_again,
 };
-use crate::restic::interruptions::{quiet, signal, stop_at_lock};
+use crate::restic::interruptions::{end_held, hold_with_lock, kill_snapshots, quiet, rounds};
 use crate::restic::servers::{
     Place, RCLONE, SFTP_SERVER, SSH, USERS, by_ssh, on_rest_server, rest_server,
 };
@@ -79,45 +79,37 @@ fn place_works(place: &Place) {
     let mut wrong = place.dump(args!["tree"]);
     refuses(wrong.env("RESTIC_PASSWORD", "wrong"), "wrong password");
     // A lock of restic's is respected, and a signal removes ours.
+    let hold = hold_with_lock(&place.dir);
     let mut prune = quiet(place.restic(args!["prune"]));
-    stop_at_lock(&place.dir, &prune);
+    hold.wait(&mut prune);
+    assert_eq!(place.locks(), 1);
     let said = run(&mut place.dump(args!["tree"])).refused().stderr;
     assert!(said.contains("locked by process"), "{said}");
-    signal(&prune, Signal::CONT);
+    drop(hold);
     assert!(prune.wait().unwrap().success());
     let made = place.snapshots();
     for ends in [Signal::TERM, Signal::INT] {
+        let hold = hold_with_lock(&place.dir);
         let mut ended = quiet(place.dump(args!["tree", "--exclude", "f3"]));
-        stop_at_lock(&place.dir, &ended);
-        signal(&ended, ends);
-        signal(&ended, Signal::CONT);
-        let status = ended.wait().unwrap();
-        let ended_by = std::os::unix::process::ExitStatusExt::signal(&status);
-        assert_eq!(ended_by, Some(ends.as_raw()), "{status}");
+        hold.wait(&mut ended);
+        assert_eq!(place.locks(), 1);
+        let status = end_held(ended, hold, ends);
+        assert_eq!(status.signal(), Some(ends.as_raw()), "{status}");
         assert_eq!((place.locks(), place.snapshots()), (0, made), "{status}");
     }
     kills_leave_it_sound(place, &tree);
 }
 
-/// Kills; a longer campaign sets another number.
-fn rounds(usual: u64) -> u64 {
-    std::env::var("FATHOM_KILLS").map_or(usual, |many| many.parse().unwrap())
-}
-
 fn kills_leave_it_sound(place: &Place, tree: &Path) {
-    let rounds = rounds(4);
-    for round in 0..rounds {
+    kill_snapshots(&place.at, &place.dir, |round| {
         for nth in 0..20_u64 {
             let text = format!("{round} {nth} ").repeat(20_000);
             fs::write(tree.join(format!("d{}/{round}-{nth}", nth % 4)), text).unwrap();
         }
         let words = [&args!["tree"][..], &args!["--state", "state"]].concat();
         let words = words.into_iter().take(if round % 2 == 0 { 3 } else { 1 });
-        let mut child = quiet(place.dump(words));
-        sleep(Duration::from_millis(300 + 1500 * round / rounds));
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
+        place.dump(words)
+    });
     run(&mut place.restic(args!["unlock"])).exits(0);
     place.check();
     place.made(args!["tree", "--state", "state"]);
@@ -361,6 +353,9 @@ fn a_bucket_keeps_snapshots() {
     }
     in_namespace(|ground| {
         let server = Server::start();
+        // A mount of its own, for `Hold`.
+        let bucket = server.object("");
+        mount_bind(&bucket, &bucket).unwrap();
         let place = in_bucket(ground, &server);
         place_works(&place);
         faults_lose_nothing(&place, &server.proxy);
@@ -408,22 +403,18 @@ fn a_host_that_ssh_reaches_keeps_snapshots() {
     in_namespace(|ground| {
         let place = by_ssh(ground, SFTP_SERVER);
         place_works(&place);
-        // Empty directories are missing in many copies of repositories.
+        // Files that the kills have left incomplete. Empty directories are missing in many copies of repositories.
         let mut find = Command::new("find");
-        tool(
-            find.arg(&place.dir)
-                .args(["-mindepth", "1", "-type", "d", "-empty", "-delete"]),
-        );
+        find.arg(&place.dir).args(["-mindepth", "1", "("]);
+        find.args(["-name", "*-restic-temp-*", "-o", "-empty", "-type", "d"]);
+        tool(find.args([")", "-delete"]));
         assert!(!place.dir.join("locks").exists());
         fs::write(ground.join("tree/new"), Dice::new(6).bytes(20 << 20)).unwrap();
         assert_eq!(place.made(args!["tree"])["files_new"], 1);
         place.check();
-        // Nothing remains of files that were not complete.
+        // No file is left incomplete.
         let mut find = Command::new("find");
-        let partial = tool(
-            find.arg(&place.dir)
-                .args(["-name", "*-restic-temp-*", "-mmin", "+60"]),
-        );
+        let partial = tool(find.arg(&place.dir).args(["-name", "*-restic-temp-*"]));
         assert!(partial.is_empty(), "{partial:?}");
         let refuses = |location: &str, why: &str| {
             place.refuses(&mut place.fathom(location, args!["tree"]), why);

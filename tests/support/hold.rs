@@ -6,10 +6,11 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::Child;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -28,25 +29,14 @@ pub(crate) enum Stop<'a> {
 
 /// Holds a process at one event, until it is dropped.
 pub(crate) struct Hold {
-    shared: Arc<Shared>,
+    held: Arc<Held>,
     /// The thread ends when this is closed.
     end: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
-    news: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    /// The process that is held, and the path.
-    held: Option<(u32, PathBuf)>,
-    /// Events so far.
-    events: u64,
-}
+/// The number of the process that is held.
+type Held = (Mutex<Option<u32>>, Condvar);
 
 impl Hold {
     /// Holds the first process that comes to `stop`.
@@ -58,35 +48,41 @@ impl Hold {
     /// open nothing that is watched, because nobody would answer.
     pub(crate) fn when(stop: Stop<'_>, is_due: impl FnMut(&Path) -> bool + Send + 'static) -> Hold {
         let events = watch(stop).unwrap_or_else(|error| panic!("{stop:?}: {error}"));
-        let shared = Arc::new(Shared::default());
+        let held = Arc::new(Held::default());
         let (ended, end) = io::pipe().unwrap();
         let thread = thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || attend(&events, &ended, &shared, is_due)
+            let held = Arc::clone(&held);
+            move || attend(&events, &ended, &held, is_due)
         });
         Hold {
-            shared,
+            held,
             end: Some(end),
             thread: Some(thread),
         }
     }
 
-    /// Waits until a process is held, and returns its number.
+    /// Waits until a process is held, and returns its number. Panics if `child` ends before.
     #[track_caller]
-    pub(crate) fn wait(&self) -> u32 {
-        const LIMIT: Duration = Duration::from_secs(600);
-        let state = self.shared.state.lock().unwrap();
-        let news = &self.shared.news;
-        let (state, timeout) = news
-            .wait_timeout_while(state, LIMIT, |state| state.held.is_none())
-            .unwrap();
-        assert!(!timeout.timed_out(), "no process was held");
-        state.held.as_ref().unwrap().0
+    pub(crate) fn wait(&self, child: &mut Child) -> u32 {
+        let held = self.wait_unless(|| child.try_wait().unwrap().is_some());
+        held.expect("it ended, and no process was held")
     }
 
-    /// Events so far.
-    pub(crate) fn events(&self) -> u64 {
-        self.shared.state.lock().unwrap().events
+    /// Waits until a process is held, and returns its number; `None` if `is_over` returns true before.
+    #[track_caller]
+    pub(crate) fn wait_unless(&self, mut is_over: impl FnMut() -> bool) -> Option<u32> {
+        const LIMIT: Duration = Duration::from_secs(600);
+        let started = Instant::now();
+        let mut held = self.held.0.lock().unwrap();
+        while held.is_none() {
+            assert!(started.elapsed() < LIMIT, "no process was held");
+            let some = Duration::from_millis(5);
+            held = self.held.1.wait_timeout(held, some).unwrap().0;
+            if held.is_none() && is_over() {
+                return None;
+            }
+        }
+        *held
     }
 }
 
@@ -130,14 +126,9 @@ fn watch(stop: Stop<'_>) -> io::Result<File> {
     }
 }
 
-/// Answers all events but the first that is due, until `end` is closed.
-fn attend(
-    mut group: &File,
-    end: &PipeReader,
-    shared: &Shared,
-    mut is_due: impl FnMut(&Path) -> bool,
-) {
-    let mut held = None;
+/// Answers all events but the first that is due, until `end` is closed. The kernel answers that one when the group is closed.
+fn attend(mut group: &File, end: &PipeReader, held: &Held, mut is_due: impl FnMut(&Path) -> bool) {
+    let mut kept = None;
     loop {
         let mut polled = [
             PollFd::new(&group, PollFlags::IN),
@@ -145,7 +136,7 @@ fn attend(
         ];
         let _ = poll(&mut polled, None);
         if !polled[1].revents().is_empty() {
-            return; // the kernel answers what is left when the group is closed
+            return;
         }
         let mut buffer = [0; 4096];
         let length = match group.read(&mut buffer) {
@@ -160,16 +151,12 @@ fn attend(
             // SAFETY: the kernel has opened it for this event.
             let file = unsafe { File::from_raw_fd(fd) };
             let path = fs::read_link(format!("/proc/self/fd/{fd}")).unwrap();
-            let is_it = held.is_none() && is_due(&path);
-            let mut state = shared.state.lock().unwrap();
-            state.events += 1;
-            if is_it {
-                state.held = Some((process.cast_unsigned(), path));
-                shared.news.notify_all();
-                held = Some(file);
+            if kept.is_none() && is_due(&path) {
+                kept = Some(file);
+                *held.0.lock().unwrap() = Some(process.cast_unsigned());
+                held.1.notify_all();
                 continue;
             }
-            drop(state);
             let answer = [fd.cast_unsigned(), libc::FAN_ALLOW].map(u32::to_ne_bytes);
             // A process that was killed meanwhile wants no answer.
             let _ = group.write(&answer.concat());

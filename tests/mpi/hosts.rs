@@ -5,9 +5,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use super::killing::Victim;
 use super::walk::{names, refused, result};
 use super::{IS_OPEN_MPI, MPIRUN, NEEDS, RANK, configure, run_job};
 use crate::support::build::{bush, dir};
+use crate::support::hold::{Hold, Stop};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
@@ -23,20 +25,22 @@ const HOSTS: [Need; 5] = [
 
 /// Runs a command by four ranks: 0 and 2 on host `one`, 1 and 3 on host `two`.
 fn on_two_hosts(base: &Path, words: impl IntoIterator<Item = OsString>) -> Ran {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi/two-hosts");
     let mut command = Command::new("unshare");
+    run_job(two_hosts(&mut command, base).args(words))
+}
+
+/// The arguments of unshare(1) for that, but those of the ranks.
+fn two_hosts<'a>(command: &'a mut Command, base: &Path) -> &'a mut Command {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi/two-hosts");
     command.args(["--net", "--uts", "--mount", "--pid", "--fork"]);
     command.args(["--kill-child", "--mount-proc", script]);
-    command.arg(dir(base.join("hosts")));
-    command
-        .args(["timeout", "--kill-after=2", "40"])
-        .arg(&*MPIRUN);
-    configure(&mut command);
+    command.arg(dir(base.join("hosts"))).arg(&*MPIRUN);
+    configure(command);
     command.args(match *IS_OPEN_MPI {
         true => &["--host", "one:2,two:2", "--map-by", "node"][..],
         false => &["-hosts", "one,two"],
     });
-    run_job(command.args(["-np", "4"]).args(words))
+    command.args(["-np", "4"])
 }
 
 fn program(words: impl IntoIterator<Item = OsString>) -> impl Iterator<Item = OsString> {
@@ -63,12 +67,13 @@ fn ranks_on_two_hosts_share_the_work() {
             directories: 80,
             files: 40,
             latency: Duration::from_millis(1),
+            shared_by: Some((4, 90)),
             ..SyntheticTree::default()
         };
         let _server = serve_synthetic(server, &at);
         let words = args!["walk", &at, "--json", "-j", "2"];
-        let whole = run(&mut fathom(words.clone())).exits(0).json();
-        let found = result(&on_two_hosts(base, program(words)).exits(0));
+        let found = result(&on_two_hosts(base, program(words.clone())).exits(0));
+        let whole = run(&mut fathom(words)).exits(0).json();
         assert_eq!(found["digest"], whole["result"]["digest"]);
         let each = found["ranks"].as_array().unwrap();
         for (rank, host) in each.iter().zip(["one", "two", "one", "two"]) {
@@ -93,7 +98,7 @@ fn a_host_that_fails_is_named_and_leaves_no_part() {
     }
     in_namespace(|base| {
         let (tree, out) = (dir(base.join("tree")), dir(base.join("out")));
-        bush(&tree, 5, 5);
+        bush(&tree, 40, 40);
         let words = args![fathom_path(), "walk", &tree, "--catalog", &out];
         let read_only = format!(
             "if [ {RANK} = 1 ]; then mount --bind {0} {0} && mount -o remount,bind,ro {0}; fi; \
@@ -105,18 +110,11 @@ fn a_host_that_fails_is_named_and_leaves_no_part() {
         assert!(ran.stderr.contains("fathom: rank 1 on two: "), "{ran}");
         assert_eq!(names(&out), Vec::<String>::new());
         // A rank on the other host is killed.
-        let slow = SyntheticTree {
-            directories: 100,
-            files: 100,
-            latency: Duration::from_millis(20),
-            ..SyntheticTree::default()
-        };
-        let at = base.join("remote");
-        let _server = serve_synthetic(slow, &at);
-        let killed = format!("if [ {RANK} = 3 ]; then (sleep 1; kill -KILL $$) & fi; exec \"$@\"");
-        let words = program(args!["walk", &at, "-j", "1", "--catalog", &out]);
-        let ran = on_two_hosts(base, shell(&killed, words));
-        assert_ne!(ran.code(), 0, "{ran}");
+        let victim = Victim::new(3, base);
+        let mut command = victim.launcher("unshare");
+        two_hosts(&mut command, base).args(victim.rank());
+        command.args(args!["walk", &tree, "-j", "1", "--catalog", &out]);
+        victim.kill(&mut command, Hold::new(Stop::Open(&tree.join("d20"))));
         assert_eq!(names(&out), Vec::<String>::new());
     });
 }

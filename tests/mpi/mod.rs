@@ -2,6 +2,7 @@
 
 mod dump;
 mod hosts;
+mod killing;
 mod pathwalk;
 mod resume;
 mod together;
@@ -10,7 +11,7 @@ mod walk;
 use std::env;
 use std::ffi::OsString;
 use std::process::Command;
-use std::sync::{LazyLock, Mutex};
+use std::sync::LazyLock;
 
 use crate::support::run::{Ran, args};
 use crate::support::{Need, fathom_path, run};
@@ -22,23 +23,18 @@ fn mpirun(many: usize, words: impl IntoIterator<Item = OsString>) -> Ran {
     run_job(launcher().args(ranks(many, words)))
 }
 
-/// Runs mpirun. One job runs at a time: Open MPI creates and removes the same directory for all of them.
+/// Runs mpirun. Open MPI keeps files of all jobs of a user in one directory, which the first job that ends removes; so each
+/// job has a directory of its own.
 fn run_job(command: &mut Command) -> Ran {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let session = tempfile::tempdir_in("/dev/shm").unwrap();
+    command.env("TMPDIR", session.path());
+    // The names of these depend on numbers of processes, which are the same in several PID namespaces.
+    command.env("OMPI_MCA_btl_vader_backing_directory", session.path());
     run(command)
 }
 
 fn launcher() -> Command {
     let mut command = Command::new(MPIRUN.as_os_str());
-    configure(&mut command);
-    command
-}
-
-/// The same with a time limit: mpirun of Open MPI 4.1 sometimes waits for ever when a rank was killed.
-fn launcher_of_killed() -> Command {
-    let mut command = Command::new("timeout");
-    command.args(["--kill-after=2", "40"]).arg(&*MPIRUN);
     configure(&mut command);
     command
 }

@@ -3,19 +3,20 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use super::killing::kill_one;
 use super::walk::{names, refused, result, walk};
-use super::{NEEDS, RANK, launcher_of_killed, mpirun, run_job};
+use super::{NEEDS, mpirun};
 use crate::support::build::{bush, dir, tmpfs, unmount};
+use crate::support::hold::{Hold, Stop};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same};
 use crate::support::trees::{Dice, grow, mutate};
-use crate::support::{Need, fathom, fathom_path, in_namespace, require, run};
+use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// The number of pieces in which a tree is walked.
 const PIECES: usize = 16;
@@ -70,54 +71,40 @@ fn finished_pieces_are_kept() {
     refused(&ran, "of another run");
 }
 
-/// Runs four ranks, so slowly that they take two seconds or more, and kills one of them when there are so many
-/// parts.
-fn killed_at(parts: usize, victim: usize, words: &[OsString], out: &Path, pids: &Path) -> Ran {
-    let script = format!(
-        "echo $$ > {}/{RANK}; exec {} \"$@\"",
-        pids.display(),
-        fathom_path().display()
-    );
-    let mut command = launcher_of_killed();
-    command.args(["-np", "4", "sh", "-c", &script, "sh"]);
-    command.args(words).args(["--resume", "--max-rate", "1500"]);
-    let (out, pid): (PathBuf, PathBuf) = (out.into(), pids.join(victim.to_string()));
-    let killer = std::thread::spawn(move || {
-        while names(&out)
+/// Runs four ranks, and kills one of them when there are so many parts and a further one is about to be written.
+fn killed_at(parts: usize, victim: usize, words: &[OsString], out: &Path, base: &Path) -> Ran {
+    let words = [words, &args!["--resume"]].concat();
+    let listed = dir(out);
+    let is_due = move |_: &Path| {
+        let names = names(&listed);
+        names
             .iter()
             .filter(|name| name.starts_with("part-"))
             .count()
-            < parts
-        {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        let pid = fs::read_to_string(pid).unwrap();
-        run(Command::new("kill").args(["-KILL", pid.trim()]))
-    });
-    let ran = run_job(&mut command);
-    killer.join().unwrap();
-    ran
+            >= parts
+    };
+    kill_one(
+        victim,
+        base,
+        &words,
+        Hold::when(Stop::OpenFileIn(out), is_due),
+    )
 }
 
 #[test]
 fn killed_walks_are_resumed() {
-    if !require(&NEEDS) {
+    if !require(&[NEEDS[0], Need::Root]) {
         return;
     }
     let scratch = tempfile::tempdir().unwrap();
     let top = dir(scratch.path().join("tree"));
     bush(&top, 20, 30);
     let whole = alone(&args!["walk", &top, "--json"]);
-    let (out, pids) = (scratch.path().join("out"), dir(scratch.path().join("pids")));
+    let out = scratch.path().join("out");
     let mut least = 0;
     for (parts, victim) in [(1, 3), (18, 0), (39, 2)] {
         let words = args!["walk", &top, "--catalog", &out];
-        let ran = killed_at(parts, victim, &words, &out, &pids);
-        // In the first piece the signal is in time, however late it comes.
-        assert!(parts > 1 || ran.code() != 0, "{ran}");
-        if ran.code() == 0 {
-            break;
-        }
+        let ran = killed_at(parts, victim, &words, &out, scratch.path());
         // Whoever reads what there is learns that parts are missing.
         let left = names(&out).len();
         assert!(left >= least && left < 4 * PIECES, "{left} parts: {ran}");
@@ -296,15 +283,11 @@ fn killed_dumps_are_resumed() {
             assert_eq!(names(&beside.join(".catalog")).len(), 2 * PIECES);
         }
         run(&mut fathom(args!["list", &beside])).exits(0);
-        let (archives, pids) = (out.join("archives"), dir(base.join("pids")));
+        let archives = out.join("archives");
         let mut least = 0;
         for (parts, victim) in [(1, 3), (18, 0), (39, 2)] {
             let words = dump_words(&top, &out);
-            let ran = killed_at(parts, victim, &words, &archives, &pids);
-            assert!(parts > 1 || ran.code() != 0, "{ran}");
-            if ran.code() == 0 {
-                break;
-            }
+            let ran = killed_at(parts, victim, &words, &archives, &base);
             let left = count(&out);
             assert!(left >= least && left < 4 * PIECES, "{left} parts: {ran}");
             let ran = run(&mut fathom(args!["list", &archives])).refused();

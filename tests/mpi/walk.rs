@@ -10,14 +10,16 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{IS_OPEN_MPI, NEEDS, RANK, launcher, launcher_of_killed, mpirun, ranks, run_job};
+use super::killing::kill_one;
+use super::{IS_OPEN_MPI, NEEDS, launcher, mpirun, ranks, run_job};
 use crate::support::build::{bush, deep, dir, file, tmpfs};
 use crate::support::concurrent::{Done, with_threads};
+use crate::support::hold::{Hold, Stop};
 use crate::support::reference::census;
 use crate::support::run::{Ran, args};
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::trees::{Dice, grow, mutate};
-use crate::support::{Need, fathom, fathom_path, in_namespace, require, run, schema};
+use crate::support::{Need, fathom, in_namespace, require, run, schema};
 
 pub(super) fn walk(many: usize, top: &Path, more: &[&str]) -> Ran {
     let words = args!["walk", top, "--json"].into_iter();
@@ -261,15 +263,16 @@ fn ranks_take_work_from_each_other() {
     in_namespace(|base| {
         for (directories, files) in [(160, 20), (1, 3000)] {
             let at = base.join(format!("{directories}"));
+            let entries = 1 + directories + directories * files;
             let server = SyntheticTree {
                 directories,
                 files,
                 latency: Duration::from_millis(1),
+                shared_by: Some((4, entries / 40 + 1)),
                 ..SyntheticTree::default()
             };
             let _server = serve_synthetic(server, &at);
             let found = result(&walk(4, &at, &["-j", "2"]).exits(0));
-            let entries = 1 + directories + directories * files;
             assert_eq!(found["entries"], entries);
             let each = found["ranks"].as_array().unwrap().iter();
             let each: Vec<_> = each.map(|it| it["entries"].as_u64().unwrap()).collect();
@@ -279,41 +282,32 @@ fn ranks_take_work_from_each_other() {
     });
 }
 
-/// One thread of one rank reads a large directory; the statx(2) calls of its names are made by all ranks.
+/// One thread of one rank reads a large directory; its names are looked up by all ranks.
 #[test]
 fn names_of_one_directory_are_dealt_out() {
     const NAMES: u64 = 6000;
-    if !require(&[NEEDS[0], Need::Root, Need::Fuse, Need::Program("strace")]) {
+    if !require(&[NEEDS[0], Need::Root, Need::Fuse]) {
         return;
     }
     in_namespace(|base| {
-        let (at, logs) = (base.join("remote"), dir(base.join("logs")));
+        let at = base.join("remote");
         let server = SyntheticTree {
             directories: 1,
             files: NAMES,
             latency: Duration::from_millis(1),
+            shared_by: Some((4, NAMES / 20)),
             ..SyntheticTree::default()
         };
-        let _server = serve_synthetic(server, &at);
-        let traced = format!(
-            "exec strace -f -y --seccomp-bpf -e trace=statx,getdents64 -o {}/{RANK} {} \"$@\"",
-            logs.display(),
-            fathom_path().display()
-        );
-        let mut command = launcher();
-        command.args(["-np", "4", "sh", "-c", &traced, "sh"]);
-        let ran = run_job(command.args(args!["walk", &at, "-j", "2", "--json"])).exits(0);
+        let server = serve_synthetic(server, &at);
+        let ran = walk(4, &at, &["-j", "2"]).exits(0);
         assert_eq!(result(&ran)["entries"], NAMES + 2);
-        let calls = |rank: u64, call: &str| {
-            let log = fs::read_to_string(logs.join(rank.to_string())).unwrap();
-            let in_directory = |line: &&str| line.contains(call) && line.contains("/d0>, ");
-            log.lines().filter(in_directory).count() as u64
-        };
-        let looks: Vec<_> = (0..4).map(|rank| calls(rank, " statx(")).collect();
-        assert!(looks.iter().sum::<u64>() >= NAMES, "{looks:?}");
-        assert!(looks.iter().all(|&it| it > NAMES / 20), "{looks:?}");
-        let readers = (0..4).filter(|&rank| calls(rank, " getdents64(") > 0);
-        assert_eq!(readers.count(), 1);
+        let by_process = server.load.by_process.lock().unwrap();
+        let lookups: Vec<_> = by_process.values().map(|it| it.lookups).collect();
+        assert!(lookups.iter().sum::<u64>() >= NAMES, "{lookups:?}");
+        let sharing = lookups.iter().filter(|&&it| it >= NAMES / 20);
+        assert_eq!(sharing.count(), 4, "{lookups:?}");
+        let readers = by_process.values().filter(|it| it.listings > 0);
+        assert_eq!(readers.count(), 1, "{by_process:?}");
     });
 }
 
@@ -370,32 +364,16 @@ fn errors_of_any_rank_are_one_line() {
 /// If a rank is killed, or cannot write, no part gets its name.
 #[test]
 fn a_rank_that_fails_leaves_no_part() {
-    if !require(&[NEEDS[0], Need::Root, Need::Fuse]) {
+    if !require(&[NEEDS[0], Need::Root]) {
         return;
     }
     in_namespace(|base| {
-        let at = base.join("remote");
-        let slow = SyntheticTree {
-            directories: 100,
-            files: 100,
-            latency: Duration::from_millis(20),
-            ..SyntheticTree::default()
-        };
-        let _server = serve_synthetic(slow, &at);
-        let out = dir(base.join("out"));
-        let killed = format!(
-            "if [ {RANK} = 2 ]; then (sleep 1; kill -KILL $$) & fi; exec {} \"$@\"",
-            fathom_path().display()
-        );
-        let mut command = launcher_of_killed();
-        command.args(["-np", "4", "sh", "-c", &killed, "sh"]);
-        command.args(args!["walk", &at, "-j", "1", "--catalog", &out]);
-        let ran = run_job(&mut command);
-        assert_ne!(ran.code(), 0, "{ran}");
+        let (top, out) = (dir(base.join("tree")), dir(base.join("out")));
+        bush(&top, 40, 400);
+        let words = args!["walk", &top, "-j", "1", "--catalog", &out];
+        kill_one(2, base, &words, Hold::new(Stop::Open(&top.join("d20"))));
         assert_eq!(names(&out), Vec::<String>::new());
         // The file system of the parts is full.
-        let top = dir(base.join("tree"));
-        bush(&top, 40, 400);
         let full = base.join("full");
         fs::create_dir(&full).unwrap();
         rustix::mount::mount(

@@ -1,12 +1,12 @@
 //! A FUSE server of a synthetic tree with the latency of a network file system. Requests run
 //! concurrently, and the server counts how many do. It can fail some of them, and it can die.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,9 @@ pub(crate) struct SyntheticTree {
     pub(crate) latency: Duration,
     /// The number of requests after which the latency is another, larger one.
     pub(crate) slower_after: Option<(u64, Duration)>,
+    /// Processes that are to share the work, and a number of lookups: a process that has made more waits longer for each
+    /// answer, until all have made as many.
+    pub(crate) shared_by: Option<(usize, u64)>,
     /// Paths, such as `d1/f2`, and the error that looking them up gives.
     pub(crate) lost: Vec<(&'static str, i32)>,
     /// Directories, such as `d1`, and the error that reading them gives.
@@ -53,9 +56,37 @@ pub(crate) struct Load {
     /// The sum, over all requests, of the number in flight when each arrived.
     sum: AtomicU64,
     pub(crate) requests: AtomicU64,
+    pub(crate) by_process: Mutex<BTreeMap<u32, ProcessLoad>>,
 }
 
+/// The requests of one process.
+#[derive(Debug, Default)]
+pub(crate) struct ProcessLoad {
+    pub(crate) lookups: u64,
+    /// Reads of directories other than the root.
+    pub(crate) listings: u64,
+}
+
+/// The latency for a process that does more than its share.
+const BEHIND: Duration = Duration::from_millis(50);
+
 impl Load {
+    /// Counts a request of a process, and returns whether the process is ahead of others that share the work.
+    fn count(&self, request: &[u8], shared_by: Option<(usize, u64)>) -> bool {
+        let word = |at: usize| u32::from_ne_bytes(request[at..at + 4].try_into().unwrap());
+        let (operation, thread) = (word(4), word(32));
+        let is_root = u64::from_ne_bytes(request[16..24].try_into().unwrap()) == ROOT;
+        let mut all = self.by_process.lock().unwrap();
+        let process = all.entry(process_of(thread)).or_default();
+        process.lookups += u64::from(operation == LOOKUP);
+        process.listings += u64::from(operation == READDIR && !is_root);
+        let lookups = process.lookups;
+        shared_by.is_some_and(|(processes, share)| {
+            let done = all.values().filter(|it| it.lookups >= share);
+            lookups > share && done.count() < processes
+        })
+    }
+
     /// The mean number in flight when a request arrives.
     pub(crate) fn mean(&self) -> f64 {
         self.sum.load(Ordering::Relaxed) as f64
@@ -134,11 +165,15 @@ fn attend(tree: &SyntheticTree, mut device: &File, load: &Load, ended: &AtomicBo
                 continue;
             };
             let seen = load.requests.fetch_add(1, Ordering::Relaxed);
+            let is_ahead = load.count(&request[..length], tree.shared_by);
             let latency = match tree.slower_after {
+                _ if is_ahead => BEHIND,
                 Some((requests, latency)) if seen >= requests => latency,
                 _ => tree.latency,
             };
-            under_way.push_back((Instant::now() + latency, reply));
+            let due = Instant::now() + latency;
+            let at = under_way.partition_point(|(other, _)| *other <= due);
+            under_way.insert(at, (due, reply));
             let count = under_way.len() as u64;
             load.most.fetch_max(count, Ordering::Relaxed);
             load.sum.fetch_add(count, Ordering::Relaxed);
@@ -147,6 +182,13 @@ fn attend(tree: &SyntheticTree, mut device: &File, load: &Load, ended: &AtomicBo
             }
         }
     }
+}
+
+/// The process of a thread; the thread, if it has ended.
+fn process_of(thread: u32) -> u32 {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    process.map_or(thread, |process| process.trim().parse().unwrap())
 }
 
 const ROOT: u64 = 1;

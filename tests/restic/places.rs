@@ -44,7 +44,7 @@ fn place_works(place: &Place) {
     let tree = small_tree(&place.at);
     let refuses = |dump: &mut Command, why: &str| place.refuses(dump, why);
     refuses(&mut place.dump(args!["tree"]), "no restic repository");
-    run(&mut place.restic(args!["init"])).exits(0);
+    copy_fixture("version2", &place.dir);
     fs::create_dir_all(place.at.join("state")).unwrap();
     let words = || args!["tree", "--state", "state"];
     let first = place.made(words());
@@ -123,8 +123,8 @@ fn kills_leave_it_sound(place: &Place, tree: &Path) {
     );
 }
 
-/// Of some writes that fail, one line tells.
-fn failures_are_reported_at_once(place: &Place, proxy: &Proxy) {
+/// A line tells of writes that fail. (Of how many, is tested in `remote`.)
+fn failures_are_reported(place: &Place, proxy: &Proxy) {
     let failed = AtomicU32::new(0);
     proxy.plan(move |request| {
         let is_write = request.method == "POST" && request.target.contains("/data/");
@@ -135,10 +135,8 @@ fn failures_are_reported_at_once(place: &Place, proxy: &Proxy) {
     });
     fs::write(place.at.join("tree/reported"), "reported").unwrap();
     let said = run(&mut place.dump(args!["tree"])).exits(0);
-    let lines = said
-        .stderr
-        .matches("500 Internal Server Error; the request is tried again for");
-    assert_eq!(lines.count(), 1, "{said}");
+    let line = "500 Internal Server Error; the request is tried again for";
+    assert!(said.stderr.contains(line), "{said}");
     proxy.plan(|_| Fault::Pass);
 }
 
@@ -220,7 +218,7 @@ fn a_rest_server_keeps_snapshots() {
         let place = on_rest_server(ground, &server);
         place_works(&place);
         faults_lose_nothing(&place, &server.proxy);
-        failures_are_reported_at_once(&place, &server.proxy);
+        failures_are_reported(&place, &server.proxy);
         index_files_are_cached(&place, &server.proxy);
         let away = "rest:http://127.0.0.1:1/srv";
         place.refuses(&mut place.fathom(away, args!["tree"]), "cannot connect");

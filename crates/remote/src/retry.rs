@@ -37,11 +37,15 @@ impl Notices {
     }
 
     fn report_error(&self, error: &StoreError) {
+        self.report_error_at(error, Instant::now());
+    }
+
+    fn report_error_at(&self, error: &StoreError, now: Instant) {
         const PERIOD: Duration = Duration::from_secs(60);
         let mut last = self.last.lock();
-        if last.is_none_or(|last| last.elapsed() >= PERIOD) {
+        if last.is_none_or(|last| now.saturating_duration_since(last) >= PERIOD) {
             (self.on_retry)(error, MOST_PATIENCE);
-            *last = Some(Instant::now());
+            *last = Some(now);
         }
     }
 
@@ -95,5 +99,28 @@ impl Attempts {
         tokio::time::sleep(self.wait).await;
         self.wait = (self.wait * 2).min(LONGEST);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+    use super::*;
+
+    #[test]
+    fn failures_are_reported_once_a_minute() {
+        static LINES: AtomicU32 = AtomicU32::new(0);
+        let notices = Notices::new(|_, _| drop(LINES.fetch_add(1, SeqCst)));
+        let (error, begin) = (StoreError::Other("500".to_owned()), Instant::now());
+        let report = |seconds| {
+            let notices = notices.clone(); // as each request has it
+            notices.report_error_at(&error, begin + Duration::from_secs(seconds));
+            LINES.load(SeqCst)
+        };
+        assert_eq!(
+            [0, 0, 59, 60, 61, 119, 120].map(report),
+            [1, 1, 1, 2, 2, 2, 3]
+        );
     }
 }

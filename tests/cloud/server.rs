@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
 use crate::support::need::tool_path;
 use crate::support::proxy::{Address, Proxy, Request, wait_for};
 use crate::support::trees::Dice;
@@ -341,10 +343,19 @@ impl Server {
         is_500
     }
 
-    /// Sends a signal to the server.
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        let child = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(child, signal).unwrap();
+    /// Stops the server, and waits until it has stopped.
+    pub(crate) fn stop(&self) {
+        let server = Pid::from_child(&self.child);
+        kill_process(server, Signal::STOP).unwrap();
+        let (_, status) = waitpid(Some(server), WaitOptions::UNTRACED)
+            .unwrap()
+            .unwrap();
+        assert!(status.stopped(), "{status:?}");
+    }
+
+    /// Lets the stopped server continue.
+    pub(crate) fn go_on(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
     }
 }
 

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -147,11 +149,26 @@ fn uploads_survive_resets_errors_lost_answers_and_a_server_that_stops() {
     run(&mut server.fathom(both)).exits(0);
     is_like_local(&server, "lost.tar");
     run(&mut server.fathom(["query", &url("lost.parquet")])).exits(0);
-    server.proxy.plan(|_| Fault::Pass);
+    // The server is stopped when it is about to get a part, and answers a second later.
+    let (sender, arrived) = channel();
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let wait = Arc::clone(&is_stopped);
+    server.proxy.plan(once(
+        |request| Software::chosen().uploads_part(request),
+        move || {
+            sender.send(()).unwrap();
+            while !wait.load(Ordering::SeqCst) {
+                sleep(Duration::from_millis(1));
+            }
+        },
+    ));
     let mut child = server.fathom(dump()).spawn().unwrap();
-    server.signal(Signal::STOP);
-    std::thread::sleep(Duration::from_secs(3));
-    server.signal(Signal::CONT);
+    arrived.recv_timeout(Duration::from_secs(600)).unwrap();
+    server.stop();
+    is_stopped.store(true, Ordering::SeqCst);
+    sleep(Duration::from_secs(1));
+    assert!(child.try_wait().unwrap().is_none());
+    server.go_on();
     assert!(child.wait().unwrap().success());
     is_like_local(&server, "a.tar");
 }

@@ -1,5 +1,7 @@
 //! The reference program, compiled from reference.c.
 
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -9,16 +11,19 @@ use crate::support::run;
 use crate::support::run::{Ran, program};
 
 static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
-    // Two test runs at a time must not write the same file.
-    let program =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pathwalk-{}", std::process::id()));
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pathwalk/reference.c");
-    tool(
-        Command::new("cc")
-            .args(["-O2", "-Wall", "-Werror", "-o"])
-            .arg(&program)
-            .arg(source),
-    );
+    let mut hash = DefaultHasher::new();
+    fs::read(&source).unwrap().hash(&mut hash);
+    let program = dir.join(format!("pathwalk-{:016x}", hash.finish()));
+    // Each test is a process; several may find that it does not exist.
+    if !program.exists() {
+        let new = dir.join(format!("pathwalk-{}", std::process::id()));
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O2", "-Wall", "-Werror", "-o"]);
+        tool(compiler.arg(&new).arg(source));
+        fs::rename(new, &program).unwrap();
+    }
     program
 });
 

@@ -74,7 +74,8 @@ impl Drop for WakeSockets {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
 
     use super::*;
 
@@ -84,21 +85,19 @@ mod tests {
 
     #[test]
     fn a_rank_wakes_another() {
-        const LONG: Duration = Duration::from_secs(60);
+        const LIMIT: Duration = Duration::from_secs(600);
         let first = sockets("wake", 0).unwrap();
-        let began = Instant::now();
-        thread::scope(|scope| {
-            let second = scope.spawn(|| {
-                let _second = sockets("wake", 1).unwrap();
-                thread::park_timeout(LONG);
-            });
-            // Until its socket exists.
-            while first.wake(1).is_err() {
-                thread::yield_now();
-            }
-            second.join().unwrap();
+        let (sender, news) = channel();
+        let second = thread::spawn(move || {
+            let _second = sockets("wake", 1).unwrap();
+            sender.send("listens").unwrap();
+            thread::park();
+            sender.send("was woken").unwrap();
         });
-        assert!(began.elapsed() < LONG);
+        assert_eq!(news.recv_timeout(LIMIT), Ok("listens"));
+        first.wake(1).unwrap();
+        assert_eq!(news.recv_timeout(LIMIT), Ok("was woken"));
+        second.join().unwrap();
         let ended = first.wake(1).unwrap_err();
         assert_eq!(ended.kind(), io::ErrorKind::ConnectionRefused);
     }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::mount::MountFlags;
 use serde_json::Value;
 
+use crate::restic::copy_fixture;
 use crate::restic::interruptions::quiet;
 use crate::restic::servers::Place;
 use crate::support::build::{bind, dir, tool, unmount_whole};
@@ -362,7 +363,7 @@ pub(crate) fn caches_follow_the_repository(place: &Place) {
     );
     // Another repository under the same URL.
     fs::remove_dir_all(&place.dir).unwrap();
-    run(&mut place.restic(args!["init"])).exits(0);
+    copy_fixture("version1", &place.dir);
     let made = nightly("fifth");
     assert_eq!(
         (&made["parent"], &made["files_unmodified"]),

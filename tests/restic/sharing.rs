@@ -9,7 +9,8 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::restic::{
-    NEEDS, check, dump, dump_command, init, restic, restic_command, restored, said, tracked, trees,
+    NEEDS, check, copy_fixture, dump, dump_command, init, restic, restic_command, restored, said,
+    tracked, trees,
 };
 use crate::support::build::{dir, file, name, tool};
 use crate::support::disks::{EXT4, mounted};
@@ -215,7 +216,7 @@ fn repositories_of_version_1_are_not_compressed() {
         return;
     }
     in_namespace(|ground| {
-        restic(ground, args!["init", "--repository-version", "1"]).exits(0);
+        copy_fixture("version1", &ground.join("repo"));
         let tree = dir(ground.join("tree"));
         for nth in 0..50 {
             let text = format!("{nth} ").repeat(1000 + nth);

@@ -3,6 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use archive::catalog::Options;
 use archive::gather::{CollectOptions, Gather, gather};
@@ -14,6 +15,8 @@ use walk::{Diagnostics, Type};
 
 use super::same::{ask, list};
 use crate::support::build::{dir, file, tmpfs};
+use crate::support::concurrent::{Done, with_threads};
+use crate::support::repeat::{effort, repeat_until};
 use crate::support::{Need, in_namespace, require};
 
 #[test]
@@ -143,32 +146,37 @@ fn directories_without_permission() {
 fn concurrent_changes_leave_the_rows_sound() {
     let place = tempfile::tempdir().unwrap();
     let top = dir(place.path().join("top"));
-    std::thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            for round in 0..300 {
-                let (from, to) = (
-                    top.join(format!("{}", round % 7)),
-                    top.join(format!("{}/x", (round + 1) % 7)),
-                );
-                file(from.join(format!("{round}/f")), 1);
-                let _ = fs::rename(from.join(format!("{round}")), &to);
-                let _ = fs::remove_dir_all(top.join(format!("{}", (round + 3) % 7)));
-            }
-        });
-        while !writer.is_finished() {
-            let sources = vec![top.as_os_str().as_bytes().to_vec()];
-            let (rows, _) = gather(
-                &CollectOptions {
-                    sources,
-                    ..CollectOptions::default()
-                },
-                &Diagnostics::default(),
-            )
-            .unwrap();
-            for row in 1..rows.len() {
-                let parent = rows.parent(row).unwrap();
-                assert!(parent < row && row < rows.end(parent) && rows.is_dir(parent));
-            }
+    let changes = AtomicUsize::new(0);
+    let write = |_, done: &Done| {
+        let mut round = 0;
+        while !done.is_set() {
+            let to = top.join(format!("{}/x", (round + 1) % 7));
+            let from = top.join(format!("{}/{round}", round % 7));
+            file(from.join("f"), 1);
+            let _ = fs::rename(from, &to);
+            let _ = fs::remove_dir_all(top.join(format!("{}", (round + 3) % 7)));
+            changes.fetch_add(1, Ordering::Relaxed);
+            round += 1;
+        }
+    };
+    let gather_once = || {
+        let options = CollectOptions {
+            sources: vec![top.as_os_str().as_bytes().to_vec()],
+            ..CollectOptions::default()
+        };
+        let (rows, _) = gather(&options, &Diagnostics::default()).unwrap();
+        for row in 1..rows.len() {
+            let parent = rows.parent(row).unwrap();
+            assert!(parent < row && row < rows.end(parent) && rows.is_dir(parent));
+        }
+    };
+    with_threads(1, write, || {
+        for _ in 0..effort(100, 300) {
+            repeat_until("a change while the rows are gathered", || {
+                let before = changes.load(Ordering::Relaxed);
+                gather_once();
+                (changes.load(Ordering::Relaxed) > before).then_some(())
+            });
         }
     });
 }

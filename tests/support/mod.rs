@@ -20,6 +20,7 @@ pub(crate) mod profile;
 pub(crate) mod proxy;
 pub(crate) mod recipe;
 pub(crate) mod reference;
+pub(crate) mod repeat;
 pub(crate) mod restrict;
 pub(crate) mod run;
 pub(crate) mod schema;

@@ -1,0 +1,40 @@
+//! How often a test repeats its work.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use archive::catalog::Reader;
+
+/// The number of rounds, kills or seeds of a campaign: `few`, or `all` with `FATHOM_EFFORT=all`.
+pub(crate) fn effort(few: usize, all: usize) -> usize {
+    if std::env::var_os("FATHOM_EFFORT").is_some_and(|effort| effort == "all") {
+        all
+    } else {
+        few
+    }
+}
+
+/// Repeats `attempt` until it returns something, for tests that are about a coincidence, such as a
+/// change during a walk: an attempt without the coincidence returns `None`. The limit only catches
+/// coincidences that never come.
+#[track_caller]
+pub(crate) fn repeat_until<T>(coincidence: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    const LIMIT: Duration = Duration::from_secs(600);
+    let started = Instant::now();
+    loop {
+        if let Some(found) = attempt() {
+            return found;
+        }
+        assert!(
+            started.elapsed() < LIMIT,
+            "no attempt in {LIMIT:?}: {coincidence}"
+        );
+    }
+}
+
+/// The second in which the walk of a catalog began.
+pub(crate) fn second_of(catalog: &Path) -> i64 {
+    let reader = Reader::open(catalog.as_os_str().as_bytes()).unwrap();
+    reader.about().at_rest_before().sec
+}

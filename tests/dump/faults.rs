@@ -12,6 +12,7 @@ use crate::support::disks::{BTRFS, EXT4, XFS};
 use crate::support::reference::settle;
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same, snapshot};
+use crate::support::strace::with_fault;
 use crate::support::{Need, fathom, require, run};
 
 /// No run makes more calls of one kind here.
@@ -32,22 +33,6 @@ const FAULTS: [(&str, &str); 11] = [
     ("unlinkat", "error=EIO"),
 ];
 
-/// Runs a command of fathom with a fault at the `nth` call, and returns whether it succeeded.
-fn with_fault(at: &Path, line: &[&str], (call, fault): (&str, &str), nth: usize) -> bool {
-    let (trace, inject) = (
-        format!("trace={call}"),
-        format!("inject={call}:{fault}:when={nth}"),
-    );
-    let fathom = fathom(line.iter().copied());
-    let mut strace = Command::new("strace");
-    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject]);
-    strace.arg(fathom.get_program()).args(fathom.get_args());
-    // With all the directories in which cargo has libraries looked for there are some dozen calls more.
-    strace.env_remove("LD_LIBRARY_PATH").current_dir(at);
-    let quiet = strace.stdin(Stdio::null()).stdout(Stdio::null());
-    quiet.stderr(Stdio::null()).status().unwrap().success()
-}
-
 /// Runs a command with the fault at the first call, the second, and so on, until it succeeds in spite
 /// of it; `check` is told whether it did, and puts everything back.
 fn at_each_call(
@@ -59,7 +44,8 @@ fn at_each_call(
     // A few calls more: an error of some of them is none of the command.
     let mut well = 0;
     for nth in 1..MOST {
-        let is_well = with_fault(at, line, fault, nth);
+        let mut command = fathom(line.iter().copied());
+        let is_well = with_fault(command.current_dir(at), fault, nth).success();
         check(is_well, &format!("{} {fault:?} at call {nth}", line[0]));
         well = if is_well { well + 1 } else { 0 };
         if well == 4 {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -13,8 +14,9 @@ use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
 use crate::support::restrict::{as_nobody, fail_calls, fathom_in, limit_file_size};
 use crate::support::run::{args, exact, program};
 use crate::support::snapshot::{kept, same, snapshot};
+use crate::support::strace::with_fault;
 use crate::support::trees::{Dice, grow, mutate};
-use crate::support::{fathom, in_namespace, require, run};
+use crate::support::{Need, fathom, in_namespace, require, run};
 
 #[test]
 fn archive_is_valid_while_files_change() {
@@ -300,29 +302,25 @@ fn archive_is_the_same_where_no_thread_can_be_started() {
     }
 }
 
+/// Signals while the archive is being written, and when it is complete but has no name yet.
 #[test]
 fn interrupt_leaves_no_files() {
-    if require(&NEEDS) {
+    if require(&NEEDS) && require(&[Need::Program("strace")]) {
         in_namespace(|ground| {
             let tree = dir(ground.join("tree"));
-            (0..2000).for_each(|n| drop(file(tree.join(format!("f{n}")), 50_000)));
+            (0..200).for_each(|n| drop(file(tree.join(format!("f{n}")), 50_000)));
             let out = dir(ground.join("out"));
-            for (signal, wait) in [(libc::SIGINT, 20), (libc::SIGTERM, 40), (libc::SIGKILL, 30)] {
-                let mut child = fathom(args!["dump", &tree, "-o", out.join("archive.tar")])
-                    .spawn()
-                    .unwrap();
-                std::thread::sleep(std::time::Duration::from_millis(wait));
-                // SAFETY: the child has not been waited for.
-                unsafe { libc::kill(child.id().cast_signed(), signal) };
-                let status = child.wait().unwrap();
-                let names: Vec<_> = fs::read_dir(&out)
-                    .unwrap()
-                    .map(|e| e.unwrap().file_name())
-                    .collect();
-                if status.success() {
-                    fs::remove_file(out.join("archive.tar")).unwrap();
-                } else {
-                    assert!(names.is_empty(), "{signal}: {names:?}");
+            let command = fathom(args!["dump", &tree, "-o", out.join("archive.tar")]);
+            for (name, number) in [
+                ("INT", libc::SIGINT),
+                ("TERM", libc::SIGTERM),
+                ("KILL", libc::SIGKILL),
+            ] {
+                for (call, nth) in [("write", 3), ("fsync", 1)] {
+                    let status = with_fault(&command, (call, &format!("signal={name}")), nth);
+                    let what = format!("SIG{name} at {call} {nth}");
+                    assert_eq!(status.signal(), Some(number), "{what}: {status}");
+                    assert_eq!(fs::read_dir(&out).unwrap().count(), 0, "{what}");
                 }
             }
         });

@@ -127,7 +127,7 @@ fn four_hundred(at: &Path, ground: &Path) -> Series {
 }
 
 /// Unmounts the file system of [`on`], passes its image to `change`, and mounts it again.
-fn mounted_again(make: Make, at: &Path, flags: MountFlags, change: impl FnOnce(&Path)) {
+pub(crate) fn mounted_again(make: Make, at: &Path, flags: MountFlags, change: impl FnOnce(&Path)) {
     let image = at.with_extension("image");
     unmount_whole(at);
     change(&image);

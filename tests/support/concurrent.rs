@@ -5,7 +5,6 @@ use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::build::file;
 use super::trees::Dice;
@@ -41,13 +40,6 @@ pub(crate) fn with_threads<T>(
         }
         work()
     })
-}
-
-/// Waits until shortly after the beginning of a second.
-pub(crate) fn wait_for_second() {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let left = 1050 - u64::from(now.subsec_millis());
-    std::thread::sleep(Duration::from_millis(left));
 }
 
 /// Runs `work` while a file is rewritten continuously. The file is written once more, with the same

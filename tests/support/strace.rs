@@ -1,9 +1,9 @@
-//! Counts of system calls by strace, to compare with fathom's.
+//! strace: counts of system calls to compare with fathom's, and faults at a chosen call.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus, Stdio};
 
 use serde_json::Value;
 
@@ -192,4 +192,22 @@ pub(crate) fn agree(gates: &Value, traced: &BTreeMap<String, (u64, u64)>, what: 
             "{what}: {name} (calls, errors)"
         );
     }
+}
+
+/// Runs the program, arguments and directory of `command` with a fault, such as `signal=KILL` or
+/// `error=EIO`, at the `nth` call of this name in each of its threads. A signal that ends the
+/// command also ends strace, so the status is the command's.
+pub(crate) fn with_fault(command: &Command, (call, fault): (&str, &str), nth: usize) -> ExitStatus {
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o", "/dev/null"]);
+    strace.arg(format!("-etrace={call}"));
+    strace.arg(format!("-einject={call}:{fault}:when={nth}"));
+    strace.arg(command.get_program()).args(command.get_args());
+    if let Some(at) = command.get_current_dir() {
+        strace.current_dir(at);
+    }
+    // With all the directories in which cargo has libraries looked for there are some dozen calls more.
+    strace.env_remove("LD_LIBRARY_PATH");
+    let quiet = strace.stdin(Stdio::null()).stdout(Stdio::null());
+    quiet.stderr(Stdio::null()).status().unwrap()
 }

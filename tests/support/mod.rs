@@ -8,6 +8,7 @@
     reason = "each test binary uses its own part"
 )]
 
+pub(crate) mod asleep;
 pub(crate) mod build;
 pub(crate) mod concurrent;
 pub(crate) mod disks;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::MountFlags;
 
+use super::asleep::is_asleep;
 use super::build;
 use super::fuse::{
     BATCH_FORGET, DIRECTORY, FORGET, GETATTR, INIT, INTERRUPT, LOOKUP, OPENDIR, PLAIN_FILE,
@@ -27,6 +28,10 @@ pub(crate) struct SyntheticTree {
     pub(crate) files: u64,
     /// The latency of each request.
     pub(crate) latency: Duration,
+    /// Whether requests are answered in rounds instead: all that are in flight, as soon as all
+    /// threads of the process that sent the last one are asleep. A round stands for the latency, but
+    /// depends on no clock. Only for requests of other processes than the server's.
+    pub(crate) in_rounds: bool,
     /// The number of requests after which the latency is another, larger one.
     pub(crate) slower_after: Option<(u64, Duration)>,
     /// Processes that are to share the work, and a number of lookups: a process that has made more waits longer for each
@@ -53,9 +58,9 @@ pub(crate) struct SyntheticTree {
 pub(crate) struct Load {
     /// The largest number in flight.
     pub(crate) most: AtomicU64,
-    /// The sum, over all requests, of the number in flight when each arrived.
-    sum: AtomicU64,
     pub(crate) requests: AtomicU64,
+    /// The number of rounds in which they were answered.
+    pub(crate) rounds: AtomicU64,
     pub(crate) by_process: Mutex<BTreeMap<u32, ProcessLoad>>,
 }
 
@@ -85,12 +90,6 @@ impl Load {
             let done = all.values().filter(|it| it.lookups >= share);
             lookups > share && done.count() < processes
         })
-    }
-
-    /// The mean number in flight when a request arrives.
-    pub(crate) fn mean(&self) -> f64 {
-        self.sum.load(Ordering::Relaxed) as f64
-            / self.requests.load(Ordering::Relaxed).max(1) as f64
     }
 }
 
@@ -136,24 +135,27 @@ impl Drop for Server {
 
 /// Receives requests, and answers each when its latency is over: one thread suffices.
 fn attend(tree: &SyntheticTree, mut device: &File, load: &Load, ended: &AtomicBool) {
+    const STEP: Duration = Duration::from_micros(200);
     let mut request = vec![0; 1 << 17];
     let mut under_way: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
+    let mut requester = 0;
     while !ended.load(Ordering::Relaxed) {
         let now = Instant::now();
-        while under_way.front().is_some_and(|(due, _)| *due <= now) {
+        let is_round = tree.in_rounds && !under_way.is_empty() && is_asleep(requester);
+        // A request that was sent before all were asleep belongs to the round.
+        let is_round = is_round && !has_request(device, Duration::ZERO);
+        load.rounds.fetch_add(is_round.into(), Ordering::Relaxed);
+        let is_due = |due: Instant| if tree.in_rounds { is_round } else { due <= now };
+        while under_way.front().is_some_and(|(due, _)| is_due(*due)) {
             let (_, reply) = under_way.pop_front().unwrap();
             let _ = device.write(&reply); // a requester that has gone meanwhile is no fault
         }
-        let rest = under_way
-            .front()
-            .map_or(Duration::from_millis(20), |(due, _)| {
-                due.duration_since(now)
-            });
-        let rest = Timespec {
-            tv_sec: 0,
-            tv_nsec: rest.subsec_nanos().into(),
+        let rest = match under_way.front() {
+            Some(_) if tree.in_rounds => STEP,
+            Some((due, _)) => due.duration_since(now),
+            None => Duration::from_millis(20),
         };
-        let _ = poll(&mut [PollFd::new(&device, PollFlags::IN)], Some(&rest));
+        has_request(device, rest);
         loop {
             let length = match device.read(&mut request) {
                 Ok(length) => length,
@@ -164,6 +166,9 @@ fn attend(tree: &SyntheticTree, mut device: &File, load: &Load, ended: &AtomicBo
             let Some(reply) = answer(tree, &request[..length]) else {
                 continue;
             };
+            // `pid` in `struct fuse_in_header`: 0 for requests of the kernel itself.
+            let thread = u32::from_ne_bytes(request[32..36].try_into().unwrap());
+            requester = if thread == 0 { requester } else { thread };
             let seen = load.requests.fetch_add(1, Ordering::Relaxed);
             let is_ahead = load.count(&request[..length], tree.shared_by);
             let latency = match tree.slower_after {
@@ -176,7 +181,6 @@ fn attend(tree: &SyntheticTree, mut device: &File, load: &Load, ended: &AtomicBo
             under_way.insert(at, (due, reply));
             let count = under_way.len() as u64;
             load.most.fetch_max(count, Ordering::Relaxed);
-            load.sum.fetch_add(count, Ordering::Relaxed);
             if Some(seen + 1) == tree.dies_after {
                 return; // and with its device the connection goes
             }
@@ -189,6 +193,15 @@ fn process_of(thread: u32) -> u32 {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
     let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
     process.map_or(thread, |process| process.trim().parse().unwrap())
+}
+
+/// Whether a request can be read, after at most a time.
+fn has_request(device: &File, within: Duration) -> bool {
+    let within = Timespec {
+        tv_sec: 0,
+        tv_nsec: within.subsec_nanos().into(),
+    };
+    poll(&mut [PollFd::new(device, PollFlags::IN)], Some(&within)).is_ok_and(|ready| ready > 0)
 }
 
 const ROOT: u64 = 1;

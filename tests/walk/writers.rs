@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use super::engines::still;
 use super::right::{census_of, engines, entry, objects, same, summary, totals, walk};
@@ -14,19 +15,12 @@ use crate::support::build::{dir, file};
 use crate::support::concurrent::{Done, with_threads};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
 use crate::support::reference::{Census, census, settle};
+use crate::support::repeat::{effort, repeat_until};
 use crate::support::trees::{Dice, grow, mutate};
 use crate::support::{Need, in_namespace, require};
 
 /// How many changes come before each look.
 const CHANGES: usize = 4000;
-
-/// How many rounds of changes: few, so that the tests end soon; FATHOM_ROUNDS=50 is what counts
-/// before a release.
-fn rounds() -> usize {
-    std::env::var("FATHOM_ROUNDS").map_or(6, |rounds| {
-        rounds.parse().expect("FATHOM_ROUNDS is a number")
-    })
-}
 
 fn rounds_on(make: Make, seed: u64) {
     in_namespace(|base| {
@@ -35,7 +29,7 @@ fn rounds_on(make: Make, seed: u64) {
         let top = dir(at.join("tree"));
         let mut dice = Dice::new(seed);
         let (plain, special) = (["stat", "threads"], *engines(make.fstype).last().unwrap());
-        for round in 0..rounds() {
+        for round in 0..effort(2, 50) {
             let _orphans = mutate(&top, &mut dice, CHANGES);
             // At once, while most of it is in memory only.
             let what = format!(
@@ -116,26 +110,18 @@ fn recent_changes_on_btrfs() {
     }
 }
 
-/// Two writers change `busy` while `look` runs.
-fn while_busy(busy: &Path, look: impl FnOnce()) {
+/// Two writers change `busy` while `look` runs, which is told how many changes there have been.
+fn while_busy(busy: &Path, look: impl FnOnce(&dyn Fn() -> usize)) {
+    const BATCH: usize = 100;
     let changes = AtomicUsize::new(0);
     let write = |seed, done: &Done| {
         let mut dice = Dice::new(seed);
         while !done.is_set() {
-            let _orphans = mutate(busy, &mut dice, 300);
-            changes.fetch_add(300, Ordering::Relaxed);
+            let _orphans = mutate(busy, &mut dice, BATCH);
+            changes.fetch_add(BATCH, Ordering::Relaxed);
         }
     };
-    with_threads(2, write, || {
-        while changes.load(Ordering::Relaxed) < 2000 {
-            thread::yield_now();
-        }
-        look();
-    });
-    assert!(
-        changes.load(Ordering::Relaxed) > 3000,
-        "the writers did little"
-    );
+    with_threads(2, write, || look(&|| changes.load(Ordering::Relaxed)));
 }
 
 /// Everything in `calm`, and whatever is called `keep...` in `busy`, was there throughout: it must
@@ -160,10 +146,18 @@ fn beside_writers(top: &Path, engines: &[&str]) {
         .filter(|(path, _)| kept(path) || starts(path, &calm))
         .collect();
     assert!(before.len() > 1000);
-    while_busy(&busy, || {
+    while_busy(&busy, |changes| {
+        repeat_until("many changes", || {
+            thread::sleep(Duration::from_millis(1));
+            (changes() > 2000).then_some(())
+        });
         for round in 0..3 {
             for engine in engines {
-                let ran = walk(top, engine, &["--format", "ndjson"]).exits(0);
+                let ran = repeat_until("a walk during which there were changes", || {
+                    let before = changes();
+                    let ran = walk(top, engine, &["--format", "ndjson"]).exits(0);
+                    (changes() > before).then_some(ran)
+                });
                 let mut found: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
                 let mut given = Census::new();
                 for (path, entry) in objects(&ran).iter().map(entry) {

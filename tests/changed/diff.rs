@@ -13,6 +13,7 @@ use super::catalogs::python;
 use super::since::{catalog, changed, changes, expect, on_each_kind};
 use crate::support::build::{dir, file, tmpfs};
 use crate::support::reference::settle;
+use crate::support::repeat::effort;
 use crate::support::run::{Ran, args, exact};
 use crate::support::trees::{Dice, grow, mutate, plant, shuffle};
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -51,7 +52,7 @@ fn diff_of_catalogs_equals_changed_on_the_tree() {
         settle(top);
         rest();
         let old = catalog(top, to);
-        for round in 0..3 {
+        for round in 0..effort(1, 3) {
             let _open = mutate(top, &mut dice, 40);
             shuffle(top, &mut dice, 10);
             settle(top);

@@ -7,15 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::since::{Change, catalog, changed, changes, on_each_kind};
 use crate::support::reference::{Census, Entry, census, settle};
+use crate::support::repeat::effort;
 use crate::support::trees::{Dice, grow, mutate, plant, shuffle};
 use crate::support::{Need, require};
-
-/// How many rounds; FATHOM_ROUNDS=50 is what counts before a release.
-fn rounds() -> usize {
-    std::env::var("FATHOM_ROUNDS").map_or(5, |rounds| {
-        rounds.parse().expect("FATHOM_ROUNDS is a number")
-    })
-}
 
 /// The names below the top; the top itself is `.`.
 fn names(census: &Census, top: &Path) -> BTreeMap<PathBuf, Entry> {
@@ -156,8 +150,8 @@ fn equal(one: &BTreeSet<Change>, other: &BTreeSet<Change>, what: &str) {
 fn changes_can_be_replayed_when_names_are_reused() {
     if require(&[Need::Root, Need::Loop]) {
         on_each_kind(|top, to, kind| {
-            let (mut dice, mut quickly) = (Dice::new(31), 0);
-            for round in 0..8 * rounds() {
+            let (mut dice, mut quickly, rounds) = (Dice::new(31), 0, effort(6, 400));
+            for round in 0..rounds {
                 plant(top, &mut dice);
                 settle(top);
                 catalog(top, to);
@@ -183,7 +177,7 @@ fn changes_can_be_replayed_when_names_are_reused() {
                 equal(&plain, &told, &format!("{what}, by stat"));
             }
             // All but tmpfs tell what was written.
-            assert!(kind == "tmpfs" || quickly > rounds(), "{kind}: {quickly}");
+            assert!(kind == "tmpfs" || 8 * quickly > rounds, "{kind}: {quickly}");
         });
     }
 }
@@ -196,7 +190,7 @@ fn changes_can_be_replayed() {
             settle(top);
             let mut dice = Dice::new(9);
             catalog(top, to);
-            for round in 0..rounds() {
+            for round in 0..effort(4, 50) {
                 settle(top);
                 let before = names(&census(top), top);
                 let many = [1, 30, 1000, 4000][round % 4];

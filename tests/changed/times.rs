@@ -14,7 +14,7 @@ use crate::support::concurrent::while_rewriting;
 use crate::support::disks::{
     BTRFS, EXT4, XFS, image, mount_elsewhere, mount_image, set_back, set_inode_field,
 };
-use crate::support::repeat::{repeat_until, second_of};
+use crate::support::repeat::{effort, repeat_until, second_of};
 use crate::support::run::args;
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -25,7 +25,7 @@ fn changes_in_the_clock_tick_of_the_catalog() {
         on_each_kind(|top, to, kind| {
             let hot = file(top.join("hot"), 10);
             file(top.join("cold"), 10);
-            for round in 0..10 {
+            for round in 0..effort(4, 10) {
                 while_rewriting(&hot, || catalog(top, to));
                 let found = since(top, to);
                 assert!(
@@ -48,7 +48,7 @@ fn changes_in_the_clock_tick_of_the_catalog() {
 fn changes_in_quick_succession() {
     if require(&[Need::Root, Need::Loop]) {
         on_each_kind(|top, to, kind| {
-            for n in 0..15 {
+            for n in 0..effort(5, 15) as u8 {
                 let path = file(top.join(format!("file {n}")), 10);
                 catalog(top, to);
                 fs::write(&path, [n; 10]).unwrap();

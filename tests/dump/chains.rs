@@ -8,8 +8,8 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::tempdir;
 
-use super::rounds::rounds;
 use crate::support::build::{dir, file};
+use crate::support::repeat::effort;
 use crate::support::run::{Ran, args};
 use crate::support::schema::check;
 use crate::support::snapshot::{kept, same, snapshot};
@@ -88,7 +88,7 @@ pub(super) fn restores(state: &Path, dump: usize) -> Vec<PathBuf> {
 /// gone.
 #[test]
 fn kept_dumps_are_restored_after_pruning() {
-    for seed in 0..rounds(6) as u64 {
+    for seed in 0..effort(2, 50) as u64 {
         let temporary = tempdir().unwrap();
         let dumps = Dumps::new(temporary.path());
         let (tree, mut dice) = (dumps.at.join("tree"), Dice::new(seed));

@@ -10,13 +10,11 @@ use super::rounds::on;
 use crate::support::build::{dir, file, tool};
 use crate::support::disks::{BTRFS, EXT4, XFS};
 use crate::support::reference::settle;
+use crate::support::repeat::effort;
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same, snapshot};
-use crate::support::strace::with_fault;
+use crate::support::strace::{calls_in_a_thread, with_fault};
 use crate::support::{Need, fathom, require, run};
-
-/// No run makes more calls of one kind here.
-const MOST: usize = 400;
 
 /// Calls, and what happens at one of them: a kill, or an error.
 const FAULTS: [(&str, &str); 11] = [
@@ -33,26 +31,39 @@ const FAULTS: [(&str, &str); 11] = [
     ("unlinkat", "error=EIO"),
 ];
 
-/// Runs a command with the fault at the first call, the second, and so on, until it succeeds in spite
-/// of it; `check` is told whether it did, and puts everything back.
-fn at_each_call(
+/// Runs a command without a fault, and then with each fault at `few` of its calls, evenly spread and
+/// the last one among them, or at all of them. `check` is told the fault and whether the command
+/// succeeded, and puts everything back.
+fn at_calls(
     at: &Path,
     line: &[&str],
-    fault: (&str, &str),
-    mut check: impl FnMut(bool, &str),
-) -> usize {
-    // A few calls more: an error of some of them is none of the command.
-    let mut well = 0;
-    for nth in 1..MOST {
-        let mut command = fathom(line.iter().copied());
-        let is_well = with_fault(command.current_dir(at), fault, nth).success();
-        check(is_well, &format!("{} {fault:?} at call {nth}", line[0]));
-        well = if is_well { well + 1 } else { 0 };
-        if well == 4 {
-            return nth;
+    faults: &[(&str, &str)],
+    few: usize,
+    mut check: impl FnMut((&str, &str), bool, &str),
+) {
+    let mut command = fathom(line.iter().copied());
+    command.current_dir(at);
+    let calls: Vec<&str> = faults.iter().map(|(call, _)| *call).collect();
+    let most = calls_in_a_thread(&command, &calls);
+    check(("", ""), true, &format!("{} without a fault", line[0]));
+    let (mut runs, mut hits) = (0, 0);
+    for &fault in faults {
+        let most = most.get(fault.0).copied().unwrap_or_default();
+        let points = effort(few, most).min(most);
+        for nth in (1..=points).map(|point| point * most / points) {
+            let (status, is_hit) = with_fault(&command, fault, nth);
+            (runs, hits) = (runs + 1, hits + usize::from(is_hit));
+            let what = format!("{} {fault:?} at call {nth} of {most}", line[0]);
+            check(fault, status.success(), &what);
+        }
+        if is_kill(fault) {
+            // Removes what the killed one has left.
+            let is_well = run(&mut command).code() == 0;
+            check(("", ""), is_well, &format!("{} after {fault:?}", line[0]));
         }
     }
-    panic!("{line:?} {fault:?}: it never came through");
+    // Threads share their work in another way in each run, so some have fewer calls than before.
+    assert!(2 * hits > runs, "{line:?}: {hits} faults in {runs} runs");
 }
 
 /// What is in a directory, but for temporary files that a kill has left.
@@ -102,35 +113,32 @@ fn compressed_dumps_of_lists_are_complete_or_not_there() {
         ];
         let before = fs::read(out.join("c")).unwrap();
         let archive = at.join(&archive);
-        for fault in FAULTS {
-            at_each_call(at, &line, fault, |is_well, what| {
-                let is_there = archive.exists();
-                if is_there {
-                    run(&mut fathom(args!["verify", &archive, "-q"])).exits(0);
-                    tool(Command::new("tar").arg("-tf").arg(&archive));
+        at_calls(at, &line, &FAULTS, 1, |fault, is_well, what| {
+            let is_there = archive.exists();
+            if is_there {
+                run(&mut fathom(args!["verify", &archive, "-q"])).exits(0);
+                tool(Command::new("tar").arg("-tf").arg(&archive));
+            }
+            let is_new = fs::read(out.join("c")).unwrap() != before;
+            assert!(is_there || !is_new, "{what}: a catalog without archive");
+            assert!(!is_well || is_new, "{what}: no new catalog");
+            let left = names(&out, is_kill(fault));
+            let known = |name: &String| name == "0.tar" || name == "c" || archive.ends_with(name);
+            assert!(left.iter().all(known), "{what}: {left:?}");
+            if is_new {
+                let to = dir(at.join("to"));
+                let archives = [out.join("0.tar"), archive.clone()];
+                run(fathom(args!["restore", "-q", "-C", &to]).args(archives)).exits(0);
+                assert!(!to.join("tree/d0").exists(), "{what}");
+                for part in ["d1", "d2"] {
+                    let [a, b] = [at, &to].map(|top| snapshot(&top.join("tree").join(part)));
+                    assert!(a.keys().eq(b.keys()), "{what}");
                 }
-                let is_new = fs::read(out.join("c")).unwrap() != before;
-                assert!(is_there || !is_new, "{what}: a catalog without archive");
-                assert!(!is_well || is_new, "{what}: no new catalog");
-                let left = names(&out, is_kill(fault));
-                let known =
-                    |name: &String| name == "0.tar" || name == "c" || archive.ends_with(name);
-                assert!(left.iter().all(known), "{what}: {left:?}");
-                if is_new {
-                    let to = dir(at.join("to"));
-                    let archives = [out.join("0.tar"), archive.clone()];
-                    run(fathom(args!["restore", "-q", "-C", &to]).args(archives)).exits(0);
-                    assert!(!to.join("tree/d0").exists(), "{what}");
-                    for part in ["d1", "d2"] {
-                        let [a, b] = [at, &to].map(|top| snapshot(&top.join("tree").join(part)));
-                        assert!(a.keys().eq(b.keys()), "{what}");
-                    }
-                    fs::remove_dir_all(&to).unwrap();
-                }
-                fs::write(out.join("c"), &before).unwrap();
-                let _ = fs::remove_file(&archive);
-            });
-        }
+                fs::remove_dir_all(&to).unwrap();
+            }
+            fs::write(out.join("c"), &before).unwrap();
+            let _ = fs::remove_file(&archive);
+        });
     }
 }
 
@@ -169,29 +177,27 @@ fn interrupted_pruning_keeps_what_is_needed() {
         "-q",
     ];
     let mut interrupted = 0;
-    for fault in FAULTS {
-        at_each_call(at, &line, fault, |is_well, what| {
-            interrupted += usize::from(!is_well);
-            let check = |what: &str| {
-                for number in 3..6 {
-                    assert!(out.join(format!("{number}.tar")).exists(), "{what}");
-                }
-                let to = dir(at.join("to"));
-                let restore = args!["restore", "-q", "--state", &state, "-C", &to];
-                run(&mut fathom(restore)).exits(0);
-                same(last.as_ref().unwrap(), &snapshot(&to.join("tree")), what);
-                fs::remove_dir_all(&to).unwrap();
-                run(&mut fathom(args!["list", "--state", &state])).exits(0);
-            };
-            check(what);
-            run(fathom(line).current_dir(at)).exits(0);
-            check(&format!("{what}, pruned again"));
-            assert_eq!(names(&out, false), ["3.tar", "4.tar", "5.tar"], "{what}");
-            copy(&saved.with_extension("state"), &state);
-            copy(&saved.with_extension("out"), &out);
-        });
-    }
-    assert!(interrupted > 10, "{interrupted}");
+    at_calls(at, &line, &FAULTS, 1, |_, is_well, what| {
+        interrupted += usize::from(!is_well);
+        let check = |what: &str| {
+            for number in 3..6 {
+                assert!(out.join(format!("{number}.tar")).exists(), "{what}");
+            }
+            let to = dir(at.join("to"));
+            let restore = args!["restore", "-q", "--state", &state, "-C", &to];
+            run(&mut fathom(restore)).exits(0);
+            same(last.as_ref().unwrap(), &snapshot(&to.join("tree")), what);
+            fs::remove_dir_all(&to).unwrap();
+            run(&mut fathom(args!["list", "--state", &state])).exits(0);
+        };
+        check(what);
+        run(fathom(line).current_dir(at)).exits(0);
+        check(&format!("{what}, pruned again"));
+        assert_eq!(names(&out, false), ["3.tar", "4.tar", "5.tar"], "{what}");
+        copy(&saved.with_extension("state"), &state);
+        copy(&saved.with_extension("out"), &out);
+    });
+    assert!(interrupted > effort(5, 10), "{interrupted}");
 }
 
 /// The catalog with new tokens replaces the old one as a whole or not at all.
@@ -220,25 +226,23 @@ fn interrupted_renewal_of_tokens_leaves_a_catalog() {
         ];
         let before = fs::read(out.join("c")).unwrap();
         let mut renewed = 0;
-        for fault in FAULTS {
-            at_each_call(at, &line, fault, |is_well, what| {
-                let now = fs::read(out.join("c")).unwrap();
-                renewed += usize::from(now != before);
-                assert!(!is_well || out.join("1.tar").exists(), "{what}");
-                // Whichever it is, the next increment is based on it.
-                file(tree.join("new"), 10);
-                let next = "dump tree -q -o out/2.tar --since out/c".split(' ');
-                run(fathom(next).current_dir(at)).exits(0);
-                let to = dir(at.join("to"));
-                let archives = [out.join("0.tar"), out.join("2.tar")];
-                run(fathom(args!["restore", "-q", "-C", &to]).args(archives)).exits(0);
-                same(&kept(&tree), &snapshot(&to.join("tree")), what);
-                fs::remove_dir_all(&to).unwrap();
-                fs::remove_file(tree.join("new")).unwrap();
-                let _ = fs::remove_file(out.join("1.tar"));
-                fs::write(out.join("c"), &before).unwrap();
-            });
-        }
+        at_calls(at, &line, &FAULTS, 1, |_, is_well, what| {
+            let now = fs::read(out.join("c")).unwrap();
+            renewed += usize::from(now != before);
+            assert!(!is_well || out.join("1.tar").exists(), "{what}");
+            // Whichever it is, the next increment is based on it.
+            file(tree.join("new"), 10);
+            let next = "dump tree -q -o out/2.tar --since out/c".split(' ');
+            run(fathom(next).current_dir(at)).exits(0);
+            let to = dir(at.join("to"));
+            let archives = [out.join("0.tar"), out.join("2.tar")];
+            run(fathom(args!["restore", "-q", "-C", &to]).args(archives)).exits(0);
+            same(&kept(&tree), &snapshot(&to.join("tree")), what);
+            fs::remove_dir_all(&to).unwrap();
+            fs::remove_file(tree.join("new")).unwrap();
+            let _ = fs::remove_file(out.join("1.tar"));
+            fs::write(out.join("c"), &before).unwrap();
+        });
         assert!(renewed > 0, "no token was renewed");
     });
 }
@@ -263,17 +267,16 @@ fn interrupted_restore_by_the_index_leaves_no_part_of_a_file() {
         ("pwrite64", "signal=KILL"),
         ("pwrite64", "error=ENOSPC"),
     ];
-    for fault in reads.into_iter().chain(FAULTS) {
-        at_each_call(at, &line, fault, |is_well, what| {
-            let restored: PathBuf = to.join("tree/f7");
-            match fs::read(&restored) {
-                Ok(data) => assert!(data == whole, "{what}: a part of the file"),
-                Err(_) => assert!(!is_well, "{what}: no file and no error"),
-            }
-            let _ = fs::remove_dir_all(&to);
-            dir(&to);
-        });
-    }
+    let faults: Vec<_> = reads.into_iter().chain(FAULTS).collect();
+    at_calls(at, &line, &faults, 2, |_, is_well, what| {
+        let restored: PathBuf = to.join("tree/f7");
+        match fs::read(&restored) {
+            Ok(data) => assert!(data == whole, "{what}: a part of the file"),
+            Err(_) => assert!(!is_well, "{what}: no file and no error"),
+        }
+        let _ = fs::remove_dir_all(&to);
+        dir(&to);
+    });
 }
 
 /// From 4 MiB on an archive bypasses the page cache, until a write fails with EINVAL. The last piece, which is

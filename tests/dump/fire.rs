@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use rustix::mount::MountFlags;
 
 use super::changes::{change, overwrite_unseen};
 use super::full::{NEEDS, dump};
-use super::rounds::{Series, by_gnu_tar, on, rounds};
+use super::rounds::{Series, by_gnu_tar, on};
 use super::written::mounted_again;
 use crate::support::build::{dir, file, tmpfs, unmount_whole};
 use crate::support::concurrent::{Done, while_rewriting, with_threads};
@@ -20,9 +21,10 @@ use crate::support::disks::{
     BTRFS, EXT4, XFS, image, mount_elsewhere, mount_image, set_back, set_inode_field,
 };
 use crate::support::reference::settle;
-use crate::support::repeat::{repeat_until, second_of};
+use crate::support::repeat::{effort, repeat_until, second_of};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{Snapshot, kept, same, snapshot};
+use crate::support::strace::with_fault;
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -53,7 +55,7 @@ fn changes_within_the_clock_tick_of_the_dump_are_dumped() {
                 let mut series = Series::new(at, ground);
                 let hot = file(series.tree.join("hot"), 10);
                 file(series.tree.join("cold"), 10);
-                for round in 0..8 {
+                for round in 0..effort(3, 8) {
                     let ran = while_rewriting(&hot, || series.dump(&[]));
                     assert!(ran.code() < 2, "{ran}");
                     series.restore();
@@ -105,7 +107,7 @@ fn changes_during_dumps_are_in_the_last_increment() {
                 let tree = series.tree.clone();
                 change(&tree, &mut Dice::new(3), 100);
                 series.round("the full dump");
-                for round in 0..rounds(4) as u64 {
+                for round in 0..effort(1, 50) as u64 {
                     let changes = |_, done: &Done| {
                         let mut dice = Dice::new(round);
                         while !done.is_set() {
@@ -255,13 +257,6 @@ fn is_sound(archive: &Path) {
     run(&mut fathom(args!["verify", archive, "-q"])).exits(0);
 }
 
-/// How many kills at random moments; FATHOM_KILLS changes it.
-fn kills() -> usize {
-    std::env::var("FATHOM_KILLS").map_or(300, |kills| {
-        kills.parse().expect("FATHOM_KILLS is a number")
-    })
-}
-
 /// A tree that is dumped repeatedly by dumps that may be killed; each is based on the last catalog.
 struct Perils<'a> {
     at: &'a Path,
@@ -387,41 +382,32 @@ fn kill_at_a_random_moment_loses_no_change() {
     if !require(&NEEDS) {
         return;
     }
-    on(Some(EXT4[0]), |at, _| {
+    on(Some(EXT4[0]), |at, ground| {
         let mut perils = Perils::new(at);
         let mut dice = Dice::new(5);
-        // How long one takes, the first one of all too.
-        let mut takes = Duration::from_millis(200);
-        for round in 0..kills() {
+        let whole = args!["dump", "tree", "-q", "-o", ground.join("whole.tar")];
+        let mut takes = run(fathom(whole).current_dir(at)).exits(0).elapsed;
+        for round in 0..effort(40, 300) {
             let what = format!("round {round}");
-            let wait = takes.mul_f64(dice.below(1200) as f64 / 1000.0);
-            perils.killed(&what, |mut dump| {
-                let quiet = dump.stdout(Stdio::null()).stderr(Stdio::null());
-                let mut child = quiet.spawn().unwrap();
-                std::thread::sleep(wait);
-                let _ = child.kill();
-                child.wait().unwrap();
+            repeat_until("a dump that is still running when it is killed", || {
+                let wait = takes.mul_f64(dice.below(1200) as f64 / 1000.0);
+                let mut status = None;
+                perils.killed(&what, |mut dump| {
+                    let quiet = dump.stdout(Stdio::null()).stderr(Stdio::null());
+                    let mut child = quiet.spawn().unwrap();
+                    std::thread::sleep(wait);
+                    let _ = child.kill();
+                    status = Some(child.wait().unwrap());
+                });
+                change(&perils.tree, &mut dice, 3);
+                status.unwrap().signal()
             });
             if round % 20 == 19 {
                 takes = perils.well(&what);
             }
-            change(&perils.tree, &mut dice, 3);
         }
-        let Perils {
-            whole,
-            between,
-            left,
-            ..
-        } = perils;
-        eprintln!(
-            "{whole} of {} came through, {between} without the catalog, {left} left something",
-            kills()
-        );
-        assert!(
-            whole > 0 && whole < kills(),
-            "{whole} of {} came through: no kill was in time",
-            kills()
-        );
+        let (whole, between, left) = (perils.whole, perils.between, perils.left);
+        eprintln!("{whole} came through, {between} without the catalog, {left} left something");
     });
 }
 
@@ -453,24 +439,7 @@ fn kill_before_each_modifying_call_loses_no_change() {
             for nth in 1.. {
                 assert!(nth < MOST, "{call}: it never came through");
                 perils.killed(&format!("{call} {nth}"), |dump| {
-                    let (trace, inject) = (
-                        format!("trace={call}"),
-                        format!("inject={call}:signal=KILL:when={nth}"),
-                    );
-                    let mut strace = Command::new("strace");
-                    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject]);
-                    // With all the directories in which cargo has libraries looked for there are
-                    // some dozen calls more.
-                    strace
-                        .arg(dump.get_program())
-                        .args(dump.get_args())
-                        .env_remove("LD_LIBRARY_PATH")
-                        .current_dir(at);
-                    let quiet = strace
-                        .stdin(Stdio::null())
-                        .stdout(Stdio::null())
-                        .stderr(Stdio::null());
-                    quiet.status().unwrap();
+                    with_fault(&dump, (call, "signal=KILL"), nth);
                 });
                 if perils.whole > before {
                     break;

@@ -317,7 +317,8 @@ fn interrupt_leaves_no_files() {
                 ("KILL", libc::SIGKILL),
             ] {
                 for (call, nth) in [("write", 3), ("fsync", 1)] {
-                    let status = with_fault(&command, (call, &format!("signal={name}")), nth);
+                    let fault = format!("signal={name}");
+                    let (status, _) = with_fault(&command, (call, &fault), nth);
                     let what = format!("SIG{name} at {call} {nth}");
                     assert_eq!(status.signal(), Some(number), "{what}: {status}");
                     assert_eq!(fs::read_dir(&out).unwrap().count(), 0, "{what}");

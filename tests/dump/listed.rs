@@ -8,11 +8,12 @@ use std::process::Command;
 
 use super::changes::change;
 use super::full::{NEEDS, quiet};
-use super::rounds::{by_gnu_tar, grown, on, rounds};
+use super::rounds::{by_gnu_tar, grown, on};
 use super::selection::{ignore_inherited, of_names, same_data};
 use crate::support::build::{dir, file, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, XFS};
 use crate::support::reference::settle;
+use crate::support::repeat::effort;
 use crate::support::run::{Ran, args, calls};
 use crate::support::snapshot::{kept, snapshot};
 use crate::support::trees::Dice;
@@ -91,7 +92,7 @@ fn increments_with_changing_lists_restore_what_gnu_tar_selects() {
             grown(&tree, seed);
             let mut archives: Vec<PathBuf> = Vec::new();
             let mut names = random_names(at, &mut dice);
-            for round in 0..rounds(8) {
+            for round in 0..effort(4, 50) {
                 change(&tree, &mut dice, [1, 10, 30][round % 3]);
                 names.retain(|name| {
                     at.join(crate::support::build::name(name))

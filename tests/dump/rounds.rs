@@ -11,17 +11,11 @@ use super::full::{NEEDS, dump, quiet};
 use crate::support::build::{dir, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
 use crate::support::reference::settle;
+use crate::support::repeat::effort;
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::trees::{Dice, grow, plant, shuffle};
 use crate::support::{fathom, in_namespace, require, run};
-
-/// The number of rounds; FATHOM_ROUNDS raises it.
-pub(crate) fn rounds(few: usize) -> usize {
-    std::env::var("FATHOM_ROUNDS").map_or(few, |rounds| {
-        rounds.parse().expect("FATHOM_ROUNDS is a number")
-    })
-}
 
 /// A tree that is dumped repeatedly, and the restored tree.
 pub(crate) struct Series {
@@ -178,7 +172,7 @@ fn random_rounds(make: Option<Make>, seed: u64, few: usize) {
         settle(at);
         series.round("the full dump");
         let mut dice = Dice::new(seed);
-        for round in 0..rounds(few) {
+        for round in 0..effort(few, 50) {
             let many = [1, 5, 20, 60][round % 4];
             change(&series.tree, &mut dice, many);
             series.round(&format!("round {round}"));
@@ -187,23 +181,23 @@ fn random_rounds(make: Option<Make>, seed: u64, few: usize) {
 }
 
 #[test]
-fn twenty_rounds_of_random_changes_on_ext4() {
-    random_rounds(Some(EXT4[0]), 1, 20);
+fn rounds_of_random_changes_on_ext4() {
+    random_rounds(Some(EXT4[0]), 1, 8);
 }
 
 #[test]
 fn rounds_of_random_changes_on_xfs() {
-    random_rounds(Some(XFS[0]), 2, 8);
+    random_rounds(Some(XFS[0]), 2, 4);
 }
 
 #[test]
 fn rounds_of_random_changes_on_btrfs() {
-    random_rounds(Some(BTRFS[0]), 3, 8);
+    random_rounds(Some(BTRFS[0]), 3, 4);
 }
 
 #[test]
 fn rounds_of_random_changes_on_tmpfs() {
-    random_rounds(None, 4, 8);
+    random_rounds(None, 4, 4);
 }
 
 /// Directories change places, and files have names in several of them.
@@ -220,7 +214,7 @@ fn rounds_of_changes_that_reuse_all_names() {
     ] {
         on(make, |at, ground| {
             let (mut series, mut dice) = (Series::new(at, ground), Dice::new(seed));
-            for round in 0..rounds(10) {
+            for round in 0..effort(3, 50) {
                 plant(&series.tree, &mut dice);
                 series.round(&format!("round {round}, filled up"));
                 shuffle(&series.tree, &mut dice, [3, 8, 20][round % 3]);

@@ -11,8 +11,8 @@ use ondisk::seekable::{SeekTable, index_frame};
 
 use super::changes::change;
 use super::full::dump;
-use super::rounds::rounds;
 use crate::support::build::{dir, file, tool};
+use crate::support::repeat::effort;
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{alike, kept, same};
 use crate::support::trees::Dice;
@@ -419,7 +419,7 @@ fn paths_of_chains_are_restored_as_without_an_index() {
         let catalog = place.path().join("catalog");
         let catalog = catalog.to_str().unwrap();
         let (mut dice, mut archives) = (Dice::new(11), Vec::new());
-        for round in 0..rounds(4) {
+        for round in 0..effort(4, 50) {
             let name = format!("{round}.tar.zst");
             let archive = by_index.join(&name);
             let since = ["--since", catalog, "--catalog", catalog];

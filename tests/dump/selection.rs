@@ -6,10 +6,11 @@ use std::process::Command;
 
 use super::changes::change;
 use super::full::{NEEDS, dump, quiet};
-use super::rounds::{by_gnu_tar, grown, on, rounds};
+use super::rounds::{by_gnu_tar, grown, on};
 use crate::support::build::{dir, file, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, XFS, subvolume};
 use crate::support::reference::settle;
+use crate::support::repeat::effort;
 use crate::support::run::{args, calls};
 use crate::support::snapshot::{Snapshot, alike, kept, snapshot};
 use crate::support::trees::Dice;
@@ -152,7 +153,7 @@ fn tagged_directories_are_those_of_gnu_tar() {
         ("btrfs", Some(BTRFS[0]), "batched"),
         ("tmpfs", None, "combined"),
     ];
-    for (seed, (name, make, best)) in (70..).zip(makes.into_iter().cycle().take(rounds(8))) {
+    for (seed, (name, make, best)) in (70..).zip(makes.into_iter().cycle().take(effort(8, 50))) {
         on(make, |at, ground| {
             let (tree, mut dice) = (dir(at.join("tree")), Dice::new(seed));
             grown(&tree, seed);
@@ -217,7 +218,7 @@ fn increments_with_changing_selections_restore_what_gnu_tar_selects() {
             grown(&tree, seed);
             let catalog = ground.join("catalog");
             let mut archives: Vec<PathBuf> = Vec::new();
-            for round in 0..rounds(8) {
+            for round in 0..effort(8, 50) {
                 tag(&tree, &mut dice);
                 change(&tree, &mut dice, [1, 10, 30][round % 3]);
                 remove_special_tags(&tree);

@@ -12,11 +12,12 @@ use serde_json::Value;
 
 use super::changes::change;
 use super::full::{NEEDS, dump};
-use super::rounds::{Series, grown, on, rounds, told};
+use super::rounds::{Series, grown, on, told};
 use crate::support::build::{dir, file, unmount_whole};
 use crate::support::concurrent::{Done, with_threads};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mount_image};
 use crate::support::reference::settle;
+use crate::support::repeat::effort;
 use crate::support::run::args;
 use crate::support::trees::Dice;
 use crate::support::{fathom, require, run};
@@ -55,7 +56,7 @@ fn check_only_written(make: Make, only: &str, in_six: usize) {
         let outside = dir(at.join("outside"));
         settle(at);
         series.round("the full dump");
-        let (mut dice, all, mut quickly) = (Dice::new(5), rounds(12), 0);
+        let (mut dice, all, mut quickly) = (Dice::new(5), effort(8, 50), 0);
         for round in 0..all {
             change(&series.tree, &mut dice, [1, 3, 10][round % 3]);
             let mut inside: Vec<PathBuf> = fs::read_dir(&series.tree)

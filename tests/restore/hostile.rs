@@ -1,7 +1,7 @@
 //! Hostile archives: nothing outside the directory is changed, and the reason is printed.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Seek};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,11 +11,11 @@ use std::time::Duration;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::Value;
 
-use crate::support::build::{dir, file, tmpfs, tool};
+use crate::support::build::{dir, file, tmpfs};
 use crate::support::concurrent::{Done, with_threads};
 use crate::support::repeat::{effort, repeat_until};
 use crate::support::restrict::{as_nobody, fathom_in};
-use crate::support::run::{args, program};
+use crate::support::run::{Ran, args, program};
 use crate::support::snapshot::{Snapshot, kept, same};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -307,12 +307,7 @@ impl Scene {
     }
 
     fn write(&self, script: &str) {
-        tool(
-            Command::new("python3")
-                .args(["-c", &format!("{HEAD}\n{script}")])
-                .arg(&self.archive)
-                .arg(&self.outside),
-        );
+        write_all([(self, script)]);
     }
 
     fn holds(&self, what: &str) {
@@ -324,59 +319,91 @@ impl Scene {
     }
 }
 
-/// Runs a command; returns its status, its messages, and its peak memory in KiB. The memory of a
-/// process before exec(2) counts as well, so the command is started by a small process.
-fn measured(command: &Command) -> (i32, String, i64) {
+/// Writes the archives of scenes by their scripts, in one process.
+fn write_all<'a>(scenes: impl IntoIterator<Item = (&'a Scene, &'a str)>) {
+    const WRITER: &str = "
+import json, sys
+for head, archive, outside, script in json.load(sys.stdin):
+    sys.argv[1:] = archive, outside
+    exec(head + script, {})";
+    let scenes = scenes.into_iter().map(|(scene, script)| {
+        let [archive, outside] = [&scene.archive, &scene.outside].map(|path| path.to_str());
+        [HEAD, archive.unwrap(), outside.unwrap(), script].map(str::to_owned)
+    });
+    python(WRITER, &scenes.collect::<Vec<_>>()).exits(0);
+}
+
+/// Runs a Python program with JSON on standard input.
+fn python(program: &str, input: &impl serde::Serialize) -> Ran {
+    let mut file = tempfile::tempfile().unwrap();
+    serde_json::to_writer(&file, input).unwrap();
+    file.rewind().unwrap();
+    run(Command::new("python3").args(["-c", program]).stdin(file))
+}
+
+/// Runs commands; returns for each its status, its messages, and its peak memory in KiB. The memory
+/// of a process before exec(2) counts as well, so the commands are started by a small process.
+fn measured(commands: &[Command]) -> Vec<(i32, String, i64)> {
     const STARTER: &str = r#"
-import resource, subprocess, sys
-done = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-sys.stderr.buffer.write(done.stderr)
-print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"#;
-    let mut starter = Command::new("python3");
-    let ran = run(starter
-        .args(["-c", STARTER])
-        .arg(command.get_program())
-        .args(command.get_args()))
-    .exits(0);
-    let printed = String::from_utf8(ran.stdout).unwrap();
-    let (status, memory) = printed.trim_end().split_once(' ').unwrap();
-    (status.parse().unwrap(), ran.stderr, memory.parse().unwrap())
+import json, os, subprocess, sys
+for words in json.load(sys.stdin):
+    done = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    said = done.stderr.read().decode(errors="replace")
+    _, status, usage = os.wait4(done.pid, 0)
+    print(json.dumps([os.waitstatus_to_exitcode(status), said, usage.ru_maxrss]))"#;
+    let words = |command: &Command| -> Vec<String> {
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        words
+            .map(|word| word.to_str().unwrap().to_owned())
+            .collect()
+    };
+    let ran = python(STARTER, &commands.iter().map(words).collect::<Vec<_>>()).exits(0);
+    let lines = ran.lines().into_iter();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 #[test]
 fn hostile_archives_change_nothing_outside_the_directory() {
+    const COMMANDS: [&[&str]; 5] = [
+        &["restore"],
+        &["restore", "--dry-run"],
+        &["restore", "--strip-components=1"],
+        &["list"],
+        &["verify", "--against", "."],
+    ];
     if require(&[Need::Root, Need::Program("python3")]) {
-        for case in CASES {
-            in_namespace(|ground| {
-                let scene = Scene::new(ground);
-                scene.write(case.script);
-                let options = [&[][..], &["--dry-run"], &["--strip-components=1"]];
-                for more in options {
-                    let mut restore = fathom(args!["restore", &scene.archive, "-C", &scene.to]);
-                    let (status, said, memory) = measured(restore.args(more));
-                    let what = format!("{} {more:?}: {status}, {memory} KiB: {said}", case.name);
-                    assert!(!said.contains("panicked") && memory < MOST, "{what}");
-                    if more.is_empty() {
-                        assert_eq!(status, case.status, "{what}");
+        in_namespace(|ground| {
+            let scenes = CASES.map(|case| Scene::new(&dir(ground.join(case.name))));
+            write_all(scenes.iter().zip(CASES.map(|case| case.script)));
+            let command = |scene: &Scene, words: &[&str]| {
+                let mut command = fathom(args![words[0], &scene.archive]);
+                command.args(&words[1..]);
+                if words[0] == "restore" {
+                    command.arg("-C").arg(&scene.to);
+                }
+                command
+            };
+            let commands = scenes
+                .iter()
+                .flat_map(|scene| COMMANDS.map(|words| command(scene, words)));
+            let results = measured(&commands.collect::<Vec<_>>());
+            let results = results.chunks(COMMANDS.len());
+            for ((case, scene), results) in CASES.iter().zip(&scenes).zip(results) {
+                for (words, (status, said, memory)) in COMMANDS.into_iter().zip(results) {
+                    let what = format!("{} {words:?}: {status}, {memory} KiB: {said}", case.name);
+                    assert!(!said.contains("panicked") && *memory < MOST, "{what}");
+                    if words == COMMANDS[0] {
+                        assert_eq!(*status, case.status, "{what}");
                         assert!(said.contains(case.said), "{what}");
                     } else {
-                        assert!((0..=2).contains(&status), "{what}");
+                        assert!((0..=2).contains(status), "{what}");
                     }
-                    scene.holds(&what);
                 }
-                for look in [&["list"][..], &["verify", "--against", "."]] {
-                    let (command, more) = look.split_first().unwrap();
-                    let mut looks = fathom(args![command, &scene.archive]);
-                    let (status, said, memory) = measured(looks.args(more));
-                    let what = format!("{} {look:?}: {status}, {memory} KiB: {said}", case.name);
-                    assert!(
-                        !said.contains("panicked") && memory < MOST && (0..=2).contains(&status),
-                        "{what}"
-                    );
-                    scene.holds(&what);
-                }
-            });
-        }
+                scene.holds(case.name);
+            }
+        });
     }
 }
 
@@ -485,7 +512,7 @@ fn memory_stays_small_in_deep_trees() {
                     r#"raw(extended((b"path", b"d/" * {depth} + b"f")), block(b"x"))"#
                 ));
                 let restore = fathom(args!["restore", &scene.archive, "-C", &scene.to]);
-                let (ended, said, memory) = measured(&restore);
+                let (ended, said, memory) = measured(&[restore]).remove(0);
                 let what = format!("{depth} deep: {ended}, {memory} KiB: {said}");
                 assert!(
                     ended == status && memory < MOST && said.len() < 10_000,
@@ -506,7 +533,7 @@ fn memory_stays_small_with_many_warnings() {
                 r#"raw(*(extended((b"path", b"../" * 30000)) + block(b"x") for n in range(3000)))"#,
             );
             let restore = fathom(args!["restore", &scene.archive, "-C", &scene.to, "--json"]);
-            let (status, said, memory) = measured(&restore);
+            let (status, said, memory) = measured(&[restore]).remove(0);
             assert!(
                 status == 1 && memory < MOST,
                 "{status}, {memory} KiB: {said}"

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::build::{bush, dir, file, tmpfs, tool};
+use crate::support::repeat::effort;
 use crate::support::run::args;
 use crate::support::snapshot::{Snapshot, alike, kept};
 use crate::support::trees::grow;
@@ -63,7 +64,7 @@ fn names_lose_as_many_components_as_by_gnu_tar() {
     if !require(&[Need::Root, Need::Program("bsdtar")]) {
         return;
     }
-    for seed in [1, 2, 3] {
+    for seed in 1..=effort(1, 3) as u64 {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
             tree(&top, seed);

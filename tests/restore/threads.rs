@@ -8,17 +8,11 @@ use serde_json::Value;
 
 use crate::support::build::dir;
 use crate::support::pack::{end, plain, push};
+use crate::support::repeat::effort;
 use crate::support::run::args;
 use crate::support::snapshot::{Snapshot, kept};
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom, require, run};
-
-/// How many archives; FATHOM_ROUNDS=2000 before a release.
-fn rounds() -> u64 {
-    std::env::var("FATHOM_ROUNDS").map_or(25, |rounds| {
-        rounds.parse().expect("FATHOM_ROUNDS is a number")
-    })
-}
 
 /// An archive whose members replace one another: few names, in any order, of all kinds.
 fn archive(dice: &mut Dice) -> Vec<u8> {
@@ -93,7 +87,7 @@ fn threads_do_not_change_the_result() {
     if !require(&[Need::Root]) {
         return;
     }
-    for seed in 0..rounds() {
+    for seed in 0..effort(8, 2000) as u64 {
         let ground = tempfile::tempdir().unwrap();
         let from = ground.path().join("a.tar");
         fs::write(&from, archive(&mut Dice::new(seed))).unwrap();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
@@ -194,20 +195,65 @@ pub(crate) fn agree(gates: &Value, traced: &BTreeMap<String, (u64, u64)>, what: 
     }
 }
 
-/// Runs the program, arguments and directory of `command` with a fault, such as `signal=KILL` or
-/// `error=EIO`, at the `nth` call of this name in each of its threads. A signal that ends the
-/// command also ends strace, so the status is the command's.
-pub(crate) fn with_fault(command: &Command, (call, fault): (&str, &str), nth: usize) -> ExitStatus {
+/// strace of the program, arguments and directory of `command`, with options and a file for the log.
+fn strace(command: &Command, options: &[String], log: &Path) -> Command {
     let mut strace = Command::new("strace");
-    strace.args(["-f", "-qq", "-o", "/dev/null"]);
-    strace.arg(format!("-etrace={call}"));
-    strace.arg(format!("-einject={call}:{fault}:when={nth}"));
+    strace
+        .args(["-f", "-qq", "-s0", "-o"])
+        .arg(log)
+        .args(options);
     strace.arg(command.get_program()).args(command.get_args());
     if let Some(at) = command.get_current_dir() {
         strace.current_dir(at);
     }
     // With all the directories in which cargo has libraries looked for there are some dozen calls more.
     strace.env_remove("LD_LIBRARY_PATH");
+    strace
+}
+
+/// Runs `command` with a fault, such as `signal=KILL` or `error=EIO`, at the `nth` call of this name
+/// in each of its threads. A signal that ends the command also ends strace, so the status is the
+/// command's. Also returns whether the fault came.
+pub(crate) fn with_fault(
+    command: &Command,
+    (call, fault): (&str, &str),
+    nth: usize,
+) -> (ExitStatus, bool) {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let options = [
+        format!("-etrace={call}"),
+        format!("-einject={call}:{fault}:when={nth}"),
+    ];
+    let mut strace = strace(command, &options, log.path());
     let quiet = strace.stdin(Stdio::null()).stdout(Stdio::null());
-    quiet.stderr(Stdio::null()).status().unwrap()
+    let status = quiet.stderr(Stdio::null()).status().unwrap();
+    let log = std::fs::read_to_string(log.path()).unwrap();
+    (
+        status,
+        status.signal().is_some() || log.contains("(INJECTED)"),
+    )
+}
+
+/// Runs `command`, which must succeed, and returns the largest number of calls that one of its
+/// threads made, for each of these calls.
+pub(crate) fn calls_in_a_thread(command: &Command, calls: &[&str]) -> BTreeMap<String, usize> {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let options = [format!("-etrace={}", calls.join(","))];
+    run(&mut strace(command, &options, log.path())).exits(0);
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let log = std::fs::read_to_string(log.path()).unwrap();
+    for line in log.lines() {
+        // A call that others interrupt has two lines; the second one has no parenthesis after the name.
+        if let Some((thread, line)) = line.split_once(' ')
+            && let Some((call, _)) = line.trim_start().split_once('(')
+        {
+            *counts.entry((call, thread)).or_default() += 1;
+        }
+    }
+    let mut most = BTreeMap::new();
+    for ((call, _), count) in counts {
+        let most: &mut usize = most.entry(call.to_owned()).or_default();
+        *most = count.max(*most);
+    }
+    most
 }

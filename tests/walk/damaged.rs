@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::right::{census_of, objects, same, walk};
 use crate::support::build::{bush, dir, tool, unmount, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, Loop, Make, attach, image, mount_image};
+use crate::support::repeat::effort;
 use crate::support::restrict::limit_memory;
 use crate::support::run::{Ran, args, calls};
 use crate::support::trees::{Dice, grow};
@@ -150,8 +151,8 @@ fn rounds_of_random_bytes(make: Make, seed: u64, rounds: u64) {
 #[test]
 fn random_damage_with_checksums() {
     if require(&DISK) {
-        rounds_of_random_bytes(EXT4[0], 1000, 24);
-        rounds_of_random_bytes(ext4("much at once"), 2000, 12);
+        rounds_of_random_bytes(EXT4[0], 1000, effort(6, 24) as u64);
+        rounds_of_random_bytes(ext4("much at once"), 2000, effort(4, 12) as u64);
     }
 }
 
@@ -163,7 +164,7 @@ fn random_damage_without_checksums() {
             ("ext2", 4000),
             ("^metadata_csum", 5000),
         ] {
-            rounds_of_random_bytes(ext4(make), seed, 16);
+            rounds_of_random_bytes(ext4(make), seed, effort(4, 16) as u64);
         }
     }
 }

@@ -13,16 +13,10 @@ use super::right::{engines, walk};
 use crate::support::build::{dir, file, odd_names};
 use crate::support::disks::{BTRFS, EXT4, XFS};
 use crate::support::reference::settle;
+use crate::support::repeat::effort;
 use crate::support::run::{Ran, args};
 use crate::support::trees::{Dice, grow};
 use crate::support::{Need, fathom, in_namespace, require, run};
-
-/// How many sets of predicates on each file system; FATHOM_ROUNDS=1250 is 5,000 in all.
-fn rounds() -> usize {
-    std::env::var("FATHOM_ROUNDS").map_or(30, |rounds| {
-        rounds.parse().expect("FATHOM_ROUNDS is a number")
-    })
-}
 
 const LIMITS: [i64; 10] = [
     -2_147_483_649,
@@ -402,7 +396,8 @@ fn random_predicates_select_what_find_selects() {
         let write = args!["walk", top, "--catalog", &catalog, "-q"];
         run(&mut fathom(write)).exits(0);
         let (mut selective, total) = (0, find(top, &[], "C").len());
-        for round in 0..rounds() {
+        let rounds = effort(8, 1250);
+        for round in 0..rounds {
             let (ours, finds, locale) = predicates(&mut dice);
             let expected = find(top, &finds, locale);
             selective += usize::from(!expected.is_empty() && expected.len() < total);
@@ -425,9 +420,8 @@ fn random_predicates_select_what_find_selects() {
             );
         }
         assert!(
-            selective > rounds() / 4,
-            "{selective} of {} select some entries",
-            rounds()
+            selective > rounds / 4,
+            "{selective} of {rounds} select some entries"
         );
     });
 }

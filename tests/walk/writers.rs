@@ -151,7 +151,7 @@ fn beside_writers(top: &Path, engines: &[&str]) {
             thread::sleep(Duration::from_millis(1));
             (changes() > 2000).then_some(())
         });
-        for round in 0..3 {
+        for round in 0..effort(1, 3) {
             for engine in engines {
                 let ran = repeat_until("a walk during which there were changes", || {
                     let before = changes();

@@ -1,12 +1,19 @@
 //! Waiting is told apart by what a descriptor is.
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat};
 use serde_json::Value;
 
-use crate::account::command::account;
+use crate::account::attach::report;
 use crate::account::counts::METERS;
-use crate::support::{Need, require};
+use crate::support::blocked::{blocked_in, children, times_asleep, wait_until};
+use crate::support::{Need, fathom, require};
 
 /// Calls and seconds by what they waited for.
 fn waits(value: &Value) -> BTreeMap<&str, (u64, f64)> {
@@ -33,21 +40,119 @@ fn file_seconds(value: &Value) -> [f64; 3] {
     [gates, sum(&value["programs"]), sum(&value["per_directory"])]
 }
 
+/// Checks that the seconds in calls on files of a process with one thread leave room for the time that
+/// it was held in other calls.
+fn leave_room(seconds: &[f64], value: &Value, held: Duration) {
+    // Under ptrace, times are calls at their price.
+    if value["model"]["times"] == "measured" {
+        let rest = value["real"].as_f64().unwrap() - held.as_secs_f64();
+        for seconds in seconds {
+            assert!(*seconds <= rest, "{seconds} of {rest} s: {value}");
+        }
+    }
+}
+
+fn is_read_of_stdin(call: libc::c_long, fd: u64) -> bool {
+    (call, fd) == (libc::SYS_read, 0)
+}
+
+fn fifo_at(dir: &Path) -> PathBuf {
+    let fifo = dir.join("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    fifo
+}
+
+/// A command under a meter that waits for what the test does. Its standard input is a pipe.
+struct Held {
+    meter: &'static str,
+    fathom: Child,
+    dir: tempfile::TempDir,
+    started: Instant,
+    /// How long the command has been held in calls.
+    held: Duration,
+}
+
+impl Held {
+    fn start<W: AsRef<std::ffi::OsStr>>(
+        meter: &'static str,
+        options: &[&str],
+        words: impl IntoIterator<Item = W>,
+    ) -> Held {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = fathom(["account", "--json", "--meter", meter, "-o"]);
+        command.arg(dir.path().join("report")).args(options);
+        command.arg("--").args(words);
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        Held {
+            meter,
+            fathom: command.spawn().unwrap(),
+            dir,
+            started: Instant::now(),
+            held: Duration::ZERO,
+        }
+    }
+
+    /// Waits until the command sleeps in a system call with this number and first argument, and the meter
+    /// has read the records of the calls before. Then holds it there for as long as the rest has taken, or a
+    /// second.
+    fn hold(&mut self, is_it: impl Fn(libc::c_long, u64) -> bool) {
+        let pid = self.fathom.id();
+        let is_held = |child| blocked_in(child).is_some_and(|(call, first)| is_it(call, first));
+        wait_until("the command waits", || {
+            children(pid).into_iter().any(is_held)
+        });
+        let begin = Instant::now();
+        if self.meter != "ptrace" {
+            // Between the second and the third time the meter has read all records.
+            let before = times_asleep(pid);
+            wait_until("the meter waits", || times_asleep(pid) >= before + 3);
+        }
+        let others = self.started.elapsed() - self.held;
+        std::thread::sleep(others.clamp(Duration::from_millis(20), Duration::from_secs(1)));
+        self.held += begin.elapsed();
+    }
+
+    /// Writes to the standard input of the command.
+    fn write(&self, text: &[u8]) {
+        self.fathom.stdin.as_ref().unwrap().write_all(text).unwrap();
+    }
+
+    /// Closes the standard input of the command. Returns its account, and how long it was held.
+    fn end(mut self) -> (Value, Duration) {
+        drop(self.fathom.stdin.take());
+        assert_eq!(self.fathom.wait().unwrap().code(), Some(0));
+        (report(&self.dir.path().join("report")), self.held)
+    }
+}
+
+/// If a test fails, no process stays that waits.
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Ok(None) = self.fathom.try_wait() {
+            children(self.fathom.id()).into_iter().for_each(|child| {
+                let child = rustix::process::Pid::from_raw(child.cast_signed()).unwrap();
+                let _ = rustix::process::kill_process(child, rustix::process::Signal::KILL);
+            });
+            let _ = self.fathom.kill();
+            let _ = self.fathom.wait();
+        }
+    }
+}
+
 #[test]
 fn time_on_a_pipe_is_in_no_row_of_files() {
     for meter in METERS {
-        let value = account(&["--meter", meter], ["sh", "-c", "sleep 0.4 | cat"]);
-        // cat waits for the pipe; perf reads records late, and may learn only that it is no file.
-        let waited = waits(&value);
-        let known = waited.get("pipe").or(waited.get("unknown"));
-        let (calls, seconds) = *known.unwrap_or_else(|| panic!("{meter}: {value}"));
-        assert!(calls > 0 && seconds >= 0.2, "{meter}: {waited:?}");
-        assert!(
-            meter == "perf" || waited.contains_key("pipe"),
-            "{meter}: {waited:?}"
-        );
-        for seconds in file_seconds(&value) {
-            assert!(seconds < 0.2, "{meter}: {seconds} {value}");
+        for options in [&[][..], &["--calls", "0"]] {
+            let mut cat = Held::start(meter, options, ["cat"]);
+            cat.hold(is_read_of_stdin);
+            let (value, held) = cat.end();
+            let waited = waits(&value);
+            let (calls, seconds) = waited["pipe"];
+            assert!(
+                calls > 0 && seconds >= held.as_secs_f64(),
+                "{meter} {options:?}: {waited:?}, held for {held:?}"
+            );
+            leave_room(&file_seconds(&value), &value, held);
         }
     }
 }
@@ -59,7 +164,7 @@ fn sockets_timers_events_and_locks_are_told_apart() {
     }
     let dir = tempfile::tempdir().unwrap();
     let text = r#"
-import os, socket, sys, fcntl, time, ctypes
+import os, socket, sys, fcntl, ctypes
 a, b = socket.socketpair()
 r, w = os.pipe()
 c = ctypes.CDLL(None)
@@ -77,7 +182,7 @@ os.read(a.fileno(), 9)
 os.write(w, b"x")
 os.read(r, 9)
 fcntl.lockf(file, fcntl.LOCK_EX)
-time.sleep(0.3)  # descriptors are looked at while the process lives
+os.read(0, 1)  # descriptors are looked at while the process lives
 "#;
     for meter in METERS {
         let lock = dir.path().join(meter); // its creation is what inotify reports
@@ -88,7 +193,9 @@ time.sleep(0.3)  # descriptors are looked at while the process lives
             &dir.path().display().to_string(),
             &lock.display().to_string(),
         ];
-        let value = account(&["--meter", meter], words);
+        let mut python = Held::start(meter, &[], words);
+        python.hold(is_read_of_stdin);
+        let (value, _) = python.end();
         let found = waits(&value);
         for (on, calls) in [
             ("socket", 2),
@@ -103,7 +210,6 @@ time.sleep(0.3)  # descriptors are looked at while the process lives
                 "{meter}: no {on}: {found:?}"
             );
         }
-        assert!(found["timer"].1 >= 0.009, "{meter}: {found:?}");
     }
 }
 
@@ -113,15 +219,26 @@ fn waiting_for_a_lock_is_a_line_of_its_own() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let lock = dir.path().join("lock");
-    let text = format!(
-        "flock {0} sleep 0.4 & until ! flock -n {0} true; do :; done; flock {0} true; wait",
-        lock.display()
-    );
-    let value = account(&[], ["sh", "-c", &text]);
-    assert!(waits(&value)["lock"].1 > 0.1, "{value}");
-    let of_lock = crate::account::command::row(&value["per_file"], &lock).unwrap();
-    assert!(of_lock["seconds"].as_f64().unwrap() < 0.1, "{of_lock}");
+    let lock = dir.path().canonicalize().unwrap().join("lock");
+    let file = std::fs::File::create(&lock).unwrap();
+    for meter in METERS {
+        flock(&file, FlockOperation::LockExclusive).unwrap();
+        let mut waiting = Held::start(meter, &[], ["flock", lock.to_str().unwrap(), "true"]);
+        waiting.hold(|call, _| call == libc::SYS_flock);
+        flock(&file, FlockOperation::Unlock).unwrap();
+        let (value, held) = waiting.end();
+        let (calls, seconds) = waits(&value)["lock"];
+        assert!(
+            calls == 1 && seconds >= held.as_secs_f64(),
+            "{meter}: held for {held:?}: {value}"
+        );
+        // perf sees no names.
+        if let Some(row) = crate::account::command::row(&value["per_file"], &lock) {
+            leave_room(&[row["seconds"].as_f64().unwrap()], &value, held);
+        } else {
+            assert_eq!(meter, "perf", "{value}");
+        }
+    }
 }
 
 /// Beyond the calls that are examined, only those that wait are looked at.
@@ -130,52 +247,65 @@ fn waits_beyond_the_limit_of_calls_are_told_apart() {
     if !require(&[Need::Program("python3")]) {
         return;
     }
+    const STEP: f64 = 0.02;
     let dir = tempfile::tempdir().unwrap();
-    let fifo = dir.path().join("fifo");
-    let mode = rustix::fs::Mode::from_raw_mode(0o600);
-    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-    // The descriptors are opened beyond the limit, too, and are closed at once.
+    let fifo = fifo_at(dir.path());
+    // The descriptors are opened beyond the limit, too, and are closed at once, except for perf, which looks
+    // at them later. A thread waits until the main thread sleeps in a call, and some time more, before it
+    // ends the call.
     let text = r#"
 import os, socket, sys, time, threading, ctypes
+fifo, calls, step = sys.argv[1], sys.argv[2].split(","), float(sys.argv[3])
+close = (lambda fd: None) if sys.argv[4] == "perf" else os.close
 for n in range(3000): os.stat("/")
-def late(write, *args): threading.Timer(0.15, write, args).start()
+main = os.getpid()
+def is_blocked():
+    call = open(f"/proc/{main}/syscall").read().split()[0]
+    return call in calls and open(f"/proc/{main}/stat").read().rsplit(") ")[1][0] == "S"
+def once_blocked(end, *args):
+    def wait():
+        while not is_blocked(): time.sleep(0.001)
+        time.sleep(step)
+        end(*args)
+    threading.Thread(target=wait).start()
 r, w = os.pipe()
-late(os.write, w, b"x"); os.read(r, 9); os.close(r)
+once_blocked(os.write, w, b"x"); os.read(r, 9); close(r)
 a, b = socket.socketpair()
-late(os.write, b.fileno(), b"x"); os.read(a.fileno(), 9); a.close()
-late(os.open, sys.argv[1], os.O_WRONLY); f = os.open(sys.argv[1], os.O_RDONLY)
+a, b = a.detach(), b.detach()
+once_blocked(os.write, b, b"x"); os.read(a, 9); close(a)
+once_blocked(os.open, fifo, os.O_WRONLY); f = os.open(fifo, os.O_RDONLY)
 c = ctypes.CDLL(None)
 timer = c.timerfd_create(1, 0)
-c.timerfd_settime(timer, 0, (ctypes.c_long * 4)(0, 0, 0, 150000000), None)
+once_blocked(c.timerfd_settime, timer, 0, (ctypes.c_long * 4)(0, 0, 0, 1), None)
 os.read(timer, 8)
-time.sleep(0.3)
+os.read(0, 1)
+os.execvp("cat", ["cat"])
 "#;
-    let script = "python3 -c \"$1\" \"$2\"; sleep 0.3 | cat";
+    let blocking = format!("{},{}", libc::SYS_read, libc::SYS_openat);
     for meter in METERS {
         for calls in ["100", "0"] {
             let fifo = fifo.to_str().unwrap();
-            let words = ["sh", "-c", script, "sh", text, fifo];
-            let value = account(&["--meter", meter, "--calls", calls], words);
+            let step = STEP.to_string();
+            let words = ["python3", "-c", text, fifo, &blocking, &step, meter];
+            let mut python = Held::start(meter, &["--calls", calls], words);
+            python.hold(is_read_of_stdin);
+            python.write(b"x");
+            python.hold(is_read_of_stdin);
+            let (value, held) = python.end();
+            let held = held.as_secs_f64();
             let found = waits(&value);
-            let seconds = |on| found.get(on).map_or(0.0, |it| it.1);
-            // perf learns of a call later: its descriptor is closed, or the number is another one's.
-            let least = if meter == "perf" { 0.14 } else { 0.55 };
-            for (on, least) in [("pipe", least), ("socket", 0.1), ("timer", 0.1)] {
-                assert!(seconds(on) >= least, "{meter}, {calls}: {on}: {found:?}");
+            for (on, minimum) in [
+                ("pipe", held + 2.0 * STEP),
+                ("socket", STEP),
+                ("timer", STEP),
+            ] {
+                assert!(
+                    found.get(on).is_some_and(|it| it.1 >= minimum),
+                    "{meter}, {calls}: {on} {minimum}: {found:?}"
+                );
             }
-            let all: f64 = found.values().map(|it| it.1).sum();
-            assert!(all > 0.8, "{meter}, {calls}: {found:?}");
-            // The waits of read(2) alone last 0.6 s and more.
-            let read = value["gates"]["read"]["seconds"].as_f64().unwrap();
-            assert!(read < 0.3, "{meter}, {calls}: {read} {value}");
             let [gates, programs, _] = file_seconds(&value);
-            assert!(programs < gates + 0.1, "{meter}, {calls}: {value}");
-            // Under ptrace, thousands of short calls take as long as the load of the machine lets them.
-            let most = if meter == "bpf" { 0.25 } else { 0.7 };
-            assert!(
-                meter == "ptrace" || gates < most,
-                "{meter}, {calls}: {value}"
-            );
+            assert!((programs - gates).abs() < 1e-6, "{meter}, {calls}: {value}");
             assert!(value["detail"]["calls"].as_u64().unwrap() <= 100);
         }
     }
@@ -188,32 +318,43 @@ fn pipes_that_are_opened_by_name_are_pipes() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let fifo = dir.path().join("fifo");
-    let mode = rustix::fs::Mode::from_raw_mode(0o600);
-    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-    // The reader keeps the descriptor open, so that fathom can look at it.
-    let by_name = format!(
-        "(sleep 0.2; exec 4>{0}; sleep 0.2; echo x >&4) & exec 3<{0}; read x <&3; wait",
-        fifo.display()
-    );
-    let substituted = "exec 3< <(sleep 0.4; echo x); read x <&3; sleep 0.4 | cat /dev/stdin";
+    let fifo = fifo_at(dir.path());
+    let fifo = fifo.to_str().unwrap();
+    let open = || OpenOptions::new().write(true).open(fifo).unwrap();
+    let is_read = |call, _| call == libc::SYS_read;
+    let are_pipes = |meter, value: &Value, held: Duration| {
+        let (_, seconds) = waits(value)["pipe"];
+        assert!(
+            seconds >= held.as_secs_f64(),
+            "{meter}: held for {held:?}: {value}"
+        );
+    };
     for meter in METERS {
-        // perf sees no names.
-        let texts = [(&by_name[..], 0.3), (substituted, 0.6)];
-        let texts = texts.into_iter().take(if meter == "perf" { 1 } else { 2 });
-        for (text, waited) in texts {
-            let value = account(&["--meter", meter], ["bash", "-c", text]);
-            let found = waits(&value);
-            // On a busy machine a process may have ended before fathom looks at its descriptors.
-            let [pipes, unknown] =
-                ["pipe", "unknown"].map(|kind| found.get(kind).map_or(0.0, |it| it.1));
-            assert!(
-                pipes >= 0.3 && pipes + unknown >= waited,
-                "{meter}, {text}: {found:?}"
-            );
-            for seconds in file_seconds(&value) {
-                assert!(seconds < waited, "{meter}, {text}: {seconds} {value}");
-            }
+        let mut by_name = Held::start(meter, &[], ["cat", fifo]);
+        by_name.hold(|call, _| call == libc::SYS_openat);
+        let writer = open();
+        by_name.hold(is_read);
+        drop(writer);
+        let (value, held) = by_name.end();
+        are_pipes(meter, &value, held);
+        assert_eq!(value["waits"][0]["gates"]["openat"], 1, "{meter}: {value}");
+        assert_eq!(value["waits"][0]["gates"]["read"], 1, "{meter}: {value}");
+        leave_room(&file_seconds(&value), &value, held);
+        if meter == "perf" {
+            continue; // it sees no names
         }
+
+        let mut by_number = Held::start(meter, &[], ["cat", "/dev/stdin"]);
+        by_number.hold(is_read);
+        let (value, held) = by_number.end();
+        are_pipes(meter, &value, held);
+        leave_room(&file_seconds(&value), &value, held);
+
+        let words = ["bash", "-c", "exec cat <(cat \"$0\")", fifo];
+        let mut substituted = Held::start(meter, &[], words);
+        substituted.hold(is_read);
+        drop(open());
+        let (value, held) = substituted.end();
+        are_pipes(meter, &value, held);
     }
 }

@@ -9,6 +9,7 @@
 )]
 
 pub(crate) mod asleep;
+pub(crate) mod blocked;
 pub(crate) mod build;
 pub(crate) mod concurrent;
 pub(crate) mod disks;

@@ -3,6 +3,8 @@ use std::collections::HashSet;
 use super::detail::cut;
 use super::file::MOST_NAMES;
 use super::*;
+use meter::call::Total;
+use meter::names::DescriptorKind;
 use proptest::prelude::*;
 
 #[test]
@@ -196,4 +198,92 @@ fn last_directory_is_found_once_while_it_stays() {
         assert_eq!(value, dir.len());
     }
     assert_eq!(found, [&b""[..], b"/a", b"/b", b"/a"]);
+}
+
+/// A call on a descriptor.
+fn on(fd: u64, name: &str, nanos: u64) -> Call<'static> {
+    Call {
+        number: syscalls::by_name(name).unwrap().number,
+        args: [fd, 2, 0, 0, 0, 0],
+        name: None,
+        ..ask(b"", nanos, 0)
+    }
+}
+
+/// What a meter has counted in all: these calls of the program `/bin/cat`.
+fn totals_of(calls: &[Call<'_>]) -> Vec<Total> {
+    let total = |call: &Call<'_>| Total {
+        program: b"/bin/cat".to_vec(),
+        pid: call.pid,
+        number: call.number,
+        calls: 1,
+        nanos: call.nanos,
+        errors: Vec::new(),
+    };
+    calls.iter().map(total).collect()
+}
+
+const WAIT: u64 = 400_000_000;
+
+/// Reads a file for 5 ns, waits for a pipe, and waits for a lock on the file.
+const WAITING: [(u64, &str, u64); 3] = [(3, "read", 5), (0, "read", WAIT), (3, "flock", WAIT)];
+
+/// The nanoseconds by what the calls waited for, and of what is left of the totals.
+fn waits_and_rest(detail: &Detail, mut totals: Vec<Total>) -> (Vec<(WaitKind, u64)>, Vec<u64>) {
+    let rows = detail.waits.rows();
+    let mut waits: Vec<_> = rows.iter().map(|row| (row.kind, row.sum.nanos)).collect();
+    waits.sort();
+    detail.waits.take_from(&mut totals, &detail.programs);
+    (waits, totals.iter().map(|total| total.nanos).collect())
+}
+
+#[test]
+fn time_of_waits_is_in_no_row_of_files() {
+    let start = Inherited {
+        files: vec![(3, b"/d/f".to_vec())],
+        unnamed: vec![(0, DescriptorKind::Pipe)],
+        ..Inherited::default()
+    };
+    let mut ledger = Ledger::with_names(Names::new(start));
+    ledger.exec(1, b"/bin/cat");
+    let calls = WAITING.map(|(fd, name, nanos)| on(fd, name, nanos));
+    calls.iter().for_each(|call| ledger.call(call));
+    let detail = ledger.close();
+    let expected = vec![
+        (WaitKind::On(DescriptorKind::Pipe), WAIT),
+        (WaitKind::Lock, WAIT),
+    ];
+    let found = waits_and_rest(&detail, totals_of(&calls));
+    assert_eq!(found, (expected, vec![5, 0, 0]));
+    let [file] = &detail.costliest(9)[..] else {
+        panic!("one file: {detail:?}");
+    };
+    assert_eq!((&*file.name, file.sum.calls), (&b"/d/f"[..], 2));
+    let directories = detail.directories(None);
+    assert_eq!(directories.len(), 1);
+    let nanos = [
+        file.sum.nanos,
+        directories[0].sum.nanos,
+        detail.nameless.nanos,
+    ];
+    assert_eq!(nanos, [5, 5, 0]);
+}
+
+#[test]
+fn time_of_long_waits_beyond_the_limit_of_calls_is_taken_from_the_totals() {
+    use DescriptorKind::{File, Pipe};
+    let mut ledger = Ledger::with_names(Names::new(Inherited::default()));
+    ledger.exec(1, b"/bin/cat");
+    let calls = WAITING.map(|(fd, name, nanos)| on(fd, name, nanos));
+    for (call, kind) in calls.iter().zip([File, Pipe, File]) {
+        ledger.long_call(&LongCall {
+            call: *call,
+            program: b"/bin/cat",
+            descriptor: Some(kind),
+        });
+    }
+    let detail = ledger.close();
+    let expected = vec![(WaitKind::On(Pipe), WAIT), (WaitKind::Lock, WAIT)];
+    let found = waits_and_rest(&detail, totals_of(&calls));
+    assert_eq!(found, (expected, vec![5, 0, 0]));
 }

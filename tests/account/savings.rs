@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::account::command::account;
 use crate::support::build::file;
+use crate::support::skip::skip;
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::{Need, in_namespace, require};
 
@@ -77,7 +78,7 @@ fn change<'a>(value: &'a Value, name: &str) -> &'a Value {
 fn makes_fewer_calls(name: &str, way: &str, by: &str, rest: u64) {
     let ways = Ways::new();
     if !ways.runs(by) {
-        return println!("{by}: not possible on this machine");
+        return skip(format_args!("ways.c cannot do '{by}'"));
     }
     let calls = |value: &Value| {
         let gates = value["gates"].as_object().unwrap().values();
@@ -144,10 +145,7 @@ fn without_redundant_calls_there_are_no_savings() {
             change == "raw-tables" || change == "batch-bulkstat" || row["saves_calls"] == 0,
             "{row}"
         );
-        assert!(
-            row["advised"] == false || row["saves_seconds"].as_f64().unwrap() > 0.0,
-            "{row}"
-        );
+        assert_eq!(row["advised"], false, "{row}");
     }
     let uring = value["what_if"]
         .as_array()
@@ -169,6 +167,7 @@ fn times_under_ptrace_are_calls_at_their_price() {
     let value = list("ptrace");
     assert_eq!(value["model"]["times"], "estimated");
     let gates = value["gates"].as_object().unwrap();
+    assert!(gates.contains_key("statx") || gates.contains_key("newfstatat"));
     let seconds = |rows: &Value| {
         let rows = rows.as_array().unwrap().iter();
         rows.map(|row| row["seconds"].as_f64().unwrap())
@@ -182,11 +181,6 @@ fn times_under_ptrace_are_calls_at_their_price() {
         (seconds(&value["programs"]) / all - 1.0).abs() < 1e-6,
         "{value}"
     );
-    // The price of a call does not depend on how long it was stopped.
-    let stat = gates.get("statx").or(gates.get("newfstatat")).unwrap();
-    let each = stat["seconds"].as_f64().unwrap() / stat["calls"].as_f64().unwrap();
-    let fixed = value["model"]["fixed_ns"].as_f64().unwrap() / 1e9;
-    assert!(each < 20.0 * fixed, "{each} {fixed}");
     if list("auto")["meter"] != "ptrace" {
         assert_eq!(list("auto")["model"]["times"], "measured");
     }
@@ -210,15 +204,20 @@ fn on_a_network_file_system_calls_cost_their_latency() {
                 mount.join("none").into_os_string(),
                 CALLS,
             ));
-            let least = latency.as_secs_f64() * CALLS as f64;
+            // The first failed lookup of the name stays.
+            let least = latency.as_secs_f64() * (CALLS - 1) as f64;
             for meter in ["bpf", "ptrace"] {
                 let value = account(&["--meter", meter], &words);
-                let elapsed = value["model"]["elapsed_seconds"].as_f64().unwrap();
-                let saved = seconds(&value, "cache-misses");
+                let [real, overhead] =
+                    ["real", "overhead_seconds"].map(|field| value[field].as_f64().unwrap());
+                assert!(real >= least, "{meter}: {real} s of {least} s");
                 // The estimated time that the meter took itself is not part of it.
-                assert!(elapsed >= 0.9 * least, "{meter}: {elapsed} s of {least} s");
+                let elapsed = value["model"]["elapsed_seconds"].as_f64().unwrap();
+                let expected = (real - overhead).max(0.0);
+                assert!((elapsed - expected).abs() < 1e-6, "{meter}: {value}");
+                let saved = seconds(&value, "cache-misses");
                 assert!(
-                    saved >= 0.9 * least && saved <= elapsed,
+                    saved >= least.min(elapsed) - 1e-6 && saved <= elapsed + 1e-6,
                     "{meter}: {saved} of {elapsed} s"
                 );
             }

@@ -26,6 +26,7 @@ pub(crate) mod repeat;
 pub(crate) mod restrict;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod skip;
 pub(crate) mod slow_mirror;
 pub(crate) mod snapshot;
 pub(crate) mod strace;

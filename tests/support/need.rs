@@ -1,6 +1,5 @@
 //! Requirements of a test on the machine.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -83,31 +82,15 @@ impl Need {
     }
 }
 
-/// Whether the machine has all of `needs`. If not, the test must return at once: this prints a
-/// message that the test harness does not capture, and fails the test under `CI=true`.
+/// Whether the machine has all of `needs`. If not, the test must return at once: it is skipped, or fails
+/// under `CI=true`.
 pub(crate) fn require(needs: &[Need]) -> bool {
     let missing: Vec<_> = needs.iter().filter(|need| !need.met()).collect();
     if missing.is_empty() {
         return true;
     }
-    let thread = std::thread::current();
-    let test = thread.name().unwrap_or("a test");
-    assert!(
-        std::env::var_os("CI").is_none_or(|ci| ci != "true"),
-        "{test} needs {missing:?}"
-    );
-    report_skipped(&format!("{test}: it needs {missing:?}"));
+    super::skip::skip(format_args!("it needs {missing:?}"));
     false
-}
-
-/// Says that a test, or a part of it, is skipped: on stderr, and in the list that `tools/test` prints at its end (because
-/// cargo-nextest shows the output of failed tests only).
-pub(crate) fn report_skipped(what: &str) {
-    let _ = writeln!(std::io::stderr(), "\n*** SKIPPED {what}");
-    if let Some(list) = std::env::var_os("FATHOM_SKIPPED") {
-        let list = std::fs::OpenOptions::new().append(true).open(list);
-        let _ = list.and_then(|mut list| list.write_all(format!("{what}\n").as_bytes()));
-    }
 }
 
 /// Creates a memory cgroup whose memory can be reclaimed. The caller removes it.

@@ -7,15 +7,14 @@ use std::io::{BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::account::attach::{
-    ATTACHING, Counts, PATIENCE, Workload, attach, attach_fathom, counts, report, strace,
-    strace_counts,
+    ATTACHING, Counts, Workload, attach, attach_fathom, counts, report, strace, strace_counts,
 };
 use crate::account::seconds::perf_trace_rows;
+use crate::support::blocked::{blocked_in, wait_until, wait_until_blocked};
 use crate::support::build::tool;
 use crate::support::run::program;
 use crate::support::{Need, require};
@@ -77,7 +76,7 @@ impl Counter {
 }
 
 /// Starts `perf trace -s`, and waits until it waits for calls. Where there is no tracefs, it mounts one.
-fn attach_perf_trace(pid: &str, result: &Path) -> Child {
+pub(crate) fn attach_perf_trace(pid: &str, result: &Path) -> Child {
     let namespace = ["--mount", "--propagation", "private"];
     let mut command = program(Path::new("unshare"), namespace);
     command
@@ -86,9 +85,7 @@ fn attach_perf_trace(pid: &str, result: &Path) -> Child {
         .args(["-p", pid]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().unwrap();
-    wait_until("perf trace does not wait", || {
-        is_in(&child.id().to_string(), WAITING)
-    });
+    wait_until_blocked(child.id(), WAITING);
     child
 }
 
@@ -158,21 +155,6 @@ fn threads(pid: &str) -> usize {
     threads.map_or(0, Iterator::count)
 }
 
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-}
-
-/// Whether the main thread of a process is in one of these calls.
-fn is_in(pid: &str, calls: &[libc::c_long]) -> bool {
-    let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
-    let number = call.split(' ').next().and_then(|call| call.parse().ok());
-    number.is_some_and(|number| calls.contains(&number))
-}
-
 /// The calls of a process that waits for events.
 const WAITING: &[libc::c_long] = &[
     libc::SYS_ppoll,
@@ -215,8 +197,9 @@ impl WebServer {
 
     /// No request is being served.
     fn wait_until_idle(&self) {
-        wait_until("the server does not wait", || {
-            threads(&self.pid()) == 1 && is_in(&self.pid(), WAITING)
+        wait_until("the server waits", || {
+            threads(&self.pid()) == 1
+                && blocked_in(self.child.id()).is_some_and(|(call, _)| WAITING.contains(&call))
         });
     }
 
@@ -356,9 +339,7 @@ fn threads_that_begin_and_end_while_we_attach_are_counted() {
     // strace lists the threads once, and misses those of whole chains (100 or 300 calls of 400).
     for counters in [["bpf", "ptrace", "perf"], ["ptrace", "perf", "bpf"]] {
         let mut child = tasks(at.path(), "chains");
-        wait_until("the threads do not begin", || {
-            is_in(&child.id().to_string(), &[libc::SYS_rt_sigtimedwait])
-        });
+        wait_until_blocked(child.id(), &[libc::SYS_rt_sigtimedwait]);
         let counted = counted_by(counters, &child.id().to_string(), || {
             kill_process(Pid::from_child(&child), Signal::USR1).unwrap();
         });
@@ -383,7 +364,7 @@ fn a_thread_that_cannot_be_interrupted_is_counted_when_it_goes_on() {
         let mut child = tasks(at.path(), "uninterruptible");
         let pid = child.id().to_string();
         let status = format!("/proc/{pid}/status");
-        wait_until("the thread does not wait", || {
+        wait_until("the thread waits", || {
             std::fs::read_to_string(&status)
                 .unwrap()
                 .contains("State:\tD")

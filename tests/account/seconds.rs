@@ -2,26 +2,23 @@
 //!
 //! Both take the time between the tracepoints at which a call begins and ends, but perf's interval
 //! has all in it that perf itself does there: on a virtual machine it wakes its reader at each
-//! event, for some 15 µs a call. So the calls here are long ones, which wait for a server: their
-//! time depends neither on memory nor on caches, and hardly on other work of the machine. Of
-//! several runs the shortest counts.
+//! event, for some 15 µs a call. So the calls here are long ones, which wait for a server, and both
+//! measure the same calls of one process: their difference does not depend on other work of the machine.
 
-use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
-
+use crate::account::attach::{Workload, attach_fathom, report};
 use crate::account::counts::is_metered;
-use crate::support::run::{args, program};
+use crate::account::one_run::attach_perf_trace;
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
-use crate::support::{Need, fathom, in_namespace, require, run};
+use crate::support::{Need, in_namespace, require};
 
 const METERS: [&str; 3] = ["bpf", "perf", "ptrace"];
-const CALLS: usize = 30;
+const CALLS: u64 = 30;
 const LATENCY: Duration = Duration::from_millis(10);
-const LEAST: usize = 2;
-const MOST: usize = 20;
+/// Runs until `perf trace` loses no calls.
+const RUNS: usize = 4;
 const WITHIN: f64 = 0.1;
 
 /// A row of the summary of `perf trace -s`.
@@ -50,63 +47,56 @@ pub(crate) fn perf_trace_rows(summary: &str) -> impl Iterator<Item = PerfTraceRo
     })
 }
 
-/// Seconds in file-system calls, by perf.
-fn witnessed(at: &Path, command: &[OsString]) -> f64 {
-    let log = at.join("log");
-    let mut words = args!["trace", "-s", "-o", &log, "--"].to_vec();
-    words.extend(command.iter().cloned());
-    run(&mut program(Path::new("perf"), words)).exits(0);
-    let log = std::fs::read_to_string(&log).unwrap();
-    let sum: f64 = perf_trace_rows(&log).map(|row| row.milliseconds).sum();
-    assert!(sum > 0.0, "perf has no summary: {log}");
-    sum / 1000.0
-}
-
-fn metered(at: &Path, meter: &str, command: &[OsString]) -> f64 {
-    let report = at.join("report");
-    let mut words = args!["account", "--meter", meter, "--json", "-o", &report, "--"].to_vec();
-    words.extend(command.iter().cloned());
-    run(&mut fathom(words)).exits(0);
-    let value: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
-    value["result"]["gates"]
-        .as_object()
-        .unwrap()
-        .values()
-        .map(|gate| gate["seconds"].as_f64().unwrap())
-        .sum()
-}
-
 #[test]
 fn seconds_in_long_calls_agree_with_perf_trace() {
     if require(&[Need::Root, Need::Fuse, Need::Program("perf")]) {
         // Where there is no tracefs, perf mounts one.
-        in_namespace(hold);
+        in_namespace(|at| METERS.iter().for_each(|meter| agrees(meter, at)));
     }
 }
 
-fn hold(at: &Path) {
-    let mount = at.join("remote");
+fn agrees(meter: &str, at: &Path) {
+    let mount = at.join(format!("remote-{meter}"));
     let remote = SyntheticTree {
         latency: LATENCY,
         ..SyntheticTree::default()
     };
     let _server = serve_synthetic(remote, &mount);
-    // The kernel caches no answer to statfs(2).
-    let mut command = args!["stat", "-f", "-c", "%T"].to_vec();
-    command.extend(std::iter::repeat_n(mount.into_os_string(), CALLS));
-    let (mut ours, mut theirs) = ([f64::INFINITY; METERS.len()], f64::INFINITY);
-    for round in 1..=MOST {
-        theirs = theirs.min(witnessed(at, &command));
-        for (meter, ours) in METERS.iter().zip(&mut ours) {
-            *ours = ours.min(metered(at, meter, &command));
-        }
-        let agree = |ours: &f64| (ours / theirs - 1.0).abs() <= WITHIN;
-        if round >= LEAST && ours.iter().all(agree) {
-            assert!(theirs >= LATENCY.as_secs_f64() * CALLS as f64);
-            return println!(
-                "{METERS:?}: {ours:.6?} s, perf trace -s: {theirs:.6} s, of {round} runs"
-            );
-        }
+    // The kernel caches no answer to statfs(2). `perf trace -p` follows no new processes.
+    let words = vec![mount.to_str().unwrap(); CALLS as usize].join(" ");
+    let work = format!("exec stat -f -c %T {words}");
+    let (json, log) = (at.join("report"), at.join("log"));
+    for _ in 0..RUNS {
+        let workload = Workload::start(at, &work);
+        let mut perf = attach_perf_trace(&workload.pid(), &log);
+        let (mut fathom, _stderr) = attach_fathom(meter, &workload.pid(), &json);
+        workload.go();
+        assert_eq!(workload.end().1, Some(0));
+        assert_eq!(perf.wait().unwrap().code(), Some(0));
+        assert_eq!(fathom.wait().unwrap().code(), Some(0));
+        let log = std::fs::read_to_string(&log).unwrap();
+        let mut rows = perf_trace_rows(&log).filter(|row| row.name == "statfs");
+        let result = report(&json);
+        let counted = &result["gates"]["statfs"];
+        let calls = counted["calls"].as_u64().unwrap();
+        assert!(calls >= CALLS, "{meter}: {calls}");
+        // stat(1) may look for /sys/fs/selinux, too.
+        let Some(row) = rows.next().filter(|row| row.calls == calls) else {
+            continue;
+        };
+        let theirs = row.milliseconds / 1000.0;
+        assert!(theirs >= LATENCY.as_secs_f64() * CALLS as f64, "{log}");
+        let ours = counted["seconds"].as_f64().unwrap();
+        // With ptrace, a call lasts until the tracer learns of its end.
+        let most = match meter {
+            "ptrace" => result["real"].as_f64().unwrap(),
+            _ => theirs * (1.0 + WITHIN),
+        };
+        assert!(
+            ours >= theirs * (1.0 - WITHIN) && ours <= most,
+            "{meter}: {ours} s, perf trace -s: {theirs} s"
+        );
+        return;
     }
-    panic!("{METERS:?}: {ours:?} s, perf trace -s: {theirs} s");
+    panic!("{meter}: perf trace has lost calls in every run");
 }

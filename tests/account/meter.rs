@@ -2,16 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::account::counts::METERS;
+use crate::support::blocked::{children, times_asleep, wait_until, wait_until_blocked};
 use crate::support::run::{args, program};
 use crate::support::{fathom, run};
 
@@ -111,8 +112,10 @@ fn closed_standard_streams_stay_closed() {
     }
 }
 
+/// Starts a command, which says when it is ready. Its standard input is a pipe.
 fn begin(command: &mut Command) -> Child {
     let mut child = command
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -132,19 +135,14 @@ fn id(child: &Child) -> Pid {
     Pid::from_child(child)
 }
 
-/// Not to hang, whatever is wrong.
+/// Waits until a process has ended.
 fn ends(child: &mut Child) -> std::process::ExitStatus {
-    let started = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        if started.elapsed() > Duration::from_secs(20) {
-            let _ = child.kill();
-            panic!("it does not end");
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    let mut status = None;
+    wait_until("the process has ended", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    status.unwrap()
 }
 
 #[test]
@@ -167,7 +165,7 @@ fn signals_to_fathom_are_forwarded_to_the_command() {
         }
         let mut child = begin(&mut metered(
             meter,
-            &["sh", "-c", "echo ready; exec sleep 60"],
+            &["sh", "-c", "echo ready; exec sleep 600"],
         ));
         kill_process(id(&child), Signal::TERM).unwrap();
         assert_eq!(ends(&mut child).code(), Some(128 + 15), "{meter}");
@@ -179,21 +177,16 @@ fn second_signal_stops_waiting_for_descendants() {
     for meter in METERS {
         let mut child = begin(&mut metered(
             meter,
-            &["sh", "-c", "sleep 60 >/dev/null 2>&1 & echo ready"],
+            &["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo ready"],
         ));
         // The command itself ends at once; its child is waited for until somebody says that it need
         // not be.
-        std::thread::sleep(Duration::from_millis(500));
+        wait_until("the command has ended", || children(child.id()).is_empty());
+        wait_until_read(meter, child.id());
         assert!(child.try_wait().unwrap().is_none(), "{meter}");
         kill_process(id(&child), Signal::INT).unwrap();
         assert_eq!(ends(&mut child).code(), Some(0), "{meter}");
     }
-}
-
-/// The process whose id a file holds.
-fn written(at: &Path) -> Pid {
-    let text = std::fs::read_to_string(at).unwrap();
-    Pid::from_raw(text.trim().parse().unwrap()).unwrap()
 }
 
 /// Ids of all BPF programs that are loaded on this machine: by ourselves, since a witness must not
@@ -220,14 +213,20 @@ pub(crate) fn loaded() -> BTreeSet<u32> {
 
 /// Waits until none of these programs is left. Those of other tests end with these.
 pub(crate) fn wait_until_unloaded(programs: &BTreeSet<u32>) {
-    let started = Instant::now();
-    while !loaded().is_disjoint(programs) {
-        assert!(
-            started.elapsed() < Duration::from_secs(30),
-            "programs are left"
-        );
-        std::thread::sleep(Duration::from_millis(20));
+    wait_until("the programs are unloaded", || {
+        loaded().is_disjoint(programs)
+    });
+}
+
+/// Waits until a meter has read the records of all that has happened by now.
+pub(crate) fn wait_until_read(meter: &str, fathom: u32) {
+    if meter == "ptrace" {
+        // It hears of each event before the process goes on.
+        return wait_until_blocked(fathom, &[libc::SYS_wait4, libc::SYS_waitid]);
     }
+    // Between the second and the third time it has read everything.
+    let before = times_asleep(fathom);
+    wait_until("the meter waits", || times_asleep(fathom) >= before + 3);
 }
 
 #[test]
@@ -235,10 +234,7 @@ fn kill_9_leaves_no_bpf_program_and_no_mount() {
     let mounts = || std::fs::read("/proc/self/mountinfo").unwrap();
     for meter in ["bpf", "perf"] {
         let (before, mounts_before) = (loaded(), mounts());
-        let mut child = begin(&mut metered(
-            meter,
-            &["sh", "-c", "echo ready; exec sleep 3"],
-        ));
+        let mut child = begin(&mut metered(meter, &["sh", "-c", "echo ready; exec cat"]));
         let meanwhile: BTreeSet<u32> = loaded().difference(&before).copied().collect();
         assert!(meter != "bpf" || meanwhile.len() >= 5, "{meanwhile:?}");
         child.kill().unwrap();
@@ -345,34 +341,22 @@ fn memory_is_bounded_however_many_names_and_processes_there_are() {
 #[test]
 fn kill_9_detaches_from_the_command() {
     for meter in METERS {
-        let at = tempfile::tempdir().unwrap();
-        let file = at.path().join("pid");
-        let script = format!(
-            "echo $$ > {}; echo ready; while :; do ls / >/dev/null; sleep 0.01; done",
-            file.display()
-        );
-        let mut child = begin(&mut metered(meter, &["sh", "-c", &script]));
-        let command = written(&file);
+        let script = "echo ready; while read -r line; do ls / >/dev/null; echo $$; done";
+        let mut child = begin(&mut metered(meter, &["sh", "-c", script]));
+        let mut stdin = child.stdin.take().unwrap();
+        let mut answers = BufReader::new(child.stdout.take().unwrap());
+        let mut answer = || {
+            let mut line = String::new();
+            let is_asked = stdin.write_all(b"\n").is_ok();
+            answers.read_line(&mut line).unwrap();
+            (is_asked && !line.is_empty()).then_some(line)
+        };
+        let before = answer().expect("the command works");
         child.kill().unwrap();
         assert_eq!(ends(&mut child).signal(), Some(9), "{meter}");
-        if meter == "ptrace" {
-            // It cannot go on without: each of its calls would fail.
-            let started = Instant::now();
-            while test_kill_process(command).is_ok() {
-                assert!(
-                    started.elapsed() < Duration::from_secs(10),
-                    "{meter}: the command goes on"
-                );
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        } else {
-            std::thread::sleep(Duration::from_millis(100));
-            assert!(
-                test_kill_process(command).is_ok(),
-                "{meter}: the command is to go on"
-            );
-            let _ = kill_process(command, Signal::KILL);
-        }
+        // Without ptrace's tracer each of its calls would fail.
+        let expected = (meter != "ptrace").then_some(before);
+        assert_eq!(answer(), expected, "{meter}");
     }
 }
 

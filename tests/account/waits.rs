@@ -12,7 +12,8 @@ use serde_json::Value;
 
 use crate::account::attach::report;
 use crate::account::counts::METERS;
-use crate::support::blocked::{blocked_in, children, times_asleep, wait_until};
+use crate::account::meter::wait_until_read;
+use crate::support::blocked::{blocked_in, children, wait_until};
 use crate::support::{Need, fathom, require};
 
 /// Calls and seconds by what they waited for.
@@ -102,11 +103,7 @@ impl Held {
             children(pid).into_iter().any(is_held)
         });
         let begin = Instant::now();
-        if self.meter != "ptrace" {
-            // Between the second and the third time the meter has read all records.
-            let before = times_asleep(pid);
-            wait_until("the meter waits", || times_asleep(pid) >= before + 3);
-        }
+        wait_until_read(self.meter, pid);
         let others = self.started.elapsed() - self.held;
         std::thread::sleep(others.clamp(Duration::from_millis(20), Duration::from_secs(1)));
         self.held += begin.elapsed();

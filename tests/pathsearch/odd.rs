@@ -170,7 +170,9 @@ fn a_search_continues_after_permission_is_denied() {
 fn a_child_that_outlives_the_command_is_traced_to_its_end() {
     if require(&[Need::Program("dash")]) {
         let place = tempfile::tempdir().unwrap();
-        let script = "(sleep 0.3; test -e /no/such/file) >/dev/null 2>&1 & exit 0";
+        // The child looks up the name when the command is a zombie, or has been waited for.
+        let script = "(while grep -qs '^State:.[^ZX]' /proc/$$/status; do :; done; test -e /no/such/file) \
+                      >/dev/null 2>&1 & exit 0";
         let (value, _) = searched(place.path(), &sh("dash", script), |_| {});
         assert_eq!(misses(&value)[&b"/no/such"[..]], 1);
     }

@@ -160,7 +160,7 @@ fn script() -> Vec<OsString> {
 
 #[test]
 fn the_requests_of_python_are_predicted() {
-    if require(&[Need::Root, Need::Fuse]) && Path::new("/usr/bin/python3").exists() {
+    if require(&[Need::Root, Need::Fuse, Need::File("/usr/bin/python3")]) {
         cold_and_warm(
             "python3",
             &args!["/usr/bin/python3", "-c", "import json, decimal"],
@@ -190,14 +190,13 @@ fn on_a_network_file_system_the_round_trip_is_measured_and_only_its_lookups_are_
                 std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
             }
             let root = scratch.join("far");
-            // Much longer than the delays of a loaded machine.
             let latency = Duration::from_millis(5);
             let dirs: Vec<String> = (0..6)
                 .map(|n| format!("{}/bin{n}", root.display()))
                 .collect();
             let path = format!("{}:/usr/bin:/bin", dirs.join(":"));
             let script = (0..20).map(|n| format!("tool{n};")).collect::<String>();
-            for (forgets_misses, forgets_pages, only_lookups) in [
+            for (forgets_misses, forgets_pages, quick_others) in [
                 (false, false, false),
                 (true, true, false),
                 (false, true, true),
@@ -206,12 +205,12 @@ fn on_a_network_file_system_the_round_trip_is_measured_and_only_its_lookups_are_
                     latency,
                     forgets_misses,
                     forgets_pages,
-                    only_lookups,
+                    quick_others,
                 };
                 let mirror = serve_mirror(&tree, &root, how);
                 let place = tempfile::tempdir().unwrap();
                 mirror.counts();
-                let (value, _) = searched_with(
+                let (value, ran) = searched_with(
                     place.path(),
                     &["--rtt", "auto"],
                     &sh("dash", &script),
@@ -226,8 +225,13 @@ fn on_a_network_file_system_the_round_trip_is_measured_and_only_its_lookups_are_
                     (&"network".into(), &"measured".into())
                 );
                 let rtt = predicted_["rtt"].as_f64().unwrap();
-                assert!((0.005..0.05).contains(&rtt), "{rtt}");
-                // Each kind of request is measured.
+                // It is a median: half of the 15 lookups take at least as long.
+                let seconds = ran.elapsed.as_secs_f64();
+                assert!(
+                    latency.as_secs_f64() <= rtt && 8.0 * rtt <= seconds,
+                    "{rtt}"
+                );
+                // Each kind of request is measured: without a measurement it costs a round trip.
                 let each = |request: &str| {
                     let rows = predicted_["requests"].as_array().unwrap();
                     let row = rows.iter().find(|row| row["request"] == request).unwrap();
@@ -235,17 +239,16 @@ fn on_a_network_file_system_the_round_trip_is_measured_and_only_its_lookups_are_
                 };
                 assert!((each("LOOKUP") / rtt - 1.0).abs() < 1e-9, "{predicted_}");
                 for request in ["OPEN", "READ"] {
-                    assert_eq!(
-                        each(request) < latency.as_secs_f64(),
-                        only_lookups,
-                        "{request}: {predicted_}"
-                    );
+                    let differs = (each(request) / rtt - 1.0).abs() > 1e-9;
+                    assert!(differs, "{request}: {predicted_}");
                 }
+                let least = if quick_others { latency / 10 } else { latency };
+                assert!(each("OPEN") >= least.as_secs_f64(), "{predicted_}");
                 unmount(&root, UnmountFlags::DETACH).unwrap();
                 drop(mirror);
 
                 let mirror = serve_mirror(&tree, &root, how);
-                let ran = run(Command::new("dash")
+                run(Command::new("dash")
                     .arg("-c")
                     .arg(&script)
                     .env("PATH", &path))
@@ -270,10 +273,6 @@ fn on_a_network_file_system_the_round_trip_is_measured_and_only_its_lookups_are_
                     "{predicted_}"
                 );
                 compare("on the mount", &predicted(&value, "cold"), &counts);
-                println!(
-                    "measured {:?}, predicted {}",
-                    ran.elapsed, predicted_["seconds"]
-                );
                 for dir in 0..5 {
                     let name = format!("{}/bin{dir}", root.display());
                     let row = value["result"]["directories"]
@@ -286,6 +285,7 @@ fn on_a_network_file_system_the_round_trip_is_measured_and_only_its_lookups_are_
                         (&row["misses"], &row["network"], &row["fstype"]),
                         (&20.into(), &true.into(), &"fuse.far".into())
                     );
+                    // Each of the 20 failed lookups waits for the server.
                     assert!(row["seconds"].as_f64().unwrap() > 0.075, "{row}");
                 }
                 unmount(&root, UnmountFlags::DETACH).unwrap();

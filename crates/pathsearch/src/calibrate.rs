@@ -220,6 +220,13 @@ impl Calibration {
             drop_cached()?;
             large.push(timed(|| pread64(fd, buffer, 0)).1);
         }
+        self.record_reads((small, page), (large, len));
+        self.behavior.stats_after_read = self.record_if_request(Request::Getattr, seen, 0.0);
+        Ok(())
+    }
+
+    /// Sets the price of a read and of its bytes, given the seconds that reads of two sizes took.
+    fn record_reads(&mut self, (small, page): (Vec<f64>, u64), (large, len): (Vec<f64>, u64)) {
         self.behavior.reads = self.record_if_request(Request::Read, small, 0.0);
         if self.behavior.reads && len > page {
             let small = self.prices.get(Request::Read);
@@ -227,8 +234,6 @@ impl Calibration {
             let of_page = self.prices.byte * page as f64;
             self.prices.set(Request::Read, (small - of_page).max(0.0));
         }
-        self.behavior.stats_after_read = self.record_if_request(Request::Getattr, seen, 0.0);
-        Ok(())
     }
 
     /// Seconds of resolving a name again; 0 if the client has cached it.
@@ -276,4 +281,56 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 fn least(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().fold(f64::INFINITY, f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The round trip before other requests are measured, in seconds.
+    const RTT: f64 = 5e-3;
+
+    fn calibration() -> Calibration {
+        Calibration {
+            prices: Prices::uniform(RTT),
+            behavior: ClientBehavior::OTHER,
+            busy_part: 0.0,
+            max_local: MAX_LOCAL_SECONDS,
+        }
+    }
+
+    #[test]
+    fn a_call_that_is_local_once_is_no_request() {
+        let mut found = calibration();
+        // Preemption makes most of them long.
+        let took = vec![9e-3, 2e-6, 9e-3];
+        assert!(!found.record_if_request(Request::Open, took, 0.0));
+        assert_eq!(found.prices, Prices::uniform(RTT));
+    }
+
+    #[test]
+    fn a_request_costs_its_median_without_the_lookup_of_its_name() {
+        let mut found = calibration();
+        assert!(found.record_if_request(Request::Open, vec![8e-3, 1e-3, 2e-3], 0.0));
+        assert_eq!(found.prices.get(Request::Open), 2e-3);
+        assert_eq!(found.prices.get(Request::Lookup), RTT);
+        assert!(found.record_if_request(Request::Open, vec![8e-3, 6e-3, 7e-3], 5e-3));
+        assert!((found.prices.get(Request::Open) - 2e-3).abs() < 1e-9);
+        // Without the lookup nothing is left.
+        assert!(!found.record_if_request(Request::Open, vec![5e-3; 3], 5e-3));
+    }
+
+    #[test]
+    fn reads_have_a_price_and_another_for_each_byte() {
+        let mut found = calibration();
+        found.record_reads((vec![2e-3; 3], 4096), (vec![3e-3; 3], 5 << 12));
+        assert!(found.behavior.reads);
+        assert!((found.prices.byte * 4096.0 - 0.25e-3).abs() < 1e-9);
+        assert!((found.prices.get(Request::Read) - 1.75e-3).abs() < 1e-9);
+        // A small file has no larger read to compare with.
+        found.record_reads((vec![2e-3; 3], 4096), (vec![2e-3; 3], 19));
+        assert_eq!(found.prices.get(Request::Read), 2e-3);
+        found.record_reads((vec![2e-6; 3], 4096), (vec![3e-6; 3], 5 << 12));
+        assert!(!found.behavior.reads);
+    }
 }

@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::account::counts::{METERS, is_metered};
 use crate::account::meter::{loaded, wait_until_unloaded};
 use crate::support::blocked::{wait_until, wait_until_blocked};
+use crate::support::repeat::effort;
 use crate::support::run::program;
 use crate::support::{Need, fathom, require, run};
 
@@ -291,7 +292,7 @@ fn attaching_many_times_changes_nothing() {
     for meter in ATTACHING {
         let workload = Workload::start(at.path(), work);
         workload.go();
-        for _ in 0..attachments() {
+        for _ in 0..effort(10, 1000) {
             let options = ["account", "--meter", meter, "-p", &workload.pid()];
             let mut command = fathom(options);
             command
@@ -434,12 +435,6 @@ fn a_process_that_is_traced_is_refused_by_ptrace() {
         assert_eq!(workload.end().1, Some(7));
         tracer.wait().unwrap();
     }
-}
-
-/// How many times to attach and detach: FATHOM_ATTACHMENTS.
-fn attachments() -> usize {
-    let many = std::env::var("FATHOM_ATTACHMENTS");
-    many.map_or(25, |many| many.parse().unwrap())
 }
 
 #[test]

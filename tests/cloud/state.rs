@@ -10,6 +10,7 @@ use rustix::process::Signal;
 
 use super::server::{Server, change, needs, small_tree, url};
 use crate::support::proxy::{Fault, kill};
+use crate::support::repeat::effort;
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same};
 use crate::support::{require, run};
@@ -102,8 +103,7 @@ fn a_state_in_a_store_survives_kills() {
     if !require(&needs()) {
         return;
     }
-    let rounds = std::env::var("FATHOM_CLOUD_KILLS");
-    let rounds: usize = rounds.map_or(20, |rounds| rounds.parse().unwrap());
+    let rounds = effort(8, 150);
     let server = Server::start();
     let tree = server.place().join("tree");
     small_tree(&tree);

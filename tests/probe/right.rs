@@ -9,16 +9,10 @@ use serde_json::{Value, json};
 
 use super::{finding, inferred};
 use crate::support::disks::{Make, image, mount_image};
+use crate::support::repeat::effort;
 use crate::support::run::args;
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom, in_namespace, require, run};
-
-/// How many cases; before a release, FATHOM_ROUNDS=100.
-fn rounds() -> usize {
-    std::env::var("FATHOM_ROUNDS").map_or(8, |rounds| {
-        rounds.parse().expect("FATHOM_ROUNDS is a number")
-    })
-}
 
 const fn make(name: &'static str, fstype: &'static str, mkfs: &'static str) -> Make {
     Make {
@@ -128,7 +122,7 @@ fn block_and_readahead_are_found_on_every_file_system() {
         return;
     }
     in_namespace(|ground| {
-        let rounds = rounds();
+        let rounds = effort(4, 100);
         // Each file system with each readahead, in random order.
         let mut cases: Vec<_> = (0..rounds.div_ceil(48).max(1) * 48)
             .map(|n| (MAKES[n % 8], READAHEADS[n / 8 % 6]))

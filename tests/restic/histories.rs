@@ -12,6 +12,7 @@ use crate::restic::{NEEDS, check, dump, init, restic, restored, said, tracked, t
 use crate::support::build::{dir, file, tool};
 use crate::support::disks::{EXT4, mounted};
 use crate::support::reference::settle;
+use crate::support::repeat::effort;
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
 use crate::support::trees::{Dice, grow, mutate, plant, shuffle};
@@ -100,11 +101,6 @@ fn directories_without_changes_are_neither_encoded_nor_looked_up() {
     });
 }
 
-/// Rounds of changes; a longer campaign sets another number.
-fn rounds() -> usize {
-    std::env::var("FATHOM_HISTORIES").map_or(3, |many| many.parse().unwrap())
-}
-
 #[test]
 fn trees_are_those_of_restic_while_directories_move() {
     if !require(&NEEDS) {
@@ -117,7 +113,7 @@ fn trees_are_those_of_restic_while_directories_move() {
         let mut dice = Dice::new(27);
         plant(&tree, &mut dice);
         let words = || args!["tree"];
-        for round in 0..rounds() {
+        for round in 0..effort(2, 20) {
             shuffle(&tree, &mut dice, 2);
             if dice.one_in(3) {
                 plant(&tree, &mut dice);
@@ -171,7 +167,7 @@ fn trees_of_anything_are_those_of_an_archive_of_everything() {
         fs::create_dir(ground.join("state")).unwrap();
         fs::set_permissions(&tree, fs::Permissions::from_mode(0o755)).unwrap();
         let mut dice = Dice::new(28);
-        for round in 0..rounds() {
+        for round in 0..effort(2, 20) {
             let _orphans = mutate(&tree, &mut dice, 8);
             settle(&tree);
             let made = tracked(ground, args!["tree"]).0;

@@ -14,6 +14,7 @@ use crate::restic::{
 };
 use crate::support::build::{dir, file};
 use crate::support::hold::{Hold, Stop};
+use crate::support::repeat::effort;
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
 use crate::support::{in_namespace, require, run};
@@ -31,11 +32,6 @@ pub(crate) fn end_held(mut child: Child, hold: Hold, signal: Signal) -> ExitStat
     child.wait().unwrap()
 }
 
-/// The number of kills; a longer campaign sets another one.
-pub(crate) fn rounds(usual: u64) -> u64 {
-    std::env::var("FATHOM_KILLS").map_or(usual, |many| many.parse().unwrap())
-}
-
 /// Kills snapshots where a file of the repository or of the state directory is opened, each at a later moment, so that the
 /// moments are spread over a whole snapshot. `make` changes the tree, and returns the command of the snapshot with this
 /// number: those with even numbers have a state directory.
@@ -47,7 +43,7 @@ pub(crate) fn kill_snapshots(at: &Path, repository: &Path, mut make: impl FnMut(
         drop(hold);
         opens.load(Ordering::SeqCst)
     });
-    let (rounds, mut killed) = (rounds(4), 0);
+    let (rounds, mut killed) = (effort(4, 150) as u64, 0);
     for round in 0..rounds {
         let nth = opens[round as usize % 2] * (2 * round + 1) / (2 * rounds);
         let (hold, _) = hold_at_open(&watched, nth);

@@ -15,7 +15,7 @@ use crate::restic::caching::{
     bad_caches_are_harmless, caches_follow_the_repository, index_files_are_cached,
     little_is_downloaded_again,
 };
-use crate::restic::interruptions::{end_held, hold_with_lock, kill_snapshots, quiet, rounds};
+use crate::restic::interruptions::{end_held, hold_with_lock, kill_snapshots, quiet};
 use crate::restic::servers::{
     Place, RCLONE, SFTP_SERVER, SSH, USERS, by_ssh, on_rest_server, rest_server,
 };
@@ -23,6 +23,7 @@ use crate::restic::{NEEDS, PASSWORD, copy_fixture};
 use crate::support::build::{dir, file, tool};
 use crate::support::proxy::{Fault, Proxy, Request};
 use crate::support::recipe::{block_of, search_path, service};
+use crate::support::repeat::effort;
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
 use crate::support::trees::Dice;
@@ -178,7 +179,7 @@ fn faults_lose_nothing(place: &Place, proxy: &Proxy) {
     proxy.plan(|_| Fault::Pass);
     place.check();
     let (mut nth, mut killed) = (0, 0);
-    for round in 0..rounds(12) {
+    for round in 0..effort(6, 150) as u64 {
         fs::write(place.at.join("tree/fault"), format!("killed {round}")).unwrap();
         let process = Arc::new(AtomicU32::new(0));
         let shared = Arc::clone(&process);

@@ -16,6 +16,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+#[path = "../tests/support/asleep.rs"]
+mod asleep;
 #[path = "../tests/support/build.rs"]
 mod build;
 #[path = "../tests/support/disks.rs"]

@@ -128,6 +128,14 @@ fn catalog_of_another_tree_is_refused() {
                 assert!(ran.stderr.contains("catalog"), "{ran}");
             }
             changed(&one.join("missing"), &to, &[]).refused();
+            let within = dir(one.join("within"));
+            for (top, why) in [
+                (&*within, "another directory"),
+                (Path::new("/proc"), "another file system"),
+            ] {
+                let ran = changed(top, &to, &[]).refused();
+                assert!(ran.stderr.contains(why), "{ran}");
+            }
             assert_eq!(fs::read(&to).unwrap(), old);
         });
     }

@@ -15,9 +15,9 @@ use super::since::{Change, catalog, changed, changes, expect, on_each_kind, sinc
 use crate::support::build::{bush, dir, file, name, odd_names};
 use crate::support::disks::subvolume;
 use crate::support::reference::settle;
-use crate::support::run::calls;
+use crate::support::run::{args, calls};
 use crate::support::trees::grow;
-use crate::support::{Need, require};
+use crate::support::{Need, fathom, require, run};
 
 const DISK: [Need; 2] = [Need::Root, Need::Loop];
 
@@ -284,6 +284,44 @@ fn hard_links_belong_to_their_directories() {
                     "{kind}, {engine:?}"
                 );
             }
+        });
+    }
+}
+
+/// Where a name went and another came, the file was renamed; where only one came, each of its other
+/// names has changed.
+#[test]
+fn new_names_of_a_file_are_added_or_renamed() {
+    if require(&DISK) {
+        on_each_kind(|top, to, kind| {
+            fs::hard_link(file(top.join("a"), 1), top.join("b")).unwrap();
+            let to = catalog(top, to);
+            fs::hard_link(top.join("a"), top.join("c")).unwrap();
+            let found = but_for_directories(since(top, &to), top);
+            let expected = [("changed", "a"), ("changed", "b"), ("added", "c")];
+            assert_eq!(found, expect(expected), "{kind}");
+            fs::remove_file(top.join("b")).unwrap();
+            let found = but_for_directories(since(top, &to), top);
+            let expected = [("changed", "a"), ("renamed", "c <- b")];
+            assert_eq!(found, expect(expected), "{kind}");
+        });
+    }
+}
+
+/// What the catalog excludes has not changed.
+#[test]
+fn options_are_those_of_the_catalog() {
+    if require(&DISK) {
+        on_each_kind(|top, to, kind| {
+            let names = ["a/b/c", "x.o", "y"];
+            names.iter().for_each(|name| drop(file(top.join(name), 1)));
+            let options = ["--exclude", "*.o", "--max-depth", "1"];
+            let walk = args!["walk", top, "--catalog", to];
+            run(fathom(walk).args(options)).exits(0);
+            for name in names {
+                fs::write(top.join(name), "22").unwrap();
+            }
+            assert_eq!(since(top, to), expect([("changed", "y")]), "{kind}");
         });
     }
 }

@@ -12,7 +12,7 @@ use super::everything::everything;
 use super::full::{NEEDS, dump};
 use super::written::mounted_again;
 use crate::support::build::{bush, dir, file, tmpfs, tool, unmount_whole};
-use crate::support::disks::{BTRFS, EXT4, XFS, mount_image, mounted, set_inode_field};
+use crate::support::disks::{BTRFS, EXT4, XFS, mount_image, mounted, overlay, set_inode_field};
 use crate::support::run::args;
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -185,17 +185,24 @@ fn archive_is_the_same_by_all_ways_and_numbers_of_threads() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let out = dir(ground.join("out")).join("archive.tar");
-            for make in [Some(EXT4[0]), Some(XFS[0]), Some(BTRFS[0]), None] {
-                let name = make.map_or("tmpfs", |make| make.fstype);
+            for name in ["ext4", "xfs", "btrfs", "tmpfs", "overlay"] {
                 let at = ground.join(name);
-                match make {
+                match [EXT4[0], XFS[0], BTRFS[0]]
+                    .into_iter()
+                    .find(|make| make.fstype == name)
+                {
                     Some(make) => assert!(mounted(make, &at)),
-                    None => drop(tmpfs(&at)),
+                    None if name == "tmpfs" => drop(tmpfs(&at)),
+                    None => {
+                        let parts = tmpfs(ground.join("parts"));
+                        grow(&dir(parts.join("lower/tree/lower")), 8, 300);
+                        overlay(&parts, &at);
+                    }
                 }
                 let tree = dir(at.join("tree"));
                 everything(&dir(tree.join("everything")), false);
                 grow(&dir(tree.join("grown")), 7, 300);
-                bush(&dir(tree.join("bush")), 20, 100);
+                bush(&dir(tree.join("bush")), 10, 40);
                 // Another mount in the midst of it.
                 file(tmpfs(tree.join("everything/empty")).join("f"), 10);
                 all_the_same(&tree, &out, name);

@@ -1,5 +1,8 @@
 //! Reads names and patterns from files, one after another.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use gate::fs::Open;

@@ -1,5 +1,8 @@
 //! Tags: files that mark a directory. Its contents are excluded, except for the tags themselves.
 
+#[cfg(test)]
+mod tests;
+
 use std::ffi::{CStr, CString};
 
 use gate::Fd;

@@ -4,6 +4,8 @@ mod about;
 mod column;
 pub mod columns;
 mod compact;
+#[cfg(test)]
+mod damage;
 mod file;
 mod footer;
 mod inode_sums;
@@ -14,6 +16,8 @@ mod resume;
 mod rows;
 mod schema;
 mod sums;
+#[cfg(test)]
+mod tests;
 mod write;
 
 pub use about::{About, Options, Root, ShardOfRun, SnapshotRecord};

@@ -8,9 +8,9 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
+use super::Tags;
 use gate::fs::Open;
 use gate::long::open_long;
-use walk::Tags;
 
 const SIGNATURE: &str = "Signature: 8a477f597d28d172789f06886806bc55";
 

@@ -3,14 +3,14 @@
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
-use archive::catalog::Reader;
-use archive::catalog::columns::{BTIME_SEC, CTIME_SEC, DIR, INO, MODE, NAME, PART, SIZE, TOP};
+use crate::catalog::Reader;
+use crate::catalog::columns::{BTIME_SEC, CTIME_SEC, DIR, INO, MODE, NAME, PART, SIZE, TOP};
 
 /// The inputs of the fuzz target `catalog`.
 const SEEDS: [&[u8]; 3] = [
-    include_bytes!("../../../fuzz/seeds/catalog/walk"),
-    include_bytes!("../../../fuzz/seeds/catalog/cut"),
-    include_bytes!("../../../fuzz/seeds/catalog/bits"),
+    include_bytes!("../../../../fuzz/seeds/catalog/walk"),
+    include_bytes!("../../../../fuzz/seeds/catalog/cut"),
+    include_bytes!("../../../../fuzz/seeds/catalog/bits"),
 ];
 
 /// How many columns could be read.

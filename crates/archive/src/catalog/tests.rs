@@ -9,12 +9,12 @@ use std::ops::Range;
 use std::os::unix::prelude::*;
 use std::path::Path;
 
-use archive::catalog::columns::{BTIME_NSEC, DIR, INO, NAME, TOP};
-use archive::catalog::{About, Draft, Keep, Later, Options, Reader};
-use archive::changed::{self, changed};
-use archive::gather::{CollectOptions, gather};
-use archive::rows::Rows;
-use archive::{Action, Error, ErrorKind};
+use crate::catalog::columns::{BTIME_NSEC, DIR, INO, NAME, TOP};
+use crate::catalog::{About, Draft, Keep, Later, Options, Reader};
+use crate::changed::{self, changed};
+use crate::gather::{CollectOptions, gather};
+use crate::rows::Rows;
+use crate::{Action, Error, ErrorKind};
 use walk::{Diagnostics, EngineKind, Summary};
 
 fn bytes(path: &Path) -> Vec<u8> {

@@ -7,7 +7,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use archive::names::{read_names, read_patterns};
+use crate::names::{read_names, read_patterns};
 
 #[test]
 fn names_end_with_newlines_or_nuls() {

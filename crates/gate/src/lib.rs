@@ -90,6 +90,9 @@ pub mod quota;
 pub mod scratch;
 pub mod seccomp;
 mod signals;
+#[cfg(test)]
+#[path = "../../../tests/support/skip.rs"]
+mod skip;
 pub mod sync;
 mod syscall;
 pub mod tally;

@@ -142,7 +142,7 @@ def find_case(entries):
 def opens_case(calls):
     def prepare(top):
         busy = join(top, "busy")
-        source = CRATE / "tests/busy.c"
+        source = CRATE / "src/meters/busy.c"
         subprocess.run(["cc", "-O1", "-w", "-pthread", source, "-o", busy], check=True)
         return [busy, "many", str(calls)]
 

@@ -180,7 +180,7 @@ fn difference(here: &Counts, there: &Counts) -> String {
 /// The program of `busy.c`, and its word.
 pub(crate) fn busy(at: &Path) -> PathBuf {
     let built = at.join("busy");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../meter/tests/busy.c");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../meter/src/meters/busy.c");
     tool(
         Command::new("cc")
             .args(["-O1", "-w", "-pthread", source, "-o"])

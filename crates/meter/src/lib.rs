@@ -35,9 +35,14 @@ mod executable;
 mod families;
 mod find;
 mod listing;
+#[cfg(test)]
+mod meters;
 pub mod names;
 mod perf;
 mod ptrace;
+#[cfg(test)]
+#[path = "../../../tests/support/skip.rs"]
+mod skip;
 pub mod syscalls;
 mod totals;
 mod tracefs;

@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_private_mount_has_the_same_numbers() {
         let Some(found) = Tracepoints::from_private_mount() else {
-            return eprintln!("SKIPPED: needs root, and a kernel with tracefs");
+            return crate::skip::skip("root, and a kernel with tracefs are needed");
         };
         assert!(
             found.enter != found.exit && found.exit != found.exec && found.filename >= 8,

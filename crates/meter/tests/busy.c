@@ -13,12 +13,23 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static const char *me;
+
+/* Ends the program if a step fails without which it would prove nothing. */
+static int must(int result, const char *what) {
+  if (result < 0) {
+    perror(what);
+    _exit(99);
+  }
+  return result;
+}
 
 /* 3 calls that fail, and 4 that do not. */
 static void touch_files(void) {
@@ -64,8 +75,9 @@ static void crowd(void) {
     pthread_join(threads[i], NULL);
 }
 
-/* A process that outlives all who made it. */
+/* A process that outlives all who made it. It goes on when the first of them has been waited for. */
 static void become_daemon(void) {
+  pid_t first = getpid();
   if (fork())
     _exit(0);
   setsid();
@@ -75,20 +87,37 @@ static void become_daemon(void) {
   int null = open("/dev/null", O_RDWR);
   for (int fd = 0; fd < 3; fd++)
     dup2(null, fd);
-  usleep(200 * 1000);
+  while (kill(first, 0) == 0)
+    usleep(1000);
   touch_files();
 }
 
-static int ends[2];
+static char leased[64];
 
-static void *wait_for_ever(void *unused) {
-  char byte;
-  read(ends[0], &byte, 1);
+static void *open_leased(void *unused) {
+  open(leased, O_WRONLY);
   return unused;
 }
 
+/* Starts a thread, and waits until it blocks in open(2): a lease tells its holder of that. */
+static void block_a_thread_in_open(void) {
+  int memory = must(memfd_create("leased", MFD_CLOEXEC), "memfd_create");
+  snprintf(leased, sizeof leased, "/proc/self/fd/%d", memory);
+  int holder = must(open(leased, O_RDONLY | O_CLOEXEC), "open");
+  close(memory);
+  snprintf(leased, sizeof leased, "/proc/self/fd/%d", holder);
+  sigset_t lease;
+  sigemptyset(&lease);
+  sigaddset(&lease, SIGIO);
+  pthread_sigmask(SIG_BLOCK, &lease, NULL);
+  must(fcntl(holder, F_SETLEASE, F_RDLCK), "F_SETLEASE");
+  pthread_t thread;
+  pthread_create(&thread, NULL, open_leased, NULL);
+  int signal;
+  sigwait(&lease, &signal);
+}
+
 static void *run_another(void *unused) {
-  usleep(100 * 1000);
   execl(me, me, "once", (char *)NULL);
   return unused;
 }
@@ -96,8 +125,7 @@ static void *run_another(void *unused) {
 /* A thread that is not the main one runs another program, while others wait, one of them in a call for files. */
 static void thread_runs_program(void) {
   pthread_t thread;
-  pipe(ends);
-  pthread_create(&thread, NULL, wait_for_ever, NULL);
+  block_a_thread_in_open();
   pthread_create(&thread, NULL, run_another, NULL);
   for (;;)
     pause();
@@ -105,33 +133,70 @@ static void thread_runs_program(void) {
 
 /* The process ends while one of its threads is in a call. */
 static void end_in_call(void) {
-  pthread_t thread;
-  pipe(ends);
-  pthread_create(&thread, NULL, wait_for_ever, NULL);
-  usleep(100 * 1000);
+  block_a_thread_in_open();
   _exit(5);
 }
 
-static void nothing(int signal) { (void)signal; }
+static void on_terminal_input(int signal) {
+  static int times;
+  if (++times == 2) {
+    struct sigaction action = {.sa_handler = on_terminal_input};
+    sigaction(signal, &action, NULL);
+  }
+}
 
-/* A call that signals cut short: twice it begins again, once it fails. */
+/* A call that signals cut short: twice it begins again, once it fails. A process in the background that reads its
+   terminal gets SIGTTIN in the read. */
 static void restart(void) {
-  struct sigaction action = {.sa_handler = nothing, .sa_flags = SA_RESTART};
-  sigaction(SIGUSR1, &action, NULL);
-  action.sa_flags = 0;
-  sigaction(SIGUSR2, &action, NULL);
-  pipe(ends);
-  pid_t parent = getpid();
   if (fork() == 0) {
-    for (int i = 0; i < 3; i++) {
-      usleep(100 * 1000);
-      kill(parent, i < 2 ? SIGUSR1 : SIGUSR2);
+    setsid();
+    int terminal = must(posix_openpt(O_RDWR | O_NOCTTY), "posix_openpt");
+    must(unlockpt(terminal), "unlockpt");
+    int other_side = must(open(ptsname(terminal), O_RDWR), "open");
+    if (fork() == 0) {
+      setpgid(0, 0);
+      struct sigaction action = {.sa_handler = on_terminal_input, .sa_flags = SA_RESTART};
+      sigaction(SIGTTIN, &action, NULL);
+      char byte;
+      read(other_side, &byte, 1);
+      _exit(0);
     }
+    wait(NULL);
     _exit(0);
   }
-  char byte;
-  read(ends[0], &byte, 1);
   wait(NULL);
+}
+
+/* The process stops itself; its child sees it stopped, and has it go on. */
+static void stop(void) {
+  pid_t parent = getpid();
+  char path[64], text[32];
+  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+  if (fork() == 0) {
+    snprintf(path, sizeof path, "/proc/%d/syscall", parent);
+    do {
+      usleep(1000);
+      int file = must(open(path, O_RDONLY), path);
+      text[must(read(file, text, sizeof text - 1), path)] = 0;
+      close(file);
+      /* "running", or the number of the call. */
+    } while (text[0] == 'r' || atoi(text) != SYS_kill);
+    kill(parent, SIGCONT);
+    _exit(0);
+  }
+  kill(parent, SIGSTOP);
+  _exit(3);
+}
+
+/* Reads of which each waits for 20 ms. */
+static void wait_for_data(long times) {
+  int ends[2];
+  char byte;
+  struct timeval limit = {.tv_usec = 20 * 1000};
+  must(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), "socketpair");
+  must(setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), "SO_RCVTIMEO");
+  for (long i = 0; i < times; i++)
+    read(ends[0], &byte, 1);
 }
 
 /* Names that cannot be read, or only in part; the longest that can be, and one beyond. */
@@ -230,6 +295,10 @@ int main(int argc, char **argv) {
     end_in_call();
   else if (!strcmp(what, "restart"))
     restart();
+  else if (!strcmp(what, "stop"))
+    stop();
+  else if (!strcmp(what, "wait"))
+    wait_for_data(atol(argv[2]));
   else if (!strcmp(what, "names"))
     odd_names();
   else if (!strcmp(what, "family"))

@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn mapping_and_reading_btf_give_the_same_bytes() {
         let Ok(file) = openat(CWD, c"/sys/kernel/btf/vmlinux", Open::NONBLOCK) else {
-            return eprintln!("SKIPPED: needs a kernel with BTF");
+            return crate::skip::skip("a kernel with BTF is needed");
         };
         match map_types(&file) {
             Ok(types) => assert!(read_types(&file).unwrap() == *types),

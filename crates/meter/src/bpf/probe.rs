@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn btf_and_the_values_of_the_fields_give_the_same_offsets() {
         let (Some(btf), Ok(probed)) = (Offsets::read(), probe()) else {
-            return eprintln!("SKIPPED: needs a kernel with BTF, and permission for BPF");
+            return crate::skip::skip("a kernel with BTF, and permission for BPF are needed");
         };
         assert_eq!(
             (btf.pid, btf.tgid, btf.stack),

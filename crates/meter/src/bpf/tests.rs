@@ -7,8 +7,9 @@ use super::draft::Resources;
 use super::kit::{PROGRAMS, needed};
 use super::offsets::{Ends, Ids, Offsets, OpenFile, Running};
 use super::*;
-use crate::call::Ended;
-use crate::call::Total;
+use crate::call::{Ended, Total};
+use crate::meters::busy;
+use crate::skip::skip;
 
 #[test]
 fn every_program_can_be_assembled_and_read() {
@@ -121,7 +122,7 @@ fn unmetered(listing: &str) -> &str {
 #[test]
 fn the_kernel_loads_the_programs_with_and_without_btf() {
     if let Err(why) = Bpf.check() {
-        return eprintln!("SKIPPED: {why}");
+        return skip(why);
     }
     for find in [probe::find, probe::probe] {
         for calls in [0, u64::MAX] {
@@ -135,7 +136,7 @@ fn the_kernel_loads_the_programs_with_and_without_btf() {
 #[test]
 fn without_btf_the_same_calls_are_counted() {
     if let Err(why) = Bpf.check() {
-        return eprintln!("SKIPPED: {why}");
+        return skip(why);
     }
     let script = "for i in 1 2 3; do cat /etc/passwd >/dev/null; done; (exec true) & wait";
     let words = ["sh", "-c", script].map(std::ffi::OsString::from);
@@ -167,7 +168,7 @@ fn metered_by(is_attached: impl Fn(&str) -> bool) -> Metered {
 #[test]
 fn the_second_program_does_what_a_skipped_one_has_not_done() {
     if let Err(why) = Bpf.check() {
-        return eprintln!("SKIPPED: {why}");
+        return skip(why);
     }
     let expected = metered_by(|_| true);
     assert_eq!((expected.lost, &expected.warnings[..]), (0, &[][..]));
@@ -194,7 +195,7 @@ fn only_kernels_that_preempt_programs_get_the_second_ones() {
 #[test]
 fn calls_whose_return_is_skipped_are_lost() {
     if let Err(why) = Bpf.check() {
-        return eprintln!("SKIPPED: {why}");
+        return skip(why);
     }
     let all: u64 = by_number(&metered_by(|_| true))
         .values()
@@ -242,35 +243,42 @@ impl Listener for Lives {
 #[test]
 fn processes_end_and_long_calls_are_told_beyond_the_limit_of_calls() {
     if let Err(why) = Bpf.check() {
-        return eprintln!("SKIPPED: {why}");
+        return skip(why);
     }
-    let script = "for i in 1 2 3; do cat /etc/passwd >/dev/null; done; sleep 0.1 | cat";
-    let words = ["sh", "-c", script].map(std::ffi::OsString::from);
+    let script = "for i in 1 2 3; do cat /etc/passwd >/dev/null; done; \"$0\" wait 1";
+    let words = ["sh".into(), "-c".into(), script.into(), busy()];
     let command = Command::find(&words).unwrap();
     let mut lives = Lives::default();
     let kit = Kit::new(probe::find, Room::new(), 0, None).unwrap();
     let metered = Bpf.run_with(kit, 0, &command, 0, &mut lives).unwrap();
     assert_eq!((metered.lost, &metered.warnings[..]), (0, &[][..]));
-    assert_eq!((lives.executed, lives.executing.len()), (6, 0));
+    assert_eq!((lives.executed, lives.executing.len()), (5, 0));
     assert!(lives.long >= 1);
 }
 
 #[test]
 fn long_calls_that_the_ring_has_no_room_for_are_lost() {
     if let Err(why) = Bpf.check() {
-        return eprintln!("SKIPPED: {why}");
+        return skip(why);
     }
-    // The records of programs with long names fill the ring. Then `head` waits 30 times.
+    // The records of programs with long names fill the ring. Then 30 reads wait.
+    const LONG: u64 = 30;
     let script = "p=$(printf %0450d 0 | tr 0 /)bin/true; i=0; while [ $i -lt 600 ]; do $p; i=$((i + 1)); done; \
-         while [ $i -gt 570 ]; do sleep 0.01 | head -c 1; i=$((i - 1)); done";
-    let words = ["sh", "-c", script].map(std::ffi::OsString::from);
+         \"$0\" wait 30";
+    let words = ["sh".into(), "-c".into(), script.into(), busy()];
     let command = Command::find(&words).unwrap();
     let mut kit = Kit::new(probe::find, Room::new(), 0, None).unwrap();
     let unread = std::mem::replace(&mut kit.ring, Ring::new("fathom_other", 1 << 16).unwrap());
     let mut lives = Lives::default();
     let metered = Bpf.run_with(kit, 0, &command, 0, &mut lives).unwrap();
     drop(unread);
-    assert!((30..100).contains(&metered.lost), "{}", metered.lost);
+    // On a busy machine other calls are long, too.
+    let calls: u64 = by_number(&metered).values().map(|(n, _)| n).sum();
+    assert!(
+        (LONG..calls).contains(&metered.lost),
+        "{} of {calls}",
+        metered.lost
+    );
     assert_eq!(lives.long, 0);
     assert_eq!(metered.warnings, [WarningKind::LostLongCalls(metered.lost)]);
 }
@@ -291,7 +299,7 @@ fn by_number(metered: &Metered) -> BTreeMap<u32, (u64, u64)> {
 #[test]
 fn full_maps_lose_no_call_but_those_of_unfollowed_threads() {
     if let Err(why) = Bpf.check() {
-        return eprintln!("SKIPPED: {why}");
+        return skip(why);
     }
     let script =
         "for i in 1 2 3 4 5 6 7 8; do (ls / /no/such; cat /etc/passwd) >/dev/null 2>&1; done; true";

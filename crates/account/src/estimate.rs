@@ -68,3 +68,83 @@ pub(crate) fn estimate(totals: &mut [Total], detail: &mut Detail, priced: &Price
         detail.patterns.scale(scale);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use meter::call::{Call, Listener};
+    use meter::names::Inherited;
+
+    use super::*;
+    use crate::ledger::Ledger;
+    use crate::prices::{Given, Wanted, Work};
+
+    const STAT: f64 = 400.0;
+    const CALLS: u64 = 10;
+
+    /// 400 ns a stat.
+    fn priced() -> Prices {
+        let wanted = Wanted {
+            work: &Work::default(),
+            bytes: false,
+        };
+        let given = Given {
+            empty: None,
+            stat: Some(STAT),
+            miss: None,
+            open_close: None,
+            xattr: None,
+        };
+        let mut prices = Prices::measure(None, wanted).given(&given, "a test".to_owned());
+        (prices.part, prices.byte, prices.many) = (0.0, 0.0, 1.0);
+        prices
+    }
+
+    /// The nanoseconds of ten calls by this name, in the totals and of their file, after the estimate;
+    /// each was measured to take `nanos`.
+    fn estimated(name: &str, nanos: u64) -> [u64; 2] {
+        let number = syscalls::by_name(name).unwrap().number;
+        let mut ledger = Ledger::new(Inherited::default());
+        for _ in 0..CALLS {
+            ledger.call(&Call {
+                pid: 1,
+                tid: 1,
+                number,
+                args: [-100_i64 as u64, 0, 0, 0, 0, 0],
+                name: Some(b"/d/f"),
+                other: None,
+                result: Some(0),
+                start: 0,
+                nanos,
+            });
+        }
+        let mut detail = ledger.close();
+        let mut totals = [Total {
+            program: Vec::new(),
+            pid: 1,
+            number,
+            calls: CALLS,
+            nanos: CALLS * nanos,
+            errors: Vec::new(),
+        }];
+        estimate(&mut totals, &mut detail, &priced());
+        [totals[0].nanos, detail.files[0].sum.nanos]
+    }
+
+    #[test]
+    fn calls_have_their_price_however_long_the_meter_stopped_them() {
+        for nanos in [500, 3_000, 40_000, 50_300] {
+            assert_eq!(estimated("newfstatat", nanos), [4000, 4000], "{nanos}");
+        }
+    }
+
+    #[test]
+    fn calls_that_waited_and_those_without_a_price_keep_their_time() {
+        for (name, nanos) in [
+            ("newfstatat", 50_500),
+            ("newfstatat", 2_000_000),
+            ("mkdirat", 500),
+        ] {
+            assert_eq!(estimated(name, nanos), [CALLS * nanos; 2], "{name} {nanos}");
+        }
+    }
+}

@@ -210,17 +210,21 @@ fn on(fd: u64, name: &str, nanos: u64) -> Call<'static> {
     }
 }
 
-/// What a meter has counted in all: these calls of the program `/bin/cat`.
+/// What a meter has counted in all: these calls of the program `/bin/cat`, by number.
 fn totals_of(calls: &[Call<'_>]) -> Vec<Total> {
-    let total = |call: &Call<'_>| Total {
+    let mut by_number = BTreeMap::<u32, Vec<u64>>::new();
+    for call in calls {
+        by_number.entry(call.number).or_default().push(call.nanos);
+    }
+    let total = |(number, nanos): (u32, Vec<u64>)| Total {
         program: b"/bin/cat".to_vec(),
-        pid: call.pid,
-        number: call.number,
-        calls: 1,
-        nanos: call.nanos,
+        pid: 1,
+        number,
+        calls: nanos.len() as u64,
+        nanos: nanos.iter().sum(),
         errors: Vec::new(),
     };
-    calls.iter().map(total).collect()
+    by_number.into_iter().map(total).collect()
 }
 
 const WAIT: u64 = 400_000_000;
@@ -228,13 +232,18 @@ const WAIT: u64 = 400_000_000;
 /// Reads a file for 5 ns, waits for a pipe, and waits for a lock on the file.
 const WAITING: [(u64, &str, u64); 3] = [(3, "read", 5), (0, "read", WAIT), (3, "flock", WAIT)];
 
-/// The nanoseconds by what the calls waited for, and of what is left of the totals.
-fn waits_and_rest(detail: &Detail, mut totals: Vec<Total>) -> (Vec<(WaitKind, u64)>, Vec<u64>) {
+/// The nanoseconds by what the calls waited for, and those that are left of the totals by call.
+fn waits_and_rest(
+    detail: &Detail,
+    mut totals: Vec<Total>,
+) -> (Vec<(WaitKind, u64)>, BTreeMap<&'static str, u64>) {
     let rows = detail.waits.rows();
     let mut waits: Vec<_> = rows.iter().map(|row| (row.kind, row.sum.nanos)).collect();
     waits.sort();
     detail.waits.take_from(&mut totals, &detail.programs);
-    (waits, totals.iter().map(|total| total.nanos).collect())
+    let name = |total: &Total| syscalls::by_number(total.number).unwrap().name;
+    let rest = totals.iter().map(|total| (name(total), total.nanos));
+    (waits, rest.collect())
 }
 
 #[test]
@@ -254,7 +263,10 @@ fn time_of_waits_is_in_no_row_of_files() {
         (WaitKind::Lock, WAIT),
     ];
     let found = waits_and_rest(&detail, totals_of(&calls));
-    assert_eq!(found, (expected, vec![5, 0, 0]));
+    assert_eq!(
+        found,
+        (expected, BTreeMap::from([("read", 5), ("flock", 0)]))
+    );
     let [file] = &detail.costliest(9)[..] else {
         panic!("one file: {detail:?}");
     };
@@ -285,5 +297,8 @@ fn time_of_long_waits_beyond_the_limit_of_calls_is_taken_from_the_totals() {
     let detail = ledger.close();
     let expected = vec![(WaitKind::On(Pipe), WAIT), (WaitKind::Lock, WAIT)];
     let found = waits_and_rest(&detail, totals_of(&calls));
-    assert_eq!(found, (expected, vec![5, 0, 0]));
+    assert_eq!(
+        found,
+        (expected, BTreeMap::from([("read", 5), ("flock", 0)]))
+    );
 }

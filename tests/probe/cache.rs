@@ -6,9 +6,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::right::PATIENT;
 use super::{finding, inferred};
 use crate::support::disks::{EXT4, XFS, image, mount_image};
 use crate::support::run::args;
+use crate::support::wait::wait_until;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// A memory cgroup with a limit, which is removed when it is dropped.
@@ -45,11 +47,10 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        for _ in 0..100 {
-            if fs::remove_dir(&self.0).is_ok() {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(10));
+        let removed = || fs::remove_dir(&self.0).is_ok();
+        // A process that has ended leaves its cgroup a moment later.
+        if !removed() && !std::thread::panicking() {
+            wait_until("a cgroup can be removed", removed);
         }
     }
 }
@@ -86,6 +87,11 @@ fn resident(file: &Path) -> u64 {
         .unwrap()
 }
 
+fn read_whole(file: &Path) {
+    let mut file = fs::File::open(file).unwrap();
+    file.read_to_end(&mut Vec::new()).unwrap();
+}
+
 #[test]
 fn the_capacity_is_within_5_percent_of_the_limit_and_others_keep_their_pages() {
     if !require(&[Need::Root, Need::Loop, Need::Program("fincore")]) {
@@ -105,11 +111,6 @@ fn the_capacity_is_within_5_percent_of_the_limit_and_others_keep_their_pages() {
             let other = at.join("another's");
             fs::write(&other, vec![7; 32 << 20]).unwrap();
             rustix::fs::sync();
-            fs::File::open(&other)
-                .unwrap()
-                .read_to_end(&mut Vec::new())
-                .unwrap();
-            assert_eq!(resident(&other), 32 << 20);
 
             // The limit is also for the program and for what the kernel keeps for it: 3.5 MiB of a
             // build with debug assertions. Of 64 MiB that alone would be more than 5 percent.
@@ -130,30 +131,27 @@ fn the_capacity_is_within_5_percent_of_the_limit_and_others_keep_their_pages() {
                     "--json"
                 ]);
                 for mut command in [inside, own] {
-                    let before = device_reads(&at);
-                    let value = run(&mut command).exits(0).json();
-                    let found = inferred(&value, "cache-capacity")
-                        .as_f64()
-                        .unwrap_or_else(|| panic!("{value}"));
-                    assert!(
-                        (found / limit as f64 - 1.0).abs() <= 0.05,
-                        "{limit}: {}",
-                        finding(&value, "cache-capacity")
-                    );
-                    assert!(device_reads(&at) - before < 64 << 20);
+                    command.args(PATIENT);
+                    // A busy machine can reclaim the pages at any time. A probe that fills all
+                    // memory has them reclaimed each time.
+                    let stays = (0..20).any(|_| {
+                        read_whole(&other);
+                        let before = device_reads(&at);
+                        let value = run(&mut command).exits(0).json();
+                        let found = inferred(&value, "cache-capacity")
+                            .as_f64()
+                            .unwrap_or_else(|| panic!("{value}"));
+                        assert!(
+                            (found / limit as f64 - 1.0).abs() <= 0.05,
+                            "{limit}: {}",
+                            finding(&value, "cache-capacity")
+                        );
+                        assert!(device_reads(&at) - before < 64 << 20);
+                        resident(&other) >= 24 << 20
+                    });
+                    assert!(stays, "another's file is evicted: {command:?}");
                 }
                 assert_eq!(given.kills(), 0);
-                // A busy machine reclaims a few pages anyway; filling all memory would have
-                // reclaimed all of them.
-                assert!(
-                    resident(&other) >= 24 << 20,
-                    "another's file was thrown out of memory: {}",
-                    resident(&other)
-                );
-                fs::File::open(&other)
-                    .unwrap()
-                    .read_to_end(&mut Vec::new())
-                    .unwrap();
             }
             crate::support::build::unmount_whole(&at);
             fs::remove_file(&file).unwrap();
@@ -163,7 +161,7 @@ fn the_capacity_is_within_5_percent_of_the_limit_and_others_keep_their_pages() {
 
 /// What times show depends on the load. How often that is right, bench/probes.py measures; the unit
 /// tests of the search simulate caches under load. This test checks that the finding is bounded,
-/// marked, and what its samples show.
+/// marked, and what its samples show, and that some run finds a capacity.
 #[test]
 fn the_papers_method_is_bounded_marked_and_can_be_replayed() {
     if require(&[Need::Root, Need::Loop]) {
@@ -181,30 +179,31 @@ fn the_papers_method_is_bounded_marked_and_can_be_replayed() {
             let arguments = args![
                 "probe", &at, "cache", "--method", "paper", "--json", "--csv", &kept
             ];
-            let ran = run(&mut fathom(arguments));
-            let value = ran.json();
-            let found = finding(&value, "cache-capacity");
-            assert_eq!(found["by_time"], true);
-            assert!(found["bytes_read"].as_u64().unwrap() <= 1 << 30);
-            let Some(capacity) = found["inferred"].as_u64() else {
-                // It cannot tell, and says so.
-                assert!(ran.exits(1).stderr.contains("nothing was measured"));
-                return;
+            let is_found = || {
+                let ran = run(fathom(arguments.clone()).args(PATIENT));
+                let value = ran.json();
+                let found = finding(&value, "cache-capacity");
+                assert_eq!(found["by_time"], true);
+                assert!(found["bytes_read"].as_u64().unwrap() <= 1 << 30);
+                let Some(capacity) = found["inferred"].as_u64() else {
+                    // It cannot tell, and says so.
+                    assert!(ran.exits(1).stderr.contains("nothing was measured"));
+                    return false;
+                };
+                ran.exits(0);
+                let limit = found["truth"].as_u64().unwrap();
+                assert!(
+                    capacity % (limit / 16) == 0 && capacity <= limit * 3 / 2,
+                    "{found}"
+                );
+                let samples = kept.join(&super::names(&kept)[0]);
+                let again = run(&mut fathom(args!["probe", "--replay", &samples, "--json"]))
+                    .exits(0)
+                    .json();
+                assert_eq!(*inferred(&again, "cache-capacity"), capacity);
+                true
             };
-            ran.exits(0);
-            let limit = found["truth"].as_u64().unwrap();
-            assert!(
-                capacity % (limit / 16) == 0 && capacity <= limit * 3 / 2,
-                "{found}"
-            );
-            let samples = fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
-            let again = run(&mut fathom(args!["probe", "--replay", &samples, "--json"]))
-                .exits(0)
-                .json();
-            assert_eq!(
-                inferred(&again, "cache-capacity"),
-                inferred(&value, "cache-capacity")
-            );
+            assert!((0..20).any(|_| is_found()), "no run finds a capacity");
         });
     }
 }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::right::probed;
+use super::right::{PATIENT, probed};
 use super::{finding, inferred};
 use crate::support::build::{dir, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, attach, image, mounted, overlay};
@@ -44,21 +44,23 @@ fn tmpfs_has_blocks_and_no_cache() {
 
 #[test]
 fn huge_pages_of_tmpfs_are_not_compared_with_statfs() {
-    if require(&[Need::Root]) {
+    // Kernels may be built without huge pages.
+    let huge_pages = Need::File("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+    if require(&[Need::Root, huge_pages]) {
         in_namespace(|ground| {
             let at = dir(ground.join("at"));
-            let huge = rustix::mount::mount(
+            rustix::mount::mount(
                 "huge",
                 &at,
                 "tmpfs",
                 rustix::mount::MountFlags::empty(),
                 c"huge=always",
-            );
-            // Kernels may be built without huge pages.
-            if huge.is_ok() {
-                let value = probed(&at, &["block"]);
-                assert!(finding(&value, "allocation-block")["agrees"].is_null());
-            }
+            )
+            .unwrap();
+            let value = probed(&at, &["block"]);
+            let block = finding(&value, "allocation-block");
+            assert!(block["inferred"].is_number(), "{block}");
+            assert!(block["agrees"].is_null(), "{block}");
         });
     }
 }
@@ -92,6 +94,7 @@ fn unprivileged_user_gets_all_but_the_cgroup_experiments() {
             let at = dir(disk.join("at"));
             std::os::unix::fs::chown(&at, Some(1000), Some(1000)).unwrap();
             let mut command = program(&own, args!["probe", &at, "--json"]);
+            command.args(PATIENT);
             as_nobody(&mut command);
             let ran = run(&mut command);
             let value = ran.json();
@@ -119,7 +122,8 @@ fn unprivileged_user_gets_all_but_the_cgroup_experiments() {
 
 #[test]
 fn blocks_larger_than_a_page_are_cached_as_a_whole() {
-    if require(&[Need::Root, Need::Loop]) {
+    // XFS with blocks that are larger than a page.
+    if require(&[Need::Root, Need::Loop, Need::Linux(6, 12)]) {
         in_namespace(|ground| {
             let (at, file) = (dir(ground.join("at")), ground.join("image"));
             let make = Make {
@@ -128,20 +132,17 @@ fn blocks_larger_than_a_page_are_cached_as_a_whole() {
             };
             image(make, 600, &file);
             let device = attach(&file);
-            // Only Linux since 6.12 mounts it.
-            if rustix::mount::mount(
+            rustix::mount::mount(
                 &device.0,
                 &at,
                 "xfs",
                 rustix::mount::MountFlags::empty(),
                 None,
             )
-            .is_ok()
-            {
-                let value = probed(&at, &["block"]);
-                for name in ["allocation-block", "cluster", "page-cache-granule"] {
-                    assert_eq!(*inferred(&value, name), json!(16384), "{name}: {value}");
-                }
+            .unwrap();
+            let value = probed(&at, &["block"]);
+            for name in ["allocation-block", "cluster", "page-cache-granule"] {
+                assert_eq!(*inferred(&value, name), json!(16384), "{name}: {value}");
             }
         });
     }
@@ -179,6 +180,7 @@ fn without_fiemap_the_reads_of_the_device_are_counted() {
             let at = ground.join("at");
             assert!(mounted(EXT4[0], &at));
             let mut command = fathom(args!["probe", &at, "extent", "--json"]);
+            command.args(PATIENT);
             fail_calls(
                 &mut command,
                 &[u32::try_from(libc::SYS_ioctl).unwrap()],
@@ -231,7 +233,7 @@ fn a_read_only_file_system_warns_of_what_cannot_be_done() {
             let device = attach(&image);
             let read_only = rustix::mount::MountFlags::RDONLY;
             rustix::mount::mount(&device.0, &at, "squashfs", read_only, None).unwrap();
-            let ran = run(&mut fathom(args!["probe", &at, "--json"])).exits(1);
+            let ran = run(fathom(args!["probe", &at, "--json"]).args(PATIENT)).exits(1);
             let value = ran.json();
             assert_eq!(value["result"]["fstype"], "squashfs");
             for warning in value["warnings"].as_array().unwrap() {

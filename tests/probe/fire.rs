@@ -3,18 +3,20 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::right::PATIENT;
 use super::{finding, inferred, names};
 use crate::support::build::{self, dir, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, Make, image, mount_image, mounted};
 use crate::support::fuse::{Manner, serve};
 use crate::support::restrict::{as_nobody, fathom_in, in_chroot, populate_chroot};
 use crate::support::run::{args, program};
+use crate::support::wait::{is_asleep, wait_until};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 #[test]
@@ -173,28 +175,55 @@ fn wait_for_release(at: &Path) {
         let file = fs::File::open(at.join(name));
         file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_err())
     };
-    let started = Instant::now();
-    while names(at).iter().any(is_held) && started.elapsed() < Duration::from_secs(10) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("the temporary files are not locked", || {
+        !names(at).iter().any(is_held)
+    });
 }
 
-/// Starts a probe, sends it a signal after a while, and waits for its end.
-fn stopped(at: &Path, experiment: &str, signal: Signal, after: Duration) {
+/// Starts a probe, sends it a signal when it `is_due`, which gets the id of the process, and waits
+/// until the signal has ended it. A probe that ends before the signal is started again.
+fn stop(at: &Path, experiment: &str, signal: Signal, is_due: impl Fn(u32) -> bool) {
     let mut command = fathom(args!["probe", at, experiment]);
-    let mut child = command
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(after);
-    let _ = kill_process(Pid::from_child(&child), signal);
-    let started = Instant::now();
-    child.wait().unwrap();
-    assert!(
-        started.elapsed() < Duration::from_secs(20),
-        "{signal:?} was not heeded"
-    );
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let is_stopped = || {
+        let mut child = command.spawn().unwrap();
+        let mut has_ended = false;
+        wait_until("a probe can be stopped", || {
+            has_ended = child.try_wait().unwrap().is_some();
+            has_ended || is_due(child.id())
+        });
+        if !has_ended {
+            kill_process(Pid::from_child(&child), signal).unwrap();
+        }
+        child.wait().unwrap().signal() == Some(signal.as_raw())
+    };
+    let hit = std::iter::repeat_with(is_stopped).take(100).any(|hit| hit);
+    assert!(hit, "{experiment} was never stopped by {signal:?}");
+}
+
+/// Whether a process has a file in `at` open, with or without a name.
+fn is_file_open(at: &Path) -> bool {
+    let start = format!("{}/", at.display());
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let open = processes.filter_map(|process| fs::read_dir(process.path().join("fd")).ok());
+    let files = open.flatten().flatten().map(|fd| fs::read_link(fd.path()));
+    files.flatten().any(|file| {
+        file.as_os_str()
+            .as_encoded_bytes()
+            .starts_with(start.as_bytes())
+    })
+}
+
+/// Whether another process than `first` has this argument, and all that have it sleep.
+fn others_sleep(first: u32, argument: &Path) -> bool {
+    let argument = argument.as_os_str().as_encoded_bytes();
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let numbers = processes.filter_map(|process| process.file_name().to_str()?.parse().ok());
+    let mut others = numbers.filter(|process: &u32| {
+        let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        *process != first && line.split(|byte| *byte == 0).any(|one| one == argument)
+    });
+    others.next().is_some_and(is_asleep) && others.all(is_asleep)
 }
 
 #[test]
@@ -205,30 +234,23 @@ fn signals_leave_no_temporary_files() {
             let (from, at) = (tmpfs(ground.join("from")), dir(ground.join("at")));
             tool(Command::new("bindfs").arg(&from).arg(&at));
             let plain = tmpfs(ground.join("plain"));
-            for place in [&plain, &at] {
-                for (n, experiment) in
-                    (0..).zip(["block", "readahead", "extent", "gates", "gates", "cache"])
-                {
-                    for signal in [Signal::INT, Signal::TERM] {
-                        stopped(
-                            place,
-                            experiment,
-                            signal,
-                            Duration::from_millis(400 + 70 * n),
-                        );
-                        assert!(names(place).is_empty(), "{experiment}: {:?}", names(place));
+            let experiments = ["block", "readahead", "extent", "gates", "cache"];
+            // A tmpfs has no page cache to fill.
+            for (place, experiments) in [(&plain, &experiments[..4]), (&at, &experiments)] {
+                for experiment in experiments {
+                    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+                        stop(place, experiment, signal, |_| is_file_open(place));
+                        if signal != Signal::KILL {
+                            assert!(names(place).is_empty(), "{experiment}: {:?}", names(place));
+                        }
                     }
-                    stopped(
-                        place,
-                        experiment,
-                        Signal::KILL,
-                        Duration::from_millis(400 + 70 * n),
-                    );
                     wait_for_release(place);
                 }
+                // A killed run on FUSE leaves its file.
+                assert!(place == &plain || !names(place).is_empty());
                 // The next run removes what a killed one has left; cgroups, the next one that
                 // creates one.
-                run(&mut fathom(args!["probe", place, "timer", "cache"])).exits(0);
+                run(fathom(args!["probe", place, "timer", "cache"]).args(PATIENT)).exits(0);
                 assert!(names(place).is_empty(), "{:?}", names(place));
             }
             crate::support::build::unmount(&at);
@@ -247,10 +269,7 @@ fn hung_file_system_is_abandoned_at_the_deadline() {
                 let at = dir(ground.join("at"));
                 let server = serve(manner, &at);
                 let ran = run(&mut fathom(args!["probe", &at, "--max-seconds", "1s"])).refused();
-                assert!(
-                    ran.stderr.contains(step) && ran.elapsed < Duration::from_secs(15),
-                    "{ran}"
-                );
+                assert!(ran.stderr.contains(step), "{ran}");
                 drop(server);
                 crate::support::build::unmount(&at);
             }
@@ -272,11 +291,10 @@ fn file_system_that_hangs_later_is_abandoned_at_the_deadline() {
                 "block",
                 "gates",
                 "--max-seconds",
-                "2s",
+                "10s",
                 "--json"
             ]));
             let value = ran.json();
-            assert!(ran.elapsed < Duration::from_secs(20), "{ran}");
             let warnings = value["warnings"].as_array().unwrap();
             assert!(
                 warnings
@@ -305,7 +323,7 @@ fn a_signal_ends_a_probe_whose_file_system_does_not_answer() {
         in_namespace(|ground| {
             let at = dir(ground.join("at"));
             let server = serve(Manner::Silent, &at);
-            stopped(&at, "block", Signal::INT, Duration::from_millis(300));
+            stop(&at, "block", Signal::INT, |first| others_sleep(first, &at));
             drop(server);
             crate::support::build::unmount(&at);
         });
@@ -335,8 +353,7 @@ fn unsuitable_directories_give_warnings_or_errors_and_no_hang() {
             &link(&fifo, "fifo-link"),
             &nowhere,
         ] {
-            let ran = run(&mut fathom(args!["probe", none])).refused();
-            assert!(ran.elapsed < Duration::from_secs(10), "{ran}");
+            run(&mut fathom(args!["probe", none])).refused();
         }
 
         let bound = build::bind(&whole, ground.join("bound"));
@@ -500,7 +517,7 @@ fn all_experiments_read_and_write_less_than_a_gibibyte() {
                 rustix::mount::MountFlags::empty()
             ));
             let before = device_io_bytes(&at);
-            let value = run(&mut fathom(args!["probe", &at, "all", "--json"]))
+            let value = run(fathom(args!["probe", &at, "all", "--json"]).args(PATIENT))
                 .exits(0)
                 .json();
             rustix::fs::sync();
@@ -529,11 +546,8 @@ fn max_bytes_and_max_seconds_bound_all_experiments() {
         ground.path(),
         "--max-bytes",
         "8M",
-        "--max-seconds",
-        "3s",
         "--json"
     ]));
-    assert!(ran.elapsed < Duration::from_secs(20), "{ran}");
     let value = ran.json();
     let mut moved = std::collections::BTreeMap::new();
     for finding in value["result"]["experiments"].as_array().unwrap() {
@@ -541,5 +555,16 @@ fn max_bytes_and_max_seconds_bound_all_experiments() {
             finding["bytes_read"].as_u64().unwrap() + finding["bytes_written"].as_u64().unwrap();
         moved.insert(finding["experiment"].as_str().unwrap(), bytes);
     }
-    assert!(moved.values().sum::<u64>() <= 8 << 20, "{moved:?}");
+    let sum = moved.values().sum::<u64>();
+    assert!((1..=8 << 20).contains(&sum), "{moved:?}");
+
+    // The clocks alone take longer than a millisecond: no time is left for the rest.
+    let arguments = ["probe".as_ref(), ground.path().as_os_str()];
+    let limits = ["all", "--max-seconds", "1ms", "--json"];
+    let ran = run(fathom(arguments).args(limits)).exits(1);
+    let value = ran.json();
+    for name in ["allocation-block", "readahead-steady", "extents", "gates"] {
+        let method = finding(&value, name)["method"].as_str().unwrap();
+        assert!(method.contains("--max-seconds"), "{name}: {ran}");
+    }
 }

@@ -32,6 +32,25 @@ fn the_papers_patterns_give_the_papers_numbers() {
     }
 }
 
+/// Times from a machine with 2 processors under a load of 13, and what the kernel said there.
+#[test]
+fn times_recorded_under_load_give_what_the_kernel_reports() {
+    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../probe/samples");
+    for (file, name, expected) in [
+        ("writes-ext4-1k", "allocation-block-by-time", 1024),
+        ("writes-xfs-4k", "allocation-block-by-time", 4096),
+        ("reads-ext4-1k", "page-cache-granule-by-time", 4096),
+        // In pages of 4 KiB: readahead of 16, 128 and 512 KiB.
+        ("readahead-16", "fetched-at-once", 4),
+        ("readahead-128", "fetched-at-once", 32),
+        ("readahead-512", "fetched-at-once", 128),
+    ] {
+        let file = format!("{samples}/{file}.csv");
+        let ran = run(&mut fathom(["probe", "--replay", &file, "--json"])).exits(0);
+        assert_eq!(*inferred(&ran.json(), name), json!(expected), "{ran}");
+    }
+}
+
 #[test]
 fn replayed_samples_give_the_same_value_and_plots_are_svg() {
     let ground = tempfile::tempdir().unwrap();
@@ -39,7 +58,16 @@ fn replayed_samples_give_the_same_value_and_plots_are_svg() {
     std::fs::create_dir(&dir).unwrap();
     std::fs::create_dir(&kept).unwrap();
     let arguments = args![
-        "probe", &dir, "block", "--json", "--csv", &kept, "--plot", &kept
+        "probe",
+        &dir,
+        "block",
+        "--json",
+        "--csv",
+        &kept,
+        "--plot",
+        &kept,
+        "--max-seconds",
+        "10m"
     ];
     let ran = run(&mut fathom(arguments));
     assert!([0, 1].contains(&ran.code()), "{ran}");

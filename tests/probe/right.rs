@@ -105,12 +105,15 @@ fn set_readahead(at: &Path, fstype: &str, kib: u64) {
     fs::write(bdi.join("read_ahead_kb"), kib.to_string()).unwrap();
 }
 
+/// More time than any machine takes.
+pub(super) const PATIENT: [&str; 2] = ["--max-seconds", "10m"];
+
 /// Probes a directory, in which nothing may be left.
 pub(super) fn probed(at: &Path, what: &[&str]) -> Value {
     let before = super::names(at);
     let arguments = args!["probe", at, "--json"]
         .into_iter()
-        .chain(what.iter().map(Into::into));
+        .chain(what.iter().chain(&PATIENT).map(Into::into));
     let value = run(&mut fathom(arguments)).exits(0).json();
     assert_eq!(super::names(at), before);
     value
@@ -131,7 +134,6 @@ fn block_and_readahead_are_found_on_every_file_system() {
         (1..cases.len())
             .rev()
             .for_each(|at| cases.swap(at, dice.below(at + 1)));
-        let mut by_time = Vec::new();
         for (n, ((make, block, cluster), kib)) in cases.into_iter().take(rounds).enumerate() {
             let (at, file) = (ground.join(format!("at{n}")), ground.join("image"));
             fs::create_dir(&at).unwrap();
@@ -166,32 +168,27 @@ fn block_and_readahead_are_found_on_every_file_system() {
                 true,
                 "{what}"
             );
+            // What times show depends on the load. bench/probes.py counts how often it is right,
+            // and `--replay` checks it for recorded times. Here a wrong value must not pass for a
+            // right one.
             for (name, right) in [
                 ("allocation-block-by-time", block),
                 ("page-cache-granule-by-time", 4096),
                 ("readahead-steady-by-time", kib << 10),
             ] {
                 let found = finding(&value, name);
-                assert_eq!(found["by_time"], true);
-                by_time.push((
-                    found["inferred"] == json!(right),
-                    format!("{what}: {found}"),
-                ));
+                let agrees = match &found["inferred"] {
+                    Value::Null => Value::Null,
+                    value => (*value == json!(right)).into(),
+                };
+                assert_eq!(
+                    (&found["by_time"], &found["truth"], &found["agrees"]),
+                    (&true.into(), &right.into(), &agrees),
+                    "{what}: {found}"
+                );
             }
             crate::support::build::unmount_whole(&at);
             fs::remove_file(&file).unwrap();
         }
-        let wrong: Vec<&String> = by_time
-            .iter()
-            .filter(|(right, _)| !right)
-            .map(|(_, what)| what)
-            .collect();
-        eprintln!(
-            "{} of {} by time alone are right",
-            by_time.len() - wrong.len(),
-            by_time.len()
-        );
-        // 95 of 100; of few cases more may be wrong by chance.
-        assert!(wrong.len() * 20 <= by_time.len() + 40, "{wrong:#?}");
     });
 }

@@ -33,6 +33,7 @@ pub(crate) mod strace;
 pub(crate) mod synthetic;
 pub(crate) mod terminal;
 pub(crate) mod trees;
+pub(crate) mod wait;
 
 pub(crate) use namespace::in_namespace;
 pub(crate) use need::{Need, require};

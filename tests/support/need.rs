@@ -22,6 +22,8 @@ pub(crate) enum Need {
     Tool(&'static str),
     /// A file of the system.
     File(&'static str),
+    /// This version of Linux, or a newer one.
+    Linux(u32, u32),
     /// The standard library of Rust for static programs, and a C compiler for them.
     Musl,
 }
@@ -69,6 +71,12 @@ impl Need {
             }),
             Need::Tool(path) => tool_path(path).exists(),
             Need::File(path) => Path::new(path).exists(),
+            Need::Linux(major, minor) => {
+                let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+                let mut numbers = release.trim_end().split(['.', '-']);
+                let mut next = || numbers.next().and_then(|number| number.parse().ok());
+                next().zip(next()) >= Some((major, minor))
+            }
             Need::Musl => {
                 let found = Command::new("rustc")
                     .args(["--print=target-libdir", "--target", &musl()])

@@ -6,12 +6,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, mkdirat, openat};
 use rustix::mount::{self, MountFlags, UnmountFlags};
 
 use super::disks::attach;
+use super::wait::wait_until;
 
 /// Mounts an empty tmpfs on `at`, creating the directory if it is missing.
 pub(crate) fn tmpfs(at: impl AsRef<Path>) -> PathBuf {
@@ -42,15 +42,9 @@ pub(crate) fn unmount(at: impl AsRef<Path>) {
 /// Detaches the mount of `at` (MNT_DETACH): a command that another test is starting may briefly
 /// hold a descriptor on it.
 pub(crate) fn unmount_whole(at: &Path) {
-    let started = Instant::now();
-    while let Err(error) = mount::unmount(at, UnmountFlags::empty()) {
-        assert!(
-            started.elapsed() < Duration::from_secs(10),
-            "{}: {error}",
-            at.display()
-        );
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until(&format!("unmounted {}", at.display()), || {
+        mount::unmount(at, UnmountFlags::empty()).is_ok()
+    });
 }
 
 /// Creates a directory and its parents.

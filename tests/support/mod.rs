@@ -11,6 +11,7 @@
 pub(crate) mod asleep;
 pub(crate) mod blocked;
 pub(crate) mod build;
+pub(crate) mod clock;
 pub(crate) mod concurrent;
 pub(crate) mod disks;
 pub(crate) mod fuse;

@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::wait::{LIMIT, wait_until};
 
 /// A request, without its body.
 #[derive(Clone, Debug)]
@@ -196,20 +198,14 @@ pub(crate) fn wait_for(server: &Address, log: &Path) {
     let started = Instant::now();
     while server.connect().is_err() {
         let log = std::fs::read_to_string(log).unwrap();
-        assert!(started.elapsed() < Duration::from_secs(60), "{log}");
+        assert!(started.elapsed() < LIMIT, "{log}");
         thread::sleep(Duration::from_millis(10));
     }
 }
 
 /// Sends a signal to a process whose number is about to be known.
 pub(crate) fn kill(process: &AtomicU32, signal: Signal) {
-    loop {
-        match process.load(Ordering::SeqCst) {
-            0 => std::thread::sleep(Duration::from_millis(1)),
-            id => {
-                let id = rustix::process::Pid::from_raw(id.cast_signed()).unwrap();
-                return rustix::process::kill_process(id, signal).unwrap();
-            }
-        }
-    }
+    let id = || Pid::from_raw(process.load(Ordering::SeqCst).cast_signed());
+    wait_until("the number of a process is known", || id().is_some());
+    kill_process(id().unwrap(), signal).unwrap();
 }

@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::Value;
 
 use super::schema;
-
-/// The time limit of a run: a test fails rather than hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::wait::LIMIT;
 
 /// Turns a mixed list of strings and paths into arguments.
 macro_rules! args {
@@ -79,51 +80,126 @@ pub(crate) struct Ran {
 
 /// Runs `command` to its end, and to the end of its output.
 pub(crate) fn run(command: &mut Command) -> Ran {
-    let shown = format!("{command:?}");
-    let started = Instant::now();
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let stdout = drain(child.stdout.take().unwrap());
-    let stderr = drain(child.stderr.take().unwrap());
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        if started.elapsed() > PATIENCE {
-            let _ = child.kill();
-            panic!("{shown} has not ended after {PATIENCE:?}");
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    };
-    let elapsed = started.elapsed();
-    let patience = Duration::from_secs(20);
-    let whole = |pipe: Receiver<Vec<u8>>| {
-        pipe.recv_timeout(patience)
-            .expect("something still holds the output open")
-    };
-    let stderr = String::from_utf8_lossy(&whole(stderr)).into_owned();
-    let ran = Ran {
-        status,
-        stdout: whole(stdout),
-        stderr,
-        elapsed,
-        command: shown,
-    };
-    assert!(!ran.stderr.contains("panicked at"), "{ran}");
-    ran
+    start(command).end()
 }
 
-fn drain(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        let mut all = Vec::new();
-        let _ = pipe.read_to_end(&mut all);
-        let _ = sender.send(all);
-    });
-    receiver
+/// A command that was started. Its output waits in pipes, so only little fits before
+/// [`Running::end`].
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    started: Instant,
+    command: String,
+}
+
+/// Starts `command`.
+pub(crate) fn start(command: &mut Command) -> Running {
+    let started = Instant::now();
+    let spawned = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    Running {
+        child: spawned.unwrap_or_else(|error| panic!("{command:?}: {error}")),
+        started,
+        command: format!("{command:?}"),
+    }
+}
+
+impl Running {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Fails the test, with the output of the command, if it has ended.
+    pub(crate) fn assert_running(&mut self) {
+        if self.child.try_wait().unwrap().is_some() {
+            let (mut out, mut err) = (String::new(), String::new());
+            let _ = self.child.stdout.as_mut().unwrap().read_to_string(&mut out);
+            let _ = self.child.stderr.as_mut().unwrap().read_to_string(&mut err);
+            panic!("{} has ended: {out}\n{err}", self.command);
+        }
+    }
+
+    /// Waits for the end of the command and of its output.
+    pub(crate) fn end(mut self) -> Ran {
+        let child = &mut self.child;
+        let (mut stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
+        let mut end = Some(pidfd_open(Pid::from_child(child), PidfdFlags::empty()).unwrap());
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut elapsed = Duration::ZERO;
+        while stdout.is_some() || stderr.is_some() || end.is_some() {
+            let left = LIMIT.saturating_sub(self.started.elapsed());
+            let [out_ready, err_ready, ended] = await_any(
+                [
+                    stdout.as_ref().map(AsFd::as_fd),
+                    stderr.as_ref().map(AsFd::as_fd),
+                    end.as_ref().map(AsFd::as_fd),
+                ],
+                left,
+            );
+            if out_ready {
+                read_some(&mut stdout, &mut out);
+            }
+            if err_ready {
+                read_some(&mut stderr, &mut err);
+            }
+            if ended {
+                (end, elapsed) = (None, self.started.elapsed());
+            }
+            if left.is_zero() {
+                let _ = child.kill();
+                let what = if end.is_some() {
+                    "has not ended"
+                } else {
+                    "has ended, but another process holds its output open"
+                };
+                panic!("{} {what} after {LIMIT:?}", self.command);
+            }
+        }
+        let ran = Ran {
+            status: child.wait().unwrap(),
+            stdout: out,
+            stderr: String::from_utf8_lossy(&err).into_owned(),
+            elapsed,
+            command: std::mem::take(&mut self.command),
+        };
+        assert!(!ran.stderr.contains("panicked at"), "{ran}");
+        ran
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sleeps until at least one of the descriptors is readable, at its end or in error, for at most
+/// `limit`. Returns which.
+fn await_any<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], limit: Duration) -> [bool; N] {
+    let watched = fds.iter().flatten();
+    let mut polled: Vec<PollFd<'_>> = watched
+        .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
+        .collect();
+    match poll(&mut polled, Some(&Timespec::try_from(limit).unwrap())) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => panic!("poll: {error}"),
+    }
+    let mut results = polled.iter();
+    fds.map(|fd| fd.is_some() && !results.next().unwrap().revents().is_empty())
+}
+
+/// Reads once from a pipe; at its end closes it.
+fn read_some(pipe: &mut Option<impl Read>, all: &mut Vec<u8>) {
+    let mut piece = [0; 1 << 16];
+    match pipe.as_mut().unwrap().read(&mut piece) {
+        Ok(0) => *pipe = None,
+        Ok(n) => all.extend(&piece[..n]),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        Err(error) => panic!("{error}"),
+    }
 }
 
 impl std::fmt::Display for Ran {

@@ -6,10 +6,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
-use std::time::Duration;
 
-/// The time limit of a command.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::wait::LIMIT;
 
 /// The output of a command on a terminal with this many columns, and its exit status. Its standard
 /// input is empty.
@@ -52,9 +50,9 @@ fn printed(command: &mut Command, mut from: File, to: OwnedFd) -> (String, ExitS
         let _ = from.read_to_end(&mut all);
         let _ = sender.send(all);
     });
-    let Ok(all) = receiver.recv_timeout(PATIENCE) else {
+    let Ok(all) = receiver.recv_timeout(LIMIT) else {
         let _ = child.kill();
-        panic!("{shown} has not ended after {PATIENCE:?}");
+        panic!("{shown} has not ended after {LIMIT:?}");
     };
     (
         String::from_utf8_lossy(&all).into_owned(),

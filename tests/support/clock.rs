@@ -1,0 +1,58 @@
+//! A monotonic clock for a program under test, which stands still until the test sets it forward.
+//! Deadlines and latencies are then exact on a machine of any load.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::Need;
+use super::build::tool;
+
+/// The requirement of [`Clock::new`].
+pub(crate) const CC: Need = Need::Program("cc");
+
+/// The clock of the commands that it was given to, and of the processes that they start.
+pub(crate) struct Clock {
+    library: PathBuf,
+    file: PathBuf,
+    nanoseconds: AtomicU64,
+}
+
+impl Clock {
+    /// A clock whose files are in `dir`.
+    pub(crate) fn new(dir: &Path) -> Clock {
+        let (source, library) = (dir.join("clock.c"), dir.join("clock.so"));
+        fs::write(&source, include_str!("clock.c")).unwrap();
+        tool(
+            Command::new("cc")
+                .args(["-shared", "-fPIC", "-O1", "-Wall", "-o"])
+                .args([&library, &source]),
+        );
+        let clock = Clock {
+            library,
+            file: dir.join("clock"),
+            nanoseconds: AtomicU64::new(0),
+        };
+        File::create(&clock.file).unwrap();
+        clock.advance(Duration::from_secs(1000));
+        clock
+    }
+
+    /// Makes `command`, a dynamically linked program, use this clock.
+    pub(crate) fn given_to<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command
+            .env("LD_PRELOAD", &self.library)
+            .env("TEST_CLOCK", &self.file)
+    }
+
+    /// Sets the clock forward.
+    pub(crate) fn advance(&self, by: Duration) {
+        let by = u64::try_from(by.as_nanos()).unwrap();
+        let now = self.nanoseconds.fetch_add(by, Ordering::SeqCst) + by;
+        let file = File::options().write(true).open(&self.file).unwrap();
+        file.write_all_at(&now.to_ne_bytes(), 0).unwrap();
+    }
+}

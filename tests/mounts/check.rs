@@ -5,58 +5,52 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use serde_json::Value;
 
 use super::methods::{BY_DEVICE, whole};
+use super::stuck::{Stuck, left};
 use crate::support::build::{bind, dir, file, tmpfs};
+use crate::support::clock::{CC, Clock};
 use crate::support::fuse::Manner::{
-    Denies, Fails, File, Hung, LongName, Silent, Slow, Stale, Works,
+    Denies, Fails, File, Held, Hung, LongName, Silent, Stale, Works,
 };
 use crate::support::fuse::{Server, serve};
 use crate::support::reference::table;
 use crate::support::restrict::{as_nobody, fail_calls, fathom_in};
 use crate::support::run::{Ran, args, mount_at, path, program, targets};
+use crate::support::wait::wait_until;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-const DEADLINE: Duration = Duration::from_secs(1);
-/// The allowance for a machine under load. A command that waited for a server would never end.
-const GRACE: Duration = Duration::from_secs(10);
+/// A mount that takes longer than a tenth of the deadline is slow.
+const DEADLINE: Duration = Duration::from_secs(3600);
 
+/// Checks mounts that all answer or fail.
 fn check(root: &Path) -> Ran {
-    let ran = run(&mut fathom(args![
+    run(&mut checking(root))
+}
+
+fn checking(root: &Path) -> Command {
+    fathom(args![
         "mounts",
         root,
         "--check",
         "--deadline",
-        "1s",
+        "60m",
         "--json"
-    ]));
-    assert!(ran.elapsed < DEADLINE + GRACE, "{:?}: {ran}", ran.elapsed);
-    ran
-}
-
-/// The processes with `root` among their arguments that are still running.
-fn left(root: &Path) -> Vec<String> {
-    let root = root.to_str().unwrap();
-    let mut all = Vec::new();
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        if line.contains(root) {
-            all.push(line);
-        }
-    }
-    all
+    ])
 }
 
 #[test]
 fn every_verdict() {
-    if require(&[Need::Root, Need::Fuse]) {
+    if require(&[Need::Root, Need::Fuse, CC]) {
         in_namespace(|base| {
-            let at = |name: &str| base.join(name);
+            let clock = Clock::new(base);
+            let tree = base.join("tree");
+            let at = |name: &str| tree.join(name);
+            let (slow, slower) = (serve(Held, at("slow")), serve(Held, at("slower")));
             let _servers = [
-                serve(Works, at("works")),
-                serve(Slow(300), at("slow")),
                 serve(Hung, at("hung")),
                 serve(Stale, at("stale")),
                 serve(Denies, at("denied")),
@@ -65,10 +59,25 @@ fn every_verdict() {
             bind(file(at("data"), 1), at("file"));
             tmpfs(at("covered/deeper"));
             tmpfs(at("covered"));
-            let value = check(base).exits(1).json();
+            // The mounts are checked in this order: when the last one is, the others have answered.
+            let works = serve(Works, at("works"));
+
+            let mut stuck = Stuck::start(&mut checking(&tree), &clock, &tree);
+            stuck.wait_for([at("slow"), at("slower"), at("hung")], Some(&works));
+            clock.advance(DEADLINE * 2 / 3);
+            slow.release(100);
+            slower.release(1); // and then no more
+            stuck.wait_for_requests(&slower, 2);
+            stuck.wait_for([at("slower"), at("hung")], None);
+            clock.advance(DEADLINE);
+            stuck.wait_for_kill();
+            drop(slower); // its client could not end otherwise
+            let ran = stuck.end().exits(1);
+            let value = ran.json();
             let expected = [
                 ("works", "ok"),
                 ("slow", "slow"),
+                ("slower", "slow"),
                 ("hung", "hung"),
                 ("stale", "stale"),
                 ("denied", "denied"),
@@ -78,19 +87,32 @@ fn every_verdict() {
                 ("covered/deeper", "hidden"),
             ];
             for (name, verdict) in expected {
-                assert_eq!(mount_at(&value, &at(name))["verdict"], verdict, "{name}");
+                assert_eq!(
+                    mount_at(&value, &at(name))["verdict"],
+                    verdict,
+                    "{name}: {ran}"
+                );
             }
-            let mut named: Vec<_> = value["warnings"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|w| path(w, "path"))
-                .collect();
-            named.sort();
-            assert_eq!(named, ["denied", "hung", "slow", "stale"].map(at));
-            assert_eq!(left(base), [""; 0]);
+            assert_eq!(
+                warned(&value),
+                ["denied", "hung", "slow", "slower", "stale"].map(at)
+            );
+            assert_eq!(left(&tree), [0; 0]);
         });
     }
+}
+
+/// The paths of the warnings, sorted.
+fn warned(value: &Value) -> Vec<PathBuf> {
+    let warnings = value["warnings"].as_array().unwrap();
+    let mut paths: Vec<_> = warnings.iter().map(|w| path(w, "path")).collect();
+    paths.sort();
+    paths
+}
+
+fn count(value: &Value, verdict: &str) -> usize {
+    let mounts = value["result"]["mounts"].as_array().unwrap();
+    mounts.iter().filter(|m| m["verdict"] == verdict).count()
 }
 
 #[test]
@@ -113,47 +135,49 @@ fn healthy_mounts_give_status_0() {
 
 #[test]
 fn server_that_never_answers_is_hung() {
-    if require(&[Need::Root, Need::Fuse]) {
+    if require(&[Need::Root, Need::Fuse, CC]) {
         in_namespace(|base| {
-            let silent = base.join("silent");
+            let clock = Clock::new(base);
+            let (tree, silent) = (base.join("tree"), base.join("tree/silent"));
             let server = serve(Silent, &silent);
-            let value = check(base).exits(1).json();
-            assert_eq!(mount_at(&value, &silent)["verdict"], "hung");
+            let mut stuck = Stuck::start(&mut checking(&tree), &clock, &tree);
+            stuck.wait_for([silent.clone()], Some(&server));
+            clock.advance(DEADLINE * 2);
             // A process cannot be killed while the server handles its request. It ends with the
             // server.
+            stuck.wait_for_kill();
+            clock.advance(Duration::from_secs(1));
+            let ran = stuck.end().exits(1);
+            let value = ran.json();
+            assert_eq!(mount_at(&value, &silent)["verdict"], "hung");
+            assert!(!left(&tree).is_empty(), "the server has not answered");
+            assert_eq!(
+                warned(&value),
+                [&*silent, &silent],
+                "hung, cannot be killed: {ran}"
+            );
             drop(server);
-            let since = Instant::now();
-            while !left(base).is_empty() {
-                assert!(
-                    since.elapsed() < Duration::from_secs(10),
-                    "{:?}",
-                    left(base)
-                );
-                std::thread::sleep(Duration::from_millis(10));
-            }
+            wait_until("no process is left", || left(&tree).is_empty());
         });
     }
 }
 
 #[test]
 fn two_hundred_hung_mounts_take_one_deadline() {
-    if require(&[Need::Root, Need::Fuse]) {
+    if require(&[Need::Root, Need::Fuse, CC]) {
         in_namespace(|base| {
-            let servers: Vec<Server> = (0..200)
-                .map(|n| serve(Hung, base.join(format!("hung{n}"))))
-                .collect();
-            let works = tmpfs(base.join("works"));
-            let value = check(base).exits(1).json();
-            let mounts = value["result"]["mounts"].as_array().unwrap();
-            assert_eq!(
-                mounts
-                    .iter()
-                    .filter(|mount| mount["verdict"] == "hung")
-                    .count(),
-                servers.len()
-            );
-            assert_eq!(mount_at(&value, &works)["verdict"], "ok");
-            assert_eq!(left(base), [""; 0]);
+            let clock = Clock::new(base);
+            let tree = base.join("tree");
+            let hung: Vec<PathBuf> = (0..200).map(|n| tree.join(format!("hung{n}"))).collect();
+            let _servers: Vec<Server> = hung.iter().map(|at| serve(Hung, at)).collect();
+            let works = serve(Works, tree.join("works"));
+            let mut stuck = Stuck::start(&mut checking(&tree), &clock, &tree);
+            stuck.wait_for(hung.clone(), Some(&works));
+            clock.advance(DEADLINE + Duration::from_secs(1));
+            let value = stuck.end().exits(1).json();
+            assert_eq!(count(&value, "hung"), hung.len());
+            assert_eq!(mount_at(&value, &tree.join("works"))["verdict"], "ok");
+            assert_eq!(left(&tree), [0; 0]);
         });
     }
 }
@@ -204,34 +228,33 @@ fn search_without_hints_names_unreadable_mounts() {
 
 #[test]
 fn unprivileged_user_can_check() {
-    if require(&[Need::Root, Need::Fuse]) {
+    if require(&[Need::Root, Need::Fuse, CC]) {
         in_namespace(|base| {
+            let clock = Clock::new(base);
             let here = fathom_in(&base.join("bin"));
-            let _server = serve(Hung, base.join("tree/hung"));
-            tmpfs(base.join("tree/fine"));
-            let mut command = program(
-                &here,
-                args![
-                    "mounts",
-                    base.join("tree"),
-                    "--check",
-                    "--deadline",
-                    "500ms",
-                    "--json"
-                ],
-            );
+            let tree = base.join("tree");
+            let (hung, works) = (tree.join("hung"), tree.join("works"));
+            let _hung = serve(Hung, &hung);
+            let server = serve(Works, &works);
+            let options = args!["mounts", &tree, "--check", "--deadline", "60m", "--json"];
+            let mut command = program(&here, options);
             as_nobody(&mut command);
-            let value = run(&mut command).exits(1).json();
-            assert_eq!(mount_at(&value, &base.join("tree/hung"))["verdict"], "hung");
-            assert_eq!(mount_at(&value, &base.join("tree/fine"))["verdict"], "ok");
+            let mut stuck = Stuck::start(&mut command, &clock, &tree);
+            stuck.wait_for([hung.clone()], Some(&server));
+            clock.advance(DEADLINE * 2);
+            let value = stuck.end().exits(1).json();
+            assert_eq!(mount_at(&value, &hung)["verdict"], "hung");
+            assert_eq!(mount_at(&value, &works)["verdict"], "ok");
         });
     }
 }
 
 #[test]
 fn any_other_errno_is_stale() {
-    if require(&[Need::Root, Need::Fuse]) {
+    if require(&[Need::Root, Need::Fuse, CC]) {
         in_namespace(|base| {
+            let clock = Clock::new(base);
+            let tree = base.join("tree");
             let bad = [
                 libc::ENOENT,
                 libc::EINVAL,
@@ -239,10 +262,9 @@ fn any_other_errno_is_stale() {
                 libc::ENOTDIR,
                 libc::ELOOP,
             ];
-            let at = |errno: i32| base.join(format!("errno{errno}"));
+            let at = |errno: i32| tree.join(format!("errno{errno}"));
             let _servers = bad.map(|errno| serve(Fails(errno), at(errno)));
-            let _slow = serve(Slow(150), base.join("slow"));
-            let value = check(base).exits(1).json();
+            let value = check(&tree).exits(1).json();
             for errno in bad {
                 assert_eq!(
                     mount_at(&value, &at(errno))["verdict"],
@@ -250,11 +272,17 @@ fn any_other_errno_is_stale() {
                     "{errno}: {value}"
                 );
             }
-            assert_eq!(mount_at(&value, &base.join("slow"))["verdict"], "slow");
 
             // A slow one can be backed up; the others cannot.
-            let more = ["--deadline", "1s", "--format", "exclude"];
-            let ran = run(fathom(args!["mounts", base]).args(more)).exits(1);
+            let slow = serve(Held, tree.join("slow"));
+            let mut command = fathom(args!["mounts", &tree, "--format", "exclude"]);
+            command.args(["--deadline", "60m"]);
+            let mut stuck = Stuck::start(&mut command, &clock, &tree);
+            stuck.wait_for([tree.join("slow")], None);
+            clock.advance(DEADLINE / 2);
+            slow.release(100);
+            let ran = stuck.end().exits(1);
+            assert!(ran.stderr.contains("slow"), "{ran}");
             let given: BTreeSet<PathBuf> = ran.lines().into_iter().map(PathBuf::from).collect();
             assert_eq!(given, bad.map(at).into());
         });
@@ -262,20 +290,16 @@ fn any_other_errno_is_stale() {
 }
 
 #[test]
-fn hung_root_is_reported_at_once() {
+fn server_of_the_root_is_not_contacted() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|base| {
-            let hung = base.join("hung");
-            let _server = serve(Hung, &hung);
+            let silent = base.join("silent");
+            let server = serve(Silent, &silent);
             for by in ["auto", "kernel", "mountinfo", "search"] {
-                let ran = run(&mut fathom(args!["mounts", &hung, "--json", "--by", by])).exits(0);
-                assert!(
-                    ran.elapsed < Duration::from_secs(1),
-                    "{:?}: {ran}",
-                    ran.elapsed
-                );
-                assert_eq!(targets(&ran.json()), std::slice::from_ref(&hung), "{by}");
+                let ran = run(&mut fathom(args!["mounts", &silent, "--json", "--by", by])).exits(0);
+                assert_eq!(targets(&ran.json()), std::slice::from_ref(&silent), "{by}");
             }
+            assert_eq!(server.requests(), 0);
         });
     }
 }
@@ -322,37 +346,36 @@ fn name_of_600_bytes_does_not_hide_other_entries() {
 
 #[test]
 fn low_limit_of_processes_suffices() {
-    if require(&[Need::Root, Need::Fuse, Need::Program("prlimit")]) {
+    if require(&[Need::Root, Need::Fuse, Need::Program("prlimit"), CC]) {
         in_namespace(|base| {
             const NOBODY_ELSE: u32 = 54_321; // the limit is on all the processes of a user
+            const CHILDREN: usize = 5;
+            let clock = Clock::new(base);
             let here = fathom_in(&base.join("bin"));
             let tree = base.join("tree");
-            let servers: Vec<Server> = (0..25)
-                .map(|n| serve(Hung, tree.join(format!("hung{n}"))))
-                .collect();
+            let hung: Vec<PathBuf> = (0..25).map(|n| tree.join(format!("hung{n}"))).collect();
+            let _servers: Vec<Server> = hung.iter().map(|at| serve(Hung, at)).collect();
             let fine = tmpfs(tree.join("fine"));
             let mut command = Command::new("prlimit");
             command
-                .args(["--nproc=6", "--"])
+                .arg(format!("--nproc={}", 1 + CHILDREN))
+                .arg("--")
                 .arg(here)
                 .arg("mounts")
                 .arg(&tree);
             command
-                .args(["--check", "--deadline", "200ms", "--json"])
+                .args(["--check", "--deadline", "60m", "--json"])
                 .uid(NOBODY_ELSE)
                 .gid(NOBODY_ELSE);
-            let value = run(&mut command).exits(1).json();
-            let mounts = value["result"]["mounts"].as_array().unwrap();
-            assert_eq!(
-                mounts
-                    .iter()
-                    .filter(|mount| mount["verdict"] == "hung")
-                    .count(),
-                servers.len(),
-                "{value}"
-            );
+            let mut stuck = Stuck::start(&mut command, &clock, &tree);
+            for group in hung.chunks(CHILDREN) {
+                stuck.wait_for(group.to_vec(), None);
+                clock.advance(DEADLINE * 2);
+            }
+            let value = stuck.end().exits(1).json();
+            assert_eq!(count(&value, "hung"), hung.len(), "{value}");
             assert_eq!(mount_at(&value, &fine)["verdict"], "ok");
-            assert_eq!(left(&tree), [""; 0]);
+            assert_eq!(left(&tree), [0; 0]);
         });
     }
 }

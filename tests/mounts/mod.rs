@@ -10,5 +10,6 @@ mod fire;
 mod formats;
 mod hints;
 mod methods;
+mod stuck;
 mod usage;
 mod watch;

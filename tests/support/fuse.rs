@@ -3,15 +3,16 @@
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, mount};
 
 use super::build;
@@ -21,8 +22,9 @@ use super::build;
 pub(crate) enum Manner {
     /// Serves an empty directory.
     Works,
-    /// Serves an empty directory, with this latency in milliseconds for each request.
-    Slow(u64),
+    /// Serves an empty directory, and answers each request when the test releases it:
+    /// [`Server::release`].
+    Held,
     /// Refuses everything with EACCES.
     Denies,
     /// Refuses everything with this error.
@@ -46,9 +48,27 @@ pub(crate) enum Manner {
 /// A running server.
 #[derive(Debug)]
 pub(crate) struct Server {
-    ended: Arc<AtomicBool>,
+    requests: Arc<AtomicU64>,
+    release: Option<Sender<()>>,
+    /// The thread ends when this is closed.
+    end: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
     _device: Option<File>,
+}
+
+impl Server {
+    /// The number of requests that the server has received, without INIT and those that have no
+    /// answer. [`Manner::Hung`] receives none.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::SeqCst)
+    }
+
+    /// Lets [`Manner::Held`] answer this many requests.
+    pub(crate) fn release(&self, count: usize) {
+        for _ in 0..count {
+            self.release.as_ref().unwrap().send(()).unwrap();
+        }
+    }
 }
 
 /// Mounts a server with this behaviour on `at`, creating the directory if it is missing.
@@ -73,20 +93,22 @@ pub(crate) fn serve_as(manner: Manner, at: &Path, source: &str, fstype: &str) ->
         &format!("rootmode={mode:o}"),
     );
 
-    let ended = Arc::new(AtomicBool::new(false));
+    let requests = Arc::new(AtomicU64::new(0));
+    let (release, released) = channel();
+    let (ended, end) = pipe().unwrap();
     let (thread, device) = match manner {
         Manner::Stale => (None, None),
         Manner::Hung => (None, Some(device)),
         _ => {
-            let ended = Arc::clone(&ended);
-            (
-                Some(thread::spawn(move || attend(manner, &device, &ended))),
-                None,
-            )
+            let requests = Arc::clone(&requests);
+            let attend = move || attend(manner, &device, &requests, &released, &ended);
+            (Some(thread::spawn(attend)), None)
         }
     };
     Server {
-        ended,
+        requests,
+        release: Some(release),
+        end: Some(end),
         thread,
         _device: device,
     }
@@ -124,31 +146,56 @@ pub(super) fn connect(
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.ended.store(true, Ordering::Relaxed);
+        (self.release, self.end) = (None, None);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-fn attend(manner: Manner, mut device: &File, ended: &AtomicBool) {
+fn attend(
+    manner: Manner,
+    mut device: &File,
+    requests: &AtomicU64,
+    released: &Receiver<()>,
+    ended: &PipeReader,
+) {
     let mut request = vec![0; 1 << 17];
     let mut syncs = 0;
-    while !ended.load(Ordering::Relaxed) {
+    loop {
+        let mut fds = [
+            PollFd::new(device, PollFlags::IN),
+            PollFd::new(ended, PollFlags::IN),
+        ];
+        let _ = poll(&mut fds, None); // a signal interrupts it
+        if !fds[1].revents().is_empty() {
+            return;
+        }
         let length = match device.read(&mut request) {
             Ok(length) => length,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                thread::sleep(Duration::from_millis(2));
-                continue;
-            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return, // unmounted
             Err(_) => continue, // the requester has gone
         };
+        let operation = operation(&request);
+        if [FORGET, INTERRUPT, BATCH_FORGET].contains(&operation) {
+            continue;
+        }
+        if operation != INIT {
+            requests.fetch_add(1, Ordering::SeqCst);
+            if manner == Manner::Held && released.recv().is_err() {
+                return;
+            }
+        }
         let Some(reply) = answer(manner, &request[..length], &mut syncs) else {
             continue;
         };
         let _ = device.write(&reply); // a requester that has gone meanwhile is no fault
     }
+}
+
+fn operation(request: &[u8]) -> u32 {
+    u32::from_ne_bytes(request[4..8].try_into().unwrap())
 }
 
 // Operations of <linux/fuse.h>.
@@ -170,10 +217,7 @@ pub(super) const PLAIN_FILE: u32 = 0o100_644;
 pub(super) const DIRECTORY: u32 = 0o040_755;
 
 fn answer(manner: Manner, request: &[u8], syncs: &mut u32) -> Option<Vec<u8>> {
-    let operation = u32::from_ne_bytes(request[4..8].try_into().unwrap());
-    if [FORGET, INTERRUPT, BATCH_FORGET].contains(&operation) {
-        return None;
-    }
+    let operation = operation(request);
     let result = match (manner, operation) {
         (_, INIT) => Ok(words(&[7, 31, 0, 0, 0, 4096, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])),
         (Manner::Silent, _) => return None,
@@ -189,10 +233,6 @@ fn answer(manner: Manner, request: &[u8], syncs: &mut u32) -> Option<Vec<u8>> {
         (Manner::Fails(errno), _) => Err(errno),
         (Manner::File, GETATTR) => Ok(attributes(PLAIN_FILE)),
         (Manner::LongName, LOOKUP | READDIR) => long_name(operation, request),
-        (Manner::Slow(ms), _) => {
-            thread::sleep(Duration::from_millis(ms));
-            empty_directory(operation)
-        }
         _ => empty_directory(operation),
     };
     Some(reply(request, result))

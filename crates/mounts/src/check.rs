@@ -195,22 +195,30 @@ impl Crew<'_> {
         (alive, stuck)
     }
 
-    /// Starts up to `wanted` more children, and reaps killed ones. Fails if fork(2) fails and there has
+    /// Reaps killed children, and starts up to `wanted` more. Fails if fork(2) fails and there has
     /// been no child for [`STARVED`].
     fn start(&mut self, mut alive: usize, wanted: usize) -> gate::Result<()> {
         let most = MOST.min(self.visible.len());
         let wanted = wanted
             .min(most.saturating_sub(alive))
             .min(self.places - self.children.len());
+        // Until it is reaped, a killed child counts towards the limit of processes.
+        for (_, child) in &mut self.killed {
+            child.try_wait();
+        }
         for _ in 0..wanted {
             let place = self.children.len();
             let (board, points, visible) = (self.board, self.points, self.visible);
             match Child::fork_detached(|| work(board, place, points, visible)) {
                 Ok(child) => self.children.push(Some(child)),
                 // At the limit of processes, the living children continue, and dying ones make room.
+                Err(_) if alive > 0 => {
+                    self.starved = None;
+                    break;
+                }
                 Err(errno) => {
                     let since = self.starved.get_or_insert_with(Instant::now);
-                    if since.elapsed() > STARVED && alive == 0 {
+                    if since.elapsed() > STARVED {
                         return Err(errno);
                     }
                     break;
@@ -218,9 +226,6 @@ impl Crew<'_> {
             }
             self.starved = None;
             alive += 1;
-        }
-        for (_, child) in &mut self.killed {
-            child.try_wait();
         }
         Ok(())
     }

@@ -12,8 +12,13 @@ use rustix::mount::{MountFlags, mount};
 use serde_json::Value;
 
 use super::methods::{BY_DEVICE, every_method_is_right, tables_and_search_are_right, whole};
+use super::stuck::{Stuck, left};
 use crate::support::build::{bind, dir, disk, file, name, tmpfs, tool};
-use crate::support::fuse::{Manner::Hung, serve};
+use crate::support::clock::{CC, Clock};
+use crate::support::fuse::{
+    Manner::{Held, Hung},
+    serve,
+};
 use crate::support::reference::{device_changes, table};
 use crate::support::run::{args, mount_at, path, targets};
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -146,26 +151,47 @@ fn every_change_of_device_on_btrfs_is_found() {
 
 #[test]
 fn hung_mount_does_not_block() {
-    if require(&[Need::Root, Need::Fuse]) {
+    if require(&[Need::Root, Need::Fuse, CC]) {
         in_namespace(|base| {
-            let _server = serve(Hung, base.join("hung"));
-            let ran = run(&mut fathom(args!["mounts", base, "--boundaries", "--json"])).exits(1);
-            assert!(
-                ran.elapsed < Duration::from_secs(4),
-                "{:?}: {ran}",
-                ran.elapsed
-            );
-            let value = ran.json();
-            let warnings = value["warnings"].as_array().unwrap();
-            assert!(
-                warnings
-                    .iter()
-                    .any(|w| path(w, "path") == base.join("hung")),
-                "{ran}"
-            );
-            mount_at(&value, &base.join("hung"));
+            let clock = Clock::new(base);
+            let (tree, hung) = (base.join("tree"), base.join("tree/hung"));
+            let _server = serve(Hung, &hung);
+            let mut stuck = Stuck::start(&mut finding(&tree), &clock, &tree);
+            stuck.wait_for([hung.clone()], None);
+            clock.advance(Duration::from_secs(3));
+            let value = stuck.end().exits(1).json();
+            assert_eq!(path(&value["warnings"][0], "path"), hung);
+            mount_at(&value, &hung);
+            assert_eq!(left(&tree), [0; 0]);
         });
     }
+}
+
+/// Nothing could interrupt a walk of it.
+#[test]
+fn mount_that_answers_late_and_then_no_more_does_not_block() {
+    if require(&[Need::Root, Need::Fuse, CC]) {
+        in_namespace(|base| {
+            let clock = Clock::new(base);
+            let (tree, late) = (base.join("tree"), base.join("tree/late"));
+            let server = serve(Held, &late);
+            let mut stuck = Stuck::start(&mut finding(&tree), &clock, &tree);
+            stuck.wait_for([late.clone()], Some(&server));
+            clock.advance(Duration::from_millis(1500));
+            server.release(1);
+            stuck.wait_for_requests(&server, 2);
+            clock.advance(Duration::from_secs(1));
+            stuck.wait_for_kill();
+            clock.advance(Duration::from_secs(1)); // the program waits for its end no longer
+            let value = stuck.end().exits(1).json();
+            assert_eq!(path(&value["warnings"][0], "path"), late);
+            assert_eq!(server.requests(), 2);
+        });
+    }
+}
+
+fn finding(root: &Path) -> Command {
+    fathom(args!["mounts", root, "--boundaries", "--json"])
 }
 
 #[test]
@@ -214,26 +240,20 @@ fn ext4_and_xfs_have_no_boundaries() {
 /// writes a request to the pipe.
 #[test]
 fn automounts_are_not_triggered() {
-    if require(&[Need::Root]) {
+    if require(&[Need::Root, Need::FileSystem("autofs")]) {
         in_namespace(|base| {
             let (mut requests, daemon) = std::io::pipe().unwrap();
             let options = format!("fd={},minproto=5,maxproto=5,direct", daemon.as_raw_fd());
             let options = std::ffi::CString::new(options).unwrap();
             let export = dir(base.join("export"));
-            if let Err(error) = mount(
+            mount(
                 "automounter",
                 &export,
                 "autofs",
                 MountFlags::empty(),
                 options.as_c_str(),
-            ) {
-                assert_eq!(
-                    error,
-                    rustix::io::Errno::NODEV,
-                    "autofs is there, and does not mount"
-                );
-                return;
-            }
+            )
+            .unwrap();
             drop(daemon);
             for more in [
                 &["--by", "kernel"][..],

@@ -24,6 +24,8 @@ pub(crate) enum Need {
     File(&'static str),
     /// This version of Linux, or a newer one.
     Linux(u32, u32),
+    /// A file system that the kernel has, in `/proc/filesystems`.
+    FileSystem(&'static str),
     /// The standard library of Rust for static programs, and a C compiler for them.
     Musl,
 }
@@ -77,6 +79,8 @@ impl Need {
                 let mut next = || numbers.next().and_then(|number| number.parse().ok());
                 next().zip(next()) >= Some((major, minor))
             }
+            Need::FileSystem(name) => std::fs::read_to_string("/proc/filesystems")
+                .is_ok_and(|list| list.split_whitespace().any(|word| word == name)),
             Need::Musl => {
                 let found = Command::new("rustc")
                     .args(["--print=target-libdir", "--target", &musl()])

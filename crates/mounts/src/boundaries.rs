@@ -14,7 +14,7 @@ use ondisk::btrfs::{FIRST_INODE, Subvolume};
 use ondisk::dirent::EntryType;
 
 use crate::check::{ANSWER_WITHIN, check};
-use crate::error::Error;
+use crate::error::{Error, WarningKind};
 use crate::kind::{is_kernel_file_system, is_one_of, may_hang};
 use crate::method::SearchContext;
 use crate::method::breadth::Queue;
@@ -90,12 +90,23 @@ pub fn find(
         .cloned()
         .partition(|point| point.fstype().is_some_and(may_hang));
     if !remote.is_empty() {
-        match check(&mut remote, ANSWER_WITHIN, |_| {}) {
-            Ok(warnings) => context.warnings.extend(warnings),
-            Err(errno) => context.failed(&root.path, Gate::Openat, errno),
-        }
-        let answers = |point: &Point| matches!(point.verdict, Some(Verdict::Ok | Verdict::Slow));
+        let warnings = check(&mut remote, ANSWER_WITHIN, |_| {}).unwrap_or_else(|errno| {
+            context.failed(&root.path, Gate::Openat, errno);
+            Vec::new()
+        });
+        // A mount whose first answers came late may never give the next one.
+        let is_unfinished = |point: &Point| {
+            warnings.iter().any(|warning| {
+                let reason = warning.reason::<WarningKind>();
+                matches!(reason, Some(WarningKind::SlowToAll(_)))
+                    && warning.path.as_ref() == Some(&point.target)
+            })
+        };
+        let answers = |point: &Point| {
+            matches!(point.verdict, Some(Verdict::Ok | Verdict::Slow)) && !is_unfinished(point)
+        };
         walked.extend(remote.into_iter().filter(answers));
+        context.warnings.extend(warnings);
     }
     for point in walked {
         match Root::open_mount(&point.target) {

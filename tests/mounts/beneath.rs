@@ -9,7 +9,9 @@ use std::time::Duration;
 use rustix::mount::{MountFlags, mount};
 use serde_json::{Value, json};
 
+use super::stuck::Stuck;
 use crate::support::build::{bind, dir, file, tmpfs};
+use crate::support::clock::{CC, Clock};
 use crate::support::fuse::Manner::{Hung, Silent, Works};
 use crate::support::fuse::serve;
 use crate::support::restrict::{as_nobody, fathom_in, in_chroot, populate_chroot};
@@ -228,10 +230,12 @@ fn chroot_that_is_no_mount_reports_what_is_missing() {
 
 #[test]
 fn mount_on_a_hung_mount_does_not_block() {
-    if require(&[Need::Root, Need::Fuse]) {
+    if require(&[Need::Root, Need::Fuse, CC]) {
         in_namespace(|base| {
-            let [hung, silent, fine] = ["hung", "silent", "fine"].map(|name| base.join(name));
-            let _servers = [
+            let clock = Clock::new(base);
+            let tree = base.join("tree");
+            let [hung, silent, fine] = ["hung", "silent", "fine"].map(|name| tree.join(name));
+            let servers = [
                 serve(Hung, &hung),
                 serve(Silent, &silent),
                 serve(Works, &fine),
@@ -240,9 +244,17 @@ fn mount_on_a_hung_mount_does_not_block() {
                 // Over the root of what the server serves: no name leads there any more.
                 mount("tmpfs", at, "tmpfs", MountFlags::empty(), c"").unwrap();
             }
-            let ran = run(&mut fathom(args!["mounts", base, "--beneath", "--json"])).exits(1);
-            assert!(ran.elapsed < Duration::from_secs(10), "{:?}", ran.elapsed);
-            let value = ran.json();
+            let mut command = fathom(args!["mounts", &tree, "--beneath", "--json"]);
+            let mut stuck = Stuck::start(&mut command, &clock, &tree);
+            // One child looks at the mounts in turn.
+            stuck.wait_for_call(libc::SYS_statx);
+            clock.advance(Duration::from_secs(3));
+            stuck.wait_for_requests(&servers[1], 1);
+            clock.advance(Duration::from_secs(3));
+            // Until the server answers, this child cannot end.
+            stuck.wait_for_kill();
+            clock.advance(Duration::from_secs(1));
+            let value = stuck.end().exits(1).json();
             let visible: Vec<&Value> = value["result"]["mounts"]
                 .as_array()
                 .unwrap()

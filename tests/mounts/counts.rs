@@ -165,7 +165,7 @@ fn call_counts_equal_the_profile() {
 }
 
 /// The calls in the table on stderr, which must have the papers' columns, costliest first.
-fn profile(stderr: &str) -> BTreeMap<String, u64> {
+pub(crate) fn profile(stderr: &str) -> BTreeMap<String, u64> {
     let mut lines = stderr.lines().skip_while(|line| !line.contains("%Time"));
     let head: Vec<&str> = lines.next().expect("no table").split_whitespace().collect();
     assert_eq!(

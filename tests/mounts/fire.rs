@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
@@ -27,8 +27,8 @@ const METHODS: [&str; 8] = [
 ];
 
 /// Changes everything under `place` until `done` is set: creates, removes and moves directories, and
-/// replaces them by files.
-fn trouble(place: &Path, done: &Done) {
+/// replaces them by files. Counts its rounds.
+fn trouble(place: &Path, done: &Done, rounds: &AtomicU64) {
     let [a, b, c] = ["a", "b", "c"].map(|name| place.join(name));
     while !done.is_set() {
         // Each step may fail: another loop of the same kind is at work.
@@ -46,6 +46,7 @@ fn trouble(place: &Path, done: &Done) {
         let _ = fs::remove_file(&c);
         let _ = fs::remove_dir_all(&b);
         let _ = fs::remove_dir_all(&a);
+        rounds.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -58,14 +59,18 @@ fn tree_that_changes_during_the_search() {
                 .into();
             bush(&base.join("quiet"), 20, 5);
             let wild = dir(base.join("wild"));
-            let since = Instant::now();
+            let rounds = AtomicU64::new(0);
+            let count = || rounds.load(Ordering::SeqCst);
             with_threads(
                 2,
-                |_, until| trouble(&wild, until),
+                |_, until| trouble(&wild, until, &rounds),
                 || {
-                    while since.elapsed() < Duration::from_secs(4) {
+                    let (mut passes, mut disturbed) = (0, 0);
+                    while passes < 4 || disturbed < 10 {
                         for by in METHODS {
+                            let before = count();
                             let ran = run(&mut fathom(whole(base, by)));
+                            disturbed += u32::from(count() > before);
                             assert!([0, 1].contains(&ran.code()), "{ran}");
                             let found: BTreeSet<PathBuf> =
                                 targets(&ran.json()).into_iter().collect();
@@ -83,6 +88,7 @@ fn tree_that_changes_during_the_search() {
                             let ran = run(fathom(args!["mounts", base]).args(more));
                             assert!([0, 1].contains(&ran.code()), "{ran}");
                         }
+                        passes += 1;
                     }
                 },
             );

@@ -24,34 +24,6 @@ const METHODS: [&str; 8] = [
 ];
 
 #[test]
-fn root_that_is_missing_or_no_directory() {
-    let place = tempfile::tempdir().unwrap();
-    let plain = file(place.path().join("plain"), 1);
-    for by in ["auto", "kernel", "search", "naive"] {
-        let missing = run(&mut fathom(args![
-            "mounts",
-            place.path().join("missing"),
-            "--by",
-            by
-        ]))
-        .refused();
-        assert!(
-            missing
-                .stderr
-                .contains("No such file or directory (os error 2)"),
-            "{missing}"
-        );
-        assert!(missing.stderr.contains("/missing'"), "{missing}");
-        let wrong = run(&mut fathom(args!["mounts", &plain, "--by", by])).refused();
-        assert!(
-            wrong.stderr.contains("Not a directory (os error 20)"),
-            "{wrong}"
-        );
-    }
-    run(&mut fathom(["mounts", ""])).refused();
-}
-
-#[test]
 fn root_without_read_permission() {
     if require(&[Need::Root]) {
         in_namespace(|base| {
@@ -68,48 +40,6 @@ fn root_without_read_permission() {
                 );
             }
         });
-    }
-}
-
-#[test]
-fn invalid_combinations_of_options_are_refused() {
-    let senseless = [
-        "mounts --by nonsense",
-        "mounts --format nonsense",
-        "mounts --names nonsense",
-        "mounts --color nonsense",
-        "mounts --nonsense",
-        "mounts / /",
-        "nonsense",
-        "mounts --by search --depth 4",
-        "mounts --by getmnt1 --depth -1",
-        "mounts --by getmnt1 --depth many",
-        "mounts --by naive --hints none",
-        "mounts --by search --hints /no/such/file",
-        "mounts --trials 3",
-        "mounts --compare --trials 0",
-        "mounts --compare --watch",
-        "mounts --compare --by search",
-        "mounts --deadline 1s",
-        "mounts --check --deadline soon",
-        "mounts --check --deadline -1s",
-        "mounts --json --format paths",
-        "mounts --watch --check",
-        "mounts --watch --format fstab",
-        "mounts --watch --assert /",
-        "mounts --assert",
-        "mounts --watch --by naive",
-        "mounts --assert / --by search",
-        "mounts --compare --servers",
-        "mounts --compare --format mnttab",
-        "mounts --assert / --format paths",
-        "mounts --beneath --by naive",
-        "mounts --beneath --by getmnt1",
-        "completions nonsense",
-    ];
-    for line in senseless {
-        let ran = run(&mut fathom(line.split(' '))).refused();
-        assert!(ran.stderr.len() > "fathom: ".len() + 5, "{ran}");
     }
 }
 
@@ -132,23 +62,6 @@ fn last_of_repeated_options_counts() {
         ran.stdout.starts_with(b"/ is a mount point") && ran.stderr.contains("/proc/self"),
         "{ran}"
     );
-}
-
-#[test]
-fn unknown_method_lists_the_known_ones() {
-    let ran = run(&mut fathom(["mounts", "--by", "nonsense"])).refused();
-    for by in [
-        "nonsense",
-        "kernel",
-        "mountinfo",
-        "search",
-        "getmnt3",
-        "getmnt2",
-        "getmnt1",
-        "naive",
-    ] {
-        assert!(ran.stderr.contains(by), "{ran}");
-    }
 }
 
 #[test]

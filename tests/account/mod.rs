@@ -164,30 +164,7 @@ fn table_is_read_from_a_pipe() {
 }
 
 #[test]
-fn bad_tables_and_values_are_refused() {
-    for command in [
-        &["account"][..],
-        &["account", "--calls", "1.5", "ls"],
-        &["account", "--top", "-1", "ls"],
-        &["account", "--by", "directory:x", "ls"],
-        &["account", "--prices", "/no/such/file", "ls"],
-        &["account", "--prices", "/proc/self/status", "ls"],
-        &["account", "-o", "/no/such/directory/report", "ls"],
-        &["account", "--model", "/dev/null", "--mix", "40"],
-        &["account", "--quiet", "--verbose", "ls"],
-        &["account", "--"],
-        &["account", "--json", "--model", "--", "true"],
-        &["account", "--by", "file", "--", "true"],
-        &["account", "--top", "0", "--", "true"],
-        &["account", "--meter", "none", "--", "true"],
-        &["account", "--model", "/no/such/file"],
-        &["account", "--model", "/"],
-        &["account", "--model", "/dev/null"],
-        &["account", "--model", "--mix", "0:0"],
-        &["account", "--model", "--share", "101"],
-    ] {
-        run(&mut fathom(command.iter().copied())).refused();
-    }
+fn bad_tables_are_refused() {
     for (rows, says) in [
         ("", "it has no calls for information"),
         ("a,b,1,1,no\n", "line 2"),

@@ -269,23 +269,6 @@ fn failed_output_leaves_the_old_catalog() {
     }
 }
 
-#[test]
-fn invalid_combinations_of_options_are_refused() {
-    let place = tempfile::tempdir().unwrap();
-    file(place.path().join("catalog"), 0);
-    for line in [
-        "changed",
-        "changed .",
-        "changed . --since",
-        "changed --since x",
-        "changed . . --since x",
-        "changed . --since x --format nonsense",
-    ] {
-        let ran = run(&mut fathom(line.split(' '))).refused();
-        assert!(ran.stderr.len() > "fathom: ".len() + 5, "{ran}");
-    }
-}
-
 /// The Python of the virtual environment that tools/setup makes, if it has some modules.
 pub(crate) fn python(modules: &str) -> Option<std::path::PathBuf> {
     let python = tool_path("venv/bin/python");

@@ -7,55 +7,6 @@ use crate::support::run::args;
 use crate::support::{fathom, run};
 
 #[test]
-fn invalid_options_are_refused() {
-    let place = tempfile::tempdir().unwrap();
-    file(place.path().join("f"), 1);
-    std::os::unix::fs::symlink("f", place.path().join("to-f")).unwrap();
-    let content = std::fs::read(place.path().join("f")).unwrap();
-    let senseless = [
-        "dump",
-        "dump f",
-        "dump -o x.tar",
-        "dump f -o",
-        "dump f -o x.tar --nonsense",
-        "dump f -o x.tar --gather nonsense",
-        "dump f -o x.tar -j 0",
-        "dump f -o x.tar --level 10 --state s",
-        "dump f -o x.tar --level 1",
-        "dump f -o x.tar --state s",
-        "dump f -o x.tar --level 1 --state s --since c",
-        "dump f -o x.tar --level 1 --state s --catalog c",
-        "dump f --no-output --catalog c",
-        "dump f -o - --json",
-        "dump missing -o x.tar",
-        "dump f missing -o x.tar",
-        "dump f/g -o x.tar",
-        "dump f -o missing/x.tar",
-        "dump f -o .",
-        "dump f -o x.tar --map missing/map",
-        "dump f -o x.tar --map x.tar",
-        "dump f -o x.tar --catalog ./x.tar",
-        "dump f -o x.tar --catalog c --map c",
-        "dump f -o x.tar --catalog -",
-        "dump f -o f",
-        "dump missing f -o ./f",
-        "dump f -o x.tar --catalog to-f",
-        "dump f -o x.tar --map f",
-    ];
-    for line in senseless {
-        let ran = run(fathom(line.split(' ')).current_dir(place.path())).refused();
-        assert!(ran.stderr.len() > "fathom: ".len() + 5, "{line}: {ran}");
-        assert!(!place.path().join("x.tar").exists(), "{line}");
-        assert_eq!(
-            std::fs::read(place.path().join("f")).unwrap(),
-            content,
-            "{line}"
-        );
-    }
-    run(fathom(["dump", "", "-o", "x.tar"]).current_dir(place.path())).refused();
-}
-
-#[test]
 fn outputs_are_compared_after_following_symlinks() {
     let place = tempfile::tempdir().unwrap();
     let of = |name: &str| place.path().join(name);
@@ -235,38 +186,6 @@ fn unsupported_compression_suffix_is_refused() {
         let arguments = args!["dump", &tree, "-o", &archive, "--compress", compress];
         run(&mut fathom(arguments)).refused();
         assert!(!archive.exists(), "{compress}");
-    }
-}
-
-/// What is missing is said in one line, without what was given.
-#[test]
-fn incomplete_options_name_what_is_missing() {
-    let place = tempfile::tempdir().unwrap();
-    dir(place.path().join("s"));
-    for (line, message) in [
-        ("dump --yes", "--yes can only be used with --prune"),
-        (
-            "dump --keep-full 2",
-            "--keep-full can only be used with --prune",
-        ),
-        (
-            "dump s -o x.tar --yes",
-            "--yes can only be used with --prune",
-        ),
-        ("dump --prune", "missing: --state DIR, --keep-full N"),
-        ("dump --prune --state s", "missing: --keep-full N"),
-        ("dump --prune --yes --keep-full 1", "missing: --state DIR"),
-        ("dump s -o x.tar --level 1", "missing: --state DIR"),
-        ("dump s", "missing: --output ARCHIVE"),
-        (
-            "verify --state s",
-            "verify checks one archive, and not a state directory",
-        ),
-        ("verify", "missing: ARCHIVE"),
-    ] {
-        let ran = run(fathom(line.split(' ')).current_dir(place.path())).refused();
-        let said = ran.stderr.lines().next().unwrap();
-        assert_eq!(said, format!("fathom: {message}"), "{line}: {ran}");
     }
 }
 

@@ -41,29 +41,6 @@ fn a_command_that_cannot_be_executed_is_an_error_with_a_hint() {
 }
 
 #[test]
-fn bad_usage_is_refused() {
-    run(&mut fathom(["pathsearch"])).exits(2);
-    for flags in [
-        &["--rtt", "fast"][..],
-        &["--rtt", "-1ms"],
-        &["--nodes", "0"],
-        &["--nodes", "x"],
-        &["--server-rate", "0"],
-        &["--server-rate", "nan"],
-        &["--network", "/no/such/directory"],
-        &["--meter", "no-such-meter"],
-        &["--meter", "perf"],
-        &["-o", "/no/such/directory/file"],
-        &["--apply-path", "--json"],
-    ] {
-        let mut all = vec!["pathsearch"];
-        all.extend(flags);
-        all.extend(["--", "true"]);
-        run(&mut fathom(all)).refused();
-    }
-}
-
-#[test]
 fn options_before_the_command_are_those_of_fathom() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("report");
@@ -80,29 +57,6 @@ fn options_before_the_command_are_those_of_fathom() {
                 .unwrap()
                 .contains("lookups by name")
         );
-    }
-}
-
-#[test]
-fn wrong_command_lines_name_what_is_meant() {
-    for (words, expected) in [
-        (
-            &["--rtt", "5", "true"][..],
-            "a duration needs a unit, such as 5ms or 5s",
-        ),
-        (
-            &["--rtt", "fast", "true"],
-            "use a duration such as 500us or 2ms, or auto",
-        ),
-        (&["--rrt", "5ms", "true"], "did you mean '--rtt'?"),
-        (&["--metr", "bpf", "true"], "did you mean '--meter'?"),
-        (&["--name", "true"], "unexpected argument '--name'"),
-        (&[], "COMMAND"),
-    ] {
-        let all = ["pathsearch"].iter().chain(words);
-        let ran = run(&mut fathom(all)).refused();
-        assert!(ran.stderr.contains(expected), "no {expected}: {ran}");
-        assert!(!ran.stderr.contains("-- --"), "{ran}");
     }
 }
 

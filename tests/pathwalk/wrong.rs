@@ -38,44 +38,6 @@ fn warned(ran: &Ran, root: &Path) -> Vec<String> {
 }
 
 #[test]
-fn bad_command_lines_are_refused() {
-    let scratch = tempfile::tempdir().unwrap();
-    for bad in [
-        &["pathwalk"][..],
-        &["pathwalk", "-c"],
-        &["pathwalk", "x"],
-        &["pathwalk", "-c", "x", "y"],
-        &["pathwalk", "-t", "-l", "0", "x"],
-        &["pathwalk", "-t", "-l", "-1", "x"],
-        &["pathwalk", "-t", "-f", "-1", "x"],
-        &["pathwalk", "-t", "-f", "many", "x"],
-        &["pathwalk", "-t", "-f", "18446744073709551616", "x"],
-        &["pathwalk", "-t", "-f", "18446744073709551615", "x"],
-        &[
-            "pathwalk",
-            "-t",
-            "-l",
-            "18446744073709551615",
-            "-f",
-            "0",
-            "x",
-        ],
-        &["pathwalk", "-t", "-j", "0", "x"],
-        &["pathwalk", "-t", "--repeat", "0", "x"],
-        &["pathwalk", "-t", "--method", "magic", "x"],
-        &["pathwalk", "-t", "--cold=all", "x"],
-        &["pathwalk", "-c", "--plot", "/no/such/directory", "x"],
-        &["pathwalk", "-c", ""],
-    ] {
-        run(fathom(bad).current_dir(scratch.path())).refused();
-    }
-    assert_eq!(listing(scratch.path()).len(), 1); // itself
-    let mut host = fathom(["pathwalk", "-t", "--cold", "host", "x"]);
-    let ran = run(host.current_dir(scratch.path()));
-    refused(ran, "hint: write --cold=host; see fathom pathwalk --help");
-}
-
-#[test]
 fn a_root_that_exists_is_not_touched() {
     let scratch = tempfile::tempdir().unwrap();
     let (plain, full) = (

@@ -7,47 +7,6 @@ use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 #[test]
-fn bad_command_lines_are_refused() {
-    for bad in [
-        &["probe"][..],
-        &["probe", "/no/such/directory"],
-        &["probe", "/dev/null"],
-        &["probe", "/tmp", "dreams"],
-        &["probe", "/tmp", "--max-bytes", "lots"],
-        &["probe", "/tmp", "--max-seconds", "0s"],
-        &["probe", "/tmp", "--replay", "x.csv"],
-        &["probe", "/tmp", "--method", "magic"],
-        &["probe", "/tmp", "timer", "--plot", "/no/such/directory"],
-        &["probe", "/tmp", "timer", "--csv", "/dev/null"],
-    ] {
-        run(&mut fathom(bad)).refused();
-    }
-}
-
-#[test]
-fn wrong_values_are_refused_before_anything_is_measured() {
-    let ground = tempfile::tempdir().unwrap();
-    for (words, says) in [
-        (&["--max-seconds", "5"][..], "needs a unit"),
-        (&["--max-bytes", "5X"], "64K"),
-        (&["--cache-limit", "1K"], "from 16M to 4G"),
-        (&["--method", "papr"], "did you mean 'paper'?"),
-        (&["blok"], "did you mean 'block'?"),
-        (
-            &["block", "--cache-limit", "64M"],
-            "hint: add cache to the experiments",
-        ),
-        (&["--plot", "/no/such"], "give an existing directory"),
-        (&["--csv", "/dev/null"], "give an existing directory"),
-    ] {
-        let mut probe = fathom(args!["probe", ground.path()]);
-        let ran = run(probe.args(words)).refused();
-        assert!(ran.stderr.contains(says), "{ran}");
-    }
-    assert_eq!(std::fs::read_dir(ground.path()).unwrap().count(), 0);
-}
-
-#[test]
 fn warning_has_the_errno_once_and_a_hint() {
     if require(&[Need::Root]) {
         in_namespace(|base| {

@@ -201,18 +201,6 @@ fn directory_has_the_file_system_that_it_is_on() {
 }
 
 #[test]
-fn bad_input_is_refused() {
-    let both = ["survey", "--no-page", "-o", "x"];
-    run(&mut fathom(both)).refused();
-    run(&mut fathom(["survey", "-o", "-", "--json"])).refused();
-    run(&mut fathom(["survey", "--diff", "one"])).refused();
-    run(&mut fathom(["survey", "/", "--diff", "one", "two"])).refused();
-    run(&mut fathom(["survey", "/no/such/directory"])).refused();
-    run(&mut fathom(["survey", "/dev/null"])).refused();
-    run(&mut fathom(["survey", "--nonsense"])).refused();
-}
-
-#[test]
 fn hostile_names_are_escaped() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {

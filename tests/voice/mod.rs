@@ -205,67 +205,6 @@ fn usage_errors_are_one_line_with_a_hint_that_names_the_help() {
             );
         }
     }
-    let ran = run(&mut fathom(["frobnicate"])).refused();
-    assert!(ran.stderr.ends_with("\nhint: see fathom --help\n"), "{ran}");
-    for (line, meant) in [
-        ("walk . --formt du", "--format"),
-        ("walk . --engine bulkstaat", "bulkstat"),
-        ("wlak .", "walk"),
-    ] {
-        let ran = run(&mut fathom(line.split(' '))).refused();
-        assert!(
-            ran.stderr
-                .contains(&format!("hint: did you mean '{meant}'? ")),
-            "{ran}"
-        );
-    }
-    for (line, what) in [
-        ("walk . --jobs 0", "use a whole number from 1 to 65535"),
-        ("walk . --jobs many", "use a whole number from 1 to 65535"),
-        (
-            "walk . -j -1",
-            "'-1' for '--jobs <N>': use a whole number from 1 to 65535",
-        ),
-        (
-            "walk . --max-depth -1",
-            "'-1' for '--max-depth <N>': use a whole number of at least 0",
-        ),
-        (
-            "walk . --top -1",
-            "'-1' for '--top <N>': use a whole number of at least 1",
-        ),
-        (
-            "walk . --compare --trials 0",
-            "'0' for '--trials <N>': use a whole number from 1 to 65535",
-        ),
-        (
-            "dump . -o x --level 12",
-            "'12' for '--level <N>': use a whole number from 0 to 9",
-        ),
-        (
-            "mounts --check --deadline -1s",
-            "'-1s' for '--deadline <DURATION>': use a duration over 0",
-        ),
-        (
-            "account --model --share -5",
-            "'-5' for '--share <PERCENT>': use a number from 0 to 100",
-        ),
-        (
-            "probe . --max-bytes 3X",
-            "use a whole number with a unit, such as 64K, 1M or 2G",
-        ),
-        (
-            "mounts --check --deadline 2h",
-            "use a duration such as 500ms, 2s or 1m",
-        ),
-        (
-            "walk . --engine xfs",
-            "threads, bulkstat, btrfs, ext4, stat",
-        ),
-    ] {
-        let ran = run(&mut fathom(line.split(' '))).refused();
-        assert!(ran.stderr.contains(what), "{ran}");
-    }
 }
 
 #[test]

@@ -327,11 +327,4 @@ fn files_that_cannot_share_are_not_opened() {
             assert!(calls.contains_key("statx") && !calls.contains_key("ioctl:FS_IOC_FIEMAP"));
         });
     }
-    for line in [
-        "walk . --exclusive",
-        "walk . --exclusive --format paths",
-        "query . --exclusive",
-    ] {
-        run(&mut fathom(line.split(' '))).refused();
-    }
 }

@@ -247,18 +247,3 @@ fn groups_are_sorted_limited_and_in_every_format() {
         assert!(!ran.lines()[1].contains('█'), "no bars in a pipe: {ran}");
     });
 }
-
-#[test]
-fn unfitting_flags_are_refused() {
-    for wrong in [
-        &["--group-by", "colour"][..],
-        &["--group-by", "dir:x"],
-        &["--group-by", "owner", "--format", "paths"],
-        &["--group-by", "owner", "--format", "du"],
-        &["--group-by", "owner", "--format", "csv", "--json"],
-        &["--sort", "name"],
-    ] {
-        let ran = run(fathom(args!["walk", "/etc/apt"]).args(wrong)).refused();
-        assert!(ran.stderr.contains("hint: "), "{wrong:?}: {ran}");
-    }
-}

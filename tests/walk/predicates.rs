@@ -602,33 +602,6 @@ fn catalog_has_all_entries_whatever_is_selected() {
 }
 
 #[test]
-fn wrong_values_are_refused_with_the_forms_that_work() {
-    for (values, says) in [
-        (["--size", "3X"], "use +N, -N or N with a unit"),
-        (["--changed-within", "soon"], "2026-11-20"),
-        (["--changed-before", "2026-02-30"], "2026-11-20"),
-        (["--owner", "nobody-has-this-name"], "does not exist"),
-        (["--owner", ":nobody-has-this-name"], "does not exist"),
-        (["--perm", "rwx"], "octal mode"),
-        (["--links", "x"], "number of links"),
-        (["--type", "x"], "possible values"),
-        (["--regex", "("], "unclosed group"),
-    ] {
-        let ran = run(&mut fathom(args![
-            "walk",
-            "/usr/lib/os-release/..",
-            &values[0],
-            &values[1]
-        ]))
-        .refused();
-        assert!(
-            ran.stderr.contains(says) && ran.stderr.contains("hint: "),
-            "{ran}"
-        );
-    }
-}
-
-#[test]
 fn contradictory_predicates_warn_that_nothing_can_match() {
     let sets: [&[&str]; 6] = [
         &["--size", "+3", "--size", "-2"],

@@ -350,32 +350,6 @@ fn parts_are_compared_as_one() {
 }
 
 #[test]
-fn shards_that_make_no_sense_are_refused() {
-    for bad in ["3/3", "1", "0/0", "a/b", "-1/2", "1/2/3", "/"] {
-        let shard = format!("--shard={bad}");
-        let ran = run(&mut fathom(args!["walk", "/proc/self/fd", shard])).refused();
-        assert!(ran.stderr.contains("I from 0 to N - 1"), "{ran}");
-    }
-    let ran = run(&mut fathom(args!["walk", "/dev", "/sys", "--shard", "0/2"])).refused();
-    assert!(ran.stderr.contains("several DIRs"), "{ran}");
-    let du = args!["walk", "/dev", "--shard", "0/2", "--format", "du"];
-    let ran = run(&mut fathom(du)).refused();
-    assert!(ran.stderr.contains("the whole tree"), "{ran}");
-    let ran = run(&mut fathom(args!["walk", "/dev", "--run", "x"])).refused();
-    assert!(ran.stderr.contains("--shard"), "{ran}");
-    let into = args![
-        "walk",
-        "/dev",
-        "--shard",
-        "0/2",
-        "--catalog",
-        "/proc/self/status"
-    ];
-    let ran = run(&mut fathom(into)).refused();
-    assert!(ran.stderr.contains("/proc/self/status"), "{ran}");
-}
-
-#[test]
 fn finished_shards_are_kept() {
     let scratch = tempfile::tempdir().unwrap();
     let (top, out) = (dir(scratch.path().join("tree")), scratch.path().join("out"));

@@ -18,39 +18,6 @@ use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 #[test]
-fn directory_that_is_missing_or_no_directory() {
-    let place = tempfile::tempdir().unwrap();
-    let plain = file(place.path().join("plain"), 1);
-    symlink("nowhere", place.path().join("dangling")).unwrap();
-    for engine in ["auto", "stat", "threads"] {
-        let missing = walk(&place.path().join("missing"), engine, &[]).refused();
-        assert!(
-            missing
-                .stderr
-                .contains("No such file or directory (os error 2)"),
-            "{missing}"
-        );
-        assert!(missing.stderr.contains("/missing'"), "{missing}");
-        let wrong = walk(&plain, engine, &[]).refused();
-        assert!(
-            wrong.stderr.contains("Not a directory (os error 20)"),
-            "{wrong}"
-        );
-        walk(&place.path().join("dangling"), engine, &[]).refused();
-        walk(&plain.join("below"), engine, &[]).refused();
-        walk(Path::new(""), engine, &[]).refused();
-    }
-    let both = args![
-        "walk",
-        place.path(),
-        place.path().join("missing"),
-        "--format",
-        "paths"
-    ];
-    run(&mut fathom(both)).refused();
-}
-
-#[test]
 fn directory_without_read_permission() {
     if require(&[Need::Root]) {
         in_namespace(|base| {
@@ -69,35 +36,6 @@ fn directory_without_read_permission() {
                 );
             }
         });
-    }
-}
-
-#[test]
-fn invalid_combinations_of_options_are_refused() {
-    let senseless = [
-        "walk",
-        "walk . --engine nonsense",
-        "walk . --engine null",
-        "walk . --format nonsense",
-        "walk . --nonsense",
-        "walk . -j 0",
-        "walk . -j many",
-        "walk . -j -1",
-        "walk . --max-depth -1",
-        "walk . --max-depth deep",
-        "walk . --top many",
-        "walk . --json --format paths",
-        "walk . --json --format ndjson",
-        "walk . --compare --engine stat",
-        "walk . --compare --format paths",
-        "walk . --catalog",
-        "walk . --top 3 --format paths",
-        "walk . --explain --compare",
-        "walk . --trials 3",
-    ];
-    for line in senseless {
-        let ran = run(&mut fathom(line.split(' '))).refused();
-        assert!(ran.stderr.len() > "fathom: ".len() + 5, "{ran}");
     }
 }
 

@@ -1,0 +1,340 @@
+//! One table of command lines over all commands. Those that need more than a few files are tested
+//! beside the other tests of their command.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::panic::catch_unwind;
+use std::path::Path;
+
+use crate::support::build::{dir, file};
+use crate::support::{fathom, run};
+
+/// A command line in each line, without the name of the program: words that are separated by
+/// spaces, where `''` is an empty word, and `{a,b}` stands for each of its alternatives. After `=>`
+/// what stderr contains, separated by `&&`; after `==` its first line.
+///
+/// They run in a directory with the file `f` of one byte, the empty file `catalog`, the directory
+/// `s`, and the symlinks `to-f` and `dangling`.
+const REFUSED: &str = "
+frobnicate => hint: see fathom --help
+nonsense
+completions nonsense
+wlak . => hint: did you mean 'walk'?
+
+mounts missing --by {auto,kernel,search,naive} => No such file or directory (os error 2) && 'missing'
+mounts f --by {auto,kernel,search,naive} => Not a directory (os error 20)
+mounts ''
+mounts --by nonsense => nonsense && kernel && mountinfo && search && getmnt3 && getmnt2 && getmnt1 && naive
+mounts --format nonsense
+mounts --names nonsense
+mounts --color nonsense
+mounts --nonsense
+mounts / /
+mounts --by search --depth 4
+mounts --by getmnt1 --depth -1
+mounts --by getmnt1 --depth many
+mounts --by naive --hints none
+mounts --by search --hints /no/such/file
+mounts --trials 3
+mounts --compare --trials 0
+mounts --compare --watch
+mounts --compare --by search
+mounts --deadline 1s
+mounts --check --deadline soon
+mounts --check --deadline -1s => '-1s' for '--deadline <DURATION>': use a duration over 0
+mounts --check --deadline 2h => use a duration such as 500ms, 2s or 1m
+mounts --json --format paths
+mounts --watch --check
+mounts --watch --format fstab
+mounts --watch --assert /
+mounts --assert
+mounts --watch --by naive
+mounts --assert / --by search
+mounts --compare --servers
+mounts --compare --format mnttab
+mounts --assert / --format paths
+mounts --beneath --by naive
+mounts --beneath --by getmnt1
+
+walk
+walk missing --engine {auto,stat,threads} => No such file or directory (os error 2) && 'missing'
+walk f --engine {auto,stat,threads} => Not a directory (os error 20)
+walk dangling --engine {auto,stat,threads}
+walk f/below --engine {auto,stat,threads}
+walk '' --engine {auto,stat,threads}
+walk . missing --format paths
+walk . --engine nonsense
+walk . --engine null
+walk . --engine xfs => threads, bulkstat, btrfs, ext4, stat
+walk . --engine bulkstaat => hint: did you mean 'bulkstat'?
+walk . --format nonsense
+walk . --formt du => hint: did you mean '--format'?
+walk . --nonsense
+walk . --jobs {0,many} => use a whole number from 1 to 65535
+walk . -j {0,many}
+walk . -j -1 => '-1' for '--jobs <N>': use a whole number from 1 to 65535
+walk . --max-depth -1 => '-1' for '--max-depth <N>': use a whole number of at least 0
+walk . --max-depth deep
+walk . --top many
+walk . --top -1 => '-1' for '--top <N>': use a whole number of at least 1
+walk . --json --format {paths,ndjson}
+walk . --compare --engine stat
+walk . --compare --format paths
+walk . --compare --trials 0 => '0' for '--trials <N>': use a whole number from 1 to 65535
+walk . --catalog
+walk . --top 3 --format paths
+walk . --explain --compare
+walk . --trials 3
+walk . --exclusive
+walk . --exclusive --format paths
+walk s --max-rate {0,-1,fast} => --max-rate
+walk . --group-by {colour,dir:x} => hint:
+walk . --group-by owner --format {paths,du} => hint:
+walk . --group-by owner --format csv --json => hint:
+walk . --sort name => hint:
+walk /usr/lib/os-release/.. --size 3X => use +N, -N or N with a unit && hint:
+walk /usr/lib/os-release/.. --changed-within soon => 2026-11-20 && hint:
+walk /usr/lib/os-release/.. --changed-before 2026-02-30 => 2026-11-20 && hint:
+walk /usr/lib/os-release/.. --owner {nobody-has-this-name,:nobody-has-this-name} => does not exist && hint:
+walk /usr/lib/os-release/.. --perm rwx => octal mode && hint:
+walk /usr/lib/os-release/.. --links x => number of links && hint:
+walk /usr/lib/os-release/.. --type x => possible values && hint:
+walk /usr/lib/os-release/.. --regex ( => unclosed group && hint:
+walk /proc/self/fd --shard={3/3,1,0/0,a/b,-1/2,1/2/3,/} => I from 0 to N - 1
+walk /dev /sys --shard 0/2 => several DIRs
+walk /dev --shard 0/2 --format du => the whole tree
+walk /dev --run x => --shard
+walk /dev --shard 0/2 --catalog /proc/self/status => /proc/self/status
+
+query . --exclusive
+
+changed
+changed .
+changed . --since
+changed --since x
+changed . . --since x
+changed . --since x --format nonsense
+
+dump
+dump f
+dump '' -o x.tar
+dump -o x.tar
+dump f -o
+dump f -o x.tar --nonsense
+dump f -o x.tar --gather nonsense
+dump f -o x.tar -j 0
+dump f -o x.tar --level 10 --state s
+dump . -o x --level 12 => '12' for '--level <N>': use a whole number from 0 to 9
+dump f -o x.tar --level 1 == missing: --state DIR
+dump f -o x.tar --state s
+dump f -o x.tar --level 1 --state s --since c
+dump f -o x.tar --level 1 --state s --catalog c
+dump f --no-output --catalog c
+dump f -o - --json
+dump missing -o x.tar
+dump f missing -o x.tar
+dump f/g -o x.tar
+dump f -o missing/x.tar
+dump f -o .
+dump f -o x.tar --map missing/map
+dump f -o x.tar --map x.tar
+dump f -o x.tar --catalog ./x.tar
+dump f -o x.tar --catalog c --map c
+dump f -o x.tar --catalog -
+dump f -o f
+dump missing f -o ./f
+dump f -o x.tar --catalog to-f
+dump f -o x.tar --map f
+dump s == missing: --output ARCHIVE
+dump s -o x.tar --level 1 == missing: --state DIR
+dump s -o x.tar --yes == --yes can only be used with --prune
+dump --yes == --yes can only be used with --prune
+dump --keep-full 2 == --keep-full can only be used with --prune
+dump --prune == missing: --state DIR, --keep-full N
+dump --prune --state s == missing: --keep-full N
+dump --prune --yes --keep-full 1 == missing: --state DIR
+
+verify == missing: ARCHIVE
+verify --state s == verify checks one archive, and not a state directory
+
+account
+account --calls 1.5 ls
+account --top -1 ls
+account --top 0 -- true
+account --by directory:x ls
+account --by file true => the table Files
+account --by directory:0 true => at least 1
+account --by file -- true
+account --prices {/no/such/file,/proc/self/status} ls
+account -o /no/such/directory/report ls
+account --quiet --verbose ls
+account --csv {--folded,--json} true
+account --
+account --json --model -- true
+account --meter none -- true
+account --metre ls -l => did you mean '--meter'?
+account --jsn ls -l => did you mean '--json'?
+account --calls2 ls -l => did you mean '--calls'?
+account -x ls
+account --mix 40:60 true == --mix requires --model
+account --share 50 true == --share requires --model
+account --system-share 50 true == --system-share requires --model
+account --model {/no/such/file,/,/dev/null}
+account --model /dev/null --mix 40
+account --model --mix 0:0
+account --model --share 101
+account --model --share -5 => '-5' for '--share <PERCENT>': use a number from 0 to 100
+
+pathsearch => COMMAND
+pathsearch --rtt {fast,-1ms} -- true
+pathsearch --rtt 5 true => a duration needs a unit, such as 5ms or 5s
+pathsearch --rtt fast true => use a duration such as 500us or 2ms, or auto
+pathsearch --rrt 5ms true => did you mean '--rtt'?
+pathsearch --nodes {0,x} -- true
+pathsearch --name true => unexpected argument '--name'
+pathsearch --server-rate {0,nan} -- true
+pathsearch --network /no/such/directory -- true
+pathsearch --meter {no-such-meter,perf} -- true
+pathsearch --metr bpf true => did you mean '--meter'?
+pathsearch -o /no/such/directory/file -- true
+pathsearch --apply-path --json -- true
+
+pathwalk
+pathwalk -c
+pathwalk x
+pathwalk -c x y
+pathwalk -t -l {0,-1} x
+pathwalk -t -f {-1,many,18446744073709551616,18446744073709551615} x
+pathwalk -t -l 18446744073709551615 -f 0 x
+pathwalk -t -j 0 x
+pathwalk -t --repeat 0 x
+pathwalk -t --method magic x
+pathwalk -t --cold=all x
+pathwalk -t --cold host x => hint: write --cold=host; see fathom pathwalk --help
+pathwalk -c --plot /no/such/directory x
+pathwalk -c ''
+
+probe
+probe /no/such/directory
+probe /dev/null
+probe s dreams
+probe s blok => did you mean 'block'?
+probe s --max-bytes lots
+probe s --max-bytes 5X => 64K
+probe . --max-bytes 3X => use a whole number with a unit, such as 64K, 1M or 2G
+probe s --max-seconds 0s
+probe s --max-seconds 5 => needs a unit
+probe s --cache-limit 1K => from 16M to 4G
+probe s block --cache-limit 64M => hint: add cache to the experiments
+probe s --replay x.csv
+probe s --method magic
+probe s --method papr => did you mean 'paper'?
+probe s timer --plot /no/such/directory
+probe s timer --csv /dev/null
+probe s --plot /no/such => give an existing directory
+probe s --csv /dev/null => give an existing directory
+
+survey --no-page -o x
+survey -o - --json
+survey --diff one
+survey / --diff one two
+survey /no/such/directory
+survey /dev/null
+survey --nonsense
+
+compare
+compare {/no/such/file,/,/dev/zero}
+";
+
+/// What stderr must have.
+#[derive(Clone, Copy)]
+enum Says<'a> {
+    Anything,
+    All(&'a str),
+    FirstLine(&'a str),
+}
+
+/// The command lines and what stderr must have.
+fn rows() -> Vec<(String, Says<'static>)> {
+    let mut rows = Vec::new();
+    for row in REFUSED.lines().filter(|row| !row.is_empty()) {
+        let (line, says) = match (row.split_once(" => "), row.split_once(" == ")) {
+            (Some((line, words)), _) => (line, Says::All(words)),
+            (_, Some((line, first))) => (line, Says::FirstLine(first)),
+            _ => (row, Says::Anything),
+        };
+        match line.split_once('{').zip(line.split_once('}')) {
+            Some(((before, _), (upto, after))) => {
+                for one in upto[before.len() + 1..].split(',') {
+                    rows.push((format!("{before}{one}{after}"), says));
+                }
+            }
+            None => rows.push((line.to_owned(), says)),
+        }
+    }
+    rows
+}
+
+/// The entries of the directory, with the sizes of files.
+fn entries(place: &Path) -> BTreeSet<(String, u64)> {
+    let entries = fs::read_dir(place).unwrap().map(Result::unwrap);
+    entries
+        .map(|entry| {
+            let metadata = entry.metadata().unwrap();
+            let size = if metadata.is_file() {
+                metadata.len()
+            } else {
+                0
+            };
+            (entry.file_name().into_string().unwrap(), size)
+        })
+        .collect()
+}
+
+fn check(line: &str, says: Says<'_>, place: &Path) {
+    let words = line
+        .split(' ')
+        .map(|word| if word == "''" { "" } else { word });
+    let ran = run(fathom(words).current_dir(place)).refused();
+    let (first, _) = ran.stderr.split_once('\n').unwrap();
+    assert!(first.len() > "fathom: ".len() + 5, "{ran}");
+    // An advice of the parser that leads nowhere.
+    assert!(
+        !ran.stderr.contains("'-- ") && !ran.stderr.contains("-- --"),
+        "{ran}"
+    );
+    match says {
+        Says::Anything => {}
+        Says::All(words) => {
+            for word in words.split(" && ") {
+                assert!(ran.stderr.contains(word), "no {word}: {ran}");
+            }
+        }
+        Says::FirstLine(message) => assert_eq!(first, format!("fathom: {message}"), "{ran}"),
+    }
+}
+
+#[test]
+fn command_lines_are_refused_and_write_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    file(at("f"), 1);
+    file(at("catalog"), 0);
+    dir(at("s"));
+    symlink("f", at("to-f")).unwrap();
+    symlink("nowhere", at("dangling")).unwrap();
+    let before = (entries(place.path()), entries(&at("s")));
+    let mut failed: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let rows = rows();
+    assert!(rows.len() > 200, "{} rows", rows.len());
+    for (line, says) in rows {
+        let checked = catch_unwind(|| check(&line, says, place.path()));
+        let after = (entries(place.path()), entries(&at("s")));
+        if checked.is_err() || after != before || fs::read(at("f")).unwrap() != b"x" {
+            let command = line.split(' ').next().unwrap().to_owned();
+            failed.entry(command).or_default().push(line);
+        }
+    }
+    assert!(failed.is_empty(), "by command: {failed:#?}");
+}

@@ -16,8 +16,6 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-#[path = "../tests/support/asleep.rs"]
-mod asleep;
 #[path = "../tests/support/build.rs"]
 mod build;
 #[path = "../tests/support/disks.rs"]
@@ -26,6 +24,8 @@ mod disks;
 mod fuse;
 #[path = "../tests/support/synthetic.rs"]
 mod synthetic;
+#[path = "../tests/support/wait.rs"]
+mod wait;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

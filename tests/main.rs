@@ -25,6 +25,7 @@ mod restic;
 mod restore;
 mod support;
 mod survey;
+mod usage;
 mod verify;
 mod voice;
 mod walk;

@@ -12,8 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::account::counts::METERS;
-use crate::support::blocked::{children, times_asleep, wait_until, wait_until_blocked};
 use crate::support::run::{args, program};
+use crate::support::wait::{children, times_asleep, wait_until, wait_until_blocked};
 use crate::support::{fathom, run};
 
 fn metered(meter: &str, words: &[&str]) -> Command {

@@ -14,9 +14,9 @@ use crate::account::attach::{
     ATTACHING, Counts, Workload, attach, attach_fathom, counts, report, strace, strace_counts,
 };
 use crate::account::seconds::perf_trace_rows;
-use crate::support::blocked::{blocked_in, wait_until, wait_until_blocked};
 use crate::support::build::tool;
 use crate::support::run::program;
+use crate::support::wait::{blocked_in, wait_until, wait_until_blocked};
 use crate::support::{Need, require};
 
 const NEEDS: [Need; 2] = [Need::Root, Need::Program("strace")];

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::account::attach::report;
 use crate::account::counts::METERS;
 use crate::account::meter::wait_until_read;
-use crate::support::blocked::{blocked_in, children, wait_until};
+use crate::support::wait::{blocked_in, children, wait_until};
 use crate::support::{Need, fathom, require};
 
 /// Calls and seconds by what they waited for.

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::wait::LIMIT;
+
 /// Where a process is held.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stop<'a> {
@@ -71,7 +73,6 @@ impl Hold {
     /// Waits until a process is held, and returns its number; `None` if `is_over` returns true before.
     #[track_caller]
     pub(crate) fn wait_unless(&self, mut is_over: impl FnMut() -> bool) -> Option<u32> {
-        const LIMIT: Duration = Duration::from_secs(600);
         let started = Instant::now();
         let mut held = self.held.0.lock().unwrap();
         while held.is_none() {

@@ -8,8 +8,6 @@
     reason = "each test binary uses its own part"
 )]
 
-pub(crate) mod asleep;
-pub(crate) mod blocked;
 pub(crate) mod build;
 pub(crate) mod clock;
 pub(crate) mod concurrent;

@@ -2,9 +2,11 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use archive::catalog::Reader;
+
+use super::wait::LIMIT;
 
 /// The number of rounds, kills or seeds of a campaign: `few`, or `all` with `FATHOM_EFFORT=all`.
 pub(crate) fn effort(few: usize, all: usize) -> usize {
@@ -20,7 +22,6 @@ pub(crate) fn effort(few: usize, all: usize) -> usize {
 /// coincidences that never come.
 #[track_caller]
 pub(crate) fn repeat_until<T>(coincidence: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    const LIMIT: Duration = Duration::from_secs(600);
     let started = Instant::now();
     loop {
         if let Some(found) = attempt() {

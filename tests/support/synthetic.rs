@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::MountFlags;
 
-use super::asleep::is_asleep;
 use super::build;
 use super::fuse::{
     BATCH_FORGET, DIRECTORY, FORGET, GETATTR, INIT, INTERRUPT, LOOKUP, OPENDIR, PLAIN_FILE,
     READDIR, RELEASEDIR, STATFS, attributes, connect, dirent, reply, words,
 };
+use super::wait::all_threads_sleep;
 
 /// The tree and the server's behaviour: directories `d0`, `d1`, ... with files `f0`, `f1`, ... in
 /// each.
@@ -141,7 +141,7 @@ fn attend(tree: &SyntheticTree, mut device: &File, load: &Load, ended: &AtomicBo
     let mut requester = 0;
     while !ended.load(Ordering::Relaxed) {
         let now = Instant::now();
-        let is_round = tree.in_rounds && !under_way.is_empty() && is_asleep(requester);
+        let is_round = tree.in_rounds && !under_way.is_empty() && all_threads_sleep(requester);
         // A request that was sent before all were asleep belongs to the round.
         let is_round = is_round && !has_request(device, Duration::ZERO);
         load.rounds.fetch_add(is_round.into(), Ordering::Relaxed);

@@ -9,7 +9,7 @@ use crate::support::build::{deep, dir, file, tmpfs};
 use crate::support::disks::{EXT4, Make, image, mount_image};
 use crate::support::restrict::{as_nobody, fathom_in};
 use crate::support::run::{Ran, args, program};
-use crate::support::{Need, fathom, in_namespace, require, run};
+use crate::support::{Need, in_namespace, require, run};
 
 /// Checks that a run is refused with these words.
 fn refused(ran: Ran, words: &str) {

@@ -9,7 +9,7 @@ use crate::support::build::{bush, dir, file, name, tmpfs};
 use crate::support::disks::{EXT4, Make, mounted};
 use crate::support::reference::visible;
 use crate::support::run::{args, path, targets};
-use crate::support::{Need, fathom, in_namespace, require, run};
+use crate::support::{Need, in_namespace, require, run};
 
 fn tree(ground: &Path) {
     bush(ground, 5, 5);

@@ -10,8 +10,8 @@ use super::right::{engines, summary, walk};
 use crate::support::build::{dir, file, tool};
 use crate::support::disks::EXT4;
 use crate::support::reference::settle;
-use crate::support::run::{args, exact};
-use crate::support::{Need, fathom, in_namespace, require, run};
+use crate::support::run::exact;
+use crate::support::{Need, in_namespace, require};
 
 /// Entries, bytes and allocated bytes.
 pub(crate) type Sums = (u64, u64, u64);

@@ -7,6 +7,10 @@ use std::io::Write;
 /// `tools/test` prints at its end, because cargo-nextest shows the output of failed tests only. Fails the
 /// test under `CI=true`.
 #[track_caller]
+#[allow(
+    clippy::disallowed_types,
+    reason = "crates that include this file work past the gate in tests"
+)]
 pub(crate) fn skip(lacking: impl Display) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");

@@ -14,6 +14,7 @@ use super::written::mounted_again;
 use crate::support::build::{bush, dir, file, tmpfs, tool, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, XFS, mount_image, mounted, overlay, set_inode_field};
 use crate::support::run::args;
+use crate::support::snapshot::same_bytes;
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -63,12 +64,7 @@ fn all_the_same(tree: &Path, out: &Path, what: &str) {
     for way in WAYS {
         for jobs in ["1", "4"] {
             let other = archive(tree, out, &["--gather", way, "-j", jobs]);
-            let at = first.iter().zip(&other).position(|(a, b)| a != b);
-            assert!(
-                first == other,
-                "{what}: {way} -j {jobs}: differs at {at:?} of {}",
-                first.len()
-            );
+            same_bytes(&first, &other, &format!("{what}: {way} -j {jobs}"));
         }
     }
 }

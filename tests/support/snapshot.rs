@@ -236,3 +236,14 @@ pub(crate) fn alike(a: &Snapshot, b: &Snapshot, what: &str, less: impl Fn(&[u8],
 pub(crate) fn same(a: &Snapshot, b: &Snapshot, what: &str) {
     alike(a, b, what, |_, seen| seen.atime = (0, 0));
 }
+
+/// Checks that two archives are the same, byte for byte.
+#[track_caller]
+pub(crate) fn same_bytes(expected: &[u8], found: &[u8], what: &str) {
+    // Byte by byte takes seconds without optimisation.
+    if expected != found {
+        let at = expected.iter().zip(found).position(|(a, b)| a != b);
+        let (expected, found) = (expected.len(), found.len());
+        panic!("{what}: {found} bytes instead of {expected}, and they differ at {at:?}");
+    }
+}

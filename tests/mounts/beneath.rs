@@ -252,9 +252,7 @@ fn mount_on_a_hung_mount_does_not_block() {
             stuck.wait_for_requests(&servers[1], 1);
             clock.advance(Duration::from_secs(3));
             // Until the server answers, this child cannot end.
-            stuck.wait_for_kill();
-            clock.advance(Duration::from_secs(1));
-            let value = stuck.end().exits(1).json();
+            let value = stuck.end_after_kill().exits(1).json();
             let visible: Vec<&Value> = value["result"]["mounts"]
                 .as_array()
                 .unwrap()

@@ -181,9 +181,7 @@ fn mount_that_answers_late_and_then_no_more_does_not_block() {
             server.release(1);
             stuck.wait_for_requests(&server, 2);
             clock.advance(Duration::from_secs(1));
-            stuck.wait_for_kill();
-            clock.advance(Duration::from_secs(1)); // the program waits for its end no longer
-            let value = stuck.end().exits(1).json();
+            let value = stuck.end_after_kill().exits(1).json();
             assert_eq!(path(&value["warnings"][0], "path"), late);
             assert_eq!(server.requests(), 2);
         });

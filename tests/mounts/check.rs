@@ -145,9 +145,7 @@ fn server_that_never_answers_is_hung() {
             clock.advance(DEADLINE * 2);
             // A process cannot be killed while the server handles its request. It ends with the
             // server.
-            stuck.wait_for_kill();
-            clock.advance(Duration::from_secs(1));
-            let ran = stuck.end().exits(1);
+            let ran = stuck.end_after_kill().exits(1);
             let value = ran.json();
             assert_eq!(mount_at(&value, &silent)["verdict"], "hung");
             assert!(!left(&tree).is_empty(), "the server has not answered");

@@ -100,6 +100,17 @@ impl<'a> Stuck<'a> {
         self.running.end()
     }
 
+    /// The same for a run that has sent SIGKILL and waits a while for the end of the child. It may read
+    /// the clock only afterwards, so the clock goes on until the run has ended.
+    pub(crate) fn end_after_kill(self) -> Ran {
+        self.wait_for_kill();
+        wait_until("the run has ended", || {
+            self.clock.advance(Duration::from_millis(100));
+            self.running.has_ended()
+        });
+        self.running.end()
+    }
+
     fn children(&self) -> Vec<u32> {
         let mut all = left(&self.root);
         all.retain(|process| *process != self.running.id());

@@ -121,6 +121,12 @@ impl Running {
         }
     }
 
+    /// Whether the command has ended: it is a zombie until [`Running::end`].
+    pub(crate) fn has_ended(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('Z')
+    }
+
     /// Waits for the end of the command and of its output.
     pub(crate) fn end(mut self) -> Ran {
         let child = &mut self.child;

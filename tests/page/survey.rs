@@ -14,7 +14,7 @@ fn survey(grow: impl FnOnce(&Path) -> PathBuf + Send) -> (tempfile::TempDir, Pat
     let page = place.path().join("survey.html");
     let value = in_namespace(|ground| {
         let root = grow(ground);
-        let ran = run(&mut fathom(args!["survey", root, "--json", "-o", page]));
+        let ran = run(fathom(args!["survey", root, "--json", "-o", page]).args(["--limit", "1m"]));
         assert!(ran.code() < 2, "{ran}");
         ran.json()
     });

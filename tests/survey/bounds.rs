@@ -7,13 +7,16 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{names, survey};
+use serde_json::Value;
+
+use super::{PATIENT, names, survey, survey_within};
 use crate::support::build::{bush, tmpfs};
 use crate::support::disks::{EXT4, mounted};
 use crate::support::fuse::Manner::{Hung, Silent};
 use crate::support::fuse::{serve, serve_as};
 use crate::support::run::{args, targets};
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
+use crate::support::wait::wait_until;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// The lines of a log of strace in which something is made, written to, or taken away, by name: all
@@ -54,6 +57,7 @@ fn only_unnamed_files_are_written() {
                 .arg(env!("CARGO_BIN_EXE_fathom"));
             command
                 .args(args!["survey", &disk, "--no-page", "--json"])
+                .args(PATIENT)
                 .stdin(std::process::Stdio::null());
             let value = run(&mut command).json();
             assert_eq!(written(&log), [""; 0]);
@@ -79,8 +83,8 @@ fn only_unnamed_files_are_written() {
 }
 
 /// What experiments have asked for: reads and writes, whether or not a disk had to do with them.
-fn asked_for(probe: &serde_json::Value) -> u64 {
-    let of = |finding: &serde_json::Value| {
+fn asked_for(probe: &Value) -> u64 {
+    let of = |finding: &Value| {
         let bytes = |member: &str| finding[member].as_u64().unwrap();
         (
             finding["experiment"].as_str().unwrap().to_owned(),
@@ -112,16 +116,10 @@ fn network_mounts_are_not_entered() {
                 serve(Hung, root.join("d1/hung")),
                 serve(Silent, root.join("silent")),
             ];
-            // The kernel has asked who it is, and no more.
-            std::thread::sleep(Duration::from_millis(100));
-            let before = network.load.requests.load(Ordering::Relaxed);
+            let requests = || network.load.requests.load(Ordering::Relaxed);
+            wait_until("the kernel has sent INIT", || requests() > 0);
             let ran = run(&mut survey(args![&root, "--json"])).exits(0);
-            assert!(ran.elapsed < Duration::from_secs(40), "{:?}", ran.elapsed);
-            assert_eq!(
-                network.load.requests.load(Ordering::Relaxed),
-                before,
-                "it was asked something"
-            );
+            assert_eq!(requests(), 1, "requests other than INIT");
             let value = ran.json();
             let result = &value["result"];
             assert_eq!(
@@ -165,7 +163,7 @@ fn the_machine_behind_a_network_mount_is_named() {
             let value = run(&mut survey(args![&root, "--json"])).exits(0).json();
             let mounts = value["result"]["mounts"]["mounts"].as_array().unwrap();
             let servers: Vec<_> = mounts.iter().map(|mount| &mount["server"]).collect();
-            assert_eq!(servers, [&serde_json::Value::Null, &"nas1".into()]);
+            assert_eq!(servers, [&Value::Null, &"nas1".into()]);
         });
     }
 }
@@ -183,9 +181,11 @@ fn network_option_includes_mounts_that_answer() {
                 },
                 &root.join("far"),
             );
-            let value = run(&mut survey(args![&root, "--network", "--json"]))
-                .exits(0)
-                .json();
+            let value = run(&mut survey(args![&root, "--network", "--json"])).json();
+            // On a loaded machine the server is slow to answer.
+            let warnings = value["warnings"].as_array().unwrap();
+            let is_slow = |one: &Value| one["message"].as_str().unwrap().starts_with("slow:");
+            assert!(warnings.iter().all(is_slow), "{warnings:?}");
             assert_eq!(
                 value["result"]["mounts"]["compare"]["methods"]
                     .as_array()
@@ -194,13 +194,10 @@ fn network_option_includes_mounts_that_answer() {
                 7
             );
             let _hung = serve(Hung, root.join("hung"));
-            let value = run(&mut survey(args![
-                &root,
-                "--network",
-                "--json",
-                "--limit",
-                "2s"
-            ]))
+            let value = run(&mut survey_within(
+                "2s",
+                args![&root, "--network", "--json"],
+            ))
             .exits(1)
             .json();
             let left = &value["result"]["mounts"]["compare"]["left_out"];
@@ -218,8 +215,7 @@ fn directory_on_a_server_that_does_not_answer() {
         in_namespace(|ground| {
             let at = ground.join("hung");
             let _server = serve(Hung, &at);
-            let ran = run(&mut survey(args![&at, "--json", "--limit", "1s"])).exits(1);
-            assert!(ran.elapsed < Duration::from_secs(20), "{:?}", ran.elapsed);
+            let ran = run(&mut survey_within("1s", args![&at, "--json"])).exits(1);
             let value = ran.json();
             assert_eq!(
                 value["result"]["mounts"]["mounts"]
@@ -245,12 +241,12 @@ fn slow_steps_are_skipped_and_named() {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("root"));
             bush(&root, 100, 300);
-            let ran = run(&mut survey(args![&root, "--json", "--limit", "20ms"]));
-            assert!(ran.elapsed < Duration::from_secs(20), "{:?}", ran.elapsed);
+            // No machine looks at 30,000 files in a millisecond.
+            let ran = run(&mut survey_within("1ms", args![&root, "--json"]));
             let value = ran.json();
             let result = &value["result"];
             assert!(
-                result["machine"]["limit_seconds"].as_f64().unwrap() < 12.0 * 0.02,
+                result["machine"]["limit_seconds"].as_f64().unwrap() < 12.0 * 0.001,
                 "{}",
                 result["machine"]
             );
@@ -274,17 +270,17 @@ fn slow_steps_are_skipped_and_named() {
 fn large_tree_is_walked_in_part_and_estimated() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|ground| {
-            // To look at all of it takes minutes, to look at its uppermost level some hundredths of
-            // a second.
+            // Looking at all of it takes hours. Its uppermost level takes some 15 requests, and may
+            // take 1.3 s.
             let root = ground.join("far");
             let far = SyntheticTree {
                 directories: 10,
-                files: 100_000,
-                latency: Duration::from_millis(1),
+                files: 1_000_000,
+                latency: Duration::from_millis(5),
                 ..SyntheticTree::default()
             };
             let _server = serve_synthetic(far, &root);
-            let value = run(&mut survey(args![&root, "--json", "--limit", "2500ms"])).json();
+            let value = run(&mut survey_within("20s", args![&root, "--json"])).json();
             let (walk, skipped) = (&value["result"]["walk"], &value["result"]["skipped"]);
             let bounded = &walk["bounded"];
             let (entries, seconds) = (
@@ -292,12 +288,12 @@ fn large_tree_is_walked_in_part_and_estimated() {
                 bounded["seconds"].as_f64().unwrap(),
             );
             assert!(
-                (12..1_000_000).contains(&entries) && seconds >= 2.5,
+                (12..10_000_000).contains(&entries) && seconds >= 20.0,
                 "{bounded}"
             );
             assert_eq!(
                 (&bounded["levels"], &bounded["inodes"]),
-                (&1.into(), &serde_json::Value::Null),
+                (&1.into(), &Value::Null),
                 "{bounded}"
             );
             assert_eq!(walk["compare"]["agree"], true);

@@ -25,9 +25,7 @@ fn deep_measures_cache_extents_and_uncached_calls() {
             bush(&disk, 3, 30);
             file(disk.join("d0/some"), 100_000);
             let before = names(&disk);
-            let ran = run(&mut survey(args![
-                &disk, "--deep", "--json", "--limit", "10s"
-            ]));
+            let ran = run(&mut survey(args![&disk, "--deep", "--json"]));
             let value = ran.json();
             let result = &value["result"];
             let machine = &result["machine"];
@@ -38,11 +36,7 @@ fn deep_measures_cache_extents_and_uncached_calls() {
             );
             let moved = machine["bytes_read"].as_u64().unwrap()
                 + machine["bytes_written"].as_u64().unwrap();
-            assert!(
-                moved <= 4 << 30
-                    && machine["seconds"].as_f64() <= machine["limit_seconds"].as_f64(),
-                "{machine}"
-            );
+            assert!(moved <= 4 << 30, "{machine}");
 
             let experiments = result["probe"][0]["experiments"].as_array().unwrap();
             let made: Vec<_> = experiments

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::PATIENT;
 use crate::support::build::{bush, dir, tmpfs};
 use crate::support::restrict::{fathom_in, in_chroot, populate_chroot};
 use crate::support::run::args;
@@ -30,6 +31,7 @@ fn survey_works_without_proc() {
             let mut command = in_chroot(&jail);
             let ran = run(command
                 .args(["survey", "/srv", "--json"])
+                .args(PATIENT)
                 .env("PATH", "/usr/bin")
                 .stdin(std::process::Stdio::null()));
             let value = ran.json();
@@ -64,6 +66,7 @@ fn survey_works_in_a_container() {
                 .arg(own);
             let ran = run(command
                 .args(args!["survey", &root, "--json"])
+                .args(PATIENT)
                 .current_dir(&here)
                 .stdin(std::process::Stdio::null()));
             let value = ran.exits(0).json();

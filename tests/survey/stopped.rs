@@ -1,43 +1,52 @@
 //! Ctrl-C, at any time: what was found until then is shown. Whoever is killed leaves nothing.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
-use super::names;
+use super::{PATIENT, names};
 use crate::support::build::{bush, dir, tmpfs};
 use crate::support::run::args;
+use crate::support::wait::wait_until;
 use crate::support::{Need, fathom, in_namespace, require};
 
 const PAGE: &str = "fathom-survey.html";
 
-/// Starts a survey whose page goes to `here`, in a process group of its own.
-fn started(root: &Path, here: &Path) -> Child {
-    let mut command = fathom(args!["survey", root, "--json"]);
+/// Starts a survey whose page goes to `here`, in a process group of its own, and calls `stop` when a
+/// step has begun, whose number counts from 1. A survey that has ended before that stopped it is
+/// started again. Returns how it ended and what it printed.
+fn stop_at(
+    step: usize,
+    root: &Path,
+    here: &Path,
+    stop: impl Fn(&mut Child),
+) -> (ExitStatus, Vec<u8>) {
+    let mut command = fathom(args!["survey", root, "--json", "--verbose"]);
     command
+        .args(PATIENT)
         .current_dir(here)
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .unwrap()
-}
-
-fn ended(mut child: Child) -> (Option<i32>, Vec<u8>) {
-    let since = Instant::now();
-    let mut out = Vec::new();
-    std::io::Read::read_to_end(&mut child.stdout.take().unwrap(), &mut out).unwrap();
-    let status = child.wait().unwrap();
-    assert!(
-        since.elapsed() < Duration::from_secs(20),
-        "the signal was not heeded"
-    );
-    (status.code(), out)
+        .stderr(Stdio::piped())
+        .process_group(0);
+    let attempt = || {
+        let mut child = command.spawn().unwrap();
+        let mut messages = BufReader::new(child.stderr.take().unwrap()).lines();
+        let line = messages.find(|line| line.as_ref().unwrap().starts_with(&format!("{step} of ")));
+        assert!(line.is_some(), "no step {step}");
+        stop(&mut child);
+        let mut out = Vec::new();
+        let mut printed = child.stdout.take().unwrap();
+        printed.read_to_end(&mut out).unwrap();
+        (child.wait().unwrap(), out)
+    };
+    let mut attempts = std::iter::repeat_with(attempt).take(100);
+    let stopped = attempts.find(|(status, _)| status.code() != Some(0));
+    stopped.unwrap_or_else(|| panic!("no survey was stopped at step {step}"))
 }
 
 #[test]
@@ -46,44 +55,32 @@ fn interrupt_writes_the_page_of_what_was_found() {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("root"));
             bush(&root, 20, 50);
-            let mut stopped = 0;
-            for (n, delay) in [50, 300, 700, 1100, 1500, 1900].into_iter().enumerate() {
-                let here = dir(ground.join(format!("here{n}")));
-                let child = started(&root, &here);
-                std::thread::sleep(Duration::from_millis(delay));
-                // From a terminal it goes to all of them, from kill(1) to the first one.
-                let _ = match n % 2 {
-                    0 => kill_process_group(Pid::from_child(&child), Signal::INT),
-                    _ => kill_process(Pid::from_child(&child), Signal::INT),
-                };
-                let (status, out) = ended(child);
-                if status == Some(0) {
-                    continue; // it was done already
-                }
-                if out.is_empty() {
-                    assert!(status.is_none(), "{delay} ms: {status:?}"); // it had not begun
-                    continue;
-                }
-                stopped += 1;
+            for step in 1..=8 {
+                let here = dir(ground.join(format!("here{step}")));
+                let (status, out) = stop_at(step, &root, &here, |child| {
+                    // From a terminal it goes to all of them, from kill(1) to the first one.
+                    let id = Pid::from_child(child);
+                    match step % 2 {
+                        0 => kill_process_group(id, Signal::INT).unwrap(),
+                        _ => kill_process(id, Signal::INT).unwrap(),
+                    }
+                });
                 let value: Value = serde_json::from_slice(&out).unwrap();
                 crate::support::schema::check(&value);
-                assert_eq!(status, Some(1), "{delay} ms");
-                assert_eq!(value["result"]["ended"], "interrupted", "{delay} ms");
-                assert!(
-                    value["warnings"][0]["message"]
-                        .as_str()
-                        .unwrap()
-                        .starts_with("interrupted")
-                );
-                assert!(
-                    fs::read_to_string(here.join(PAGE))
-                        .unwrap()
-                        .contains("</html>")
-                );
+                assert_eq!(status.code(), Some(1), "{step}");
+                assert_eq!(value["result"]["ended"], "interrupted", "{step}");
+                let warning = value["warnings"][0]["message"].as_str().unwrap();
+                assert!(warning.starts_with("interrupted"), "{warning}");
+                // What came before is there, and what comes last is not.
+                let steps = value["result"]["steps"].as_array().unwrap();
+                let state = |step: usize| steps[step - 1]["state"].as_str().unwrap();
+                assert!((1..step).all(|step| state(step) == "done"), "{steps:?}");
+                assert!(!value["result"]["skipped"]["gates"].is_null(), "{step}");
+                let page = fs::read_to_string(here.join(PAGE)).unwrap();
+                assert!(page.contains("</html>"));
                 assert_eq!(names(&here), [PAGE]);
                 assert_eq!(names(&root).len(), 20);
             }
-            assert!(stopped >= 3, "only {stopped} were stopped in time");
         });
     }
 }
@@ -94,18 +91,32 @@ fn second_interrupt_exits_at_once() {
         in_namespace(|ground| {
             let (root, here) = (tmpfs(ground.join("root")), dir(ground.join("here")));
             bush(&root, 20, 50);
-            let child = started(&root, &here);
-            std::thread::sleep(Duration::from_millis(800));
-            let group = Pid::from_child(&child);
-            kill_process_group(group, Signal::INT).unwrap();
-            let _ = kill_process_group(group, Signal::INT);
-            let (_, _) = ended(child);
+            let (status, _) = stop_at(3, &root, &here, |child| {
+                let group = Pid::from_child(child);
+                kill_process_group(group, Signal::INT).unwrap();
+                // Until the first signal is delivered, a second one is the same.
+                wait_until("the first signal has come", || {
+                    !catches_interrupt(child.id()) || child.try_wait().unwrap().is_some()
+                });
+                let _ = kill_process_group(group, Signal::INT);
+            });
+            assert_eq!(status.signal(), Some(libc::SIGINT), "{status}");
             let mut names = names(&here);
             names.retain(|name| name != PAGE);
             assert_eq!(names, [""; 0]);
-            gone(&root);
+            wait_until_gone(&root);
         });
     }
+}
+
+/// Whether a process has a handler for SIGINT.
+fn catches_interrupt(process: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let caught = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigCgt:\t"));
+    let caught = caught.and_then(|set| u64::from_str_radix(set, 16).ok());
+    caught.is_some_and(|set| set & 1 << (libc::SIGINT - 1) != 0)
 }
 
 #[test]
@@ -114,38 +125,24 @@ fn kill_leaves_no_files() {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("root"));
             bush(&root, 20, 50);
-            for delay in [200, 900, 1600] {
-                let here = dir(ground.join(format!("here{delay}")));
-                let mut child = started(&root, &here);
-                std::thread::sleep(Duration::from_millis(delay));
-                child.kill().unwrap();
-                child.wait().unwrap();
-                assert_eq!(names(&here), [""; 0], "{delay} ms");
+            for step in [1, 4, 8] {
+                let here = dir(ground.join(format!("here{step}")));
+                let (status, _) = stop_at(step, &root, &here, |child| child.kill().unwrap());
+                assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}");
+                wait_until_gone(&root);
+                assert_eq!(names(&here), [""; 0], "{step}");
                 assert_eq!(names(&root).len(), 20);
-                gone(&root);
             }
         });
     }
 }
 
-/// No process is left that was started with `root` among its arguments.
-fn gone(root: &Path) {
+/// Waits until no process is left that was started with `root` among its arguments.
+fn wait_until_gone(root: &Path) {
     let root = root.to_str().unwrap();
-    let since = Instant::now();
-    let is_left = || {
-        let lines = fs::read_dir("/proc")
-            .unwrap()
-            .flatten()
-            .map(|entry| fs::read(entry.path().join("cmdline")));
-        lines
-            .flatten()
-            .any(|line| String::from_utf8_lossy(&line).contains(root))
-    };
-    while is_left() {
-        assert!(
-            since.elapsed() < Duration::from_secs(10),
-            "a process is left"
-        );
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("no process is left", || {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let mut lines = processes.flat_map(|process| fs::read(process.path().join("cmdline")));
+        !lines.any(|line| String::from_utf8_lossy(&line).contains(root))
+    });
 }

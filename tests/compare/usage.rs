@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
 use super::*;
+use crate::support::wait::{is_asleep, wait_until};
 
 #[test]
 fn errors_name_file_and_line() {
@@ -102,10 +103,12 @@ fn pipes_and_standard_input_are_read() {
             .spawn()
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // In pieces, with the end yet to come: what is not there yet is waited for.
+        // In pieces, each when the program has read the one before and waits.
         for piece in text.chunks(1000) {
             stdin.write_all(piece).unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            wait_until("the program waits for more", || {
+                rustix::io::ioctl_fionread(&stdin).unwrap() == 0 && is_asleep(child.id())
+            });
         }
         drop(stdin);
         let output = child.wait_with_output().unwrap();

@@ -367,6 +367,12 @@ mod tests {
         Held::fork(&args[0], &args, prepare).unwrap()
     }
 
+    /// Whether a process sleeps in the kernel: a held one has nothing else to wait for than `go`.
+    fn is_asleep(pid: i32) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('S')
+    }
+
     #[test]
     fn a_held_command_runs_after_go() {
         let word = Shared::new(1).unwrap();
@@ -374,7 +380,9 @@ mod tests {
             word[0].store(1, Ordering::SeqCst);
             Ok(())
         });
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        while !is_asleep(held.id()) {
+            std::thread::yield_now();
+        }
         assert_eq!(word[0].load(Ordering::SeqCst), 0);
         let mut running = held.go().unwrap();
         let ended = running.wait().unwrap();

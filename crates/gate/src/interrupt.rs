@@ -98,7 +98,7 @@ mod tests {
             }
         })
         .unwrap()
-        .wait(std::time::Duration::from_secs(5));
+        .wait(std::time::Duration::from_secs(600));
         assert_eq!(
             status.unwrap().status,
             None,

@@ -537,7 +537,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             child
-                .wait(std::time::Duration::from_secs(5))
+                .wait(std::time::Duration::from_secs(600))
                 .unwrap()
                 .status,
             None

@@ -368,6 +368,7 @@ mod tests {
     }
 
     /// Whether a process sleeps in the kernel: a held one has nothing else to wait for than `go`.
+    #[allow(clippy::disallowed_methods, reason = "the test looks past the gate")]
     fn is_asleep(pid: i32) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         stat.rsplit_once(") ").unwrap().1.starts_with('S')

@@ -13,6 +13,7 @@ use super::full::{NEEDS, dump};
 use super::written::mounted_again;
 use crate::support::build::{bush, dir, file, tmpfs, tool, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, XFS, mount_image, mounted, overlay, set_inode_field};
+use crate::support::repeat::effort;
 use crate::support::run::args;
 use crate::support::snapshot::same_bytes;
 use crate::support::trees::grow;
@@ -198,7 +199,7 @@ fn archive_is_the_same_by_all_ways_and_numbers_of_threads() {
                 let tree = dir(at.join("tree"));
                 everything(&dir(tree.join("everything")), false);
                 grow(&dir(tree.join("grown")), 7, 300);
-                bush(&dir(tree.join("bush")), 10, 40);
+                bush(&dir(tree.join("bush")), effort(10, 20), effort(40, 100));
                 // Another mount in the midst of it.
                 file(tmpfs(tree.join("everything/empty")).join("f"), 10);
                 all_the_same(&tree, &out, name);

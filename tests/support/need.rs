@@ -50,10 +50,9 @@ pub(crate) fn tool_path(path: impl AsRef<Path>) -> PathBuf {
 
 /// A path in the target directory.
 pub(crate) fn built(path: impl AsRef<Path>) -> PathBuf {
-    let target = Path::new(env!("CARGO_BIN_EXE_fathom"))
-        .parent()
-        .and_then(Path::parent);
-    target.expect("target/debug/fathom").join(path)
+    let test = std::env::current_exe().unwrap();
+    let target = test.ancestors().nth(3);
+    target.expect("target/debug/deps/test").join(path)
 }
 
 impl Need {

@@ -1,6 +1,6 @@
 //! Surveys of three machines, made by hand: a laptop, a server with many mounts of which one hangs,
-//! and the same laptop as an ordinary user sees it. Their pages are written where `tests/page` opens
-//! them in a browser.
+//! and the same laptop as an ordinary user sees it. Their pages are opened in a browser, as
+//! `tests/page` does with those of other surveys.
 
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use walk::{Digest, DirectoryCount, EngineKind};
 
 use super::super::show::page::html;
 use super::example::{Owned, engine, point_of};
-use super::is_sound;
+use super::need::{built, require};
+use super::{browser, is_sound};
 use crate::out::publish;
 
 const GIB: u64 = 1 << 30;
@@ -307,10 +308,55 @@ fn pages_of_three_machines_are_sound() {
     }
 }
 
-/// Writes a page into the target directory, for `tests/page` and `tools/screenshot`.
+/// Writes a page into the target directory, for `tools/screenshot`.
 fn write(name: &str, page: &str) {
-    let program = std::env::current_exe().expect("target/debug/deps/fathom");
-    let target = program.ancestors().nth(3).expect("a target directory");
-    let path = target.join(format!("page-of-{name}.html"));
+    let path = built(format!("page-of-{name}.html"));
     publish(path.as_os_str().as_bytes(), page.as_bytes()).unwrap();
+}
+
+/// Checks that the page has no fault in a browser, and that a phone shows these words.
+fn is_readable(name: &str, owned: &Owned, words: &[&str]) {
+    if !require(&browser::NEEDS) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let page = place.path().join("page.html");
+    publish(
+        page.as_os_str().as_bytes(),
+        html(&owned.survey()).as_bytes(),
+    )
+    .unwrap();
+    let views = browser::look(&page, name);
+    browser::sound(&views);
+    let text = browser::text(browser::named(&views, "phone-light"), "text");
+    for word in words {
+        assert!(text.contains(word), "no {word}: {text}");
+    }
+}
+
+#[test]
+fn the_page_of_a_laptop_is_readable() {
+    let words = [
+        "1 warning",
+        "/home is nearly full",
+        "usr/share",
+        "16 pseudo file systems",
+    ];
+    is_readable("laptop", &laptop(), &words);
+}
+
+#[test]
+fn the_page_of_a_server_is_readable() {
+    let words = [
+        "2 errors",
+        "3 mounts not answering",
+        "/srv/archive is full",
+        "The tree changed during the comparison",
+    ];
+    is_readable("server", &server(), &words);
+}
+
+#[test]
+fn the_page_of_an_ordinary_user_is_readable() {
+    is_readable("user", &ordinary_user(), &["Not run as root", "src/linux"]);
 }

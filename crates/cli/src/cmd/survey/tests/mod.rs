@@ -26,6 +26,25 @@ pub(in crate::cmd::survey) mod example;
 mod machines;
 mod summary;
 
+#[path = "../../../../../../tests/page/browser.rs"]
+#[allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    dead_code,
+    reason = "the tests of the other pages use the rest of it"
+)]
+mod browser;
+#[path = "../../../../../../tests/support/need.rs"]
+#[allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    dead_code,
+    reason = "the end-to-end tests use the rest of it"
+)]
+mod need;
+#[path = "../../../../../../tests/support/skip.rs"]
+mod skip;
+
 /// The first finding in a section.
 fn finding_in(survey: &Survey<'_>, section: Section) -> Point {
     let mut findings = Point::findings(survey).into_iter();

@@ -12,6 +12,7 @@ pub(crate) mod build;
 pub(crate) mod clock;
 pub(crate) mod concurrent;
 pub(crate) mod disks;
+pub(crate) mod effort;
 pub(crate) mod fuse;
 pub(crate) mod hold;
 pub(crate) mod namespace;

@@ -8,14 +8,7 @@ use archive::catalog::Reader;
 
 use super::wait::LIMIT;
 
-/// The number of rounds, kills or seeds of a campaign: `few`, or `all` with `FATHOM_EFFORT=all`.
-pub(crate) fn effort(few: usize, all: usize) -> usize {
-    if std::env::var_os("FATHOM_EFFORT").is_some_and(|effort| effort == "all") {
-        all
-    } else {
-        few
-    }
-}
+pub(crate) use super::effort::effort;
 
 /// Repeats `attempt` until it returns something, for tests that are about a coincidence, such as a
 /// change during a walk: an attempt without the coincidence returns `None`. The limit only catches

@@ -41,7 +41,7 @@ fn any_byte_may_be_another() {
     assert_eq!(read(SEEDS[0]), 10, "a sound one is read whole");
     for seed in SEEDS {
         for at in 0..seed.len() {
-            for other in [0, 0x55, 0xff] {
+            for other in [0x55, 0xff] {
                 let mut bytes = seed.to_vec();
                 bytes[at] ^= other;
                 read(&bytes);

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use self::effort::effort;
 use super::comb::comb;
 use super::fold::fold;
 use super::knee::knee;
@@ -12,6 +13,9 @@ use crate::error::Error;
 use crate::finding::{Finding, Method, Outcome, Value};
 use crate::names::Kind;
 use crate::samples::Series;
+
+#[path = "../../../../tests/support/effort.rs"]
+mod effort;
 
 fn paper(name: &str) -> Series {
     let text = match name {
@@ -151,7 +155,8 @@ fn a_block_is_found_within_a_page_of_two() {
 
 #[test]
 fn a_period_too_long_for_the_comb_is_found_above_a_finer_one() {
-    let right = count(10, |dice| {
+    let all = effort(3, 10) as u64;
+    let right = count(all, |dice| {
         let base = |i: usize| {
             if i.is_multiple_of(2048) {
                 200.0
@@ -169,12 +174,13 @@ fn a_period_too_long_for_the_comb_is_found_above_a_finer_one() {
         let series = Series::from_trials(Kind::Blocks, 4096, (0..3).map(|_| run()).collect());
         value(&series) == Some(Value::Number(2048.0))
     });
-    assert!(right >= 9, "{right} of 10");
+    assert!(right * 10 >= all * 9, "{right} of {all}");
 }
 
 #[test]
 fn a_period_is_found_that_begins_at_another_sample_in_each_trial() {
-    let right = count(10, |dice| {
+    let all = effort(3, 10) as u64;
+    let right = count(all, |dice| {
         let mut run = |from: usize| {
             (0..8192)
                 .map(|i| {
@@ -189,19 +195,20 @@ fn a_period_is_found_that_begins_at_another_sample_in_each_trial() {
         let series = Series::from_trials(Kind::Blocks, 4096, vec![run(0), run(20), run(41)]);
         value(&series) == Some(Value::Number(64.0))
     });
-    assert!(right >= 9, "{right} of 10");
+    assert!(right * 10 >= all * 9, "{right} of {all}");
 }
 
 #[test]
 fn a_period_is_found_in_noise() {
     for period in [4, 16, 15, 32, 128, 640, 1024] {
-        let right = count(5, |dice| {
+        let all = effort(1, 5) as u64;
+        let right = count(all, |dice| {
             let samples: Vec<f64> = (0..16 * 1024)
                 .map(|i| dice.time(if i % period == period / 3 { 4.0 } else { 1.0 }))
                 .collect();
             comb(&samples).is_some_and(|found| found.low == period as f64)
         });
-        assert!(right == 5, "{period}: {right} of 5");
+        assert_eq!(right, all, "{period}");
     }
 }
 

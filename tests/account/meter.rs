@@ -329,12 +329,16 @@ fn memory_is_bounded_however_many_names_and_processes_there_are() {
     let peak = peak_kib(command.args(["many-names", "500"]));
     let value: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
     let detail = &value["result"]["detail"];
-    // 20 MB of names, of which 6 MiB are held.
-    let [files, unheld] = [&detail["files"], &detail["unheld"]["calls"]];
-    let (files, unheld) = (files.as_u64().unwrap(), unheld.as_u64().unwrap());
+    // 20 MB of names, of which 6 MiB are held. On a busy machine the details of some calls are lost.
+    let [files, unheld, lost] = [
+        &detail["files"],
+        &detail["unheld"]["calls"],
+        &value["result"]["lost"],
+    ]
+    .map(|number| number.as_u64().unwrap());
     assert!(
-        files > 30_000 && unheld > 60_000 && peak < MOST,
-        "{files} files, {unheld} calls on others, {peak} KiB"
+        files > 30_000 && unheld > 0 && files + unheld + lost >= 100_000 && peak < MOST,
+        "{files} files, {unheld} calls on others, {lost} lost, {peak} KiB"
     );
 }
 

@@ -238,16 +238,19 @@ fn signals_leave_no_temporary_files() {
             // A tmpfs has no page cache to fill.
             for (place, experiments) in [(&plain, &experiments[..4]), (&at, &experiments)] {
                 for experiment in experiments {
-                    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
-                        stop(place, experiment, signal, |_| is_file_open(place));
-                        if signal != Signal::KILL {
-                            assert!(names(place).is_empty(), "{experiment}: {:?}", names(place));
-                        }
+                    let stop = |signal| stop(place, experiment, signal, |_| is_file_open(place));
+                    for signal in [Signal::INT, Signal::TERM] {
+                        stop(signal);
+                        assert!(names(place).is_empty(), "{experiment}: {:?}", names(place));
                     }
-                    wait_for_release(place);
+                    // A killed run on FUSE leaves its file, unless it was about to remove it.
+                    let is_left = std::iter::repeat_with(|| {
+                        stop(Signal::KILL);
+                        wait_for_release(place);
+                        place == &plain || !names(place).is_empty()
+                    });
+                    assert!(is_left.take(100).any(|left| left), "{experiment}");
                 }
-                // A killed run on FUSE leaves its file.
-                assert!(place == &plain || !names(place).is_empty());
                 // The next run removes what a killed one has left; cgroups, the next one that
                 // creates one.
                 run(fathom(args!["probe", place, "timer", "cache"]).args(PATIENT)).exits(0);

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::{survey, survey_within};
 use crate::support::build::{bush, dir, file, name, tmpfs};
 use crate::support::disks::{EXT4, Make, mounted};
@@ -16,34 +18,17 @@ fn tree(ground: &Path) {
 }
 
 #[test]
-fn the_mounts_and_what_each_method_costs() {
+fn mounts_and_the_start_of_programs() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             tree(ground);
-            let value = run(&mut survey(args![ground, "--json"])).exits(0).json();
-            let result = &value["result"];
-            assert_eq!(path(result, "root"), ground);
-            let section = serde_json::json!({"result": result["mounts"]});
-            assert!(targets(&section).into_iter().eq(visible(ground)));
-            for method in result["mounts"]["compare"]["methods"].as_array().unwrap() {
-                assert_eq!(method["found"], 4, "{method}");
-                assert!(
-                    method["gates"]
-                        .as_object()
-                        .is_some_and(|gates| !gates.is_empty()),
-                    "{method}"
-                );
-            }
-        });
-    }
-}
-
-#[test]
-fn full_text_has_every_section() {
-    if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            tree(ground);
-            let ran = run(&mut survey(args![ground, "--full"])).exits(0);
+            let path = "/nowhere:/usr/local/bin:/usr/bin:/bin:relative";
+            let value = run(survey(args![ground, "--json"]).env("PATH", path))
+                .exits(0)
+                .json();
+            every_method_finds_the_mounts(&value["result"], ground);
+            starts_search_the_path(&value["result"], path);
+            let ran = run(survey(args![ground, "--full"]).env("PATH", path)).exits(0);
             let text = String::from_utf8(ran.stdout.clone()).unwrap();
             for word in [
                 "Mounts",
@@ -54,16 +39,75 @@ fn full_text_has_every_section() {
                 "getmnt2",
                 "getmnt1",
                 "naive",
+                "env true",
+                "missing",
+                ground.join("a/b").to_str().unwrap(),
             ] {
                 assert!(text.contains(word), "no {word}: {ran}");
             }
-            assert!(text.contains(ground.join("a/b").to_str().unwrap()), "{ran}");
         });
     }
 }
 
+fn every_method_finds_the_mounts(result: &Value, ground: &Path) {
+    assert_eq!(path(result, "root"), ground);
+    let section = serde_json::json!({"result": result["mounts"]});
+    assert!(targets(&section).into_iter().eq(visible(ground)));
+    for method in result["mounts"]["compare"]["methods"].as_array().unwrap() {
+        assert_eq!(method["found"], 4, "{method}");
+        assert!(
+            method["gates"]
+                .as_object()
+                .is_some_and(|gates| !gates.is_empty()),
+            "{method}"
+        );
+    }
+}
+
+fn starts_search_the_path(result: &Value, path: &str) {
+    let startup = &result["startup"];
+    let elements = startup["path"].as_array().unwrap();
+    let states: Vec<_> = elements
+        .iter()
+        .map(|element| element["state"].as_str().unwrap())
+        .collect();
+    let bin = if Path::new("/bin").is_symlink() {
+        "again"
+    } else {
+        "live"
+    };
+    assert_eq!(
+        states,
+        ["dead", "live", "live", bin, "unknown"],
+        "{startup}"
+    );
+    let env = &startup["started"][0];
+    assert_eq!(env["command"], "env true");
+    // env fails to execute true in each directory before the one that has it.
+    let before = path.split(':').map(|dir| Path::new(dir).join("true"));
+    let before = before.take_while(|file| !file.exists()).count();
+    let kinds = env["kinds"].as_array().unwrap();
+    let along_path = kinds.iter().find(|kind| kind["kind"] == "PATH").unwrap();
+    assert_eq!(along_path["misses"], before, "{env}");
+    let costs = result["costs"].as_array().unwrap();
+    let cost = costs.iter().find(|cost| cost["name"] == "program start");
+    let (cost, started) = (cost.unwrap(), startup["started"].as_array().unwrap());
+    let named = started
+        .iter()
+        .find(|start| start["command"] == cost["command"]);
+    assert_eq!(cost["now"], named.unwrap()["elapsed"]["median"], "{cost}");
+    assert!(
+        env["fixes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|fix| fix["kind"] == "PATH"),
+        "{env}"
+    );
+}
+
 #[test]
-fn cost_of_a_nightly_dump() {
+fn the_account_of_a_walk_and_the_cost_of_a_nightly_dump() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("a"));
@@ -71,6 +115,17 @@ fn cost_of_a_nightly_dump() {
             std::fs::hard_link(root.join("d0/f0"), root.join("d1/again")).unwrap();
             tmpfs(root.join("d2/elsewhere"));
             let value = run(&mut survey(args![&root, "--json"])).exits(0).json();
+            let (account, skipped) = (
+                &value["result"]["account"],
+                &value["result"]["account_skipped"],
+            );
+            assert!(account.is_object() && skipped.is_null(), "{skipped}");
+            // Every entry is asked for once.
+            assert!(
+                account["gates"]["statx"]["calls"].as_u64().unwrap() >= 205,
+                "{account}"
+            );
+            assert_eq!(account["exit"], 0);
             let dump = &value["result"]["dump"];
             assert_eq!(
                 (&dump["gather"], &dump["files"], &dump["bytes"]),
@@ -94,38 +149,11 @@ fn cost_of_a_nightly_dump() {
                 (&2.into(), &2000.into()),
                 "{dump}"
             );
-            let text = run(&mut survey(args![&root, "--full"])).exits(0);
-            assert!(
-                String::from_utf8_lossy(&text.stdout).contains("nothing changed"),
-                "{text}"
-            );
-        });
-    }
-}
-
-#[test]
-fn the_account_of_a_walk() {
-    if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let root = tmpfs(ground.join("a"));
-            (0..200).for_each(|n| drop(file(root.join(format!("d{}/f{n}", n % 4)), 10)));
-            let value = run(&mut survey(args![&root, "--json"])).exits(0).json();
-            let (account, skipped) = (
-                &value["result"]["account"],
-                &value["result"]["account_skipped"],
-            );
-            assert!(account.is_object() && skipped.is_null(), "{skipped}");
-            // Every entry is asked for once.
-            assert!(
-                account["gates"]["statx"]["calls"].as_u64().unwrap() >= 205,
-                "{account}"
-            );
-            assert_eq!(account["exit"], 0);
-            let text = run(&mut survey(args![&root, "--full"])).exits(0);
-            assert!(
-                String::from_utf8_lossy(&text.stdout).contains("System calls of a walk"),
-                "{text}"
-            );
+            let ran = run(&mut survey(args![&root, "--full"])).exits(0);
+            let text = String::from_utf8_lossy(&ran.stdout);
+            for words in ["nothing changed", "System calls of a walk"] {
+                assert!(text.contains(words), "no {words}: {ran}");
+            }
         });
     }
 }
@@ -151,12 +179,13 @@ fn summary_fits_on_one_screen() {
 }
 
 #[test]
-fn sizes_are_those_of_statvfs() {
+fn directory_has_the_file_system_that_it_is_on() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("a"));
             file(root.join("f"), 1 << 20);
-            let value = run(&mut survey(args![&root, "--json"])).exits(0).json();
+            let sub = dir(root.join("sub"));
+            let value = run(&mut survey(args![&sub, "--json"])).exits(0).json();
             let stat = rustix::fs::statvfs(&root).unwrap();
             let [system] = &value["result"]["file_systems"].as_array().unwrap()[..] else {
                 panic!("{value}");
@@ -172,25 +201,6 @@ fn sizes_are_those_of_statvfs() {
             assert_eq!(system["state"], "ok");
             let fsync = &value["result"]["costs"][4];
             assert!(fsync["now"].as_f64() > Some(0.0), "{fsync}");
-        });
-    }
-}
-
-#[test]
-fn directory_has_the_file_system_that_it_is_on() {
-    if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let root = tmpfs(ground.join("a"));
-            file(root.join("f"), 1 << 20);
-            let sub = dir(root.join("sub"));
-            let value = run(&mut survey(args![&sub, "--json"])).exits(0).json();
-            let stat = rustix::fs::statvfs(&root).unwrap();
-            let [system] = &value["result"]["file_systems"].as_array().unwrap()[..] else {
-                panic!("{value}");
-            };
-            assert_eq!(path(system, "target"), root);
-            assert_eq!(system["size"], stat.f_blocks * stat.f_frsize);
-            assert_eq!(system["state"], "ok");
             let ran = run(&mut survey(args![&sub])).exits(0);
             let text = String::from_utf8(ran.stdout.clone()).unwrap();
             assert!(text.contains("FILE SYSTEM"), "{ran}");
@@ -260,64 +270,6 @@ fn experiments_on_each_file_system() {
                 std::fs::read_dir(&disk).unwrap().count(),
                 1,
                 "something was left behind"
-            );
-        });
-    }
-}
-
-#[test]
-fn cost_of_starting_programs() {
-    if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            tree(ground);
-            let path = "/nowhere:/usr/local/bin:/usr/bin:/bin:relative";
-            let value = run(survey(args![ground, "--json"]).env("PATH", path))
-                .exits(0)
-                .json();
-            let startup = &value["result"]["startup"];
-            let elements = startup["path"].as_array().unwrap();
-            let states: Vec<_> = elements
-                .iter()
-                .map(|element| element["state"].as_str().unwrap())
-                .collect();
-            let bin = if Path::new("/bin").is_symlink() {
-                "again"
-            } else {
-                "live"
-            };
-            assert_eq!(
-                states,
-                ["dead", "live", "live", bin, "unknown"],
-                "{startup}"
-            );
-            let env = &startup["started"][0];
-            assert_eq!(env["command"], "env true");
-            // env fails to execute true in each directory before the one that has it.
-            let before = path.split(':').map(|dir| Path::new(dir).join("true"));
-            let before = before.take_while(|file| !file.exists()).count();
-            let kinds = env["kinds"].as_array().unwrap();
-            let along_path = kinds.iter().find(|kind| kind["kind"] == "PATH").unwrap();
-            assert_eq!(along_path["misses"], before, "{env}");
-            let costs = value["result"]["costs"].as_array().unwrap();
-            let cost = costs.iter().find(|cost| cost["name"] == "program start");
-            let (cost, started) = (cost.unwrap(), startup["started"].as_array().unwrap());
-            let named = started
-                .iter()
-                .find(|start| start["command"] == cost["command"]);
-            assert_eq!(cost["now"], named.unwrap()["elapsed"]["median"], "{cost}");
-            assert!(
-                env["fixes"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .any(|fix| fix["kind"] == "PATH"),
-                "{env}"
-            );
-            let text = run(survey(args![ground, "--full"]).env("PATH", path)).exits(0);
-            let text = String::from_utf8(text.stdout).unwrap();
-            assert!(
-                text.contains("env true") && text.contains("missing"),
-                "{text}"
             );
         });
     }

@@ -15,7 +15,9 @@ fn cargo() -> Command {
     cargo
         .current_dir(top())
         .arg("--quiet")
-        .env("CARGO_PROFILE_DEV_DEBUG", "0");
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
+        // The compiler of the tests: see tools/test.
+        .env_remove("RUSTC_WORKSPACE_WRAPPER");
     cargo
 }
 

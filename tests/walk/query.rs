@@ -102,6 +102,34 @@ fn every_format_equals_that_of_walk() {
 }
 
 #[test]
+fn all_row_groups_are_read() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|base| {
+        let top = dir(still(&base.join("disk")).join("many"));
+        bush(&top, 100, 200);
+        let catalog = base.join("many.parquet");
+        let made = args!["walk", &top, "--catalog", &catalog, "--json"];
+        let result = run(&mut fathom(made)).exits(0).json()["result"].clone();
+        assert_eq!(result["entries"], 20_101);
+        let found = query(&catalog, &["--json"]).exits(0).json()["result"].clone();
+        assert_eq!(
+            (&found["entries"], &found["digest"]),
+            (&result["entries"], &result["digest"])
+        );
+        for format in ["paths", "csv"] {
+            let printed = query(&catalog, &["--format", format]).exits(0);
+            let header = usize::from(format == "csv");
+            assert_eq!(printed.lines().len(), 20_101 + header, "{format}");
+        }
+        let groups = query(&catalog, &["--group-by", "type", "--json"]).exits(0);
+        let files = groups.json()["result"]["groups"].to_string();
+        assert!(files.contains("20000"), "{files}");
+    });
+}
+
+#[test]
 fn groups_of_a_catalog_equal_sums_over_what_find_prints() {
     if !require(&[Need::Root]) {
         return;

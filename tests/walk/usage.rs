@@ -39,6 +39,52 @@ fn directory_without_read_permission() {
 }
 
 #[test]
+fn every_output_of_an_incomplete_walk_exits_with_1() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let top = dir(base.join("top"));
+            file(top.join("open/f"), 10);
+            let closed = dir(top.join("closed"));
+            let mode = |at: &Path, mode| {
+                fs::set_permissions(at, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap()
+            };
+            mode(&closed, 0o700);
+            let out = dir(base.join("out"));
+            mode(&out, 0o777);
+            let catalog = out.join("catalog");
+            let here = crate::support::restrict::fathom_in(&base.join("bin"));
+            let mut outputs: Vec<Vec<&str>> =
+                ["summary", "du", "paths", "paths0", "ndjson", "csv", "ncdu"]
+                    .map(|format| vec!["--format", format])
+                    .to_vec();
+            outputs.extend([
+                vec!["--json"],
+                vec!["--group-by", "type"],
+                vec!["--top", "2"],
+                vec!["--format", "du", "--top", "2", "--json"],
+                vec!["--name", "f"],
+                vec!["--compare"],
+                vec!["--catalog", catalog.to_str().unwrap()],
+            ]);
+            for output in outputs {
+                let mut command = crate::support::run::program(&here, args!["walk", &top]);
+                command.args(&output);
+                crate::support::restrict::as_nobody(&mut command);
+                let ran = run(&mut command);
+                let said = match output[0] {
+                    "--compare" => "skipped entries",
+                    _ => closed.to_str().unwrap(),
+                };
+                assert!(
+                    ran.code() == 1 && ran.stderr.contains(said),
+                    "{output:?}: {ran}"
+                );
+            }
+        });
+    }
+}
+
+#[test]
 fn engine_that_cannot_work_is_refused() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|base| {

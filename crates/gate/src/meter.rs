@@ -157,17 +157,21 @@ mod tests {
 
     #[test]
     fn a_thread_that_ends_adds_its_counts_to_the_total() {
-        let before = tally();
-        std::thread::spawn(|| {
-            for failed in [false, true, false] {
-                let _ = pass(Gate::Getcwd, || {
-                    if failed { Err(Errno::EINVAL) } else { Ok(()) }
-                });
-            }
-        })
-        .join()
-        .unwrap();
-        let counts = *tally().since(&before).counts(Gate::Getcwd);
-        assert_eq!((counts.calls, counts.errors), (3, 1));
+        for is_timed in [false, true] {
+            set_profiling(is_timed);
+            let before = tally();
+            std::thread::spawn(|| {
+                for failed in [false, true, false] {
+                    let _ = pass(Gate::Getcwd, || {
+                        if failed { Err(Errno::EINVAL) } else { Ok(()) }
+                    });
+                }
+            })
+            .join()
+            .unwrap();
+            let counts = *tally().since(&before).counts(Gate::Getcwd);
+            assert_eq!((counts.calls, counts.errors), (3, 1), "timed: {is_timed}");
+        }
+        set_profiling(false);
     }
 }

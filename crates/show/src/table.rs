@@ -424,6 +424,18 @@ mod tests {
     }
 
     #[test]
+    fn what_follows_wide_and_combining_characters_lines_up() {
+        let names = ["plain", "\u{6f22}\u{5b57}", "e\u{301}", "\u{1f600}!"];
+        let mut table = Table::new(&[("NAME", Align::Left), ("N", Align::Right)], 2);
+        for name in names {
+            table.row([name, "7"], Tone::Plain);
+        }
+        let text = table.to_text(None, false);
+        let places = text.lines().skip(1).map(|line| columns(line.trim_end()));
+        assert!(places.eq([7; 4]), "{text}");
+    }
+
+    #[test]
     fn as_wide_as_it_needs() {
         let expected = "NAME               N OPTIONS\n/                  1 rw,relatime,discard\n/very/long/name 1000 ro\n";
         assert_eq!(table().to_text(None, false), expected);

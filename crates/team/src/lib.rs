@@ -148,6 +148,11 @@ mod tests {
         let sent = |failed: &Failing| encode(&failed.as_ref().err());
         let team = Others(vec![sent(&Ok(1)), sent(&failed)]);
         assert_eq!(agree(&team, Failing::Ok(7)), failed);
+        // The first of several, in the order of the ranks.
+        let other: Failing = Err((b"/b".to_vec(), 8));
+        let team = Others(vec![sent(&failed), sent(&other)]);
+        assert_eq!(agree(&team, Failing::Ok(7)), failed);
+        assert_eq!(agree(&team, other.clone()), other);
     }
 
     #[test]

@@ -19,13 +19,13 @@ const PAGE: &str = "fathom-survey.html";
 
 /// Starts a survey whose page goes to `here`, in a process group of its own, and calls `stop` when a
 /// step has begun, whose number counts from 1. A survey that has ended before that stopped it is
-/// started again. Returns how it ended and what it printed.
+/// started again. Returns how it ended, what it printed, and its later messages.
 fn stop_at(
     step: usize,
     root: &Path,
     here: &Path,
     stop: impl Fn(&mut Child),
-) -> (ExitStatus, Vec<u8>) {
+) -> (ExitStatus, Vec<u8>, String) {
     let mut command = fathom(args!["survey", root, "--json", "--verbose"]);
     command
         .args(PATIENT)
@@ -42,10 +42,11 @@ fn stop_at(
         let mut out = Vec::new();
         let mut printed = child.stdout.take().unwrap();
         printed.read_to_end(&mut out).unwrap();
-        (child.wait().unwrap(), out)
+        let messages: Vec<String> = messages.map(Result::unwrap).collect();
+        (child.wait().unwrap(), out, messages.join("\n"))
     };
     let mut attempts = std::iter::repeat_with(attempt).take(100);
-    let stopped = attempts.find(|(status, _)| status.code() != Some(0));
+    let stopped = attempts.find(|(status, ..)| status.code() != Some(0));
     stopped.unwrap_or_else(|| panic!("no survey was stopped at step {step}"))
 }
 
@@ -57,7 +58,7 @@ fn interrupt_writes_the_page_of_what_was_found() {
             bush(&root, 20, 50);
             for step in 1..=8 {
                 let here = dir(ground.join(format!("here{step}")));
-                let (status, out) = stop_at(step, &root, &here, |child| {
+                let (status, out, messages) = stop_at(step, &root, &here, |child| {
                     // From a terminal it goes to all of them, from kill(1) to the first one.
                     let id = Pid::from_child(child);
                     match step % 2 {
@@ -65,6 +66,7 @@ fn interrupt_writes_the_page_of_what_was_found() {
                         _ => kill_process(id, Signal::INT).unwrap(),
                     }
                 });
+                assert!(!out.is_empty(), "step {step}: {status}\n{messages}");
                 let value: Value = serde_json::from_slice(&out).unwrap();
                 crate::support::schema::check(&value);
                 assert_eq!(status.code(), Some(1), "{step}");
@@ -91,7 +93,7 @@ fn second_interrupt_exits_at_once() {
         in_namespace(|ground| {
             let (root, here) = (tmpfs(ground.join("root")), dir(ground.join("here")));
             bush(&root, 20, 50);
-            let (status, _) = stop_at(3, &root, &here, |child| {
+            let (status, ..) = stop_at(3, &root, &here, |child| {
                 let group = Pid::from_child(child);
                 kill_process_group(group, Signal::INT).unwrap();
                 // Until the first signal is delivered, a second one is the same.
@@ -127,7 +129,7 @@ fn kill_leaves_no_files() {
             bush(&root, 20, 50);
             for step in [1, 4, 8] {
                 let here = dir(ground.join(format!("here{step}")));
-                let (status, _) = stop_at(step, &root, &here, |child| child.kill().unwrap());
+                let (status, ..) = stop_at(step, &root, &here, |child| child.kill().unwrap());
                 assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}");
                 wait_until_gone(&root);
                 assert_eq!(names(&here), [""; 0], "{step}");

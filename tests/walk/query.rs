@@ -108,11 +108,12 @@ fn all_row_groups_are_read() {
     }
     in_namespace(|base| {
         let top = dir(still(&base.join("disk")).join("many"));
-        bush(&top, 100, 200);
+        // A group has 64 Ki rows.
+        bush(&top, 100, 700);
         let catalog = base.join("many.parquet");
         let made = args!["walk", &top, "--catalog", &catalog, "--json"];
         let result = run(&mut fathom(made)).exits(0).json()["result"].clone();
-        assert_eq!(result["entries"], 20_101);
+        assert_eq!(result["entries"], 70_101);
         let found = query(&catalog, &["--json"]).exits(0).json()["result"].clone();
         assert_eq!(
             (&found["entries"], &found["digest"]),
@@ -121,11 +122,11 @@ fn all_row_groups_are_read() {
         for format in ["paths", "csv"] {
             let printed = query(&catalog, &["--format", format]).exits(0);
             let header = usize::from(format == "csv");
-            assert_eq!(printed.lines().len(), 20_101 + header, "{format}");
+            assert_eq!(printed.lines().len(), 70_101 + header, "{format}");
         }
         let groups = query(&catalog, &["--group-by", "type", "--json"]).exits(0);
         let files = groups.json()["result"]["groups"].to_string();
-        assert!(files.contains("20000"), "{files}");
+        assert!(files.contains("70000"), "{files}");
     });
 }
 

@@ -26,6 +26,12 @@ pub fn asked() -> Option<i32> {
     Some(ARRIVED.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
 }
 
+/// Records a signal as if it had arrived, unless one has. Raising it would end the process if the same
+/// signal arrives on its own in between, as it does for a whole process group.
+pub fn record(signal: i32) {
+    let _ = ARRIVED.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
+}
+
 /// Ends [`hold`] in a child that has nothing to clean up: signals that the parent only records end
 /// it.
 pub fn end_hold() {
@@ -91,6 +97,7 @@ mod tests {
     fn a_held_signal_is_recorded_and_raised_again() {
         let status = crate::process::Child::fork(|| {
             let guard = hold();
+            record(libc::SIGTERM);
             // SAFETY: no pointers.
             unsafe { libc::raise(libc::SIGTERM) };
             if asked() == Some(libc::SIGTERM) {

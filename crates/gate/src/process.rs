@@ -212,12 +212,6 @@ pub fn leave(status: u8) -> ! {
     unsafe { libc::_exit(c_int::from(status)) }
 }
 
-/// Sends this process a signal. [raise(3)](https://man7.org/linux/man-pages/man3/raise.3.html)
-pub fn raise(signal: i32) {
-    // SAFETY: no pointers.
-    unsafe { libc::raise(signal) };
-}
-
 /// Lowers the priority of this process and its future children: at the processors to nice 10, unless
 /// it was lower already, and at the disks to the lowest best-effort priority.
 /// [setpriority(2)](https://man7.org/linux/man-pages/man2/setpriority.2.html),

@@ -421,15 +421,14 @@ pub(super) fn account(
     Ok(())
 }
 
-/// While a command runs, signals are passed on to it. One that has asked it to stop has asked us.
+/// A signal that has asked a metered command to stop has asked the survey, even if the command alone got
+/// it.
 pub(super) fn heard(ended: Ended) {
     const SIGHUP: i32 = 1;
     const SIGINT: i32 = 2;
     const SIGTERM: i32 = 15;
-    if let Ended::Killed(signal @ (SIGHUP | SIGINT | SIGTERM)) = ended
-        && gate::interrupt::asked().is_none()
-    {
-        gate::process::raise(signal);
+    if let Ended::Killed(signal @ (SIGHUP | SIGINT | SIGTERM)) = ended {
+        gate::interrupt::record(signal);
     }
 }
 

@@ -22,6 +22,8 @@ mod disks;
 mod fuse;
 #[path = "../tests/support/slow_mirror.rs"]
 mod slow_mirror;
+#[path = "../tests/support/tool.rs"]
+mod tool;
 #[path = "../tests/support/wait.rs"]
 mod wait;
 

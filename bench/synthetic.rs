@@ -24,6 +24,8 @@ mod disks;
 mod fuse;
 #[path = "../tests/support/synthetic.rs"]
 mod synthetic;
+#[path = "../tests/support/tool.rs"]
+mod tool;
 #[path = "../tests/support/wait.rs"]
 mod wait;
 

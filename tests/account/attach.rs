@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::account::counts::{METERS, is_metered};
 use crate::account::meter::{loaded, wait_until_unloaded};
-use crate::support::repeat::effort;
+use crate::support::effort::effort;
 use crate::support::run::program;
 use crate::support::wait::{wait_until, wait_until_blocked};
 use crate::support::{Need, fathom, require, run};

@@ -15,9 +15,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::build::{dir, name, tool};
+use crate::support::build::{dir, name};
+
 use crate::support::restrict::{as_nobody, fathom_in, populate_chroot};
 use crate::support::run::{Ran, program};
+use crate::support::tool::tool;
 use crate::support::{Need, in_namespace, require, run};
 
 /// Every meter; a new one is held to all of this by its name.
@@ -180,7 +182,7 @@ fn difference(here: &Counts, there: &Counts) -> String {
 /// The program of `busy.c`, and its word.
 pub(crate) fn busy(at: &Path) -> PathBuf {
     let built = at.join("busy");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../meter/src/meters/busy.c");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../meter/src/tests/busy.c");
     tool(
         Command::new("cc")
             .args(["-O1", "-w", "-pthread", source, "-o"])

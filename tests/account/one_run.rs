@@ -14,8 +14,8 @@ use crate::account::attach::{
     ATTACHING, Counts, Workload, attach, attach_fathom, counts, report, strace, strace_counts,
 };
 use crate::account::seconds::perf_trace_rows;
-use crate::support::build::tool;
 use crate::support::run::program;
+use crate::support::tool::tool;
 use crate::support::wait::{blocked_in, wait_until, wait_until_blocked};
 use crate::support::{Need, require};
 

@@ -14,11 +14,12 @@ use std::time::Duration;
 use rustix::mount::{MountFlags, mount};
 
 use super::since::{catalog, changed};
-use crate::support::build::{bush, dir, file, tmpfs, tool};
+use crate::support::build::{bush, dir, file, tmpfs};
 use crate::support::need::tool_path;
 use crate::support::reference::{Census, census};
 use crate::support::run::args;
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
+use crate::support::tool::tool;
 use crate::support::trees::{Dice, grow};
 use crate::support::{Need, fathom, in_namespace, require, run};
 

@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::since::{Change, catalog, changed, changes, on_each_kind};
+use crate::support::effort::effort;
 use crate::support::reference::{Census, Entry, census, settle};
-use crate::support::repeat::effort;
 use crate::support::trees::{Dice, grow, mutate, plant, shuffle};
 use crate::support::{Need, require};
 

@@ -14,7 +14,8 @@ use crate::support::concurrent::while_rewriting;
 use crate::support::disks::{
     BTRFS, EXT4, XFS, image, mount_elsewhere, mount_image, set_back, set_inode_field,
 };
-use crate::support::repeat::{effort, repeat_until, second_of};
+use crate::support::effort::effort;
+use crate::support::repeat::{repeat_until, second_of};
 use crate::support::run::args;
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};

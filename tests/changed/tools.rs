@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::since::{catalog, changed};
-use crate::support::build::{bush, dir, file, name, odd_names, tmpfs, tool};
+use crate::support::build::{bush, dir, file, name, odd_names, tmpfs};
+use crate::support::tool::tool;
 use crate::support::{Need, in_namespace, require};
 
 /// A tree, its catalog and a copy of it; then changes of every kind.

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::server::{AWS, Server, needs, small_tree};
-use crate::support::build::tool;
 use crate::support::need::tool_path;
 use crate::support::recipe::{block, search_path, service};
 use crate::support::snapshot::{kept, same};
+use crate::support::tool::tool;
 use crate::support::{Need, fathom_path, require, run};
 
 /// A command with what `/etc/fathom/s3.env` has.

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::process::Signal;
 
 use super::server::{Server, change, needs, small_tree, url};
+use crate::support::effort::effort;
 use crate::support::proxy::{Fault, kill};
-use crate::support::repeat::effort;
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same};
 use crate::support::{require, run};

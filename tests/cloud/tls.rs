@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use super::server::{Server, ServerOptions, needs, small_tree, url};
-use crate::support::build::tool;
 use crate::support::run::args;
+use crate::support::tool::tool;
 use crate::support::{Need, require, run};
 
 /// An authority (`ca.pem`), and a certificate of it for 127.0.0.1 (`server.pem`, `server.key`).

@@ -12,10 +12,10 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::server::{AWS, BUCKET, Server, ServerOptions, Software, needs, noise, small_tree, url};
-use crate::support::build::tool;
 use crate::support::proxy::{Fault, Request, kill};
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same, same_bytes};
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, require, run};
 
 /// A server, and a tree of 40 MiB that does not compress: several parts.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::tempdir;
 
 use crate::support::build::{dir, file};
-use crate::support::repeat::effort;
+use crate::support::effort::effort;
 use crate::support::run::{Ran, args};
 use crate::support::schema::check;
 use crate::support::snapshot::{kept, same, snapshot};

@@ -11,7 +11,9 @@ use rustix::fs::{
     makedev, mknodat, utimensat,
 };
 
-use crate::support::build::{dir, file, name, odd_names, tool};
+use crate::support::build::{dir, file, name, odd_names};
+
+use crate::support::tool::tool;
 
 /// Makes a tree of every kind of file in the empty directory `top`; `is_large` adds a sparse file
 /// of more than 8 GiB.

@@ -7,13 +7,14 @@ use std::process::{Command, Stdio};
 
 use super::full::NEEDS;
 use super::rounds::on;
-use crate::support::build::{dir, file, tool};
+use crate::support::build::{dir, file};
 use crate::support::disks::{BTRFS, EXT4, XFS};
+use crate::support::effort::effort;
 use crate::support::reference::settle;
-use crate::support::repeat::effort;
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::strace::{calls_in_a_thread, with_fault};
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, require, run};
 
 /// Calls, and what happens at one of them: a kill, or an error.

@@ -20,8 +20,9 @@ use crate::support::concurrent::{Done, while_rewriting, with_threads};
 use crate::support::disks::{
     BTRFS, EXT4, XFS, image, mount_elsewhere, mount_image, set_back, set_inode_field,
 };
+use crate::support::effort::effort;
 use crate::support::reference::settle;
-use crate::support::repeat::{effort, repeat_until, second_of};
+use crate::support::repeat::{repeat_until, second_of};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{Snapshot, kept, same, snapshot};
 use crate::support::strace::with_fault;

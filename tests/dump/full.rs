@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::everything::everything;
-use crate::support::build::{dir, tmpfs, tool};
+use crate::support::build::{dir, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{Snapshot, alike, kept, same, snapshot};
+use crate::support::tool::tool;
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 

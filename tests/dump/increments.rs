@@ -10,11 +10,12 @@ use rustix::fs::{XattrFlags, lsetxattr, removexattr};
 use super::changes::overwrite_unseen;
 use super::full::{NEEDS, dump};
 use super::rounds::{Series, by_gnu_tar, on, told};
-use crate::support::build::{bind, dir, file, tmpfs, tool};
+use crate::support::build::{bind, dir, file, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, XFS};
 use crate::support::reference::settle;
 use crate::support::run::{args, calls};
 use crate::support::snapshot::{kept, same, snapshot};
+use crate::support::tool::tool;
 use crate::support::{fathom, require, run};
 
 /// Renamed directories, also in place of one another, are recorded as renames only.

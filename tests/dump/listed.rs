@@ -10,12 +10,13 @@ use super::changes::change;
 use super::full::{NEEDS, quiet};
 use super::rounds::{by_gnu_tar, grown, on};
 use super::selection::{ignore_inherited, of_names, same_data};
-use crate::support::build::{dir, file, tmpfs, tool};
+use crate::support::build::{dir, file, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, XFS};
+use crate::support::effort::effort;
 use crate::support::reference::settle;
-use crate::support::repeat::effort;
 use crate::support::run::{Ran, args, calls};
 use crate::support::snapshot::{kept, snapshot};
+use crate::support::tool::tool;
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom, in_namespace, require, run};
 

@@ -8,12 +8,13 @@ use serde_json::Value;
 
 use super::changes::change;
 use super::full::{NEEDS, dump, quiet};
-use crate::support::build::{dir, tmpfs, tool};
+use crate::support::build::{dir, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
+use crate::support::effort::effort;
 use crate::support::reference::settle;
-use crate::support::repeat::effort;
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same, snapshot};
+use crate::support::tool::tool;
 use crate::support::trees::{Dice, grow, plant, shuffle};
 use crate::support::{fathom, in_namespace, require, run};
 

@@ -11,11 +11,12 @@ use rustix::mount::MountFlags;
 use super::everything::everything;
 use super::full::{NEEDS, dump};
 use super::written::mounted_again;
-use crate::support::build::{bush, dir, file, tmpfs, tool, unmount_whole};
+use crate::support::build::{bush, dir, file, tmpfs, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, XFS, mount_image, mounted, overlay, set_inode_field};
-use crate::support::repeat::effort;
+use crate::support::effort::effort;
 use crate::support::run::args;
 use crate::support::snapshot::same_bytes;
+use crate::support::tool::tool;
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 

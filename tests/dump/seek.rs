@@ -11,10 +11,11 @@ use ondisk::seekable::{SeekTable, index_frame};
 
 use super::changes::change;
 use super::full::dump;
-use crate::support::build::{dir, file, tool};
-use crate::support::repeat::effort;
+use crate::support::build::{dir, file};
+use crate::support::effort::effort;
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{alike, kept, same};
+use crate::support::tool::tool;
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom, require, run};
 

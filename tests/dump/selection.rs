@@ -7,12 +7,13 @@ use std::process::Command;
 use super::changes::change;
 use super::full::{NEEDS, dump, quiet};
 use super::rounds::{by_gnu_tar, grown, on};
-use crate::support::build::{dir, file, tmpfs, tool};
+use crate::support::build::{dir, file, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, XFS, subvolume};
+use crate::support::effort::effort;
 use crate::support::reference::settle;
-use crate::support::repeat::effort;
 use crate::support::run::{args, calls};
 use crate::support::snapshot::{Snapshot, alike, kept, snapshot};
+use crate::support::tool::tool;
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom, in_namespace, require, run};
 

@@ -16,7 +16,8 @@ use walk::{Diagnostics, Type};
 use super::same::{ask, list};
 use crate::support::build::{dir, file, tmpfs};
 use crate::support::concurrent::{Done, with_threads};
-use crate::support::repeat::{effort, repeat_until};
+use crate::support::effort::effort;
+use crate::support::repeat::repeat_until;
 use crate::support::{Need, in_namespace, require};
 
 #[test]

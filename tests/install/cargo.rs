@@ -4,9 +4,10 @@
 use std::process::Command;
 
 use super::*;
-use crate::support::build::{bush, file, tool};
+use crate::support::build::{bush, file};
 use crate::support::need::{built, musl};
 use crate::support::run::{Ran, args, program};
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, require, run};
 
 fn cargo() -> Command {

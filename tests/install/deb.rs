@@ -5,9 +5,9 @@ use std::fs;
 use std::process::Command;
 
 use super::*;
-use crate::support::build::tool;
 use crate::support::need::tool_path;
 use crate::support::run::{args, program};
+use crate::support::tool::tool;
 use crate::support::{Need, require, run};
 
 const CARGO_DEB: &str = "bin/cargo-deb";

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use super::*;
-use crate::support::build::tool;
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, require, run};
 
 /// The file of a shell's completions, and a home directory for the shell.

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::Command;
 
 use super::written;
-use crate::support::build::{dir, tool};
+use crate::support::build::dir;
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, require, run};
 
 /// The commands that compress.

@@ -7,9 +7,9 @@ use std::process::Command;
 use ondisk::pax::{BLOCK, Kind, Member, header};
 
 use super::written;
-use crate::support::build::tool;
 use crate::support::pack::{end, pack, plain, push};
 use crate::support::run::args;
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, require, run};
 
 /// Runs a command on an archive; returns its exit status and its peak memory in MiB. The memory of a

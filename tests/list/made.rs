@@ -9,8 +9,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::build::{dir, disk, file, name, tool};
+use crate::support::build::{dir, disk, file, name};
+
 use crate::support::run::{args, exact};
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// The metadata that an archive format can store.

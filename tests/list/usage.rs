@@ -8,9 +8,10 @@ use ondisk::Time;
 use ondisk::pax::{Kind, Member};
 
 use super::written;
-use crate::support::build::{file, tool};
+use crate::support::build::file;
 use crate::support::pack::{pack, plain};
 use crate::support::run::{args, path};
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, require, run};
 
 /// An archive of four members.

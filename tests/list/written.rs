@@ -11,9 +11,11 @@ use ondisk::pax::sparse::Map;
 use ondisk::pax::{Kind, Member, trailer};
 use ondisk::{Dev, Time};
 
-use crate::support::build::{disk, name, tool};
+use crate::support::build::{disk, name};
+
 use crate::support::pack::{end, plain, push, sum};
 use crate::support::run::{args, exact};
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// A member of every type with all metadata, and its data.

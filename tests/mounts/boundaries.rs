@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::methods::{BY_DEVICE, every_method_is_right, tables_and_search_are_right, whole};
 use super::stuck::{Stuck, left};
-use crate::support::build::{bind, dir, disk, file, name, tmpfs, tool};
+use crate::support::build::{bind, dir, disk, file, name, tmpfs};
 use crate::support::clock::{CC, Clock};
 use crate::support::fuse::{
     Manner::{Held, Hung},
@@ -21,6 +21,7 @@ use crate::support::fuse::{
 };
 use crate::support::reference::{device_changes, table};
 use crate::support::run::{args, mount_at, path, targets};
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 fn btrfs(action: &[&str], paths: &[&Path]) {

@@ -10,10 +10,11 @@ use std::process::Command;
 use rustix::mount::{MountFlags, mount_remount};
 
 use super::counts::profile;
-use crate::support::build::{bind, dir, file, name, odd_names, tmpfs, tool};
+use crate::support::build::{bind, dir, file, name, odd_names, tmpfs};
 use crate::support::fuse::{Manner, serve};
 use crate::support::reference::{plain, table, visible};
 use crate::support::run::{Ran, args};
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 fn format(root: &Path, format: &str) -> Ran {

@@ -11,9 +11,10 @@ use serde_json::Value;
 
 use super::walk::{names, refused};
 use super::{NEEDS, launcher, mpirun, ranks, run_job};
-use crate::support::build::{bush, dir, name, odd_names, tmpfs, tool};
+use crate::support::build::{bush, dir, name, odd_names, tmpfs};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{Snapshot, kept, same, snapshot};
+use crate::support::tool::tool;
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run, schema};
 

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{MPIRUN, RANK, configure, run_job};
-use crate::support::build::tool;
 use crate::support::fathom_path;
 use crate::support::hold::Hold;
 use crate::support::run::{Ran, args};
+use crate::support::tool::tool;
 
 /// A rank of a job that is about to be killed.
 pub(super) struct Victim {

@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use super::walk::{names, refused};
 use super::{NEEDS, RANK, launcher, mpirun, run_job};
-use crate::support::build::{bush, dir, tmpfs, tool};
+use crate::support::build::{bush, dir, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same, snapshot};
+use crate::support::tool::tool;
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, fathom_path, in_namespace, require, run};
 

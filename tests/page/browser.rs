@@ -7,6 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::need::{Need, built, tool_path};
+use super::tool::tool;
 
 /// The rules of accessibility.
 const AXE: &str = "npm/node_modules/axe-core/axe.min.js";
@@ -27,10 +28,7 @@ pub(crate) fn look(page: &Path, name: &str) -> Vec<Value> {
         .arg(tool_path(AXE))
         .arg(pictures.join(name))
         .arg(home.path());
-    let out = node.output().unwrap();
-    let messages = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{node:?}: {}\n{messages}", out.status);
-    serde_json::from_slice(&out.stdout).unwrap()
+    serde_json::from_slice(&tool(&mut node)).unwrap()
 }
 
 pub(crate) fn list<'a>(view: &'a Value, what: &str) -> &'a [Value] {

@@ -12,5 +12,5 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Need, need, require};
+use crate::support::{Need, need, require, tool};
 use browser::{NEEDS, faults, list, look, named, sound, text};

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use crate::support::build::tool;
 use crate::support::run;
 use crate::support::run::{Ran, program};
+use crate::support::tool::tool;
 
 static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));

@@ -6,10 +6,11 @@ use serde_json::json;
 
 use super::right::{PATIENT, probed};
 use super::{finding, inferred};
-use crate::support::build::{dir, tmpfs, tool};
+use crate::support::build::{dir, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, attach, image, mounted, overlay};
 use crate::support::restrict::{as_nobody, fail_calls, fathom_in};
 use crate::support::run::{args, program};
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 #[test]

@@ -11,11 +11,12 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::right::PATIENT;
 use super::{finding, inferred, names};
-use crate::support::build::{self, dir, tmpfs, tool};
+use crate::support::build::{self, dir, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, Make, image, mount_image, mounted};
 use crate::support::fuse::{Manner, serve};
 use crate::support::restrict::{as_nobody, fathom_in, in_chroot, populate_chroot};
 use crate::support::run::{args, program};
+use crate::support::tool::tool;
 use crate::support::wait::{is_asleep, wait_until};
 use crate::support::{Need, fathom, in_namespace, require, run};
 

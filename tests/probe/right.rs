@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{finding, inferred};
 use crate::support::disks::{Make, image, mount_image};
-use crate::support::repeat::effort;
+use crate::support::effort::effort;
 use crate::support::run::args;
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom, in_namespace, require, run};

@@ -6,10 +6,11 @@ use std::process::Command;
 
 use crate::profiles::walks::WITHOUT_STATX;
 use crate::profiles::{compare, file_systems, places};
-use crate::support::build::{bind, dir, file, tmpfs, tool, unmount};
+use crate::support::build::{bind, dir, file, tmpfs, unmount};
 use crate::support::profile::Profile;
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{alike, kept};
+use crate::support::tool::tool;
 use crate::support::trees::{Dice, mutate};
 use crate::support::{Need, fathom, in_namespace, require, run};
 

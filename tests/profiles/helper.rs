@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use crate::support::build::tool;
 use crate::support::profile::{ADDED, KERNELS, Profile, lacking};
+use crate::support::tool::tool;
 
 /// Prints the error number of each of the system calls from 424 to 479, with arguments that make
 /// every kernel that has it fail at once.

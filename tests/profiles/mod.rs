@@ -19,8 +19,8 @@ use rustix::mount::{MountFlags, mount};
 
 use crate::support::build::{dir, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted, overlay};
+use crate::support::effort::effort;
 use crate::support::profile::{Profile, has_landlock};
-use crate::support::repeat::effort;
 use crate::support::run;
 use crate::support::run::Ran;
 use crate::support::trees::grow;

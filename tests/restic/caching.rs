@@ -14,10 +14,11 @@ use serde_json::Value;
 use crate::restic::copy_fixture;
 use crate::restic::interruptions::quiet;
 use crate::restic::servers::Place;
-use crate::support::build::{bind, dir, tool, unmount_whole};
+use crate::support::build::{bind, dir, unmount_whole};
 use crate::support::proxy::{Proxy, Request};
 use crate::support::run;
 use crate::support::run::{Ran, args};
+use crate::support::tool::tool;
 
 pub(crate) fn index_files_are_cached(place: &Place, proxy: &Proxy) {
     let caches = place.at.join("caches");

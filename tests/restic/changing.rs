@@ -13,13 +13,14 @@ use serde_json::Value;
 
 use crate::restic::interruptions::quiet;
 use crate::restic::{NEEDS, check, dump, dump_command, init, restic, tracked};
-use crate::support::build::{dir, file, tool, unmount_whole};
+use crate::support::build::{dir, file, unmount_whole};
 use crate::support::concurrent::{harass, prey, with_threads};
 use crate::support::disks::{EXT4, image, mount_image, set_inode_field};
 use crate::support::hold::{Hold, Stop};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{Seen, Snapshot, alike, kept, same};
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
+use crate::support::tool::tool;
 use crate::support::trees::Dice;
 use crate::support::{Need, in_namespace, require, run};
 

@@ -9,12 +9,13 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::restic::{NEEDS, check, dump, init, restic, restored, said, tracked, trees};
-use crate::support::build::{dir, file, tool};
+use crate::support::build::{dir, file};
 use crate::support::disks::{EXT4, mounted};
+use crate::support::effort::effort;
 use crate::support::reference::settle;
-use crate::support::repeat::effort;
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
+use crate::support::tool::tool;
 use crate::support::trees::{Dice, grow, mutate, plant, shuffle};
 use crate::support::{Need, in_namespace, require};
 

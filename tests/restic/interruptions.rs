@@ -13,8 +13,8 @@ use crate::restic::{
     NEEDS, check, dump, dump_command, init, restic, restic_command, restored, trees,
 };
 use crate::support::build::{dir, file};
+use crate::support::effort::effort;
 use crate::support::hold::{Hold, Stop};
-use crate::support::repeat::effort;
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
 use crate::support::{in_namespace, require, run};

@@ -25,11 +25,13 @@ use std::time::Duration;
 use rustix::mount::mount_bind;
 use serde_json::Value;
 
-use crate::support::build::{dir, file, name, tool};
+use crate::support::build::{dir, file, name};
+
 use crate::support::disks::{EXT4, mounted};
 use crate::support::reference::settle;
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{alike, kept};
+use crate::support::tool::tool;
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 

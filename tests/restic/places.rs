@@ -20,12 +20,13 @@ use crate::restic::servers::{
     Place, RCLONE, SFTP_SERVER, SSH, USERS, by_ssh, on_rest_server, rest_server,
 };
 use crate::restic::{NEEDS, PASSWORD, copy_fixture};
-use crate::support::build::{dir, file, tool};
+use crate::support::build::{dir, file};
+use crate::support::effort::effort;
 use crate::support::proxy::{Fault, Proxy, Request};
 use crate::support::recipe::{block_of, search_path, service};
-use crate::support::repeat::effort;
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
+use crate::support::tool::tool;
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom_path, in_namespace, require, run};
 

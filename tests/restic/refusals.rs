@@ -10,9 +10,10 @@ use std::process::Command;
 use crate::restic::{
     NEEDS, PASSWORD, check, copy_fixture, dump, dump_command, init, prepare, restic, trees,
 };
-use crate::support::build::{dir, file, name, tool};
+use crate::support::build::{dir, file, name};
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, fathom_path, in_namespace, require, run};
 
 #[test]

@@ -9,11 +9,12 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use crate::restic::prepare;
-use crate::support::build::{dir, tmpfs, tool};
+use crate::support::build::{dir, tmpfs};
 use crate::support::need::tool_path;
 use crate::support::proxy::{Address, Proxy, wait_for};
 use crate::support::recipe::search_path;
 use crate::support::run::{Ran, args};
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, run};
 
 pub(crate) const RCLONE: &str = "bin/rclone";

@@ -12,11 +12,12 @@ use crate::restic::{
     NEEDS, check, copy_fixture, dump, dump_command, init, restic, restic_command, restored, said,
     tracked, trees,
 };
-use crate::support::build::{dir, file, name, tool};
+use crate::support::build::{dir, file, name};
 use crate::support::disks::{EXT4, mounted};
 use crate::support::reference::settle;
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same};
+use crate::support::tool::tool;
 use crate::support::trees::Dice;
 use crate::support::{Need, in_namespace, require, run};
 

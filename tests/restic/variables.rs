@@ -8,8 +8,9 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::restic::{NEEDS, check, dump_command, init, restic, restic_command, said};
-use crate::support::build::{dir, file, tool};
+use crate::support::build::{dir, file};
 use crate::support::run::{Ran, args, calls};
+use crate::support::tool::tool;
 use crate::support::trees::Dice;
 use crate::support::{in_namespace, require, run};
 

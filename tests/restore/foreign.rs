@@ -7,10 +7,12 @@ use std::process::Command;
 
 use ondisk::pax::BLOCK;
 
-use crate::support::build::{dir, tool};
+use crate::support::build::dir;
+
 use crate::support::pack::{extended, member, raw};
 use crate::support::run::args;
 use crate::support::snapshot::{Snapshot, kept};
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, require, run};
 
 /// An archive, the exit status of list, restore and verify, a part of their warnings, and the

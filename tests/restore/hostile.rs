@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use crate::support::build::{dir, file, tmpfs};
 use crate::support::concurrent::{Done, with_threads};
-use crate::support::repeat::{effort, repeat_until};
+use crate::support::effort::effort;
+use crate::support::repeat::repeat_until;
 use crate::support::restrict::{as_nobody, fathom_in};
 use crate::support::run::{Ran, args, program};
 use crate::support::snapshot::{Snapshot, kept, same};

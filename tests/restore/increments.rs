@@ -5,11 +5,13 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::build::{bush, dir, file, tmpfs, tool};
+use crate::support::build::{bush, dir, file, tmpfs};
+
 use crate::support::disks::{BTRFS, mounted};
 use crate::support::restrict::{as_nobody, fathom_in};
 use crate::support::run::{Ran, args, program};
 use crate::support::snapshot::{Snapshot, alike, kept, same};
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// An increment of `top`, by GNU tar; the first is a full dump.

@@ -7,11 +7,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::build::{bind, dir, file, tmpfs, tool};
+use crate::support::build::{bind, dir, file, tmpfs};
+
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
 use crate::support::restrict::{as_nobody, fathom_in};
 use crate::support::run::{args, program};
 use crate::support::snapshot::{Seen, alike, kept};
+use crate::support::tool::tool;
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 

@@ -7,10 +7,12 @@ use std::process::Command;
 
 use rustix::mount::{MountFlags, mount};
 
-use crate::support::build::{dir, file, tmpfs, tool};
+use crate::support::build::{dir, file, tmpfs};
+
 use crate::support::pack::{end, extended, member, raw};
 use crate::support::restrict::{as_nobody, fathom_in};
 use crate::support::run::{Ran, args, program};
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// A full dump of `s/a/f`, and an increment in which `s/a` was renamed to `s/b`.

@@ -5,10 +5,12 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::build::{bush, dir, file, tmpfs, tool};
-use crate::support::repeat::effort;
+use crate::support::build::{bush, dir, file, tmpfs};
+
+use crate::support::effort::effort;
 use crate::support::run::args;
 use crate::support::snapshot::{Snapshot, alike, kept};
+use crate::support::tool::tool;
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 

@@ -7,8 +7,8 @@ use ondisk::pax::{Kind, Member};
 use serde_json::Value;
 
 use crate::support::build::dir;
+use crate::support::effort::effort;
 use crate::support::pack::{end, plain, push};
-use crate::support::repeat::effort;
 use crate::support::run::args;
 use crate::support::snapshot::{Snapshot, kept};
 use crate::support::trees::Dice;

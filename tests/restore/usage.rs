@@ -10,12 +10,14 @@ use rustix::fs::IFlags;
 use rustix::mount::{MountFlags, mount, mount_remount};
 use serde_json::Value;
 
-use crate::support::build::{bush, dir, file, tmpfs, tool, unmount};
+use crate::support::build::{bush, dir, file, tmpfs, unmount};
+
 use crate::support::disks::{EXT4, mounted};
 use crate::support::restrict::fail_calls;
 use crate::support::run::{args, exact};
 use crate::support::snapshot::{Seen, alike, kept, same};
 use crate::support::strace::{agree, less_start};
+use crate::support::tool::tool;
 use crate::support::trees::{flag, grow};
 use crate::support::{Need, fathom, in_namespace, require, run};
 

@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, mkdirat, openat};
 use rustix::mount::{self, MountFlags, UnmountFlags};
 
 use super::disks::attach;
+use super::tool::tool;
 use super::wait::wait_until;
 
 /// Mounts an empty tmpfs on `at`, creating the directory if it is missing.
@@ -128,21 +129,6 @@ pub(crate) fn mount_id(path: &Path) -> Option<u64> {
     let how = AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
     let found = rustix::fs::statx(rustix::fs::CWD, path, how, StatxFlags::MNT_ID).ok()?;
     Some(found.stx_mnt_id)
-}
-
-/// Runs a tool that must succeed, and returns its output.
-pub(crate) fn tool(command: &mut Command) -> Vec<u8> {
-    let out = command
-        .env("LC_ALL", "C")
-        .output()
-        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(
-        out.status.success(),
-        "{command:?}: {}\n{}",
-        out.status,
-        String::from_utf8_lossy(&out.stderr)
-    );
-    out.stdout
 }
 
 /// Creates a file system of `kind` (ext4, xfs, btrfs) in a sparse file next to `at`, and mounts it

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Need;
-use super::build::tool;
+use super::tool::tool;
 
 /// The requirement of [`Clock::new`].
 pub(crate) const CC: Need = Need::Program("cc");

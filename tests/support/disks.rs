@@ -9,7 +9,7 @@ use std::process::Command;
 
 use rustix::mount::{self, MountFlags};
 
-use super::build::tool;
+use super::tool::tool;
 
 /// A loop device that detaches itself when it is closed, or when its file system is unmounted.
 #[derive(Debug)]

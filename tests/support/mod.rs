@@ -32,6 +32,7 @@ pub(crate) mod snapshot;
 pub(crate) mod strace;
 pub(crate) mod synthetic;
 pub(crate) mod terminal;
+pub(crate) mod tool;
 pub(crate) mod trees;
 pub(crate) mod wait;
 

@@ -8,8 +8,6 @@ use archive::catalog::Reader;
 
 use super::wait::LIMIT;
 
-pub(crate) use super::effort::effort;
-
 /// Repeats `attempt` until it returns something, for tests that are about a coincidence, such as a
 /// change during a walk: an attempt without the coincidence returns `None`. The limit only catches
 /// coincidences that never come.

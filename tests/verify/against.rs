@@ -7,9 +7,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::build::{bind, dir, disk, file, name, tmpfs, tool};
+use crate::support::build::{bind, dir, disk, file, name, tmpfs};
+
 use crate::support::disks::{BTRFS, EXT4, mounted};
 use crate::support::run::args;
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 fn tree(top: &Path) {

@@ -11,11 +11,12 @@ use rustix::mount::MountFlags;
 use serde_json::Value;
 
 use super::right::{census_of, objects, same, walk};
-use crate::support::build::{bush, dir, tool, unmount, unmount_whole};
+use crate::support::build::{bush, dir, unmount, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, Loop, Make, attach, image, mount_image};
-use crate::support::repeat::effort;
+use crate::support::effort::effort;
 use crate::support::restrict::limit_memory;
 use crate::support::run::{Ran, args, calls};
+use crate::support::tool::tool;
 use crate::support::trees::{Dice, grow};
 use crate::support::{Need, fathom, in_namespace, require, run};
 

@@ -7,9 +7,10 @@ use std::process::Command;
 use rustix::mount::{MountFlags, mount};
 
 use super::right::{engines, every_engine_agrees, every_engine_is_right};
-use crate::support::build::{dir, tool};
+use crate::support::build::dir;
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, encrypt, lock, mounted, overlay, subvolume};
 use crate::support::reference::{census, settle};
+use crate::support::tool::tool;
 use crate::support::trees::grow;
 use crate::support::{Need, in_namespace, require};
 

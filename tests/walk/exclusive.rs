@@ -8,10 +8,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::build::{dir, name, tool};
+use crate::support::build::{dir, name};
+
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted, subvolume};
 use crate::support::restrict::{as_nobody, fathom_in};
 use crate::support::run::{args, calls, program};
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 const MIB: u64 = 1 << 20;

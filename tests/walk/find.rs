@@ -9,10 +9,11 @@ use std::process::Command;
 
 use super::engines::{mounted_or_still, still};
 use super::right::{engines, entry, objects};
-use crate::support::build::{deep, dir, file, name, odd_names, tool};
+use crate::support::build::{deep, dir, file, name, odd_names};
 use crate::support::disks::{BTRFS, EXT4, XFS, subvolume};
 use crate::support::reference::settle;
 use crate::support::run::args;
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// Entries, each as find prints it, in the order of their lines.

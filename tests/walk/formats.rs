@@ -9,9 +9,10 @@ use serde_json::Value;
 
 use super::engines::still;
 use super::right::{census_of, entry, objects, same, summary, walk};
-use crate::support::build::{dir, file, name, odd_names, tool};
+use crate::support::build::{dir, file, name, odd_names};
 use crate::support::reference::census;
 use crate::support::run::{args, path};
+use crate::support::tool::tool;
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 

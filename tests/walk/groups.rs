@@ -7,10 +7,11 @@ use std::process::Command;
 use super::engines::{mounted_or_still, still};
 use super::predicates::odd_tree;
 use super::right::{engines, summary, walk};
-use crate::support::build::{dir, file, tool};
+use crate::support::build::{dir, file};
 use crate::support::disks::EXT4;
 use crate::support::reference::settle;
 use crate::support::run::exact;
+use crate::support::tool::tool;
 use crate::support::{Need, in_namespace, require};
 
 /// Entries, bytes and allocated bytes.

@@ -10,8 +10,9 @@ use serde_json::Value;
 use super::engines::still;
 use super::query::with_catalog;
 use super::right::walk;
-use crate::support::build::{file, tool};
+use crate::support::build::file;
 use crate::support::run::args;
+use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// Sizes by path. ncdu writes bytes that are not UTF-8 as they are; here they are replaced.

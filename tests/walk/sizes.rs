@@ -14,8 +14,8 @@ use super::right::{
 };
 use crate::support::build::{bush, deep, dir, file, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, image, mount_image, mounted};
+use crate::support::effort::effort;
 use crate::support::reference::{Census, census};
-use crate::support::repeat::effort;
 use crate::support::restrict::{as_nobody, fathom_in, limit_memory, limit_open_files};
 use crate::support::run::{args, calls, path, program};
 use crate::support::trees::grow;

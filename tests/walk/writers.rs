@@ -14,8 +14,9 @@ use super::right::{census_of, engines, entry, objects, same, summary, totals, wa
 use crate::support::build::{dir, file};
 use crate::support::concurrent::{Done, with_threads};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
+use crate::support::effort::effort;
 use crate::support::reference::{Census, census, settle};
-use crate::support::repeat::{effort, repeat_until};
+use crate::support::repeat::repeat_until;
 use crate::support::trees::{Dice, grow, mutate};
 use crate::support::{Need, in_namespace, require};
 

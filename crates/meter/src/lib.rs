@@ -35,8 +35,6 @@ mod executable;
 mod families;
 mod find;
 mod listing;
-#[cfg(test)]
-mod meters;
 pub mod names;
 mod perf;
 mod ptrace;
@@ -44,6 +42,8 @@ mod ptrace;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
 pub mod syscalls;
+#[cfg(test)]
+mod tests;
 mod totals;
 mod tracefs;
 mod unmetered;

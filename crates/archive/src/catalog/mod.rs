@@ -4,8 +4,6 @@ mod about;
 mod column;
 pub mod columns;
 mod compact;
-#[cfg(test)]
-mod damage;
 mod file;
 mod footer;
 mod inode_sums;

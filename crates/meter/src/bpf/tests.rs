@@ -8,8 +8,8 @@ use super::kit::{PROGRAMS, needed};
 use super::offsets::{Ends, Ids, Offsets, OpenFile, Running};
 use super::*;
 use crate::call::{Ended, Total};
-use crate::meters::busy;
 use crate::skip::skip;
+use crate::tests::busy;
 
 #[test]
 fn every_program_can_be_assembled_and_read() {

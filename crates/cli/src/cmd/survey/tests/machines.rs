@@ -14,8 +14,9 @@ use walk::{Digest, DirectoryCount, EngineKind};
 
 use super::super::show::page::html;
 use super::example::{Owned, engine, point_of};
-use super::need::{built, require};
-use super::{browser, is_sound};
+use super::is_sound;
+use super::shared::browser;
+use super::shared::need::{built, require};
 use crate::out::publish;
 
 const GIB: u64 = 1 << 30;

@@ -26,24 +26,14 @@ pub(in crate::cmd::survey) mod example;
 mod machines;
 mod summary;
 
-#[path = "../../../../../../tests/page/browser.rs"]
-#[allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    dead_code,
-    reason = "the tests of the other pages use the rest of it"
-)]
-mod browser;
-#[path = "../../../../../../tests/support/need.rs"]
+#[path = "../../../../../../tests/support/of_units.rs"]
 #[allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
     dead_code,
     reason = "the end-to-end tests use the rest of it"
 )]
-mod need;
-#[path = "../../../../../../tests/support/skip.rs"]
-mod skip;
+mod shared;
 
 /// The first finding in a section.
 fn finding_in(survey: &Survey<'_>, section: Section) -> Point {

@@ -8,9 +8,9 @@ use crate::catalog::columns::{BTIME_SEC, CTIME_SEC, DIR, INO, MODE, NAME, PART, 
 
 /// The inputs of the fuzz target `catalog`.
 const SEEDS: [&[u8]; 3] = [
-    include_bytes!("../../../../fuzz/seeds/catalog/walk"),
-    include_bytes!("../../../../fuzz/seeds/catalog/cut"),
-    include_bytes!("../../../../fuzz/seeds/catalog/bits"),
+    include_bytes!("../../../../../fuzz/seeds/catalog/walk"),
+    include_bytes!("../../../../../fuzz/seeds/catalog/cut"),
+    include_bytes!("../../../../../fuzz/seeds/catalog/bits"),
 ];
 
 /// How many columns could be read.

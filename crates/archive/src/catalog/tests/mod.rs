@@ -4,6 +4,8 @@
     reason = "the tests build and check past the gate"
 )]
 
+mod damage;
+
 use std::fs;
 use std::ops::Range;
 use std::os::unix::prelude::*;

@@ -71,7 +71,7 @@ pub(crate) fn busy() -> OsString {
         // Beside the program of the tests, which another process may run at the same time.
         let at = std::env::current_exe().unwrap().with_file_name("busy");
         let new = at.with_extension(std::process::id().to_string());
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/meters/busy.c");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/busy.c");
         // Static: cargo sets LD_LIBRARY_PATH, and the search of it would be most of what is seen.
         let done = Tool::new("cc")
             .args(["-static", "-O1", "-w", "-pthread", source, "-o"])

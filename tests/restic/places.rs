@@ -112,7 +112,7 @@ fn kills_leave_it_sound(place: &Place, tree: &Path) {
         let words = words.into_iter().take(if round % 2 == 0 { 3 } else { 1 });
         place.dump(words)
     });
-    run(&mut place.restic(args!["unlock"])).exits(0);
+    run(&mut place.restic(args!["unlock", "--remove-all"])).exits(0);
     place.check();
     place.made(args!["tree", "--state", "state"]);
     place.check();
@@ -204,7 +204,7 @@ fn faults_lose_nothing(place: &Place, proxy: &Proxy) {
     }
     assert!(killed > rounds / 2, "{killed} of {rounds}");
     proxy.plan(|_| Fault::Pass);
-    run(&mut place.restic(args!["unlock"])).exits(0);
+    run(&mut place.restic(args!["unlock", "--remove-all"])).exits(0);
     place.made(args!["tree"]);
     place.check();
 }

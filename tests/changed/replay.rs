@@ -206,7 +206,8 @@ fn changes_can_be_replayed() {
                 let told = changes(&value);
                 if kind == "btrfs" && many < 50 {
                     let why = value["result"]["why"].as_str().unwrap();
-                    assert!(why.contains("written after generation"), "{what}: {why}");
+                    // A change may write nothing, such as one of a mode to what it was.
+                    assert!(why.contains("written after"), "{what}: {why}");
                 }
                 let after = names(&census(top), top);
                 replay(&before, &after, &told, &what);

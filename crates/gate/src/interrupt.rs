@@ -26,10 +26,13 @@ pub fn asked() -> Option<i32> {
     Some(ARRIVED.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
 }
 
-/// Records a signal as if it had arrived, unless one has. Raising it would end the process if the same
-/// signal arrives on its own in between, as it does for a whole process group.
+/// Records a signal that another process was ended by, as if it had arrived here, if it asks to stop and
+/// none has arrived. Raising it would end this process if the same signal arrives on its own in between,
+/// as it does for a whole process group.
 pub fn record(signal: i32) {
-    let _ = ARRIVED.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
+    if SIGNALS.contains(&signal) {
+        let _ = ARRIVED.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
+    }
 }
 
 /// Ends [`hold`] in a child that has nothing to clean up: signals that the parent only records end
@@ -97,7 +100,6 @@ mod tests {
     fn a_held_signal_is_recorded_and_raised_again() {
         let status = crate::process::Child::fork(|| {
             let guard = hold();
-            record(libc::SIGTERM);
             // SAFETY: no pointers.
             unsafe { libc::raise(libc::SIGTERM) };
             if asked() == Some(libc::SIGTERM) {
@@ -111,5 +113,29 @@ mod tests {
             None,
             "a signal should have ended it"
         );
+    }
+
+    #[test]
+    fn a_signal_can_arrive_after_it_was_recorded() {
+        let status = crate::process::Child::fork(|| {
+            let guard = hold();
+            let asked_after = |signal| {
+                record(signal);
+                asked()
+            };
+            // The first one that asks to stop counts.
+            let signals = [libc::SIGKILL, libc::SIGINT, libc::SIGHUP];
+            let is_first =
+                signals.map(asked_after) == [None, Some(libc::SIGINT), Some(libc::SIGINT)];
+            // SAFETY: no pointers.
+            unsafe { libc::raise(libc::SIGINT) };
+            if !is_first || asked() != Some(libc::SIGINT) {
+                crate::process::leave(1);
+            }
+            drop(guard);
+        })
+        .unwrap()
+        .wait(std::time::Duration::from_secs(600));
+        assert_eq!(status.unwrap().status, None, "SIGINT should have ended it");
     }
 }

@@ -424,10 +424,7 @@ pub(super) fn account(
 /// A signal that has asked a metered command to stop has asked the survey, even if the command alone got
 /// it.
 pub(super) fn heard(ended: Ended) {
-    const SIGHUP: i32 = 1;
-    const SIGINT: i32 = 2;
-    const SIGTERM: i32 = 15;
-    if let Ended::Killed(signal @ (SIGHUP | SIGINT | SIGTERM)) = ended {
+    if let Ended::Killed(signal) = ended {
         gate::interrupt::record(signal);
     }
 }

@@ -782,6 +782,55 @@ fn source_with_failing_and_slow_reads() {
     });
 }
 
+/// What a server does not find, although its directories list it, is never recorded as removed: a restore of the
+/// increment keeps it, and the next one has it again.
+#[test]
+fn what_is_listed_and_not_found_is_not_removed() {
+    if !require(&NEEDS) || !require(&[Need::Fuse]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let far = SyntheticTree {
+            directories: 5,
+            files: 30,
+            ..SyntheticTree::default()
+        };
+        let restored = ground.join("restored");
+        let round = |far: &SyntheticTree, number| dump_synthetic(far, ground, number);
+        let is_right = |d: usize, f: usize| {
+            fs::read(restored.join(format!("far/d{d}/f{f}"))).ok() == Some(vec![f as u8; f])
+        };
+        let are_all_right = || (0..5).all(|d| (0..30).all(|f| is_right(d, f)));
+        round(&far, 0).exits(0);
+        assert!(are_all_right());
+        for (number, errno) in [(1, libc::ENOENT), (3, libc::ELOOP), (5, libc::ENOTDIR)] {
+            let faulty = SyntheticTree {
+                lost: vec![("d0/f9", errno), ("d1", errno)],
+                unopened: vec![("d2", errno)],
+                unreadable: vec![("d3", errno)],
+                ..far.clone()
+            };
+            let value = round(&faulty, number).exits(1).json();
+            assert_eq!(value["result"]["removed"], 0, "{value}");
+            assert!(are_all_right(), "{errno}");
+            round(&far, number + 1).exits(0);
+            assert!(are_all_right(), "{errno}");
+        }
+        // A file whose data cannot be read is not recorded as deleted.
+        let unopened = SyntheticTree {
+            unopened: vec![("d0/f9", libc::ENOENT)],
+            ..far.clone()
+        };
+        let full = |far| {
+            fs::remove_file(ground.join("catalog")).unwrap();
+            round(far, 0)
+        };
+        let value = full(&unopened).exits(1).json();
+        let message = value["warnings"][0]["message"].as_str().unwrap();
+        assert!(message.starts_with("cannot read, skipped"), "{message}");
+    });
+}
+
 /// A large file with a read error in it: the archive has zeros from there on, and the next
 /// increment has the complete file.
 #[test]

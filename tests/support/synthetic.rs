@@ -39,6 +39,8 @@ pub(crate) struct SyntheticTree {
     pub(crate) shared_by: Option<(usize, u64)>,
     /// Paths, such as `d1/f2`, and the error that looking them up gives.
     pub(crate) lost: Vec<(&'static str, i32)>,
+    /// Directories and files, and the error that opening them gives.
+    pub(crate) unopened: Vec<(&'static str, i32)>,
     /// Directories, such as `d1`, and the error that reading them gives.
     pub(crate) unreadable: Vec<(&'static str, i32)>,
     /// Files, such as `d1/f2`, and the error that reading them gives.
@@ -267,18 +269,23 @@ impl SyntheticTree {
         file * self.unit.max(1)
     }
 
+    fn open(&self, node: &Node) -> Result<(), i32> {
+        SyntheticTree::fault(&self.unopened, node)
+    }
+
+    /// The error that a list of faults has for a file.
+    fn fault(faults: &[(&'static str, i32)], node: &Node) -> Result<(), i32> {
+        let path = SyntheticTree::path(node);
+        let fault = faults.iter().find(|(faulty, _)| *faulty == path);
+        fault.map_or(Ok(()), |(_, errno)| Err(*errno))
+    }
+
     /// Reads a file: each of its bytes is the file's number.
     fn read(&self, node: &Node, from: u64, room: usize) -> Result<Vec<u8>, i32> {
         let Node::File(_, f) = node else {
             return Err(libc::EISDIR);
         };
-        if let Some((_, errno)) = self
-            .broken
-            .iter()
-            .find(|(path, _)| *path == SyntheticTree::path(node))
-        {
-            return Err(*errno);
-        }
+        SyntheticTree::fault(&self.broken, node)?;
         let end = match self.broken_from {
             Some((path, end, errno)) if path == SyntheticTree::path(node) && from >= end => {
                 return Err(errno);
@@ -299,24 +306,11 @@ impl SyntheticTree {
             .and_then(|digits| digits.parse().ok())
             .ok_or(libc::ENOENT)?;
         let node = self.child(within, number).ok_or(libc::ENOENT)?;
-        match self
-            .lost
-            .iter()
-            .find(|(path, _)| *path == SyntheticTree::path(&node))
-        {
-            Some((_, errno)) => Err(*errno),
-            None => Ok(node),
-        }
+        SyntheticTree::fault(&self.lost, &node).map(|()| node)
     }
 
     fn list(&self, within: &Node, from: u64, room: usize) -> Result<Vec<u8>, i32> {
-        if let Some((_, errno)) = self
-            .unreadable
-            .iter()
-            .find(|(path, _)| *path == SyntheticTree::path(within))
-        {
-            return Err(*errno);
-        }
+        SyntheticTree::fault(&self.unreadable, within)?;
         let mut entries = Vec::new();
         for number in from.. {
             let Some(child) = self.child(within, number) else {
@@ -371,10 +365,10 @@ fn answer(tree: &SyntheticTree, request: &[u8]) -> Option<Vec<u8>> {
         ])),
         GETATTR => Ok(tree.attributes(&node())),
         STATFS => Ok(words(&[0; 20])),
-        OPENDIR => Ok(words(&[0; 4])),
+        OPENDIR => tree.open(&node()).map(|()| words(&[0; 4])),
         RELEASEDIR => Ok(Vec::new()),
         // Direct I/O, so that the reader gets exactly what the server returns.
-        OPEN => Ok(words(&[0, 0, DIRECT_IO, 0])),
+        OPEN => tree.open(&node()).map(|()| words(&[0, 0, DIRECT_IO, 0])),
         READ => tree.read(
             &node(),
             number(body + 8),

@@ -1,6 +1,9 @@
 //! Every engine equals the reference, on unusual trees and many kinds of file system.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -162,7 +165,14 @@ fn tmpfs_and_overlay() {
             grow(&top, 500, 1000);
             every_engine_is_right(&top, engines("tmpfs"), "tmpfs");
             let parts = still(&base.join("parts")).to_owned();
-            grow(&dir(parts.join("lower")), 501, 300);
+            let lower = dir(parts.join("lower"));
+            grow(&lower, 501, 300);
+            // The overlay lists a whiteout in a directory of one layer, and does not find it.
+            for (path, entry) in census(&lower) {
+                if entry.rdev.as_deref() == Some("0:0") {
+                    fs::remove_file(Path::new(OsStr::from_bytes(&path))).unwrap();
+                }
+            }
             let over = overlay(&parts, &base.join("overlay"));
             grow(&dir(over.join("more")), 502, 300);
             every_engine_is_right(&over, engines("overlay"), "overlay");

@@ -168,6 +168,60 @@ fn du(top: &Path, option: &str) -> BTreeMap<PathBuf, u64> {
     split(&printed, 0).iter().map(|found| line(found)).collect()
 }
 
+/// Directories whose names were chosen so that hashes of their paths collide, of one DIR or of two.
+#[test]
+fn directories_with_colliding_names_are_told_apart() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let top = still(&base.join("tree")).to_owned();
+            file(top.join("aaaaaaaa/eszycidp/file"), 3000);
+            let empty = dir(top.join("bbbbbbbb").join(name(b"\x92-\xf5V#2\xd2\xa3")));
+            for n in 0..10 {
+                file(top.join("p/d10/f"), 10);
+                dir(top.join(format!("q/d1{n}")));
+            }
+            let dirs = [top.join("p"), top.join("q"), top.clone()];
+            for engine in ["stat", "threads"] {
+                let mut command = fathom(args!["walk", "-q", "--engine", engine, "--type", "e"]);
+                let ran = run(command.args(&dirs).args(["--format", "paths0"])).exits(0);
+                let expected = tool(Command::new("find").args(&dirs).args(["-empty", "-print0"]));
+                assert_eq!(split(&ran.stdout, 0), split(&expected, 0), "{engine}");
+                let value = summary(&top, engine, &["--format", "du"]);
+                let lines = value["result"]["du"].as_array().unwrap();
+                let paths: BTreeSet<PathBuf> = lines.iter().map(|it| path(it, "path")).collect();
+                let expected = du(&top, "--block-size=1").into_keys().collect();
+                assert_eq!(paths, expected, "{engine}");
+                let mut command = fathom(args!["walk", "--engine", engine, "--format", "du"]);
+                let value = run(command.args(&dirs[..2]).arg("--json")).exits(0).json();
+                assert_eq!(
+                    value["result"]["du"].as_array().unwrap().len(),
+                    13,
+                    "{value}"
+                );
+                let ncdu = walk(&top, engine, &["--format", "ncdu"]).exits(0);
+                let names = ncdu.stdout.windows(8).filter(|it| *it == b"\"name\":\"");
+                assert_eq!(names.count() as u64, entries_of(&top), "{engine}");
+            }
+            // One goes, and the other comes.
+            let catalog = base.join("catalog");
+            let moved = top.join("aaaaaaaa/eszycidp");
+            std::fs::remove_dir(&empty).unwrap();
+            walk(&top, "stat", &["--catalog", catalog.to_str().unwrap()]).exits(0);
+            std::fs::remove_dir_all(&moved).unwrap();
+            file(empty.join("file"), 3000);
+            let mut changed = fathom(args!["changed", &top, "--since", &catalog, "--json"]);
+            let value = run(&mut changed).json();
+            let counts = ["added", "removed"].map(|it| value["result"][it].as_u64().unwrap());
+            assert_eq!(counts, [2, 2], "{value}");
+        });
+    }
+}
+
+/// The number of entries, by find(1).
+fn entries_of(top: &Path) -> u64 {
+    find(top, "-print0").len() as u64
+}
+
 #[test]
 fn du_format_equals_du() {
     if require(&[Need::Root]) {

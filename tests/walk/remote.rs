@@ -126,6 +126,7 @@ fn failures_are_warnings_and_the_walk_continues() {
             let expected = [
                 ("d1/f2", "EIO"),
                 ("d3", "ESTALE"),
+                ("d5/f0", "ENOENT"),
                 ("d7", "EIO"),
                 ("d9", "ESTALE"),
             ];
@@ -143,6 +144,71 @@ fn failures_are_warnings_and_the_walk_continues() {
                 );
                 assert_eq!(value["result"]["entries"], lines.len());
             }
+        });
+    }
+}
+
+/// A server that does not find what its directories list: no removal, but a fault.
+#[test]
+fn what_is_listed_and_not_found_is_a_fault() {
+    if require(&FAR) {
+        in_namespace(|base| {
+            for errno in [libc::ENOENT, libc::ELOOP, libc::ENOTDIR, libc::ESRCH] {
+                let at = base.join(format!("remote{errno}"));
+                let faulty = SyntheticTree {
+                    directories: 12,
+                    files: 20,
+                    lost: vec![("d1/f2", errno), ("d1/f3", errno), ("d3", errno)],
+                    unopened: vec![("d5", errno)],
+                    unreadable: vec![("d7", errno)],
+                    ..SyntheticTree::default()
+                };
+                let _server = serve_synthetic(faulty, &at);
+                for engine in ["stat", "threads", "auto"] {
+                    let value = walk(&at, engine, &["--json"]).exits(1).json();
+                    let mut paths = warnings(&value, &at).into_iter().map(|(path, _)| path);
+                    let mut paths: Vec<String> = paths.by_ref().collect();
+                    paths.sort();
+                    assert_eq!(paths, ["d1/f2", "d1/f3", "d3", "d5", "d7"], "{engine}");
+                    assert_eq!(value["result"]["entries"], 1 + 11 + 9 * 20 - 2, "{engine}");
+                }
+                let value = run(&mut fathom(args!["mounts", &at, "--by", "naive", "--json"]));
+                let value = value.exits(1).json();
+                let said = value["warnings"].to_string();
+                for path in ["d1/f2", "d3", "d5", "d7"] {
+                    let path = format!("\"{}/{path}\"", at.display());
+                    assert!(said.contains(&path), "{path}: {said}");
+                }
+            }
+        });
+    }
+}
+
+/// Nor is it removed for `changed`.
+#[test]
+fn what_is_listed_and_not_found_is_not_reported_as_removed() {
+    if require(&FAR) {
+        in_namespace(|base| {
+            let (at, catalog) = (base.join("remote"), base.join("catalog"));
+            let healthy = SyntheticTree {
+                directories: 6,
+                files: 20,
+                ..SyntheticTree::default()
+            };
+            let server = serve_synthetic(healthy.clone(), &at);
+            walk(&at, "auto", &["--catalog", catalog.to_str().unwrap()]).exits(0);
+            unmount(&at);
+            drop(server);
+            let faulty = SyntheticTree {
+                lost: vec![("d1/f2", libc::ENOENT), ("d3", libc::ENOENT)],
+                unopened: vec![("d4", libc::ELOOP)],
+                ..healthy
+            };
+            let _server = serve_synthetic(faulty, &at);
+            let mut changed = fathom(args!["changed", &at, "--since", &catalog, "--json"]);
+            let value = run(&mut changed).exits(1).json();
+            assert_eq!(value["result"]["removed"], 0, "{value}");
+            assert_eq!(warnings(&value, &at).len(), 3, "{value}");
         });
     }
 }

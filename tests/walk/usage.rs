@@ -1,5 +1,6 @@
 //! Invalid input and exit statuses: one clear line each, and no partial output files.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -33,6 +34,32 @@ fn directory_without_read_permission() {
                     ran.stderr.contains("Permission denied (os error 13)"),
                     "{ran}"
                 );
+            }
+        });
+    }
+}
+
+/// Its names can be read, and nothing else.
+#[test]
+fn directory_without_search_permission() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let top = dir(base.join("top"));
+            for name in ["a", "b", "c"] {
+                file(top.join(name), 1);
+            }
+            fs::set_permissions(&top, std::os::unix::fs::PermissionsExt::from_mode(0o444)).unwrap();
+            let here = crate::support::restrict::fathom_in(&base.join("bin"));
+            for engine in ["auto", "stat", "threads"] {
+                let line = args!["walk", &top, "--engine", engine, "--json"];
+                let mut command = crate::support::run::program(&here, line);
+                crate::support::restrict::as_nobody(&mut command);
+                let value = run(&mut command).exits(1).json();
+                let warnings = value["warnings"].as_array().unwrap();
+                let paths = warnings.iter().map(|it| it["path"].as_str().unwrap());
+                let names: BTreeSet<&str> = paths.filter_map(|it| it.rsplit('/').next()).collect();
+                assert_eq!(names, BTreeSet::from(["a", "b", "c"]), "{engine}: {value}");
+                assert_eq!(value["result"]["entries"], 1, "{engine}: {value}");
             }
         });
     }

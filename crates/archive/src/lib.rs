@@ -14,6 +14,7 @@
 //! | `destination` | a file or an object that is complete or absent |
 //! | `error`, `warning` | why something was not done, or skipped |
 //! | [`gather`](mod@gather) | collects the metadata of a tree before any file is read |
+//! | `hidden` | entries that may exist although a walk has not found them |
 //! | [`increment`] | what an incremental archive must contain |
 //! | [`input`] | reads an archive from a file or a pipe |
 //! | [`list`] | lists the members of archives |
@@ -51,6 +52,7 @@ mod destination;
 pub mod dump;
 mod error;
 pub mod gather;
+mod hidden;
 pub mod increment;
 pub mod input;
 pub mod list;

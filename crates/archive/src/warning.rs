@@ -3,7 +3,11 @@
 use std::cmp::Ordering;
 
 use gate::Errno;
+use gate::fs::{At, Want};
+use gate::long::statx_long;
 use mounts::WarningReason;
+use mounts::listed::is_removed;
+use walk::Type;
 
 use crate::error::ErrorKind;
 use crate::shown;
@@ -63,11 +67,18 @@ pub enum WarningKind {
 }
 
 impl WarningKind {
-    /// A file that could not be opened or examined by its name.
-    pub fn not_opened(errno: Errno) -> WarningKind {
+    /// A file of a type that could not be opened or examined by its name. Whether it was deleted or replaced
+    /// does not follow from the error alone, which may be that of a faulty server or disk.
+    pub fn not_opened(errno: Errno, path: &[u8], kind: Type) -> WarningKind {
         match errno {
-            Errno::ENOENT | Errno::ESTALE | Errno::ENOTDIR => WarningKind::Vanished,
-            Errno::ELOOP | Errno::ENXIO | Errno::EINVAL | Errno::EISDIR => {
+            Errno::ENOENT | Errno::ESTALE | Errno::ENOTDIR
+                if is_removed(path, kind == Type::Directory) =>
+            {
+                WarningKind::Vanished
+            }
+            Errno::ELOOP | Errno::ENXIO | Errno::EINVAL | Errno::EISDIR
+                if !is_still(path, kind) =>
+            {
                 WarningKind::ReplacedAndSkipped
             }
             _ => WarningKind::Unreadable,
@@ -84,7 +95,22 @@ impl WarningKind {
     }
 }
 
+/// Whether a file is of a type.
+fn is_still(path: &[u8], kind: Type) -> bool {
+    let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE);
+    seen.is_ok_and(|seen| Type::from_mode(seen.mode) == kind)
+}
+
 impl WarningReason for WarningKind {
+    fn hides_entries(&self) -> bool {
+        matches!(
+            self,
+            WarningKind::EntriesLost(_)
+                | WarningKind::TooManyEntries(_)
+                | WarningKind::MoreOfThese(_)
+        )
+    }
+
     fn explains_errno(&self) -> bool {
         !matches!(
             self,

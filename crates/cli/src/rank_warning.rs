@@ -23,6 +23,7 @@ pub(crate) struct Reason {
     text: String,
     consequence: Option<String>,
     explains_errno: bool,
+    hides_entries: bool,
     includes_errno: bool,
     pub(crate) hint: Option<String>,
 }
@@ -34,6 +35,10 @@ impl WarningReason for Reason {
 
     fn explains_errno(&self) -> bool {
         self.explains_errno
+    }
+
+    fn hides_entries(&self) -> bool {
+        self.hides_entries
     }
 
     fn includes_errno(&self) -> bool {
@@ -54,6 +59,7 @@ impl RankWarning {
                 text: reason.to_string(),
                 consequence: reason.consequence().map(Cow::into_owned),
                 explains_errno: reason.explains_errno(),
+                hides_entries: reason.hides_entries(),
                 includes_errno: reason.includes_errno(),
                 hint: hint.map(Cow::into_owned),
             },

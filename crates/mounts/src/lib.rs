@@ -8,6 +8,7 @@
 //! | [`method`] | one file per method: `naive`, `getmnt1`, `getmnt2`, `getmnt3`, `search` |
 //! | [`pairs`] | the papers' table of <device, parent device> pairs |
 //! | [`root`] | the directory at which a search begins |
+//! | [`listed`] | whether a directory still lists a name that was not found |
 //! | [`locate`](mod@locate) | every mount point at or under a directory |
 //! | [`compare`] | every method on one tree, each in a process of its own |
 //! | [`runs`] | what runs of a method or an engine took, and statistics of them |
@@ -28,6 +29,7 @@ pub mod compare;
 pub mod diagnosis;
 mod error;
 mod kind;
+pub mod listed;
 pub mod locate;
 pub mod method;
 pub mod names;

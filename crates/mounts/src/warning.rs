@@ -23,6 +23,11 @@ pub trait WarningReason: std::error::Error + Any + Send + Sync {
         false
     }
 
+    /// Whether entries may exist that were not found: at the path of the warning or below it, and anywhere if it has none.
+    fn hides_entries(&self) -> bool {
+        false
+    }
+
     /// Whether `Display` contains the errno, or explains it so well that it is not printed.
     fn includes_errno(&self) -> bool {
         false
@@ -66,6 +71,11 @@ impl Warning {
             errno: None,
             reason: Arc::new(reason),
         }
+    }
+
+    /// Whether entries may exist that were not found: those at the path or below it, and any without a path.
+    pub fn hides_entries(&self) -> bool {
+        self.gate.is_some() || self.reason.hides_entries()
     }
 
     /// The reason, if it is a `T`.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::scope;
 
+use archive::Users;
 use archive::dump::{AttributeReader, Places, Progress};
 use archive::rows::Rows;
-use archive::{Users, WarningKind};
 use gate::Gate;
 use gate::fs::{Time, readlinkat};
 use gate::machine::processors;
@@ -370,11 +370,8 @@ impl<'a> Run<'a> {
             return Some(Vec::new());
         }
         let target = worker.places.at(row, |dir, name| readlinkat(dir, name));
-        let skip = |e| {
-            let kind = WarningKind::not_opened(e);
-            let warnings = self.archiver.warnings;
-            warnings.failed(row, Gate::Readlinkat, e, kind);
-        };
+        let warnings = self.archiver.warnings;
+        let skip = |e| warnings.not_opened(row, Gate::Readlinkat, e);
         target.map_err(skip).ok()
     }
 

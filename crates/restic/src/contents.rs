@@ -29,6 +29,12 @@ impl EntryWarnings {
         }
     }
 
+    /// Warns of a file that could not be opened or examined.
+    pub(crate) fn not_opened(&self, row: usize, gate: Gate, errno: Errno) {
+        let kind = WarningKind::not_opened(errno, &self.path(row), self.rows.kind(row));
+        self.failed(row, gate, errno, kind);
+    }
+
     pub(crate) fn failed(&self, row: usize, gate: Gate, errno: Errno, kind: WarningKind) {
         let warning = Warning::failed(&self.path(row), gate, errno, kind);
         self.found.lock().push(warning);
@@ -101,7 +107,7 @@ impl<'a> Contents<'a> {
                 })
             }
             Err(e) => {
-                warnings.failed(row, Gate::Openat, e, WarningKind::not_opened(e));
+                warnings.not_opened(row, Gate::Openat, e);
                 None
             }
         }
@@ -119,8 +125,7 @@ impl<'a> Contents<'a> {
                 Ok(0) => self.is_short = true,
                 Ok(n) => at += n,
                 Err(e) => {
-                    let kind = WarningKind::not_opened(e);
-                    self.warnings.failed(self.row, Gate::Read, e, kind);
+                    self.warnings.not_opened(self.row, Gate::Read, e);
                     return None;
                 }
             }

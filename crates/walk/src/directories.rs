@@ -170,13 +170,13 @@ impl Worker for &CountingDirectories<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::digest::DirKey;
     use crate::entry::Meta;
 
     fn take(sink: &CountingDirectories<'_>, path: &str, entries: usize) {
         let dir = Dir {
             path: path.as_bytes(),
-            hash: 0,
-            depth: 0,
+            key: DirKey::default(),
         };
         let entry = Entry {
             name: b"x",

@@ -3,6 +3,8 @@
 use gate::fs::{Attributes, Statx, Want};
 use ondisk::Dev;
 
+use crate::digest::DirKey;
+
 pub use gate::fs::Time;
 
 /// A time from the disk in the form of the system calls.
@@ -167,10 +169,8 @@ pub struct Dir<'a> {
     /// Its path, beginning with DIR as it was given; empty where the sink needs no paths
     /// ([`crate::Sink::wants_paths`]), except for the entry of DIR itself.
     pub path: &'a [u8],
-    /// The hash of its path ([`crate::digest::below`]).
-    pub hash: u64,
-    /// Its depth: 0 for DIR itself.
-    pub depth: u32,
+    /// What identifies it.
+    pub key: DirKey,
 }
 
 /// An entry of a directory.
@@ -185,7 +185,7 @@ pub struct Entry<'a> {
 impl Entry<'_> {
     /// Its depth, as find's `%d`.
     pub fn depth(&self, dir: &Dir<'_>) -> u32 {
-        dir.depth + u32::from(!self.name.is_empty())
+        dir.key.depth + u32::from(!self.name.is_empty())
     }
 
     /// Replaces `path` by the path of the entry.

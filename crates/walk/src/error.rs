@@ -157,6 +157,8 @@ pub enum WarningKind {
     InvalidName { ino: u64, tree: u64 },
     #[error("statx(2) is missing here, or forbidden by a seccomp filter")]
     NoStatx,
+    #[error("{0} more names of directories cannot be found")]
+    NotFound(u64),
     #[error("{0} more warnings of this kind")]
     More(u64),
 }
@@ -166,6 +168,7 @@ impl WarningReason for WarningKind {
         let text = match self {
             WarningKind::OpenDirectory => "its contents are skipped",
             WarningKind::ReadDirectory => "the rest of it is skipped",
+            WarningKind::NotFound(_) => "they are skipped",
             WarningKind::ReadAttributes
             | WarningKind::OpenMountParent
             | WarningKind::ReadMountAttributes
@@ -186,6 +189,13 @@ impl WarningReason for WarningKind {
             WarningKind::NotWalked(_) | WarningKind::More(_) => return None,
         };
         Some(text.into())
+    }
+
+    fn hides_entries(&self) -> bool {
+        !matches!(
+            self,
+            WarningKind::Damaged(_) | WarningKind::SecondName | WarningKind::NoStatx
+        )
     }
 
     fn explains_errno(&self) -> bool {

@@ -392,11 +392,11 @@ impl Adder<'_> {
 
     /// A directory counts in itself, anything else in its directory; both not below `most` levels.
     fn take_by_directory(&mut self, most: u32, dir: &Dir<'_>, entries: &[Entry<'_>]) {
-        let above = ancestor(dir.path, dir.depth.saturating_sub(most));
+        let above = ancestor(dir.path, dir.key.depth.saturating_sub(most));
         let mut files = GroupSums::default();
         for entry in entries {
             let meta = &entry.meta;
-            if meta.is_dir() && dir.depth < most && !entry.name.is_empty() {
+            if meta.is_dir() && dir.key.depth < most && !entry.name.is_empty() {
                 self.add_entry(&joined(dir.path, entry.name), meta);
             } else if is_linked(meta) {
                 let file = (meta.dev, meta.ino);
@@ -493,6 +493,7 @@ pub fn type_of_key(number: u64) -> Type {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::digest::DirKey;
 
     #[test]
     fn keys_of_names_and_directories() {
@@ -541,8 +542,7 @@ mod tests {
             let groups = Groups::new(GroupBy::Ext);
             let dir = Dir {
                 path: b"x",
-                hash: 0,
-                depth: 0,
+                key: DirKey::default(),
             };
             for (name, size) in sizes {
                 let meta = Meta {
@@ -579,8 +579,7 @@ mod tests {
         let groups = Groups::new(GroupBy::Ext);
         let dir = Dir {
             path: b"x",
-            hash: 0,
-            depth: 0,
+            key: DirKey::default(),
         };
         groups
             .worker()
@@ -603,8 +602,7 @@ mod tests {
         const FILES: u64 = 1000;
         let dir = Dir {
             path: b"x",
-            hash: 0,
-            depth: 0,
+            key: DirKey::default(),
         };
         let entry = |name, ino, nlink| Entry {
             name,

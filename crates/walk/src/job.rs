@@ -10,6 +10,7 @@ use gate::long::{openat2_long, reach};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
+use mounts::listed::is_gone;
 use ondisk::dirent::{Entry as DirEntry, EntryType};
 use ondisk::{Dev, Mount};
 
@@ -17,6 +18,7 @@ use crate::digest::DirKey;
 use crate::entry::{Dir, Entry, Meta, append, joined};
 use crate::error::{EngineRefusal, WarningKind};
 use crate::filter::Filter;
+use crate::missing::Missing;
 use crate::sink::{Sink, Worker};
 use crate::top::{MountContext, Top};
 
@@ -133,6 +135,16 @@ impl Diagnostics {
         !self.warnings.lock().0.is_empty()
     }
 
+    /// What `read` makes of the warnings that have not been taken.
+    pub fn with_warnings<T>(&self, read: impl FnOnce(&[Warning]) -> T) -> T {
+        let mut all = self.take_warnings();
+        let result = read(&all);
+        let mut warnings = self.warnings.lock();
+        all.append(&mut warnings.0);
+        warnings.0 = all;
+        result
+    }
+
     /// Takes the warnings so far, in the order in which they came.
     pub fn take_warnings(&self) -> Vec<Warning> {
         let (mut all, more) = std::mem::take(&mut *self.warnings.lock());
@@ -179,6 +191,8 @@ pub struct Job<'a> {
     pub(crate) names_suffice: bool,
     pub(crate) diagnostics: &'a Diagnostics,
     pub(crate) crossings: &'a Mutex<Vec<Crossing>>,
+    /// What was not found, and how much more.
+    pub(crate) missing: Mutex<(Vec<Missing>, u64)>,
 }
 
 impl Job<'_> {
@@ -188,7 +202,7 @@ impl Job<'_> {
     pub(crate) fn place(&self) -> Place {
         Place {
             rel: Vec::new(),
-            key: self.top.key(),
+            key: self.top.key,
         }
     }
 
@@ -234,17 +248,22 @@ impl Job<'_> {
         self.diagnostics.warn(warning);
     }
 
-    /// Reports a call that failed at `name` in a place, or without a name at the place itself. If the
-    /// file has vanished, it is no failure.
+    /// Reports a call that failed at `name` in a place, or without a name at the place itself. What was not
+    /// found is looked for again at the end ([`Job::look_again`]).
     pub(crate) fn failed(&self, place: &Place, name: &[u8], gate: Gate, errno: Errno) {
-        // ESRCH: a process, in /proc. ENOTDIR, ELOOP: a directory was replaced by another file.
-        let is_gone = matches!(
-            errno,
-            Errno::ENOENT | Errno::ESRCH | Errno::ENOTDIR | Errno::ELOOP
-        );
-        if is_gone && !(place.rel.is_empty() && name.is_empty()) {
-            return;
+        if !is_gone(errno) || place.rel.is_empty() && name.is_empty() {
+            return self.warn_failed(place, name, gate, errno);
         }
+        self.miss(Missing {
+            place: place.clone(),
+            name: name.to_vec(),
+            gate,
+            errno,
+        });
+    }
+
+    /// Warns of a call that failed.
+    pub(crate) fn warn_failed(&self, place: &Place, name: &[u8], gate: Gate, errno: Errno) {
         let path = joined(&self.path(place), name);
         let kind = match gate {
             Gate::Openat | Gate::Openat2 => WarningKind::OpenDirectory,
@@ -348,7 +367,11 @@ impl Job<'_> {
     /// error is `EXDEV`.
     pub(crate) fn open(&self, place: &Place) -> Result<Fd, Errno> {
         if place.rel.is_empty() {
-            return self.open_in(&self.top.fd, c".");
+            return match self.open_in(&self.top.fd, c".") {
+                // It may be read, but nothing may be looked up in it.
+                Err(Errno::EACCES) => self.top.open_again(),
+                opened => opened,
+            };
         }
         scan(self.noatime, |how| {
             openat2_long(self.top.fd.as_fd(), &place.rel, how, HERE)

@@ -6,6 +6,7 @@
 //! | [`entry`] | an entry and its metadata |
 //! | [`attribution`] | charges calls to directories and files, for `dump --account` |
 //! | [`digest`] | a hash over a tree, the same for every order and engine |
+//! | [`path_id`] | numbers of entries in one process, by their paths |
 //! | `sink` | the receiver of the entries |
 //! | [`group`] | totals by owner, extension, directory, age and so on |
 //! | `exclusive` | what deleting a directory would free |
@@ -13,6 +14,7 @@
 //! | `shard` | one of several parts of a tree, each walked by a process of its own |
 //! | `tags` | files that mark directories whose contents are excluded |
 //! | `top` | the directory where a job begins, and what is known of its mount |
+//! | `missing` | what a directory lists, but the kernel does not find: removed, or a fault |
 //! | `job` | the work of an engine: one mount, from a directory down |
 //! | [`engine`] | one file per engine: `stat`, `threads`, `bulkstat`, `btrfs`, `ext4`, `percall` |
 //! | [`moment`] | a time to compare change times with |
@@ -45,8 +47,10 @@ pub mod group;
 mod job;
 mod kind;
 mod largest;
+mod missing;
 pub mod moment;
 mod owners;
+pub mod path_id;
 mod plan;
 pub mod predicate;
 mod ranks;
@@ -59,7 +63,7 @@ mod traversal;
 mod usage;
 
 pub use blocked::blocked_paths;
-pub use digest::Digest;
+pub use digest::{Digest, DirKey};
 pub use directories::{DirectoryCount, DirectoryCounts};
 pub use entry::{Dir, Entry, Meta, Type};
 pub use error::{EngineAction, EngineRefusal, Error, WarningKind};

@@ -101,15 +101,6 @@ fn succeed_together<T>(team: &dyn Team, mine: Result<T, Error>) -> Result<T, Err
     }
 }
 
-/// A directory where a mount begins.
-#[derive(Clone, Serialize, Deserialize)]
-struct Found {
-    /// Its path relative to DIR.
-    rel: Vec<u8>,
-    depth: u32,
-    hash: u64,
-}
-
 /// The open directory where a mount begins, and its entry.
 type Entered = (Top, TopEntry);
 
@@ -117,7 +108,8 @@ type Entered = (Top, TopEntry);
 struct Mounted {
     /// The rank that has found it.
     owner: usize,
-    found: Found,
+    /// The path of its directory relative to DIR.
+    rel: Vec<u8>,
     /// On the owner; DIR itself is still to be opened.
     own: Option<Entered>,
 }
@@ -133,7 +125,8 @@ struct Ready {
 /// What a rank has found in a mount.
 #[derive(Serialize, Deserialize)]
 struct Done {
-    found: Vec<Found>,
+    /// Paths of directories where others begin, relative to DIR.
+    found: Vec<Vec<u8>>,
     has_failed: bool,
     is_closed: bool,
 }
@@ -150,11 +143,7 @@ impl Together<'_> {
     fn walk_dir(&self, root: &Top, report: &mut WalkReport) -> Result<(), Error> {
         let dir = Mounted {
             owner: 0,
-            found: Found {
-                rel: Vec::new(),
-                depth: root.depth,
-                hash: root.hash,
-            },
+            rel: Vec::new(),
             own: None,
         };
         let mut mounts = VecDeque::from([dir]);
@@ -164,7 +153,7 @@ impl Together<'_> {
             is_first = false;
             let found = walked.as_ref().ok().into_iter().flatten();
             let mine = Done {
-                found: found.map(|(found, _)| found.clone()).collect(),
+                found: found.map(|(rel, _)| rel.clone()).collect(),
                 has_failed: walked.is_err(),
                 is_closed: self.sink.is_closed(),
             };
@@ -178,9 +167,9 @@ impl Together<'_> {
             }
             for (owner, done) in all.into_iter().enumerate() {
                 let is_own = owner == self.team.rank();
-                mounts.extend(done.found.into_iter().map(|found| {
+                mounts.extend(done.found.into_iter().map(|rel| {
                     let own = is_own.then(|| own.next()).flatten();
-                    Mounted { owner, found, own }
+                    Mounted { owner, rel, own }
                 }));
             }
         }
@@ -194,10 +183,10 @@ impl Together<'_> {
         mounted: Mounted,
         is_first: bool,
         report: &mut WalkReport,
-    ) -> Result<Vec<(Found, Entered)>, Error> {
-        let Mounted { owner, found, own } = mounted;
+    ) -> Result<Vec<(Vec<u8>, Entered)>, Error> {
+        let Mounted { owner, rel, own } = mounted;
         let is_owner = owner == self.team.rank();
-        let opened = own.map_or_else(|| open(root, &found, is_owner), Ok);
+        let opened = own.map_or_else(|| open(root, &rel, is_owner), Ok);
         let chosen = opened.as_ref().ok().filter(|_| is_owner);
         let chosen = chosen.map(|(top, _)| {
             let context = self.traversal.context(top);
@@ -215,7 +204,7 @@ impl Together<'_> {
             };
         };
         let Some((mut top, entry)) = opened.ok().filter(|_| ready.identity == identity) else {
-            if self.options.filter.enters(found.depth) {
+            if self.options.filter.enters(root.key.at(&rel).depth) {
                 threads::stand_by(self.team, owner);
             }
             return Ok(Vec::new());
@@ -236,29 +225,28 @@ impl Together<'_> {
             .traversal
             .walk_mount(&mut top, &entry, report, choose, run)?;
         let cross = |crossing: &Crossing| {
-            let mut rel = found.rel.clone();
-            append(&mut rel, &joined(&crossing.dir.rel, &crossing.name));
+            let mut path = rel.clone();
+            append(&mut path, &joined(&crossing.dir.rel, &crossing.name));
             let (top, entry) = self.traversal.cross(&top, crossing)?;
-            let (depth, hash) = (top.depth, top.hash);
-            Some((Found { rel, depth, hash }, (top, entry)))
+            Some((path, (top, entry)))
         };
         Ok(crossings.iter().filter_map(cross).collect())
     }
 }
 
 /// Opens a directory where a mount begins. Only its owner emits it.
-fn open(root: &Top, found: &Found, is_owner: bool) -> Result<Entered, Error> {
-    let path = joined(&root.path, &found.rel);
+fn open(root: &Top, rel: &[u8], is_owner: bool) -> Result<Entered, Error> {
+    let path = joined(&root.path, rel);
     let failed = |kind, gate| {
         let path = path.clone();
         move |errno| mounts::Error::at(kind, &path, gate, errno)
     };
-    let opened = match &found.rel[..] {
+    let opened = match rel {
         b"" => openat(&root.fd, c".", Open::SCAN),
         rel => open_long_no_symlinks(root.fd.as_fd(), rel, Open::SCAN),
     };
     let fd = opened.map_err(failed(ErrorKind::OpenDirectory, Gate::Openat))?;
-    let top = Top::new(fd, path.clone(), found.hash, found.depth)
+    let top = Top::new(fd, path.clone(), root.key.at(rel))
         .map_err(failed(ErrorKind::ReadAttributes, Gate::Statx))?;
     let entry = match is_owner {
         true => TopEntry::new(&top),
@@ -455,7 +443,7 @@ mod tests {
             let renamed = AtomicUsize::new(0);
             // The ranks have been given directories by then.
             let rename = |dir: &Dir<'_>| {
-                if dir.depth != 3 || renamed.fetch_add(1, Relaxed) != 20 {
+                if dir.key.depth != 3 || renamed.fetch_add(1, Relaxed) != 20 {
                     return;
                 }
                 fs::rename(top.join("a"), top.join("b")).unwrap();

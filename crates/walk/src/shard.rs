@@ -56,13 +56,13 @@ impl Shard {
 
     /// Whether it reads a directory that an engine has read without asking.
     pub(crate) fn enters_below(self, root: &[u8], dir: &Dir<'_>) -> bool {
-        if dir.depth < Shard::DEPTH {
+        if dir.key.depth < Shard::DEPTH {
             return true;
         }
         let below = dir.path.strip_prefix(root).unwrap_or(dir.path);
         let names = below.split(|&b| b == b'/').filter(|name| !name.is_empty());
         let names = names.take(Shard::DEPTH as usize);
-        self.has(names.fold(DirKey::default(), |key, name| key.below(name)))
+        self.has(names.fold(DirKey::default(), DirKey::below))
     }
 }
 
@@ -124,7 +124,7 @@ struct ShardWorker<'a> {
 impl ShardWorker<'_> {
     fn choose<'e>(&mut self, dir: &Dir<'_>, entries: &'e [Entry<'e>]) -> Vec<Entry<'e>> {
         let Sharded { shard, root, .. } = *self.to;
-        let key = DirKey::from_dir(dir);
+        let key = dir.key;
         let is_entered = match self.last {
             Some((last, is_entered)) if last == key => is_entered,
             _ => shard.enters_below(root, dir),

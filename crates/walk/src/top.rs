@@ -1,9 +1,10 @@
 //! The directory at which a job begins, and what is known of its mount.
 
-use gate::fs::{At, Attributes, Statfs, fstatfs, statx};
+use gate::fs::{At, Attributes, Open, Statfs, fstatfs, statx};
+use gate::long::open_long;
 use gate::mount::mount_id;
 use gate::{Errno, Fd};
-use ondisk::{Mount, split_options};
+use ondisk::{Dev, Mount, split_options};
 
 use crate::digest::DirKey;
 use crate::entry::Meta;
@@ -20,10 +21,8 @@ pub struct Top {
     pub path: Vec<u8>,
     pub meta: Meta,
     pub is_mount_root: bool,
-    /// The hash of its path ([`crate::digest`]).
-    pub hash: u64,
-    /// Its depth: 0 for DIR itself.
-    pub depth: u32,
+    /// What identifies it.
+    pub key: DirKey,
 }
 
 impl Top {
@@ -31,7 +30,7 @@ impl Top {
     ///
     /// # Errors
     /// Those of statx(2).
-    pub fn new(fd: Fd, path: Vec<u8>, hash: u64, depth: u32) -> Result<Top, Errno> {
+    pub fn new(fd: Fd, path: Vec<u8>, key: DirKey) -> Result<Top, Errno> {
         let seen = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?;
         let mut meta = Meta::from_statx(&seen);
         if seen.mnt_id.is_none() {
@@ -43,16 +42,16 @@ impl Top {
             path,
             meta,
             is_mount_root: seen.attributes.contains(Attributes::MOUNT_ROOT),
-            hash,
-            depth,
+            key,
         })
     }
 
-    pub(crate) fn key(&self) -> DirKey {
-        DirKey {
-            depth: self.depth,
-            hash: self.hash,
-        }
+    /// Opens the directory once more, by its path.
+    pub(crate) fn open_again(&self) -> Result<Fd, Errno> {
+        let fd = open_long(&self.path, Open::SCAN)?;
+        let seen = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?;
+        let is_same = (seen.ino, Dev::from(seen.dev)) == (self.meta.ino, self.meta.dev);
+        is_same.then_some(fd).ok_or(Errno::EACCES)
     }
 
     /// The row of a mount table for the mount that it is on.

@@ -7,16 +7,17 @@ use gate::fs::{At, Attributes, Open, has_statx, openat, statx};
 use gate::long::{open_long, open_long_no_symlinks};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
+use mounts::listed::{is_gone, is_removed_from};
 use mounts::table::read_either;
 use mounts::{ErrorKind, Warning};
 use ondisk::{Dev, Mount};
 
-use crate::digest::{self, DirKey};
+use crate::digest::DirKey;
 use crate::engine::engine;
 use crate::entry::{Dir, Entry, Meta, joined};
 use crate::error::{Error, WarningKind};
 use crate::filter::Filter;
-use crate::job::{Below, Crossing, Diagnostics, Job, Place, c_name, look_at};
+use crate::job::{Below, Crossing, Diagnostics, Job, c_name, look_at};
 use crate::kind::EngineKind;
 use crate::plan::{Plan, PlanReason, plan};
 use crate::shard::Sharded;
@@ -80,7 +81,7 @@ pub fn open_top(path: &[u8], nth: usize) -> Result<Top, mounts::Error> {
     let failed = |kind, gate| move |errno| mounts::Error::at(kind, path, gate, errno);
     let how = Open::DIRECTORY | Open::NONBLOCK;
     let fd = open_long(path, how).map_err(failed(ErrorKind::OpenDirectory, Gate::Openat))?;
-    Top::new(fd, path.to_vec(), digest::top(nth), 0)
+    Top::new(fd, path.to_vec(), DirKey::top(nth))
         .map_err(failed(ErrorKind::ReadAttributes, Gate::Statx))
 }
 
@@ -136,7 +137,7 @@ impl TopEntry {
     pub(crate) fn new(top: &Top) -> TopEntry {
         TopEntry {
             dir_path: top.path.clone(),
-            dir: top.key(),
+            dir: top.key,
             name: Vec::new(),
             is_emitted: false,
         }
@@ -194,7 +195,7 @@ impl<'a> Traversal<'a> {
     /// What is known of the mount of a top.
     pub(crate) fn context<'t>(&'t self, top: &'t Top) -> MountContext<'t> {
         let options = self.options;
-        let is_only_dir = options.dirs.len() == 1 && top.depth == 0;
+        let is_only_dir = options.dirs.len() == 1 && top.key.depth == 0;
         MountContext {
             noatime: options.noatime,
             expected: options.expected.filter(|_| is_only_dir),
@@ -247,6 +248,7 @@ impl<'a> Traversal<'a> {
             names_suffice: names_suffice && mount.is_some(),
             diagnostics: self.diagnostics,
             crossings: &crossings,
+            missing: Mutex::default(),
         };
         let mut part = Part {
             path: top.path.clone(),
@@ -254,9 +256,11 @@ impl<'a> Traversal<'a> {
             engine: kind,
             reason,
         };
-        if options.filter.enters(top.depth) {
+        if options.filter.enters(top.key.depth) {
             run(&job, &mut part)?;
+            job.look_again();
         }
+        drop(job);
         report.parts.push(part);
         Ok(crossings.into_inner())
     }
@@ -293,6 +297,7 @@ impl<'a> Traversal<'a> {
                 refusal,
             });
         }
+        job.missing.lock().0.clear();
         part.reason = PlanReason::GaveUp(part.engine, refusal);
         part.engine = EngineKind::Threads;
         Ok(false)
@@ -338,7 +343,7 @@ impl<'a> Traversal<'a> {
         let root = self.options.dirs.first();
         let shard = self.options.filter.shard().zip(root);
         shard.is_none_or(|(shard, root)| {
-            shard.enters_below(root, dir) && shard.enters(DirKey::from_dir(dir).below(name))
+            shard.enters_below(root, dir) && shard.enters(dir.key.below(name))
         })
     }
 
@@ -367,13 +372,14 @@ impl<'a> Traversal<'a> {
         } = crossing;
         let dir_path = joined(&from.path, &place.rel);
         let path = joined(&dir_path, name);
+        let open_dir = |rel: &[u8]| open_place(from, rel, Open::SCAN);
         let failed = |gate, errno, kind: WarningKind| {
-            if errno != Errno::ENOENT {
+            if !is_gone(errno) || !is_removed_from(&joined(&place.rel, name), false, open_dir) {
                 let warning = Warning::failed(&path, gate, errno, kind);
                 self.diagnostics.warn(warning);
             }
         };
-        let parent = open_place(from, place)
+        let parent = open_place(from, &place.rel, Open::PATH | Open::DIRECTORY)
             .map_err(|errno| failed(Gate::Openat2, errno, WarningKind::OpenMountParent))
             .ok()?;
         let c_name = c_name(name)?;
@@ -399,7 +405,7 @@ impl<'a> Traversal<'a> {
         // This may trigger an automount; the metadata must be that of the new mount.
         let opened = openat(&parent, &c_name, Open::SCAN)
             .map_err(|errno| failed(Gate::Openat, errno, WarningKind::OpenDirectory))
-            .and_then(|fd| Top::new(fd, path.clone(), key.hash, key.depth).map_err(statx_failed));
+            .and_then(|fd| Top::new(fd, path.clone(), key).map_err(statx_failed));
         let Ok(top) = opened else {
             emit();
             return None;
@@ -433,11 +439,10 @@ fn first_possible(engines: &[EngineKind], context: &MountContext<'_>) -> (Engine
     (EngineKind::Threads, reason)
 }
 
-/// Opens the parent of a crossing, through whatever mounts cover the path by now.
-fn open_place(from: &Top, place: &Place) -> Result<Fd, Errno> {
-    let how = Open::PATH | Open::DIRECTORY;
-    if place.rel.is_empty() {
+/// Opens a directory below a top, through whatever mounts cover the path by now.
+fn open_place(from: &Top, rel: &[u8], how: Open) -> Result<Fd, Errno> {
+    if rel.is_empty() {
         return openat(&from.fd, c".", how);
     }
-    open_long_no_symlinks(from.fd.as_fd(), &place.rel, how)
+    open_long_no_symlinks(from.fd.as_fd(), rel, how)
 }

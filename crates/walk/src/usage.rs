@@ -456,7 +456,7 @@ struct UsageWorker<'a> {
 
 impl Worker for UsageWorker<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
-        let place = DirKey::from_dir(dir);
+        let place = dir.key;
         let mut files = Sums::default();
         for entry in entries {
             let meta = &entry.meta;
@@ -487,7 +487,7 @@ impl Worker for UsageWorker<'_> {
     }
 
     fn pass_over(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
-        let place = DirKey::from_dir(dir);
+        let place = dir.key;
         let dirs = entries
             .iter()
             .filter(|entry| entry.name.is_empty() || entry.meta.is_dir());
@@ -570,7 +570,7 @@ mod tests {
     const DEV: Dev = Dev { major: 8, minor: 1 };
 
     fn key(depth: u32, hash: u64) -> DirKey {
-        DirKey { depth, hash }
+        DirKey { depth, hash, id: 0 }
     }
 
     fn dir(above: Option<DirKey>, name: &[u8], ino: u64) -> Node {

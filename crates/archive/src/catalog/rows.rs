@@ -14,7 +14,7 @@ use gate::sync::{Condvar, Mutex};
 use parquet::errors::Result as ParquetResult;
 use walk::digest::{self, Digest};
 use walk::entry::append;
-use walk::{Dir, Entry, Meta, Moment};
+use walk::{Dir, DirKey, Entry, Meta, Moment};
 
 use super::about::{About, Options, Root, SnapshotRecord};
 use super::output::{EncodedGroup, Encoder, MOST_AT_ONCE, Output, Sealed, rows_of_group};
@@ -216,7 +216,7 @@ where
             let dir = above.enter(rows, row);
             let keep = (self.keep)(row);
             if keep == Keep::Row {
-                let is_same = |last: &Place| (last.hash, last.depth) == (dir.hash, dir.depth);
+                let is_same = |last: &Place| last.key == dir.key;
                 if !dirs.last().is_some_and(is_same) {
                     dirs.push(dir.clone());
                 }
@@ -377,8 +377,7 @@ impl Place {
     fn dir(&self) -> Dir<'static> {
         Dir {
             path: b"",
-            hash: self.hash,
-            depth: self.depth,
+            key: self.key,
         }
     }
 }
@@ -392,8 +391,7 @@ struct Above(Vec<(usize, Place)>);
 struct Place {
     /// The path below its SRC.
     path: Bytes,
-    hash: u64,
-    depth: u32,
+    key: DirKey,
     /// A hash of the paths and the metadata of this directory and of all those above it.
     chain: u64,
 }
@@ -418,8 +416,7 @@ impl Above {
         let own = match self.0.last() {
             None => Some(Place {
                 path: Bytes::new(),
-                hash: digest::top(rows.top(row)),
-                depth: 0,
+                key: DirKey::top(rows.top(row)),
                 chain: 0,
             }),
             Some((_, place)) => (end > row + 1).then(|| {
@@ -427,8 +424,7 @@ impl Above {
                 append(&mut path, name);
                 Place {
                     path: path.into(),
-                    hash: digest::below(place.hash, name),
-                    depth: place.depth + 1,
+                    key: place.key.below(name),
                     chain: place.chain,
                 }
             }),

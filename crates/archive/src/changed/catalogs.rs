@@ -8,7 +8,7 @@ use gate::sync::Mutex;
 use mounts::{Warning, WarningReason};
 use walk::entry::joined;
 use walk::predicate::Predicates;
-use walk::{Dir, Entry, Fields, Meta, Sink, Worker, digest};
+use walk::{Dir, Entry, Fields, Meta, Sink, Worker, path_id};
 
 use super::compare::Compare;
 use super::{Change, Changes};
@@ -311,7 +311,7 @@ fn check(before: &Reader, old: &[u8], after: &Reader, new: &[u8]) -> Result<Vec<
 /// The hash of a path below a DIR; `.` is DIR itself.
 fn hash_below(root: usize, path: &[u8]) -> u64 {
     match path {
-        b"." => digest::top(root),
+        b"." => path_id::top(root),
         path => hash(root as u32, path),
     }
 }
@@ -346,7 +346,9 @@ impl Sink for Selection {
 
 impl Worker for &Selection {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
-        let paths = entries.iter().map(|entry| path_hash(dir.hash, entry.name));
+        let paths = entries
+            .iter()
+            .map(|entry| path_hash(dir.key.id, entry.name));
         let mut paths = paths.filter(|path| self.wanted.contains(path)).peekable();
         if paths.peek().is_some() {
             self.selected.lock().extend(paths);

@@ -47,8 +47,14 @@ impl Differs {
 impl Found {
     /// The path of an entry below DIR; `.` for DIR itself.
     pub(super) fn path(&self, entry: &Differs) -> Vec<u8> {
+        let (dir, name) = self.names(entry);
+        path_below(dir, name)
+    }
+
+    /// The path of the directory of an entry below DIR, and its name there.
+    pub(super) fn names(&self, entry: &Differs) -> (&[u8], &[u8]) {
         let dir = self.dirs[entry.dir as usize].clone();
-        path_below(&self.bytes[dir], self.name(entry))
+        (&self.bytes[dir], self.name(entry))
     }
 
     pub(super) fn name(&self, entry: &Differs) -> &[u8] {
@@ -154,7 +160,7 @@ impl Worker for Comparer<'_> {
         // One name of a file with several may have replaced another, together with its directory:
         // `resolve` must see it, though the file is the same.
         let is_other = |row: u32| index.row(row).fate() != Fate::Found;
-        let may_be_other = index.find(dir.hash).is_some_and(is_other);
+        let may_be_other = index.find(dir.key.id).is_some_and(is_other);
         for (nth, entry) in entries.iter().enumerate() {
             let meta = entry.meta.lasting();
             let parts = &self.to.parts;
@@ -163,7 +169,7 @@ impl Worker for Comparer<'_> {
                 self.part = (part.number, self.to.old_part(part.number));
             }
             let identity = Identity::from_meta(self.part.1, &meta);
-            let path = path_hash(dir.hash, entry.name);
+            let path = path_hash(dir.key.id, entry.name);
             let fingerprint = fingerprint(identity.who, &meta);
             let row = index.find(path);
             if let Some(row) = row {
@@ -181,7 +187,7 @@ impl Worker for Comparer<'_> {
                 identity,
                 fingerprint,
                 path,
-                parent: dir.hash,
+                parent: dir.key.id,
                 depth: entry.depth(dir),
                 is_dir: meta.is_dir(),
                 row: row.map_or(0, |row| row + 1),

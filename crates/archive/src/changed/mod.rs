@@ -15,6 +15,7 @@ use walk::{
 use crate::catalog::columns::{DIR, NAME};
 use crate::catalog::{About, Catalog, Reader, Sealed, ShardOfRun};
 use crate::error::{Action, Error, ErrorKind};
+use crate::hidden::Hidden;
 use crate::part::Part;
 use crate::query::DataSet;
 use crate::since::index::{Index, by_group};
@@ -119,6 +120,15 @@ impl ChangedReport {
         }
     }
 
+    /// Entries that may exist do not count as removed.
+    fn spare_hidden(&mut self, dir: &[u8]) {
+        let hidden = Hidden::new(&self.warnings);
+        let is_certain = |entry: &ChangedEntry| {
+            entry.change != Change::Removed || !hidden.may_have(&joined(dir, &entry.path))
+        };
+        self.changes.entries.retain(is_certain);
+    }
+
     /// After a walk.
     fn walked(walked: &WalkReport, evidence: Evidence) -> ChangedReport {
         let part = walked.parts.first();
@@ -159,6 +169,7 @@ pub fn changed(options: &ChangedOptions, desk: &Diagnostics) -> Result<ChangedRe
         | Proof::Unknown(Scanned::Written(report)) => report,
         Proof::SameDigest(_) | Proof::Unknown(_) => scan.compare_all()?,
     };
+    report.spare_hidden(&options.dir);
     if !options.predicates.is_all() {
         select_the_rest(&mut report.changes, reader, options, desk)?;
     }

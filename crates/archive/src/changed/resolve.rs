@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use walk::digest;
+use walk::path_id;
 
 use super::compare::{Differs, Found};
 use crate::catalog::Reader;
@@ -46,7 +46,7 @@ pub(super) fn resolve(
     // others, the order must not depend on the engine.
     let entry = |at: usize| &found.entries[at];
     let mut order: Vec<usize> = (0..found.entries.len()).collect();
-    order.sort_by_key(|&at| (!entry(at).is_dir, entry(at).depth, entry(at).path));
+    order.sort_by_key(|&at| (!entry(at).is_dir, entry(at).depth, found.names(entry(at))));
     let (dirs, others) = order.split_at(order.partition_point(|&at| entry(at).is_dir));
     let mut in_place = resolver.find_rows(dirs, true);
     in_place.extend(resolver.find_rows(others, false));
@@ -88,7 +88,7 @@ impl<'a> Resolver<'a> {
     fn carried(&self, at: usize) -> Option<usize> {
         let entry = self.entry(at);
         let dir = *self.moved.get(&entry.parent)?;
-        let was = digest::below(dir, self.found.name(entry));
+        let was = path_id::below(dir, self.found.name(entry));
         let nth = self.place(self.index.find(was)?);
         nth.filter(|&nth| self.is_free(nth, at))
     }
@@ -117,8 +117,7 @@ impl<'a> Resolver<'a> {
             self.is_lost(row) && self.index.row(row).is_dir() == is_dir
         };
         let mut homeless: Vec<usize> = (0..self.lost.len()).filter(is_homeless).collect();
-        let path = |nth: usize| self.index.row(self.lost[nth]).path;
-        homeless.sort_by_key(|&nth| (self.identities[nth].who, path(nth)));
+        homeless.sort_by_key(|&nth| self.identities[nth].who);
         for at in elsewhere {
             self.find_row(at, &homeless);
         }

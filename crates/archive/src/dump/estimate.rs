@@ -17,6 +17,7 @@ use super::read::WHOLE;
 use super::users::Users;
 use crate::error::Error;
 use crate::gather::{Gathered, gather};
+use crate::hidden::Hidden;
 use crate::increment::levels::{Level, MOST};
 use crate::increment::{Base, plan_since, spare_unseen};
 use crate::plan::{Plan, Step};
@@ -78,6 +79,7 @@ pub fn estimate(
     let bases: Vec<_> = bases.into_iter().map(open).collect::<Result<_, Error>>()?;
     let (rows, parts) = gather(&options.collect_options(None), diagnostics)?;
     let skipped = diagnostics.take_warnings();
+    let hidden = Hidden::new(&skipped);
     let mut dumps: Vec<Estimate> = Vec::new();
     for (level, since, base) in bases {
         // Neighbouring levels have the same base until there is a catalog of the lower one.
@@ -88,12 +90,12 @@ pub fn estimate(
         }
         let mut plan = match &base {
             None => Plan::full(&rows),
-            Some(base) => plan_since(base, &rows)?,
+            Some(base) => plan_since(base, &rows, &hidden)?,
         };
         if base.is_none() && level.is_none() && options.catalog.is_none() {
             leave_out_root(options, &mut plan);
         }
-        spare_unseen(&rows, &skipped, &mut plan);
+        spare_unseen(&rows, &hidden, &mut plan);
         let files = options.archive.iter().chain(&options.catalog);
         leave_out_files(files.chain(&options.own), None, &rows, &mut plan);
         let estimate = Estimate {

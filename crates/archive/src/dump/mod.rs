@@ -42,6 +42,7 @@ use crate::background::spawn;
 use crate::catalog::{About, Draft, Keep, Sealed};
 use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{Gather, Gathered, gather};
+use crate::hidden::Hidden;
 use crate::increment::{self, Base, Collected, Planned, spare_unseen};
 use crate::part::Part;
 use crate::plan::{Plan, Step, member_name};
@@ -157,7 +158,7 @@ impl Dump<'_> {
         own: Own<'_>,
     ) -> Result<Written, Error> {
         let skipped = self.diagnostics.take_warnings();
-        spare_unseen(rows, &skipped, &mut plan);
+        spare_unseen(rows, &Hidden::new(&skipped), &mut plan);
         for warning in skipped {
             self.diagnostics.warn(warning);
         }

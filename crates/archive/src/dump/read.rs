@@ -406,7 +406,8 @@ impl<'a> Reader<'a> {
 
     /// Warns of a row that has no member.
     fn missing(&self, row: usize, gate: Gate, errno: Errno) -> Outcome {
-        let kind = WarningKind::not_opened(errno);
+        let kind = self.work.rows.kind(row);
+        let kind = WarningKind::not_opened(errno, &self.path(row), kind);
         self.failed(row, gate, errno, kind);
         Outcome::Missing
     }

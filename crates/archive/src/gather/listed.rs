@@ -10,15 +10,14 @@ use mounts::Warning;
 use ondisk::Dev;
 use walk::entry::joined;
 use walk::{
-    Diagnostics, Dir, EngineKind, Entry, Filter, Meta, Moment, MountContext, Sink, Top, Type,
-    WalkOptions as Walk, WalkReport, Worker, digest, mounts_around, walk,
+    Diagnostics, Dir, DirKey, EngineKind, Entry, Filter, Meta, Moment, MountContext, Sink, Top,
+    Type, WalkOptions as Walk, WalkReport, Worker, mounts_around, walk,
 };
 
 use crate::components;
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::part::relative;
 use crate::rows::{Collector, Source};
-use crate::since::index::hash;
 use crate::split;
 use crate::warning::WarningKind;
 
@@ -159,7 +158,7 @@ fn open_root(root: &[u8]) -> std::result::Result<Top, walk::Error> {
     let fd = open_long(path, Open::DIRECTORY | Open::NONBLOCK)
         .or_else(|_| open_long(path, Open::PATH | Open::DIRECTORY))
         .map_err(fail)?;
-    Ok(Top::new(fd, root.to_vec(), digest::top(0), 0).map_err(fail)?)
+    Ok(Top::new(fd, root.to_vec(), DirKey::top(0)).map_err(fail)?)
 }
 
 /// Walks some directories. If one of them cannot be opened, the others are walked.
@@ -201,7 +200,7 @@ struct Level {
     /// Its last component.
     name: Vec<u8>,
     path: Vec<u8>,
-    hash: u64,
+    key: DirKey,
     found: Found,
 }
 
@@ -222,7 +221,7 @@ impl Level {
         Level {
             name: Vec::new(),
             path: root.to_vec(),
-            hash: top.hash,
+            key: top.key,
             found: Found::Directory { covered: None },
         }
     }
@@ -269,8 +268,7 @@ impl Examination<'_> {
     fn emit_root(&mut self, top: &Top) {
         let dir = Dir {
             path: &top.path,
-            hash: top.hash,
-            depth: 0,
+            key: top.key,
         };
         let entry = Entry {
             name: b"",
@@ -322,12 +320,11 @@ impl Examination<'_> {
     /// Examines an entry of the last level, and emits it unless the walk of a listed directory does.
     fn enter(&mut self, name: &[u8], is_listed: bool) -> Level {
         const ITSELF: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT);
-        let depth = self.levels.len() as u32 - 1;
-        let above = &self.levels[depth as usize];
+        let above = &self.levels[self.levels.len() - 1];
         let mut level = Level {
             name: name.to_vec(),
             path: joined(&above.path, name),
-            hash: digest::below(above.hash, name),
+            key: above.key.below(name),
             found: Found::Missing,
         };
         let meta = match statx_long(&level.path, ITSELF, Meta::WANT) {
@@ -346,8 +343,7 @@ impl Examination<'_> {
         if covered.is_none() {
             let dir = Dir {
                 path: &above.path,
-                hash: above.hash,
-                depth,
+                key: above.key,
             };
             self.worker.take(&dir, &[Entry { name, meta }]);
         }
@@ -425,8 +421,7 @@ impl Worker for ListedWorker<'_> {
         let below = relative(self.root, dir.path);
         let dir = Dir {
             path: dir.path,
-            hash: hash(0, below),
-            depth: components(below).count() as u32,
+            key: DirKey::top(0).at(below),
         };
         // A listed directory itself is an entry without a name, and has been emitted.
         for some in entries.split(|entry| entry.name.is_empty()) {

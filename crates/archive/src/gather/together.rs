@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use team::{Team, share};
 use walk::entry::joined;
 use walk::{
-    Diagnostics, Dir, EngineKind, Entry, Error, Meta, MountContext, Shard, Sink, WalkOptions,
-    Worker, digest, walk_together,
+    Diagnostics, Dir, DirKey, EngineKind, Entry, Error, Meta, MountContext, Shard, Sink,
+    WalkOptions, Worker, digest, walk_together,
 };
 
 use super::{CollectOptions, Gather, Gathered, engines, gathered, source, stat};
@@ -114,8 +114,6 @@ pub(crate) fn collect_together(
 struct LinkedName {
     ino: u64,
     place: Place,
-    hash: u64,
-    depth: u32,
     name: Vec<u8>,
 }
 
@@ -131,10 +129,10 @@ struct Place {
 struct Found {
     /// Names of files that other ranks dump.
     linked: Vec<LinkedName>,
-    /// The hashes of directories whose own entries this rank has.
-    known: HashSet<u64>,
-    /// The directories that this rank has entries of, by hash.
-    places: HashMap<u64, Place>,
+    /// The directories whose own entries this rank has.
+    known: HashSet<DirKey>,
+    /// The directories that this rank has entries of.
+    places: HashMap<DirKey, Place>,
 }
 
 impl Found {
@@ -167,8 +165,8 @@ struct Sorter<'a> {
 
 impl Sink for Sorter<'_> {
     fn begin(&self, mount: &MountContext<'_>, by: EngineKind) {
-        if mount.top.depth == 0 {
-            self.root.store(mount.top.hash as usize, Relaxed);
+        if mount.top.key.depth == 0 {
+            self.root.store(mount.top.key.hash as usize, Relaxed);
         }
         self.to.begin(mount, by);
     }
@@ -206,19 +204,17 @@ impl Worker for SorterWorker<'_> {
                 self.found.linked.push(LinkedName {
                     ino,
                     place: place(),
-                    hash: dir.hash,
-                    depth: dir.depth,
                     name: entry.name.to_vec(),
                 });
                 continue;
             }
             if is_dir {
-                self.found.known.insert(path_hash(dir.hash, entry.name));
+                self.found.known.insert(own_key(dir.key, entry.name));
             }
             own.push(*entry);
         }
         if own.iter().any(|entry| !entry.name.is_empty()) {
-            self.found.places.entry(dir.hash).or_insert_with(place);
+            self.found.places.entry(dir.key).or_insert_with(place);
         }
         if !own.is_empty() {
             self.worker.take(dir, &own);
@@ -232,11 +228,11 @@ impl Drop for SorterWorker<'_> {
     }
 }
 
-/// The hash of an entry's path; that of the directory for an empty name.
-fn path_hash(dir: u64, name: &[u8]) -> u64 {
+/// The key of a directory by its entry; an empty name is that of the directory itself.
+fn own_key(dir: DirKey, name: &[u8]) -> DirKey {
     match name {
         b"" => dir,
-        name => digest::below(dir, name),
+        name => dir.below(name),
     }
 }
 
@@ -272,78 +268,74 @@ struct Adder<'a> {
     worker: Box<dyn Worker + 'a>,
     diagnostics: &'a Diagnostics,
     roots: &'a [Vec<u8>],
-    known: HashSet<u64>,
-    places: HashMap<u64, Place>,
-    /// The hashes of directories that were added.
-    borrowed: HashSet<u64>,
+    known: HashSet<DirKey>,
+    places: HashMap<DirKey, Place>,
+    /// The directories that were added.
+    borrowed: HashSet<DirKey>,
 }
 
 impl Adder<'_> {
     fn add_linked(&mut self, linked: &LinkedName) {
-        let LinkedName {
-            place, hash, depth, ..
-        } = linked;
-        self.add((&place.path, *hash, *depth), &linked.name);
-        self.places.entry(*hash).or_insert_with(|| place.clone());
+        let LinkedName { place, name, .. } = linked;
+        let below = relative(&self.roots[place.root], &place.path);
+        let key = DirKey::top(place.root).at(below);
+        self.add(&place.path, key, name);
+        self.places.entry(key).or_insert_with(|| place.clone());
     }
 
-    /// Adds the directories above all entries, and each SRC, so that no archive is empty. Returns the hashes
-    /// of those that were added.
-    fn add_directories(mut self) -> HashSet<u64> {
-        for root in 0..self.roots.len() {
-            let hash = digest::top(root);
-            if self.known.insert(hash) {
-                self.borrowed.insert(hash);
-                self.add((&self.roots[root].clone(), hash, 0), b"");
+    /// Adds the directories above all entries, and each SRC, so that no archive is empty. Returns those that were
+    /// added.
+    fn add_directories(mut self) -> HashSet<DirKey> {
+        for (nth, root) in self.roots.iter().enumerate() {
+            let key = DirKey::top(nth);
+            if self.known.insert(key) {
+                self.borrowed.insert(key);
+                self.add(root, key, b"");
             }
         }
         for place in std::mem::take(&mut self.places).into_values() {
             let root = &self.roots[place.root];
-            let (mut path, mut hash) = (root.clone(), digest::top(place.root));
+            let (mut path, mut key) = (root.clone(), DirKey::top(place.root));
             let names = relative(root, &place.path).split(|&byte| byte == b'/');
-            for (depth, name) in (0..).zip(names.filter(|name| !name.is_empty())) {
-                let below = digest::below(hash, name);
+            for name in names.filter(|name| !name.is_empty()) {
+                let below = key.below(name);
                 if self.known.insert(below) {
                     self.borrowed.insert(below);
-                    self.add((&path, hash, depth), name);
+                    self.add(&path, key, name);
                 }
-                (path, hash) = (joined(&path, name), below);
+                (path, key) = (joined(&path, name), below);
             }
         }
         self.borrowed
     }
 
     /// Adds an entry of a directory, with the metadata that it has on this host.
-    fn add(&mut self, (path, hash, depth): (&[u8], u64, u32), name: &[u8]) {
+    fn add(&mut self, path: &[u8], key: DirKey, name: &[u8]) {
         let meta = match stat(&joined(path, name)) {
             Ok(meta) => meta,
             Err(Error::Directory(mounts::Error {
                 errno: Some(errno), ..
             })) => {
-                let kind = match errno {
-                    Errno::ENOENT | Errno::ENOTDIR | Errno::ESTALE => WarningKind::Vanished,
-                    _ => WarningKind::Unreadable,
-                };
                 let path = joined(path, name);
+                let kind = WarningKind::not_opened(errno, &path, walk::Type::File);
                 let warning = Warning::failed(&path, Gate::Statx, errno, kind);
                 return self.diagnostics.warn(warning);
             }
             Err(_) => return,
         };
-        let dir = Dir { path, hash, depth };
+        let dir = Dir { path, key };
         self.worker.take(&dir, &[Entry { name, meta }]);
     }
 }
 
 /// The piece of each row: a file with several names is dealt out by its inode number, and any other entry as to a
 /// [`Shard`]. So it depends only on the tree.
-fn deal_out(rows: &Rows, borrowed: &HashSet<u64>, ranks: usize, pieces: u32) -> Vec<u32> {
+fn deal_out(rows: &Rows, borrowed: &HashSet<DirKey>, ranks: usize, pieces: u32) -> Vec<u32> {
     /// A directory above a row.
     struct Above {
         /// The row after everything in it.
         end: usize,
-        hash: u64,
-        depth: u32,
+        key: DirKey,
         /// What chooses the piece.
         chooses: u64,
     }
@@ -353,28 +345,22 @@ fn deal_out(rows: &Rows, borrowed: &HashSet<u64>, ranks: usize, pieces: u32) -> 
             above.pop();
         }
         let is_dir = rows.is_dir(row);
-        let (hash, depth, chooses) = match above.last() {
+        let (key, chooses) = match above.last() {
             None => {
-                let top = digest::top(rows.top(row));
-                (top, 0, top)
+                let top = DirKey::top(rows.top(row));
+                (top, top.hash)
             }
-            Some(dir) if is_dir || dir.depth < Shard::DEPTH => {
-                let hash = digest::below(dir.hash, rows.name(row));
-                let is_dealt = dir.depth < Shard::DEPTH;
-                let chooses = if is_dealt { hash } else { dir.chooses };
-                (hash, dir.depth + 1, chooses)
+            Some(dir) if is_dir || dir.key.depth < Shard::DEPTH => {
+                let key = dir.key.below(rows.name(row));
+                let is_dealt = dir.key.depth < Shard::DEPTH;
+                (key, if is_dealt { key.hash } else { dir.chooses })
             }
-            Some(dir) => (dir.hash, dir.depth, dir.chooses),
+            Some(dir) => (dir.key, dir.chooses),
         };
         if is_dir {
             let end = rows.end(row);
-            above.push(Above {
-                end,
-                hash,
-                depth,
-                chooses,
-            });
-            if borrowed.contains(&hash) {
+            above.push(Above { end, key, chooses });
+            if borrowed.contains(&key) {
                 return OF_OTHERS;
             }
         }

@@ -3,7 +3,7 @@
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use ondisk::pax::dumpdir::Code;
-use walk::{Type, digest};
+use walk::{Type, path_id};
 
 use super::levels::Level;
 use super::moves::OldName;
@@ -148,7 +148,7 @@ impl Base {
     /// restore would remove the old one.
     pub(super) fn check_source_types(&self, rows: &Rows, index: &Index) -> Result<(), Error> {
         for (nth, source) in rows.sources().iter().enumerate() {
-            let old = index.find(digest::top(nth));
+            let old = index.find(path_id::top(nth));
             let was_dir = old.map(|row| index.row(row).is_dir());
             let is_dir = source.rows.start < rows.len() && rows.is_dir(source.rows.start);
             if was_dir.is_some_and(|was_dir| was_dir != is_dir) {
@@ -171,7 +171,7 @@ impl Base {
             for &place in here {
                 let at = (u64::from(place) - first) as usize;
                 let name = (dirs[at].to_vec(), names[at].to_vec());
-                named.push((digest::top(tops[at] as usize), name));
+                named.push((path_id::top(tops[at] as usize), name));
             }
         }
         Ok(named)

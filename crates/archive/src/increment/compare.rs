@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-use walk::digest;
+use walk::path_id;
 
 use super::moves::{Dir, Moves, OldName, Step, moves};
 use crate::background::in_pieces;
@@ -164,7 +164,7 @@ impl<'n, E: Fn(u32) -> Now<'n>, T: Fn(u32) -> u64> Entries<'_, 'n, E, T> {
             });
             within = entry.parent.zip(parent);
             let at_its_path = match parent {
-                Some(parent) => kept[parent].map(|dir| digest::below(dir, entry.name)),
+                Some(parent) => kept[parent].map(|dir| path_id::below(dir, entry.name)),
                 None => Some((self.top)(row)),
             };
             let in_its_place = at_its_path.and_then(|path| then.find_near(path, likely));
@@ -282,7 +282,7 @@ impl<'a> Directories<'a> {
             None => Some(top()),
             Some(parent) if self.unmoved[parent] => {
                 let dir = self.dirs[parent].was;
-                let path = dir.map(|dir| digest::below(dir, entry.name));
+                let path = dir.map(|dir| path_id::below(dir, entry.name));
                 let old = path.and_then(|path| then.find_dir_near(path, self.likely));
                 self.likely = old.map_or(self.likely, |old| old + 1);
                 path.filter(|_| old.is_some_and(|old| then.dirs()[old].1 == entry.identity.who))

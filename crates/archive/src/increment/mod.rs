@@ -2,13 +2,12 @@
 //! gives the tree as it is now. The rules are those by which GNU tar restores an increment: see
 //! docs/dump.md.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::iter;
 
-use mounts::Warning;
 use ondisk::pax::dumpdir::Code;
 use walk::entry::append;
-use walk::{Diagnostics, Top, digest, open_top};
+use walk::{Diagnostics, Top, open_top, path_id};
 
 mod base;
 mod compare;
@@ -24,6 +23,7 @@ use crate::background::both;
 use crate::catalog::Options;
 use crate::error::{Action, Error};
 use crate::gather::{CollectOptions, GatherReason, Gathered, engines};
+use crate::hidden::Hidden;
 use crate::part::Part;
 use crate::plan::{Files, ListedName, Plan, Step};
 use crate::rows::{Collector, Rows};
@@ -78,7 +78,8 @@ pub(crate) fn collect(
                 || Index::load(&base.reader),
             );
             attribution::set_phase(Function::Other);
-            let plan = plan(base, &rows, index?)?;
+            let hidden = diagnostics.with_warnings(Hidden::new);
+            let plan = plan(base, &rows, index?, &hidden)?;
             Collected::Changed(Box::new(Planned { rows, parts, plan }))
         }
     })
@@ -156,7 +157,7 @@ pub(crate) fn changed_rows(
     if !about.complete || about.options != *options {
         return Ok(None);
     }
-    let plan = match plan_since(base, rows) {
+    let plan = match plan_since(base, rows, &Hidden::default()) {
         Ok(plan) => plan,
         Err(e) if e.action == Action::UseBase => return Ok(None),
         Err(e) => return Err(e),
@@ -172,12 +173,12 @@ pub(crate) fn changed_rows(
 }
 
 /// Plans what must be dumped of a tree that was gathered as a whole.
-pub(crate) fn plan_since(base: &Base, rows: &Rows) -> Result<Plan, Error> {
-    plan(base, rows, Index::load(&base.reader)?)
+pub(crate) fn plan_since(base: &Base, rows: &Rows, hidden: &Hidden) -> Result<Plan, Error> {
+    plan(base, rows, Index::load(&base.reader)?, hidden)
 }
 
 /// Plans what must be dumped of the tree.
-fn plan(base: &Base, rows: &Rows, index: Index) -> Result<Plan, Error> {
+fn plan(base: &Base, rows: &Rows, index: Index, hidden: &Hidden) -> Result<Plan, Error> {
     base.check_sources(rows.sources(), rows.parts())?;
     base.check_source_types(rows, &index)?;
     let old_parts = &base.reader.about().parts;
@@ -198,10 +199,13 @@ fn plan(base: &Base, rows: &Rows, index: Index) -> Result<Plan, Error> {
             nlink: meta.nlink,
         }
     };
-    let top = |row: u32| digest::top(rows.top(row as usize));
+    let top = |row: u32| path_id::top(rows.top(row as usize));
     let names = |wanted: &[u32]| base.names(wanted);
     let (len, directories) = (rows.len() as u32, rows.directories());
-    let outcome = compare(len, entry, directories, top, &index, names)?;
+    let mut outcome = compare(len, entry, directories, top, &index, names)?;
+    let sources = rows.sources().iter().map(|source| &source.path[..]);
+    let sources: Vec<&[u8]> = sources.collect();
+    outcome.removed -= hidden.rows(&base.reader, &index, &sources)?;
     drop(index);
     Ok(plan_outcome(rows, outcome))
 }
@@ -246,16 +250,12 @@ fn plan_outcome(rows: &Rows, outcome: Outcome) -> Plan {
 
 /// Protects what could not be read: restoring the increment must not remove it, and the next
 /// increment must not take it for known.
-pub(crate) fn spare_unseen(rows: &Rows, skipped: &[Warning], plan: &mut Plan) {
-    let failed = skipped.iter().filter(|skipped| skipped.gate.is_some());
-    let paths: HashSet<&[u8]> = failed
-        .filter_map(|skipped| skipped.path.as_deref())
-        .collect();
-    if paths.is_empty() {
+pub(crate) fn spare_unseen(rows: &Rows, hidden: &Hidden, plan: &mut Plan) {
+    if hidden.is_empty() {
         return;
     }
     let mut within: HashMap<&[u8], BTreeSet<&[u8]>> = HashMap::new();
-    for path in &paths {
+    for path in hidden.paths() {
         let slash = path.iter().rposition(|&b| b == b'/');
         // Listed names are below a SRC without a name.
         if slash.is_none() {
@@ -271,7 +271,7 @@ pub(crate) fn spare_unseen(rows: &Rows, skipped: &[Warning], plan: &mut Plan) {
     let mut path = Vec::new();
     for row in rows.directories().map(|row| row as usize) {
         rows.path(row, &mut path);
-        if paths.contains(&path[..]) {
+        if hidden.is_all() || hidden.has(&path) {
             plan.set(row, Step::Whole);
             plan.blind.insert(row);
         }

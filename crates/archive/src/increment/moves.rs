@@ -14,8 +14,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use walk::digest;
 use walk::entry::append;
+use walk::path_id;
 
 /// A directory as it is now.
 #[derive(Clone, Copy)]
@@ -236,7 +236,7 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
 
     /// What is at a place at present.
     fn occupant(&self, dir: u64, name: &[u8]) -> Option<u64> {
-        let stayed = || Some(digest::below(dir, name)).filter(|was| !self.moved.contains_key(was));
+        let stayed = || Some(path_id::below(dir, name)).filter(|was| !self.moved.contains_key(was));
         let came = self.came.get(&(dir, name.to_vec())).copied();
         came.or_else(|| stayed().filter(|&was| (self.was_dir)(was).is_some()))
     }
@@ -254,7 +254,7 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
         let top = self.dirs[self.tops[at as usize] as usize]
             .was
             .unwrap_or_default();
-        names(path).fold(top, digest::below)
+        names(path).fold(top, path_id::below)
     }
 
     /// The new path of a directory.
@@ -282,7 +282,7 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
         'dir: loop {
             let mut hash = self.hash(at, b"");
             let above = names(dir).map(|name| {
-                hash = digest::below(hash, name);
+                hash = path_id::below(hash, name);
                 (hash, name)
             });
             for (hash, name) in above.collect::<Vec<_>>().into_iter().rev() {

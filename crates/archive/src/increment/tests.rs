@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use proptest::prelude::*;
 use walk::entry::Time;
-use walk::{Meta, digest};
+use walk::{Meta, path_id};
 
 use super::compare::{Fate, Now, Outcome, compare};
 use crate::since::index::{Identity, Index, fingerprint};
@@ -509,9 +509,9 @@ fn index(world: &World) -> (Index, Vec<Name>) {
     let (mut old, mut names, mut children) = (Vec::new(), Vec::new(), HashMap::new());
     let mut paths: Vec<u64> = Vec::new();
     for (row, (parent, name, inode)) in rows.iter().enumerate() {
-        let path_of = parent.map_or(digest::top(0), |dir| {
+        let path_of = parent.map_or(path_id::top(0), |dir| {
             *children.entry(paths[dir as usize]).or_default() += 1;
-            digest::below(paths[dir as usize], name.as_bytes())
+            path_id::below(paths[dir as usize], name.as_bytes())
         });
         paths.push(path_of);
         old.push((path_of, world.meta(*inode)));
@@ -541,7 +541,7 @@ fn plan(then: &World, now: &World) -> Outcome {
     let names_of = |wanted: &[u32]| {
         Ok(wanted
             .iter()
-            .map(|&row| (digest::top(0), names[row as usize].clone()))
+            .map(|&row| (path_id::top(0), names[row as usize].clone()))
             .collect())
     };
     let dirs = (0..rows.len() as u32).filter(|row| entry(*row).is_dir);
@@ -549,7 +549,7 @@ fn plan(then: &World, now: &World) -> Outcome {
         rows.len() as u32,
         entry,
         dirs,
-        |_| digest::top(0),
+        |_| path_id::top(0),
         &index,
         names_of,
     )

@@ -6,7 +6,7 @@ use ondisk::Dev;
 use walk::entry::append;
 use walk::predicate::test::{IdTest, TimeField};
 use walk::predicate::{Predicates, base_name, is_empty_or_directory};
-use walk::{Dir, Entry, Fields, Meta, Type, Worker, digest};
+use walk::{Dir, DirKey, Entry, Fields, Meta, Type, Worker};
 
 use super::data_set::DataSet;
 use crate::catalog::columns::{
@@ -180,8 +180,7 @@ impl<'a> RowGroup<'a> {
         const AT_ONCE: usize = 256;
         let dir = Dir {
             path: b"",
-            hash: 0,
-            depth: 0,
+            key: DirKey::default(),
         };
         let mut entries = Vec::with_capacity(AT_ONCE);
         for some in rows.chunks(AT_ONCE) {
@@ -332,8 +331,6 @@ impl<'a> RowGroup<'a> {
         let top = self.top(row)?;
         let (number, root) = self.data.root(self.nth, top);
         let below = &self.dirs()?[row];
-        let components = below.split(|&b| b == b'/').filter(|part| !part.is_empty());
-        let hash = components.fold(digest::top(number), digest::below);
         let mut path = root.to_vec();
         if !below.is_empty() {
             append(&mut path, below);
@@ -342,7 +339,7 @@ impl<'a> RowGroup<'a> {
             top,
             below,
             path,
-            hash,
+            key: DirKey::top(number).at(below),
         })
     }
 
@@ -432,15 +429,14 @@ struct Place<'a> {
     /// Its path below its DIR.
     below: &'a [u8],
     path: Vec<u8>,
-    hash: u64,
+    key: DirKey,
 }
 
 impl Place<'_> {
     fn dir(&self) -> Dir<'_> {
         Dir {
             path: &self.path,
-            hash: self.hash,
-            depth: depth(self.below),
+            key: self.key,
         }
     }
 }

@@ -1,16 +1,13 @@
 //! The sink that collects rows from several threads, in any order.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use gate::sync::Mutex;
 use mounts::Warning;
-use walk::{
-    Diagnostics, Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Totals, Worker, digest,
-};
+use walk::{Diagnostics, Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Totals, Worker};
 
-use super::heap::{Heap, Key, Piece};
+use super::heap::{Heap, Piece, key};
 use super::order::{Ordered, order};
 use super::packed::{Class, Common, Packed};
 use super::tree::{Rows, Source};
@@ -29,7 +26,6 @@ pub(crate) struct Collector<'a> {
     diagnostics: &'a Diagnostics,
     parts: Parts,
     begun: Moment,
-    seed: RandomState,
     common: Mutex<Common>,
     heap: Mutex<Heap>,
     /// The totals over all entries, if they are requested.
@@ -55,7 +51,6 @@ impl<'a> Collector<'a> {
             with_tokens: for_catalog.is_some(),
             diagnostics,
             begun: for_catalog.unwrap_or_else(Moment::now),
-            seed: RandomState::new(),
             common: Mutex::default(),
             heap: Mutex::default(),
             sum: None,
@@ -96,10 +91,6 @@ impl<'a> Collector<'a> {
         let row = batch.pack(&meta.lasting(), path, b"");
         batch.heap.sources.push((source, 0));
         batch.heap.rows.push(row);
-    }
-
-    fn key(&self, hash: u64, path: &[u8]) -> Key {
-        (hash, self.seed.hash_one(path))
     }
 
     pub(crate) fn sources(&self) -> &[Source] {
@@ -165,8 +156,8 @@ impl<'a> Collector<'a> {
 
 impl Sink for Collector<'_> {
     fn begin(&self, mount: &MountContext<'_>, by: EngineKind) {
-        if mount.top.depth == 0
-            && let Some(&source) = self.dirs.get(mount.top.hash as usize)
+        if mount.top.key.depth == 0
+            && let Some(&source) = self.dirs.get(mount.top.key.hash as usize)
         {
             self.parts.turn_to(source as usize);
         }
@@ -196,7 +187,6 @@ struct Batch<'a> {
     /// The last class, and all that this thread has had.
     class: Option<(Class, u32)>,
     classes: HashMap<Class, u32>,
-    path: Vec<u8>,
 }
 
 impl<'a> Batch<'a> {
@@ -211,7 +201,6 @@ impl<'a> Batch<'a> {
             last: None,
             class: None,
             classes: HashMap::new(),
-            path: Vec::new(),
         }
     }
 
@@ -247,7 +236,6 @@ impl<'a> Batch<'a> {
 impl Worker for Batch<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         let to = self.to;
-        let mut key = None;
         for entry in entries {
             let number = self.heap.rows.len() as u32;
             let entry = &Entry {
@@ -260,11 +248,11 @@ impl Worker for Batch<'_> {
             let row = self.pack(&entry.meta, dir.path, entry.name);
             let is_source = entry.name.is_empty();
             if is_source {
-                if let Some(&source) = to.dirs.get(dir.hash as usize) {
+                if let Some(&source) = to.dirs.get(dir.key.hash as usize) {
                     self.heap.sources.push((source, number));
                 }
             } else {
-                let key = *key.get_or_insert_with(|| to.key(dir.hash, dir.path));
+                let key = key(dir.key);
                 match self.heap.pieces.last_mut() {
                     Some(last) if last.dir == key && last.rows.end == number => last.rows.end += 1,
                     _ => self.heap.pieces.push(Piece {
@@ -274,12 +262,11 @@ impl Worker for Batch<'_> {
                 }
             }
             if entry.meta.is_dir() {
-                let hash = match is_source {
-                    true => dir.hash,
-                    false => digest::below(dir.hash, entry.name),
+                let own = match is_source {
+                    true => dir.key,
+                    false => dir.key.below(entry.name),
                 };
-                entry.path(dir, &mut self.path);
-                self.heap.dirs.push((to.key(hash, &self.path), number));
+                self.heap.dirs.push((key(own), number));
             }
             self.heap.rows.push(row);
         }

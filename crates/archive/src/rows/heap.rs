@@ -3,12 +3,16 @@
 use std::ops::Range;
 
 use gate::heap::large_room;
+use walk::DirKey;
 
 use super::packed::{NONE, Names, Packed};
 
-/// A directory: the hash of its path in digests, and a hash with a random seed, so that nobody can
-/// construct two paths with the same key.
+/// A directory, by both hashes of its path.
 pub(super) type Key = (u64, u64);
+
+pub(super) fn key(dir: DirKey) -> Key {
+    (dir.hash, dir.id)
+}
 
 /// Consecutive rows of a directory.
 #[derive(Debug)]

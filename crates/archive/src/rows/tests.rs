@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use ondisk::Dev;
 use walk::entry::Time;
-use walk::{Diagnostics, Dir, Entry, Meta, Sink, digest};
+use walk::{Diagnostics, Dir, DirKey, Entry, Meta, Sink};
 
 use super::packed::{Class, Common, EARLIEST, Names, Packed, WIDE_TIME};
 use super::*;
@@ -38,13 +38,11 @@ fn meta(ino: u64, is_dir: bool) -> Meta {
 /// Adds entries of a directory: `top`, or `top/a/b`.
 fn give(to: &Collector<'_>, dir: &str, entries: &[(&str, Meta)]) {
     let names: Vec<&str> = dir.split('/').skip(1).collect();
-    let hash = names.iter().fold(digest::top(0), |hash, name| {
-        digest::below(hash, name.as_bytes())
-    });
     let dir = Dir {
         path: dir.as_bytes(),
-        hash,
-        depth: names.len() as u32,
+        key: names
+            .iter()
+            .fold(DirKey::top(0), |key, name| key.below(name.as_bytes())),
     };
     let entries: Vec<_> = entries
         .iter()

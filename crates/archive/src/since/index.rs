@@ -11,8 +11,7 @@ use gate::heap::large_room;
 use gate::sync::Mutex;
 use walk::entry::Time;
 use walk::moment::{Granularity, may_be_since};
-use walk::{Meta, digest};
-use xxhash_rust::xxh3::xxh3_64;
+use walk::{Meta, path_id};
 
 use crate::background::each;
 use crate::catalog::Reader;
@@ -79,7 +78,7 @@ pub(crate) fn fingerprint(who: u64, meta: &Meta) -> u64 {
 }
 
 pub(super) fn hashed<const N: usize>(words: [u64; N]) -> u64 {
-    xxh3_64(words.map(u64::to_le_bytes).as_flattened())
+    path_id::hashed(words.map(u64::to_le_bytes).as_flattened())
 }
 
 /// A row of the catalog.
@@ -444,7 +443,7 @@ fn load_paths(
     let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
     let tops = reader.read(TOP, group)?;
     // The number of DIR, the path of a directory below it, and its hash.
-    let mut dir: (u32, &[u8], u64) = (0, b"", digest::top(0));
+    let mut dir: (u32, &[u8], u64) = (0, b"", path_id::top(0));
     let mut inside = 0;
     for (old, at) in into.iter_mut().zip(wanted) {
         if (dir.0, dir.1) != (tops[at], &dirs[at]) {
@@ -510,18 +509,18 @@ pub(crate) fn by_group<'a>(
     groups.filter(|(.., here)| !here.is_empty())
 }
 
-/// The hash of the path of an entry; of the directory for an empty name.
+/// The [`path_id`] of an entry; of the directory for an empty name.
 pub(crate) fn path_hash(dir: u64, name: &[u8]) -> u64 {
     match name {
         b"" => dir,
-        name => digest::below(dir, name),
+        name => path_id::below(dir, name),
     }
 }
 
-/// The hash of a path below a DIR.
+/// The [`path_id`] of a path below a DIR.
 pub(crate) fn hash(top: u32, path: &[u8]) -> u64 {
     let parts = path.split(|&b| b == b'/').filter(|part| !part.is_empty());
-    parts.fold(digest::top(top as usize), digest::below)
+    parts.fold(path_id::top(top as usize), path_id::below)
 }
 
 #[cfg(test)]

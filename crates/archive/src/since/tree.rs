@@ -5,7 +5,7 @@ use gate::long::open_long;
 use mounts::path::below;
 use ondisk::Mount;
 use walk::entry::joined;
-use walk::{EngineKind, MountContext, Top, mounts_around};
+use walk::{DirKey, EngineKind, MountContext, Top, mounts_around};
 
 use crate::catalog::{About, Root};
 use crate::part::Part;
@@ -72,7 +72,7 @@ impl Tree {
         for (part, recorded) in about.parts.iter().zip(&tokens) {
             let path = joined(&self.tops.get(part.top as usize)?.path, &part.path);
             let fd = open_long(&path, Open::DIRECTORY | Open::NONBLOCK).ok()?;
-            let top = Top::new(fd, path, 0, 0).ok()?;
+            let top = Top::new(fd, path, DirKey::default()).ok()?;
             let now = || Token::take(&MountContext::new(&top, None));
             if top.meta.ino != part.ino || !now()?.is_same_state(recorded) {
                 return None;

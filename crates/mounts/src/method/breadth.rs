@@ -116,7 +116,6 @@ impl<'r, T: Copy> Queue<'r, T> {
 
 /// Reads a whole directory, and gives the bytes of its entries to `each`, a buffer at a time. The
 /// buffer grows when it is too small for one entry: some file systems have names of over 255 bytes.
-/// A directory that is removed meanwhile (`ENOENT`) ends there.
 pub(crate) fn read_whole(
     dir: &Fd,
     buffer: &mut Vec<u8>,
@@ -125,7 +124,7 @@ pub(crate) fn read_whole(
     const LARGEST_ENTRY: usize = 64 << 10;
     loop {
         match gate::fs::getdents64(dir, buffer) {
-            Ok(0) | Err(Errno::ENOENT) => return Ok(()),
+            Ok(0) => return Ok(()),
             Ok(n) => each(&buffer[..n]),
             Err(Errno::EINVAL) if buffer.len() < LARGEST_ENTRY => buffer.resize(LARGEST_ENTRY, 0),
             Err(e) => return Err(e),

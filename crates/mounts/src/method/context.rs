@@ -6,6 +6,7 @@ use ondisk::dirent::{Entry, entries};
 
 use super::breadth::read_whole;
 use crate::error::{Incompleteness, Loss, WarningKind};
+use crate::listed::{is_gone, is_removed};
 use crate::point::{Kind, Point};
 use crate::root::Root;
 use crate::warning::Warning;
@@ -80,7 +81,9 @@ impl<'a> SearchContext<'a> {
     /// is no failure; anything else is a warning, and makes the result incomplete.
     pub(crate) fn failed(&mut self, path: &[u8], gate: Gate, errno: Errno) {
         const MANY: usize = 1000;
-        if matches!(errno, Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) {
+        let is_dir = !matches!(gate, Gate::Statx | Gate::Newfstatat);
+        // With many warnings, the time for further looks is better spent.
+        if is_gone(errno) && self.warnings.len() < MANY && is_removed(path, is_dir) {
             return;
         }
         let kind = match gate {

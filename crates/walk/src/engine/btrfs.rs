@@ -32,6 +32,7 @@ use self::tree::{Tree, View};
 use self::work::{End, Piece, Work};
 use super::crew::{crew, most_threads};
 use super::stat::walk_below;
+use crate::digest::DirKey;
 use crate::entry::{Entry, Meta};
 use crate::error::{EngineAction, EngineRefusal, WarningKind};
 use crate::job::{Below, Crossing, Engine, Job, Place};
@@ -124,7 +125,7 @@ struct Shared<'a, 'j> {
     /// Names where something else was found than the tree has.
     strays: Mutex<Vec<Crossing>>,
     /// The hashes of the paths that were emitted with the result of statx(2).
-    settled: Mutex<HashSet<u64>>,
+    settled: Mutex<HashSet<DirKey>>,
 }
 
 impl<'a> Shared<'a, '_> {
@@ -216,7 +217,7 @@ impl<'a> Shared<'a, '_> {
                 (meta, None)
             }
         };
-        self.settled.lock().insert(root.key.hash);
+        self.settled.lock().insert(root.key);
         job.emit(worker, &view.key.dir(&view.path), &[Entry { name, meta }]);
         let subvolume = subvolume?;
         Some(Tree::new(
@@ -254,11 +255,11 @@ impl<'a> Shared<'a, '_> {
             dir: place, name, ..
         } in strays
         {
-            let hash = place.key.below(&name).hash;
+            let key = place.key.below(&name);
             if job.is_over() {
                 return;
             }
-            if !self.settled.lock().insert(hash) {
+            if !self.settled.lock().insert(key) {
                 continue;
             }
             let Some(meta) = self.look(&place, &name) else {
@@ -448,8 +449,8 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
         let place = tree.place(&self.view);
         let meta = self.shared.look(&place, name)?;
         if (meta.ino, meta.dev) == (ino, tree.dev) {
-            let hash = self.view.key.below(name).hash;
-            self.shared.settled.lock().insert(hash);
+            let key = self.view.key.below(name);
+            self.shared.settled.lock().insert(key);
             return Some(meta);
         }
         self.shared.stray(place, name);

@@ -18,12 +18,9 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Reads entries; 0 at the end, also if the directory was removed meanwhile.
+    /// Reads entries; 0 at the end.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
-        match getdents64(&self.fd, buffer) {
-            Err(Errno::ENOENT) => Ok(0),
-            other => other,
-        }
+        getdents64(&self.fd, buffer)
     }
 }
 

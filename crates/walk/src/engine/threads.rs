@@ -133,7 +133,7 @@ impl<'a> Crew<'a> {
         let top = Node {
             parent: None,
             name: Box::default(),
-            key: job.top.key(),
+            key: job.top.key,
             ino: 0,
             below: Some(job.below),
         };

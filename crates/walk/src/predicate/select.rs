@@ -10,6 +10,7 @@ use gate::long::open_long;
 use gate::sync::Mutex;
 use gate::{Errno, Gate};
 use mounts::Warning;
+use mounts::listed::{is_gone, is_removed};
 use ondisk::dirent::entries;
 
 use super::Predicates;
@@ -75,7 +76,7 @@ pub fn is_empty_directory(path: &[u8], diagnostics: &Diagnostics) -> bool {
     let mut buffer = [0; 4096];
     let failed = |gate, kind: WarningKind| {
         move |errno: Errno| {
-            if errno != Errno::ENOENT {
+            if !is_gone(errno) || !is_removed(path, true) {
                 diagnostics.warn(Warning::failed(path, gate, errno, kind));
             }
         }
@@ -140,7 +141,7 @@ impl Worker for Selector<'_> {
         let predicates = self.to.predicates;
         self.is_selected.clear();
         if predicates.empty && entries.iter().any(|entry| !entry.name.is_empty()) {
-            self.found.used.insert(DirKey::from_dir(dir));
+            self.found.used.insert(dir.key);
         }
         for entry in entries {
             let mut is_selected = predicates.accepts(dir, entry, &mut self.path);
@@ -169,7 +170,7 @@ impl Found {
     /// Notes a directory that is selected if it is empty. Returns whether the entry is selected now.
     fn settle(&mut self, dir: &Dir<'_>, entry: &Entry<'_>, is_selected: bool) -> bool {
         if is_selected && entry.meta.is_dir() {
-            let key = DirKey::from_dir(dir);
+            let key = dir.key;
             let is_top = entry.name.is_empty();
             self.candidates.push(Candidate {
                 dir_path: dir.path.to_vec(),

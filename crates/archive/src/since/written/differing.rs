@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use gate::Errno;
 use walk::entry::joined;
-use walk::{Dir, Entry, Meta, Sink, Worker};
+use walk::{Dir, DirKey, Entry, Meta, Sink, Worker};
 
 use super::known::AccessTimes;
 use crate::catalog::About;
 use crate::error::Error;
-use crate::since::index::hash;
 
 /// The inodes that were written.
 #[derive(Default)]
@@ -55,11 +54,9 @@ impl Differing {
 
 /// Gives entries of a directory below `root` to a worker, as a walk of that does.
 pub(crate) fn give(worker: &mut dyn Worker, root: &[u8], dir: &[u8], entries: &[Entry<'_>]) {
-    let parts = dir.split(|&b| b == b'/').filter(|part| !part.is_empty());
     let dir = Dir {
         path: &joined(root, dir),
-        hash: hash(0, dir),
-        depth: parts.count() as u32,
+        key: DirKey::top(0).at(dir),
     };
     worker.take(&dir, entries);
 }

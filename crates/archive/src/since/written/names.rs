@@ -10,7 +10,7 @@ use gate::fs::{At, Open, getdents64, statx};
 use gate::long::open_long_no_symlinks;
 use ondisk::dirent::{Entry as DirEntry, EntryType, entries};
 use walk::entry::{Type, joined};
-use walk::{Meta, Top, digest};
+use walk::{Meta, Top, path_id};
 
 use super::differing::{Certain, Doubt, Feed, Written, certain};
 use crate::background::each;
@@ -168,7 +168,7 @@ impl<'a> Comparison<'a> {
                 }
                 if let Some(dir) = watched.filter(|_| !name.is_empty()) {
                     let row = KnownRow { ino, place };
-                    part.rows.push((digest::below(dir, name), row));
+                    part.rows.push((path_id::below(dir, name), row));
                     part.dirs.extend(is_dir.then(|| (path(), place)));
                 }
             }
@@ -246,7 +246,7 @@ impl<'a> Comparison<'a> {
                 list.moved.push((name.to_vec(), meta));
                 return Ok(());
             }
-            let row = self.rows.get(&digest::below(dir, name));
+            let row = self.rows.get(&path_id::below(dir, name));
             let row = row.filter(|row| row.ino == ino);
             list.same.push(row.ok_or(Doubt::Strange)?.place);
             let is_dir = meta.is_some_and(|meta| meta.is_dir());

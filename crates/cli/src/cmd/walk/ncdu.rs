@@ -8,13 +8,10 @@ use std::collections::hash_map::Entry as Slot;
 
 use gate::sync::Mutex;
 use walk::entry::Time;
-use walk::{Dir, Entry, Fields, Meta, Sink, Type, Worker, digest};
+use walk::{Dir, DirKey, Entry, Fields, Meta, Sink, Type, Worker};
 
 use crate::error::Error;
 use crate::out::Out;
-
-/// A directory: its depth, and the hash of its path.
-type Key = (u32, u64);
 
 #[derive(Default)]
 struct Node {
@@ -22,13 +19,13 @@ struct Node {
     object: Vec<u8>,
     /// The objects of the entries that are no directories, each after a comma.
     files: Vec<u8>,
-    directories: Vec<Key>,
+    directories: Vec<DirKey>,
 }
 
 /// The sink that keeps the tree.
 #[derive(Default)]
 pub(super) struct Ncdu {
-    nodes: Mutex<HashMap<Key, Node>>,
+    nodes: Mutex<HashMap<DirKey, Node>>,
 }
 
 impl Ncdu {
@@ -41,7 +38,7 @@ impl Ncdu {
         let timestamp = now.sec.max(0);
         let mut text = format!("{head}{version}\",\"timestamp\":{timestamp}}}").into_bytes();
         // Each directory that is open, and those in it that are still to be written.
-        let mut open: Vec<Vec<Key>> = vec![vec![(0, digest::top(0))]];
+        let mut open: Vec<Vec<DirKey>> = vec![vec![DirKey::top(0)]];
         while let Some(pending) = open.last_mut() {
             let Some(key) = pending.pop() else {
                 open.pop();
@@ -93,18 +90,18 @@ impl Sink for Ncdu {
 
 struct Collector<'a> {
     to: &'a Ncdu,
-    nodes: HashMap<Key, Node>,
+    nodes: HashMap<DirKey, Node>,
 }
 
 impl Collector<'_> {
     fn add(&mut self, dir: &Dir<'_>, entry: &Entry<'_>, is_selected: bool) {
-        let above = (dir.depth, dir.hash);
+        let above = dir.key;
         let meta = entry.meta;
         if entry.name.is_empty() {
             let node = self.nodes.entry(above).or_default();
             put_object(&mut node.object, dir.path, &meta, is_selected);
         } else if meta.is_dir() {
-            let key = (dir.depth + 1, digest::below(dir.hash, entry.name));
+            let key = above.below(entry.name);
             self.nodes.entry(above).or_default().directories.push(key);
             let node = self.nodes.entry(key).or_default();
             put_object(&mut node.object, entry.name, &meta, is_selected);

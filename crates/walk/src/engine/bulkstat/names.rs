@@ -180,7 +180,7 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
     match shared.open.directory(job, || job.place(), b"", None) {
         Ok(opened) => {
             let top = Directory {
-                key: job.top.key(),
+                key: job.top.key,
                 ..Directory::default()
             };
             reader.read(top, job.place(), &opened, Some(job.below));
@@ -571,7 +571,7 @@ mod tests {
 
     #[test]
     fn directory_in_parts_has_one_path() {
-        let key = |depth, hash| DirKey { depth, hash };
+        let key = |depth, hash| DirKey { depth, hash, id: 0 };
         let mut pages = Pages::default();
         let (a, b, c) = (pages.add(b"a"), pages.add(b"b"), pages.add(b"c"));
         let number = BLOCK as u32;

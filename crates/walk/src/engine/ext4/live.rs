@@ -99,7 +99,7 @@ fn list_all(crew: &Crew<'_>, tree: &mut Tree, live: &[u32]) {
                         };
                         match known.get(&entry.meta.ino).filter(is_same) {
                             Some(&child) => again.push(child),
-                            None if job.filter.enters(dir.depth + 1) => {
+                            None if job.filter.enters(dir.key.depth + 1) => {
                                 new.push(place.below(entry.name))
                             }
                             None => {}

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use gate::fs::{EXT4_SUPER_MAGIC, Time};
 use gate::{Errno, Fd};
+use mounts::listed::is_gone;
 use ondisk::Dev;
 use ondisk::ext4::Inode;
 
@@ -221,15 +222,17 @@ impl<'a> Joiner<'a> {
         if !matches!(self.opened, Some((opened, _)) if opened == dir) {
             let place = self.tree.place(dir);
             let opened = job.open(&place);
-            if let Err(errno) = opened {
-                job.unopened(&place, errno);
+            match opened {
+                Err(errno) if !is_gone(errno) => job.unopened(&place, errno),
+                _ => {}
             }
             self.opened = Some((dir, opened));
         }
-        let Some((_, Ok(fd))) = &self.opened else {
-            return None;
+        let seen = match &self.opened {
+            Some((_, Ok(fd))) => look_at(fd, &c_name(name)?),
+            Some((_, Err(errno))) if is_gone(*errno) => Err(*errno),
+            _ => return None,
         };
-        let seen = look_at(fd, &c_name(name)?);
         job.sort_out(seen, || self.tree.place(dir), name)
     }
 

@@ -194,7 +194,7 @@ pub(super) fn descend(crew: &Crew<'_>) -> Tree {
     tree.nodes.push(Node {
         parent: 0,
         inode: u32::try_from(top.meta.ino).unwrap_or(0),
-        key: top.key(),
+        key: top.key,
         seed: 0,
         text: 0,
         length: 0,

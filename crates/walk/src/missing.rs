@@ -1,0 +1,151 @@
+//! Names that a directory lists, but that the kernel does not find.
+//!
+//! Most of them were removed after their directory was read. But a faulty server or disk gives the same
+//! errors for files that exist. So each directory is listed again: a name that is not listed any more was
+//! removed, and one that is still listed is looked for again. What cannot be found several times, though it
+//! is listed each time, is reported. A file that is removed and created again all the time, as lock files are,
+//! is hardly ever caught by that.
+
+use std::collections::BTreeMap;
+
+use gate::fs::Statx;
+use gate::{Errno, Gate};
+use mounts::Warning;
+use mounts::listed::{is_gone, is_removed_from, listed, split};
+
+use crate::engine::stat::walk_below;
+use crate::entry::{Entry, Meta, Type};
+use crate::error::WarningKind;
+use crate::job::{Job, Place};
+
+/// How often a directory is listed for a name that is not found.
+const LOOKS: usize = 4;
+
+/// A name in a place, or without a name the place itself, that was not found.
+#[derive(Clone, Debug)]
+pub(crate) struct Missing {
+    pub(crate) place: Place,
+    pub(crate) name: Vec<u8>,
+    /// The call that failed.
+    pub(crate) gate: Gate,
+    pub(crate) errno: Errno,
+}
+
+impl Missing {
+    /// The path of the directory that listed it, relative to the top, and the name there.
+    fn listed(&self) -> (&[u8], &[u8]) {
+        if !self.name.is_empty() {
+            return (&self.place.rel, &self.name);
+        }
+        split(&self.place.rel)
+    }
+}
+
+impl Job<'_> {
+    /// The most names that are looked for again; what is beyond is counted.
+    const MOST_MISSING: usize = 1 << 16;
+
+    /// Notes what was not found, to be looked for again.
+    pub(crate) fn miss(&self, missing: Missing) {
+        let (noted, more) = &mut *self.missing.lock();
+        if noted.len() < Job::MOST_MISSING {
+            noted.push(missing);
+        } else {
+            *more += 1;
+        }
+    }
+
+    /// Looks again for what was not found: emits what there is after all, with everything below it, and reports
+    /// what is listed and cannot be found.
+    pub(crate) fn look_again(&self) {
+        for _ in 0..LOOKS {
+            let missing = std::mem::take(&mut self.missing.lock().0);
+            if missing.is_empty() || self.is_over() {
+                break;
+            }
+            let mut by_dir: BTreeMap<Vec<u8>, Vec<Missing>> = BTreeMap::new();
+            for one in missing {
+                let dir = one.listed().0.to_vec();
+                by_dir.entry(dir).or_default().push(one);
+            }
+            for (dir, missing) in by_dir {
+                self.look_again_in(&dir, missing);
+            }
+        }
+        let (left, more) = std::mem::take(&mut *self.missing.lock());
+        left.iter().for_each(|one| self.report(one));
+        if more > 0 {
+            self.warn(Warning::general(WarningKind::NotFound(more)));
+        }
+    }
+
+    fn look_again_in(&self, dir: &[u8], mut missing: Vec<Missing>) {
+        let place = |rel: &[u8]| Place {
+            rel: rel.to_vec(),
+            ..self.place()
+        };
+        let dir = place(dir);
+        let open = |rel: &[u8]| self.open(&place(rel));
+        for _ in 0..LOOKS {
+            let names = missing.iter().map(|one| one.listed().1).collect();
+            match self.open(&dir).and_then(|fd| listed(&fd, &names)) {
+                Ok(listed) => missing.retain(|one| listed.contains(one.listed().1)),
+                Err(errno) if is_gone(errno) && is_removed_from(&dir.rel, true, open) => return,
+                Err(errno) => return self.warn_failed(&dir, b"", Gate::Openat2, errno),
+            }
+            missing.retain_mut(|one| self.is_still_missing(&dir, one));
+            if missing.is_empty() {
+                return;
+            }
+        }
+        missing.iter().for_each(|one| self.report(one));
+    }
+
+    /// Looks for a name that a directory lists, and emits what is there.
+    fn is_still_missing(&self, dir: &Place, one: &mut Missing) -> bool {
+        let Missing { place, name, .. } = &*one;
+        let looked = if one.gate == Gate::Getdents64 {
+            // What was read of it has been emitted. What is there now may be another directory.
+            Err(one.errno)
+        } else if name.is_empty() {
+            self.open(place)
+                .map(|_| walk_below(self, &mut *self.sink.worker(), place.clone()))
+        } else {
+            self.look(place, name)
+                .map(|seen| self.emit_found(place, name, &seen))
+        };
+        let Err(errno) = looked else {
+            return false;
+        };
+        one.errno = errno;
+        if !is_gone(errno) {
+            self.report(one);
+            return false;
+        }
+        // A directory may have been replaced by another file.
+        let seen = || self.look(dir, one.listed().1);
+        let is_dir = |seen: Statx| Type::from_mode(seen.mode) == Type::Directory;
+        !one.name.is_empty() || seen().map_or(true, is_dir)
+    }
+
+    fn emit_found(&self, place: &Place, name: &[u8], seen: &Statx) {
+        if self.is_crossing(seen) {
+            return self.cross(place.clone(), name);
+        }
+        let mut worker = self.sink.worker();
+        let (path, meta) = (self.dir_path(place), Meta::from_statx(seen));
+        self.emit(&mut *worker, &place.key.dir(&path), &[Entry { name, meta }]);
+        if self.enters_entry(&meta, place.key, name) {
+            walk_below(self, &mut *worker, place.below(name));
+        }
+    }
+
+    fn report(&self, missing: &Missing) {
+        let Missing { place, name, .. } = missing;
+        if missing.errno == Errno::EXDEV {
+            self.unopened(place, Errno::EXDEV);
+        } else {
+            self.warn_failed(place, name, missing.gate, missing.errno);
+        }
+    }
+}

@@ -32,15 +32,24 @@ impl Pattern {
 
     /// The shortest name that matches: the one given, or a directory above it.
     pub(crate) fn find<'a>(&self, name: &'a [u8]) -> Option<&'a [u8]> {
-        let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-        let ends = slashes.map(|(at, _)| at).chain([name.len()]);
-        ends.map(|end| &name[..end])
-            .find(|name| self.glob.is_match(name))
+        let (mut reached, mut end) = (self.glob.begin(), 0);
+        for part in name.split(|&byte| byte == b'/') {
+            end += part.len();
+            if self.glob.is_match_from(&reached, part) {
+                return Some(&name[..end]);
+            }
+            self.glob.advance(&mut reached, part);
+            self.glob.advance(&mut reached, b"/");
+            end += 1;
+        }
+        None
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::Pattern;
 
     #[test]
@@ -50,6 +59,22 @@ mod tests {
         assert_eq!(find("*/g", b"d1/f/g"), Some(&b"d1/f/g"[..]));
         assert_eq!(find("d[0-9]/f", b"d1/f/g"), Some(&b"d1/f"[..]));
         assert_eq!(find("f*", b"d1/f/g"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_shortest_name_is_found(
+            pattern in "[ab*?/é]{0,4}[*?][ab*?/é]{0,3}",
+            name in proptest::collection::vec(prop::sample::select(vec!["a", "b", "/", "é"]), 0..10),
+        ) {
+            let name = name.concat();
+            let Some(pattern) = Pattern::new(pattern.as_bytes()) else {
+                return Ok(());
+            };
+            let ends = (0..=name.len()).filter(|&end| name.as_bytes().get(end).is_none_or(|&b| b == b'/'));
+            let mut ends = ends.map(|end| &name.as_bytes()[..end]);
+            prop_assert_eq!(pattern.find(name.as_bytes()), ends.find(|name| pattern.glob.is_match(name)));
+        }
     }
 
     #[test]

@@ -1,56 +1,67 @@
 //! What is excluded from a walk.
+//!
+//! The cost of an entry depends on the length of its name, and not on that of its path: what the path of a directory
+//! says about the patterns is found once, from what that of the directory above has said.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::entry::append;
-use crate::predicate::glob::Glob;
+use crate::predicate::glob::{Glob, Reached};
 use crate::shard::Shard;
 use crate::tags::Tags;
+use crate::trail::Trail;
 
 /// Excludes entries by globs, by depth and by tags, and what other shards have.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    names: Globs,
-    paths: Globs,
+    names: NamePatterns,
+    paths: PathPatterns,
     max_depth: Option<u32>,
     tags: Tags,
     shard: Option<Shard>,
 }
 
-/// Patterns, those without special characters apart: there may be thousands of them.
+/// Patterns for names, those without special characters apart: there may be thousands of them.
 #[derive(Clone, Debug, Default)]
-struct Globs {
+struct NamePatterns {
     literals: HashSet<Vec<u8>>,
-    patterns: Vec<Glob>,
+    globs: Vec<Glob>,
 }
 
-impl Globs {
-    /// Adds a pattern; returns whether it has special characters.
-    fn add(&mut self, pattern: &[u8]) -> bool {
-        let glob = Glob::new(pattern, false);
-        let Some(literal) = glob.literal() else {
-            self.patterns.push(glob);
-            return true;
-        };
-        self.literals.insert(literal.to_vec());
-        false
-    }
-
+impl NamePatterns {
     fn is_empty(&self) -> bool {
-        self.literals.is_empty() && self.patterns.is_empty()
+        self.literals.is_empty() && self.globs.is_empty()
     }
 
     fn is_match(&self, name: &[u8]) -> bool {
-        self.literals.contains(name) || self.patterns.iter().any(|glob| glob.is_match(name))
+        self.literals.contains(name) || self.globs.iter().any(|glob| glob.is_match(name))
+    }
+}
+
+/// Patterns for paths. Those without special characters are in `names`, by their directories.
+#[derive(Clone, Debug, Default)]
+struct PathPatterns {
+    names: HashMap<Vec<u8>, HashSet<Vec<u8>>>,
+    /// The lengths of these directories.
+    lengths: BTreeSet<usize>,
+    globs: Vec<Glob>,
+}
+
+impl PathPatterns {
+    fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.globs.is_empty()
     }
 
-    /// Whether a path matches, or its end behind a slash is one of those without special characters.
-    fn is_match_of_path(&self, path: &[u8]) -> bool {
-        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-        let mut ends = slashes.map(|(at, _)| &path[at + 1..]);
-        // What begins with a slash matches whole paths only.
-        let is_listed = |end: &[u8]| !end.starts_with(b"/") && self.literals.contains(end);
-        self.is_match(path) || !self.literals.is_empty() && ends.any(is_listed)
+    /// The names that are excluded in a directory, whose path has a slash at its end.
+    fn names_in(&self, path: &[u8]) -> impl Iterator<Item = &HashSet<Vec<u8>>> {
+        let dir = path.strip_suffix(b"/");
+        let ends = self.lengths.iter().filter_map(move |length| {
+            let before = dir?.len().checked_sub(*length)?;
+            let (above, end) = dir?.split_at(before);
+            // What begins with a slash matches whole paths only.
+            let is_end = above.ends_with(b"/") && !end.is_empty() && !end.starts_with(b"/");
+            (above.is_empty() || is_end).then_some(end)
+        });
+        ends.filter_map(|end| self.names.get(end))
     }
 }
 
@@ -60,19 +71,30 @@ impl Filter {
     /// with paths that begin with DIR as it was given: the whole path if it begins with a slash, else
     /// also the end of the path behind any slash, as in tar. A slash at the end is ignored. Wildcards
     /// match slashes, too.
-    pub fn new(globs: &[String], max_depth: Option<u32>) -> Filter {
-        let (mut names, mut paths) = (Globs::default(), Globs::default());
+    pub fn new(globs: &[impl AsRef<[u8]>], max_depth: Option<u32>) -> Filter {
+        let (mut names, mut paths) = (NamePatterns::default(), PathPatterns::default());
         for pattern in globs {
-            let pattern = match pattern.trim_end_matches('/') {
-                "" => pattern,
-                trimmed => trimmed,
-            };
-            if !pattern.contains('/') {
-                names.add(pattern.as_bytes());
-                continue;
-            }
-            if paths.add(pattern.as_bytes()) && !pattern.starts_with('/') {
-                paths.add(format!("*/{pattern}").as_bytes());
+            let pattern: &[u8] = pattern.as_ref();
+            let end = pattern.iter().rposition(|&byte| byte != b'/');
+            let pattern = end.map_or(pattern, |end| &pattern[..=end]);
+            let glob = Glob::new(pattern, false);
+            match (pattern.contains(&b'/'), glob.literal()) {
+                (false, None) => names.globs.push(glob),
+                (false, Some(name)) => drop(names.literals.insert(name.to_vec())),
+                (true, Some(path)) => {
+                    let slash = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+                    let (dir, name) = (path[..slash].to_vec(), path[slash + 1..].to_vec());
+                    paths.lengths.insert(dir.len());
+                    paths.names.entry(dir).or_default().insert(name);
+                }
+                (true, None) => {
+                    paths.globs.push(glob);
+                    if !pattern.starts_with(b"/") {
+                        paths
+                            .globs
+                            .push(Glob::new(&[b"*/", pattern].concat(), false));
+                    }
+                }
             }
         }
         Filter {
@@ -104,27 +126,18 @@ impl Filter {
         &self.tags
     }
 
-    /// Whether [`Filter::keeps`] needs the directory's path.
+    /// Whether [`Matcher::enter`] needs the directory's path.
     pub fn wants_paths(&self) -> bool {
         !self.paths.is_empty()
     }
 
-    /// Whether an entry is not excluded.
-    #[inline]
-    pub fn keeps(&self, dir_path: &[u8], name: &[u8]) -> bool {
-        self.names.is_empty() && self.paths.is_empty() || self.keeps_by_glob(dir_path, name)
-    }
-
-    fn keeps_by_glob(&self, dir_path: &[u8], name: &[u8]) -> bool {
-        if self.names.is_match(name) {
-            return false;
+    /// Applies the patterns, in one thread.
+    pub fn matcher(&self) -> Matcher<'_> {
+        Matcher {
+            filter: self,
+            trail: Trail::default(),
+            names: Vec::new(),
         }
-        if self.paths.is_empty() {
-            return true;
-        }
-        let mut path = dir_path.to_vec();
-        append(&mut path, name);
-        !self.paths.is_match_of_path(&path)
     }
 
     /// Whether entries of a directory at this depth are in the walk.
@@ -134,27 +147,93 @@ impl Filter {
     }
 }
 
+/// Applies the patterns of a [`Filter`], directory by directory. It is cheap to enter a directory near the last one.
+#[derive(Debug)]
+pub struct Matcher<'a> {
+    filter: &'a Filter,
+    /// The directory that was entered last, and those above it: how far each pattern has come.
+    trail: Trail<Vec<Reached>>,
+    /// The names that are excluded in it.
+    names: Vec<&'a HashSet<Vec<u8>>>,
+}
+
+impl Matcher<'_> {
+    /// Turns to a directory, by its path, which begins with DIR as it was given.
+    pub fn enter(&mut self, path: &[u8]) {
+        let paths = &self.filter.paths;
+        if paths.is_empty() {
+            return;
+        }
+        self.trail.turn_to(path, |above, name| {
+            let mut reached = match above {
+                Some(reached) => reached.clone(),
+                None => paths.globs.iter().map(Glob::begin).collect(),
+            };
+            for (glob, reached) in paths.globs.iter().zip(&mut reached) {
+                glob.advance(reached, name);
+            }
+            reached
+        });
+        self.names = paths.names_in(self.trail.path()).collect();
+    }
+
+    /// Whether an entry of the directory is not excluded.
+    #[inline]
+    pub fn keeps(&self, name: &[u8]) -> bool {
+        let Filter { names, paths, .. } = self.filter;
+        (names.is_empty() || !names.is_match(name))
+            && (paths.is_empty() || !self.is_path_excluded(name))
+    }
+
+    fn is_path_excluded(&self, name: &[u8]) -> bool {
+        if self.names.iter().any(|names| names.contains(name)) {
+            return true;
+        }
+        let ends_with = |suffix: &[u8]| match suffix.len().checked_sub(name.len()) {
+            Some(before) => {
+                suffix.ends_with(name) && self.trail.path().ends_with(&suffix[..before])
+            }
+            None => name.ends_with(suffix),
+        };
+        let globs = self.filter.paths.globs.iter().enumerate();
+        let mut globs = globs.filter(|(_, glob)| ends_with(glob.suffix()));
+        globs.any(|(nth, glob)| match self.trail.last() {
+            Some(reached) => glob.is_match_from(&reached[nth], name),
+            None => glob.is_match(name),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Filter;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::entry::append;
+    use crate::predicate::glob::STEPS;
+
+    fn keeps(patterns: &[&str], dir: &[u8], name: &[u8]) -> bool {
+        let filter = Filter::new(patterns, None);
+        let mut matcher = filter.matcher();
+        matcher.enter(dir);
+        matcher.keeps(name)
+    }
 
     #[test]
     fn globs_match_names_or_paths() {
-        let filter = Filter::new(&["*.o".to_owned(), "src/*/tmp".to_owned()], Some(2));
-        assert!(!filter.keeps(b"anywhere", b"a.o"));
-        assert!(!filter.keeps(b"anywhere", b"\xff.o"));
-        assert!(filter.keeps(b"src/a", b"a.oo"));
-        assert!(!filter.keeps(b"src/a/b", b"tmp"));
-        assert!(filter.keeps(b"lib/a", b"tmp"));
+        let keeps = |dir, name| keeps(&["*.o", "src/*/tmp"], dir, name);
+        assert!(!keeps(b"anywhere", b"a.o"));
+        assert!(!keeps(b"anywhere", b"\xff.o"));
+        assert!(keeps(b"src/a", b"a.oo"));
+        assert!(!keeps(b"src/a/b", b"tmp"));
+        assert!(keeps(b"lib/a", b"tmp"));
+        let filter = Filter::new(&["x"], Some(2));
         assert!(filter.enters(1) && !filter.enters(2));
     }
 
     #[test]
     fn paths_match_behind_any_slash() {
-        let keeps = |pattern: &str, dir: &[u8], name: &[u8]| {
-            let filter = Filter::new(&[pattern.to_owned()], None);
-            filter.keeps(dir, name)
-        };
+        let keeps = |pattern: &str, dir: &[u8], name: &[u8]| keeps(&[pattern], dir, name);
         assert!(!keeps("mail/", b"/srv/e", b"mail"));
         assert!(!keeps("e/mail", b"/srv/e", b"mail"));
         assert!(!keeps("e/mail/", b"e", b"mail"));
@@ -175,5 +254,56 @@ mod tests {
         assert!(keeps("srv/mail", b"/srv/e", b"mail"));
         assert!(keeps("/", b"/srv/e", b"mail"));
         assert!(keeps("/e/mail", b"srv//e", b"mail") && !keeps("e/mail", b"srv//e", b"mail"));
+    }
+
+    /// In nested directories, each name is read once by each pattern, whatever the depth.
+    #[test]
+    fn depth_costs_nothing() {
+        let (name, many) = ([b'd'; 200], 1000);
+        let patterns = ["a/b", "/x/y", "d*/a*", "*/a/b*", "a/*"];
+        let filter = Filter::new(&patterns, None);
+        let (mut matcher, mut path) = (filter.matcher(), b"/srv".to_vec());
+        STEPS.set(0);
+        for _ in 0..many {
+            matcher.enter(&path);
+            assert!(matcher.keeps(&name) && matcher.keeps(b"b"));
+            append(&mut path, &name);
+        }
+        // By character and by byte, in the path and as an entry; a pattern without a slash before it is two.
+        let most = 2 * 2 * 2 * patterns.len() * many * (name.len() + 2);
+        assert!(STEPS.get() < most, "{}", STEPS.get());
+    }
+
+    /// Whether a path is excluded, by the definition.
+    fn is_excluded(pattern: &[u8], path: &[u8], name: &[u8]) -> bool {
+        let is_match = |pattern: &[u8], text: &[u8]| Glob::new(pattern, false).is_match(text);
+        match (pattern.contains(&b'/'), pattern.starts_with(b"/")) {
+            (false, _) => is_match(pattern, name),
+            (true, true) => is_match(pattern, path),
+            (true, false) => is_match(pattern, path) || is_match(&[b"*/", pattern].concat(), path),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn one_matcher_for_many_directories_gives_what_is_defined(
+            patterns in proptest::collection::vec("/?([a-b*?é]|\\[ab\\]|\\\\\\*){1,3}(/([a-b*?é]){1,3}){0,2}", 1..4),
+            paths in proptest::collection::vec(proptest::collection::vec(
+                prop::sample::select(vec![&b"a"[..], b"b", b"ab", b"*", b"\xc3\xa9", b"\xff", b"aa"]), 1..6), 1..12),
+            root in prop::sample::select(vec![&b"/"[..], b".", b"a", b"a/", b"/b/a"]),
+        ) {
+            let filter = Filter::new(&patterns, None);
+            let mut matcher = filter.matcher();
+            for parts in paths {
+                let (name, above) = parts.split_last().unwrap();
+                let mut dir = root.to_vec();
+                above.iter().for_each(|part| append(&mut dir, part));
+                let mut path = dir.clone();
+                append(&mut path, name);
+                matcher.enter(&dir);
+                let expected = patterns.iter().any(|pattern| is_excluded(pattern.as_bytes(), &path, name));
+                prop_assert_eq!(matcher.keeps(name), !expected, "{:?} {}", patterns, path.escape_ascii());
+            }
+        }
     }
 }

@@ -3,14 +3,16 @@
 //! current directory or `/`, and an increment whose list has changed removes what is no longer
 //! listed.
 
+use std::cmp::Ordering;
+
 use gate::fs::{At, Open};
 use gate::long::{open_long, statx_long};
 use gate::{Errno, Gate};
 use mounts::Warning;
 use ondisk::Dev;
-use walk::entry::joined;
+use walk::entry::append;
 use walk::{
-    Diagnostics, Dir, DirKey, EngineKind, Entry, Filter, Meta, Moment, MountContext, Sink, Top,
+    Diagnostics, Dir, DirKey, EngineKind, Entry, Matcher, Meta, Moment, MountContext, Sink, Top,
     Type, WalkOptions as Walk, WalkReport, Worker, mounts_around, walk,
 };
 
@@ -18,7 +20,6 @@ use crate::components;
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::part::relative;
 use crate::rows::{Collector, Source};
-use crate::split;
 use crate::warning::WarningKind;
 
 /// The directories that are open at the same time.
@@ -83,24 +84,30 @@ impl Listed {
     /// Whether the file with a name, below the directory that all names are below, is dumped with
     /// the list: it is listed, in a listed directory, or above a listed name.
     pub fn has(&self, name: &[u8]) -> bool {
-        let parts = || components(name);
-        let find = |depth| {
-            let prefix = || parts().take(depth);
-            let at = (self.names).binary_search_by(|listed| components(listed).cmp(prefix()));
-            at.unwrap_or_else(|at| at)
+        let parts: Vec<&[u8]> = components(name).collect();
+        let common = |parts: &[&[u8]], listed: &[u8]| {
+            let pairs = parts.iter().copied().zip(components(listed));
+            pairs.take_while(|(a, b)| a == b).count()
         };
-        let depth = parts().count();
-        let is_prefix = |short: &[u8], long: &[u8]| {
-            components(short).zip(components(long)).all(|(a, b)| a == b)
+        let before = |parts: &[&[u8]], orders: &[Ordering]| {
+            let order = |listed: &[u8]| components(listed).cmp(parts.iter().copied());
+            let names = &self.names;
+            names.partition_point(|listed| orders.contains(&order(listed)))
         };
-        let next = self.names.get(find(depth));
-        next.is_some_and(|next| is_prefix(name, next) && components(next).count() >= depth)
-            || (1..depth).any(|depth| {
-                let listed = self.names.get(find(depth));
-                listed.is_some_and(|listed| {
-                    components(listed).count() == depth && is_prefix(listed, name)
-                })
-            })
+        let next = self.names.get(before(&parts, &[Ordering::Less]));
+        if next.is_some_and(|next| common(&parts, next) == parts.len()) {
+            return true;
+        }
+        // A listed name above this one is also above what this one has in common with the last listed name before it.
+        let mut above = &parts[..];
+        while let Some(at) = before(above, &[Ordering::Less, Ordering::Equal]).checked_sub(1) {
+            let (listed, shared) = (&self.names[at], common(above, &self.names[at]));
+            if shared == 0 || shared == components(listed).count() {
+                return shared > 0;
+            }
+            above = &above[..shared];
+        }
+        false
     }
 }
 
@@ -124,9 +131,10 @@ pub(super) fn collect_listed<'a>(
     collector.begin_listed(&context, Some(EngineKind::Threads));
     let mut examination = Examination {
         one_file_system: options.one_file_system,
-        filter: &options.filter,
+        matcher: options.filter.matcher(),
         worker: collector.worker(),
         diagnostics,
+        path: root.clone(),
         levels: vec![Level::root(&root, &top)],
         directories: Vec::new(),
         has_found: false,
@@ -199,7 +207,8 @@ fn walk_some(
 struct Level {
     /// Its last component.
     name: Vec<u8>,
-    path: Vec<u8>,
+    /// The length of its path, which begins that of the last name.
+    end: usize,
     key: DirKey,
     found: Found,
 }
@@ -220,7 +229,7 @@ impl Level {
     fn root(root: &[u8], top: &Top) -> Level {
         Level {
             name: Vec::new(),
-            path: root.to_vec(),
+            end: root.len(),
             key: top.key,
             found: Found::Directory { covered: None },
         }
@@ -230,10 +239,12 @@ impl Level {
 /// Examines listed names, and the directories above them, with one call each.
 struct Examination<'a> {
     one_file_system: bool,
-    filter: &'a Filter,
+    matcher: Matcher<'a>,
     worker: Box<dyn Worker + 'a>,
     diagnostics: &'a Diagnostics,
-    /// The directories above the last name, outermost first, and the name.
+    /// The path of the last name.
+    path: Vec<u8>,
+    /// The directories above it, outermost first, and the name.
     levels: Vec<Level>,
     /// Listed directories, which are walked.
     directories: Vec<Vec<u8>>,
@@ -258,10 +269,10 @@ impl Examination<'_> {
         }
     }
 
-    fn fail(&mut self, name: &[u8], warning: Warning) {
+    fn fail(&mut self, warning: Warning) {
         let errno = warning.errno.unwrap_or(Errno::ENOENT);
         self.first_failure
-            .get_or_insert_with(|| (name.to_vec(), errno));
+            .get_or_insert_with(|| (self.path.clone(), errno));
         self.diagnostics.warn(warning);
     }
 
@@ -278,15 +289,12 @@ impl Examination<'_> {
     }
 
     /// Whether a name, or a directory above it, matches a pattern of what is excluded.
-    fn is_excluded(&self, name: &[u8]) -> bool {
-        let root = &self.levels[0].path;
-        let wants_paths = self.filter.wants_paths();
-        let ends = name.iter().enumerate().filter(|(_, b)| **b == b'/');
-        let mut ends = ends.map(|(at, _)| at).chain([name.len()]);
-        ends.any(|end| {
-            let (above, last) = split(&name[..end]);
-            let dir = wants_paths.then(|| joined(root, above));
-            !self.filter.keeps(&dir.unwrap_or_default(), last)
+    fn is_excluded(&mut self, name: &[u8]) -> bool {
+        let mut dir = self.path[..self.levels[0].end].to_vec();
+        name.split(|&b| b == b'/').any(|part| {
+            self.matcher.enter(&dir);
+            append(&mut dir, part);
+            !self.matcher.keeps(part)
         })
     }
 
@@ -298,22 +306,23 @@ impl Examination<'_> {
         let known = self.levels.iter().skip(1).zip(&parts);
         let known = known.take_while(|(level, part)| level.name == **part);
         self.levels.truncate(1 + known.count());
+        self.path.truncate(self.levels[0].end);
+        append(&mut self.path, name);
         for (depth, part) in parts.iter().enumerate().skip(self.levels.len() - 1) {
             let is_listed = depth + 1 == parts.len();
             let Some(above) = self.levels.last() else {
                 return;
             };
-            let whole = joined(&self.levels[0].path, name);
-            if let Some(warning) = above.warning(&whole) {
-                return self.fail(&whole, warning);
+            if let Some(warning) = above.warning(&self.path) {
+                return self.fail(warning);
             }
             let level = self.enter(part, is_listed);
             self.levels.push(level);
         }
-        let warning = self.levels.last().and_then(Level::warning_about_itself);
-        match warning {
+        let level = self.levels.last();
+        match level.and_then(|level| level.warning_about_itself(&self.path)) {
             None => self.has_found = true,
-            Some(warning) => self.fail(&joined(&self.levels[0].path, name), warning),
+            Some(warning) => self.fail(warning),
         }
     }
 
@@ -321,13 +330,16 @@ impl Examination<'_> {
     fn enter(&mut self, name: &[u8], is_listed: bool) -> Level {
         const ITSELF: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT);
         let above = &self.levels[self.levels.len() - 1];
+        let (dir, rest) = self.path.split_at(above.end);
+        let slash = usize::from(rest.starts_with(b"/"));
         let mut level = Level {
             name: name.to_vec(),
-            path: joined(&above.path, name),
+            end: above.end + slash + name.len(),
             key: above.key.below(name),
             found: Found::Missing,
         };
-        let meta = match statx_long(&level.path, ITSELF, Meta::WANT) {
+        let path = &self.path[..level.end];
+        let meta = match statx_long(path, ITSELF, Meta::WANT) {
             Ok(seen) => Meta::from_statx(&seen),
             Err(Errno::ENOENT | Errno::ENOTDIR) => return level,
             Err(errno) => {
@@ -342,14 +354,14 @@ impl Examination<'_> {
         let covered = covered.filter(|dev| !self.one_file_system || *dev == meta.dev);
         if covered.is_none() {
             let dir = Dir {
-                path: &above.path,
+                path: dir,
                 key: above.key,
             };
             self.worker.take(&dir, &[Entry { name, meta }]);
         }
         let is_walked = is_listed && meta.is_dir() && covered.is_none();
         if is_walked {
-            self.directories.push(level.path.clone());
+            self.directories.push(path.to_vec());
         }
         level.found = match meta.kind() {
             Type::Directory => Found::Directory {
@@ -364,21 +376,20 @@ impl Examination<'_> {
 impl Level {
     /// Why nothing below it can be dumped under a name.
     fn warning(&self, name: &[u8]) -> Option<Warning> {
+        let own = || name[..self.end].to_vec();
         Some(match self.found {
             Found::Directory { .. } => return None,
-            Found::Other(Type::Symlink) => {
-                Warning::about(name, WarningKind::BehindSymlink(self.path.clone()))
-            }
+            Found::Other(Type::Symlink) => Warning::about(name, WarningKind::BehindSymlink(own())),
             Found::Other(_) | Found::Missing => Warning::about(name, WarningKind::DoesNotExist),
             Found::Failed(errno) => unreadable(name, errno),
         })
     }
 
-    fn warning_about_itself(&self) -> Option<Warning> {
+    fn warning_about_itself(&self, path: &[u8]) -> Option<Warning> {
         match self.found {
             Found::Directory { .. } | Found::Other(_) => None,
-            Found::Missing => Some(Warning::about(&self.path, WarningKind::DoesNotExist)),
-            Found::Failed(errno) => Some(unreadable(&self.path, errno)),
+            Found::Missing => Some(Warning::about(path, WarningKind::DoesNotExist)),
+            Found::Failed(errno) => Some(unreadable(path, errno)),
         }
     }
 }
@@ -434,7 +445,26 @@ impl Worker for ListedWorker<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::Listed;
+
+    proptest! {
+        #[test]
+        fn any_name_is_found_that_is_listed_or_below_or_above(
+            names in proptest::collection::vec("[ab](/[ab]{1,2}){0,3}", 1..8),
+            name in "[ab](/[ab]{1,2}){0,4}",
+        ) {
+            let names: Vec<Vec<u8>> = names.into_iter().map(String::into_bytes).collect();
+            let (_, listed) = Listed::new(b"list", &names).unwrap();
+            let is_below = |above: &[u8], name: &[u8]| {
+                name.strip_prefix(above).is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
+            };
+            let name = name.as_bytes();
+            let expected = names.iter().any(|listed| is_below(listed, name) || is_below(name, listed));
+            prop_assert_eq!(listed.unwrap().has(name), expected);
+        }
+    }
 
     #[test]
     fn listed_names_are_those_below_and_above() {

@@ -60,7 +60,9 @@ impl Tree {
                 names.remove(&name);
             }
         }
-        for name in &names {
+        let mut matcher = skipped.filter.matcher();
+        matcher.enter(&path);
+        for name in names.iter().filter(|name| matcher.keeps(name.to_bytes())) {
             warn_of_unknown(&path, &dir, name, skipped, &mut tell);
         }
     }
@@ -72,6 +74,7 @@ impl Tree {
         skipped: &Skipped<'_>,
         mut tell: impl FnMut(Warning),
     ) {
+        let mut matcher = skipped.filter.matcher();
         let mut left: Vec<Vec<u8>> = vec![Vec::new(); usize::from(!known.dirs.is_empty())];
         while let Some(path) = left.pop() {
             let is_dumped = known.dirs.get(&known.hash(&path)) == Some(&true);
@@ -103,7 +106,9 @@ impl Tree {
             left[from..].reverse();
             // A mount point that was not entered is an empty directory in the archive.
             if is_dumped && (has_known || !listed.is_mounted) {
-                for name in others {
+                matcher.enter(&path);
+                let others = others.into_iter();
+                for name in others.filter(|name| matcher.keeps(name.to_bytes())) {
                     warn_of_unknown(&path, &listed.dir, name, skipped, &mut tell);
                 }
             }
@@ -142,8 +147,8 @@ pub(super) struct Listing {
     is_mounted: bool,
 }
 
-/// Warns of a file that is not in the archive, unless it is a socket, which no archive can hold, or
-/// is skipped.
+/// Warns of a file that is not in the archive and not excluded, unless it is a socket, which no archive can hold, is
+/// one of the archives, or was not listed.
 fn warn_of_unknown(
     path: &[u8],
     dir: &Fd,
@@ -153,9 +158,7 @@ fn warn_of_unknown(
 ) {
     let mut whole = path.to_vec();
     append(&mut whole, name.to_bytes());
-    if !skipped.filter.keeps(path, name.to_bytes())
-        || skipped.listed.is_some_and(|listed| !listed.has(&whole))
-    {
+    if skipped.listed.is_some_and(|listed| !listed.has(&whole)) {
         return;
     }
     let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;

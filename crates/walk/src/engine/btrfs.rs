@@ -159,7 +159,7 @@ impl<'a> Shared<'a, '_> {
         let (mut buffer, mut small) = (vec![0; BUFFER], [0; SMALL]);
         let last = (tree.id, kind::ROOT_REF, u64::MAX);
         let mut first = (tree.id, kind::ROOT_REF, 0);
-        let mut view = View::default();
+        let mut view = View::new(job);
         loop {
             let mut is_end = true;
             for item in search(fd, ROOT_TREE, first..=last, u32::MAX, &mut buffer)? {
@@ -170,7 +170,7 @@ impl<'a> Shared<'a, '_> {
                     continue;
                 };
                 tree.turn_to(job, fd, dir, &mut view, &mut small);
-                if view.keeps(job, name) {
+                if view.keeps(name) {
                     trees.extend(self.subvolume(tree, &view, name, worker).map(Arc::new));
                 }
             }
@@ -291,7 +291,7 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
         Reader {
             shared,
             worker: shared.job.sink.worker(),
-            view: View::default(),
+            view: View::new(shared.job),
             small: [0; SMALL],
         }
     }
@@ -300,7 +300,7 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
         let job = self.shared.job;
         let mut buffer = vec![0; BUFFER];
         while let Some(piece) = work.claim() {
-            self.view = View::default();
+            self.view = View::new(job);
             let end = self.piece(&piece, &mut buffer);
             let end = match end {
                 Some(end) => end,
@@ -431,7 +431,7 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
             if meta.is_some_and(|meta| meta.is_dir() && meta.size > 0) {
                 tree.add(job, &self.view, name, row.ino);
             }
-            if !self.view.keeps(job, name) {
+            if !self.view.keeps(name) {
                 continue;
             }
             if Below::is_mount(self.view.below, name) {
@@ -466,8 +466,7 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
         entries: &mut Vec<Entry<'b>>,
     ) {
         self.turn_to(tree, dir, entries);
-        let job = self.shared.job;
-        if is_name(name) && self.view.keeps(job, name) {
+        if is_name(name) && self.view.keeps(name) {
             self.shared.stray(tree.place(&self.view), name);
         }
     }

@@ -8,6 +8,7 @@ pub mod bulkstat;
 mod crew;
 mod exchange;
 pub mod ext4;
+mod node;
 mod now;
 mod opened;
 mod percall;

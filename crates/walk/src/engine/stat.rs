@@ -9,9 +9,11 @@ use gate::process::spare_open_files;
 use gate::{Errno, Fd, Gate};
 
 use super::crew;
+use super::node::Node;
 use super::opened::{OpenDirs, Opened};
 use crate::entry::{Dir, Entry, Meta};
 use crate::error::EngineRefusal;
+use crate::filter::Matcher;
 use crate::job::{Engine, Job, Place, look_at};
 use crate::sink::Worker;
 
@@ -28,7 +30,7 @@ impl Engine for Stat {
 /// extended attributes.
 pub(super) type Look = fn(&Fd, &CStr) -> Result<(Statx, Option<bool>), Errno>;
 
-fn look_once(dir: &Fd, name: &CStr) -> Result<(Statx, Option<bool>), Errno> {
+pub(super) fn look_once(dir: &Fd, name: &CStr) -> Result<(Statx, Option<bool>), Errno> {
     Ok((look_at(dir, name)?, None))
 }
 
@@ -55,14 +57,14 @@ fn walk_below_by(
     place: Place,
     open: &OpenDirs,
 ) {
-    let mut buffer = vec![0; BUFFER];
-    let mut pending = vec![(place, None::<Arc<Opened>>)];
-    while let Some((place, from)) = pending.pop() {
-        if !job.filter.enters(place.key.depth) {
+    let mut lister = Lister::new(job, look);
+    let mut pending = vec![(Arc::new(Node::new(place, None)), None::<Arc<Opened>>)];
+    while let Some((node, from)) = pending.pop() {
+        if !job.filter.enters(node.key.depth) {
             continue;
         }
-        let name = place.rel.rsplit(|&b| b == b'/').next().unwrap_or_default();
-        let opened = match open.directory(job, || place.clone(), name, from.as_deref()) {
+        let place = node.place();
+        let opened = match open.directory(job, || place.clone(), &node.name, from.as_deref()) {
             Ok(opened) => opened,
             Err(errno) => {
                 job.unopened(&place, errno);
@@ -71,10 +73,10 @@ fn walk_below_by(
         };
         let path = job.dir_path(&place);
         let dir = place.key.dir(&path);
-        read(look, job, &place, &dir, &opened, &mut buffer, |entries| {
+        lister.read(&place, &dir, &opened, |entries| {
             for Entry { name, meta } in entries {
                 if job.enters_entry(meta, place.key, name) {
-                    pending.push((place.below(name), open.keep(&opened)));
+                    pending.push((node.child(name, meta.ino), open.keep(&opened)));
                 }
             }
             job.emit(worker, &dir, entries);
@@ -85,58 +87,71 @@ fn walk_below_by(
     }
 }
 
-/// Opens and reads a directory.
-pub(crate) fn list(
-    job: &Job<'_>,
-    place: &Place,
-    dir: &Dir<'_>,
-    buffer: &mut [u8],
-    each: impl FnMut(&[Entry<'_>]),
-) {
-    match OpenDirs::within(0).directory(job, || place.clone(), b"", None) {
-        Ok(opened) => read(look_once, job, place, dir, &opened, buffer, each),
-        Err(errno) => job.unopened(place, errno),
-    }
+/// Lists directories, in one thread.
+pub(super) struct Lister<'a> {
+    job: &'a Job<'a>,
+    look: Look,
+    matcher: Matcher<'a>,
+    buffer: Vec<u8>,
 }
 
-/// Reads a directory, looks at every name, and passes the entries in this mount to `each`, a buffer at
-/// a time.
-fn read(
-    look: Look,
-    job: &Job<'_>,
-    place: &Place,
-    dir: &Dir<'_>,
-    opened: &Opened,
-    buffer: &mut [u8],
-    mut each: impl FnMut(&[Entry<'_>]),
-) {
-    loop {
-        let bytes = match opened.read(buffer) {
-            Ok(0) => return,
-            Ok(n) => &buffer[..n],
-            Err(e) => return job.failed(place, b"", Gate::Getdents64, e),
-        };
-        let mut found = Vec::new();
-        for entry in ondisk::dirent::entries(bytes) {
-            let name = entry.name.to_bytes();
-            if !job.filter.keeps(dir.path, name)
-                || !opened.tags.keep(name)
-                || job.is_elsewhere(place.key, entry)
-            {
-                continue;
-            }
-            let (seen, xattrs) = match look(&opened.fd, entry.name) {
-                Ok((seen, xattrs)) => (Ok(seen), xattrs),
-                Err(errno) => (Err(errno), None),
-            };
-            if let Some(meta) = job.sort_out(seen, || place.clone(), name) {
-                let meta = Meta { xattrs, ..meta };
-                found.push(Entry { name, meta });
-            }
+impl<'a> Lister<'a> {
+    pub(super) fn new(job: &'a Job<'a>, look: Look) -> Lister<'a> {
+        Lister {
+            job,
+            look,
+            matcher: job.filter.matcher(),
+            buffer: vec![0; BUFFER],
         }
-        each(&found);
-        if job.is_over() {
-            return;
+    }
+
+    /// For a directory that is opened by its path.
+    pub(super) fn list(&mut self, place: &Place, dir: &Dir<'_>, each: impl FnMut(&[Entry<'_>])) {
+        match OpenDirs::within(0).directory(self.job, || place.clone(), b"", None) {
+            Ok(opened) => self.read(place, dir, &opened, each),
+            Err(errno) => self.job.unopened(place, errno),
+        }
+    }
+
+    /// Reads a directory, looks at every name, and passes the entries in this mount to `each`, a buffer at
+    /// a time.
+    fn read(
+        &mut self,
+        place: &Place,
+        dir: &Dir<'_>,
+        opened: &Opened,
+        mut each: impl FnMut(&[Entry<'_>]),
+    ) {
+        let job = self.job;
+        self.matcher.enter(dir.path);
+        loop {
+            let bytes = match opened.read(&mut self.buffer) {
+                Ok(0) => return,
+                Ok(n) => &self.buffer[..n],
+                Err(e) => return job.failed(place, b"", Gate::Getdents64, e),
+            };
+            let mut found = Vec::new();
+            for entry in ondisk::dirent::entries(bytes) {
+                let name = entry.name.to_bytes();
+                if !self.matcher.keeps(name)
+                    || !opened.tags.keep(name)
+                    || job.is_elsewhere(place.key, entry)
+                {
+                    continue;
+                }
+                let (seen, xattrs) = match (self.look)(&opened.fd, entry.name) {
+                    Ok((seen, xattrs)) => (Ok(seen), xattrs),
+                    Err(errno) => (Err(errno), None),
+                };
+                if let Some(meta) = job.sort_out(seen, || place.clone(), name) {
+                    let meta = Meta { xattrs, ..meta };
+                    found.push(Entry { name, meta });
+                }
+            }
+            each(&found);
+            if job.is_over() {
+                return;
+            }
         }
     }
 }

@@ -49,12 +49,13 @@ use team::Team;
 
 use super::crew::{self, Pace};
 use super::exchange::{Exchange, FAIR_SHARE, Item, Loan, NoPool, Outcome, Pool};
+use super::node::Node;
 use super::opened::{OpenDirs, Opened};
 use super::stat::BUFFER;
-use crate::digest::DirKey;
-use crate::entry::{Entry, Meta, append};
+use crate::entry::{Entry, Meta};
 use crate::error::{EngineRefusal, WarningKind};
-use crate::job::{Below, Engine, Job, Place, look_at};
+use crate::filter::Matcher;
+use crate::job::{Below, Engine, Job, look_at};
 
 use crate::sink::Worker;
 
@@ -130,13 +131,7 @@ impl<'a> Crew<'a> {
         };
         // Each thread opens a few directories, in addition to those that are kept.
         let most = job.threads.unwrap_or(useful).clamp(1, spare / 8 + 1);
-        let top = Node {
-            parent: None,
-            name: Box::default(),
-            key: job.top.key,
-            ino: 0,
-            below: Some(job.below),
-        };
+        let top = Node::new(job.place(), Some(job.below));
         Crew {
             job,
             top: Arc::new(top),
@@ -154,51 +149,6 @@ impl<'a> Crew<'a> {
             askers: AtomicUsize::new(0),
             is_stopped: AtomicBool::new(false),
             pace: Mutex::new(Pace::new()),
-        }
-    }
-}
-
-struct Node<'a> {
-    parent: Option<Arc<Node<'a>>>,
-    name: Box<[u8]>,
-    key: DirKey,
-    /// Its inode number; 0 if it is unknown, and for the top.
-    ino: u64,
-    /// The mounts below it, by the table.
-    below: Option<&'a Below>,
-}
-
-impl<'a> Node<'a> {
-    fn child(self: &Arc<Node<'a>>, name: &[u8], ino: u64) -> Arc<Node<'a>> {
-        Arc::new(Node {
-            parent: Some(Arc::clone(self)),
-            name: name.into(),
-            key: self.key.below(name),
-            ino,
-            below: self.below.and_then(|below| below.step(name)),
-        })
-    }
-
-    fn place(&self) -> Place {
-        let mut names = Vec::new();
-        let mut at = self;
-        while let Some(parent) = &at.parent {
-            names.push(&at.name);
-            at = parent;
-        }
-        let mut rel = Vec::new();
-        names.iter().rev().for_each(|name| append(&mut rel, name));
-        let key = self.key;
-        Place { rel, key }
-    }
-}
-
-/// Drops a chain of nodes in a loop: recursion would need a stack as deep as the tree.
-impl Drop for Node<'_> {
-    fn drop(&mut self) {
-        let mut parent = self.parent.take();
-        while let Some(node) = parent {
-            parent = Arc::into_inner(node).and_then(|mut node| node.parent.take());
         }
     }
 }
@@ -493,6 +443,7 @@ struct Thread<'scope, 'env, 'a> {
     crew: &'env Crew<'a>,
     scope: &'scope Scope<'scope, 'env>,
     worker: Box<dyn Worker + 'env>,
+    matcher: Matcher<'a>,
     tasks: Vec<Task<'a>>,
 }
 
@@ -506,6 +457,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
             crew,
             scope,
             worker: crew.job.sink.worker(),
+            matcher: crew.job.filter.matcher(),
             tasks,
         }
     }
@@ -692,12 +644,13 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         const ROUND: usize = 16;
         let crew = self.crew;
         let job = crew.job;
+        self.matcher.enter(path);
         let mut found = Vec::with_capacity(records.len() / 32);
         let mut names = entries(records);
         let mut looked = 0;
         while let Some(entry) = names.next() {
             let name = entry.name.to_bytes();
-            if !job.filter.keeps(path, name)
+            if !self.matcher.keeps(name)
                 || !opened.tags.keep(name)
                 || job.is_elsewhere(node.key, entry)
             {

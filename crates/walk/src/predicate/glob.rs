@@ -111,6 +111,107 @@ impl Glob {
     }
 }
 
+/// How far the beginning of a text has come in a pattern, for texts that begin alike: each byte is read once.
+#[derive(Clone, Debug)]
+pub struct Reached {
+    /// By character, as long as the text and the pattern are UTF-8.
+    by_character: Option<Next>,
+    by_byte: Next,
+}
+
+impl Glob {
+    /// The beginning of every text.
+    pub fn begin(&self) -> Reached {
+        let next = |tokens: &Vec<Token>| {
+            let mut next = Next::default();
+            next.add(tokens, 0);
+            next
+        };
+        Reached {
+            by_character: self.by_character.as_ref().map(next),
+            by_byte: next(&self.by_byte),
+        }
+    }
+
+    /// Reads on. The text must be split before or after ASCII characters only.
+    pub fn advance(&self, reached: &mut Reached, text: &[u8]) {
+        reached.by_character = self.by_character_after(reached, text);
+        let codes = text.iter().map(byte_code);
+        reached.by_byte.advance(&self.by_byte, codes, self.folds);
+    }
+
+    fn by_character_after(&self, reached: &Reached, text: &[u8]) -> Option<Next> {
+        let (tokens, mut next) = (self.by_character.as_ref()?, reached.by_character.clone()?);
+        let codes = std::str::from_utf8(text).ok()?.chars().map(u32::from);
+        next.advance(tokens, codes, self.folds);
+        Some(next)
+    }
+
+    /// Whether a text matches that ends with `text` after what has been reached.
+    pub fn is_match_from(&self, reached: &Reached, text: &[u8]) -> bool {
+        if let Some(next) = self.by_character_after(reached, text) {
+            return next.is_end(self.by_character.as_ref().unwrap_or(&self.by_byte));
+        }
+        let (tokens, mut next) = (&self.by_byte, reached.by_byte.clone());
+        next.advance(tokens, text.iter().map(byte_code), self.folds);
+        next.is_end(tokens)
+    }
+
+    /// Bytes that every match ends with.
+    pub fn suffix(&self) -> &[u8] {
+        &self.suffix
+    }
+}
+
+/// The tokens that may come next, in ascending order. After a star, those before it do not matter.
+#[derive(Clone, Debug, Default)]
+struct Next(Vec<usize>);
+
+#[cfg(test)]
+thread_local! {
+    /// The characters and bytes that were read on, each by a pattern.
+    pub(crate) static STEPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+impl Next {
+    fn add(&mut self, tokens: &[Token], at: usize) {
+        if self.0.last().is_some_and(|last| *last >= at) {
+            return;
+        }
+        if tokens.get(at) == Some(&Token::Star) {
+            self.0.clear();
+            self.0.push(at);
+            self.0.push(at + 1);
+        } else {
+            self.0.push(at);
+        }
+    }
+
+    fn advance(&mut self, tokens: &[Token], codes: impl Iterator<Item = u32>, folds: bool) {
+        let mut before = Vec::new();
+        for code in codes {
+            if self.0.is_empty() {
+                return;
+            }
+            #[cfg(test)]
+            STEPS.with(|steps| steps.set(steps.get() + 1));
+            std::mem::swap(&mut before, &mut self.0);
+            self.0.clear();
+            for &at in &before {
+                match tokens.get(at) {
+                    Some(Token::Star) => self.add(tokens, at),
+                    Some(token) if token.accepts(code, folds) => self.add(tokens, at + 1),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn is_end(&self, tokens: &[Token]) -> bool {
+        self.0.last() == Some(&tokens.len())
+    }
+}
+
 /// A byte as a character of ASCII, or as a code that is no character: it has no case and no class.
 fn byte_code(&byte: &u8) -> u32 {
     match byte.is_ascii() {

@@ -21,6 +21,7 @@ use crate::job::Diagnostics;
 use crate::kind::EngineKind;
 use crate::sink::{Fields, Sink, Worker};
 use crate::top::MountContext;
+use crate::trail::{KeptPath, PathTree};
 
 /// Passes the selected entries on to a sink.
 pub struct Selected<'a> {
@@ -36,10 +37,11 @@ struct Found {
     used: HashSet<DirKey>,
     /// Directories that are selected if they are empty.
     candidates: Vec<Candidate>,
+    paths: PathTree,
 }
 
 struct Candidate {
-    dir_path: Vec<u8>,
+    dir_path: KeptPath,
     dir: DirKey,
     key: DirKey,
     name: Vec<u8>,
@@ -59,13 +61,15 @@ impl<'a> Selected<'a> {
     /// Passes on the empty directories. `is_empty` is asked about those of which no entry has come,
     /// by their paths.
     pub fn finish(self, is_empty: impl Fn(&[u8]) -> bool) {
-        let Found { used, candidates } = self.found.into_inner();
-        let mut worker = self.sink.worker();
-        for candidate in candidates {
-            let Candidate { dir_path, name, .. } = &candidate;
-            if !used.contains(&candidate.key) && is_empty(&joined(dir_path, name)) {
-                let meta = candidate.meta;
-                worker.take(&candidate.dir.dir(dir_path), &[Entry { name, meta }]);
+        let found = self.found.into_inner();
+        let (mut worker, mut dir_path) = (self.sink.worker(), Vec::new());
+        let candidates = found.candidates.into_iter();
+        for candidate in candidates.filter(|it| !found.used.contains(&it.key)) {
+            let Candidate { name, meta, .. } = &candidate;
+            found.paths.get(candidate.dir_path, &mut dir_path);
+            if is_empty(&joined(&dir_path, name)) {
+                let entry = Entry { name, meta: *meta };
+                worker.take(&candidate.dir.dir(&dir_path), &[entry]);
             }
         }
     }
@@ -173,7 +177,7 @@ impl Found {
             let key = dir.key;
             let is_top = entry.name.is_empty();
             self.candidates.push(Candidate {
-                dir_path: dir.path.to_vec(),
+                dir_path: self.paths.add(dir.path),
                 dir: key,
                 key: if is_top { key } else { key.below(entry.name) },
                 name: entry.name.to_vec(),
@@ -186,9 +190,18 @@ impl Found {
 
 impl Drop for Selector<'_> {
     fn drop(&mut self) {
-        let Found { used, candidates } = std::mem::take(&mut self.found);
+        let Found {
+            used,
+            candidates,
+            paths,
+        } = std::mem::take(&mut self.found);
         let mut all = self.to.found.lock();
         all.used.extend(used);
-        all.candidates.extend(candidates);
+        let moved = all.paths.append(paths);
+        all.candidates
+            .extend(candidates.into_iter().map(|it| Candidate {
+                dir_path: moved(it.dir_path),
+                ..it
+            }));
     }
 }

@@ -13,6 +13,7 @@ use super::search::{parent_of, search};
 use crate::digest::DirKey;
 use crate::entry::append;
 use crate::error::WarningKind;
+use crate::filter::Matcher;
 use crate::job::{Below, Job, Place};
 use crate::tags::FoundTags;
 
@@ -51,7 +52,7 @@ struct Node<'a> {
 const CLOSED: u32 = u32::MAX;
 
 /// The directory whose entries are being emitted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct View<'a> {
     /// Its inode number; 0 if there is none.
     pub(super) ino: u64,
@@ -59,14 +60,27 @@ pub(super) struct View<'a> {
     pub(super) key: DirKey,
     pub(super) below: Option<&'a Below>,
     pub(super) path: Vec<u8>,
+    matcher: Matcher<'a>,
     tags: FoundTags,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// No directory yet.
+    pub(super) fn new(job: &Job<'a>) -> View<'a> {
+        View {
+            ino: 0,
+            node: 0,
+            key: DirKey::default(),
+            below: None,
+            path: Vec::new(),
+            matcher: job.filter.matcher(),
+            tags: FoundTags::default(),
+        }
+    }
+
     /// Whether an entry of it is in the walk.
-    pub(super) fn keeps(&self, job: &Job<'_>, name: &[u8]) -> bool {
-        let is_open = self.node != CLOSED;
-        is_open && job.filter.keeps(&self.path, name) && self.tags.keep(name)
+    pub(super) fn keeps(&self, name: &[u8]) -> bool {
+        self.node != CLOSED && self.matcher.keeps(name) && self.tags.keep(name)
     }
 }
 
@@ -124,12 +138,13 @@ impl<'a> Tree<'a> {
         if job.wants_paths() {
             self.path(job, &dirs, node, &mut view.path);
         }
+        view.matcher.enter(&view.path);
     }
 
     /// Adds a directory, unless it is known.
     pub(super) fn add(&self, job: &Job<'a>, parent: &View<'a>, name: &[u8], ino: u64) {
         let mut dirs = self.dirs.write();
-        let above = (parent.node, &parent.path[..], &parent.tags);
+        let above = (parent.node, &parent.matcher, &parent.tags);
         dirs.add(job, above, name, ino);
     }
 
@@ -222,15 +237,16 @@ impl<'a> Tree<'a> {
                     }
                 }
             };
-            let (mut path, mut above) = (Vec::new(), at);
+            let (mut path, mut matcher, mut above) = (Vec::new(), job.filter.matcher(), at);
             while let (Some(parent), Some((ino, name))) = (top, chain.pop()) {
                 let tags = self.tags(job, &fd, parent, above, buffer);
                 above = ino;
                 let mut dirs = self.dirs.write();
                 if job.filter.wants_paths() && parent != CLOSED {
                     self.path(job, &dirs, parent, &mut path);
+                    matcher.enter(&path);
                 }
-                top = Some(dirs.add(job, (parent, &path, &tags), &name, ino));
+                top = Some(dirs.add(job, (parent, &matcher, &tags), &name, ino));
             }
             match top {
                 Some(node) if at == ino && chain.is_empty() && node == CLOSED => {
@@ -249,12 +265,12 @@ impl<'a> Tree<'a> {
 }
 
 impl<'a> Dirs<'a> {
-    /// Adds a directory, unless it is known, and returns the number of its node. The node, the path and the
+    /// Adds a directory, unless it is known, and returns the number of its node. The node, the patterns and the
     /// tags of its parent are `above`.
     fn add(
         &mut self,
         job: &Job<'a>,
-        above: (u32, &[u8], &FoundTags),
+        above: (u32, &Matcher<'_>, &FoundTags),
         name: &[u8],
         ino: u64,
     ) -> u32 {
@@ -270,7 +286,7 @@ impl<'a> Dirs<'a> {
     fn open(
         &mut self,
         job: &Job<'a>,
-        (parent, parent_path, tags): (u32, &[u8], &FoundTags),
+        (parent, matcher, tags): (u32, &Matcher<'_>, &FoundTags),
         name: &[u8],
     ) -> Option<u32> {
         let above = self.nodes.get(parent as usize)?;
@@ -278,7 +294,7 @@ impl<'a> Dirs<'a> {
         let is_covered = Below::is_mount(above.below, name);
         if is_covered
             || !job.filter.enters(above.key.depth + 1)
-            || !job.filter.keeps(parent_path, name)
+            || !matcher.keeps(name)
             || !tags.keep(name)
         {
             return None;

@@ -20,9 +20,11 @@ use ondisk::xfs::Geometry;
 use super::inodes::Readahead;
 use crate::digest::DirKey;
 use crate::engine::crew::crew;
+use crate::engine::node::Node;
 use crate::engine::opened::{OpenDirs, Opened};
 use crate::engine::stat::BUFFER;
 use crate::entry::append;
+use crate::filter::Matcher;
 use crate::job::{Below, Job, Place, look_at};
 
 /// A name, to be joined with its inode.
@@ -183,7 +185,8 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
                 key: job.top.key,
                 ..Directory::default()
             };
-            reader.read(top, job.place(), &opened, Some(job.below));
+            let node = Node::new(job.place(), Some(job.below));
+            reader.read(top, Arc::new(node), &opened);
         }
         Err(e) => job.failed(&job.place(), b"", Gate::Openat2, e),
     }
@@ -198,10 +201,9 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
 
 /// The directories in one directory, which are to be read. Threads take one after another.
 struct Siblings<'a> {
-    parent: Place,
+    parent: Arc<Node<'a>>,
     /// The open parent, unless too many are open.
     opened: Option<Arc<Opened>>,
-    below: Option<&'a Below>,
     children: Vec<Child>,
     /// Their names, each with its NUL.
     names: Vec<u8>,
@@ -261,6 +263,7 @@ struct Reader<'s, 'a> {
     /// Blocks of directories with their numbers; the last one is being filled.
     blocks: Vec<(u32, Vec<Directory>)>,
     buffer: Vec<u8>,
+    matcher: Matcher<'a>,
 }
 
 impl<'s, 'a> Reader<'s, 'a> {
@@ -275,6 +278,7 @@ impl<'s, 'a> Reader<'s, 'a> {
             pages: Pages::default(),
             blocks: Vec::new(),
             buffer: vec![0; BUFFER],
+            matcher: shared.job.filter.matcher(),
         }
     }
 
@@ -406,25 +410,20 @@ impl<'s, 'a> Reader<'s, 'a> {
             return;
         };
         let name = name.to_bytes();
-        let place = siblings.parent.below(name);
+        let node = siblings.parent.child(name, 0);
         let from = siblings.opened.as_deref();
-        match self
-            .shared
-            .open
-            .directory(job, || place.clone(), name, from)
-        {
+        match self.shared.open.directory(job, || node.place(), name, from) {
             Ok(opened) => {
                 self.list.push(own);
-                let below = siblings.below.and_then(|below| below.step(name));
                 let directory = Directory {
                     names: 0,
-                    key: place.key,
+                    key: node.key,
                     parent: own.dir,
                     place: own.place & !IS_DIR,
                 };
-                self.read(directory, place, &opened, below);
+                self.read(directory, node, &opened);
             }
-            Err(Errno::EXDEV) => job.cross(siblings.parent.clone(), name),
+            Err(Errno::EXDEV) => job.cross(siblings.parent.place(), name),
             // It, or its parent, has been moved. If it exists after all, `join` reads it.
             Err(Errno::ENOENT) => self.list.push(Name {
                 place: own.place & !IS_DIR,
@@ -432,7 +431,7 @@ impl<'s, 'a> Reader<'s, 'a> {
             }),
             Err(e) => {
                 self.list.push(own);
-                job.failed(&place, b"", Gate::Openat2, e);
+                job.failed(&node.place(), b"", Gate::Openat2, e);
             }
         }
     }
@@ -464,20 +463,12 @@ impl<'s, 'a> Reader<'s, 'a> {
     }
 
     /// Reads an open directory. The directories in it that are to be read become [`Siblings`].
-    fn read(
-        &mut self,
-        mut directory: Directory,
-        place: Place,
-        opened: &Arc<Opened>,
-        below: Option<&'a Below>,
-    ) {
+    fn read(&mut self, mut directory: Directory, node: Arc<Node<'a>>, opened: &Arc<Opened>) {
         let job = self.job;
-        let path = if job.filter.wants_paths() {
-            job.path(&place)
-        } else {
-            Vec::new()
-        };
-        let enters = job.filter.enters(place.key.depth + 1) && job.enters(job.top.meta.dev);
+        if job.filter.wants_paths() {
+            self.matcher.enter(&job.path(&node.place()));
+        }
+        let enters = job.filter.enters(node.key.depth + 1) && job.enters(job.top.meta.dev);
         let mut number = None;
         let (mut children, mut names) = (Vec::new(), Vec::new());
         let mut buffer = mem::take(&mut self.buffer);
@@ -486,20 +477,20 @@ impl<'s, 'a> Reader<'s, 'a> {
                 Ok(0) => break,
                 Ok(n) => &buffer[..n],
                 Err(e) => {
-                    job.failed(&place, b"", Gate::Getdents64, e);
+                    job.failed(&node.place(), b"", Gate::Getdents64, e);
                     break;
                 }
             };
             for entry in entries(records) {
                 let name = entry.name.to_bytes();
-                if !job.filter.keeps(&path, name) || !opened.tags.keep(name) {
+                if !self.matcher.keeps(name) || !opened.tags.keep(name) {
                     continue;
                 }
-                if Below::is_mount(below, name) {
-                    job.cross(place.clone(), name);
+                if Below::is_mount(node.below, name) {
+                    job.cross(node.place(), name);
                     continue;
                 }
-                let Some(is_dir) = is_dir(job, &place, opened, &entry) else {
+                let Some(is_dir) = is_dir(job, &node, opened, &entry) else {
                     continue;
                 };
                 let (dir, place) = self.add_name(name, &mut directory, &mut number);
@@ -523,9 +514,8 @@ impl<'s, 'a> Reader<'s, 'a> {
         self.buffer = buffer;
         if !children.is_empty() {
             self.pending.push(Arc::new(Siblings {
-                parent: place,
+                parent: node,
                 opened: self.shared.open.keep(opened),
-                below,
                 children,
                 names,
                 next: AtomicUsize::new(0),
@@ -535,14 +525,14 @@ impl<'s, 'a> Reader<'s, 'a> {
 }
 
 /// Whether an entry is a directory; `None` if it is not in this mount, or cannot be looked at.
-fn is_dir(job: &Job<'_>, place: &Place, opened: &Opened, entry: &Entry<'_>) -> Option<bool> {
+fn is_dir(job: &Job<'_>, node: &Node<'_>, opened: &Opened, entry: &Entry<'_>) -> Option<bool> {
     match entry.entry_type {
         EntryType::Directory => Some(true),
         EntryType::Other => Some(false),
         // File systems made with ftype=0 do not store the type.
         EntryType::Unknown => {
             let seen = look_at(&opened.fd, entry.name);
-            let meta = job.sort_out(seen, || place.clone(), entry.name.to_bytes());
+            let meta = job.sort_out(seen, || node.place(), entry.name.to_bytes());
             meta.map(|meta| meta.is_dir())
         }
     }

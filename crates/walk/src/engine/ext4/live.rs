@@ -9,7 +9,7 @@ use mounts::Warning;
 use super::crew::Crew;
 use super::rows::may_have_changed;
 use super::tree::{State, Tree, each_inode};
-use crate::engine::stat::{BUFFER, list, walk_below};
+use crate::engine::stat::{Lister, look_once, walk_below};
 use crate::entry::joined;
 use crate::error::WarningKind;
 
@@ -85,13 +85,13 @@ fn list_all(crew: &Crew<'_>, tree: &mut Tree, live: &[u32]) {
         let mut again: Vec<Vec<u32>> = vec![Vec::new(); crew.threads];
         crew.share(level.len(), 4, &mut again, |again, claims| {
             let mut worker = job.sink.worker();
-            let mut buffer = vec![0; BUFFER];
+            let mut lister = Lister::new(job, look_once);
             for index in claims.flat_map(|range| &level[range]) {
                 let place = tree.place(*index);
                 let path = job.dir_path(&place);
                 let dir = place.key.dir(&path);
                 let mut new = Vec::new();
-                list(job, &place, &dir, &mut buffer, |entries| {
+                lister.list(&place, &dir, |entries| {
                     for entry in entries.iter().filter(|entry| entry.meta.is_dir()) {
                         let is_same = |&&child: &&u32| {
                             let node = &tree.nodes[child as usize];

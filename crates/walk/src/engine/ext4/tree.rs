@@ -16,6 +16,7 @@ use super::device::Device;
 use super::near::{WINDOW, each_row, read_ahead, stretch};
 use crate::digest::DirKey;
 use crate::entry::append;
+use crate::filter::Matcher;
 use crate::job::{Below, Job, Place};
 
 /// The directories that were found, and the names in them.
@@ -321,7 +322,6 @@ struct Child {
 
 struct Here<'a> {
     node: u32,
-    path: Vec<u8>,
     hint: Option<&'a Below>,
     enters: bool,
 }
@@ -332,6 +332,7 @@ struct Scout<'a> {
     device: &'a Device,
     claimed: &'a Mutex<Marks>,
     buffer: Vec<u8>,
+    matcher: Matcher<'a>,
     names: Names,
     findings: Vec<Finding>,
     spans: Vec<Span>,
@@ -352,6 +353,7 @@ impl<'a> Scout<'a> {
             device: crew.device,
             claimed,
             buffer: Vec::new(),
+            matcher: crew.job.filter.matcher(),
             names: Names::default(),
             findings: Vec::new(),
             spans: Vec::new(),
@@ -494,15 +496,14 @@ impl<'a> Scout<'a> {
         names.end()
     }
 
-    fn here<'h>(&self, node: u32, tree: &Tree, hints: &Hints<'h>) -> Here<'h> {
+    /// Turns to a directory.
+    fn here<'h>(&mut self, node: u32, tree: &Tree, hints: &Hints<'h>) -> Here<'h> {
         let filter = self.job.filter;
+        if filter.wants_paths() {
+            self.matcher.enter(&self.job.path(&tree.place(node)));
+        }
         Here {
             node,
-            path: if filter.wants_paths() {
-                self.job.path(&tree.place(node))
-            } else {
-                Vec::new()
-            },
             hint: hints.get(&node).copied(),
             enters: filter.enters(tree.nodes[node as usize].key.depth + 1),
         }
@@ -513,7 +514,7 @@ impl<'a> Scout<'a> {
         if self.tags.iter().any(|tag| tag.to_bytes() == name.name) {
             self.tagged.push(here.node);
         }
-        if !self.job.filter.keeps(&here.path, name.name)
+        if !self.matcher.keeps(name.name)
             || here.hint.is_some() && self.is_crossing(here, name, tree)
         {
             return;

@@ -1,0 +1,65 @@
+//! Directories that are known by their names: each refers to the one above it, so that memory does not grow with the
+//! length of paths.
+
+use std::sync::Arc;
+
+use crate::digest::DirKey;
+use crate::entry::append;
+use crate::job::{Below, Place};
+
+/// A directory below a job's top.
+pub(super) struct Node<'a> {
+    pub(super) parent: Option<Arc<Node<'a>>>,
+    /// Its name; without a parent, its path relative to the top.
+    pub(super) name: Box<[u8]>,
+    pub(super) key: DirKey,
+    /// Its inode number; 0 if it is unknown, and without a parent.
+    pub(super) ino: u64,
+    /// The mounts below it, by the table.
+    pub(super) below: Option<&'a Below>,
+}
+
+impl<'a> Node<'a> {
+    /// A directory without a parent.
+    pub(super) fn new(place: Place, below: Option<&'a Below>) -> Node<'a> {
+        Node {
+            parent: None,
+            name: place.rel.into(),
+            key: place.key,
+            ino: 0,
+            below,
+        }
+    }
+
+    /// A directory in this one.
+    pub(super) fn child(self: &Arc<Node<'a>>, name: &[u8], ino: u64) -> Arc<Node<'a>> {
+        Arc::new(Node {
+            parent: Some(Arc::clone(self)),
+            name: name.into(),
+            key: self.key.below(name),
+            ino,
+            below: self.below.and_then(|below| below.step(name)),
+        })
+    }
+
+    pub(super) fn place(&self) -> Place {
+        let names = std::iter::successors(Some(self), |node| node.parent.as_deref());
+        let names: Vec<&[u8]> = names.map(|node| &*node.name).collect();
+        let mut rel = Vec::with_capacity(names.iter().map(|name| name.len() + 1).sum());
+        for name in names.into_iter().rev().filter(|name| !name.is_empty()) {
+            append(&mut rel, name);
+        }
+        let key = self.key;
+        Place { rel, key }
+    }
+}
+
+/// Drops a chain of nodes in a loop: recursion would need a stack as deep as the tree.
+impl Drop for Node<'_> {
+    fn drop(&mut self) {
+        let mut parent = self.parent.take();
+        while let Some(node) = parent {
+            parent = Arc::into_inner(node).and_then(|mut node| node.parent.take());
+        }
+    }
+}

@@ -1,6 +1,8 @@
 //! What is selected, compared with GNU tar's selection by its own options.
 
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,7 +13,7 @@ use crate::support::build::{dir, file, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, XFS, subvolume};
 use crate::support::effort::effort;
 use crate::support::reference::settle;
-use crate::support::run::{args, calls};
+use crate::support::run::{args, calls, exact};
 use crate::support::snapshot::{Snapshot, alike, kept, snapshot};
 use crate::support::tool::tool;
 use crate::support::trees::Dice;
@@ -314,9 +316,9 @@ fn patterns_are_read_from_files() {
     let names = listed.iter().map(|line| line.rsplit(' ').next().unwrap());
     assert_eq!(names.collect::<Vec<_>>(), expected);
 
-    fs::write(at.join("bad"), b"a\n\xff\n").unwrap();
+    fs::write(at.join("bad"), b"a\n\0\n").unwrap();
     for (more, message) in [
-        (["--exclude-from", "bad"], "line 2 is not UTF-8"),
+        (["--exclude-from", "bad"], "line 2 contains a NUL"),
         (["--exclude-from", "nowhere"], "'nowhere': No such file"),
         (["--exclude-from", "tree"], "'tree': Is a directory"),
         (["--exclude-if-present", "a/b"], "without slashes"),
@@ -373,4 +375,67 @@ fn excluded_files_are_neither_missing_nor_new() {
             .any(|line| line.ends_with("cache/new")),
         "{listed}"
     );
+}
+
+/// Patterns and tags of any bytes, on the command line and in a file; a catalog has them for the commands that use it.
+#[test]
+fn names_that_are_not_utf8_are_excluded() {
+    let place = tempfile::tempdir().unwrap();
+    let at = place.path();
+    let odd = |path: &[u8]| at.join(crate::support::build::name(path));
+    for path in [
+        &b"tree/\xff.o"[..],
+        b"tree/a/\xfe/b",
+        b"tree/c/\xfd",
+        b"tree/c/d",
+        b"tree/e",
+    ] {
+        file(odd(path), 1);
+    }
+    fs::write(at.join("list"), b"a/\xfe\n").unwrap();
+    let excludes = ["--exclude", "--exclude-from", "--exclude-if-present"].map(OsString::from);
+    let values = [&b"\xff*"[..], b"list", b"\xfd"].map(|value| OsString::from_vec(value.to_vec()));
+    let words = |command: &[&str]| {
+        let words = command.iter().map(OsString::from);
+        let pairs = excludes
+            .iter()
+            .zip(&values)
+            .flat_map(|(option, value)| [option, value]);
+        words.chain(pairs.cloned()).collect::<Vec<OsString>>()
+    };
+    let fathom_here = |words: Vec<OsString>| run(fathom(words).current_dir(at)).exits(0);
+    fathom_here(words(&[
+        "dump",
+        "tree",
+        "-o",
+        "a.tar",
+        "--catalog",
+        "c.parquet",
+    ]));
+    let listed = fathom_here(args!["list", "a.tar", "--json"].to_vec()).json();
+    let members = listed["result"]["members"].as_array().unwrap();
+    let names: Vec<Vec<u8>> = members.iter().map(|member| exact(member, "path")).collect();
+    let expected = [
+        &b"tree"[..],
+        b"tree/a",
+        b"tree/c",
+        b"tree/c/\xfd",
+        b"tree/e",
+    ];
+    let names: Vec<&[u8]> = names
+        .iter()
+        .map(|name| name.strip_suffix(b"/").unwrap_or(name))
+        .collect();
+    assert_eq!(names, expected);
+    fathom_here(words(&["verify", "a.tar", "--against", "."]));
+    let changed = args!["changed", "tree", "--since", "c.parquet", "--json"];
+    assert_eq!(
+        fathom_here(changed.to_vec()).json()["result"]["unchanged"],
+        true
+    );
+    let walk = [
+        args!["walk", "tree", "--json", "--exclude"].to_vec(),
+        vec![values[0].clone()],
+    ];
+    assert_eq!(fathom_here(walk.concat()).json()["result"]["entries"], 8);
 }

@@ -82,7 +82,9 @@ fn excluded_entries_are_not_gathered() {
             let options = CollectOptions {
                 sources: vec![base.as_os_str().as_bytes().to_vec()],
                 selection: Options {
-                    excludes: vec!["*.o".to_owned(), format!("{}/leave", base.display())],
+                    excludes: ["*.o".to_owned(), format!("{}/leave", base.display())]
+                        .map(String::into_bytes)
+                        .to_vec(),
                     one_file_system: true,
                     ..Options::default()
                 },

@@ -211,8 +211,6 @@ pub enum ErrorKind {
 
     #[error("line {line} contains a NUL")]
     NulInLine { line: usize },
-    #[error("line {line} is not UTF-8")]
-    NotUtf8 { line: usize },
     #[error("it contains no names")]
     NoNames,
     #[error("'{}' is absolute, and '{}' is not", shown(.absolute), shown(.relative))]

@@ -1,4 +1,4 @@
-//! Reads names and patterns from files, one after another.
+//! Reads names, or patterns of names, from files.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ use gate::long::open_long;
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::stream::Stream;
 
-/// Reads the names in a file (`-` is standard input), each ended by a newline, or with `is_null` by
+/// Reads the names or patterns in a file (`-` is standard input), each ended by a newline, or with `is_null` by
 /// a NUL. Empty ones are skipped; nothing in a name has a meaning.
 ///
 /// # Errors
@@ -26,21 +26,6 @@ pub fn read_names(path: &[u8], is_null: bool) -> Result<Vec<Vec<u8>>> {
         false => Ok(name.to_vec()),
     };
     names.map(name).collect()
-}
-
-/// Reads the patterns in a file, one a line. Empty lines are skipped.
-///
-/// # Errors
-/// The file cannot be read, or a line is not UTF-8.
-pub fn read_patterns(path: &[u8]) -> Result<Vec<String>> {
-    let bytes = read_all(path)?;
-    let lines = bytes.split(|&b| b == b'\n').enumerate();
-    let lines = lines.filter(|(_, line)| !line.is_empty());
-    let pattern = |(at, line): (usize, &[u8])| {
-        let pattern = String::from_utf8(line.to_vec());
-        pattern.map_err(|_| list_error(path, ErrorKind::NotUtf8 { line: at + 1 }))
-    };
-    lines.map(pattern).collect()
 }
 
 fn list_error(path: &[u8], kind: impl Into<ErrorKind>) -> Error {

@@ -53,6 +53,60 @@ name!(fstype, "fstype", "fstype_b64", Option<Vec<u8>>);
 name!(source, "source", "source_b64", Option<Vec<u8>>);
 name!(fsroot, "fsroot", "fsroot_b64", Option<Vec<u8>>);
 
+/// Lists of names: `<member>`, lossily if one is not UTF-8, and then `<member>_b64` has the bytes of all. An empty
+/// list is stored if `$always`. For `#[serde(flatten, with)]`.
+macro_rules! names {
+    ($module:ident, $member:literal, $exact:literal, $always:literal) => {
+        pub(crate) mod $module {
+            use base64::Engine;
+            use base64::engine::general_purpose::STANDARD;
+            use serde::de::Error;
+            use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+            #[derive(Serialize, Deserialize)]
+            struct Stored {
+                #[serde(rename = $member, default, skip_serializing_if = "Option::is_none")]
+                lossy: Option<Vec<String>>,
+                #[serde(rename = $exact, default, skip_serializing_if = "Option::is_none")]
+                exact: Option<Vec<String>>,
+            }
+
+            pub(crate) fn serialize<S: Serializer>(
+                names: &[Vec<u8>],
+                to: S,
+            ) -> Result<S::Ok, S::Error> {
+                let lossy = |name: &Vec<u8>| String::from_utf8_lossy(name).into_owned();
+                let is_odd = names.iter().any(|name| std::str::from_utf8(name).is_err());
+                Stored {
+                    lossy: ($always || !names.is_empty())
+                        .then(|| names.iter().map(lossy).collect()),
+                    exact: is_odd.then(|| names.iter().map(|name| STANDARD.encode(name)).collect()),
+                }
+                .serialize(to)
+            }
+
+            pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+                from: D,
+            ) -> Result<Vec<Vec<u8>>, D::Error> {
+                let Stored { lossy, exact } = Stored::deserialize(from)?;
+                let names = lossy.into_iter().flatten().map(String::into_bytes);
+                let exact =
+                    exact.map(|exact| exact.iter().map(|name| STANDARD.decode(name)).collect());
+                let exact: Option<Vec<Vec<u8>>> = exact.transpose().map_err(D::Error::custom)?;
+                Ok(exact.unwrap_or_else(|| names.collect()))
+            }
+        }
+    };
+}
+
+names!(excludes, "excludes", "excludes_b64", true);
+names!(
+    exclude_if_present,
+    "exclude_if_present",
+    "exclude_if_present_b64",
+    false
+);
+
 /// A required name, or an optional one.
 trait Name: Sized {
     fn bytes(&self) -> Option<&[u8]>;

@@ -22,9 +22,9 @@ pub struct Tags {
 impl Tags {
     /// Files of these names, whatever they are; with `caches` also `CACHEDIR.TAG`, if it is a plain
     /// file that begins with its signature. A name with a NUL is none.
-    pub fn new(caches: bool, names: &[String]) -> Tags {
+    pub fn new(caches: bool, names: &[impl AsRef<[u8]>]) -> Tags {
         let names = names.iter();
-        let names = names.filter_map(|name| CString::new(name.as_bytes()).ok());
+        let names = names.filter_map(|name| CString::new(name.as_ref()).ok());
         Tags {
             caches,
             names: names.collect(),

@@ -65,10 +65,11 @@ pub struct Options {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclude_caches: bool,
     /// Without the contents of directories that have a file of one of these names.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub exclude_if_present: Vec<String>,
+    #[serde(flatten, with = "stored::exclude_if_present")]
+    pub exclude_if_present: Vec<Vec<u8>>,
     /// Exclude patterns, as they were given.
-    pub excludes: Vec<String>,
+    #[serde(flatten, with = "stored::excludes")]
+    pub excludes: Vec<Vec<u8>>,
     /// Only names of a list are in it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub files_from: bool,
@@ -263,7 +264,8 @@ mod tests {
             fstype in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..8)),
             (sec, nsec, entries, magic) in any::<(i64, u32, u64, u64)>(),
             (uuid, major, max_depth) in any::<(Option<[u8; 16]>, u32, Option<u32>)>(),
-            excludes in proptest::collection::vec(any::<String>(), 0..3),
+            excludes in any::<Vec<Vec<u8>>>(),
+            tags in proptest::collection::vec(any::<String>(), 0..3),
             (transactions, has_token) in any::<(u64, bool)>(),
             checksums in any::<Vec<Vec<u32>>>(),
             snapshot in proptest::option::of(any::<(String, Vec<String>)>()),
@@ -275,7 +277,13 @@ mod tests {
                 roots: vec![Root { path: root, absolute: None }, Root { path: Vec::new(), absolute: Some(b"/\xff".to_vec()) }],
                 started: Time { sec, nsec },
                 entries,
-                options: Options { excludes, max_depth, one_file_system: true, ..Options::default() },
+                options: Options {
+                    excludes,
+                    exclude_if_present: tags.into_iter().map(String::into_bytes).collect(),
+                    max_depth,
+                    one_file_system: true,
+                    ..Options::default()
+                },
                 parts: vec![part.clone(), part],
                 checksums,
                 snapshot: snapshot.map(|(tree, indexes)| SnapshotRecord { tree, indexes, ..SnapshotRecord::default() }),
@@ -318,7 +326,7 @@ mod tests {
             digest: "0123456789abcdef".to_owned(),
             complete: true,
             options: Options {
-                excludes: vec!["*.o".to_owned()],
+                excludes: vec![b"*.o".to_vec()],
                 max_depth: Some(9),
                 one_file_system: true,
                 ..Options::default()

@@ -401,7 +401,13 @@ fn check_catalog(about: &About, options: &ChangedOptions, tree: &Tree) -> Result
             OtherRoot::Directory => ErrorKind::OtherDirectory { root, dir },
         });
     }
-    if about.options.excludes.iter().any(|glob| glob.contains('/')) && root.path != options.dir {
+    if about
+        .options
+        .excludes
+        .iter()
+        .any(|glob| glob.contains(&b'/'))
+        && root.path != options.dir
+    {
         return refused(ErrorKind::OtherNameForExcludes {
             root: root.path.clone(),
         });

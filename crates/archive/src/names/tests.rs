@@ -1,4 +1,4 @@
-//! Lists of names and patterns in files.
+//! Lists of names in files.
 
 #![allow(
     clippy::disallowed_methods,
@@ -7,7 +7,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use crate::names::{read_names, read_patterns};
+use crate::names::read_names;
 
 #[test]
 fn names_end_with_newlines_or_nuls() {
@@ -24,15 +24,4 @@ fn names_end_with_newlines_or_nuls() {
     assert!(names(b"a\n\0b\n", false).unwrap_err().contains("line 2"));
     assert_eq!(names(b"", false), Ok(vec![]));
     assert!(read_names(b"/nowhere", false).is_err());
-}
-
-#[test]
-fn patterns_are_text() {
-    let place = tempfile::NamedTempFile::new().unwrap();
-    let path = place.path().as_os_str().as_bytes();
-    std::fs::write(place.path(), "*.o\n\n# a\n").unwrap();
-    assert_eq!(read_patterns(path).unwrap(), ["*.o", "# a"]);
-    std::fs::write(place.path(), b"a\n\xff\n").unwrap();
-    let error = read_patterns(path).unwrap_err().to_string();
-    assert!(error.contains("line 2"), "{error}");
 }

@@ -5,8 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use archive::catalog::Options;
 use archive::gather::{Listed, ListedSource};
-use archive::names::{read_names, read_patterns};
+use archive::names::read_names;
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use crate::args::values::bytes;
 use crate::error::Error;
@@ -19,7 +20,7 @@ pub(crate) struct Excludes {
     /// A GLOB with a slash matches the end of a path, or the whole path if it begins with a slash.
     /// A directory that matches is skipped with everything below it. The option can be repeated.
     #[arg(long, value_name = "GLOB", help_heading = "Selection")]
-    pub(crate) exclude: Vec<String>,
+    pub(crate) exclude: Vec<OsString>,
     /// Skip entries that match a GLOB in FILE, one per line (- for stdin)
     ///
     /// Empty lines are ignored; there are no comments.
@@ -34,21 +35,21 @@ pub(crate) struct Excludes {
     /// Skip the contents of directories that contain an entry NAME
     ///
     /// The directory and the entry NAME are not skipped. The option can be repeated.
-    #[arg(long, value_name = "NAME", help_heading = "Selection", value_parser = tag_name)]
-    pub(crate) exclude_if_present: Vec<String>,
+    #[arg(long, value_name = "NAME", help_heading = "Selection", value_parser = tag_name())]
+    pub(crate) exclude_if_present: Vec<OsString>,
 }
 
 impl Excludes {
     /// The options of a walk; reads the files with patterns.
     pub(crate) fn read(&self) -> Result<Options, Error> {
-        let mut excludes = self.exclude.clone();
+        let mut excludes = bytes(&self.exclude);
         for file in &self.exclude_from {
-            excludes.extend(read_patterns(file.as_bytes())?);
+            excludes.extend(read_names(file.as_bytes(), false)?);
         }
         Ok(Options {
             excludes,
             exclude_caches: self.exclude_caches,
-            exclude_if_present: self.exclude_if_present.clone(),
+            exclude_if_present: bytes(&self.exclude_if_present),
             ..Options::default()
         })
     }
@@ -69,10 +70,10 @@ pub(crate) fn read_list(
     Ok(Listed::new(last, &names)?)
 }
 
-fn tag_name(name: &str) -> Result<String, &'static str> {
-    match name {
-        "" | "." | ".." => Err("use the name of a file"),
-        name if name.contains('/') => Err("use a name without slashes"),
-        name => Ok(name.to_owned()),
-    }
+fn tag_name() -> impl TypedValueParser<Value = OsString> {
+    OsStringValueParser::new().try_map(|name| match name.as_bytes() {
+        b"" | b"." | b".." => Err("use the name of a file"),
+        bytes if bytes.contains(&b'/') => Err("use a name without slashes"),
+        _ => Ok(name),
+    })
 }

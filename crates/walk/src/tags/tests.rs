@@ -22,8 +22,8 @@ fn tags_are_found_by_name_and_signature() {
         let dir = open_long(at.as_os_str().as_bytes(), Open::SCAN).unwrap();
         tags.find(&dir).keep(name)
     };
-    let caches = Tags::new(true, &[]);
-    let named = Tags::new(false, &["skip".to_owned(), "other".to_owned()]);
+    let caches = Tags::new(true, &[b""; 0]);
+    let named = Tags::new(false, &["skip", "other"]);
     for text in [
         "",
         "Signature: 8a477f597d28d172789f06886806bc5",

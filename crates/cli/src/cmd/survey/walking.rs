@@ -298,7 +298,9 @@ pub(super) fn dump(
     let question = gather::CollectOptions {
         sources: vec![[dir.strip_suffix(b"/").unwrap_or(dir), b"/"].concat()],
         selection: archive::catalog::Options {
-            excludes: found.responding()?.excludes.clone(),
+            excludes: (found.responding()?.excludes.iter())
+                .map(|glob| glob.clone().into_bytes())
+                .collect(),
             one_file_system: true,
             ..archive::catalog::Options::default()
         },

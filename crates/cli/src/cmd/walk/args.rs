@@ -88,7 +88,7 @@ pub(crate) struct Walk {
     /// A GLOB with a slash matches the end of a path, or the whole path if it begins with a slash. May
     /// be repeated.
     #[arg(long, value_name = "GLOB", help_heading = "Selection")]
-    pub(crate) exclude: Vec<String>,
+    pub(crate) exclude: Vec<OsString>,
 
     /// Walk only shard I of N, numbered from 0
     ///

@@ -60,7 +60,7 @@ fn check_args(args: &Args, out: &Out) -> Result<(), Error> {
 /// as with du(1).
 pub(super) fn selection(args: &Args) -> Options {
     Options {
-        excludes: args.exclude.clone(),
+        excludes: bytes(&args.exclude),
         max_depth: args.max_depth.filter(|_| args.output.format != Format::Du),
         one_file_system: args.one_file_system,
         shard: args.shard.map(|Shard { number, of }| ShardOfRun {

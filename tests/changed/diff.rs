@@ -239,7 +239,7 @@ fn predicates_and_groups_of_a_difference() {
             expect([("renamed", "a/moved <- b/moves")])
         );
         let rsync = diff(&old, &new, &["--type", "e", "--format", "rsync"]).exits(0);
-        assert_eq!(rsync.stdout, b"a/moved/empty\0");
+        assert_eq!(rsync.stdout, b"./a/moved/empty\0");
         let print0 = diff(&old, &new, &["--ext", "iso", "--print0"]).exits(0);
         assert_eq!(print0.stdout, b"c\n/new.iso\0");
         // Paths of groups begin with DIR.

@@ -1,16 +1,43 @@
 //! What feeds other tools, fed to them: with what has changed, an old copy becomes as the tree is
 //! now.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::since::{catalog, changed};
 use crate::support::build::{bush, dir, file, name, odd_names, tmpfs};
+use crate::support::run::{args, exact};
 use crate::support::tool::tool;
-use crate::support::{Need, in_namespace, require};
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+/// Names that are special to a program that reads a list of names, at the beginning of a line.
+const SPECIAL: [&[u8]; 20] = [
+    b"-x",
+    b"--delete",
+    b"-",
+    b"-C",
+    b"#comment",
+    b";comment",
+    b"!not",
+    b"+ included",
+    b"- excluded",
+    b"@archive",
+    b"~",
+    b"$HOME",
+    b" blank ",
+    b"\ttab\t",
+    b"new\nline",
+    b"\\#",
+    b"back\\",
+    b"*[a]?{b}",
+    b"\xff",
+    b"TRAILER!!!",
+];
 
 /// A tree, its catalog and a copy of it; then changes of every kind.
 fn scene(ground: &Path) -> (PathBuf, PathBuf, PathBuf) {
@@ -21,6 +48,8 @@ fn scene(ground: &Path) -> (PathBuf, PathBuf, PathBuf) {
     }
     file(top.join("to be moved/inner/file"), 20);
     file(top.join("goes"), 20);
+    file(top.join("turns/file"), 20);
+    file(top.join("turns/directory/file"), 20);
     let copy = ground.join("copy");
     tool(Command::new("cp").arg("-a").arg(&top).arg(&copy));
     let to = catalog(&top, &ground.join("catalog"));
@@ -32,7 +61,19 @@ fn scene(ground: &Path) -> (PathBuf, PathBuf, PathBuf) {
     dir(top.join("empty"));
     fs::rename(top.join("to be moved"), top.join("moved")).unwrap();
     fs::remove_file(top.join("goes")).unwrap();
+    fs::remove_file(top.join("turns/file")).unwrap();
+    dir(top.join("turns/file"));
+    fs::remove_dir_all(top.join("turns/directory")).unwrap();
+    file(top.join("turns/directory"), 30);
+    for special in SPECIAL {
+        file(top.join(name(special)), 40);
+    }
     (top, to, copy)
+}
+
+/// Removes from the copy what a tool that only adds does not replace.
+fn make_way(copy: &Path) {
+    fs::remove_dir_all(copy.join("turns")).unwrap();
 }
 
 /// Holds that everything in `top` is in `copy` too, as it is.
@@ -64,11 +105,11 @@ fn is_there(top: &Path, copy: &Path) {
     assert!(files > 50, "{files}");
 }
 
-/// What `--format` prints, given to a tool on its standard input.
-fn feed(list: &[u8], command: &mut Command) {
+/// What `--format` prints, given to a tool on its standard input; returns what the tool prints.
+fn feed(list: &[u8], command: &mut Command) -> Vec<u8> {
     let mut child = command
         .stdin(Stdio::piped())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -79,10 +120,14 @@ fn feed(list: &[u8], command: &mut Command) {
         "{command:?}: {}",
         String::from_utf8_lossy(&out.stderr)
     );
+    out.stdout
 }
 
 fn list(top: &Path, to: &Path, format: &str) -> Vec<u8> {
-    let list = changed(top, to, &["--format", format]).exits(0).stdout;
+    let ran = changed(top, to, &["--format", format]).exits(0);
+    let is_partial = ran.stderr.contains("only what has changed");
+    assert_eq!(is_partial, matches!(format, "restic" | "borg"), "{ran}");
+    let list = ran.stdout;
     assert!(
         !list.windows(4).any(|window| window == b"goes"),
         "what was removed is in the list"
@@ -111,6 +156,7 @@ fn tar_reads_the_list() {
                     "-",
                 ]),
             );
+            make_way(&copy);
             tool(
                 Command::new("tar")
                     .arg("-C")
@@ -132,7 +178,7 @@ fn rsync_reads_the_list() {
             feed(
                 &list,
                 Command::new("rsync")
-                    .args(["-a", "--from0", "--files-from=-"])
+                    .args(["-a", "--force", "--from0", "--files-from=-"])
                     .arg(&top)
                     .arg(&copy),
             );
@@ -166,6 +212,7 @@ fn restic_reads_the_list() {
             // restic keeps whole names, or those below where it ran.
             let inside = out.join(top.strip_prefix("/").unwrap());
             let restored = if inside.is_dir() { inside } else { out };
+            make_way(&copy);
             tool(
                 Command::new("cp")
                     .arg("-a")
@@ -173,6 +220,124 @@ fn restic_reads_the_list() {
                     .arg(&copy),
             );
             is_there(&top, &copy);
+            // restic refuses an empty list.
+            let to = catalog(&top, &ground.join("catalog"));
+            fs::write(&names, list(&top, &to, "restic")).unwrap();
+            tool(restic().args(["backup", "--files-from-raw"]).arg(&names));
+        });
+    }
+}
+
+/// A directory of which only its own metadata has changed is in no list for restic, unless it is empty: restic would read
+/// all that is in it. Two catalogs tell the same as the tree.
+#[test]
+fn restic_gets_empty_directories_only() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            for name in ["emptied", "turned", "chmod"] {
+                file(top.join(name).join("file"), 1);
+            }
+            file(top.join("file"), 1);
+            let to = catalog(&top, &ground.join("catalog"));
+            fs::remove_file(top.join("emptied/file")).unwrap();
+            fs::remove_file(top.join("file")).unwrap();
+            dir(top.join("file"));
+            fs::remove_dir_all(top.join("turned")).unwrap();
+            dir(top.join("turned/empty"));
+            fs::set_permissions(top.join("chmod"), fs::Permissions::from_mode(0o700)).unwrap();
+            fs::rename(top.join("chmod"), top.join("renamed")).unwrap();
+            let expected = b"emptied\0file\0turned/empty\0renamed/file\0";
+            assert_eq!(
+                list(&top, &to, "restic").escape_ascii().to_string(),
+                expected.escape_ascii().to_string()
+            );
+            let new = catalog(&top, &ground.join("new"));
+            let diff = run(&mut fathom(args![
+                "query", "--diff", &to, &new, "--format", "restic"
+            ]));
+            assert_eq!(diff.exits(0).stdout, expected);
+        });
+    }
+}
+
+/// borg reads a carriage return as a newline.
+#[test]
+fn names_that_borg_misreads_are_reported() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            let to = catalog(&top, &ground.join("catalog"));
+            file(top.join("a\rb"), 1);
+            let ran = changed(&top, &to, &["--format", "borg"]).exits(0);
+            let says = "borg will not find 1 name with a carriage return";
+            assert!(ran.stderr.contains(says), "{ran}");
+            let ran = changed(&top, &to, &["--format", "restic"]).exits(0);
+            assert!(!ran.stderr.contains("borg"), "{ran}");
+        });
+    }
+}
+
+/// xargs, find and tar get each path from `paths0`, wherever it comes from.
+#[test]
+fn names_ended_by_nul_are_exact_for_other_programs() {
+    if require(&[Need::Root, Need::Program("find"), Need::Program("tar")]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            let to = catalog(&top, &ground.join("catalog"));
+            for special in SPECIAL.iter().copied().chain([&b"cr\r"[..]]) {
+                file(top.join(name(special)), 1);
+            }
+            let print = |words: &[OsString]| {
+                run(fathom(words.iter().cloned()).current_dir(&top))
+                    .exits(0)
+                    .stdout
+            };
+            let walked = print(&args![
+                "walk",
+                ".",
+                "--min-depth",
+                "1",
+                "--format",
+                "paths0"
+            ]);
+            let new = catalog(&top, &ground.join("new"));
+            let queried = print(&args!["query", &new, "--min-depth", "1", "--print0"]);
+            let changed = print(&args![
+                "changed", ".", "--since", &to, "--type", "f", "--format", "paths0"
+            ]);
+            let archive = ground.join("a.tar");
+            for (list, from) in [(walked, "walk"), (queried, "query"), (changed, "changed")] {
+                let names = |bytes: &[u8]| {
+                    let names = bytes.split(|&b| b == 0).filter(|name| !name.is_empty());
+                    let base = |name: &[u8]| name.rsplit(|&b| b == b'/').next().unwrap().to_vec();
+                    names.map(base).collect::<BTreeSet<Vec<u8>>>()
+                };
+                let expected = names(&list);
+                assert_eq!(expected.len(), SPECIAL.len() + 1, "{from}");
+                let given = |program: &str, words: &[&str]| {
+                    let mut command = Command::new(program);
+                    let command = command.args(words).current_dir(&top);
+                    names(&feed(&list, command))
+                };
+                assert!(
+                    given("xargs", &["-0", "stat", "--printf", r"%n\0", "--"]) == expected,
+                    "{from}"
+                );
+                let find = ["-files0-from", "-", "-maxdepth", "0", "-print0"];
+                assert!(given("find", &find) == expected, "{from}");
+                let path = archive.to_str().unwrap();
+                given("tar", &["--null", "-T", "-", "-cf", path]);
+                let listed = run(&mut fathom(args!["list", &archive, "--json"]))
+                    .exits(0)
+                    .json();
+                let members = listed["result"]["members"].as_array().unwrap();
+                let members = members.iter().map(|member| exact(member, "path"));
+                assert!(
+                    names(&members.collect::<Vec<_>>().join(&0)) == expected,
+                    "{from}"
+                );
+            }
         });
     }
 }
@@ -202,6 +367,7 @@ fn borg_reads_the_list() {
                 .args(["create", "--paths-from-stdin", "--paths-delimiter", r"\0"])
                 .arg(&to_archive);
             feed(&list(&top, &to, "borg"), &mut create);
+            make_way(&copy);
             assert!(
                 borg(&copy)
                     .arg("extract")

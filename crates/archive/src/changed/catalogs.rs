@@ -17,7 +17,7 @@ use crate::catalog::columns::{
 };
 use crate::catalog::{About, Reader, ShardOfRun};
 use crate::error::{Action, Error, ErrorKind, Result};
-use crate::part::Parts;
+use crate::part::{Parts, relative};
 use crate::query::DataSet;
 use crate::since::index::{Index, each_group, hash, path_hash};
 use crate::since::{check_root, give};
@@ -168,6 +168,36 @@ impl CatalogPair {
         entries.retain(|it| it.change == Change::Removed || is_selected(&it.path));
         changes.carried.retain(|(path, _)| is_selected(path));
         Ok(changes)
+    }
+
+    /// Those of some directories, by paths of [`CatalogPair::changes`], that are empty in the new catalog.
+    ///
+    /// # Errors
+    /// The catalog cannot be read, or is damaged.
+    pub fn empty_directories(&self, paths: &[&[u8]]) -> Result<HashSet<Vec<u8>>> {
+        let is_empty = Predicates {
+            empty: true,
+            ..Predicates::default()
+        };
+        let mut empty = HashSet::new();
+        for (root, dir) in self.new.roots().iter().enumerate() {
+            let below = |path: &&[u8]| match self.has_several_dirs() {
+                true => path.starts_with(dir).then(|| match relative(dir, path) {
+                    b"" => path_id::top(root),
+                    below => hash_below(root, below),
+                }),
+                false => Some(hash_below(root, path)),
+            };
+            let wanted: Vec<_> = paths
+                .iter()
+                .filter_map(|path| Some((below(path)?, *path)))
+                .collect();
+            let hashes = wanted.iter().map(|(hash, _)| *hash).collect();
+            let selected = select(&self.new, &is_empty, hashes)?;
+            let found = wanted.iter().filter(|(hash, _)| selected.contains(hash));
+            empty.extend(found.map(|(_, path)| path.to_vec()));
+        }
+        Ok(empty)
     }
 
     fn all_changes(&self, root: usize) -> Result<Changes> {

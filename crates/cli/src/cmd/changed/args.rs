@@ -15,10 +15,10 @@ fathom walk /srv --catalog c.parquet  # write the catalog to compare with
 fathom changed /srv --since c.parquet  # list what changed since then
 fathom changed /srv --since c.parquet --update  # and replace the catalog with a new one
 fathom changed /srv --since c.parquet --type f --size +10M  # list only large files that changed
-fathom changed . --since ../c.parquet --format restic | restic backup --files-from-raw -  # back up with restic, run in /srv
-fathom changed . --since ../c.parquet --format borg | borg create --paths-from-stdin --paths-delimiter '\\0' REPO::NAME  # back up with borg, run in /srv
-fathom changed /srv --since c.parquet --format rsync | rsync -a --from0 --files-from=- /srv/ BACKUP/  # copy with rsync
-fathom changed /srv --since c.parquet --format tar | tar -C /srv --no-recursion --null -T - -cf A.tar  # archive with tar";
+fathom changed /srv --since c.parquet --format rsync | rsync -a --force --from0 --files-from=- /srv/ COPY/  # update a copy with rsync
+fathom changed /srv --since c.parquet --format tar | tar -C /srv --no-recursion --null -T - -cf A.tar  # archive what changed with tar
+fathom changed . --since ../c.parquet --format restic | restic backup --files-from-raw -  # snapshot of only what changed, run in /srv
+fathom dump /srv --restic REPO  # a complete snapshot";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
@@ -77,9 +77,9 @@ pub(crate) enum ChangedFormat {
     Paths,
     /// The same, separated by NUL characters
     Paths0,
-    /// For restic backup --files-from-raw
+    /// For restic backup --files-from-raw: the snapshot has only what changed
     Restic,
-    /// For borg create --paths-from-stdin --paths-delimiter '\0'
+    /// For borg create --paths-from-stdin --paths-delimiter '\0': the archive has only what changed
     Borg,
     /// For rsync --from0 --files-from
     Rsync,

@@ -1,12 +1,15 @@
 //! `fathom changed`: compares a directory with a catalog.
 
+use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use archive::catalog::Reader;
 use archive::changed::{ChangedOptions, changed};
 use mounts::Warning;
+use walk::entry::joined;
 use walk::predicate::Predicates;
+use walk::predicate::select::is_empty_directory;
 
 use super::args::{Changed as Args, ChangedFormat};
 use super::show;
@@ -47,6 +50,12 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         changed(&options, &diagnostics)
     })?;
     report.warnings.extend(contradiction);
+    let directories = show::restic_directories(args.format, &report.changes);
+    let is_empty = |path: &&[u8]| is_empty_directory(&joined(&options.dir, path), &diagnostics);
+    let empty: HashSet<Vec<u8>> = (directories.into_iter().filter(is_empty))
+        .map(<[u8]>::to_vec)
+        .collect();
+    report.warnings.extend(diagnostics.take_warnings());
     let update = report.update.take();
     let output = show::Output {
         report: &report,
@@ -55,8 +64,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if out.json {
         out.envelope(SCHEMA, &output, &report.warnings)?;
     } else {
-        out.data(show::to_bytes(args.format, &report.changes))?;
+        out.data(show::to_bytes(args.format, &report.changes, &empty))?;
         out.note(output.summary() + &out.reason(&report.reason));
+        show::notes(args.format, &report.changes)
+            .iter()
+            .for_each(|note| out.note(note));
     }
     // The catalog is replaced after the output is written, so that a failed run can be repeated.
     update.map(|sealed| sealed.publish()).transpose()?;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use archive::changed::{Change, ChangedEntry, ChangedReport, Changes};
 use show::json_object;
 use show::name::printable;
-use show::units::duration;
+use show::units::{duration, plural};
 
 use super::args::ChangedFormat;
 use crate::json::Json;
@@ -71,26 +71,82 @@ fn name_and_sign(change: Change) -> (&'static str, char) {
     }
 }
 
-/// The changes in a format. The formats for other tools also name what a renamed directory contains,
-/// since these tools do not know of renames.
-pub(crate) fn to_bytes(format: ChangedFormat, changes: &Changes) -> Vec<u8> {
+/// What is there now, and whether it is a directory: what a renamed directory contains, too, since other tools know of
+/// no renames.
+fn present(changes: &Changes) -> impl Iterator<Item = (&[u8], bool)> {
+    let carried = changes.carried.iter();
+    let carried = carried.map(|(path, is_dir)| (&path[..], *is_dir));
+    let entries = changes.entries.iter();
+    let present = entries.filter(|entry| entry.change != Change::Removed);
+    let present = present.map(|entry| (&entry.path[..], entry.is_dir));
+    present.chain(carried)
+}
+
+/// The directories that restic must be given if they are empty: no path below them is. Of others it is not given any, since
+/// it would read all that is in them.
+pub(crate) fn restic_directories(format: ChangedFormat, changes: &Changes) -> Vec<&[u8]> {
+    if format != ChangedFormat::Restic {
+        return Vec::new();
+    }
+    let above: HashSet<&[u8]> = present(changes)
+        .flat_map(|(path, _)| parents(path))
+        .collect();
+    let directories = present(changes).filter(|(path, is_dir)| *is_dir && !above.contains(path));
+    directories.map(|(path, _)| path).collect()
+}
+
+/// What a user of a list for a backup tool should know.
+pub(crate) fn notes(format: ChangedFormat, changes: &Changes) -> Vec<String> {
+    let mut notes = Vec::new();
+    match format {
+        ChangedFormat::Restic => notes.push(
+            "the snapshot will contain only what has changed, not the rest of the tree; fathom dump DIR --restic REPO \
+             makes complete ones"
+                .to_owned(),
+        ),
+        ChangedFormat::Borg => {
+            notes.push(
+                "the archive will contain only what has changed, not the rest of the tree; borg create REPO::NAME DIR \
+                 makes complete ones"
+                    .to_owned(),
+            );
+            let lost = present(changes).filter(|(path, _)| path.contains(&b'\r'));
+            let lost = plural(lost.count() as u64, "name", "names");
+            if !lost.starts_with("0 ") {
+                notes.push(format!(
+                    "borg will not find {lost} with a carriage return, which it reads as a newline in a list"
+                ));
+            }
+        }
+        _ => {}
+    }
+    notes
+}
+
+/// The changes in a format. The formats for other tools also name what a renamed directory contains. `empty` are
+/// those of [`restic_directories`] that are empty.
+pub(crate) fn to_bytes(
+    format: ChangedFormat,
+    changes: &Changes,
+    empty: &HashSet<Vec<u8>>,
+) -> Vec<u8> {
     let entries = &changes.entries;
-    let present = || entries.iter().filter(|it| it.change != Change::Removed);
-    let present_paths = || present().map(|entry| &entry.path[..]);
-    let all = || {
-        let carried = changes.carried.iter();
-        let carried = carried.map(|(path, is_dir)| (&path[..], *is_dir));
-        let present = present().map(|entry| (&entry.path[..], entry.is_dir));
-        present.chain(carried)
+    let present_paths = || {
+        let present = entries.iter().filter(|it| it.change != Change::Removed);
+        present.map(|entry| &entry.path[..])
     };
-    let all_paths = || all().map(|(path, _)| path);
+    let all_paths = || present(changes).map(|(path, _)| path);
     match format {
         ChangedFormat::Table => entries.iter().flat_map(table_line).collect(),
         ChangedFormat::Ndjson => entries.iter().flat_map(json_line).collect(),
         ChangedFormat::Paths => terminated(present_paths(), b'\n'),
         ChangedFormat::Paths0 => terminated(present_paths(), b'\0'),
-        ChangedFormat::Rsync => terminated(all_paths(), b'\0'),
-        ChangedFormat::Tar => all_paths().flat_map(tar_name).copied().collect(),
+        // rsync skips a name that begins with `#` or `;`.
+        ChangedFormat::Rsync => {
+            prefixed(all_paths(), |path| !path.starts_with(b"/") && path != b".")
+        }
+        // GNU tar before 1.30 takes a name in `-T` that begins with a dash for an option.
+        ChangedFormat::Tar => prefixed(all_paths(), |path| path.starts_with(b"-")),
         // borg stores the modes only of directories that it is given.
         ChangedFormat::Borg => {
             let with_parents = |path| parents(path).chain([path]);
@@ -99,16 +155,13 @@ pub(crate) fn to_bytes(format: ChangedFormat, changes: &Changes) -> Vec<u8> {
             paths.dedup();
             terminated(paths, b'\0')
         }
-        // restic backs up all that is in a directory that it is given. It gets a directory only
-        // where no path below it is named.
         ChangedFormat::Restic => {
-            let above: HashSet<&[u8]> = all_paths().flat_map(parents).collect();
-            let changed = entries.iter().filter(|it| it.change == Change::Changed);
-            let changed: HashSet<&[u8]> = changed.map(|it| &it.path[..]).collect();
-            let is_needed = |(path, is_dir): &(&[u8], bool)| {
-                !is_dir || !(above.contains(path) || *path == b"." || changed.contains(path))
-            };
-            terminated(all().filter(is_needed).map(|(path, _)| path), b'\0')
+            let is_needed = |(path, is_dir): &(&[u8], bool)| !is_dir || empty.contains(*path);
+            let needed = present(changes).filter(is_needed);
+            let mut paths = needed.map(|(path, _)| path).peekable();
+            // restic refuses an empty list.
+            let nothing = paths.peek().is_none().then_some(&b"/dev/null"[..]);
+            terminated(paths.chain(nothing), b'\0')
         }
     }
 }
@@ -126,10 +179,15 @@ fn json_line(entry: &ChangedEntry) -> Vec<u8> {
     line
 }
 
-/// GNU tar before 1.30 takes a name in `-T` that begins with a dash for an option.
-fn tar_name(path: &[u8]) -> impl Iterator<Item = &u8> {
-    let prefix: &[u8] = if path.starts_with(b"-") { b"./" } else { b"" };
-    prefix.iter().chain(path).chain(b"\0")
+/// Paths ended by NUL, with `./` before some.
+fn prefixed<'a>(paths: impl Iterator<Item = &'a [u8]>, needs: fn(&[u8]) -> bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    for path in paths {
+        out.extend_from_slice(if needs(path) { b"./" } else { b"" });
+        out.extend_from_slice(path);
+        out.push(0);
+    }
+    out
 }
 
 fn terminated<'a>(paths: impl IntoIterator<Item = &'a [u8]>, end: u8) -> Vec<u8> {
@@ -183,7 +241,8 @@ mod tests {
     }
 
     fn text(format: ChangedFormat, changes: &Changes) -> String {
-        let text = String::from_utf8(to_bytes(format, changes)).unwrap();
+        let empty = HashSet::from([b"e".to_vec(), b"n/d".to_vec()]);
+        let text = String::from_utf8(to_bytes(format, changes, &empty)).unwrap();
         text.replace('\0', "|")
     }
 
@@ -229,13 +288,17 @@ mod tests {
         assert_eq!(text(ChangedFormat::Paths0, &changes), ".|-x|a|a/b|e|n|");
         assert_eq!(
             text(ChangedFormat::Rsync, &changes),
-            ".|-x|a|a/b|e|n|n/f|n/d|"
+            ".|./-x|./a|./a/b|./e|./n|./n/f|./n/d|"
         );
         assert_eq!(
             text(ChangedFormat::Tar, &changes),
             ".|./-x|a|a/b|e|n|n/f|n/d|"
         );
         assert_eq!(text(ChangedFormat::Restic, &changes), "-x|a/b|e|n/f|n/d|");
+        let nothing = text(ChangedFormat::Restic, &Changes::default());
+        assert_eq!(nothing, "/dev/null|");
+        let directories = restic_directories(ChangedFormat::Restic, &changes);
+        assert_eq!(directories, [b".", &b"e"[..], b"n/d"]);
         let deep = self::changes(vec![entry("d/e/f", Change::Changed, false)]);
         assert_eq!(text(ChangedFormat::Borg, &deep), "d|d/e|d/e/f|n|n/d|n/f|");
     }

@@ -82,9 +82,9 @@ pub(crate) enum QueryFormat {
     Ncdu,
     /// With --diff, one change per line (the default)
     Table,
-    /// With --diff, for restic backup --files-from-raw
+    /// With --diff, for restic backup --files-from-raw: the snapshot has only what changed
     Restic,
-    /// With --diff, for borg create --paths-from-stdin --paths-delimiter '\0'
+    /// With --diff, for borg create --paths-from-stdin --paths-delimiter '\0': only what changed
     Borg,
     /// With --diff, for rsync --from0 --files-from
     Rsync,

@@ -16,7 +16,7 @@ use super::args::{Query as Args, QueryFormat};
 use super::show::{Difference, summary};
 use crate::args::output::{GroupField, Sort};
 use crate::cmd::changed::args::ChangedFormat;
-use crate::cmd::changed::show::to_bytes;
+use crate::cmd::changed::show::{notes, restic_directories, to_bytes};
 use crate::cmd::groups::{group_csv, group_ndjson, growth_table, named};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
@@ -42,6 +42,8 @@ pub(super) fn run(args: &Args, [old, new]: [&OsString; 2], out: &Out) -> Outcome
     let changes = watch_walk(out.messages(), &Diagnostics::default(), || {
         pair.changes(&predicates)
     })?;
+    let directories = restic_directories(format, &changes);
+    let empty = pair.empty_directories(&directories)?;
     let seconds = start.elapsed().as_secs_f64();
     let result = Difference {
         changes: Some(&changes),
@@ -49,8 +51,11 @@ pub(super) fn run(args: &Args, [old, new]: [&OsString; 2], out: &Out) -> Outcome
         seconds,
     };
     out.report(SCHEMA, result, &warnings, || {
-        out.data(to_bytes(format, &changes))?;
+        out.data(to_bytes(format, &changes, &empty))?;
         out.note(summary(&changes, seconds));
+        notes(format, &changes)
+            .iter()
+            .for_each(|note| out.note(note));
         Ok(())
     })
 }

@@ -467,3 +467,41 @@ fn directory_at_the_wrong_level_is_an_error_with_the_right_one() {
     let ran = verify("top.tar", "a").exits(1);
     assert!(ran.stderr.contains("does not exist"), "{ran}");
 }
+
+/// A directory above listed names that are all excluded is not dumped, and need not be in the archive.
+#[test]
+fn directories_above_excluded_names_are_not_missed() {
+    let place = tempfile::tempdir().unwrap();
+    let at = place.path();
+    for name in [
+        "s/kept/f",
+        "s/cache/deep/x",
+        "s/other/x",
+        "s/other/y",
+        "s/own/z",
+    ] {
+        file(at.join(name), 1);
+    }
+    let names = [
+        "s",
+        "s/kept",
+        "s/cache/deep/x",
+        "s/other/x",
+        "s/other/y",
+        "s/none",
+    ];
+    for (listed, excluded) in [
+        (&names[1..], "x"),
+        (&names[1..], "cache"),
+        (&names[1..], "s/cache"),
+        (&names[1..], "deep"),
+        (&names[..], "x"),
+    ] {
+        fs::write(at.join("list"), listed.join("\n")).unwrap();
+        let options = ["--files-from", "list", "--exclude", excluded];
+        let words = [&["dump", "-q", "-o", "a.tar"], &options[..]].concat();
+        run(fathom(words).current_dir(at));
+        let words = [&["verify", "a.tar", "--against", "."], &options[..]].concat();
+        run(fathom(words).current_dir(at)).exits(0);
+    }
+}

@@ -12,8 +12,8 @@ use mounts::Warning;
 use ondisk::Dev;
 use walk::entry::append;
 use walk::{
-    Diagnostics, Dir, DirKey, EngineKind, Entry, Matcher, Meta, Moment, MountContext, Sink, Top,
-    Type, WalkOptions as Walk, WalkReport, Worker, mounts_around, walk,
+    Diagnostics, Dir, DirKey, EngineKind, Entry, Filter, Matcher, Meta, Moment, MountContext, Sink,
+    Top, Type, WalkOptions as Walk, WalkReport, Worker, mounts_around, walk,
 };
 
 use crate::components;
@@ -79,6 +79,14 @@ impl Listed {
             (true, false) => (b"/".to_vec(), Some(Listed { names: sorted })),
             (false, false) => (Vec::new(), Some(Listed { names: sorted })),
         })
+    }
+
+    /// Without the names that a dump of the list excludes, and so without the directories above only such names.
+    pub(crate) fn without_excluded(mut self, filter: &Filter) -> Listed {
+        let mut matcher = filter.matcher();
+        self.names
+            .retain(|name| !is_excluded(&mut matcher, b"", name));
+        self
     }
 
     /// Whether the file with a name, below the directory that all names are below, is dumped with
@@ -236,6 +244,16 @@ impl Level {
     }
 }
 
+/// Whether a name below a directory, or a directory above the name, matches a pattern of what is excluded.
+fn is_excluded(matcher: &mut Matcher<'_>, root: &[u8], name: &[u8]) -> bool {
+    let mut dir = root.to_vec();
+    name.split(|&b| b == b'/').any(|part| {
+        matcher.enter(&dir);
+        append(&mut dir, part);
+        !matcher.keeps(part)
+    })
+}
+
 /// Examines listed names, and the directories above them, with one call each.
 struct Examination<'a> {
     one_file_system: bool,
@@ -288,18 +306,9 @@ impl Examination<'_> {
         self.worker.take(&dir, &[entry]);
     }
 
-    /// Whether a name, or a directory above it, matches a pattern of what is excluded.
-    fn is_excluded(&mut self, name: &[u8]) -> bool {
-        let mut dir = self.path[..self.levels[0].end].to_vec();
-        name.split(|&b| b == b'/').any(|part| {
-            self.matcher.enter(&dir);
-            append(&mut dir, part);
-            !self.matcher.keeps(part)
-        })
-    }
-
     fn examine(&mut self, name: &[u8]) {
-        if self.is_excluded(name) {
+        let root = &self.path[..self.levels[0].end];
+        if is_excluded(&mut self.matcher, root, name) {
             return;
         }
         let parts: Vec<&[u8]> = name.split(|&b| b == b'/').collect();

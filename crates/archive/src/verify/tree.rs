@@ -90,6 +90,7 @@ impl Tree {
 
     /// Only these names need be in the archive, with what is below them.
     pub fn with_listed(self, listed: Option<Listed>) -> Tree {
+        let listed = listed.map(|listed| listed.without_excluded(&self.filter));
         Tree { listed, ..self }
     }
 

@@ -1,12 +1,15 @@
 //! The recipes of docs/backup.md that have a bucket.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::server::{AWS, Server, needs, small_tree};
+use crate::support::build::dir;
+use crate::support::effort::effort;
 use crate::support::need::tool_path;
-use crate::support::recipe::{block, search_path, service};
+use crate::support::recipe::{Days, block, recipe_command, search_path, service};
 use crate::support::snapshot::{kept, same};
 use crate::support::tool::tool;
 use crate::support::{Need, fathom_path, require, run};
@@ -23,14 +26,31 @@ fn with_credentials(server: &Server, mut command: Command) -> Command {
     command
 }
 
-fn only_object(server: &Server, under: &str) -> PathBuf {
-    let found = fs::read_dir(server.object(under)).unwrap();
-    let mut found = found
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_file());
-    let only = found.next().unwrap();
-    assert_eq!(found.next(), None);
-    only
+/// Runs a service for some days, while the tree changes; returns the last one. Each day leaves an object.
+fn run_for_days(
+    server: &Server,
+    unit: &str,
+    paths: &[(&str, &str)],
+    programs: &OsStr,
+    (days, tree): (&Days, &Path),
+) -> String {
+    let (mut last, number) = (String::new(), effort(2, 30));
+    let objects = |server: &Server| {
+        let under = |at: PathBuf| fs::read_dir(at).into_iter().flatten();
+        let files = under(server.object("")).chain(under(server.object("catalogs")));
+        files
+            .filter(|entry| entry.as_ref().unwrap().path().is_file())
+            .count()
+    };
+    for day in 0..number {
+        fs::write(tree.join(format!("of day {day}")), "new").unwrap();
+        for mut command in service("backup.md", unit, paths, programs) {
+            last = days.tell(day, &mut command);
+            run(&mut with_credentials(server, command)).exits(0);
+        }
+        assert_eq!(objects(server), day + 1);
+    }
+    last
 }
 
 #[test]
@@ -56,25 +76,32 @@ fn encrypted_archives_are_restored() {
         ("/etc/fathom/recipients", &path("recipients")[..]),
         ("/srv ", &format!("{} ", path("tree"))),
     ];
-    let programs = search_path(&[fathom_path(), &tool_path(AWS)]);
-    for command in service("fathom-s3.service", &paths, &programs) {
-        run(&mut with_credentials(&server, command)).exits(0);
-    }
-    let object = only_object(&server, "");
+    let days = Days::new(&dir(place.join("bin")));
+    let programs = search_path(&[days.program(), fathom_path(), &tool_path(AWS)]);
+    let name = run_for_days(
+        &server,
+        "fathom-s3.service",
+        &paths,
+        &programs,
+        (&days, &tree),
+    );
+    let name = format!("srv-{name}.tar.zst.age");
+    let object = server.object(&name);
     assert!(
         fs::read(&object)
             .unwrap()
             .starts_with(b"age-encryption.org/v1")
     );
-    let name = object.file_name().unwrap().to_str().unwrap().to_owned();
     fs::create_dir(place.join("out")).unwrap();
-    let restore = block("backup.md", "To restore:")
-        .replace("srv-2026-11-20.tar.zst.age", &name)
-        .replace("KEY", &path("key"))
-        .replace("/mnt", &path("out"));
-    let mut shell = Command::new("sh");
-    shell.arg("-ec").arg(restore).env("PATH", &programs);
-    run(&mut with_credentials(&server, shell)).exits(0);
+    let (key, out) = (path("key"), path("out"));
+    let paths = [
+        ("srv-2026-11-20.tar.zst.age", &name[..]),
+        ("KEY", &key),
+        ("/mnt", &out),
+    ];
+    let mut restore = recipe_command("backup.md", "To restore:", &paths);
+    restore.env("PATH", &programs);
+    run(&mut with_credentials(&server, restore)).exits(0);
     let restored = place.join("out").join(tree.strip_prefix("/").unwrap());
     same(&kept(&tree), &kept(&restored), "restored");
 }
@@ -89,11 +116,16 @@ fn catalogs_in_a_bucket_are_queried() {
     let tree = server.place().join("tree");
     small_tree(&tree);
     let paths = [("/srv", tree.to_str().unwrap())];
-    let programs = search_path(&[fathom_path()]);
-    for command in service("fathom-catalog.service", &paths, &programs) {
-        run(&mut with_credentials(&server, command)).exits(0);
-    }
-    only_object(&server, "catalogs");
+    let days = Days::new(&dir(server.place().join("bin")));
+    let programs = search_path(&[days.program(), fathom_path()]);
+    let last = run_for_days(
+        &server,
+        "fathom-catalog.service",
+        &paths,
+        &programs,
+        (&days, &tree),
+    );
+    assert!(server.object(&format!("catalogs/{last}.parquet")).is_file());
     let mut query = Command::new(python);
     query.arg("-c").arg(block("backup.md", "DuckDB in Python"));
     let said = run(&mut with_credentials(&server, query)).exits(0);

@@ -10,11 +10,12 @@ use tempfile::tempdir;
 
 use crate::support::build::{dir, file};
 use crate::support::effort::effort;
+use crate::support::recipe::{Days, recipe_command, search_path, service};
 use crate::support::run::{Ran, args};
 use crate::support::schema::check;
 use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::trees::{Dice, shuffle};
-use crate::support::{fathom, run};
+use crate::support::{fathom, fathom_path, run};
 
 /// A tree, and a state directory with its dumps.
 struct Dumps {
@@ -231,6 +232,67 @@ fn archives_that_are_gone_are_named() {
         &snapshot(&dumps.at.join("b/tree")),
         "restored",
     );
+}
+
+/// The timer of the book, for thirty days from a Monday (with all rounds, from any day of the week): only the first dump and
+/// those of Sundays are full ones, three weeks are kept, and each dump that is kept restores the tree of its day.
+#[test]
+fn nightly_dumps_of_the_book_keep_three_weeks() {
+    for first in 0..effort(1, 7) {
+        let temporary = tempdir().unwrap();
+        let at = temporary.path();
+        let [tree, state, backup, bin, out] =
+            ["tree", "state", "backup", "bin", "out"].map(|name| dir(at.join(name)));
+        let path = |path: &Path| path.to_str().unwrap().to_owned();
+        let paths = [
+            ("dump /srv ", &format!("dump {} ", path(&tree))[..]),
+            ("/backup", &path(&backup)),
+            ("/var/lib/fathom", &path(&state)),
+            ("/mnt", &path(&out)),
+            ("2026-11-20", "2100-01-01"),
+        ];
+        let days = Days::new(&bin);
+        let programs = search_path(&[days.program(), fathom_path()]);
+        let archive = |date: &str| backup.join(format!("srv-{date}.tar.zst"));
+        let mut trees = Vec::new();
+        for day in 0..30_usize {
+            file(tree.join(format!("d{}/f{day}", day % 3)), 10);
+            let _ =
+                fs::remove_file(tree.join(format!("d{}/f{}", (day + 1) % 3, day.wrapping_sub(2))));
+            let mut date = String::new();
+            for mut command in service("dump.md", "fathom-dump.service", &paths, &programs) {
+                date = days.tell(first + day, &mut command);
+                run(&mut command).exits(0);
+            }
+            trees.push((archive(&date), kept(&tree)));
+            let is_full = dumps(&state).last().unwrap()["level"] == 0;
+            assert_eq!(is_full, day == 0 || (first + day) % 7 == 6, "{date}");
+            let last = &trees[day.saturating_sub(21)].0;
+            assert!(last.exists(), "{} is gone on {date}", last.display());
+        }
+        assert!(!trees[0].0.exists());
+        for (nth, dump) in dumps(&state).iter().enumerate() {
+            let to = dir(at.join(nth.to_string()));
+            let archives = restores(&state, nth);
+            run(fathom(["restore", "-C"]).arg(&to).args(&archives)).exits(0);
+            let (_, expected) = trees
+                .iter()
+                .find(|(archive, _)| dump["archive"] == path(archive))
+                .unwrap();
+            same(
+                expected,
+                &kept(&to.join(tree.strip_prefix("/").unwrap())),
+                &format!("{dump}"),
+            );
+        }
+        let mut command = recipe_command("dump.md", "To restore the tree as it was", &paths);
+        run(command.env("PATH", &programs)).exits(0);
+        same(
+            &kept(&tree),
+            &kept(&out.join(tree.strip_prefix("/").unwrap())),
+            "restored",
+        );
+    }
 }
 
 /// An archive that went to a pipe can be listed only; one that others are based on is not

@@ -154,8 +154,15 @@ fn level_without_lower_levels_is_a_full_dump() {
         let state = dir(ground.join("state"));
         let ran = level(at, &state, &archive, 4).exits(0);
         assert!(ran.json()["result"]["since"].is_null());
-        assert!(ran.stderr.contains("everything is dumped"), "{ran}");
-        assert_eq!(catalogs(&state), [4]);
+        assert_eq!(ran.json()["result"]["level"], 0);
+        assert!(
+            ran.stderr.contains("everything is dumped, as level 0"),
+            "{ran}"
+        );
+        assert_eq!(catalogs(&state), [0]);
+        let ran = level(at, &state, &ground.join("b.tar"), 4).exits(0);
+        assert!(ran.json()["result"]["since"].is_string());
+        assert_eq!(catalogs(&state), [0, 4]);
         level(at, &state, &archive, 10).refused();
         run(&mut fathom(args![
             "dump",

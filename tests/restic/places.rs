@@ -324,9 +324,12 @@ fn the_service_in_the_book_makes_snapshots_on_a_rest_server() {
             ("/mnt", &path("out")),
         ];
         let programs = search_path(&[fathom_path()]);
-        service("fathom-restic.service", &paths, &programs)
-            .into_iter()
-            .for_each(|command| drop(with_user(command)));
+        for day in 0..effort(2, 30) {
+            fs::write(tree.join(format!("of day {day}")), "new").unwrap();
+            service("backup.md", "fathom-restic.service", &paths, &programs)
+                .into_iter()
+                .for_each(|command| drop(with_user(command)));
+        }
         assert_eq!(fs::read_dir(ground.join("state")).unwrap().count(), 1);
         let (_, recipe) = PAGE.split_once("on a rest-server\n").unwrap();
         let restore = block_of(recipe, "To restore:");

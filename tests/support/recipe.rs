@@ -1,8 +1,12 @@
 //! The services of systemd in the book: their commands, with the paths of a test.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use super::tool::tool;
 
 /// The text of the first block after a line of a page of the book that has `words`.
 pub(crate) fn block(page: &str, words: &str) -> String {
@@ -22,10 +26,15 @@ pub(crate) fn block_of(text: &str, words: &str) -> String {
     rest.split_once("\n```").unwrap().0.to_owned()
 }
 
-/// The commands that a service starts, in their order, with `paths` in place of those that the book names. The
-/// programs are found by `search_path`.
-pub(crate) fn service(unit: &str, paths: &[(&str, &str)], search_path: &OsStr) -> Vec<Command> {
-    let text = block("backup.md", unit);
+/// The commands that a service on a page of the book starts, in their order, with `paths` in place of those that the
+/// book names. The programs are found by `search_path`.
+pub(crate) fn service(
+    page: &str,
+    unit: &str,
+    paths: &[(&str, &str)],
+    search_path: &OsStr,
+) -> Vec<Command> {
+    let text = block(page, unit);
     let values = |key: &str| {
         let prefix = format!("{key}=");
         let lines = text
@@ -35,9 +44,7 @@ pub(crate) fn service(unit: &str, paths: &[(&str, &str)], search_path: &OsStr) -
     };
     let in_test = |words: &str| {
         let words = words.replace("%%", "%").replace("/usr/bin/", "");
-        paths
-            .iter()
-            .fold(words, |words, (book, test)| words.replace(book, test))
+        with_paths(&words, paths)
     };
     let environment = values("Environment");
     let commands: Vec<Command> = values("ExecStart")
@@ -54,6 +61,54 @@ pub(crate) fn service(unit: &str, paths: &[(&str, &str)], search_path: &OsStr) -
         .collect();
     assert!(!commands.is_empty(), "{unit}");
     commands
+}
+
+/// The first block after a line of a page that has `words`, as a command, with `paths` in place of those that the book
+/// names.
+pub(crate) fn recipe_command(page: &str, words: &str, paths: &[(&str, &str)]) -> Command {
+    let mut shell = Command::new("sh");
+    shell.arg("-ec").arg(with_paths(&block(page, words), paths));
+    shell
+}
+
+fn with_paths(words: &str, paths: &[(&str, &str)]) -> String {
+    let paths = paths.iter();
+    paths.fold(words.to_owned(), |words, (book, test)| {
+        words.replace(book, test)
+    })
+}
+
+/// The environment variable with the day that the program of [`Days::new`] prints.
+const DAY: &str = "TEST_DAY";
+
+/// Days that follow each other, for commands that find the time by date(1).
+pub(crate) struct Days {
+    program: PathBuf,
+}
+
+impl Days {
+    /// Puts a program `date` into a directory, which must be the first of the search path.
+    pub(crate) fn new(dir: &Path) -> Days {
+        let program = dir.join("date");
+        let script = format!("#!/bin/sh\nexec /usr/bin/date --utc --date \"${DAY}\" \"$@\"\n");
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        Days { program }
+    }
+
+    /// For [`search_path`].
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Tells a command that it is some days after a Monday; returns the date.
+    pub(crate) fn tell(&self, day: usize, command: &mut Command) -> String {
+        let day = format!("2026-11-02 +{day} days");
+        command.env(DAY, &day);
+        let mut date = Command::new(&self.program);
+        let date = tool(date.arg("+%F").env(DAY, &day));
+        String::from_utf8(date).unwrap().trim_end().to_owned()
+    }
 }
 
 /// The search path with the directories of these programs first.

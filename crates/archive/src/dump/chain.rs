@@ -25,32 +25,33 @@ impl Chain {
         let lock = options.level.as_ref();
         let lock = lock.map(|level| Lock::take(&level.state)).transpose()?;
         let since = Chain::find_base(options)?;
-        let catalog = match &options.level {
+        let (mut level, mut note) = (options.level.clone(), None);
+        if let (Some(level), None) = (&mut level, &since) {
+            // Everything is dumped: the next dumps of the same level can be based on it.
+            let wanted = std::mem::take(&mut level.number);
+            note = (wanted > 0).then_some(Note::NoLowerLevel(wanted));
+            Base::check_full(level, &options.sources)?;
+        }
+        let catalog = match &level {
             Some(level) => Some(level.catalog()),
             None => options.catalog.clone(),
         };
-        if let (Some(level), None) = (&options.level, &since) {
-            Base::check_full(level, &options.sources)?;
-        }
         let base = since.as_deref();
         let base = base
             .map(|since| Base::open(since, &options.sources))
             .transpose()?;
         if let (Some(level), Some(base), Some(archive)) =
-            (&options.level, &base, options.archive.as_deref())
+            (&level, &base, options.archive.as_deref())
             && History::read(&level.state)?.needs(base.about(), archive)
         {
             let kind = ErrorKind::ReplacesBase;
             return Err(Error::new(Action::WriteArchive, archive, kind));
         }
-        let level = options.level.iter().map(|level| level.number);
-        let mut lacking = level.filter(|&number| number > 0 && since.is_none());
-        let note = lacking.next().map(Note::NoLowerLevel);
         Ok(Chain {
             since,
             base,
             catalog,
-            level: options.level.clone(),
+            level,
             _lock: lock,
             note,
         })
@@ -62,6 +63,11 @@ impl Chain {
             Some(level) => level.base(),
             None => Ok(options.since.clone()),
         }
+    }
+
+    /// The level of the dump.
+    pub(super) fn level(&self) -> Option<u8> {
+        self.level.as_ref().map(|level| level.number)
     }
 
     /// Records a dump of a level whose archive has its name, before its catalog has one.

@@ -100,6 +100,7 @@ pub fn dump(
         Collected::Changed(planned) => dump.write(output, *planned)?,
     };
     let mut notes = stripped_prefixes(options);
+    summary.level = chain.level();
     notes.extend(chain.note);
     notes.append(&mut summary.notes);
     summary.notes = notes;

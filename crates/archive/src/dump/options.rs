@@ -41,6 +41,8 @@ pub struct DumpOptions {
 /// The summary of a dump.
 #[derive(Clone, Debug, Default)]
 pub struct DumpSummary {
+    /// The level of the dump: 0 if there was no dump of a lower level.
+    pub level: Option<u8>,
     /// The mounts of the tree.
     pub parts: Vec<Gathered>,
     /// The base catalog.
@@ -87,7 +89,7 @@ impl DumpOptions {
 pub enum Note {
     /// The names in the archive do not begin with this prefix of a source.
     PrefixLeftOut(Vec<u8>),
-    /// There is no dump of a lower level: everything is dumped.
+    /// There is no dump of a level below this one: everything is dumped, as level 0.
     NoLowerLevel(u8),
     /// A file that the dump itself writes is not dumped.
     OwnFileLeftOut(Vec<u8>),

@@ -5,7 +5,7 @@ use gate::long::statx_long;
 use ondisk::pax::dumpdir::Code;
 use walk::{Type, path_id};
 
-use super::levels::Level;
+use super::levels::{Level, MOST};
 use super::moves::OldName;
 use crate::catalog::columns::{DIR, MODE, NAME, TOP};
 use crate::catalog::{self, About, Root, ShardOfRun, SnapshotRecord, copy};
@@ -53,7 +53,12 @@ impl Base {
     /// replace the base of their increments. One SRC in common is enough, since SRCs may be added
     /// and dropped. A catalog that cannot be read is replaced.
     pub(crate) fn check_full(level: &Level, sources: &[Vec<u8>]) -> Result<(), Error> {
-        let Ok(old) = catalog::Reader::open(&level.catalog()) else {
+        let levels = (0..=MOST).map(|number| Level {
+            number,
+            ..level.clone()
+        });
+        let mut catalogs = levels.map(|level| catalog::Reader::open(&level.catalog()));
+        let Some(old) = catalogs.find_map(Result::ok) else {
             return Ok(());
         };
         let roots = old.about().roots.iter().map(|root| root.path.clone());

@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     });
     let report = Report {
         archive: options.archive.as_deref(),
-        level: options.level.as_ref().map(|level| level.number),
+        level: summary.level,
         method: summary.parts.first(),
         summary: Some(&summary),
         seconds: Some(seconds),

@@ -10,14 +10,14 @@ use crate::args::values::{date, number};
 use crate::date::Date;
 
 const EXAMPLES: &str = "\
-fathom restore full.tar -C /srv  # everything, below /srv
+fathom restore full.tar -C /mnt  # everything, below /mnt: of a dump of /srv, /mnt/srv
 fathom restore full.tar monday.tar tuesday.tar  # the tree as of Tuesday
 fathom restore full.tar.zst -C /tmp/x home/me  # only home/me
 fathom restore full.tar 'home/*/.ssh'  # only the directories .ssh
 fathom restore full.tar home/me --strip-components 2  # what is in home/me, without home/me/
 fathom restore full.tar -- home/me a.tar  # PATHs that could be taken for archives
-ssh HOST cat full.tar | fathom restore - -C /srv  # from standard input
-fathom restore --state /var/lib/fathom --at 2026-11-20 -C /srv  # the tree as of that day
+ssh HOST cat full.tar | fathom restore - -C /mnt  # from standard input
+fathom restore --state /var/lib/fathom --at 2026-11-20 -C /mnt  # the tree as of that day
 fathom restore full.tar --dry-run  # print what would be done";
 
 const MORE: &str = "\

@@ -173,7 +173,7 @@ pub(crate) fn note(note: &Note) -> String {
     match note {
         Note::PrefixLeftOut(prefix) => quoted(prefix) + " is removed from member names",
         Note::NoLowerLevel(level) => {
-            format!("no catalog of a level below {level} exists: everything is dumped")
+            format!("no catalog of a level below {level} exists: everything is dumped, as level 0")
         }
         Note::OwnFileLeftOut(path) => quoted(path) + " is an output of this dump, and is skipped",
         Note::ChecksumsMissing => {

@@ -125,7 +125,7 @@ impl Route {
                 begins_order: member.begins_order,
             };
             match last.take() {
-                None if known.begins_order => begins_at = known.at,
+                None => begins_at = known.at,
                 Some(last) if last.at < known.at => {
                     let next = (!known.begins_order).then_some(&known.key[..]);
                     if next.is_some_and(|next| next <= &last.key[..]) {
@@ -222,7 +222,8 @@ struct Visits<'a> {
     all: Vec<Visit>,
     /// The last one of each region.
     latest: Vec<Option<usize>>,
-    /// The key of the current source, in which all names begin with it.
+    /// The key of the current source, in which all names begin with it. It is empty in an archive whose
+    /// first member is no source: with a list of names, the directory above them is not in the archive.
     source: Vec<u8>,
 }
 
@@ -354,6 +355,32 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    /// The archive of a list of names: the source above them is not in it.
+    #[test]
+    fn members_of_an_archive_without_its_source_are_found() {
+        let mut writer = IndexWriter::default();
+        let members = ARCHIVE.iter().enumerate().skip(1).take(7);
+        for (number, (name, begins_order)) in members {
+            let (at, name) = (number as u64 * 512, name.as_bytes());
+            writer.push(Indexed {
+                at,
+                begins_order: *begins_order,
+                name,
+            });
+        }
+        let len = 512 * 8;
+        let index = writer.finish(len);
+        for (name, expected) in [
+            ("s/a", &["s/a", "s/a/x", "s/a/y"][..]),
+            ("s/c", &["s/c"]),
+            ("s/bb", &[]),
+        ] {
+            let route = Route::plan(&index, vec![Region::tree(name.as_bytes())], len).unwrap();
+            assert_eq!(route.begins_at(), 512);
+            assert_eq!(follow(Some(route)).unwrap().0, expected, "{name}");
         }
     }
 

@@ -2,12 +2,15 @@
 
 use std::io::Read;
 
+use ondisk::members;
 use ondisk::seekable::{SeekTable, index_frame};
 
 use crate::ranges::Ranges;
 
-/// The longest seek table and the longest index that are read: of an archive of some 30 TiB.
+/// The longest seek table that is read: of an archive of 64 TiB.
 const MOST: u64 = 256 << 20;
+/// The longest index that is read, compressed or not: compression makes some longer.
+const MOST_INDEX: u64 = 2 * members::MOST as u64;
 
 /// Where the frames of an archive begin.
 pub(crate) struct Seekable {
@@ -37,7 +40,7 @@ impl Seekable {
             has_bad_index: false,
         };
         let last = seekable.table.last_skippable();
-        if let Some((at, len)) = last.filter(|(_, len)| u64::from(*len) <= MOST) {
+        if let Some((at, len)) = last.filter(|(_, len)| u64::from(*len) <= MOST_INDEX) {
             let mut frame = vec![0; len as usize];
             read_exact(file, at, &mut frame)?;
             if let Some(content) = index_frame::parse(&frame) {
@@ -57,6 +60,6 @@ fn read_exact(file: &Ranges, at: u64, to: &mut [u8]) -> Option<()> {
 fn decompress(content: &[u8]) -> Option<Vec<u8>> {
     let mut index = Vec::new();
     let reader = zstd::Decoder::with_buffer(content).ok()?.single_frame();
-    let len = reader.take(MOST).read_to_end(&mut index).ok()?;
-    ((len as u64) < MOST).then_some(index)
+    let len = reader.take(MOST_INDEX).read_to_end(&mut index).ok()?;
+    ((len as u64) < MOST_INDEX).then_some(index)
 }

@@ -10,6 +10,10 @@
 const VERSION: u64 = 1;
 /// The longest name. Others are not indexed.
 const LONGEST: usize = 64 << 10;
+/// Bytes of the longest index. Members that do not fit into it are not indexed.
+pub const MOST: usize = if cfg!(test) { 1 << 20 } else { 128 << 20 };
+/// Bytes of a member in the index, without its name, and of the beginning of the index, at most.
+const OVERHEAD: usize = 32;
 
 /// A member in the index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,14 +35,15 @@ pub struct IndexWriter {
 }
 
 impl IndexWriter {
-    /// Adds a member. Returns whether it can be indexed: its name may be too long.
+    /// Adds a member. Returns whether it can be indexed: its name or the index may be too long.
     pub fn push(&mut self, member: Indexed<'_>) -> bool {
         let Indexed {
             at,
             begins_order,
             name,
         } = member;
-        if name.len() > LONGEST || at < self.at {
+        let end = self.entries.len() + name.len() + 2 * OVERHEAD;
+        if name.len() > LONGEST || at < self.at || end > MOST {
             return false;
         }
         let pairs = name.iter().zip(&self.last);
@@ -196,5 +201,24 @@ mod tests {
         };
         assert!(!writer.push(at_start(&long)));
         assert!(writer.push(at_start(&long[1..])));
+    }
+
+    #[test]
+    fn no_index_is_longer_than_readers_accept() {
+        let (mut writer, mut indexed) = (IndexWriter::default(), 0);
+        for at in 0..2 * MOST / LONGEST {
+            let name = vec![b'a' + (at % 2) as u8; LONGEST];
+            let (at, begins_order) = (at as u64, false);
+            indexed += usize::from(writer.push(Indexed {
+                at,
+                begins_order,
+                name: &name,
+            }));
+        }
+        let index = writer.finish(u64::MAX);
+        assert!(
+            index.len() <= MOST && indexed == MOST / LONGEST - 1,
+            "{indexed}"
+        );
     }
 }

@@ -133,7 +133,8 @@ impl Output {
         });
         match is_noted {
             true => index.next = at + INDEX_DISTANCE,
-            false => index.is_complete &= !is_source,
+            // Readers take the first one in the index for the first of the archive.
+            false => index.is_complete &= !is_source && index.next > 0,
         }
     }
 

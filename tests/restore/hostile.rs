@@ -506,7 +506,7 @@ fn devices_are_created_by_root_only() {
 #[test]
 fn memory_stays_small_in_deep_trees() {
     if require(&[Need::Root, Need::Program("python3")]) {
-        for (depth, status) in [(5_000, 0), (100_000, 0), (600_000, 1)] {
+        for (depth, status) in [(5_000, 0), (100_000, 0), (3_000_000, 1)] {
             in_namespace(|ground| {
                 let scene = Scene::new(ground);
                 scene.write(&format!(

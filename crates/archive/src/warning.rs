@@ -45,6 +45,10 @@ pub enum WarningKind {
     XattrsUnreadable,
     #[error("cannot read extended attribute '{}', skipped", shown(.0))]
     XattrUnreadable(Vec<u8>),
+    #[error("the name is longer than 4 MiB; skipped")]
+    LongName,
+    #[error("has more than 64 MiB of extended attributes: {0} of them skipped")]
+    TooManyXattrs(u64),
     #[error("changed while it was read; its data in the archive may be inconsistent")]
     ChangedWhileRead,
     /// Directories were moved during the walk, so that this many entries have no path.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use ondisk::Time;
-use ondisk::pax::{Kind, Member};
+use ondisk::pax::{Kind, MOST_NAME, Member};
 use walk::entry::append;
 use walk::{Meta, Type};
 
@@ -40,15 +40,31 @@ impl<'a> Names<'a> {
                 name => name,
             });
         };
-        let mut last = self.last.borrow_mut();
-        let within = match &mut *last {
-            Some((dir, within)) if *dir == parent => within,
-            other => &mut other.insert((parent, self.within(parent))).1,
-        };
         let own = self.rows.name(row);
-        name.reserve(within.len() + own.len() + 2);
-        name.extend_from_slice(within);
-        append(name, own);
+        self.in_directory(parent, |within| {
+            name.reserve(within.len() + own.len() + 2);
+            name.extend_from_slice(within);
+            append(name, own);
+        });
+    }
+
+    /// Whether the name is longer than a reader accepts.
+    pub(super) fn is_too_long(&self, row: usize) -> bool {
+        let len = match self.rows.parent(row) {
+            None => self.source(row).len(),
+            Some(parent) => self.in_directory(parent, |within| within.len()),
+        };
+        // With slashes.
+        len + self.rows.name(row).len() + 2 > MOST_NAME
+    }
+
+    /// Passes the path that the names in a directory begin with to `with`.
+    fn in_directory<T>(&self, dir: usize, with: impl FnOnce(&[u8]) -> T) -> T {
+        let mut last = self.last.borrow_mut();
+        match &mut *last {
+            Some((known, within)) if *known == dir => with(within),
+            other => with(&other.insert((dir, self.within(dir))).1),
+        }
     }
 
     /// The name of a SRC; empty for `/`.

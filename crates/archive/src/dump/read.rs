@@ -95,6 +95,7 @@ impl<'a> Reader<'a> {
         let planned = self.work.rows.meta(row);
         let mut meta = planned;
         let outcome = match planned.kind() {
+            _ if self.is_too_long(row) => Outcome::Missing,
             Type::File => self.put_file(row, &mut meta, load, emit)?,
             _ => self.put_other(row, &mut meta, load),
         };
@@ -139,6 +140,20 @@ impl<'a> Reader<'a> {
             let Some(mut member) = self.member(row, meta) else {
                 self.warn(row, WarningKind::UnsupportedType(meta.kind().name()));
                 return Outcome::NoMember;
+    /// Whether the name of a row is longer than a reader accepts, with a warning.
+    fn is_too_long(&self, row: usize) -> bool {
+        /// Bytes of the name in the warning, which is kept until the end.
+        const SHOWN: usize = 4096;
+        let is_too_long = self.names.is_too_long(row);
+        if is_too_long {
+            let mut path = self.path(row);
+            path.truncate(SHOWN);
+            let warning = Warning::about(&path, WarningKind::LongName);
+            self.work.diagnostics.warn(warning);
+        }
+        is_too_long
+    }
+
             };
             match member.kind {
                 Kind::Symlink => match self.places.at(row, |dir, name| readlinkat(dir, name)) {
@@ -376,11 +391,18 @@ impl<'a> Reader<'a> {
         let take = |name: &[u8], value: &[u8]| match name {
             b"system.posix_acl_access" => member.acl_access = acl::to_text(value),
             b"system.posix_acl_default" => member.acl_default = acl::to_text(value),
-            _ => member.xattrs.push((name.to_vec(), value.to_vec())),
+            _ => match room.checked_sub(name.len() + value.len()) {
+                None => left_out += 1,
+                Some(rest) => {
+                    room = rest;
+                    member.xattrs.push((name.to_vec(), value.to_vec()));
+                }
+            },
         };
         let failures = match fd {
             Some(fd) => attributes.read(meta.dev, AttributesOf::Open(fd), take),
             None => attributes.read_row(meta.dev, &mut self.places, row, take),
+        let (mut room, mut left_out) = (pax::MOST_ATTRIBUTES, 0);
         };
         for (gate, errno, kind) in failures {
             self.failed(row, gate, errno, kind);
@@ -393,6 +415,9 @@ impl<'a> Reader<'a> {
         self.work.rows.path(row, &mut path);
         path
     }
+        if left_out > 0 {
+            self.warn(row, WarningKind::TooManyXattrs(left_out));
+        }
 
     fn failed(&self, row: usize, gate: Gate, errno: Errno, kind: WarningKind) {
         let warning = Warning::failed(&self.path(row), gate, errno, kind);

@@ -3,7 +3,9 @@
 use super::field::{self, MAGIC, SIZE, TYPE, gnu, number, text};
 use super::record::{Common, Global, Records};
 use super::sparse::{self, Map};
-use super::{BLOCK, Fault, MOST, Member, PartOfRun, dumpdir, padded};
+use super::{
+    BLOCK, Fault, MOST_NAME, MOST_OTHER, MOST_RECORDS, Member, PartOfRun, dumpdir, padded,
+};
 
 mod header;
 mod member;
@@ -48,7 +50,7 @@ pub enum Event {
 }
 
 /// Parses the headers of an archive block by block. It never holds more than the headers of one
-/// member (33 MiB at most) and the map of a sparse file (16 MiB).
+/// member (112 MiB at most) with the values in them, and the map of a sparse file (16 MiB).
 ///
 /// After an error it must not be used again before [`Decoder::recover`].
 #[derive(Debug, Default)]
@@ -117,18 +119,19 @@ enum What {
 struct Ahead {
     /// Offset of the first of them.
     at: Option<u64>,
+    /// Those of the last extended header: other programs ignore earlier ones, too.
     records: Option<Records>,
-    /// Bytes of extended headers so far.
-    len: u64,
     path: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
     acl: Option<Vec<u8>>,
-    /// One of the headers was not read, so the member has not all that belongs to it.
+    /// A long name was not read, so the name of the member is unknown.
     lost: Option<Fault>,
+    /// The last extended header was not read.
+    lost_records: Option<Fault>,
 }
 
-/// The longest extended headers of a member, in bytes: a dumpdir, or a map, and other records.
-const MOST_EXTENDED: usize = dumpdir::MOST + MOST;
+/// The longest extended header of a member, in bytes: a dumpdir, or a map, and other records.
+const MOST_EXTENDED: usize = dumpdir::MOST + MOST_RECORDS;
 
 const LONE_ZEROS: &str = "a single block of zeros ends the archive (the end has two)";
 
@@ -283,30 +286,29 @@ impl Decoder {
         let size = size.ok_or("invalid size in a header")?;
         let (what, most) = match block[TYPE] {
             b'x' | b'X' => (What::Extended, MOST_EXTENDED),
-            b'g' => (What::Global, MOST),
-            b'L' => (What::Path, MOST),
-            b'K' => (What::Link, MOST),
-            b'A' => (What::SolarisAcl, MOST),
+            b'g' => (What::Global, MOST_OTHER),
+            b'L' => (What::Path, MOST_NAME),
+            b'K' => (What::Link, MOST_NAME),
+            b'A' => (What::SolarisAcl, MOST_OTHER),
             _ => return self.member(block, size, at),
         };
         let is_global = matches!(what, What::Global);
-        let mut len = size;
+        let is_extended = matches!(what, What::Extended);
         if !is_global {
             self.ahead.at.get_or_insert(at);
-            if matches!(what, What::Extended) {
-                // Several are read as one.
-                len = self.ahead.len.saturating_add(size);
-                self.ahead.len = len;
-            }
         }
-        if len <= most as u64 {
+        if is_extended {
+            (self.ahead.records, self.ahead.lost_records) = (None, None);
+        }
+        if size <= most as u64 {
             return self.expect(what, size);
         }
         let what = "an extended header is too long";
-        if is_global {
-            self.fault(at, what);
-        } else {
-            self.ahead.lost.get_or_insert(Fault { at, what });
+        let fault = Fault { at, what };
+        match () {
+            () if is_global => self.fault(at, what),
+            () if is_extended => self.ahead.lost_records = Some(fault),
+            () => self.ahead.lost = Some(fault),
         }
         self.state = State::Skip(size);
         Ok(Event::More)
@@ -350,8 +352,7 @@ impl Decoder {
         let start = self.at - padded(text.len() as u64).unwrap_or(0);
         match what {
             What::Extended => {
-                let records = self.ahead.records.take();
-                let mut records = records.unwrap_or_else(|| Records::new(self.common.clone()));
+                let mut records = Records::new(self.common.clone());
                 if let Some(Fault { at, what }) = records.add(text, start) {
                     self.fault(at, what);
                 }

@@ -120,5 +120,17 @@ const CHECKSUM: &[u8] = b"blake3=";
 /// The prefix of a comment that says which part of a dump the archive is.
 const PART: &str = "part=";
 
-/// The longest name or global header that is accepted, in bytes.
-const MOST: usize = 1 << 20;
+/// Bytes of extended attributes of a member, names and values, at most. Writers store no more. The kernel sets
+/// no limit below 600 MiB: 64 KiB for all names, and 64 KiB for each value.
+pub const MOST_ATTRIBUTES: usize = 64 << 20;
+
+/// Bytes of a name, at most. Writers skip files with longer ones: a tree in which 16,000 directories are below one
+/// another. A restore takes memory for each level.
+pub const MOST_NAME: usize = 4 << 20;
+
+/// Bytes of the records of a member, at most: attributes, access control lists of 8,000 entries, and three
+/// names. What is counted in `GNU.dumpdir` and the map of a sparse file has limits of its own.
+const MOST_RECORDS: usize = MOST_ATTRIBUTES + (16 << 20);
+
+/// The longest global header, and list of Solaris, that is accepted, in bytes.
+const MOST_OTHER: usize = 1 << 20;

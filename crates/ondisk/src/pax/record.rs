@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::sparse::Map;
-use super::{CHECKSUM, Fault, MOST, PART, PartOfRun, dumpdir};
+use super::{CHECKSUM, Fault, MOST_NAME, MOST_RECORDS, PART, PartOfRun, dumpdir};
 use crate::Time;
 use crate::time::digits;
 
@@ -230,7 +230,7 @@ impl Records {
     fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
         if !is_map(key) {
             self.len += key.len() + value.len();
-            if self.len > MOST {
+            if self.len > MOST_RECORDS {
                 return Err("an extended header is too long");
             }
         }
@@ -373,7 +373,7 @@ fn name(value: &[u8]) -> Result<Option<Vec<u8>>, &'static str> {
     if value.contains(&0) {
         return Err("a name contains a NUL");
     }
-    if value.len() > MOST {
+    if value.len() > MOST_NAME {
         return Err("a name is too long");
     }
     Ok((!value.is_empty()).then(|| value.to_vec()))

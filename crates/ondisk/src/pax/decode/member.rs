@@ -36,9 +36,11 @@ impl Decoder {
             true => records.size.unwrap_or(size),
             false => 0,
         };
+        let lost = ahead.lost.or(ahead.lost_records);
+        let lost = lost.or(records.unusable.map(|it| it.fault));
         let is_size_known = records.unusable.is_none_or(|unusable| !unusable.is_size);
         self.skip = padded(stored).filter(|_| is_size_known);
-        if let Some(Fault { at, what }) = ahead.lost.or(records.unusable.map(|it| it.fault)) {
+        if let Some(Fault { at, what }) = lost {
             return Err(Problem { at: Some(at), what });
         }
         let star_size = records.star_size;

@@ -545,9 +545,9 @@ fn too_long_headers_cost_their_member_only() {
     let next = named("next", b'0', b"", |_| {});
     for (letter, len) in [
         (b'x', MOST_EXTENDED),
-        (b'L', MOST),
-        (b'K', MOST),
-        (b'g', MOST),
+        (b'L', MOST_NAME),
+        (b'K', MOST_NAME),
+        (b'g', MOST_OTHER),
     ] {
         let mut archive = named("x", letter, &vec![b'1'; len + 1], |_| {});
         archive.extend(named("lost", b'0', b"data", |_| {}));
@@ -562,13 +562,55 @@ fn too_long_headers_cost_their_member_only() {
         };
         assert_eq!(names, expected);
     }
-    // Several headers of one member cannot be longer than one.
-    let part = "9".repeat(20 << 20);
-    let mut archive = extended(b'x', &[("a", &part)]);
-    archive.extend(extended(b'x', &[("a", &part)]));
-    archive.extend(named("lost", b'0', b"", |_| {}));
+    // Only the last header counts.
+    let mut archive = named("x", b'x', &vec![b'1'; MOST_EXTENDED + 1], |_| {});
+    archive.extend(extended(b'x', &[("path", "kept")]));
+    archive.extend(named("x", b'0', b"", |_| {}));
     end(&mut archive);
-    assert_eq!(read_all(&archive).0, [""; 0]);
+    assert_eq!(read_all(&archive).0, ["kept"]);
+}
+
+/// As GNU tar, bsdtar and Go read them.
+#[test]
+fn of_two_extended_headers_the_last_counts() {
+    let mut archive = extended(
+        b'x',
+        &[("path", "one"), ("uid", "7"), ("SCHILY.xattr.user.a", "1")],
+    );
+    archive.extend(extended(b'x', &[("path", "two"), ("gid", "8")]));
+    archive.extend(named("m", b'0', b"", |_| {}));
+    end(&mut archive);
+    match &read(&archive).unwrap()[..] {
+        [Event::Member { member, at: 0, .. }] => {
+            assert_eq!(
+                (&member.path[..], member.uid, member.gid),
+                (&b"two"[..], 0, 8)
+            );
+            assert!(member.xattrs.is_empty());
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Names of several MiB, which other limits do not prevent, and more attributes than usual.
+#[test]
+fn long_headers_are_read_as_they_were_written() {
+    let xattrs = (0..200).map(|n| (format!("user.{n:03}").into_bytes(), vec![n; 60_000]));
+    let member = Member {
+        path: b"dir/".repeat(1 << 20),
+        kind: Kind::Link,
+        link: b"d/".repeat(2 << 20),
+        xattrs: xattrs.collect(),
+        acl_access: Some(b"user:12345678:rw-\n".repeat(8190)),
+        ..Member::default()
+    };
+    let mut archive = Vec::new();
+    header(&member, &mut archive);
+    end(&mut archive);
+    match &read(&archive).unwrap()[..] {
+        [Event::Member { member: read, .. }] => assert!(**read == member),
+        other => panic!("{} events", other.len()),
+    }
 }
 
 #[test]

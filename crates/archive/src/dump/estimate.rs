@@ -152,6 +152,10 @@ fn estimate_plan(rows: &Rows, plan: &Plan) -> Estimate {
             continue;
         };
         let is_link = plan.step(row) == Step::Link;
+        let is_itself = || names.name(plan.target(row)) == names.name(row);
+        if is_link && is_itself() {
+            continue;
+        }
         let member = match is_link {
             true => Member {
                 kind: Kind::Link,

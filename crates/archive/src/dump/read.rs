@@ -107,10 +107,18 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Adds a link to another row.
+    /// Adds a link to another row. If a SRC is within another one, that may have the same name; bsdtar does not
+    /// accept such a link.
     pub(crate) fn put_link(&mut self, row: usize, to: usize, load: &mut Load) {
         let meta = self.work.rows.meta(row);
-        if let Some(member) = self.member(row, &meta) {
+        let is_too_long = self.is_too_long(row);
+        let member = self.member(row, &meta).filter(|_| !is_too_long);
+        let member = member.filter(|member| member.path != self.names.name(to));
+        let outcome = match member {
+            Some(_) => Outcome::Link,
+            None => Outcome::NoMember,
+        };
+        if let Some(member) = member {
             let link = Member {
                 kind: Kind::Link,
                 link: self.names.name(to),
@@ -122,7 +130,7 @@ impl<'a> Reader<'a> {
         }
         load.done.push(Done {
             row,
-            outcome: Outcome::Link,
+            outcome,
             meta: None,
         });
     }
@@ -132,14 +140,6 @@ impl<'a> Reader<'a> {
         member(row, meta, &self.names, self.work.users, spare)
     }
 
-    /// Adds anything but a plain file. It is read by name, so the name is checked afterwards:
-    /// another file may have had it meanwhile. `meta` becomes the metadata of the member.
-    fn put_other(&mut self, row: usize, meta: &mut Meta, load: &mut Load) -> Outcome {
-        let mut tries = 0;
-        loop {
-            let Some(mut member) = self.member(row, meta) else {
-                self.warn(row, WarningKind::UnsupportedType(meta.kind().name()));
-                return Outcome::NoMember;
     /// Whether the name of a row is longer than a reader accepts, with a warning.
     fn is_too_long(&self, row: usize) -> bool {
         /// Bytes of the name in the warning, which is kept until the end.
@@ -154,6 +154,14 @@ impl<'a> Reader<'a> {
         is_too_long
     }
 
+    /// Adds anything but a plain file. It is read by name, so the name is checked afterwards:
+    /// another file may have had it meanwhile. `meta` becomes the metadata of the member.
+    fn put_other(&mut self, row: usize, meta: &mut Meta, load: &mut Load) -> Outcome {
+        let mut tries = 0;
+        loop {
+            let Some(mut member) = self.member(row, meta) else {
+                self.warn(row, WarningKind::UnsupportedType(meta.kind().name()));
+                return Outcome::NoMember;
             };
             match member.kind {
                 Kind::Symlink => match self.places.at(row, |dir, name| readlinkat(dir, name)) {
@@ -388,6 +396,7 @@ impl<'a> Reader<'a> {
             return false;
         }
         let attributes = &mut self.attributes;
+        let (mut room, mut left_out) = (pax::MOST_ATTRIBUTES, 0);
         let take = |name: &[u8], value: &[u8]| match name {
             b"system.posix_acl_access" => member.acl_access = acl::to_text(value),
             b"system.posix_acl_default" => member.acl_default = acl::to_text(value),
@@ -402,10 +411,12 @@ impl<'a> Reader<'a> {
         let failures = match fd {
             Some(fd) => attributes.read(meta.dev, AttributesOf::Open(fd), take),
             None => attributes.read_row(meta.dev, &mut self.places, row, take),
-        let (mut room, mut left_out) = (pax::MOST_ATTRIBUTES, 0);
         };
         for (gate, errno, kind) in failures {
             self.failed(row, gate, errno, kind);
+        }
+        if left_out > 0 {
+            self.warn(row, WarningKind::TooManyXattrs(left_out));
         }
         true
     }
@@ -415,9 +426,6 @@ impl<'a> Reader<'a> {
         self.work.rows.path(row, &mut path);
         path
     }
-        if left_out > 0 {
-            self.warn(row, WarningKind::TooManyXattrs(left_out));
-        }
 
     fn failed(&self, row: usize, gate: Gate, errno: Errno, kind: WarningKind) {
         let warning = Warning::failed(&self.path(row), gate, errno, kind);

@@ -511,6 +511,117 @@ fn duckdb_and_pandas_answer_the_ten_questions_as_query_does() {
     }
 }
 
+/// Writes `rewritten.parquet` again, in all ways that pyarrow has.
+const REWRITE: &str = r#"
+original = pyarrow.parquet.read_table("c.parquet")
+encodings = {"name": "DELTA_BYTE_ARRAY", "dir": "DELTA_LENGTH_BYTE_ARRAY", "size": "DELTA_BINARY_PACKED", "ino": "BYTE_STREAM_SPLIT"}
+more = table.select(table.column_names[::-1]).append_column("more", pyarrow.array([[1]] * table.num_rows))
+def with_type(name, to):
+    return table.set_column(table.column_names.index(name), name, table[name].cast(to))
+ways = {
+    "none": (table, {"compression": "none"}),
+    "gzip": (table, {"compression": "gzip", "row_group_size": 70}),
+    "lz4": (table, {"compression": "lz4", "use_dictionary": False}),
+    "zstd": (table, {"compression": "zstd", "write_statistics": False}),
+    "pages": (table, {"data_page_version": "2.0", "use_dictionary": False, "column_encoding": encodings}),
+    "columns": (more, {"data_page_size": 64}),
+    "wide": (with_type("mode", pyarrow.int64()), {}),
+    "brotli": (table, {"compression": "brotli"}),
+    "missing": (table.drop_columns(["uid"]), {}),
+    "type": (with_type("part", pyarrow.float64()), {}),
+    "rows": (table.slice(1), {}),
+    "null": (table.set_column(table.column_names.index("uid"), "uid", pyarrow.nulls(table.num_rows, pyarrow.uint32())), {}),
+    "stale": (original, {}),
+}
+for name, (some, options) in ways.items():
+    pyarrow.parquet.write_table(some, name + ".parquet", **options)
+"#;
+
+/// The rows in a catalog, as lines of JSON. Row groups are read in any order.
+fn rows_of(base: &Path, catalog: &str) -> BTreeSet<Vec<u8>> {
+    let query = args!["query", catalog, "--format", "ndjson", "-q"];
+    let printed = run(fathom(query).current_dir(base)).exits(0).stdout;
+    printed
+        .split(|&byte| byte == b'\n')
+        .map(<[u8]>::to_vec)
+        .collect()
+}
+
+/// Dumps a tree with a catalog, has a program write the catalog again, and checks that fathom uses that as its own.
+fn is_rewritten(modules: &str, script: &str, look: impl FnOnce(&Path, &BTreeSet<Vec<u8>>) + Send) {
+    let Some(python) = python(modules) else {
+        return;
+    };
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let base = tmpfs(ground.join("base"));
+            grow(&dir(base.join("tree")), 1, 300);
+            let dump = |out: &str, catalogs: [&str; 2]| {
+                let mut dump = fathom(["dump", "-q", "tree", "-o", out]);
+                let ran = run(dump.args(catalogs).current_dir(&base));
+                assert!(ran.code() < 2, "{ran}");
+                fs::read(base.join(out)).unwrap()
+            };
+            dump("0.tar", ["--catalog", "c.parquet"]);
+            fs::write(base.join("tree/new"), "new").unwrap();
+            tool(
+                Command::new(&python)
+                    .args(["-c", script])
+                    .current_dir(&base),
+            );
+            let rows = rows_of(&base, "c.parquet");
+            assert!(rows_of(&base, "rewritten.parquet") == rows);
+            let expected = dump("1.tar", ["--since", "c.parquet"]);
+            assert!(dump("2.tar", ["--since", "rewritten.parquet"]) == expected);
+            look(&base, &rows);
+            // The catalog gets another description.
+            let changed = args![
+                "changed",
+                "tree",
+                "--since",
+                "rewritten.parquet",
+                "--update",
+                "-q"
+            ];
+            run(fathom(changed).current_dir(&base)).exits(0);
+            let changed = args!["changed", "tree", "--since", "rewritten.parquet", "-q"];
+            run(fathom(changed).current_dir(&base)).exits(0);
+        });
+    }
+}
+
+#[test]
+fn duckdb_rewrites_a_catalog_that_is_read() {
+    let script = code("Rewriting with DuckDB in Python");
+    is_rewritten("duckdb", script, |_, _| {});
+}
+
+#[test]
+fn pyarrow_rewrites_catalogs_that_are_read() {
+    let script = [code("Rewriting with pyarrow"), REWRITE].concat();
+    is_rewritten("pyarrow", &script, |base, rows| {
+        for way in ["none", "gzip", "lz4", "zstd", "pages", "columns", "wide"] {
+            assert!(rows_of(base, &format!("{way}.parquet")) == *rows, "{way}");
+        }
+        for (way, message) in [
+            (
+                "brotli",
+                "it is compressed with brotli, which fathom cannot read",
+            ),
+            ("missing", "it has no column 'uid'"),
+            ("type", "column 'part' has the type DOUBLE instead of INT32"),
+            ("rows", "the file is damaged"),
+            ("null", "the file is damaged: some rows have no value"),
+            ("stale", "its description has the checksums of the original"),
+        ] {
+            let query = args!["query", format!("{way}.parquet"), "--format", "ndjson"];
+            let ran = run(fathom(query).current_dir(base)).exits(2);
+            assert!(ran.stderr.contains(message), "{ran}");
+            assert!(ran.stderr.contains("hint: "), "{ran}");
+        }
+    });
+}
+
 const CHECK: &str = r#"
 import pyarrow.parquet, sys
 print(pyarrow.parquet.read_table(sys.argv[1], page_checksum_verification=True).num_rows)

@@ -139,6 +139,23 @@ pub enum ErrorKind {
     NewerCatalog { version: u64, known: u64 },
     #[error("the file is damaged")]
     DamagedCatalog,
+    /// A catalog that another program has written again.
+    #[error(
+        "another program has written it, and its description has the checksums of the original"
+    )]
+    StaleChecksum,
+    #[error("it has no column '{name}'")]
+    NoColumn { name: String },
+    #[error("column '{name}' has the type {is} instead of {wanted}")]
+    OtherType {
+        name: String,
+        is: String,
+        wanted: String,
+    },
+    #[error("it is compressed with {0}, which fathom cannot read")]
+    UnknownCodec(&'static str),
+    #[error("a row group has {rows} rows, and at most 1,048,576 are supported")]
+    LargeRowGroup { rows: u64 },
     #[error("{}", plain(.0))]
     Parquet(Arc<ParquetError>),
     #[error("the file is damaged: {}", plain(.0))]
@@ -292,6 +309,7 @@ impl ErrorKind {
                 | ErrorKind::DamagedCatalog
                 | ErrorKind::DamagedColumn(_)
         )
+                | ErrorKind::StaleChecksum
     }
 }
 

@@ -357,6 +357,14 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
             "move the parts of each run to a directory of its own"
         }
         (_, ErrorKind::NoArchives) => "give an archive, or a directory with the parts of one",
+        (_, ErrorKind::StaleChecksum) => {
+            "remove the members checksum and checksums from the metadata fathom.catalog"
+        }
+        (_, ErrorKind::UnknownCodec(_)) => "write it again with zstd, Snappy, gzip or lz4",
+        (_, ErrorKind::LargeRowGroup { .. }) => "write it again with smaller row groups",
+        (_, ErrorKind::NoColumn { .. } | ErrorKind::OtherType { .. }) => {
+            "write it again with all columns of the original, in their types"
+        }
         (_, ErrorKind::NoCatalogs) => "give a catalog, or a directory with the parts of one",
         (OpenState, ErrorKind::StateInUse) => "wait until it ends, or give another directory",
         (ReadRecords, ErrorKind::DamagedRecord { .. }) => {

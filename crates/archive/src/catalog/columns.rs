@@ -5,7 +5,9 @@ use std::marker::PhantomData;
 use parquet::errors::Result;
 use walk::entry::Time;
 
-use super::column::{Chunk, How, Names, PageCompressor, Pages, damaged, flags, numbers};
+use super::column::{
+    Chunk, ForeignColumn, How, Names, PageCompressor, Pages, damaged, flags, numbers, required,
+};
 use super::schema::{GROUP, Record};
 
 /// A column with values of type `V`, which is an `Option` if a row may have none.
@@ -124,6 +126,10 @@ pub trait Value: Sized {
     #[doc(hidden)]
     fn decode(pages: Pages<'_>) -> Result<Self::Values>;
 
+    /// As [`Value::decode`], of a catalog that another program has written again.
+    #[doc(hidden)]
+    fn decode_foreign(column: ForeignColumn) -> Result<Self::Values>;
+
     /// Replaces numbers of file systems by those that they have among the file systems of several parts.
     #[doc(hidden)]
     fn renumber(_values: &mut Self::Values, _numbers: &[u32]) {}
@@ -135,10 +141,14 @@ impl Value for Names {
     fn decode(pages: Pages<'_>) -> Result<Names> {
         Names::read(pages)
     }
+
+    fn decode_foreign(column: ForeignColumn) -> Result<Names> {
+        Names::from_foreign(column)
+    }
 }
 
 macro_rules! number {
-    ($($type:ty { $($more:item)* })*) => {
+    ($($type:ty, $narrow:expr, $wide:expr, { $($more:item)* })*) => {
         $(
             impl Value for $type {
                 type Values = Vec<$type>;
@@ -147,6 +157,10 @@ macro_rules! number {
                     let mut all = with_room(&pages);
                     numbers(pages, <$type>::from_le_bytes, |_, _| {}, &mut all)?;
                     Ok(all)
+                }
+
+                fn decode_foreign(column: ForeignColumn) -> Result<Vec<$type>> {
+                    required(column.integers($narrow, $wide)?)
                 }
 
                 $($more)*
@@ -158,21 +172,25 @@ macro_rules! number {
                 fn decode(pages: Pages<'_>) -> Result<Vec<Option<$type>>> {
                     optional(pages, |bytes| Some(<$type>::from_le_bytes(bytes)))
                 }
+
+                fn decode_foreign(column: ForeignColumn) -> Result<Vec<Option<$type>>> {
+                    column.integers($narrow, $wide)
+                }
             }
         )*
     };
 }
 
 number! {
-    u32 {
+    u32, |narrow| Some(narrow.cast_unsigned()), |wide| u32::try_from(wide).ok(), {
         fn renumber(values: &mut Vec<u32>, numbers: &[u32]) {
             for value in values {
                 *value = numbers.get(*value as usize).copied().unwrap_or(u32::MAX);
             }
         }
     }
-    u64 {}
-    i64 {}
+    u64, |narrow| Some(narrow.cast_unsigned().into()), |wide| Some(wide.cast_unsigned()), {}
+    i64, |narrow| Some(narrow.into()), Some, {}
 }
 
 impl Value for Option<[u8; 32]> {
@@ -180,6 +198,10 @@ impl Value for Option<[u8; 32]> {
 
     fn decode(pages: Pages<'_>) -> Result<Vec<Option<[u8; 32]>>> {
         optional(pages, Some)
+    }
+
+    fn decode_foreign(column: ForeignColumn) -> Result<Vec<Option<[u8; 32]>>> {
+        column.bytes(|hash| hash.try_into().ok())
     }
 }
 
@@ -191,6 +213,10 @@ impl Value for Option<bool> {
         let are = |is_present, rows| runs.push((is_present, rows));
         flags(pages, are, |flag| values.push(Some(flag)))?;
         spread(values, runs)
+    }
+
+    fn decode_foreign(column: ForeignColumn) -> Result<Vec<Option<bool>>> {
+        column.flags()
     }
 }
 

@@ -6,19 +6,22 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Once};
 
 use bytes::Bytes;
-use parquet::basic::Compression;
+use parquet::basic::{Compression, Type};
 use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataReader,
+};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
+use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor, SchemaDescriptor};
 
 use super::about::{About, KEY};
-use super::column::{Pages, damaged};
+use super::column::{ForeignColumn, Pages, damaged};
 use super::columns::{COLUMNS, Column, TimeColumns, Value};
 use super::footer;
 use super::inode_sums::InodeSums;
-use super::schema::descriptor;
+use super::schema::{CREATED_BY, descriptor};
 use crate::destination::Destination;
 use crate::error::{Action, Error, ErrorKind};
 use crate::ranges::Ranges;
@@ -36,6 +39,10 @@ pub(super) struct CatalogFile {
     path: Vec<u8>,
     file: Ranges,
     metadata: ParquetMetaData,
+    /// The place of each of [`COLUMNS`] among the columns of the file.
+    places: Vec<usize>,
+    /// Another program has written the file.
+    is_foreign: bool,
     about: About,
 }
 
@@ -102,6 +109,76 @@ fn read_footer(file: &Ranges) -> ParquetResult<Bytes> {
     read_bytes(file, from, (file.len() - from) as usize)
 }
 
+/// Whether fathom has written a file.
+fn is_by_fathom(file: &FileMetaData) -> bool {
+    file.created_by()
+        .is_some_and(|by| by.starts_with(CREATED_BY))
+}
+
+/// The place of each of [`COLUMNS`] among the columns of a file, and whether another program has written it:
+/// then there may be others, in any order.
+fn find_columns(file: &FileMetaData) -> Result<(Vec<usize>, bool), ErrorKind> {
+    let wanted = descriptor().map_err(ErrorKind::from)?;
+    let columns = file.schema_descr().columns();
+    let is_same = |(is, wanted): (&ColumnDescPtr, &ColumnDescPtr)| {
+        is.path() == wanted.path()
+            && is.physical_type() == wanted.physical_type()
+            && is.max_def_level() == wanted.max_def_level()
+            && is.max_rep_level() == wanted.max_rep_level()
+    };
+    let is_alike = columns.len() == wanted.num_columns();
+    if is_alike && is_by_fathom(file) && columns.iter().zip(wanted.columns()).all(is_same) {
+        return Ok(((0..columns.len()).collect(), false));
+    }
+    let place = |wanted: &ColumnDescPtr| {
+        let name = wanted.name().to_owned();
+        let found = columns.iter().position(|is| is.path() == wanted.path());
+        match found {
+            Some(nth) if can_stand_for(&columns[nth], wanted) => Ok(nth),
+            Some(nth) => Err(ErrorKind::OtherType {
+                name,
+                is: columns[nth].physical_type().to_string(),
+                wanted: wanted.physical_type().to_string(),
+            }),
+            None => Err(ErrorKind::NoColumn { name }),
+        }
+    };
+    let places = wanted.columns().iter().map(place);
+    Ok((places.collect::<Result<_, _>>()?, true))
+}
+
+/// Whether the values of a column can be read as those of another type: programs widen integers, and do not
+/// know strings of a fixed length.
+fn can_stand_for(is: &ColumnDescriptor, wanted: &ColumnDescriptor) -> bool {
+    let kind = |column: &ColumnDescriptor| match column.physical_type() {
+        Type::INT64 => Type::INT32,
+        Type::FIXED_LEN_BYTE_ARRAY => Type::BYTE_ARRAY,
+        other => other,
+    };
+    is.max_rep_level() == 0 && is.max_def_level() <= 1 && kind(is) == kind(wanted)
+}
+
+/// Checks the metadata of a column of a row group, and that its codec is known.
+fn check_column(column: Option<&ColumnChunkMetaData>, rows: i64) -> Result<(), ErrorKind> {
+    let is_sound = |column: &&ColumnChunkMetaData| {
+        column.num_values() == rows
+            && column.data_page_offset() >= 4
+            && column.dictionary_page_offset().is_none_or(|at| at >= 4)
+            && column.compressed_size() >= 0
+    };
+    let column = column.filter(is_sound).ok_or(ErrorKind::DamagedCatalog)?;
+    match column.compression() {
+        Compression::UNCOMPRESSED
+        | Compression::SNAPPY
+        | Compression::GZIP(_)
+        | Compression::LZ4
+        | Compression::LZ4_RAW
+        | Compression::ZSTD(_) => Ok(()),
+        Compression::BROTLI(_) => Err(ErrorKind::UnknownCodec("brotli")),
+        Compression::LZO => Err(ErrorKind::UnknownCodec("LZO")),
+    }
+}
+
 thread_local! {
     /// Whether this thread is within [`catch_panics`].
     static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
@@ -150,12 +227,15 @@ impl CatalogFile {
             _ => damaged(),
         })?;
         let is_right = footer::is_right(&footer);
-        if is_right == Some(false) {
-            return Err(damaged());
-        }
         let metadata = &footer[..footer.len() - END as usize];
         let metadata = catch_panics(|| ParquetMetaDataReader::decode_metadata(metadata))
             .map_err(|_| damaged())?;
+        if is_right == Some(false) {
+            return Err(error(match is_by_fathom(metadata.file_metadata()) {
+                true => ErrorKind::DamagedCatalog,
+                false => ErrorKind::StaleChecksum,
+            }));
+        }
         let pairs = metadata.file_metadata().key_value_metadata();
         let about = pairs
             .and_then(|pairs| pairs.iter().find(|pair| pair.key == KEY))
@@ -163,17 +243,17 @@ impl CatalogFile {
             .ok_or(ErrorKind::NotCatalog)
             .and_then(About::from_json)
             .map_err(error)?;
+        let (places, is_foreign) = find_columns(metadata.file_metadata()).map_err(error)?;
         let reader = CatalogFile {
             path: path.to_vec(),
             file,
             metadata,
+            places,
+            is_foreign,
             about,
         };
-        if reader.is_sound(is_right.is_some()) {
-            Ok(reader)
-        } else {
-            Err(damaged())
-        }
+        reader.check(is_right.is_some()).map_err(error)?;
+        Ok(reader)
     }
 
     pub(super) fn path(&self) -> &[u8] {
@@ -209,38 +289,38 @@ impl CatalogFile {
         is_right.then(|| InodeSums::decode(&bytes)).flatten()
     }
 
-    /// Whether the columns and the numbers of rows are as they must be; and, if the footer has a
-    /// checksum, whether the columns have theirs.
-    fn is_sound(&self, has_checksum: bool) -> bool {
-        let Ok(wanted) = descriptor() else {
-            return false;
-        };
-        let schema = self.metadata.file_metadata().schema_descr();
-        let mut columns = schema.columns().iter().zip(wanted.columns());
-        let is_same = schema.num_columns() == COLUMNS.len()
-            && columns.all(|(is, wanted)| {
-                is.path() == wanted.path()
-                    && is.physical_type() == wanted.physical_type()
-                    && is.max_def_level() == wanted.max_def_level()
-                    && is.max_rep_level() == wanted.max_rep_level()
-            });
-        let rows = self.metadata.row_groups().iter().map(|group| {
-            let rows = u64::try_from(group.num_rows())
-                .ok()
-                .filter(|rows| *rows <= MOST_ROWS)?;
-            let is_whole = group.columns().len() == COLUMNS.len()
-                && group.columns().iter().all(|column| {
-                    column.num_values() == group.num_rows()
-                        && column.data_page_offset() >= 4
-                        && column.dictionary_page_offset().is_none_or(|at| at >= 4)
-                        && column.compressed_size() >= 0
-                });
-            is_whole.then_some(rows)
-        });
-        let checksums = &self.about.checksums;
-        let has_all = checksums.len() == if has_checksum { self.groups() } else { 0 }
-            && checksums.iter().all(|group| group.len() == COLUMNS.len());
-        is_same && has_all && rows.sum::<Option<u64>>() == Some(self.about.entries)
+    /// Checks that the columns and the numbers of rows are as they must be; and, if the footer has a checksum,
+    /// that the columns have theirs. Catalogs without any are older, or written by another program.
+    fn check(&self, has_checksum: bool) -> Result<(), ErrorKind> {
+        let mut entries = 0;
+        for group in self.metadata.row_groups() {
+            let rows = u64::try_from(group.num_rows()).map_err(|_| ErrorKind::DamagedCatalog)?;
+            if rows > MOST_ROWS {
+                return Err(ErrorKind::LargeRowGroup { rows });
+            }
+            entries += rows;
+            for &nth in &self.places {
+                check_column(group.columns().get(nth), group.num_rows())?;
+            }
+        }
+        let (checksums, columns) = (&self.about.checksums, self.schema().num_columns());
+        let has_all = checksums.len() == self.groups()
+            && checksums.iter().all(|group| group.len() == columns);
+        let has_right_checksums = checksums.is_empty() || has_checksum && has_all;
+        match has_right_checksums && entries == self.about.entries {
+            true => Ok(()),
+            false => Err(ErrorKind::DamagedCatalog),
+        }
+    }
+
+    fn schema(&self) -> &SchemaDescriptor {
+        self.metadata.file_metadata().schema_descr()
+    }
+
+    /// The place of a column in the file.
+    fn place(&self, name: &str) -> Option<usize> {
+        let nth = COLUMNS.iter().position(|column| column.name == name)?;
+        self.places.get(nth).copied()
     }
 
     /// Its description.
@@ -287,7 +367,8 @@ impl CatalogFile {
     }
 
     fn statistics(&self, name: &str, group: usize) -> Option<&Statistics> {
-        let nth = COLUMNS.iter().position(|column| column.name == name)?;
+        // Other programs may take numbers for signed ones.
+        let nth = self.place(name).filter(|_| !self.is_foreign)?;
         let column = self.metadata.row_groups().get(group)?.column(nth);
         let statistics = column.statistics();
         statistics.filter(|it| !it.is_min_max_deprecated())
@@ -302,9 +383,7 @@ impl CatalogFile {
         let absent =
             || ParquetError::General(format!("it has no column {name} in row group {group}"));
         let read = || {
-            let mut columns = COLUMNS.iter();
-            let nth = columns.position(|column| column.name == name);
-            let nth = nth.ok_or_else(absent)?;
+            let nth = self.place(name).ok_or_else(absent)?;
             let meta = self.metadata.row_groups().get(group).ok_or_else(absent)?;
             let (column, rows) = (meta.column(nth), meta.num_rows() as usize);
             let (offset, len) = column.byte_range();
@@ -317,6 +396,12 @@ impl CatalogFile {
                 )));
             }
             let chunk = Arc::new(ChunkBytes { offset, bytes });
+            if self.is_foreign {
+                let pages = SerializedPageReader::new(chunk, column, rows, None)?;
+                let descriptor = column.column_descr_ptr();
+                let column = ForeignColumn::new(descriptor, Box::new(pages), rows);
+                return V::decode_foreign(column);
+            }
             let is_zstd = matches!(column.compression(), Compression::ZSTD(_));
             // The library would make a compressor and a decompressor for each column: so it is told
             // that the pages are not compressed.

@@ -12,6 +12,9 @@ use walk::Meta;
 /// memory.
 pub(super) const GROUP: usize = 64 << 10;
 
+/// What the name of the program that has written a catalog begins with.
+pub(super) const CREATED_BY: &str = "fathom ";
+
 const SCHEMA: &str = "
 message entry {
   required int32 part (INTEGER(32,false));
@@ -65,7 +68,7 @@ pub(crate) fn descriptor() -> Result<SchemaDescriptor> {
 pub(crate) fn properties() -> WriterProperties {
     WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
-        .set_created_by(concat!("fathom ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_created_by(format!("{CREATED_BY}{}", env!("CARGO_PKG_VERSION")))
         .set_statistics_enabled(EnabledStatistics::None)
         .set_offset_index_disabled(true)
         .build()

@@ -15,10 +15,12 @@
 
 mod decode;
 mod encode;
+mod foreign;
 
 pub use decode::Names;
 pub(super) use decode::{Pages, damaged, flags, numbers};
 pub(super) use encode::{Chunk, Encoded, How, PageCompressor};
+pub(super) use foreign::{ForeignColumn, required};
 
 #[cfg(test)]
 mod tests;

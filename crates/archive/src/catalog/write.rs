@@ -213,9 +213,15 @@ struct Collector<'a> {
 
 impl Worker for Collector<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
-        if entries.is_empty() {
-            return;
-        }
+        // An engine may have found any number of entries of a directory, and readers limit the rows of a row group.
+        entries
+            .chunks(CHUNK)
+            .for_each(|some| self.take_some(dir, some));
+    }
+}
+
+impl Collector<'_> {
+    fn take_some(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         let chunk = &mut self.chunk;
         let mut keep = |bytes: &[u8]| {
             let from = chunk.bytes.len();
@@ -243,9 +249,7 @@ impl Worker for Collector<'_> {
             self.flush();
         }
     }
-}
 
-impl Collector<'_> {
     fn flush(&mut self) {
         let spare = self.to.pool().spare.pop();
         let empty = spare.unwrap_or_else(|| Chunk {

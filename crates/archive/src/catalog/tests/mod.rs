@@ -12,12 +12,12 @@ use std::os::unix::prelude::*;
 use std::path::Path;
 
 use crate::catalog::columns::{BTIME_NSEC, DIR, INO, NAME, TOP};
-use crate::catalog::{About, Draft, Keep, Later, Options, Reader};
+use crate::catalog::{About, Catalog, Draft, Keep, Later, Options, Reader};
 use crate::changed::{self, changed};
 use crate::gather::{CollectOptions, gather};
 use crate::rows::Rows;
 use crate::{Action, Error, ErrorKind};
-use walk::{Diagnostics, EngineKind, Summary};
+use walk::{Diagnostics, Dir, EngineKind, Entry, Meta, Sink, Summary, WalkReport};
 
 fn bytes(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().to_vec()
@@ -283,4 +283,33 @@ fn many_row_groups() {
     assert!(hashes.into_iter().eq((0..70_071).map(hash)));
     let first = reader.read(NAME, 1).unwrap()[0].to_vec();
     assert_eq!(first, rows.name(8_758));
+}
+
+/// An engine may pass on all entries of a directory at once, and readers refuse row groups that are too large.
+#[test]
+fn row_groups_of_a_large_directory_are_small() {
+    let place = tempfile::tempdir().unwrap();
+    let (top, file) = (bytes(place.path()), place.path().join("catalog"));
+    let catalog = Catalog::create(&bytes(&file), &top, Options::default()).unwrap();
+    let dir = Dir {
+        path: &top,
+        hash: 0,
+        depth: 0,
+    };
+    let entry = Entry {
+        name: b"name",
+        meta: Meta::default(),
+    };
+    let mut worker = catalog.worker();
+    worker.take(&dir, &vec![entry; 140_000]);
+    drop(worker);
+    catalog.finish(&WalkReport::default(), true).unwrap();
+    let reader = Reader::open(&bytes(&file)).unwrap();
+    let rows: Vec<usize> = (0..reader.groups())
+        .map(|group| reader.rows(group))
+        .collect();
+    assert!(
+        rows.iter().sum::<usize>() == 140_000 && rows.iter().all(|rows| *rows < 80_000),
+        "{rows:?}"
+    );
 }

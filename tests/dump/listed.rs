@@ -228,6 +228,12 @@ fn lists_of_all_kinds() {
     piped("t\\n", "--exclude i").exits(0);
     assert_eq!(members(&out), ["t/"]);
 
+    // A carriage return belongs to the name.
+    fs::write(at.join("end\r"), "").unwrap();
+    let ran = piped("end\\r\\nt\\r\\n", "").exits(1);
+    assert_eq!(members(&out).len(), 1);
+    assert!(ran.stderr.contains("tr -d '\\r'"), "{ran}");
+
     // Several lists, as with several `-T` of GNU tar.
     fs::write(at.join("list 2"), "t\n").unwrap();
     fs::write(at.join("list 3"), "top\n").unwrap();
@@ -244,11 +250,17 @@ fn lists_of_all_kinds() {
         ("a\\0b\\n", "line 1 contains a NUL"),
         ("gone\\nno/x\\n", "'gone': No such file"),
         ("top/x\\n", "'top/x': No such file"),
+        ("top\\r\\nt\\r\\n", "carriage returns of CRLF lines"),
     ] {
         let ran = piped(names, "").refused();
         assert!(ran.stderr.contains(message), "{ran}");
     }
+    fs::write(at.join("globs"), "*.o\r\n").unwrap();
     for (line, message) in [
+        (
+            "s --exclude-from globs -o a.tar",
+            "line 1 ends with a carriage return",
+        ),
         ("-0 s -o a.tar", "--files-from"),
         ("--files-from nowhere -o a.tar", "'nowhere': No such file"),
     ] {

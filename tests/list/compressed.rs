@@ -118,6 +118,26 @@ fn truncated_and_damaged_streams_are_reported() {
     }
 }
 
+/// `fathom verify` would show no more.
+#[test]
+fn archives_of_which_nothing_can_be_read_are_to_be_copied_again() {
+    let place = tempfile::tempdir().unwrap();
+    let at = place.path();
+    fs::write(at.join("file"), "data").unwrap();
+    for suffix in ["gz", "xz", "zst"] {
+        let name = format!("a.tar.{suffix}");
+        let dump = args!["dump", "-q", "file", "-o", &name];
+        run(fathom(dump).current_dir(at)).exits(0);
+        let whole = fs::read(at.join(&name)).unwrap();
+        fs::write(at.join(&name), &whole[..30]).unwrap();
+        for command in ["list", "verify", "restore"] {
+            let ran = run(fathom([command, &name]).current_dir(at)).exits(2);
+            assert!(ran.stderr.contains("stream is truncated"), "{ran}");
+            assert!(ran.stderr.contains("copy the file again"), "{ran}");
+        }
+    }
+}
+
 #[test]
 fn other_compressed_formats_are_named() {
     let place = tempfile::tempdir().unwrap();

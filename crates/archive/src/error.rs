@@ -228,6 +228,8 @@ pub enum ErrorKind {
 
     #[error("line {line} contains a NUL")]
     NulInLine { line: usize },
+    #[error("line {line} ends with a carriage return")]
+    CarriageReturn { line: usize },
     #[error("it contains no names")]
     NoNames,
     #[error("'{}' is absolute, and '{}' is not", shown(.absolute), shown(.relative))]
@@ -307,9 +309,9 @@ impl ErrorKind {
                 | ErrorKind::NotParquet
                 | ErrorKind::NotCatalog
                 | ErrorKind::DamagedCatalog
+                | ErrorKind::StaleChecksum
                 | ErrorKind::DamagedColumn(_)
         )
-                | ErrorKind::StaleChecksum
     }
 }
 

@@ -28,6 +28,19 @@ pub fn read_names(path: &[u8], is_null: bool) -> Result<Vec<Vec<u8>>> {
     names.map(name).collect()
 }
 
+/// Reads the patterns in a file, one a line. Empty lines are skipped.
+///
+/// # Errors
+/// The file cannot be read, or a line has a NUL or ends with a carriage return: the pattern of a file from Windows
+/// would match nothing, and nobody would notice.
+pub fn read_patterns(path: &[u8]) -> Result<Vec<Vec<u8>>> {
+    let patterns = read_names(path, false)?;
+    match patterns.iter().position(|line| line.ends_with(b"\r")) {
+        Some(at) => Err(list_error(path, ErrorKind::CarriageReturn { line: at + 1 })),
+        None => Ok(patterns),
+    }
+}
+
 fn list_error(path: &[u8], kind: impl Into<ErrorKind>) -> Error {
     Error::new(Action::ReadList, path, kind)
 }

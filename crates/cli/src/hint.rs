@@ -16,6 +16,8 @@ use crate::rank_warning::Reason;
 /// What to do about the parts of another run.
 pub(crate) const OLD_PARTS: &str =
     "continue that run with --resume and as many ranks as before, or give a new directory";
+/// What to do about a name or a pattern that ends with a carriage return.
+pub(crate) const CRLF: &str = "remove the carriage returns of CRLF lines with tr -d '\\r'";
 const SEE_THE_LOG: &str = "the kernel's log says more";
 
 /// What to do about a warning.
@@ -31,7 +33,13 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     } else if let Some(kind) = warning.reason() {
         probe::show::warning_hint(kind)
     } else if let Some(kind) = warning.reason() {
-        hint_for_archive(kind, warning.errno)
+        let ends_in_cr = |path: &Vec<u8>| path.ends_with(b"\r");
+        match kind {
+            archive::WarningKind::DoesNotExist if warning.path.as_ref().is_some_and(ends_in_cr) => {
+                Some(CRLF)
+            }
+            kind => hint_for_archive(kind, warning.errno),
+        }
     } else if let Some(reason) = warning.reason() {
         hint_for_restore(reason, warning.errno)
     } else if let Some(kind) = warning.reason() {
@@ -327,6 +335,7 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
             "give the directory with all shards, or make a full dump"
         }
         (UseCatalog, ErrorKind::OnlyListed) => "write one with fathom walk --catalog",
+        (ReadList, ErrorKind::CarriageReturn { .. }) => CRLF,
         (UseList, ErrorKind::NoNames) => "name at least one file or directory, one per line",
         (UseList, ErrorKind::MixedNames { .. }) => {
             "make all names absolute, or all relative to the current directory"
@@ -348,6 +357,14 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (_, ErrorKind::NotParquet | ErrorKind::NotCatalog) => {
             "give a file that --catalog has written"
         }
+        (_, ErrorKind::StaleChecksum) => {
+            "remove the members checksum and checksums from the metadata fathom.catalog"
+        }
+        (_, ErrorKind::UnknownCodec(_)) => "write it again with zstd, Snappy, gzip or lz4",
+        (_, ErrorKind::LargeRowGroup { .. }) => "write it again with smaller row groups",
+        (_, ErrorKind::NoColumn { .. } | ErrorKind::OtherType { .. }) => {
+            "write it again with all columns of the original, in their types"
+        }
         // A new catalog would not show what has changed since the lost one was written: a dump must
         // not be based on it.
         (_, kind) if kind.is_unusable_catalog() => {
@@ -357,14 +374,6 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
             "move the parts of each run to a directory of its own"
         }
         (_, ErrorKind::NoArchives) => "give an archive, or a directory with the parts of one",
-        (_, ErrorKind::StaleChecksum) => {
-            "remove the members checksum and checksums from the metadata fathom.catalog"
-        }
-        (_, ErrorKind::UnknownCodec(_)) => "write it again with zstd, Snappy, gzip or lz4",
-        (_, ErrorKind::LargeRowGroup { .. }) => "write it again with smaller row groups",
-        (_, ErrorKind::NoColumn { .. } | ErrorKind::OtherType { .. }) => {
-            "write it again with all columns of the original, in their types"
-        }
         (_, ErrorKind::NoCatalogs) => "give a catalog, or a directory with the parts of one",
         (OpenState, ErrorKind::StateInUse) => "wait until it ends, or give another directory",
         (ReadRecords, ErrorKind::DamagedRecord { .. }) => {
@@ -401,6 +410,9 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
                 "give an archive of fathom dump or tar"
             }
         },
+        (_, ErrorKind::DamagedArchive { at: 0, .. }) => {
+            "nothing in it can be read: copy the file again, or use another copy"
+        }
         (_, ErrorKind::DamagedArchive { .. }) => "fathom verify shows what is damaged",
         (_, ErrorKind::LargeWindow(Compression::Zstd)) => {
             "decompress it with zstd -dc --long=31, and give - as ARCHIVE"

@@ -7,7 +7,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use crate::names::read_names;
+use crate::names::{read_names, read_patterns};
 
 #[test]
 fn names_end_with_newlines_or_nuls() {
@@ -24,4 +24,19 @@ fn names_end_with_newlines_or_nuls() {
     assert!(names(b"a\n\0b\n", false).unwrap_err().contains("line 2"));
     assert_eq!(names(b"", false), Ok(vec![]));
     assert!(read_names(b"/nowhere", false).is_err());
+}
+
+#[test]
+fn patterns_are_lines_without_carriage_returns() {
+    let place = tempfile::NamedTempFile::new().unwrap();
+    let path = place.path().as_os_str().as_bytes();
+    std::fs::write(place.path(), b"*.o\n\n# a\n\xff\n").unwrap();
+    let expected = [&b"*.o"[..], b"# a", b"\xff"];
+    assert_eq!(read_patterns(path).unwrap(), expected);
+    std::fs::write(place.path(), "a\rb\nc\r\n").unwrap();
+    let error = read_patterns(path).unwrap_err().to_string();
+    assert!(
+        error.contains("line 2 ends with a carriage return"),
+        "{error}"
+    );
 }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use archive::catalog::Options;
 use archive::gather::{Listed, ListedSource};
-use archive::names::read_names;
+use archive::names::{read_names, read_patterns};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
@@ -44,7 +44,7 @@ impl Excludes {
     pub(crate) fn read(&self) -> Result<Options, Error> {
         let mut excludes = bytes(&self.exclude);
         for file in &self.exclude_from {
-            excludes.extend(read_names(file.as_bytes(), false)?);
+            excludes.extend(read_patterns(file.as_bytes())?);
         }
         Ok(Options {
             excludes,

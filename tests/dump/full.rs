@@ -145,7 +145,7 @@ fn comes_through(make: Option<Make>, is_large: bool) {
 }
 
 /// Ignores an error of bsdtar: it restores fractions of seconds before 1970 wrong.
-fn forgive_bsdtar(expected: &Snapshot, restored: &mut Snapshot) {
+pub(crate) fn forgive_bsdtar(expected: &Snapshot, restored: &mut Snapshot) {
     for (name, seen) in restored {
         if let Some(expected) = expected
             .get(name)

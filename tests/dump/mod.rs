@@ -16,6 +16,7 @@ mod increments;
 mod levels;
 mod listed;
 mod open_files;
+mod read_back;
 mod rounds;
 mod same;
 mod seek;

@@ -132,7 +132,7 @@ fn other_programs_read_archives_with_an_index() {
 }
 
 /// The seek table of an archive, and where it begins.
-fn table_of(archive: &[u8]) -> (SeekTable, u64) {
+pub(super) fn table_of(archive: &[u8]) -> (SeekTable, u64) {
     let footer = archive.last_chunk().unwrap();
     let len = SeekTable::frame_len(footer).unwrap();
     let at = archive.len() as u64 - len;

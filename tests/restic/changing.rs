@@ -269,6 +269,45 @@ fn files_with_read_errors_are_in_the_next_snapshot() {
     });
 }
 
+/// A file that ends before its size is stored as far as it goes, and read again by each snapshot.
+#[test]
+fn files_that_end_before_their_size_are_named() {
+    if !require(&NEEDS) || !require(&[Need::Fuse]) {
+        return;
+    }
+    in_namespace(|ground| {
+        init_with_state(ground);
+        for (unit, path, end) in [(1000_u64, "d0/f3", 2500_u64), (1 << 20, "d0/f5", 3 << 20)] {
+            for _ in 0..2 {
+                let tree = SyntheticTree {
+                    directories: 1,
+                    files: 7,
+                    unit,
+                    broken_from: Some((path, end, 0)), // no error: the end
+                    ..SyntheticTree::default()
+                };
+                let server = serve_synthetic(tree, &ground.join("far"));
+                let words = args!["far", "--state", "state", "--json"];
+                let ran = run(&mut dump_command(ground, words)).exits(1);
+                unmount_whole(&ground.join("far"));
+                drop(server);
+                let json = ran.json();
+                let [(name, message)] = warnings(&json)[..] else {
+                    panic!("{ran}");
+                };
+                assert!(
+                    path.ends_with(name) && message.starts_with("shrank: it ends after"),
+                    "{ran}"
+                );
+            }
+            let stored = verified(ground, &format!("of {unit}"))
+                .join("far")
+                .join(path);
+            assert_eq!(fs::metadata(stored).unwrap().len(), end);
+        }
+    });
+}
+
 #[test]
 fn snapshots_are_sound_while_files_change() {
     if !require(&NEEDS) {

@@ -35,6 +35,16 @@ pub enum WarningKind {
     TooManyNames,
     #[error("shrank from {before} to {now} bytes while it was read; the rest is filled with zeros")]
     Shrunk { before: u64, now: u64 },
+    /// The file has this size, before and after it was read.
+    #[error(
+        "shrank: it ends after {end} of {size} bytes{}",
+        if *.is_padded { "; the rest is filled with zeros" } else { "" }
+    )]
+    EndsEarly {
+        end: u64,
+        size: u64,
+        is_padded: bool,
+    },
     #[error("grew from {before} to {now} bytes while it was read; the rest is skipped")]
     Grown { before: u64, now: u64 },
     #[error("cannot read from byte {at} on; the archive has zeros instead")]

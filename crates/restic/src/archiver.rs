@@ -421,6 +421,7 @@ impl<'a> Run<'a> {
             let Some(mut blobs) = self.cut(worker, &mut file)? else {
                 break;
             };
+            let end = file.end();
             // Nothing of a small file is stored yet.
             if file.must_be_repeated(blobs.is_empty() && tries < TRIES) {
                 continue;
@@ -433,6 +434,7 @@ impl<'a> Run<'a> {
                 }
                 blobs.push(id);
             }
+            meta.size = end.unwrap_or(meta.size);
             return Ok(Some(blobs));
         }
         Ok(None)

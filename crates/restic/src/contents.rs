@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use archive::WarningKind;
-use archive::dump::{Places, Progress, is_unchanged, stat};
+use archive::dump::{Places, Progress, is_unchanged, is_unchanged_as_read, stat};
 use archive::rows::Rows;
 use gate::fs::read;
 use gate::sync::Mutex;
@@ -41,6 +41,12 @@ impl EntryWarnings {
         self.skipped.store(true, Relaxed);
     }
 
+    /// Warns that data of an entry is missing in the snapshot.
+    fn lose(&self, row: usize, kind: WarningKind) {
+        self.warn(row, kind);
+        self.skipped.store(true, Relaxed);
+    }
+
     pub(crate) fn warn(&self, row: usize, kind: WarningKind) {
         let warning = Warning::about(&self.path(row), kind);
         self.found.lock().push(warning);
@@ -72,6 +78,8 @@ pub(crate) struct Contents<'a> {
     left: u64,
     /// The file has become shorter: the rest is zeros.
     is_short: bool,
+    /// The file ends here, before the size that it states.
+    end: Option<u64>,
 }
 
 impl<'a> Contents<'a> {
@@ -104,6 +112,7 @@ impl<'a> Contents<'a> {
                     fd,
                     left: meta.size,
                     is_short: false,
+                    end: None,
                 })
             }
             Err(e) => {
@@ -121,8 +130,19 @@ impl<'a> Contents<'a> {
         while at < end && !self.is_short {
             match read(&self.fd, &mut to[at..]) {
                 Err(Errno::EINTR) => {}
-                // The rest is zeros already.
-                Ok(0) => self.is_short = true,
+                Ok(0) => {
+                    // As restic does: without what the file states and does not have.
+                    let left = (end - at) as u64 + self.left - most as u64;
+                    let end = Some(self.meta.size - left);
+                    let is_same = |now| is_unchanged_as_read(&now, &self.meta, end);
+                    if stat(&self.fd).is_ok_and(is_same) {
+                        self.end = end;
+                        self.left = 0;
+                        to.truncate(at);
+                        return Some(());
+                    }
+                    self.is_short = true; // the rest is zeros already
+                }
                 Ok(n) => at += n,
                 Err(e) => {
                     self.warnings.not_opened(self.row, Gate::Read, e);
@@ -140,6 +160,11 @@ impl<'a> Contents<'a> {
         self.left == 0
     }
 
+    /// The size that the file has, if it is not the one that it states.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.end
+    }
+
     /// Whether the file must be read again, because it has changed since it was opened. If it cannot be, there is a warning.
     pub(crate) fn must_be_repeated(self, can_be: bool) -> bool {
         let Contents {
@@ -147,10 +172,24 @@ impl<'a> Contents<'a> {
             row,
             meta,
             fd,
+            end,
             ..
         } = self;
         match stat(&fd) {
-            Ok(now) if is_unchanged(&now, &meta) => false,
+            Ok(now) if is_unchanged_as_read(&now, &meta, end) => {
+                if let Some(end) = end {
+                    let (size, is_padded) = (meta.size, false);
+                    warnings.lose(
+                        row,
+                        WarningKind::EndsEarly {
+                            end,
+                            size,
+                            is_padded,
+                        },
+                    );
+                }
+                false
+            }
             Ok(_) if can_be => true,
             Ok(now) => {
                 warnings.warn(row, WarningKind::changed(meta.size, now.size));

@@ -13,20 +13,24 @@ pub(super) fn may_have_holes(meta: &Meta) -> bool {
     meta.blocks.saturating_mul(512) < meta.size
 }
 
-/// Adds the data of a file as stored. If the file is too short, the rest is zeros.
+/// Adds the data of a file as stored. If the file ends before its size, the rest is zeros: returns where.
 pub(super) fn read_whole(
     fd: &Fd,
     meta: &Meta,
     map: Option<&Map>,
     out: &mut Vec<u8>,
-) -> Result<(), Errno> {
+) -> Result<Option<u64>, Errno> {
     if let Some(map) = map {
+        let mut end = None;
         for extent in map.extents() {
             let at = out.len();
             out.resize(at + extent.len as usize, 0);
-            read_full_at(fd, extent.offset, &mut out[at..])?;
+            let have = read_full_at(fd, extent.offset, &mut out[at..])? as u64;
+            if have < extent.len {
+                end.get_or_insert(extent.offset + have);
+            }
         }
-        return Ok(());
+        return Ok(end);
     }
     let (start, size) = (out.len(), meta.size as usize);
     // One more byte shows whether the file has grown, without another read at its end.
@@ -49,7 +53,7 @@ pub(super) fn read_whole(
         }
     }
     out.truncate(start + size);
-    Ok(())
+    Ok((have < size).then_some(have as u64))
 }
 
 /// Copies extents of a file. After a failed read, or the end of the file, the rest is zeros:

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
 use gate::sync::Mutex;
-use walk::{Diagnostics, Moment};
+use walk::{Diagnostics, Moment, Type};
 
 mod attributes;
 mod chain;
@@ -58,7 +58,7 @@ pub use pieces::DumpShare;
 use pieces::Own;
 pub use places::Places;
 pub use progress::Progress;
-pub use read::{is_unchanged, stat};
+pub use read::{is_unchanged, is_unchanged_as_read, stat};
 use results::ResultSender;
 pub use together::{DumpPart, WrittenPart};
 use updates::CatalogUpdates;
@@ -106,6 +106,18 @@ pub fn dump(
     summary.notes = notes;
     summary.since = chain.since;
     Ok(summary)
+}
+
+/// The note on sockets that would be written: no archive can have them.
+fn note_of_sockets(rows: &Rows, plan: &Plan) -> Option<Note> {
+    let is_skipped = |row: &usize| {
+        rows.kind(*row) == Type::Socket && matches!(plan.step(*row), Step::Whole | Step::Link)
+    };
+    let mut sockets = (0..rows.len()).filter(is_skipped);
+    let mut path = Vec::new();
+    rows.path(sockets.next()?, &mut path);
+    let more = sockets.count() as u64;
+    Some(Note::SocketsLeftOut { path, more })
 }
 
 /// An archive, and the catalog of the dump, which have no names yet.
@@ -164,6 +176,7 @@ impl Dump<'_> {
             self.diagnostics.warn(warning);
         }
         let mut notes = leave_out_own(self.options, self.chain, &output, rows, &mut plan);
+        notes.extend(note_of_sockets(rows, &plan));
         let mut catalog = None;
         let (counts, archive) = match draft {
             Some(draft) => {

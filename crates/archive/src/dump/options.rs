@@ -91,6 +91,13 @@ pub enum Note {
     PrefixLeftOut(Vec<u8>),
     /// There is no dump of a level below this one: everything is dumped, as level 0.
     NoLowerLevel(u8),
+    /// Sockets are in no archive.
+    SocketsLeftOut {
+        /// The first one.
+        path: Vec<u8>,
+        /// How many there are besides.
+        more: u64,
+    },
     /// A file that the dump itself writes is not dumped.
     OwnFileLeftOut(Vec<u8>),
     /// The catalog has no checksums of some files, because its base has none.

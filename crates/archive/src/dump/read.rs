@@ -8,6 +8,7 @@ use mounts::Warning;
 use ondisk::pax::sparse::{Extent, Map};
 use ondisk::pax::{self, Kind, Member, acl, dumpdir};
 use walk::attribution::{Subject, with_subject};
+use walk::entry::Time;
 use walk::{Meta, Type};
 
 use super::attributes::{AttributeReader, AttributesOf};
@@ -35,6 +36,8 @@ pub(crate) struct Reader<'a> {
     places: Places<&'a Rows>,
     attributes: AttributeReader,
     checksums: Checksums,
+    /// Not all extended attributes of the last file could be read.
+    misses_attributes: bool,
     /// A member that was written.
     spare: Member,
 }
@@ -47,6 +50,7 @@ impl<'a> Reader<'a> {
             places: Places::new(work.rows, work.open_directories),
             attributes: AttributeReader::default(),
             checksums: Checksums::default(),
+            misses_attributes: false,
             spare: Member::default(),
         }
     }
@@ -99,6 +103,10 @@ impl<'a> Reader<'a> {
             Type::File => self.put_file(row, &mut meta, load, emit)?,
             _ => self.put_other(row, &mut meta, load),
         };
+        // The catalog has a time that the file never has, so that the next increment dumps it again.
+        if std::mem::take(&mut self.misses_attributes) {
+            meta.ctime = Time::default();
+        }
         load.done.push(Done {
             row,
             outcome,
@@ -160,7 +168,10 @@ impl<'a> Reader<'a> {
         let mut tries = 0;
         loop {
             let Some(mut member) = self.member(row, meta) else {
-                self.warn(row, WarningKind::UnsupportedType(meta.kind().name()));
+                // A note tells of sockets, as of other files that are skipped on purpose.
+                if meta.kind() != Type::Socket {
+                    self.warn(row, WarningKind::UnsupportedType(meta.kind().name()));
+                }
                 return Outcome::NoMember;
             };
             match member.kind {
@@ -284,30 +295,53 @@ impl<'a> Reader<'a> {
             let outcome = self.stream(row, fd, meta, map.as_ref(), load, emit)?;
             return Ok(Some(outcome));
         }
-        let begun = self.begin_file(
-            row,
-            meta,
-            map.as_ref(),
-            (Some(&fd), Some(NO_CHECKSUM)),
-            load,
-        );
+        self.read_small(row, fd, meta, (map.as_ref(), tries), load)
+    }
+
+    /// Adds a small file. `None` as by [`Reader::try_file`].
+    fn read_small(
+        &mut self,
+        row: usize,
+        fd: Fd,
+        meta: &Meta,
+        (map, tries): (Option<&Map>, u32),
+        load: &mut Load,
+    ) -> Result<Option<Outcome>, Failed> {
+        let begun = self.begin_file(row, meta, map, (Some(&fd), Some(NO_CHECKSUM)), load);
         let Some(begun) = begun else {
             return Ok(Some(Outcome::NoMember));
         };
-        let read = read_whole(&fd, meta, map.as_ref(), &mut load.bytes);
-        let now = read
-            .map_err(failed(Gate::Read))
-            .and_then(|()| stat(&fd).map_err(failed(Gate::Statx)));
+        let read = read_whole(&fd, meta, map, &mut load.bytes);
+        let read = read.map_err(failed(Gate::Read));
+        let read = read.and_then(|end| Ok((end, stat(&fd).map_err(failed(Gate::Statx))?)));
         drop(fd);
-        let now = now.inspect_err(|_| load.take_back())?;
-        if !is_unchanged(&now, meta) {
-            if tries < TRIES {
-                load.take_back();
-                return Ok(None);
-            }
-            self.changed(row, meta, &now);
+        let (end, now) = read.inspect_err(|_| load.take_back())?;
+        if !is_unchanged_as_read(&now, meta, end) && tries < TRIES {
+            load.take_back();
+            return Ok(None);
         }
-        Ok(Some(begun.end(meta, load)))
+        let outcome = begun.end(meta, load);
+        Ok(Some(
+            self.check_read(row, meta, &now, end).unwrap_or(outcome),
+        ))
+    }
+
+    /// Compares a file with what it was before it was read, and warns of a difference. `end` is set if it
+    /// ended before its size. `None` if the next increment may take it for dumped.
+    fn check_read(&self, row: usize, meta: &Meta, now: &Meta, end: Option<u64>) -> Option<Outcome> {
+        if !is_unchanged_as_read(now, meta, end) {
+            self.changed(row, meta, now);
+            return None;
+        }
+        // Files of sysfs state a size that they do not have; a server may do so, too.
+        let (end, size, is_padded) = (end?, meta.size, true);
+        let kind = WarningKind::EndsEarly {
+            end,
+            size,
+            is_padded,
+        };
+        self.warn(row, kind);
+        Some(Outcome::Spoiled(size))
     }
 
     /// Adds the headers of a file, and the map of one with holes.
@@ -371,16 +405,18 @@ impl<'a> Reader<'a> {
         match (ended, stat(&fd)) {
             (Some((at, Some(e))), _) => {
                 self.failed(row, Gate::Pread64, e, WarningKind::ZerosFrom { at });
-                return Ok(Outcome::Spoiled(meta.size));
+                Ok(Outcome::Spoiled(meta.size))
             }
             (_, Err(e)) => {
                 self.failed(row, Gate::Statx, e, WarningKind::NotCheckedAfterwards);
-                return Ok(Outcome::Spoiled(meta.size));
+                Ok(Outcome::Spoiled(meta.size))
             }
-            (None, Ok(now)) if is_unchanged(&now, meta) => {}
-            (_, Ok(now)) => self.changed(row, meta, &now),
+            (ended, Ok(now)) => {
+                let end = ended.map(|(at, _)| at);
+                let outcome = self.check_read(row, meta, &now, end);
+                Ok(outcome.unwrap_or(Outcome::Member(meta.size, Some(hash))))
+            }
         }
-        Ok(Outcome::Member(meta.size, Some(hash)))
     }
 
     /// Reads access control lists and other extended attributes, of an open file or by name.
@@ -412,6 +448,7 @@ impl<'a> Reader<'a> {
             Some(fd) => attributes.read(meta.dev, AttributesOf::Open(fd), take),
             None => attributes.read_row(meta.dev, &mut self.places, row, take),
         };
+        self.misses_attributes = !failures.is_empty();
         for (gate, errno, kind) in failures {
             self.failed(row, gate, errno, kind);
         }
@@ -476,6 +513,13 @@ pub fn stat(fd: &Fd) -> Result<Meta, Errno> {
 pub fn is_unchanged(a: &Meta, b: &Meta) -> bool {
     (a.ino, a.dev, a.mode, a.size, a.mtime, a.ctime)
         == (b.ino, b.dev, b.mode, b.size, b.mtime, b.ctime)
+}
+
+/// Whether a file is the same, and unchanged, that was read up to `end` if that is before its size. FUSE then
+/// corrects the size, and no time.
+pub fn is_unchanged_as_read(now: &Meta, before: &Meta, end: Option<u64>) -> bool {
+    let size = if end.is_some() { now.size } else { before.size };
+    is_unchanged(now, &Meta { size, ..*before })
 }
 
 /// The place of a file in a load.

@@ -175,6 +175,11 @@ pub(crate) fn note(note: &Note) -> String {
         Note::NoLowerLevel(level) => {
             format!("no catalog of a level below {level} exists: everything is dumped, as level 0")
         }
+        Note::SocketsLeftOut { path, more: 0 } => quoted(path) + " is a socket, and is skipped",
+        Note::SocketsLeftOut { path, more } => {
+            let sockets = plural(*more, "other socket", "other sockets");
+            format!("{} and {sockets} are skipped", quoted(path))
+        }
         Note::OwnFileLeftOut(path) => quoted(path) + " is an output of this dump, and is skipped",
         Note::ChecksumsMissing => {
             "the base catalog has no checksums, so the new one has none of unchanged files"

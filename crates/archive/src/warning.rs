@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use gate::Errno;
 use gate::fs::{At, Want};
 use gate::long::statx_long;
-use mounts::WarningReason;
 use mounts::listed::is_removed;
+use mounts::{Warning, WarningReason};
 use walk::Type;
 
 use crate::error::ErrorKind;
@@ -107,6 +107,32 @@ impl WarningKind {
             Ordering::Equal => WarningKind::ChangedWhileRead,
         }
     }
+
+    /// Whether a dump lacks something that exists. What vanishes, is replaced or changes while it is read
+    /// is not lost: it no longer exists as it was.
+    fn is_loss(&self) -> bool {
+        !matches!(
+            self,
+            WarningKind::Vanished
+                | WarningKind::ReplacedAndSkipped
+                | WarningKind::Replaced
+                | WarningKind::DoesNotExist
+                | WarningKind::BehindSymlink(_)
+                | WarningKind::TooManyNames
+                | WarningKind::Shrunk { .. }
+                | WarningKind::Grown { .. }
+                | WarningKind::ChangedWhileRead
+        )
+    }
+}
+
+/// Whether a warning of a dump says that the archive lacks something that exists.
+pub(crate) fn is_loss(warning: &Warning) -> bool {
+    if let Some(kind) = warning.reason::<WarningKind>() {
+        return kind.is_loss();
+    }
+    let of_walk = warning.reason::<walk::WarningKind>();
+    of_walk.is_none_or(WarningReason::hides_entries)
 }
 
 /// Whether a file is of a type.

@@ -1,5 +1,6 @@
 //! The catalogs of a dump: its base, and the one that it writes.
 
+use mounts::Warning;
 use walk::Moment;
 
 use super::options::{DumpOptions, Note};
@@ -8,6 +9,7 @@ use crate::error::{Action, Error, ErrorKind};
 use crate::increment::Base;
 use crate::increment::history::{DumpRecord, History, Lock};
 use crate::increment::levels::Level;
+use crate::increment::unread::Unread;
 
 pub(super) struct Chain {
     pub(super) since: Option<Vec<u8>>,
@@ -76,15 +78,17 @@ impl Chain {
         begun: Moment,
         archive: Option<&[u8]>,
         written: &About,
+        warnings: &[Warning],
     ) -> Result<(), Error> {
         let Some(level) = &self.level else {
             return Ok(());
         };
         let base = self.base.as_ref().map(Base::about);
         let dump = (begun.time(), level.number, written.entries);
+        let unread = Unread::from_warnings(warnings);
         History::add(
             &level.state,
-            &DumpRecord::new(dump, archive, written, base)?,
+            &DumpRecord::new(dump, unread, archive, written, base)?,
         )
     }
 

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
 use gate::sync::Mutex;
+use mounts::Warning;
 use walk::{Diagnostics, Moment, Type};
 
 mod attributes;
@@ -226,7 +227,7 @@ impl Dump<'_> {
         let catalog = catalog.transpose()?;
         self.publish_map()?;
         if let Some(sealed) = catalog {
-            self.record(sealed.about())?;
+            self.record(sealed.about(), &summary.warnings)?;
             self.chain.remove_higher()?;
             sealed.publish()?;
         }
@@ -308,9 +309,10 @@ impl Dump<'_> {
             plan.unread.insert(source.rows.start, list);
         }
         let (counts, archive_bytes) = self.write_archive(output, &rows, &plan)?;
+        let warnings = self.diagnostics.take_warnings();
         let entries = self.chain.base.as_ref().map_or(0, Base::entries);
         if let (Some(catalog), Some(base)) = (&self.chain.catalog, &self.chain.base) {
-            self.record(base.about())?;
+            self.record(base.about(), &warnings)?;
             self.chain.remove_higher()?;
             base.copy_to(catalog, renewed, None)?;
         }
@@ -322,7 +324,7 @@ impl Dump<'_> {
             counts,
             archive_bytes,
             unchanged: entries.saturating_sub(rows.len() as u64),
-            warnings: self.diagnostics.take_warnings(),
+            warnings,
             ..DumpSummary::default()
         })
     }
@@ -346,9 +348,9 @@ impl Dump<'_> {
     }
 
     /// Records the dump in the state directory.
-    fn record(&self, written: &About) -> Result<(), Error> {
+    fn record(&self, written: &About, warnings: &[Warning]) -> Result<(), Error> {
         let archive = self.options.archive.as_deref();
-        self.chain.record(self.begun, archive, written)
+        self.chain.record(self.begun, archive, written, warnings)
     }
 
     fn publish_map(&mut self) -> Result<(), Error> {

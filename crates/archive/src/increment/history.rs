@@ -23,6 +23,7 @@ use walk::entry::{Time, joined};
 use crate::catalog::About;
 use crate::destination::{Destination, remove};
 use crate::error::{Action, Error, ErrorKind, Result};
+use crate::increment::unread::{Unread, last_with_data};
 use crate::ranges::Ranges;
 use crate::remote::{self, Object, StoreError, Version};
 use crate::{split, stored};
@@ -47,10 +48,22 @@ pub struct DumpRecord {
     modified: Time,
     /// The entries of the tree.
     pub entries: u64,
+    /// What could not be read; nothing in the records of older versions.
+    #[serde(default, skip_serializing_if = "Unread::is_empty")]
+    pub unread: Unread,
     /// The id of the catalog that was written.
     pub(crate) catalog: String,
     /// The id of the base catalog; `None` for a full dump.
     pub(crate) base: Option<String>,
+}
+
+/// The dumps that are not needed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Unneeded {
+    /// Their places in the history.
+    pub dumps: Vec<usize>,
+    /// How many older dumps are kept because later ones could not read everything.
+    pub spared: usize,
 }
 
 /// Identifies a catalog and its copies in a state directory.
@@ -76,6 +89,7 @@ impl DumpRecord {
     /// Describes a dump whose archive has just got its name.
     pub(crate) fn new(
         (date, level, entries): (Time, u8, u64),
+        unread: Unread,
         archive: Option<&[u8]>,
         written: &About,
         base: Option<&About>,
@@ -87,6 +101,7 @@ impl DumpRecord {
             bytes: 0,
             modified: Time::default(),
             entries,
+            unread,
             catalog: catalog_id(written),
             base: base.map(catalog_id),
         };
@@ -321,24 +336,46 @@ impl History {
 
     /// The dumps that are not needed if the last `keep_full` full dumps are kept, with every dump
     /// that is based on one of them or is newer. A full dump whose archive is gone does not count.
-    pub fn unneeded(&self, keep_full: usize) -> Vec<usize> {
+    ///
+    /// The last complete dump is always needed, and so is the last one that has the data of an entry
+    /// which later ones could not read.
+    pub fn unneeded(&self, keep_full: usize) -> Unneeded {
         let full = |at: &usize| {
             let dump = &self.dumps[*at];
             dump.base.is_none() && dump.status() == ArchiveStatus::Present
         };
-        let newest_first = (0..self.dumps.len()).rev();
-        let Some(oldest) = newest_first.filter(full).nth(keep_full.max(1) - 1) else {
-            return Vec::new();
+        let newest_first = || (0..self.dumps.len()).rev();
+        let Some(oldest) = newest_first().filter(full).nth(keep_full.max(1) - 1) else {
+            return Unneeded::default();
         };
         let mut is_needed = vec![false; self.dumps.len()];
         for at in oldest..self.dumps.len() {
             is_needed[at] = true;
-            self.chain(at)
-                .into_iter()
-                .flatten()
-                .for_each(|at| is_needed[at] = true);
+            self.need(at, &mut is_needed);
         }
-        (0..oldest).filter(|&at| !is_needed[at]).collect()
+        let count = |is_needed: &[bool]| is_needed.iter().filter(|is_needed| **is_needed).count();
+        let wanted = count(&is_needed);
+        let restorable = newest_first().filter(|&at| self.is_restorable(at));
+        for at in last_with_data(restorable.map(|at| (at, &self.dumps[at].unread))) {
+            self.need(at, &mut is_needed);
+        }
+        Unneeded {
+            spared: count(&is_needed) - wanted,
+            dumps: (0..oldest).filter(|&at| !is_needed[at]).collect(),
+        }
+    }
+
+    /// Marks a dump as needed, and those that must be restored before it.
+    fn need(&self, dump: usize, is_needed: &mut [bool]) {
+        let chain = self.chain(dump).into_iter().flatten();
+        chain.for_each(|at| is_needed[at] = true);
+    }
+
+    /// Whether all archives that a dump needs are where they were written.
+    fn is_restorable(&self, dump: usize) -> bool {
+        let is_present = |at: usize| self.dumps[at].status() == ArchiveStatus::Present;
+        self.chain(dump)
+            .is_some_and(|chain| chain.into_iter().all(is_present))
     }
 
     /// Removes the archives of dumps, then their records. A file that has the path of another dump's

@@ -17,6 +17,7 @@ mod moves;
 mod scan;
 #[cfg(test)]
 mod tests;
+pub mod unread;
 
 use crate::attribution::{self, Function};
 use crate::background::both;

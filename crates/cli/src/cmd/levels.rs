@@ -5,7 +5,7 @@ use ondisk::utc;
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
-use show::units::{count, size};
+use show::units::{count, plural, size};
 
 use crate::date::Zone;
 
@@ -49,7 +49,9 @@ json_object!(Dump<'_>, |dump| {
     "level": dump.record().level,
     "entries": dump.record().entries,
     "bytes": dump.record().bytes,
-    "status": status(dump.status),
+    "status": status(dump),
+    "unread": dump.record().unread.count,
+    names "unread_names": Some(&dump.record().unread.names()),
     name "archive": dump.record().archive.as_deref(),
     names "restore": Some(&restore(dump)),
 });
@@ -61,8 +63,9 @@ fn restore<'a>(dump: &Dump<'a>) -> Vec<&'a Vec<u8>> {
     archives.collect::<Option<_>>().unwrap_or_default()
 }
 
-fn status(status: ArchiveStatus) -> &'static str {
-    match status {
+fn status(dump: &Dump<'_>) -> &'static str {
+    match dump.status {
+        ArchiveStatus::Present if !dump.record().unread.is_empty() => "incomplete",
         ArchiveStatus::Present => "ok",
         ArchiveStatus::Missing => "missing",
         ArchiveStatus::Replaced => "replaced",
@@ -94,6 +97,7 @@ pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> Strin
         let archive = record.archive.as_ref().map(|archive| printable(archive));
         let tone = match dump.status {
             ArchiveStatus::Missing | ArchiveStatus::Replaced => Tone::Bad,
+            _ if !record.unread.is_empty() => Tone::Bad,
             _ => Tone::Plain,
         };
         table.row(
@@ -103,12 +107,31 @@ pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> Strin
                 record.level.to_string(),
                 count(record.entries),
                 size(record.bytes),
-                status(dump.status).to_owned(),
+                status(dump).to_owned(),
                 chain,
                 archive.unwrap_or_else(|| "-".into()).into_owned(),
             ],
             tone,
         );
     }
-    table.to_text(style.width, style.color)
+    let unread = dumps.iter().map(unread);
+    table.to_text(style.width, style.color) + &unread.collect::<String>()
+}
+
+/// A line that names what a dump could not read; empty if there is nothing.
+fn unread(dump: &Dump<'_>) -> String {
+    const MOST: u64 = 5;
+    let unread = &dump.record().unread;
+    if unread.is_empty() {
+        return String::new();
+    }
+    let entries = plural(unread.count, "entry", "entries");
+    let names = unread.names().into_iter().take(MOST as usize);
+    let names: Vec<String> = names.map(|name| format!("'{}'", printable(name))).collect();
+    let names = match unread.count.saturating_sub(names.len() as u64) {
+        0 => format!(": {}", names.join(", ")),
+        _ if names.is_empty() => String::new(),
+        more => format!(": {} and {more} more", names.join(", ")),
+    };
+    format!("dump {} could not read {entries}{names}\n", dump.at + 1)
 }

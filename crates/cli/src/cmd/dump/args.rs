@@ -154,7 +154,8 @@ pub(crate) struct Dump {
     /// Print the archives of the state directory that are no longer needed
     ///
     /// Nothing is dumped. The last full dumps (--keep-full) and every dump based on them or newer
-    /// are kept. A full dump whose archive is missing does not count as kept.
+    /// are kept. A full dump whose archive is missing does not count as kept. The last complete
+    /// dump is kept, and the last one with the data of each entry that later ones could not read.
     #[arg(long, help_heading = "Increments", requires_all = ["state", "keep_full"])]
     #[arg(conflicts_with_all = ["level", "output", "since", "catalog", "map", "account", "explain", "dry_run"])]
     pub(crate) prune: bool,

@@ -132,13 +132,14 @@ fn prune(state: &[u8], keep_full: usize, remove: bool, out: &Out) -> Outcome {
     let (mut history, _lock) = History::open(state)?;
     let unneeded = history.unneeded(keep_full);
     let listed = history.clone();
-    let dumps = unneeded.iter().map(|&at| LevelDump::new(&listed, at));
+    let dumps = unneeded.dumps.iter().map(|&at| LevelDump::new(&listed, at));
     let dumps: Vec<LevelDump<'_>> = dumps.collect();
     if remove {
-        history.remove(&unneeded)?;
+        history.remove(&unneeded.dumps)?;
     }
     let report = show::Pruned {
         kept: listed.dumps().len() - dumps.len(),
+        spared: unneeded.spared,
         dumps,
         is_removed: remove,
     };

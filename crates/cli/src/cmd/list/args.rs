@@ -40,7 +40,8 @@ pub(crate) struct List {
     ///
     /// RESTORE has the numbers of the archives to restore, in order, for the tree of that dump.
     /// STATUS tells whether its archive is where it was written, is missing, was replaced by
-    /// another file, or was streamed to a pipe.
+    /// another file, or was streamed to a pipe; and whether the dump is incomplete, because something
+    /// could not be read. The names follow the table.
     #[arg(long, value_name = "DIR", conflicts_with = "paths")]
     pub(crate) state: Option<OsString>,
 }

@@ -65,12 +65,15 @@ pub(crate) struct Pruned<'a> {
     pub(crate) dumps: Vec<LevelDump<'a>>,
     /// The number of dumps that are kept.
     pub(crate) kept: usize,
+    /// Those of them that are kept because later ones could not read everything.
+    pub(crate) spared: usize,
     pub(crate) is_removed: bool,
 }
 
 json_object!(Pruned<'_>, |pruned| {
     "dumps": pruned.dumps,
     "kept": pruned.kept,
+    "spared": pruned.spared,
     "bytes": present_bytes(pruned),
     "removed": pruned.is_removed,
 });
@@ -84,10 +87,16 @@ pub(crate) fn pruned(pruned: &Pruned<'_>) -> String {
     let dumps = plural(pruned.dumps.len() as u64, "dump", "dumps");
     let bytes = sized(present_bytes(pruned));
     let kept = plural(pruned.kept as u64, "dump is", "dumps are");
+    let spared = match pruned.spared {
+        0 => String::new(),
+        spared => format!(" ({spared} because later ones could not read everything)"),
+    };
     match pruned.is_removed {
-        _ if pruned.dumps.is_empty() => format!("all dumps are needed: {kept} kept"),
-        true => format!("{dumps} removed ({bytes}), {kept} kept"),
-        false => format!("{dumps} no longer needed ({bytes}), {kept} kept; --yes removes them"),
+        _ if pruned.dumps.is_empty() => format!("all dumps are needed: {kept} kept{spared}"),
+        true => format!("{dumps} removed ({bytes}), {kept} kept{spared}"),
+        false => {
+            format!("{dumps} no longer needed ({bytes}), {kept} kept{spared}; --yes removes them")
+        }
     }
 }
 

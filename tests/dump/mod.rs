@@ -12,6 +12,7 @@ mod faults;
 mod fire;
 mod full;
 mod hostile;
+mod incomplete;
 mod increments;
 mod levels;
 mod listed;

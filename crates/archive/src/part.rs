@@ -92,6 +92,33 @@ impl Part {
             .or(any)
     }
 
+    /// Whether it is a mount of its own below DIR, and not a subvolume in another part.
+    fn is_mount_among(&self, parts: &[Part]) -> bool {
+        let is_around = |other: &Part| {
+            (other.top, &other.fstype, &other.source, &other.fsroot)
+                == (self.top, &self.fstype, &self.source, &self.fsroot)
+                && other.path.len() < self.path.len()
+                && self.path.starts_with(&other.path)
+        };
+        let is_subvolume = self.magic == BTRFS_SUPER_MAGIC && parts.iter().any(is_around);
+        !self.path.is_empty() && self.fstype.is_some() && !is_subvolume
+    }
+
+    /// The mounts below DIR that a catalog has and a later walk does not have, with their numbers.
+    pub(crate) fn gone<'a>(old: &'a [Part], now: &[Part]) -> Vec<(u32, &'a Part)> {
+        let is_there = |old: &Part, now: &Part| {
+            let is_same = now.is_same_file_system(old);
+            // Listed names have parts with the path of the first name on a mount.
+            let is_listed = old.engine.is_none();
+            let is_here = (now.top, &now.path) == (old.top, &old.path);
+            let has_same_source = (&now.fstype, &now.source) == (&old.fstype, &old.source);
+            is_same && is_listed || is_here && (is_same || has_same_source)
+        };
+        let is_gone =
+            |part: &Part| part.is_mount_among(old) && !now.iter().any(|now| is_there(part, now));
+        (0..).zip(old).filter(|(_, part)| is_gone(part)).collect()
+    }
+
     pub(crate) fn from_context(root: &[u8], mount: &MountContext<'_>, by: EngineKind) -> Part {
         let top = mount.top;
         let content = mount.mount.map(|mount| &mount.content);
@@ -363,5 +390,51 @@ mod tests {
             source: None,
             ..nameless.clone()
         }));
+    }
+
+    #[test]
+    fn only_mounts_can_be_gone() {
+        let mount = |path: &str, source: &str, fsroot: &str| Part {
+            path: path.as_bytes().to_vec(),
+            fstype: Some(b"btrfs".to_vec()),
+            source: Some(source.into()),
+            fsroot: Some(fsroot.into()),
+            magic: BTRFS_SUPER_MAGIC,
+            fsid: [source.len() as u32, fsroot.len() as u32],
+            engine: Some("threads".to_owned()),
+            ..Part::default()
+        };
+        let top = mount("", "/dev/a", "/");
+        let subvolume = Part {
+            fsid: [8, 8],
+            ..mount("volume", "/dev/a", "/")
+        };
+        let stub = Part {
+            path: b"stub".to_vec(),
+            ..Part::default()
+        };
+        let old = [
+            top.clone(),
+            subvolume,
+            stub,
+            mount("bind", "/dev/a", "/x"),
+            mount("usb", "/dev/b", "/"),
+        ];
+        let gone = |now: &[Part]| -> Vec<u32> {
+            Part::gone(&old, now)
+                .into_iter()
+                .map(|(number, _)| number)
+                .collect()
+        };
+        assert!(gone(&old).is_empty());
+        assert_eq!(gone(std::slice::from_ref(&top)), [3, 4]);
+        // Another file system, from the same source and from another one.
+        let new = Part {
+            fsid: [7, 7],
+            ..old[4].clone()
+        };
+        assert_eq!(gone(&[top.clone(), new.clone()]), [3]);
+        let source = Some(b"systemd-1".to_vec());
+        assert_eq!(gone(&[top, Part { source, ..new }]), [3, 4]);
     }
 }

@@ -104,7 +104,7 @@ impl<'a> SnapshotCatalog<'a> {
             },
             Scanned::Differing(collector, parts) => {
                 let rows = Arc::new(collector.finish(engines(&parts)));
-                let changed = changed_rows(base, &rows, &self.options.selection)?;
+                let changed = changed_rows(base, &rows, &self.options.selection, diagnostics)?;
                 let last = changed.map(|changed| (kept, changed));
                 TreeState::Collected { rows, parts, last }
             }

@@ -62,6 +62,8 @@ pub enum WarningKind {
     #[error("changed while it was read; its data in the archive may be inconsistent")]
     ChangedWhileRead,
     /// Directories were moved during the walk, so that this many entries have no path.
+    #[error("{}", were_on_a_mount(*.entries))]
+    MountGone { entries: u64 },
     #[error("{0} entries skipped: their directories were moved during the dump")]
     EntriesLost(u64),
     #[error("more than {0} entries; the rest is skipped")]
@@ -78,6 +80,15 @@ pub enum WarningKind {
     WrongChecksum { at: u64 },
     #[error("and {0} more warnings")]
     MoreOfThese(u64),
+}
+
+fn were_on_a_mount(entries: u64) -> String {
+    let were = if entries == 1 {
+        "entry was"
+    } else {
+        "entries were"
+    };
+    format!("{entries} {were} on a mount that is no longer there")
 }
 
 impl WarningKind {

@@ -116,6 +116,11 @@ impl<'a> Compare<'a> {
         }
     }
 
+    /// The file systems of the entries so far.
+    pub(super) fn parts(&self) -> Vec<Part> {
+        self.parts.all([])
+    }
+
     pub(super) fn into_found(self) -> Found {
         self.found.into_inner()
     }

@@ -18,9 +18,10 @@ use crate::error::{Action, Error, ErrorKind};
 use crate::hidden::Hidden;
 use crate::part::Part;
 use crate::query::DataSet;
-use crate::since::index::{Index, by_group};
+use crate::since::index::{Fate, Index, by_group};
 use crate::since::{
     Evidence, OtherRoot, Proof, Reason, Scan, Step, Tree, Written, check_root, find_changes,
+    gone_mounts,
 };
 use compare::{Compare, Found, path_below};
 use resolve::{Outcome, resolve};
@@ -290,7 +291,7 @@ impl CatalogScan<'_> {
         let index = Index::load(self.reader)?;
         let compare = Compare::new(&index, &options.dir, &about.parts);
         let compare = compare.with_predicates(&options.predicates);
-        let (walked, warnings, update) = if options.update {
+        let (walked, mut warnings, update) = if options.update {
             let catalog = Catalog::create(&options.since, &options.dir, about.options.clone())?;
             let walked = self.walk_to(&Both(&compare, &catalog))?;
             let warnings = self.desk.take_warnings();
@@ -299,8 +300,13 @@ impl CatalogScan<'_> {
         } else {
             (self.walk_to(&compare)?, self.desk.take_warnings(), None)
         };
+        let parts = compare.parts();
+        let changes = Changes::resolve(self.reader, &index, &compare.into_found())?;
+        let is_removed = |row: u32| index.row(row).fate() == Fate::Missing;
+        let dir = |_| options.dir.clone();
+        warnings.extend(gone_mounts(self.reader, &parts, dir, is_removed)?);
         Ok(ChangedReport {
-            changes: Changes::resolve(self.reader, &index, &compare.into_found())?,
+            changes,
             warnings,
             update,
             ..ChangedReport::walked(&walked, Evidence::Compared)

@@ -72,6 +72,16 @@ impl Chain {
         self.level.as_ref().map(|level| level.number)
     }
 
+    /// The catalog of the last dump, for a full dump of a level. One that cannot be read or is of other
+    /// sources will be replaced.
+    ///
+    /// # Errors
+    /// The state directory cannot be read.
+    pub(super) fn last(&self, sources: &[Vec<u8>]) -> Result<Option<Base>, Error> {
+        let last = self.level.as_ref().map(Level::last).transpose()?.flatten();
+        Ok(last.and_then(|path| Base::open(&path, sources).ok()))
+    }
+
     /// Records a dump of a level whose archive has its name, before its catalog has one.
     pub(super) fn record(
         &self,

@@ -123,7 +123,7 @@ fn bases_of_levels(state: &[u8]) -> Result<Vec<(Option<u8>, Option<Vec<u8>>)>, E
         state: state.to_vec(),
     };
     // That of every level above the last.
-    let last = level(MOST + 1).base()?;
+    let last = level(0).last()?;
     let mut bases = Vec::new();
     for number in 0..=MOST {
         let base = level(number).base()?;

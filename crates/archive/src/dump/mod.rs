@@ -148,6 +148,9 @@ impl Dump<'_> {
             if self.chain.catalog.is_none() {
                 leave_out_root(self.options, &mut plan);
             }
+            if let Some(last) = self.chain.last(&self.options.sources)? {
+                plan.gone = last.gone_mounts(&rows, |_| true)?;
+            }
             return Ok(Collected::Changed(Box::new(Planned { rows, parts, plan })));
         };
         request.expected = Some(base.entries());
@@ -198,6 +201,8 @@ impl Dump<'_> {
             }
             None => self.copy(output, rows, &plan, None)?,
         };
+        let mut warnings = self.diagnostics.take_warnings();
+        warnings.append(&mut plan.gone);
         let found = own.summary(rows);
         let summary = DumpSummary {
             parts,
@@ -206,7 +211,7 @@ impl Dump<'_> {
             renamed: plan.renamed,
             unchanged: plan.unchanged(),
             notes,
-            warnings: self.diagnostics.take_warnings(),
+            warnings,
             ..found
         };
         Ok(Written {

@@ -2,6 +2,7 @@
 
 use gate::fs::{At, Want};
 use gate::long::statx_long;
+use mounts::Warning;
 use ondisk::pax::dumpdir::Code;
 use walk::{Type, path_id};
 
@@ -13,8 +14,8 @@ use crate::error::{Action, Error, ErrorKind};
 use crate::part::Part;
 use crate::plan::{ListedName, member_name, trim_slashes};
 use crate::rows::{Rows, Source};
-use crate::since::check_root;
 use crate::since::index::{Index, by_group, each_group};
+use crate::since::{check_root, gone_mounts};
 
 /// The base of an increment: the catalog of an earlier dump.
 pub(crate) struct Base {
@@ -123,6 +124,16 @@ impl Base {
             return Ok(());
         }
         copy(&self.reader, &about, path)
+    }
+
+    /// Warns of the mounts of the catalog that are gone from a tree: see [`gone_mounts`].
+    pub(crate) fn gone_mounts(
+        &self,
+        rows: &Rows,
+        is_removed: impl Fn(u32) -> bool + Sync,
+    ) -> Result<Vec<Warning>, Error> {
+        let dir = |top| rows.source_path(top);
+        gone_mounts(&self.reader, rows.parts(), dir, is_removed)
     }
 
     /// Checks that each SRC is still the same directory, or has the same path.

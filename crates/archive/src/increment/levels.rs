@@ -22,6 +22,15 @@ pub struct Level {
 }
 
 impl Level {
+    /// The catalog of the last dump: each dump removes those of higher levels than its own.
+    pub(crate) fn last(&self) -> Result<Option<Vec<u8>>, Error> {
+        let above_all = Level {
+            number: MOST + 1,
+            state: self.state.clone(),
+        };
+        above_all.base()
+    }
+
     /// The base catalog: that of the highest lower level that has one; `None` for a full dump.
     pub(crate) fn base(&self) -> Result<Option<Vec<u8>>, Error> {
         if remote::is_remote(&self.state) {

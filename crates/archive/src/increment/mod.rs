@@ -28,7 +28,7 @@ use crate::hidden::Hidden;
 use crate::part::Part;
 use crate::plan::{Files, ListedName, Plan, Step};
 use crate::rows::{Collector, Rows};
-use crate::since::index::{Identity, Index, NO_PART, fingerprint};
+use crate::since::index::{Fate as Found, Identity, Index, NO_PART, fingerprint};
 use crate::since::{Proof, Tree, find_changes};
 pub(crate) use base::Base;
 use base::in_archive;
@@ -147,12 +147,13 @@ pub(crate) fn scan<'a>(
     })
 }
 
-/// For each row, whether the entry or anything below it has changed since the base. `None` if the base cannot tell: it is
+/// For each row, whether the entry or anything below it has changed since the base. Warns of mounts that are gone. `None` if the base cannot tell: it is
 /// incomplete, or has other options, or a SRC is another directory.
 pub(crate) fn changed_rows(
     base: &Base,
     rows: &Rows,
     options: &Options,
+    diagnostics: &Diagnostics,
 ) -> Result<Option<Vec<bool>>, Error> {
     let about = base.about();
     if !about.complete || about.options != *options {
@@ -163,6 +164,9 @@ pub(crate) fn changed_rows(
         Err(e) if e.action == Action::UseBase => return Ok(None),
         Err(e) => return Err(e),
     };
+    plan.gone
+        .iter()
+        .for_each(|gone| diagnostics.warn(gone.clone()));
     let is_changed = |row| plan.step(row) != Step::Unchanged;
     let mut changed: Vec<bool> = (0..rows.len()).map(is_changed).collect();
     for row in (0..rows.len()).rev() {
@@ -207,8 +211,12 @@ fn plan(base: &Base, rows: &Rows, index: Index, hidden: &Hidden) -> Result<Plan,
     let sources = rows.sources().iter().map(|source| &source.path[..]);
     let sources: Vec<&[u8]> = sources.collect();
     outcome.removed -= hidden.rows(&base.reader, &index, &sources)?;
+    let is_removed = |row: u32| index.row(row).fate() == Found::Missing;
+    let gone = base.gone_mounts(rows, is_removed)?;
     drop(index);
-    Ok(plan_outcome(rows, outcome))
+    let mut plan = plan_outcome(rows, outcome);
+    plan.gone = gone;
+    Ok(plan)
 }
 
 /// Turns the outcome of a comparison into a plan.

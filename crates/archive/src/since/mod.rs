@@ -15,11 +15,13 @@ use crate::catalog::Reader;
 use crate::error::Result;
 
 mod evidence;
+mod gone;
 pub(crate) mod index;
 mod tree;
 mod written;
 
 pub use evidence::{Evidence, Reason};
+pub(crate) use gone::gone_mounts;
 pub(crate) use tree::{OtherRoot, Tree, check_root};
 pub(crate) use written::{Differing, give};
 

@@ -1,0 +1,436 @@
+//! What cannot be read, and what is skipped on purpose: in warnings, in the record of dumps, and when they are
+//! pruned.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::fs::{XattrFlags, lsetxattr};
+use serde_json::Value;
+
+use super::full::{NEEDS, dump, listed};
+use super::rounds::{Series, on, told};
+use crate::support::build::{bind, dir, file, tmpfs, unmount, unmount_whole};
+use crate::support::disks::{BTRFS, EXT4, subvolume};
+use crate::support::reference::settle;
+use crate::support::restrict::fail_calls;
+use crate::support::run::{Ran, args};
+use crate::support::synthetic::{SyntheticTree, serve_synthetic};
+use crate::support::tool::tool;
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+/// The messages of warnings, with their paths.
+fn warnings(ran: &Ran) -> Vec<(String, String)> {
+    let value = ran.json();
+    let all = value["warnings"].as_array().unwrap().iter();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut all: Vec<_> = all
+        .map(|it| (text(&it["path"]), text(&it["message"])))
+        .collect();
+    all.sort();
+    all
+}
+
+/// Dumps of the tree of a server of which some things cannot be read, to a state directory.
+struct Dumps<'a> {
+    ground: &'a Path,
+    number: usize,
+}
+
+impl Dumps<'_> {
+    /// Makes a dump of a level; `broken` are files, and directories if they have no slash.
+    fn dump(&mut self, level: usize, broken: &[&'static str]) -> Ran {
+        let with_error = |is_file: bool| {
+            let some = broken.iter().filter(|path| path.contains('/') == is_file);
+            some.map(|path| (*path, libc::EIO)).collect()
+        };
+        let tree = SyntheticTree {
+            directories: 3,
+            files: 4,
+            broken: with_error(true),
+            unreadable: with_error(false),
+            ..SyntheticTree::default()
+        };
+        let server = serve_synthetic(tree, &self.ground.join("far"));
+        let archive = format!("{}.tar.zst", self.number);
+        let level = level.to_string();
+        let words = args![
+            "dump", "far", "-o", archive, "--level", level, "--state", "state"
+        ];
+        let ran = run(fathom(words).current_dir(self.ground));
+        unmount_whole(&self.ground.join("far"));
+        drop(server);
+        self.number += 1;
+        ran.exits(i32::from(!broken.is_empty()))
+    }
+
+    fn list(&self, more: &[&str]) -> Ran {
+        let words = ["list", "--state", "state"];
+        run(fathom(words).args(more).current_dir(self.ground)).exits(0)
+    }
+
+    /// Prunes, and returns the archives that are left, and how many of them are spared.
+    fn prune(&self) -> (Vec<String>, u64) {
+        let words = [
+            "dump",
+            "--state",
+            "state",
+            "--prune",
+            "--keep-full",
+            "1",
+            "--yes",
+            "--json",
+        ];
+        let value = run(fathom(words).current_dir(self.ground)).exits(0).json();
+        let names = fs::read_dir(self.ground).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut left: Vec<String> = names.filter(|name| name.ends_with(".tar.zst")).collect();
+        left.sort();
+        (left, value["result"]["spared"].as_u64().unwrap())
+    }
+}
+
+fn in_state(test: impl FnOnce(&mut Dumps<'_>) + Send) {
+    if require(&NEEDS) && require(&[Need::Fuse]) {
+        in_namespace(|ground| {
+            dir(ground.join("state"));
+            test(&mut Dumps { ground, number: 0 });
+        });
+    }
+}
+
+#[test]
+fn incomplete_dumps_are_listed_with_what_is_missing() {
+    in_state(|dumps| {
+        dumps.dump(0, &[]);
+        dumps.dump(0, &["d1", "d0/f3"]);
+        dumps.dump(1, &["d0/f3"]);
+        dumps.dump(2, &[]);
+        let value = dumps.list(&["--json"]).json();
+        let all = value["result"]["dumps"].as_array().unwrap();
+        let seen = |field: &str| -> Vec<Value> { all.iter().map(|it| it[field].clone()).collect() };
+        assert_eq!(seen("status"), ["ok", "incomplete", "incomplete", "ok"]);
+        assert_eq!(seen("unread"), [0, 2, 1, 0]);
+        assert_eq!(
+            all[1]["unread_names"],
+            serde_json::json!(["far/d0/f3", "far/d1"])
+        );
+        assert_eq!(all[2]["unread_names"], serde_json::json!(["far/d0/f3"]));
+        let text = String::from_utf8(dumps.list(&[]).stdout).unwrap();
+        let has = |line: &str| assert!(text.lines().any(|it| it == line), "{line}: {text}");
+        has("dump 2 could not read 2 entries: 'far/d0/f3', 'far/d1'");
+        has("dump 3 could not read 1 entry: 'far/d0/f3'");
+        assert_eq!(text.matches("incomplete").count(), 2, "{text}");
+        // A record of an older version, which does not say.
+        let records = dumps.ground.join("state/dumps.ndjson");
+        let lines = fs::read_to_string(&records).unwrap();
+        let (before, rest) = lines.split_once("\"unread\":{").unwrap();
+        let (_, after) = rest.split_once("]},").unwrap();
+        fs::write(&records, format!("{before}{after}")).unwrap();
+        let value = dumps.list(&["--json"]).json();
+        assert_eq!(value["result"]["dumps"][1]["status"], "ok");
+    });
+}
+
+#[test]
+fn the_last_complete_dump_is_not_pruned() {
+    in_state(|dumps| {
+        dumps.dump(0, &[]);
+        dumps.dump(1, &[]);
+        dumps.dump(0, &["d0", "d1", "d2"]);
+        // The last complete one is the increment, which needs the full dump.
+        let [zero, one, two, three] = [0, 1, 2, 3].map(|n| format!("{n}.tar.zst"));
+        let three_are_left = (vec![zero.clone(), one.clone(), two.clone()], 2);
+        assert_eq!(dumps.prune(), three_are_left);
+        assert_eq!(dumps.prune(), three_are_left);
+        dumps.dump(0, &["d0"]);
+        // The third one has nothing that the fourth one lacks.
+        assert_eq!(dumps.prune(), (vec![zero, one, three], 2));
+        dumps.dump(0, &[]);
+        assert_eq!(dumps.prune(), (vec!["4.tar.zst".to_owned()], 0));
+    });
+}
+
+#[test]
+fn the_last_data_of_each_entry_is_not_pruned() {
+    in_state(|dumps| {
+        dumps.dump(0, &["d0/f1", "d1/f1"]);
+        dumps.dump(0, &["d1/f1", "d2"]);
+        dumps.dump(0, &["d0/f2", "d2"]);
+        dumps.dump(0, &["d2", "d0/f1"]);
+        // The newest one lacks d2, which the first one has, and d0/f1, which the third one has.
+        let left = ["0.tar.zst", "2.tar.zst", "3.tar.zst"].map(str::to_owned);
+        assert_eq!(dumps.prune(), (left.to_vec(), 2));
+        let ran = run(
+            fathom(["dump", "--state", "state", "--prune", "--keep-full", "1"])
+                .current_dir(dumps.ground),
+        )
+        .exits(0);
+        let note = "3 dumps are kept (2 because later ones could not read everything)";
+        assert!(ran.stderr.contains(note), "{ran}");
+        // An increment that reads it all again.
+        dumps.dump(1, &[]);
+        let left = ["3.tar.zst", "4.tar.zst"].map(str::to_owned);
+        assert_eq!(dumps.prune(), (left.to_vec(), 0));
+    });
+}
+
+/// Files that end before their size: as long as the size stays the same, and where FUSE corrects it.
+#[test]
+fn file_that_ends_before_its_size_is_named() {
+    if !require(&NEEDS) || !require(&[Need::Fuse]) {
+        return;
+    }
+    // sysfs states the size of a page.
+    in_namespace(|ground| {
+        let (archive, catalog) = (ground.join("a.tar"), ground.join("catalog"));
+        let online = "sys/devices/system/cpu/online";
+        let dump = |more: &[&str]| {
+            let words = args![
+                "dump",
+                online,
+                "-o",
+                archive,
+                "--json",
+                "--catalog",
+                catalog
+            ];
+            run(fathom(words).args(more).current_dir("/")).exits(1)
+        };
+        let size = fs::metadata(format!("/{online}")).unwrap().len();
+        let end = fs::read(format!("/{online}")).unwrap().len();
+        let message =
+            format!("shrank: it ends after {end} of {size} bytes; the rest is filled with zeros");
+        assert_eq!(warnings(&dump(&[])), [(online.to_owned(), message.clone())]);
+        assert_eq!(listed(&archive), format!("{online}\n").into_bytes());
+        run(&mut fathom(args!["verify", archive])).exits(0);
+        // It is not taken for dumped.
+        let ran = dump(&["--since", catalog.to_str().unwrap()]);
+        assert_eq!(warnings(&ran), [(online.to_owned(), message)]);
+    });
+    for (unit, path, end) in [(1000, "d0/f3", 2500), (1 << 20, "d0/f5", 3 << 20)] {
+        in_namespace(|ground| {
+            let tree = SyntheticTree {
+                directories: 1,
+                files: 7,
+                unit,
+                broken_from: Some((path, end, 0)), // no error: the end
+                ..SyntheticTree::default()
+            };
+            let archive = ground.join("a.tar");
+            let at = ground.join("far");
+            let server = serve_synthetic(tree, &at);
+            let ran = dump(&at, &archive, &["--json"]).exits(1);
+            let [(name, message)] = &warnings(&ran)[..] else {
+                panic!("{ran}");
+            };
+            assert_eq!(*name, format!("far/{path}"));
+            assert!(
+                message.starts_with(&format!("shrank: it ends after {end} of ")),
+                "{ran}"
+            );
+            unmount_whole(&at);
+            drop(server);
+            assert_eq!(listed(&archive).split(|&byte| byte == b'\n').count(), 10);
+            run(&mut fathom(args!["verify", archive])).exits(0);
+        });
+    }
+}
+
+/// Sockets are a note, so that an unchanged tree with a socket is not gathered again.
+#[test]
+fn sockets_are_skipped_with_a_note() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(EXT4[0]), |at, ground| {
+        let mut series = Series::new(at, ground);
+        series.restored = dir(ground.join("restored"));
+        file(series.tree.join("d/f"), 10);
+        let bind = |name: &str| drop(UnixListener::bind(series.tree.join(name)).unwrap());
+        bind("d/socket");
+        fs::hard_link(series.tree.join("d/socket"), series.tree.join("d/twin")).unwrap();
+        settle(at);
+        let ran = series.dump(&[]).exits(0);
+        let note = "'tree/d/socket' and 1 other socket are skipped";
+        assert!(
+            ran.stderr.contains(note) && ran.json()["result"]["dumped"] == 3,
+            "{ran}"
+        );
+        series.restore();
+        let ran = series.dump(&[]).exits(0);
+        let why = ran.json()["result"]["why"].as_str().unwrap().to_owned();
+        assert!(
+            why.contains("is unchanged since the catalog was written"),
+            "{why}"
+        );
+        assert!(!ran.stderr.contains("socket"), "{ran}");
+        series.restore();
+        // In the place of a file, and as a new one.
+        fs::remove_file(series.tree.join("d/f")).unwrap();
+        let bind = |name: &str| drop(UnixListener::bind(series.tree.join(name)).unwrap());
+        bind("d/f");
+        settle(at);
+        let ran = series.dump(&[]).exits(0);
+        assert!(
+            ran.stderr
+                .contains("'tree/d/f' is a socket, and is skipped"),
+            "{ran}"
+        );
+        series.restore();
+        assert!(!series.restored.join("tree/d/f").exists());
+        // By a list, and as a SRC.
+        fs::write(at.join("list"), "tree/d/socket\n").unwrap();
+        for words in [&["--files-from", "list"][..], &["tree/d/socket"]] {
+            let ran = run(fathom(["dump", "-o", "a.tar"]).args(words).current_dir(at)).exits(0);
+            assert!(ran.stderr.contains("'tree/d/socket' is a socket"), "{ran}");
+        }
+    });
+}
+
+/// Attributes that cannot be read: also the next increments tell, until they can be.
+#[test]
+fn attributes_that_could_not_be_read_are_read_again() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(EXT4[0]), |at, ground| {
+        let mut series = Series::new(at, ground);
+        series.restored = dir(ground.join("restored"));
+        let files = [
+            file(series.tree.join("d/f"), 10),
+            dir(series.tree.join("e")),
+        ];
+        for file in &files {
+            lsetxattr(file, "user.x", b"x", XattrFlags::empty()).unwrap();
+        }
+        file(series.tree.join("e/g"), 10);
+        settle(at);
+        let catalog = series.catalog.to_str().unwrap().to_owned();
+        let broken = |archive: &Path, more: &[&str]| {
+            let words = args![
+                "dump",
+                "tree",
+                "-o",
+                archive,
+                "--catalog",
+                catalog,
+                "--json"
+            ];
+            let mut command = fathom(words);
+            command.args(more).current_dir(at);
+            const GETXATTRAT: u32 = 464;
+            let calls = [libc::SYS_getxattr, libc::SYS_lgetxattr, libc::SYS_fgetxattr];
+            let calls: Vec<u32> = calls
+                .iter()
+                .map(|call| *call as u32)
+                .chain([GETXATTRAT])
+                .collect();
+            fail_calls(&mut command, &calls, libc::EIO);
+            let ran = run(&mut command).exits(1);
+            let names = warnings(&ran).into_iter().map(|(name, _)| name);
+            let names: BTreeSet<String> = names.collect();
+            assert_eq!(
+                names,
+                ["tree/d/f", "tree/e"].map(str::to_owned).into(),
+                "{ran}"
+            );
+        };
+        broken(&series.archive(), &[]);
+        series.restore();
+        broken(&series.archive(), &["--since", &catalog]);
+        series.restore();
+        let result = series.round("all is read again");
+        told(&result, &[("files", 1)]);
+        told(&series.round("nothing is read again"), &[("files", 0)]);
+    });
+}
+
+/// Mounts that are no longer there. Subvolumes are deleted on purpose.
+#[test]
+fn mounts_that_are_gone_are_named() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(BTRFS[0]), |at, ground| {
+        let tree = dir(at.join("tree"));
+        let fill = |at: &Path| (0..3).for_each(|n| drop(file(at.join(format!("d/{n}")), 10)));
+        fill(&tree);
+        let [disk, twin] = ["disk", "a/twin"].map(|name| dir(tree.join(name)));
+        let snapshot = subvolume(&tree.join("snapshot"), None);
+        fill(&snapshot);
+        tmpfs(&disk);
+        fill(&disk);
+        fill(&at.join("beside"));
+        bind(at.join("beside"), &twin);
+        let (state, catalog) = (dir(ground.join("state")), ground.join("walked"));
+        let state = state.to_str().unwrap();
+        settle(at);
+        let level = |number: usize, level: &str| {
+            let archive = ground.join(format!("{number}.tar"));
+            dump(
+                &tree,
+                &archive,
+                &["--level", level, "--state", state, "--json"],
+            )
+        };
+        let expected = |names: &[&str]| -> Vec<(String, String)> {
+            let message = "4 entries were on a mount that is no longer there".to_owned();
+            names
+                .iter()
+                .map(|name| (format!("tree/{name}"), message.clone()))
+                .collect()
+        };
+        level(0, "0").exits(0);
+        run(fathom(args!["walk", "tree", "--catalog", catalog, "-q"]).current_dir(at)).exits(0);
+        let changed = || {
+            let words = args!["changed", "tree", "--since", catalog, "--json"];
+            run(fathom(words).current_dir(at))
+        };
+        // Excluded, it is still there.
+        let excluded = [
+            "--level",
+            "1",
+            "--state",
+            state,
+            "--exclude",
+            "disk",
+            "--json",
+        ];
+        dump(&tree, &ground.join("1.tar"), &excluded).exits(0);
+        unmount(&twin);
+        tool(
+            Command::new("btrfs")
+                .args(["subvolume", "delete"])
+                .arg(&snapshot),
+        );
+        let ran = level(2, "1").exits(1);
+        assert_eq!(warnings(&ran), expected(&["a/twin"]), "{ran}");
+        unmount(&disk);
+        let ran = level(3, "1").exits(1);
+        assert_eq!(warnings(&ran), expected(&["a/twin", "disk"]), "{ran}");
+        let ran = changed().exits(1);
+        assert_eq!(warnings(&ran), expected(&["a/twin", "disk"]), "{ran}");
+        // The full dump is compared with the last one, which had neither.
+        level(4, "0").exits(0);
+        tmpfs(&disk);
+        fill(&disk);
+        level(5, "1").exits(0);
+        unmount(&disk);
+        let ran = level(6, "0").exits(1);
+        assert_eq!(warnings(&ran), expected(&["disk"]), "{ran}");
+        let words = ["list", "--state", state, "--json"];
+        let value = run(&mut fathom(words)).exits(0).json();
+        let last = value["result"]["dumps"].as_array().unwrap().last().unwrap();
+        assert_eq!(last["unread_names"], serde_json::json!(["tree/disk"]));
+        // Something else from the same source is there.
+        tmpfs(&disk);
+        fill(&disk);
+        level(7, "1").exits(0);
+        unmount(&disk);
+        tmpfs(&disk);
+        level(8, "2").exits(0);
+    });
+}

@@ -16,6 +16,7 @@ mod incomplete;
 mod increments;
 mod levels;
 mod listed;
+mod moved;
 mod open_files;
 mod read_back;
 mod rounds;

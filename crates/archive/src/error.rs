@@ -196,8 +196,14 @@ pub enum ErrorKind {
     OtherNameForExcludes { root: Vec<u8> },
     #[error("it describes {}, not the given SRC", quoted(.roots))]
     OtherSources { roots: Vec<Vec<u8>> },
-    #[error("'{}' is now another directory, or on another file system", shown(.source_path))]
-    ReplacedSource { source_path: Vec<u8> },
+    #[error("'{}' is now {}", shown(.source_path), match is_other_file_system {
+        true => "on another file system",
+        false => "another directory",
+    })]
+    ReplacedSource {
+        source_path: Vec<u8>,
+        is_other_file_system: bool,
+    },
     #[error("'{}' {}", shown(.source_path), changed_type(*.is_directory))]
     SourceChangedType {
         source_path: Vec<u8>,
@@ -297,6 +303,17 @@ impl ErrorKind {
     pub fn errno(&self) -> Option<Errno> {
         match self {
             ErrorKind::Call { errno, .. } => Some(*errno),
+            _ => None,
+        }
+    }
+
+    /// The SRC of a dump that is on a different file system than in the base.
+    pub(crate) fn other_file_system(&self) -> Option<&Vec<u8>> {
+        match self {
+            ErrorKind::ReplacedSource {
+                source_path,
+                is_other_file_system: true,
+            } => Some(source_path),
             _ => None,
         }
     }

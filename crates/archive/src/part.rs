@@ -1,11 +1,16 @@
 //! The file systems of a tree, identified by what stays when device numbers change.
 
-use gate::btrfs::BTRFS_SUPER_MAGIC;
+use std::slice::from_ref;
+
+use gate::Fd;
+use gate::btrfs::{BTRFS_SUPER_MAGIC, get_subvol_info};
 use gate::fs::{Open, fs_uuid, fstatfs};
 use gate::long::open_long;
 use gate::sync::{Mutex, MutexGuard};
 use ondisk::Dev;
+use ondisk::btrfs::Subvolume;
 use serde::{Deserialize, Serialize};
+use walk::engine::btrfs::since::ancestors;
 use walk::entry::{Time, append};
 use walk::moment::{Granularity, may_be_since};
 use walk::{EngineKind, Meta, MountContext};
@@ -41,6 +46,9 @@ pub struct Part {
     /// The device or other source, where the mount table says.
     #[serde(flatten, with = "stored::source")]
     pub source: Option<Vec<u8>>,
+    /// On btrfs, the UUIDs of the subvolume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subvolume: Option<SubvolumeIds>,
     /// The token of the file system before anything in it was read.
     #[serde(with = "stored::token")]
     pub token: Option<Token>,
@@ -51,13 +59,56 @@ pub struct Part {
     pub uuid: Option<[u8; 16]>,
 }
 
-impl Part {
-    /// Both are of one file system (on btrfs, of one subvolume), so that the same inode number
-    /// means the same file.
-    pub(crate) fn is_same_file_system(&self, other: &Part) -> bool {
-        if self.magic != other.magic {
-            return false;
+/// The UUIDs of a btrfs subvolume, in hexadecimal. The fields are in the order of their names in a catalog.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SubvolumeIds {
+    /// Of the subvolume that it is a snapshot of, and of what that is a snapshot of, as far as these are there.
+    pub ancestors: Vec<String>,
+    /// Of the subvolume that was sent to it.
+    pub received: Option<String>,
+    /// Its own.
+    pub uuid: String,
+}
+
+impl SubvolumeIds {
+    /// Those of the subvolume that an open directory is in, on a file system with this `f_type`.
+    fn of(dir: &Fd, magic: u64) -> Option<SubvolumeIds> {
+        if magic != BTRFS_SUPER_MAGIC {
+            return None;
         }
+        let info = Subvolume::parse(&get_subvol_info(dir).ok()?)?;
+        let text = |uuid: [u8; 16]| format!("{:032x}", u128::from_be_bytes(uuid));
+        let known = |uuid: [u8; 16]| (uuid != [0; 16]).then(|| text(uuid));
+        Some(SubvolumeIds {
+            ancestors: ancestors(dir, &info).into_iter().map(text).collect(),
+            received: known(info.received_uuid),
+            uuid: known(info.uuid)?,
+        })
+    }
+
+    /// Both are states of one subvolume: snapshots of it, or a snapshot and its origin. A snapshot keeps
+    /// inode numbers, generations and all times, so an inode is found by these in both.
+    fn is_related(&self, other: &SubvolumeIds) -> bool {
+        let line = |ids: &SubvolumeIds| [from_ref(&ids.uuid), &ids.ancestors[..]].concat();
+        let others = line(other);
+        let is_received = self.received.is_some() && self.received == other.received;
+        is_received || line(self).iter().any(|own| others.contains(own))
+    }
+}
+
+impl Part {
+    /// Both are of one file system (on btrfs, of one subvolume or of snapshots of it), so that the same
+    /// inode number with the same time of creation means the same file.
+    pub(crate) fn is_same_file_system(&self, other: &Part) -> bool {
+        let is_related = || {
+            let both = self.subvolume.as_ref().zip(other.subvolume.as_ref());
+            both.is_some_and(|(own, other)| own.is_related(other))
+        };
+        self.magic == other.magic && (self.is_identical(other) || is_related())
+    }
+
+    /// Both are of one file system or subvolume of the same type.
+    pub(crate) fn is_identical(&self, other: &Part) -> bool {
         // The UUID is the best evidence, then `f_fsid`, which on some file systems is just the
         // device number, then the source.
         match (self.uuid, other.uuid) {
@@ -80,16 +131,37 @@ impl Part {
     }
 
     /// The number of its file system among the parts of a catalog: at the same path if there are
-    /// several.
+    /// several. A different snapshot of the same subvolume counts only there.
     pub(crate) fn among(&self, old: &[Part]) -> Option<u32> {
-        let mut same = (0..)
-            .zip(old)
-            .filter(|(_, old)| old.is_same_file_system(self))
-            .peekable();
-        let any = same.peek().map(|(at, _)| *at);
-        same.find(|(_, old)| (old.top, &old.path) == (self.top, &self.path))
-            .map(|(at, _)| at)
-            .or(any)
+        let is_here = |old: &Part| (old.top, &old.path) == (self.top, &self.path);
+        let find = |is_it: &dyn Fn(&Part) -> bool| {
+            let at = old
+                .iter()
+                .position(|old| self.magic == old.magic && is_it(old))?;
+            u32::try_from(at).ok()
+        };
+        find(&|old| is_here(old) && old.is_same_file_system(self))
+            .or_else(|| find(&|old| old.is_identical(self)))
+    }
+
+    /// For each of some parts, its number among those of a catalog, or `none`. Two subvolumes never have
+    /// the same one: files of both would count as names of one file.
+    pub(crate) fn match_all(parts: &[Part], old: &[Part], none: u32) -> Vec<u32> {
+        let numbers = parts.iter().map(|part| part.among(old).unwrap_or(none));
+        let mut numbers: Vec<u32> = numbers.collect();
+        for (at, part) in parts.iter().enumerate() {
+            let number = numbers[at];
+            let is_identical = |old: &Part| old.is_identical(part);
+            if old.get(number as usize).is_none_or(is_identical) {
+                continue;
+            }
+            for other in (0..parts.len()).filter(|other| *other != at) {
+                if numbers[other] == number {
+                    numbers[other] = none;
+                }
+            }
+        }
+        numbers
     }
 
     /// Whether it is a mount of its own below DIR, and not a subvolume in another part.
@@ -136,6 +208,7 @@ impl Part {
             ino: top.meta.ino,
             engine: Some(by.name().to_owned()),
             token: None,
+            subvolume: SubvolumeIds::of(&top.fd, mount.statfs.magic),
         }
     }
 
@@ -157,10 +230,18 @@ impl Part {
         let seen = open_long(path, Open::PATH | Open::NOFOLLOW)
             .and_then(|fd| fstatfs(&fd))
             .ok();
+        let magic = seen.map_or(0, |s| s.magic);
+        let subvolume = match magic {
+            BTRFS_SUPER_MAGIC => open_long(path, Open::SCAN).ok(),
+            _ => None,
+        };
         Part {
             path: relative(root, path).to_vec(),
-            magic: seen.map_or(0, |s| s.magic),
+            magic,
             fsid: seen.map_or([0; 2], |s| s.fsid),
+            subvolume: subvolume
+                .as_ref()
+                .and_then(|dir| SubvolumeIds::of(dir, magic)),
             dev: meta.dev,
             ino: meta.ino,
             ..Part::default()
@@ -392,6 +473,62 @@ mod tests {
         }));
     }
 
+    fn snapshot(path: &str, uuid: u8, ancestors: &[u8], received: Option<u8>) -> Part {
+        let id = |byte: u8| byte.to_string();
+        Part {
+            path: path.as_bytes().to_vec(),
+            magic: BTRFS_SUPER_MAGIC,
+            fsid: [uuid.into(), 0],
+            uuid: Some([9; 16]),
+            subvolume: Some(SubvolumeIds {
+                ancestors: ancestors.iter().copied().map(id).collect(),
+                received: received.map(id),
+                uuid: id(uuid),
+            }),
+            ..Part::default()
+        }
+    }
+
+    #[test]
+    fn snapshots_of_one_subvolume_are_states_of_it() {
+        let related = |a: (u8, &[u8], Option<u8>), b: (u8, &[u8], Option<u8>)| {
+            let [a, b] = [a, b].map(|(uuid, line, received)| snapshot("", uuid, line, received));
+            assert_eq!(a.is_same_file_system(&b), b.is_same_file_system(&a));
+            a.is_same_file_system(&b)
+        };
+        let live: (u8, &[u8], Option<u8>) = (1, &[], None);
+        assert!(related((2, &[1], None), (3, &[1], None)));
+        assert!(related(live, (2, &[1], None)) && related(live, (2, &[4, 3, 1], None)));
+        assert!(related((4, &[7], Some(8)), (5, &[6], Some(8))));
+        assert!(!related(live, (2, &[], None)));
+        assert!(!related((2, &[1], None), (3, &[4], None)));
+        assert!(!related((2, &[1], Some(5)), (3, &[], Some(1))));
+    }
+
+    #[test]
+    fn each_part_of_a_catalog_is_one_subvolume() {
+        let numbers = |parts: &[Part], old: &[Part]| Part::match_all(parts, old, 99);
+        let old = [snapshot("daily.0", 2, &[1], None)];
+        // It was renamed, and a new one is in its place.
+        let new = [
+            snapshot("daily.0", 3, &[1], None),
+            snapshot("daily.1", 2, &[1], None),
+        ];
+        assert_eq!(numbers(&new, &old), [0, 99]);
+        assert_eq!(numbers(&new[1..], &old), [0]);
+        assert_eq!(numbers(&[snapshot("daily.1", 3, &[1], None)], &old), [99]);
+        // One file system that is mounted twice is one.
+        let one = Part {
+            subvolume: None,
+            ..old[0].clone()
+        };
+        let two = Part {
+            path: b"bind".to_vec(),
+            ..one.clone()
+        };
+        assert_eq!(numbers(&[one, two], &old), [0, 0]);
+    }
+
     #[test]
     fn only_mounts_can_be_gone() {
         let mount = |path: &str, source: &str, fsroot: &str| Part {
@@ -427,7 +564,7 @@ mod tests {
                 .collect()
         };
         assert!(gone(&old).is_empty());
-        assert_eq!(gone(std::slice::from_ref(&top)), [3, 4]);
+        assert_eq!(gone(from_ref(&top)), [3, 4]);
         // Another file system, from the same source and from another one.
         let new = Part {
             fsid: [7, 7],

@@ -19,12 +19,15 @@ pub mod kind {
     pub const DIR_INDEX: u8 = 96;
     pub const ROOT_ITEM: u8 = 132;
     pub const ROOT_REF: u8 = 156;
+    pub const UUID_SUBVOL: u8 = 251;
 }
 
 /// `BTRFS_ROOT_TREE_OBJECTID`: the tree of all trees.
 pub const ROOT_TREE: u64 = 1;
 /// `BTRFS_FS_TREE_OBJECTID`: the subvolume that mkfs creates.
 pub const FS_TREE: u64 = 5;
+/// `BTRFS_UUID_TREE_OBJECTID`: the subvolumes by their UUIDs.
+pub const UUID_TREE: u64 = 9;
 /// `BTRFS_FIRST_FREE_OBJECTID`: the first inode number, that of a subvolume's root directory.
 pub const FIRST_INODE: u64 = 256;
 /// `BTRFS_LAST_FREE_OBJECTID`: the last inode number.
@@ -100,6 +103,22 @@ impl<'a> Iterator for Items<'a> {
             data,
         })
     }
+}
+
+/// The key of a subvolume in [`UUID_TREE`], by its UUID. The item is the number of its tree.
+pub fn uuid_key(uuid: [u8; 16]) -> Key {
+    let half = |at: usize| u64_at(&uuid, at).unwrap_or_default();
+    (half(0), kind::UUID_SUBVOL, half(8))
+}
+
+/// The UUID of the subvolume that one is a snapshot of, by its `ROOT_ITEM`; `None` if it is no snapshot, or was
+/// created before Linux 3.6.
+pub fn parent_uuid(root_item: &[u8]) -> Option<[u8; 16]> {
+    // inode item[160], six u64, flags u64, refs u32, drop_progress[17], drop_level u8, level u8,
+    // generation_v2 u64, uuid[16], parent_uuid[16], ...
+    const PARENT: usize = 160 + 7 * 8 + 4 + 17 + 2 + 8 + 16;
+    let uuid: [u8; 16] = root_item.get(PARENT..PARENT + 16)?.try_into().ok()?;
+    Some(uuid).filter(|uuid| *uuid != [0; 16])
 }
 
 /// An `INODE_ITEM`. Fields without a comment are those of `struct stat`, without their `st_`.
@@ -241,6 +260,8 @@ pub struct Subvolume {
     pub uuid: [u8; 16],
     /// The UUID of the subvolume that it is a snapshot of; all 0 if it is no snapshot.
     pub parent_uuid: [u8; 16],
+    /// The UUID that it had where `btrfs send` read it; all 0 if it was not received.
+    pub received_uuid: [u8; 16],
     /// When one of its inodes last changed.
     pub ctime: Time,
 }
@@ -260,6 +281,7 @@ impl Subvolume {
             generation: u64_at(info, GENERATION)?,
             uuid: uuid(UUID)?,
             parent_uuid: uuid(UUID + 16)?,
+            received_uuid: uuid(UUID + 32)?,
             ctime: Time {
                 sec: u64_at(info, CTIME)?.cast_signed(),
                 nsec: u32_at(info, CTIME + 8)?,
@@ -286,10 +308,30 @@ mod tests {
         assert!(Subvolume::parse(&info).unwrap().is_snapshot());
         assert_eq!(Subvolume::parse(&info[..387]), None);
         (info[280], info[376], info[384]) = (9, 10, 11);
+        info[328] = 12; // the first byte of received_uuid
         let Subvolume {
-            generation, ctime, ..
+            generation,
+            ctime,
+            received_uuid,
+            ..
         } = Subvolume::parse(&info).unwrap();
         assert_eq!((generation, ctime), (9, Time { sec: 10, nsec: 11 }));
+        assert_eq!(received_uuid[0], 12);
+    }
+
+    #[test]
+    fn a_subvolume_is_found_by_its_uuid() {
+        let uuid = std::array::from_fn(|at| at as u8);
+        let key = (0x0706_0504_0302_0100, 251, 0x0f0e_0d0c_0b0a_0908);
+        assert_eq!(uuid_key(uuid), key);
+        // struct btrfs_root_item has 439 bytes.
+        let mut item = [0; 439];
+        assert_eq!(parent_uuid(&item), None);
+        item[263..279].copy_from_slice(&uuid);
+        assert_eq!(
+            (parent_uuid(&item), parent_uuid(&item[..278])),
+            (Some(uuid), None)
+        );
     }
 
     #[test]

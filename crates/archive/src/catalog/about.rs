@@ -313,6 +313,7 @@ mod tests {
             ino: 2,
             engine: Some("ext4".to_owned()),
             token: "ext4 boot b mount 1 transactions 2".parse().ok(),
+            subvolume: None,
         };
         About {
             roots: vec![Root {

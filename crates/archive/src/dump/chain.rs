@@ -72,6 +72,22 @@ impl Chain {
         self.level.as_ref().map(|level| level.number)
     }
 
+    /// Makes a full dump in place of an increment whose base is of a different file system. It counts as
+    /// level 0: the catalogs of all levels are of that file system, too, and no use any more.
+    pub(super) fn become_full(&mut self, source_path: Vec<u8>) {
+        (self.base, self.since) = (None, None);
+        self.note = Some(Note::OtherFileSystem { source_path });
+        if let Some(level) = &mut self.level {
+            level.number = 0;
+            self.catalog = Some(level.catalog());
+        }
+    }
+
+    /// Whether a base of a different file system makes a full dump; else it is refused.
+    pub(super) fn may_become_full(&self) -> bool {
+        self.level.is_some()
+    }
+
     /// The catalog of the last dump, for a full dump of a level. One that cannot be read or is of other
     /// sources will be replaced.
     ///

@@ -88,11 +88,14 @@ pub fn estimate(
             dumps.push(Estimate { level, ..same });
             continue;
         }
-        let mut plan = match &base {
-            None => Plan::full(&rows),
-            Some(base) => plan_since(base, &rows, &hidden)?,
+        let (since, mut plan) = match base.map(|base| plan_since(&base, &rows, &hidden)) {
+            None => (since, Plan::full(&rows)),
+            Some(Err(e)) if level.is_some() && e.kind.other_file_system().is_some() => {
+                (None, Plan::full(&rows))
+            }
+            Some(plan) => (since, plan?),
         };
-        if base.is_none() && level.is_none() && options.catalog.is_none() {
+        if since.is_none() && level.is_none() && options.catalog.is_none() {
             leave_out_root(options, &mut plan);
         }
         spare_unseen(&rows, &hidden, &mut plan);

@@ -80,10 +80,11 @@ pub fn dump(
         format.map_err(|kind| Error::new(Action::WriteArchive, archive, kind))
     };
     let format = options.archive.as_ref().map(resolve).transpose()?.flatten();
-    let chain = Chain::open(options)?;
+    let mut chain = Chain::open(options)?;
     check_outputs(options, &chain)?;
     // First, so that an archive that cannot be written fails before hours of reading.
     let output = Output::create(options.archive.as_deref(), format)?;
+    let collected = collect(options, &mut chain, begun, diagnostics)?;
     let mut dump = Dump {
         begun,
         options,
@@ -92,13 +93,14 @@ pub fn dump(
         progress,
         map,
     };
-    let mut summary = match dump.collect()? {
+    let mut summary = match collected {
         Collected::Unchanged {
             parts,
             looked_at,
             renewed,
         } => dump.write_sources(output, parts, looked_at, &renewed)?,
         Collected::Changed(planned) => dump.write(output, *planned)?,
+        Collected::OtherFileSystem(.., error) => return Err(error),
     };
     let mut notes = stripped_prefixes(options);
     summary.level = chain.level();
@@ -107,6 +109,38 @@ pub fn dump(
     summary.notes = notes;
     summary.since = chain.since;
     Ok(summary)
+}
+
+/// Collects the tree, and plans what is to be written.
+fn collect(
+    options: &DumpOptions,
+    chain: &mut Chain,
+    begun: Moment,
+    diagnostics: &Diagnostics,
+) -> Result<Collected, Error> {
+    let for_catalog = chain.catalog.is_some().then_some(begun);
+    let mut request = options.collect_options(for_catalog);
+    let (rows, parts) = match &chain.base {
+        None => gather(&request, diagnostics)?,
+        Some(base) => {
+            request.expected = Some(base.entries());
+            match increment::collect(base, &request, &options.selection, diagnostics)? {
+                Collected::OtherFileSystem(rows, parts, e) if chain.may_become_full() => {
+                    chain.become_full(e.kind.other_file_system().cloned().unwrap_or_default());
+                    (*rows, parts)
+                }
+                collected => return Ok(collected),
+            }
+        }
+    };
+    let mut plan = Plan::full(&rows);
+    if chain.catalog.is_none() {
+        leave_out_root(options, &mut plan);
+    }
+    if let Some(last) = chain.last(&options.sources)? {
+        plan.gone = last.gone_mounts(&rows, |_| true)?;
+    }
+    Ok(Collected::Changed(Box::new(Planned { rows, parts, plan })))
 }
 
 /// The note on sockets that would be written: no archive can have them.
@@ -138,25 +172,6 @@ struct Dump<'a> {
 }
 
 impl Dump<'_> {
-    /// Collects the tree, and plans what is to be written.
-    fn collect(&self) -> Result<Collected, Error> {
-        let for_catalog = self.chain.catalog.is_some().then_some(self.begun);
-        let mut request = self.options.collect_options(for_catalog);
-        let Some(base) = &self.chain.base else {
-            let (rows, parts) = gather(&request, self.diagnostics)?;
-            let mut plan = Plan::full(&rows);
-            if self.chain.catalog.is_none() {
-                leave_out_root(self.options, &mut plan);
-            }
-            if let Some(last) = self.chain.last(&self.options.sources)? {
-                plan.gone = last.gone_mounts(&rows, |_| true)?;
-            }
-            return Ok(Collected::Changed(Box::new(Planned { rows, parts, plan })));
-        };
-        request.expected = Some(base.entries());
-        increment::collect(base, &request, &self.options.selection, self.diagnostics)
-    }
-
     /// Writes the archive, the map and the catalog.
     fn write(&mut self, output: Output, planned: Planned) -> Result<DumpSummary, Error> {
         let draft = self.chain.catalog.as_deref().map(Draft::create);

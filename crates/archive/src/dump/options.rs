@@ -91,6 +91,11 @@ pub enum Note {
     PrefixLeftOut(Vec<u8>),
     /// There is no dump of a level below this one: everything is dumped, as level 0.
     NoLowerLevel(u8),
+    /// A SRC is on a different file system than in the base: everything is dumped.
+    OtherFileSystem {
+        /// As it was given.
+        source_path: Vec<u8>,
+    },
     /// Sockets are in no archive.
     SocketsLeftOut {
         /// The first one.

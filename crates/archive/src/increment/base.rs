@@ -15,7 +15,7 @@ use crate::part::Part;
 use crate::plan::{ListedName, member_name, trim_slashes};
 use crate::rows::{Rows, Source};
 use crate::since::index::{Index, by_group, each_group};
-use crate::since::{check_root, gone_mounts};
+use crate::since::{OtherRoot, check_root, gone_mounts};
 
 /// The base of an increment: the catalog of an earlier dump.
 pub(crate) struct Base {
@@ -109,11 +109,12 @@ impl Base {
                 (new.top, &new.path, new.ino) == (part.top, &part.path, part.ino)
                     && part.is_same_file_system(new)
             };
-            let token = renewed
-                .iter()
-                .find(is_same)
-                .and_then(|new| new.token.clone());
-            part.token = token.or(part.token.take());
+            if let Some(new) = renewed.iter().find(is_same) {
+                match part.is_identical(new) {
+                    true => part.token = new.token.clone().or(part.token.take()),
+                    false => *part = new.clone(), // a later snapshot
+                }
+            }
         }
         let identity = |path: &[u8]| {
             let seen = statx_long(path, At::empty(), Want::BASIC_STATS).ok()?;
@@ -148,8 +149,10 @@ impl Base {
             let (Some(old), Some(new)) = (top_part(&about.parts, nth), top_part(parts, nth)) else {
                 continue;
             };
-            if check_root(root, &old, &new, || source.absolute.clone()).is_err() {
+            let checked = check_root(root, &old, &new, || source.absolute.clone());
+            if let Err(other) = checked {
                 return Err(self.refused(ErrorKind::ReplacedSource {
+                    is_other_file_system: other == OtherRoot::FileSystem,
                     source_path: match &source.path[..] {
                         b"" => b".".to_vec(),
                         path => path.to_vec(),

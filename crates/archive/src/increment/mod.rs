@@ -47,6 +47,8 @@ pub(crate) enum Collected {
     },
     /// Something may have changed.
     Changed(Box<Planned>),
+    /// A SRC is on a different file system than in the base; there is no plan.
+    OtherFileSystem(Box<Rows>, Vec<Gathered>, Error),
 }
 
 /// A tree, and what is to be written of it.
@@ -80,8 +82,16 @@ pub(crate) fn collect(
             );
             attribution::set_phase(Function::Other);
             let hidden = diagnostics.with_warnings(Hidden::new);
-            let plan = plan(base, &rows, index?, &hidden)?;
-            Collected::Changed(Box::new(Planned { rows, parts, plan }))
+            match plan(base, &rows, index?, &hidden) {
+                Err(e) if e.kind.other_file_system().is_some() => {
+                    Collected::OtherFileSystem(Box::new(rows), parts, e)
+                }
+                plan => Collected::Changed(Box::new(Planned {
+                    rows,
+                    parts,
+                    plan: plan?,
+                })),
+            }
         }
     })
 }
@@ -186,10 +196,7 @@ pub(crate) fn plan_since(base: &Base, rows: &Rows, hidden: &Hidden) -> Result<Pl
 fn plan(base: &Base, rows: &Rows, index: Index, hidden: &Hidden) -> Result<Plan, Error> {
     base.check_sources(rows.sources(), rows.parts())?;
     base.check_source_types(rows, &index)?;
-    let old_parts = &base.reader.about().parts;
-    let parts = rows.parts().iter();
-    let parts = parts.map(|part| part.among(old_parts).unwrap_or(NO_PART));
-    let parts: Vec<u32> = parts.collect();
+    let parts = Part::match_all(rows.parts(), &base.reader.about().parts, NO_PART);
     let entry = |row: u32| {
         let row = row as usize;
         let meta = rows.meta(row);

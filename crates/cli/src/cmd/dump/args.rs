@@ -141,7 +141,8 @@ pub(crate) struct Dump {
     pub(crate) catalog: Option<OsString>,
     /// Archive what changed since the last dump of a lower level
     ///
-    /// Level 0 archives everything.
+    /// Level 0 archives everything. So does every level without a dump of a lower one, and where SRC
+    /// is on a different file system than then.
     #[arg(long, value_name = "N", help_heading = "Increments", requires = "state", conflicts_with = "no_output",
           value_parser = number(0..=9_u8))]
     pub(crate) level: Option<u8>,

@@ -20,16 +20,21 @@
 //! other contents. [`written_in`] tells these apart: record some of the inodes that were written last.
 
 use std::collections::HashMap;
+use std::iter::successors;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use gate::fs::{At, fstatfs, statx, syncfs};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Result};
-use ondisk::btrfs::{FIRST_INODE, LAST_INODE, Link, Subvolume};
+use ondisk::btrfs::{
+    FIRST_INODE, LAST_INODE, Link, ROOT_TREE, Subvolume, UUID_TREE, kind, parent_uuid, uuid_key,
+};
 
 use super::scan::{Found, Scan, ScannedInode};
-use super::search::{BUFFER, MetaSource, SMALL, is_full, meta_of, next_inode, parent_of, recycle};
+use super::search::{
+    BUFFER, MetaSource, SMALL, is_full, meta_of, next_inode, parent_of, recycle, search,
+};
 use crate::engine::crew::crew;
 use crate::entry::{Meta, Time, time};
 
@@ -58,6 +63,31 @@ pub struct Name {
 pub fn subvolume(fd: &Fd) -> Result<Subvolume> {
     syncfs(fd)?;
     super::search::subvolume(fd)
+}
+
+/// The UUIDs of the subvolume that one is a snapshot of, of what that is a snapshot of, and so on, as far as these
+/// are there, and up to a hundred. Only the first without CAP_SYS_ADMIN.
+pub fn ancestors(fd: &Fd, subvolume: &Subvolume) -> Vec<[u8; 16]> {
+    const MOST: usize = 100;
+    let mut buffer = [0; SMALL];
+    let mut parent_of = |uuid: &[u8; 16]| {
+        let key = uuid_key(*uuid);
+        let found = search(fd, UUID_TREE, key..=key, 1, &mut buffer)
+            .ok()?
+            .next()?;
+        let tree = u64::from_le_bytes(*found.data.first_chunk()?);
+        let keys = (tree, kind::ROOT_ITEM, 0)..=(tree, kind::ROOT_ITEM, u64::MAX);
+        parent_uuid(
+            search(fd, ROOT_TREE, keys, 1, &mut buffer)
+                .ok()?
+                .next()?
+                .data,
+        )
+    };
+    let parent = subvolume.is_snapshot().then_some(subvolume.parent_uuid);
+    successors(parent, |uuid| parent_of(uuid))
+        .take(MOST)
+        .collect()
 }
 
 /// The generation of a subvolume: the transaction that wrote it last. As long as it stays the same,

@@ -184,6 +184,10 @@ pub(crate) fn note(note: &Note) -> String {
         Note::NoLowerLevel(level) => {
             format!("no catalog of a level below {level} exists: everything is dumped, as level 0")
         }
+        Note::OtherFileSystem { source_path } => {
+            let now = quoted(source_path) + " is now on another file system";
+            now + ": everything is dumped, and counts as level 0"
+        }
         Note::SocketsLeftOut { path, more: 0 } => quoted(path) + " is a socket, and is skipped",
         Note::SocketsLeftOut { path, more } => {
             let sockets = plural(*more, "other socket", "other sockets");

@@ -293,8 +293,7 @@ fn row_groups_of_a_large_directory_are_small() {
     let catalog = Catalog::create(&bytes(&file), &top, Options::default()).unwrap();
     let dir = Dir {
         path: &top,
-        hash: 0,
-        depth: 0,
+        key: walk::DirKey::default(),
     };
     let entry = Entry {
         name: b"name",

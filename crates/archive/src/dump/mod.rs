@@ -138,7 +138,8 @@ fn collect(
         leave_out_root(options, &mut plan);
     }
     if let Some(last) = chain.last(&options.sources)? {
-        plan.gone = last.gone_mounts(&rows, |_| true)?;
+        // A damaged catalog is replaced, too.
+        plan.gone = last.gone_mounts(&rows, |_| true).unwrap_or_default();
     }
     Ok(Collected::Changed(Box::new(Planned { rows, parts, plan })))
 }

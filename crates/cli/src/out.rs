@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -125,15 +125,17 @@ impl Out {
     }
 
     pub(crate) fn data(&self, bytes: impl AsRef<[u8]>) -> Result<(), Error> {
+        self.write(|stdout| stdout.write_all(bytes.as_ref()))
+    }
+
+    fn write(&self, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
         if gate::command::was_closed(1) {
             return Err(Error::new(
                 "cannot write the output: standard output is closed",
             ));
         }
         let mut stdout = std::io::stdout().lock();
-        let written = stdout
-            .write_all(bytes.as_ref())
-            .and_then(|()| stdout.flush());
+        let written = put(&mut stdout).and_then(|()| stdout.flush());
         written.map_err(|e| {
             Error::new(format!("cannot write the output: {e}"))
                 .and("check whether the disk is full")
@@ -146,7 +148,13 @@ impl Out {
         result: impl serde::Serialize,
         warnings: &[Warning],
     ) -> Result<(), Error> {
-        self.data(envelope(schema, result, warnings).to_line())
+        const PIECE: usize = 64 << 10;
+        let envelope = envelope(schema, result, warnings);
+        self.write(|stdout| {
+            let mut pieces = BufWriter::with_capacity(PIECE, stdout);
+            envelope.write(&mut pieces)?;
+            pieces.flush()
+        })
     }
 
     /// Prints the result, in its envelope or by `print_text`, and the warnings.

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 use serde::Serialize;
 
@@ -92,6 +93,15 @@ impl<R: Serialize> Envelope<R> {
     /// As one line.
     pub fn to_line(&self) -> String {
         to_json(self) + "\n"
+    }
+
+    /// Writes the line, piece by piece.
+    ///
+    /// # Errors
+    /// That of the writer.
+    pub fn write(&self, mut to: impl Write) -> io::Result<()> {
+        serde_json::to_writer(&mut to, self)?;
+        to.write_all(b"\n")
     }
 }
 
@@ -183,5 +193,8 @@ mod tests {
         };
         let (before, after) = envelope.envelope_parts();
         assert_eq!(format!("{before}null{after}"), envelope.to_line());
+        let mut written = Vec::new();
+        envelope.write(&mut written).unwrap();
+        assert_eq!(written, envelope.to_line().as_bytes());
     }
 }

@@ -123,6 +123,13 @@ impl Table {
         self.tones.is_empty()
     }
 
+    /// Makes the columns wide enough for a row that is not kept: see [`Table::write_rows`].
+    pub fn measure(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>) {
+        for (cell, width) in cells.into_iter().zip(&mut self.widths) {
+            *width = (*width).max(columns(cell.as_ref()));
+        }
+    }
+
     /// Adds a row with a cell for each column.
     pub fn row(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>, tone: Tone) {
         for (cell, width) in cells.into_iter().zip(&mut self.widths) {
@@ -161,6 +168,17 @@ impl Table {
 
     /// [`Table::to_text`], piece by piece, so that the text of a long table is not held in memory.
     pub fn write(&self, width: Option<usize>, color: bool, put: &mut dyn FnMut(&str)) {
+        self.write_rows(self.rows(), width, color, put);
+    }
+
+    /// [`Table::write`], with rows that were only [measured](Table::measure): the cells of a long table take much memory.
+    pub fn write_rows<S: AsRef<str>>(
+        &self,
+        rows: impl Iterator<Item = (impl Iterator<Item = S>, Tone)>,
+        width: Option<usize>,
+        color: bool,
+        put: &mut dyn FnMut(&str),
+    ) {
         const PIECE: usize = 32 << 10;
         let mut widths = self.widths.clone();
         if let Some(limit) = width {
@@ -174,7 +192,7 @@ impl Table {
             &widths,
             if color { "\x1b[1m" } else { "" },
         );
-        for (cells, tone) in self.rows() {
+        for (cells, tone) in rows {
             let paint = match tone {
                 Tone::Dim if color => "\x1b[2m",
                 Tone::Bad if color => "\x1b[31m",
@@ -246,10 +264,10 @@ impl Table {
         out
     }
 
-    fn line<'a>(
+    fn line<S: AsRef<str>>(
         &self,
         out: &mut String,
-        cells: impl Iterator<Item = &'a str>,
+        cells: impl Iterator<Item = S>,
         widths: &[usize],
         paint: &str,
     ) {
@@ -262,8 +280,8 @@ impl Table {
         for (nth, (at, ((cell, &width), (_, align)))) in shown.enumerate() {
             owed += usize::from(nth > 0);
             let cell = match at == key {
-                true => cut_middle(cell, width),
-                false => cut(cell, width),
+                true => cut_middle(cell.as_ref(), width),
+                false => cut(cell.as_ref(), width),
             };
             let pad = width.saturating_sub(columns(&cell));
             if *align == Align::Right {

@@ -35,10 +35,10 @@ pub struct Sums {
 
 impl Sums {
     fn add(&mut self, other: Sums) {
-        self.blocks = self.blocks.wrapping_add(other.blocks);
-        self.bytes = self.bytes.wrapping_add(other.bytes);
-        self.inodes = self.inodes.wrapping_add(other.inodes);
-        self.exclusive = self.exclusive.wrapping_add(other.exclusive);
+        self.blocks = self.blocks.saturating_add(other.blocks);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.inodes = self.inodes.saturating_add(other.inodes);
+        self.exclusive = self.exclusive.saturating_add(other.exclusive);
     }
 }
 
@@ -213,7 +213,8 @@ impl Collector {
             if let Some(place) = places.fold(first, joined)
                 && count == names.nlink as usize
             {
-                rows[place].sums.exclusive += names.exclusive;
+                let sum = &mut rows[place].sums.exclusive;
+                *sum = sum.saturating_add(names.exclusive);
                 references.add(&names.shared, place);
             }
         }
@@ -221,7 +222,8 @@ impl Collector {
         let joined = |a, b| nearest(rows, a, b);
         let unknown = extents.resolve(references, joined, |at, bytes| freed.push((at, bytes)));
         for (at, bytes) in freed {
-            rows[at].sums.exclusive += bytes;
+            let sum = &mut rows[at].sums.exclusive;
+            *sum = sum.saturating_add(bytes);
         }
         unknown
     }
@@ -252,6 +254,13 @@ struct SortedDir {
 /// The directories in the order of du's output, siblings by name, without those that counted in an
 /// earlier DIR.
 fn children_first(rows: &[SortedDir]) -> Vec<usize> {
+    let mut order = parents_first(rows, true);
+    order.reverse();
+    order
+}
+
+/// The directories, each before those in it, siblings by name or the last name first.
+fn parents_first(rows: &[SortedDir], is_last_first: bool) -> Vec<usize> {
     // Sorted by parent (DIRs first), siblings with the last name first.
     let mut siblings: Vec<usize> = (0..rows.len()).filter(|&at| rows[at].counts).collect();
     siblings.sort_unstable_by(|&a, &b| {
@@ -267,18 +276,20 @@ fn children_first(rows: &[SortedDir]) -> Vec<usize> {
             .copied()
             .take_while(move |&at| rows[at].above == above)
     };
-    // Collect from the end: a directory, then its children from the last to the first.
-    let mut pending: Vec<usize> = below(None).collect();
-    pending.reverse();
+    let (mut pending, mut above) = (Vec::new(), None);
     let mut order = Vec::with_capacity(siblings.len());
-    while let Some(at) = pending.pop() {
-        order.push(at);
+    loop {
         let from = pending.len();
-        pending.extend(below(Some(at)));
-        pending[from..].reverse();
+        pending.extend(below(above));
+        if is_last_first {
+            pending[from..].reverse();
+        }
+        let Some(at) = pending.pop() else {
+            return order;
+        };
+        order.push(at);
+        above = Some(at);
     }
-    order.reverse();
-    order
 }
 
 /// The order of directories.
@@ -334,7 +345,12 @@ impl Usage {
         sort: UsageOrder,
         top: Option<usize>,
     ) -> impl Iterator<Item = DirectoryUsage> {
-        let mut order = self.order.clone();
+        // The paths of several DIRs may be mixed, and those of the largest directories are few.
+        let is_in_order = sort == UsageOrder::Path && top.is_none() && self.has_one_dir();
+        let mut order = match is_in_order {
+            true => parents_first(&self.rows, false),
+            false => self.order.clone(),
+        };
         order.retain(|&at| max_depth.is_none_or(|max| self.rows[at].depth <= max));
         let is_by_size = !matches!(sort, UsageOrder::ChildrenFirst | UsageOrder::Path);
         if is_by_size || top.is_some() {
@@ -354,7 +370,7 @@ impl Usage {
             });
             order.truncate(top.unwrap_or(usize::MAX));
         }
-        if sort == UsageOrder::Path {
+        if sort == UsageOrder::Path && !is_in_order {
             let mut paths: Vec<_> = order.iter().map(|&at| (self.path(at), at)).collect();
             paths.sort_by(|(a, _), (b, _)| mounts::path::compare(a, b));
             order = paths.into_iter().map(|(_, at)| at).collect();
@@ -364,6 +380,10 @@ impl Usage {
             sums: self.rows[at].sums,
             exclusive: self.is_exclusive.then_some(self.rows[at].sums.exclusive),
         })
+    }
+
+    fn has_one_dir(&self) -> bool {
+        self.rows.iter().filter(|row| row.depth == 0).count() == 1
     }
 
     fn path(&self, at: usize) -> Vec<u8> {

@@ -9,7 +9,6 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use bytes::Bytes;
 use gate::sync::{Condvar, Mutex};
 use parquet::errors::Result as ParquetResult;
 use walk::digest::{self, Digest};
@@ -18,7 +17,7 @@ use walk::{Dir, DirKey, Entry, Meta, Moment};
 
 use super::about::{About, Options, Root, SnapshotRecord};
 use super::output::{EncodedGroup, Encoder, MOST_AT_ONCE, Output, Sealed, rows_of_group};
-use super::schema::Record;
+use super::schema::{GROUP_BYTES, Record};
 use super::sums::Sums;
 use crate::OnPanic;
 use crate::attribution::{Function, with_function};
@@ -190,7 +189,11 @@ where
             drop(next);
             let rows = nth * self.size..self.rows.len().min((nth + 1) * self.size);
             match settled.and_then(|settled| (self.later)(rows.clone(), settled)) {
-                Ok(later) => queue.append(nth, self.encode(rows, &later, &mut sum)),
+                Ok(later) => {
+                    let append = |group| queue.append(nth, group);
+                    self.encode(rows, &later, &mut sum, append);
+                    queue.end(nth);
+                }
                 Err(error) => {
                     queue.fail(|_| error);
                     return sum;
@@ -200,40 +203,53 @@ where
     }
 
     /// Encodes the selected rows of a row group, if there are any, and adds them up. If the sum of the tree is known,
-    /// only the differences are added.
+    /// only the differences are added. Rows in directories with long paths become several row groups.
     fn encode(
         &self,
         all: Range<usize>,
-        Later { hashes, amended }: &Later,
+        later: &Later,
         sum: &mut Sum,
-    ) -> ParquetResult<Option<EncodedGroup>> {
+        append: impl Fn(ParquetResult<EncodedGroup>),
+    ) {
         let rows = self.rows;
-        let is_known = rows.totals().is_some();
-        let at_rest_before = before_a_tick(rows.started());
-        let mut above = Above::before(rows, all.start);
-        let (mut kept, mut dirs) = (Vec::with_capacity(all.len()), Vec::<Place>::new());
-        for row in all.clone() {
-            let dir = above.enter(rows, row);
+        let first = all.start;
+        let mut above = Above::before(rows, first);
+        let mut kept = KeptRows::default();
+        for row in all {
+            let (dir, path) = above.enter(rows, row);
             let keep = (self.keep)(row);
             if keep == Keep::Row {
-                let is_same = |last: &Place| last.key == dir.key;
-                if !dirs.last().is_some_and(is_same) {
-                    dirs.push(dir.clone());
+                if kept.add(row, dir, path) {
+                    append(self.encode_kept(&mut kept, first, later, sum));
                 }
-                kept.push((row, dirs.len() - 1));
             } else {
                 sum.is_partial |= keep == Keep::Nowhere;
-                if is_known {
+                if rows.totals().is_some() {
                     sum.subtract(dir, rows.name(row), rows.meta(row));
                 }
             }
         }
-        if kept.is_empty() {
-            return Ok(None);
+        if !kept.rows.is_empty() {
+            append(self.encode_kept(&mut kept, first, later, sum));
         }
-        let encoded = self.encoder.encode(kept.len(), |nth| {
+    }
+
+    fn encode_kept(
+        &self,
+        kept: &mut KeptRows,
+        first: usize,
+        Later { hashes, amended }: &Later,
+        sum: &mut Sum,
+    ) -> ParquetResult<EncodedGroup> {
+        let rows = self.rows;
+        let is_known = rows.totals().is_some();
+        let at_rest_before = before_a_tick(rows.started());
+        let KeptRows {
+            rows: kept, dirs, ..
+        } = std::mem::take(kept);
+        self.encoder.encode(kept.len(), |nth| {
             let (row, dir) = kept[nth];
-            let (dir, name) = (&dirs[dir], rows.name(row));
+            let ((dir, path), name) = (&dirs[dir], rows.name(row));
             let collected = rows.meta(row);
             let amended = amended.get(&row);
             let meta = amended.copied().unwrap_or(collected);
@@ -249,12 +265,34 @@ where
                 meta,
                 part: rows.part(row) as u32,
                 top: rows.top(row) as u32,
-                blake3: hashes.get(row - all.start).copied().flatten(),
-                dir: &dir.path,
+                blake3: hashes.get(row - first).copied().flatten(),
+                dir: path,
                 name,
             }
-        });
-        encoded.map(Some)
+        })
+    }
+}
+
+/// The rows of the next row group.
+#[derive(Default)]
+struct KeptRows {
+    /// Each with its directory in `dirs`.
+    rows: Vec<(usize, usize)>,
+    dirs: Vec<(Place, Vec<u8>)>,
+    /// Bytes of the paths.
+    bytes: usize,
+}
+
+impl KeptRows {
+    /// Adds a row; whether they are enough for a row group.
+    fn add(&mut self, row: usize, dir: &Place, path: &[u8]) -> bool {
+        let is_same = |(last, _): &(Place, _)| last.key == dir.key;
+        if !self.dirs.last().is_some_and(is_same) {
+            self.dirs.push((*dir, path.to_vec()));
+            self.bytes += path.len();
+        }
+        self.rows.push((row, self.dirs.len() - 1));
+        self.bytes >= GROUP_BYTES
     }
 }
 
@@ -274,7 +312,7 @@ pub(crate) fn sums_of_pieces(rows: &Rows, piece_of: &[u32], pieces: u32) -> Vec<
     let mut sums: Vec<Sum> = (0..pieces).map(|_| Sum::default()).collect();
     let mut above = Above::default();
     for (row, piece) in piece_of.iter().enumerate() {
-        let dir = above.enter(rows, row);
+        let (dir, _) = above.enter(rows, row);
         if let Some(sum) = sums.get_mut(*piece as usize) {
             sum.add(dir, rows.name(row), rows.meta(row));
         }
@@ -340,19 +378,24 @@ impl Queue {
 
     /// Writes a row group after those before it. They are certain to come: threads take them in
     /// order, one at a time.
-    fn append(&self, nth: usize, group: ParquetResult<Option<EncodedGroup>>) {
+    fn append(&self, nth: usize, group: ParquetResult<EncodedGroup>) {
         let mut state = self.state.lock();
         while state.written < nth && state.failed.is_none() {
             state = self.turn.wait(state);
         }
         if state.failed.is_none() {
-            let appended = group.and_then(|group| match group {
-                Some(group) => state.out.append(group),
-                None => Ok(()),
-            });
+            let appended = group.and_then(|group| state.out.append(group));
             state.failed = appended.err().map(|e| state.out.error(e.into()));
-            state.written += 1;
         }
+    }
+
+    /// Lets the next thread write.
+    fn end(&self, nth: usize) {
+        let mut state = self.state.lock();
+        while state.written < nth && state.failed.is_none() {
+            state = self.turn.wait(state);
+        }
+        state.written += 1;
         drop(state);
         self.turn.notify_all();
     }
@@ -382,15 +425,18 @@ impl Place {
     }
 }
 
-/// The directories above a row, each with the row after everything in it.
+/// The directories above a row.
 #[derive(Default)]
-struct Above(Vec<(usize, Place)>);
+struct Above {
+    /// Each with the row after everything in it, and the length of its path.
+    open: Vec<(usize, usize, Place)>,
+    /// The path of the last one below its SRC.
+    path: Vec<u8>,
+}
 
 /// A directory.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Place {
-    /// The path below its SRC.
-    path: Bytes,
     key: DirKey,
     /// A hash of the paths and the metadata of this directory and of all those above it.
     chain: u64,
@@ -407,30 +453,31 @@ impl Above {
         above
     }
 
-    /// The directory of the next row; a SRC is in itself.
-    fn enter(&mut self, rows: &Rows, row: usize) -> &Place {
-        while self.0.last().is_some_and(|(end, _)| *end <= row) {
-            self.0.pop();
-        }
-        let (at, end) = (self.0.len().saturating_sub(1), rows.end(row));
-        let own = match self.0.last() {
+    /// The directory of the next row, and its path below its SRC; a SRC is in itself.
+    fn enter(&mut self, rows: &Rows, row: usize) -> (&Place, &[u8]) {
+        while self.open.pop_if(|(end, ..)| *end <= row).is_some() {}
+        let (at, end) = (self.open.len().saturating_sub(1), rows.end(row));
+        let above = self.open.last().copied();
+        let len = above.map_or(0, |(_, len, _)| len);
+        let own = match above {
             None => Some(Place {
-                path: Bytes::new(),
                 key: DirKey::top(rows.top(row)),
                 chain: 0,
             }),
-            Some((_, place)) => (end > row + 1).then(|| {
-                let (name, mut path) = (rows.name(row), place.path.to_vec());
-                append(&mut path, name);
-                Place {
-                    path: path.into(),
-                    key: place.key.below(name),
-                    chain: place.chain,
-                }
+            Some((_, _, place)) => (end > row + 1).then(|| Place {
+                key: place.key.below(rows.name(row)),
+                ..place
             }),
         };
-        let own = own.map(|own| own.with_metadata(&rows.meta(row)));
-        self.0.extend(own.map(|own| (end, own)));
-        &self.0[at].1
+        if let Some(own) = own {
+            self.path.truncate(len);
+            if above.is_some() {
+                append(&mut self.path, rows.name(row));
+            }
+            let own = own.with_metadata(&rows.meta(row));
+            self.open.push((end, self.path.len(), own));
+        }
+        let (_, len, place) = &self.open[at];
+        (place, &self.path[..*len])
     }
 }

@@ -15,6 +15,10 @@ pub(super) const GROUP: usize = 64 << 10;
 /// What the name of the program that has written a catalog begins with.
 pub(super) const CREATED_BY: &str = "fathom ";
 
+/// Bytes of the names and the directories' paths of a row group, at most, except for those of its last directory: what
+/// many levels of directories with long names need must not depend on how many there are.
+pub(super) const GROUP_BYTES: usize = if cfg!(test) { 12 << 10 } else { 4 << 20 };
+
 const SCHEMA: &str = "
 message entry {
   required int32 part (INTEGER(32,false));

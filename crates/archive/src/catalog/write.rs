@@ -20,7 +20,7 @@ use walk::{Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Totals, Wal
 
 use super::about::{About, Options, Root};
 use super::output::{EncodedGroup, Encoder, MOST_AT_ONCE, Output, Sealed};
-use super::schema::{GROUP, Record};
+use super::schema::{GROUP, GROUP_BYTES, Record};
 use crate::error::{Error, ErrorKind};
 use crate::head;
 use crate::part::{Last, Parts, may_have_changed, relative};
@@ -31,6 +31,8 @@ use crate::tick::{after_a_tick, before_a_tick, wait_for_tick};
 const CHUNK: usize = 4 << 10;
 /// The same, at least.
 const LEAST_CHUNK: usize = 256;
+/// Bytes of names and paths that a worker collects before it hands them over.
+const CHUNK_BYTES: usize = GROUP_BYTES / 16;
 
 /// A catalog being written.
 pub struct Catalog {
@@ -50,6 +52,8 @@ pub struct Catalog {
 struct Pool {
     chunks: Vec<Chunk>,
     rows: usize,
+    /// Bytes of names and paths.
+    bytes: usize,
     /// Empty chunks for reuse: memory that one thread allocates and another frees fragments the
     /// heap.
     spare: Vec<Chunk>,
@@ -65,6 +69,12 @@ struct Chunk {
     bytes: Vec<u8>,
     dirs: Vec<(usize, usize)>,
     rows: Vec<QueuedEntry>,
+}
+
+impl Pool {
+    fn is_enough(&self) -> bool {
+        self.rows >= GROUP || self.bytes >= GROUP_BYTES
+    }
 }
 
 struct QueuedEntry {
@@ -142,9 +152,10 @@ impl Catalog {
         pool.totals.merge(totals);
         pool.racy += racy;
         pool.rows += chunk.rows.len();
+        pool.bytes += chunk.bytes.len();
         pool.chunks.push(chunk);
         // A worker that waits has added all its rows, so each adds at most one chunk meanwhile.
-        while pool.rows >= GROUP
+        while pool.is_enough()
             && pool.encoding >= MOST_AT_ONCE.min(self.encoder.processors)
             && pool.failed.is_none()
         {
@@ -152,9 +163,9 @@ impl Catalog {
         }
         if pool.failed.is_some() {
             pool.chunks.clear();
-        } else if pool.rows >= GROUP {
+        } else if pool.is_enough() {
             let chunks = std::mem::take(&mut pool.chunks);
-            pool.rows = 0;
+            (pool.rows, pool.bytes) = (0, 0);
             pool.encoding += 1;
             drop(pool);
             let sorted = Sorted::new(chunks);
@@ -245,7 +256,7 @@ impl Collector<'_> {
         }
         chunk.dirs.push(kept_dir);
         let share = GROUP / 2 / self.to.workers.load(Relaxed).max(1);
-        if chunk.rows.len() >= share.clamp(LEAST_CHUNK, CHUNK) {
+        if chunk.rows.len() >= share.clamp(LEAST_CHUNK, CHUNK) || chunk.bytes.len() >= CHUNK_BYTES {
             self.flush();
         }
     }

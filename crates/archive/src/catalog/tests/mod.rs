@@ -17,7 +17,9 @@ use crate::changed::{self, changed};
 use crate::gather::{CollectOptions, gather};
 use crate::rows::Rows;
 use crate::{Action, Error, ErrorKind};
-use walk::{Diagnostics, Dir, EngineKind, Entry, Meta, Sink, Summary, WalkReport};
+use walk::{
+    Diagnostics, Dir, DirKey, EngineKind, Entry, Meta, Sink, Summary, WalkOptions, WalkReport,
+};
 
 fn bytes(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().to_vec()
@@ -293,7 +295,7 @@ fn row_groups_of_a_large_directory_are_small() {
     let catalog = Catalog::create(&bytes(&file), &top, Options::default()).unwrap();
     let dir = Dir {
         path: &top,
-        key: walk::DirKey::default(),
+        key: DirKey::default(),
     };
     let entry = Entry {
         name: b"name",
@@ -311,4 +313,40 @@ fn row_groups_of_a_large_directory_are_small() {
         rows.iter().sum::<usize>() == 140_000 && rows.iter().all(|rows| *rows < 80_000),
         "{rows:?}"
     );
+}
+
+/// So that no row group takes more memory than another, however deep the tree.
+#[test]
+fn long_paths_make_more_row_groups() {
+    let place = tempfile::tempdir().unwrap();
+    let mut dir = place.path().join("top");
+    let mut expected = vec![String::from("0 /")];
+    for depth in 0..19 {
+        let below = vec!["d".repeat(200); depth].join("/");
+        expected.push(format!("0 {below}/{}", "d".repeat(200)));
+        dir.push("d".repeat(200));
+    }
+    fs::create_dir_all(&dir).unwrap();
+    let (rows, file) = (rows(place.path(), &["top"]), place.path().join("catalog"));
+    let repeated = |number: usize| {
+        let about = write(&file, &rows, true, |_| true);
+        let reader = Reader::open(&bytes(&file)).unwrap();
+        assert_eq!((about.entries, names(&reader)), (20, expected.clone()));
+        assert!(reader.groups() >= number, "{}", reader.groups());
+    };
+    // 34 KiB of paths.
+    repeated(3);
+    let top = bytes(&place.path().join("top"));
+    let catalog = Catalog::create(&bytes(&file), &top, Options::default()).unwrap();
+    let options = WalkOptions {
+        dirs: vec![top],
+        ..WalkOptions::default()
+    };
+    let report = walk::walk(&options, &catalog, &Diagnostics::default()).unwrap();
+    catalog.finish(&report, true).unwrap();
+    let reader = Reader::open(&bytes(&file)).unwrap();
+    let mut found = names(&reader);
+    found.sort_unstable_by_key(String::len);
+    assert_eq!(found, expected);
+    assert!(reader.groups() >= 3, "{}", reader.groups());
 }

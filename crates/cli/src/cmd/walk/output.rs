@@ -14,7 +14,7 @@ use walk::{
 
 use super::lines::Form;
 use super::ncdu::Ncdu;
-use super::show::{self, Walk};
+use super::show::{self, Directories, DirectoryIterator, Walk};
 use super::sinks::Output;
 use crate::args::output::{Format, OutputArgs, Sort};
 use crate::cmd::groups::{group_csv, group_ndjson, group_table, named};
@@ -203,32 +203,30 @@ impl View<'_> {
         }
         emitted.warnings.extend(missing(&usage));
         let order = self.usage_order();
-        let directories = usage.directories(self.max_depth, order, self.args.top);
         // With predicates, most directories may have nothing that is selected.
         let is_all = self.is_all;
-        let directories = directories.filter(|it| is_all || it.sums.inodes > 0);
+        let directories = || -> DirectoryIterator<'_> {
+            let directories = usage.directories(self.max_depth, order, self.args.top);
+            Box::new(directories.filter(move |it| is_all || it.sums.inodes > 0))
+        };
+        let directories = Directories(&directories);
         if out.json {
             let totals = totals.totals();
-            let directories: Vec<_> = directories.collect();
             let result = Walk {
                 totals: Some((&totals, emitted.seconds)),
                 parts: &emitted.parts,
-                usage: Some(&directories),
+                usage: Some(directories),
                 ..Walk::default()
             };
             out.envelope(self.schema, result, &emitted.warnings)?;
         } else {
-            let style = out.table_style();
             let mut written = Ok(());
-            show::usage_table(directories, self.is_exclusive).write(
-                style.width,
-                style.color,
-                &mut |piece| {
-                    if written.is_ok() {
-                        written = out.data(piece);
-                    }
-                },
-            );
+            let style = out.table_style();
+            show::write_usage(&directories, self.is_exclusive, style, &mut |piece| {
+                if written.is_ok() {
+                    written = out.data(piece);
+                }
+            });
             written?;
         }
         out.warn(&emitted.warnings);

@@ -6,6 +6,7 @@ use ::show::table::{Align, Table, TableStyle, Tone};
 use ::show::units::{count, duration, plural, ratio, size};
 use mounts::compare::NoRun;
 use mounts::runs::{Stats, median};
+use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use walk::compare::{Agreement, EngineRuns};
 use walk::{DirectoryUsage, EngineChoice, EngineKind, Explained, LargeFile, Part, Totals};
@@ -39,6 +40,22 @@ json_object!(Json<'_, DirectoryUsage>, |usage| {
     "inodes": usage.sums.inodes,
     "exclusive": usage.exclusive,
 });
+
+/// The directories of `--format du`, which are made one after the other, as often as they are needed: the paths of many
+/// levels take much memory.
+pub(crate) struct Directories<'a>(pub(crate) &'a dyn Fn() -> DirectoryIterator<'a>);
+
+pub(crate) type DirectoryIterator<'a> = Box<dyn Iterator<Item = DirectoryUsage> + 'a>;
+
+impl Serialize for Directories<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        for usage in (self.0)() {
+            list.serialize_element(&Json(&usage))?;
+        }
+        list.end()
+    }
+}
 
 json_object!(Json<'_, EngineChoice<'_>>, |choice| {
     name "path": Some(choice.path),
@@ -74,7 +91,7 @@ pub(crate) struct Walk<'a> {
     /// The mounts; the first is that of the first DIR.
     pub(crate) parts: &'a [Part],
     pub(crate) top: Option<&'a [LargeFile]>,
-    pub(crate) usage: Option<&'a [DirectoryUsage]>,
+    pub(crate) usage: Option<Directories<'a>>,
     pub(crate) groups: Option<&'a [Group]>,
     pub(crate) explain: Option<&'a [Explained]>,
     pub(crate) compare: Option<&'a Comparison<'a>>,
@@ -139,7 +156,7 @@ json_object!(Walk<'_>, |result| {
     "seconds": result.totals.map(|(_, seconds)| seconds),
     "parts": Json(result.parts),
     "top": result.top.map(Json),
-    "du": result.usage.map(Json),
+    "du": result.usage,
     "groups": result.groups,
     "explain": result.explain.map(Choices),
     "compare": result.compare,
@@ -147,11 +164,13 @@ json_object!(Walk<'_>, |result| {
     some "kept": result.kept,
 });
 
-/// The table of `--format du`.
-pub(crate) fn usage_table(
-    directories: impl Iterator<Item = DirectoryUsage>,
+/// Writes the table of `--format du`.
+pub(crate) fn write_usage(
+    directories: &Directories<'_>,
     is_exclusive: bool,
-) -> Table {
+    style: TableStyle,
+    put: &mut dyn FnMut(&str),
+) {
     use Align::{Left, Right};
     let mut columns = vec![
         ("ALLOCATED", Right),
@@ -162,19 +181,20 @@ pub(crate) fn usage_table(
     if is_exclusive {
         columns.insert(0, ("EXCLUSIVE", Right));
     }
-    let mut table = Table::new(&columns, 0);
-    for usage in directories {
+    let cells = |usage: DirectoryUsage| {
         let sums = usage.sums;
-        let exclusive = usage.exclusive.map(|bytes| size(bytes).into());
         let cells = [
-            size(sums.blocks.saturating_mul(512)).into(),
-            size(sums.bytes).into(),
-            count(sums.inodes).into(),
-            printable(&usage.path),
+            size(sums.blocks.saturating_mul(512)),
+            size(sums.bytes),
+            count(sums.inodes),
+            printable(&usage.path).into_owned(),
         ];
-        table.row(exclusive.into_iter().chain(cells), Tone::Plain);
-    }
-    table
+        usage.exclusive.map(size).into_iter().chain(cells)
+    };
+    let mut table = Table::new(&columns, 0);
+    (directories.0)().for_each(|usage| table.measure(cells(usage)));
+    let rows = (directories.0)().map(|usage| (cells(usage), Tone::Plain));
+    table.write_rows(rows, style.width, style.color, put);
 }
 
 pub(crate) fn totals_text(totals: &Totals, seconds: f64, parts: &[Part]) -> String {

@@ -189,26 +189,39 @@ fn table_escapes_control_characters() {
     }
 }
 
+/// Each program reads the patterns, and skips the dead mounts and nothing else.
 #[test]
-fn tar_excludes_dead_mounts_only() {
-    if require(&[Need::Root, Need::Fuse, Need::Program("tar")]) {
+fn backup_tools_exclude_dead_mounts_only() {
+    let programs = ["tar", "restic", "borg"].map(Need::Program);
+    if require(&[Need::Root, Need::Fuse]) && require(&programs) {
         in_namespace(|base| {
             let tree = dir(base.join("tree"));
-            let dead = [
-                "st*le [x]",
-                "-dead",
-                "back\\slash",
-                "q?",
-                "$HOME",
-                "blank ",
-                "tab\t",
-                "new\nline",
-                "end\\",
-                "*",
-                "[a",
+            let dead: [&[u8]; 22] = [
+                b"st*le [x]",
+                b"-dead",
+                b"back\\slash",
+                b"q?",
+                b"$HOME",
+                b"blank ",
+                b"tab\t",
+                b"new\nline",
+                b"end\\",
+                b"*",
+                b"[a",
+                b"#comment",
+                b"!not",
+                b"~",
+                b"{x,y}",
+                b"return\rin",
+                b"return\r",
+                b"newline\n",
+                b"unit\x1f",
+                b"vertical\x0b",
+                b"no-break\xc2\xa0",
+                b"odd \xff",
             ];
-            let _servers = dead.map(|name| serve(Manner::Stale, tree.join(name)));
-            for alive in [
+            let _servers = dead.map(|dead| serve(Manner::Stale, tree.join(name(dead))));
+            const ALIVE: [&str; 9] = [
                 "stXle x/file",
                 "Xdead/file",
                 "backXslash/file",
@@ -216,9 +229,10 @@ fn tar_excludes_dead_mounts_only() {
                 "fine/file",
                 "blank/file",
                 "a/file",
-            ] {
-                file(tree.join(alive), 1);
-            }
+                "x/file",
+                "no-break/file",
+            ];
+            ALIVE.map(|alive| file(tree.join(alive), 1));
             tmpfs(tree.join("fine"));
             file(tree.join("fine/file"), 1);
 
@@ -227,28 +241,72 @@ fn tar_excludes_dead_mounts_only() {
                 "mounts", &tree, "--check", "--format", "exclude"
             ]))
             .exits(1);
-            assert_eq!(ran.lines().len(), dead.len(), "{ran}");
+            let patterns = ran.stdout.iter().filter(|byte| **byte == b'\n');
+            assert_eq!(patterns.count(), dead.len(), "{ran}");
             fs::write(&excludes, &ran.stdout).unwrap();
+            let holds = |list: &[u8], program: &str| {
+                let list = String::from_utf8_lossy(list);
+                let files = list.lines().filter(|line| line.ends_with("/file"));
+                let mut files: Vec<_> =
+                    files.filter_map(|line| line.split_once("/tree/")).collect();
+                files.sort_unstable();
+                let mut expected = ALIVE;
+                expected.sort_unstable();
+                let files: Vec<&str> = files.into_iter().map(|(_, file)| file).collect();
+                assert_eq!(files, expected, "{program}: {list}");
+                let in_dead =
+                    |dead: &&[u8]| list.contains(&format!("/{}/", String::from_utf8_lossy(dead)));
+                assert!(!dead.iter().any(|dead| in_dead(dead)), "{program}: {list}");
+            };
+
             let archive = base.join("archive.tar");
+            // In the locale C, tar takes a character of two bytes for two.
+            let mut tar = Command::new("env");
+            tar.args(["LC_ALL=C.UTF-8", "tar"]);
             tool(
-                Command::new("tar")
-                    .arg("-cPf")
+                tar.arg("-cPf")
                     .arg(&archive)
                     .arg("-X")
                     .arg(&excludes)
                     .arg(&tree),
             );
-            let list =
-                String::from_utf8(tool(Command::new("tar").arg("-tPf").arg(&archive))).unwrap();
-            assert_eq!(
-                list.lines().filter(|line| line.ends_with("/file")).count(),
-                7,
-                "{list}"
+            holds(&tool(Command::new("tar").arg("-tPf").arg(&archive)), "tar");
+
+            let restic = |words: &[&str]| {
+                let mut restic = Command::new("restic");
+                restic
+                    .args(["--no-cache", "-q", "--repo"])
+                    .arg(base.join("restic"));
+                restic.args(words).env("RESTIC_PASSWORD", "test");
+                restic
+            };
+            tool(&mut restic(&["init"]));
+            tool(
+                restic(&["backup", "--exclude-file"])
+                    .arg(&excludes)
+                    .arg(&tree),
             );
-            assert!(
-                dead.iter().all(|name| !list.contains(&format!("/{name}/"))),
-                "{list}"
+            holds(&tool(&mut restic(&["ls", "latest"])), "restic");
+
+            let (repository, one) = (
+                base.join("borg"),
+                format!("{}::one", base.join("borg").display()),
             );
+            let borg = |words: &[&str]| {
+                let mut borg = Command::new("borg");
+                borg.args(words)
+                    .env("BORG_BASE_DIR", base.join("base"))
+                    .env("LC_ALL", "C.UTF-8");
+                borg
+            };
+            tool(borg(&["init", "-e", "none"]).arg(&repository));
+            tool(
+                borg(&["create", "--exclude-from"])
+                    .arg(&excludes)
+                    .arg(&one)
+                    .arg(&tree),
+            );
+            holds(&tool(borg(&["list", "--short"]).arg(&one)), "borg");
         });
     }
 }

@@ -335,8 +335,7 @@ fn has_subvolume(point: &Point, part: &[u8]) -> bool {
 }
 
 /// The mount points that a backup should exclude, a line each, as patterns that match only this name
-/// in tar, restic and borg. A newline in a name is written `?`, since a line cannot contain it. Slow
-/// mounts can be backed up.
+/// in tar, restic and borg. What ends a line for one of them is written `?`. Slow mounts can be backed up.
 pub(crate) fn exclude(points: &[Point]) -> Vec<u8> {
     let mut out = Vec::new();
     for point in points {
@@ -346,19 +345,39 @@ pub(crate) fn exclude(points: &[Point]) -> Vec<u8> {
         ) {
             continue;
         }
-        for (at, &byte) in point.target.iter().enumerate() {
-            match byte {
-                // restic expands `$`, and trims blanks.
-                b'*' | b'?' | b'[' | b'$' => out.extend([b'[', byte, b']']),
-                b' ' | b'\t' if at + 1 == point.target.len() => out.extend([b'[', byte, b']']),
-                b'\\' => out.extend(b"[\\\\]"),
-                b'\n' => out.push(b'?'),
-                _ => out.push(byte),
+        let end = point.target.len() - blank_at_end(&point.target);
+        let (plain, last) = point.target.split_at(end);
+        for chunk in plain.utf8_chunks() {
+            for &byte in chunk.valid().as_bytes() {
+                match byte {
+                    // restic expands `$`.
+                    b'*' | b'?' | b'[' | b'$' => out.extend([b'[', byte, b']']),
+                    b'\\' => out.extend(b"[\\\\]"),
+                    b'\n' | b'\r' => out.push(b'?'),
+                    _ => out.push(byte),
+                }
             }
+            // borg reads UTF-8 only.
+            out.extend(chunk.invalid().iter().map(|_| b'?'));
+        }
+        match last {
+            b"" => {}
+            b"\n" | b"\r" => out.push(b'?'),
+            // All of them trim blanks.
+            blank => out.extend([b"[", blank, b"]"].concat()),
         }
         out.push(b'\n');
     }
     out
+}
+
+/// The bytes of a character at the end that restic or borg takes for a blank; 0 if there is none.
+fn blank_at_end(name: &[u8]) -> usize {
+    let last = name.utf8_chunks().last();
+    let last = last.filter(|chunk| chunk.invalid().is_empty());
+    let last = last.and_then(|chunk| chunk.valid().chars().next_back());
+    let is_blank = |c: &char| c.is_whitespace() || matches!(c, '\x1c'..='\x1f');
+    last.filter(is_blank).map_or(0, char::len_utf8)
 }
 
 /// The machines behind the mount points, and how many each has.
@@ -452,9 +471,12 @@ mod tests {
         bad.verdict = Some(Verdict::Hung);
         let mut slow = point("/slow", "nfs");
         slow.verdict = Some(Verdict::Slow);
+        let mut ends = ["/cr\r", "/nb\u{a0}", "/a\rb\n", "/us\x1f"].map(|name| point(name, "nfs"));
+        ends.iter_mut()
+            .for_each(|end| end.verdict = Some(Verdict::Stale));
         assert_eq!(
-            exclude(&[bad, point("/ok", "nfs"), slow]),
-            b"/m[[]1][*][\\\\][$]x[ ]\n"
+            exclude(&[&[bad, point("/ok", "nfs"), slow], &ends[..]].concat()),
+            "/m[[]1][*][\\\\][$]x[ ]\n/cr?\n/nb[\u{a0}]\n/a?b?\n/us[\x1f]\n".as_bytes()
         );
     }
 

@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
                 at = at.saturating_add(usize::try_from(padded(data).unwrap()).unwrap());
             }
             Ok(Event::End) => break,
-            Ok(Event::More | Event::Checksum(_) | Event::Part(_)) => {}
+            Ok(Event::More | Event::Checksum(_) | Event::Part(_) | Event::Lineage(_)) => {}
             Err(fault) => {
                 assert!(fault.at < at as u64);
                 let skipped = usize::try_from(decoder.recover()).unwrap();

@@ -8,8 +8,11 @@ use gate::file::Reader;
 use gate::fs::{At, FileType, Open, Want, pread64, statx};
 use gate::long::{open_long, statx_long};
 use gate::{Fd, Gate};
+use ondisk::Time;
 use ondisk::pax::sparse::Extent;
-use ondisk::pax::{BLOCK, Decoder, Event, Kind, Member, PartOfRun, begins_archive, padded};
+use ondisk::pax::{
+    BLOCK, Decoder, Event, Kind, Lineage, Member, PartOfRun, begins_archive, padded,
+};
 
 use crate::compression::Compression;
 use crate::decompress::Decompressor;
@@ -56,10 +59,27 @@ pub struct Input {
     /// A regular file or an object.
     file: Option<Ranges>,
     seekable: Option<Seekable>,
-    /// The part of a dump that the archive is, once its headers are read.
-    part: Option<PartOfRun>,
+    /// What the archive says of itself, once its headers are read.
+    origin: Origin,
+    /// The first member, or that there is none, if it was read ahead.
+    ahead: Option<Option<Member>>,
+    /// A member of the archive has a checksum.
+    has_checksums: bool,
     /// Only these members are read.
     route: Option<Route>,
+}
+
+/// What an archive says of itself before its first member.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    /// Its id and that of its base; `None` for an archive of another program or of an older version.
+    pub lineage: Option<Lineage>,
+    /// The part of a dump that it is; `None` if it is by itself.
+    pub part: Option<PartOfRun>,
+    /// The name of the first member; empty if there is none.
+    pub first: Vec<u8>,
+    /// The ctime of the first member.
+    pub changed: Option<Time>,
 }
 
 /// Defects that are kept: an archive can have any number of them.
@@ -116,19 +136,35 @@ impl Input {
             check: None,
             file,
             seekable: None,
-            part: None,
+            origin: Origin::default(),
+            ahead: None,
+            has_checksums: false,
             route: None,
         })
     }
 
-    /// Reads which part of a dump an archive is; `None` if it is by itself.
+    /// Before the first member: what the archive says of itself.
     ///
     /// # Errors
-    /// Those of [`Input::open`] and [`Input::next`].
-    pub(crate) fn read_part(path: &[u8]) -> Result<Option<PartOfRun>, Error> {
-        let mut input = Input::open(path)?;
-        input.next()?;
-        Ok(input.part)
+    /// Those of [`Input::next`].
+    pub fn origin(&mut self) -> Result<Origin, Error> {
+        let first = self.next_member()?;
+        let mut origin = self.origin.clone();
+        if let Some(first) = &first {
+            (origin.first, origin.changed) = (first.path.clone(), first.ctime);
+        }
+        self.ahead = Some(first);
+        Ok(origin)
+    }
+
+    /// The ids of the archive and of its base, once its first headers are read.
+    pub fn lineage(&self) -> Option<Lineage> {
+        self.origin.lineage
+    }
+
+    /// Whether the archive, as far as it was read, has what only archives of fathom have.
+    pub(crate) fn is_by_fathom(&self) -> bool {
+        self.origin.lineage.is_some() || self.has_checksums
     }
 
     /// Before the first member: reads no more of an archive than is needed for some members, if it has an
@@ -286,6 +322,9 @@ impl Input {
     }
 
     fn next_member(&mut self) -> Result<Option<Member>, Error> {
+        if let Some(member) = self.ahead.take() {
+            return Ok(member);
+        }
         let skipped = self.skip();
         let mut computed: Option<[u8; 32]> = None;
         if let Some(check) = &mut self.check {
@@ -340,6 +379,7 @@ impl Input {
             match event {
                 Event::More => {}
                 Event::Checksum(sum) => {
+                    self.has_checksums = true;
                     if let Some(check) = self
                         .check
                         .as_mut()
@@ -348,9 +388,11 @@ impl Input {
                         check.stored = Some(sum);
                     }
                 }
-                Event::Part(part) => self.part = Some(part),
+                Event::Part(part) => self.origin.part = Some(part),
+                Event::Lineage(lineage) => self.origin.lineage = Some(lineage),
                 Event::Member { member, at, data } => {
                     self.is_empty = false;
+                    self.has_checksums |= member.blake3.is_some();
                     self.at = at;
                     self.left = data;
                     self.padding = padded(data).unwrap_or(data) - data;

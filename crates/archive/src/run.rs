@@ -51,7 +51,7 @@ pub fn archive_names_in(path: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
 /// # Errors
 /// It cannot be read.
 pub fn part_in(archive: &[u8]) -> Result<Option<PartOfRun>, Error> {
-    Input::read_part(archive)
+    Ok(Input::open(archive)?.origin()?.part)
 }
 
 /// The archives of one dump in a directory, in the order of their numbers; `None` if it is no directory.

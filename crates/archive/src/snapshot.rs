@@ -148,7 +148,10 @@ impl<'a> SnapshotCatalog<'a> {
     /// The catalog cannot be written.
     pub fn renew(&self, renewed: &[Part], snapshot: &SnapshotRecord) -> Result<(), Error> {
         match &self.base {
-            Some(base) => base.copy_to(&self.path, renewed, Some(snapshot)),
+            Some(base) => {
+                let describe = |about: &mut About| about.snapshot = Some(snapshot.clone());
+                base.copy_to(&self.path, renewed, describe)
+            }
             None => Ok(()),
         }
     }

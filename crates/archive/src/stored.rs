@@ -162,6 +162,26 @@ pub(crate) mod dev {
     }
 }
 
+/// The id of an archive, as 32 hexadecimal digits. An invalid one is dropped.
+pub(crate) mod archive_id {
+    use ondisk::pax::ArchiveId;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        id: &Option<ArchiveId>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        id.map(|id| id.to_string()).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<ArchiveId>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        Ok(text.and_then(|text| text.parse().ok()))
+    }
+}
+
 /// A UUID, as 32 hexadecimal digits.
 pub(crate) mod uuid {
     use serde::de::Error;

@@ -1,5 +1,6 @@
 //! The description of a catalog: the value of the key `fathom.catalog`, as JSON.
 
+use ondisk::pax::ArchiveId;
 use parquet::file::metadata::KeyValue;
 use serde::{Deserialize, Serialize};
 use walk::entry::Time;
@@ -144,6 +145,13 @@ pub struct About {
     /// In a part of a dump by several ranks, the [`Sums::above`](super::Sums::above) of its rows, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub above: Option<String>,
+    /// The id of the archive that the catalog was written with; of a dump in which nothing has changed, that of its base.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "stored::archive_id"
+    )]
+    pub archive: Option<ArchiveId>,
     /// For each row group, the CRC-32 of each column chunk; none in older catalogs.
     #[serde(default)]
     pub checksums: Vec<Vec<u32>>,
@@ -337,6 +345,7 @@ mod tests {
             snapshot: None,
             inode_sums: None,
             above: None,
+            archive: None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ondisk::pax::ArchiveId;
 use walk::Digest;
 
 use super::about::{About, Options};
@@ -105,6 +106,9 @@ pub(super) fn describe(parts: &[&About]) -> Result<About, ErrorKind> {
             ..first.options.clone()
         },
         above: None,
+        archive: abouts().try_fold(ArchiveId::default(), |sum, about| {
+            Some(sum.plus(about.archive?))
+        }),
         parts: Vec::new(),
         racy: abouts().map(|about| about.racy).sum(),
         checksums: Vec::new(),

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use gate::sync::{Condvar, Mutex};
+use ondisk::pax::ArchiveId;
 use parquet::errors::Result as ParquetResult;
 use walk::digest::{self, Digest};
 use walk::entry::append;
@@ -41,6 +42,7 @@ pub struct Draft {
     encoder: Encoder,
     out: Output,
     snapshot: Option<SnapshotRecord>,
+    archive: Option<ArchiveId>,
 }
 
 impl Draft {
@@ -51,7 +53,15 @@ impl Draft {
             encoder,
             out,
             snapshot: None,
+            archive: None,
         })
+    }
+
+    /// Records the id of the archive.
+    #[must_use]
+    pub fn with_archive(self, id: ArchiveId) -> Draft {
+        let archive = Some(id);
+        Draft { archive, ..self }
     }
 
     /// Records the snapshot that was made of the rows.
@@ -80,6 +90,7 @@ impl Draft {
             encoder,
             out,
             snapshot,
+            archive,
         } = self;
         let groups = Groups {
             rows,
@@ -133,6 +144,7 @@ impl Draft {
             options,
             parts,
             snapshot: snapshot.filter(|_| complete),
+            archive,
             ..About::default()
         })
     }

@@ -147,7 +147,10 @@ fn estimate_plan(rows: &Rows, plan: &Plan) -> Estimate {
         unchanged: plan.unchanged(),
         ..Estimate::default()
     };
-    let (mut bytes, mut header, mut from) = (0, Vec::new(), 0);
+    let (mut header, mut from) = (Vec::new(), 0);
+    let (id, base) = (pax::ArchiveId::default(), pax::Base::Nothing);
+    pax::lineage_header(&pax::Lineage { id, base }, &mut header);
+    let mut bytes = header.len() as u64;
     while let Some(row) = plan.next_written(from) {
         from = row + 1;
         let meta = rows.meta(row);

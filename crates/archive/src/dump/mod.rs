@@ -21,6 +21,7 @@ mod copy;
 mod estimate;
 mod frames;
 mod holes;
+mod lineage;
 mod load;
 mod member;
 mod options;
@@ -52,6 +53,7 @@ pub use attributes::{AttributeFailure, AttributeReader, AttributesOf};
 use chain::Chain;
 use copy::copy;
 pub use estimate::{Estimate, Estimates, estimate};
+use lineage::lineage;
 pub use options::{Counts, DumpOptions, DumpSummary, Line, Map, Note};
 use output::{Output, Whole};
 use own::{check_outputs, leave_out_own, leave_out_root};
@@ -185,7 +187,7 @@ impl Dump<'_> {
     /// Writes the archive and the catalog, which have no names yet.
     fn write_unnamed(
         &mut self,
-        output: Output,
+        mut output: Output,
         (rows, parts, mut plan): (&Rows, Vec<Gathered>, Plan),
         draft: Option<Draft>,
         own: Own<'_>,
@@ -197,9 +199,12 @@ impl Dump<'_> {
         }
         let mut notes = leave_out_own(self.options, self.chain, &output, rows, &mut plan);
         notes.extend(note_of_sockets(rows, &plan));
+        let lineage = lineage(rows, &plan, own, self.chain.base.as_ref());
+        output.begin(&lineage)?;
         let mut catalog = None;
         let (counts, archive) = match draft {
             Some(draft) => {
+                let draft = draft.with_archive(lineage.id);
                 let updates = CatalogUpdates {
                     rows,
                     plan: &plan,
@@ -311,7 +316,7 @@ impl Dump<'_> {
     /// Writes only the sources themselves, because nothing has changed since the base.
     fn write_sources(
         &mut self,
-        output: Output,
+        mut output: Output,
         parts: Vec<Gathered>,
         looked_at: u64,
         renewed: &[Part],
@@ -329,13 +334,17 @@ impl Dump<'_> {
             plan.set(source.rows.start, Step::Whole);
             plan.unread.insert(source.rows.start, list);
         }
+        plan.is_unchanged = true;
+        let lineage = lineage(&rows, &plan, Own::All, self.chain.base.as_ref());
+        output.begin(&lineage)?;
         let (counts, archive_bytes) = self.write_archive(output, &rows, &plan)?;
         let warnings = self.diagnostics.take_warnings();
         let entries = self.chain.base.as_ref().map_or(0, Base::entries);
         if let (Some(catalog), Some(base)) = (&self.chain.catalog, &self.chain.base) {
             self.record(base.about(), &warnings)?;
             self.chain.remove_higher()?;
-            base.copy_to(catalog, renewed, None)?;
+            // A catalog of an older version has no id.
+            base.copy_to(catalog, renewed, |about| about.archive = Some(lineage.id))?;
         }
         Ok(DumpSummary {
             parts,

@@ -9,6 +9,7 @@ use gate::fs::Statx;
 use gate::machine::processors;
 use lzma_rust2::{XzOptions, XzWriterMt};
 use ondisk::members::{IndexWriter, Indexed};
+use ondisk::pax::{Lineage, lineage_header};
 
 use super::frames::Frames;
 use super::sink::{RECORD, Sink};
@@ -136,6 +137,13 @@ impl Output {
             // Readers take the first one in the index for the first of the archive.
             false => index.is_complete &= !is_source && index.next > 0,
         }
+    }
+
+    /// Writes what precedes all members.
+    pub(crate) fn begin(&mut self, lineage: &Lineage) -> Result<(), Error> {
+        let mut header = Vec::new();
+        lineage_header(lineage, &mut header);
+        self.write(&header)
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {

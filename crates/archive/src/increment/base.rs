@@ -3,13 +3,13 @@
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use mounts::Warning;
-use ondisk::pax::dumpdir::Code;
+use ondisk::pax::{self, dumpdir::Code};
 use walk::{Type, path_id};
 
 use super::levels::{Level, MOST};
 use super::moves::OldName;
 use crate::catalog::columns::{DIR, MODE, NAME, TOP};
-use crate::catalog::{self, About, Root, ShardOfRun, SnapshotRecord, copy};
+use crate::catalog::{self, About, Root, ShardOfRun, copy};
 use crate::error::{Action, Error, ErrorKind};
 use crate::part::Part;
 use crate::plan::{ListedName, member_name, trim_slashes};
@@ -93,17 +93,23 @@ impl Base {
         self.reader.about().entries
     }
 
+    /// The archive that must be restored before an increment with this base.
+    pub(crate) fn archive(&self) -> pax::Base {
+        let id = self.about().archive;
+        id.map_or(pax::Base::Unknown, pax::Base::Archive)
+    }
+
     /// Copies the catalog to `path`, atomically, with the tokens of `renewed` in place of its own, so
-    /// that the next increment need not look again at what was only read since. Nothing is written
-    /// if `path` is the same file and no token is new. With a snapshot, it replaces that of the catalog.
+    /// that the next increment need not look again at what was only read since, and with what `describe`
+    /// changes. Nothing is written if `path` is the same file and nothing is new.
     pub(crate) fn copy_to(
         &self,
         path: &[u8],
         renewed: &[Part],
-        snapshot: Option<&SnapshotRecord>,
+        describe: impl FnOnce(&mut About),
     ) -> Result<(), Error> {
         let mut about = self.reader.about().clone();
-        about.snapshot = snapshot.cloned().or(about.snapshot);
+        describe(&mut about);
         for part in &mut about.parts {
             let is_same = |new: &&Part| {
                 (new.top, &new.path, new.ino) == (part.top, &part.path, part.ino)

@@ -52,6 +52,8 @@ pub(super) struct Outcome {
     pub(super) renamed: u64,
     /// The number of rows of the catalog that were removed.
     pub(super) removed: u64,
+    /// The tree is as it was, except perhaps the metadata of its tops, which every archive has.
+    pub(super) is_unchanged: bool,
 }
 
 /// Compares the entries `0..len` that `entry` gives. `dirs` are the directories among them. `top`
@@ -99,13 +101,23 @@ pub(super) fn compare<'a>(
         renamed += piece.renamed;
         found += piece.found;
     }
+    let mut tops = 0;
     for (at, &row) in entries.now.rows.iter().enumerate() {
+        let is_top = (entries.entry)(row).parent.is_none();
         fates[row as usize] = match entries.kept[at] {
             None if is_taken[at] => Fate::Replaces,
+            // Each SRC that is a directory is in every archive, with the list of its names.
+            Some(_) if is_top => {
+                tops += 1;
+                Fate::Dumped
+            }
             Some(was) if entries.is_unchanged(at, was) => Fate::Kept,
             _ => Fate::Dumped,
         };
     }
+    let removed = then.rows().len() as u64 - found;
+    let changed = fates.iter().filter(|fate| **fate != Fate::Kept).count();
+    let is_unchanged = removed == 0 && steps.is_empty() && changed == tops;
     let links = find_links(entries.entry, &linked, &fates);
     for &row in links.keys() {
         fates[row as usize] = Fate::Link;
@@ -116,7 +128,8 @@ pub(super) fn compare<'a>(
         rows,
         steps,
         renamed,
-        removed: then.rows().len() as u64 - found,
+        removed,
+        is_unchanged,
     })
 }
 
@@ -178,7 +191,7 @@ impl<'n, E: Fn(u32) -> Now<'n>, T: Fn(u32) -> u64> Entries<'_, 'n, E, T> {
                 };
                 let is_same =
                     old.is_some_and(|old| then.row(old).may_be_unchanged(entry.fingerprint));
-                self.touch_if(at, parent.is_none() || !is_there || !is_same);
+                self.touch_if(at, !is_there || !is_same);
                 piece.renamed += u64::from(kept[at].is_some() && !is_there);
                 *kept_as = old.map_or(0, |old| old + 1);
                 piece.found += old.map_or(0, find);

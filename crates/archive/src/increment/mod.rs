@@ -260,6 +260,7 @@ fn plan_outcome(rows: &Rows, outcome: Outcome) -> Plan {
     let carrier = sources.find(|&row| row < rows.len() && rows.is_dir(row));
     plan.renames = carrier.map(|carrier| (carrier, renames.collect()));
     (plan.removed, plan.renamed) = (outcome.removed, outcome.renamed);
+    plan.is_unchanged = outcome.is_unchanged;
     plan.kept_as = outcome.rows;
     plan
 }
@@ -270,6 +271,7 @@ pub(crate) fn spare_unseen(rows: &Rows, hidden: &Hidden, plan: &mut Plan) {
     if hidden.is_empty() {
         return;
     }
+    plan.is_unchanged = false;
     let mut within: HashMap<&[u8], BTreeSet<&[u8]>> = HashMap::new();
     for path in hidden.paths() {
         let slash = path.iter().rposition(|&b| b == b'/');

@@ -4,7 +4,7 @@ use super::field::{self, MAGIC, SIZE, TYPE, gnu, number, text};
 use super::record::{Common, Global, Records};
 use super::sparse::{self, Map};
 use super::{
-    BLOCK, Fault, MOST_NAME, MOST_OTHER, MOST_RECORDS, Member, PartOfRun, dumpdir, padded,
+    BLOCK, Fault, Lineage, MOST_NAME, MOST_OTHER, MOST_RECORDS, Member, PartOfRun, dumpdir, padded,
 };
 
 mod header;
@@ -45,6 +45,8 @@ pub enum Event {
     Checksum([u8; 32]),
     /// The part of a dump that the archive is.
     Part(PartOfRun),
+    /// The ids of the archive and of its base.
+    Lineage(Lineage),
     /// The end of the archive. What follows is no part of it.
     End,
 }
@@ -374,10 +376,11 @@ impl Decoder {
                     self.fault(at, what);
                 }
                 self.common = global.common;
-                return Ok(match (global.blake3, global.part) {
-                    (Some(sum), _) => Event::Checksum(sum),
-                    (None, Some(part)) => Event::Part(part),
-                    (None, None) => Event::More,
+                return Ok(match (global.blake3, global.part, global.lineage) {
+                    (Some(sum), ..) => Event::Checksum(sum),
+                    (None, Some(part), _) => Event::Part(part),
+                    (None, None, Some(lineage)) => Event::Lineage(lineage),
+                    (None, None, None) => Event::More,
                 });
             }
         }

@@ -8,7 +8,9 @@ use super::field::{
     TYPE, UID, UNAME,
 };
 use super::record::{escape, push, push_number, push_time};
-use super::{BLOCK, CHECKSUM, Kind, Member, PART, PartOfRun};
+use super::{
+    ARCHIVE, BASE, BLOCK, Base, CHECKSUM, Kind, Lineage, Member, PART, PartOfRun, UNKNOWN,
+};
 
 /// Appends the headers of a member: an extended header with everything that does not fit into the
 /// fields of a ustar header, and the ustar header. The data must follow, padded with zeros to whole
@@ -36,19 +38,34 @@ pub fn set_checksum(header: &mut [u8], at: usize, blake3: &[u8; 32]) {
 
 /// Appends a global header with the checksum of the member before, which was unknown before its data.
 pub fn trailer(blake3: &[u8; 32], out: &mut Vec<u8>) {
-    let start = extended(b'g', out);
-    push(out, b"comment", &comment(blake3));
-    finish(start, &[b"GlobalHead/blake3"], out);
+    global(b"GlobalHead/blake3", &comment(blake3), out);
 }
 
 /// Appends a global header that says which part of a dump the archive is. It must precede all members. Other
 /// programs ignore its comment.
 pub fn part_header(part: &PartOfRun, out: &mut Vec<u8>) {
     let PartOfRun { number, of, run } = part;
-    let start = extended(b'g', out);
     let text = format!("{PART}{number}/{of} run={run}");
-    push(out, b"comment", text.as_bytes());
-    finish(start, &[b"GlobalHead/part"], out);
+    global(b"GlobalHead/part", text.as_bytes(), out);
+}
+
+/// Appends a global header with the ids of the archive and of its base. It must precede all members. Other programs
+/// ignore its comment.
+pub fn lineage_header(lineage: &Lineage, out: &mut Vec<u8>) {
+    let base = match lineage.base {
+        Base::Nothing => String::new(),
+        Base::Unknown => format!("{BASE}{UNKNOWN}"),
+        Base::Archive(id) => format!("{BASE}{id}"),
+    };
+    let text = format!("{ARCHIVE}{}{base}", lineage.id);
+    global(b"GlobalHead/archive", text.as_bytes(), out);
+}
+
+/// Appends a global header with a comment.
+fn global(name: &[u8], text: &[u8], out: &mut Vec<u8>) {
+    let start = extended(b'g', out);
+    push(out, b"comment", text);
+    finish(start, &[name], out);
 }
 
 /// Leaves room for the header of an extended header, and returns its offset.

@@ -3,6 +3,9 @@
 //! [pax](https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html),
 //! [tar(5)](https://man.archlinux.org/man/tar.5)
 
+use std::fmt;
+use std::str::FromStr;
+
 use crate::{Dev, Time};
 
 pub mod acl;
@@ -14,7 +17,7 @@ mod record;
 pub mod sparse;
 
 pub use decode::{Decoder, Event, begins_archive};
-pub use encode::{header, part_header, set_checksum, trailer};
+pub use encode::{header, lineage_header, part_header, set_checksum, trailer};
 pub use field::BLOCK;
 
 /// An archive is padded with zeros to a multiple of this: tar's record of twenty blocks.
@@ -48,6 +51,55 @@ pub struct PartOfRun {
     pub of: u32,
     /// The name of the run. Parts of different runs make no dump.
     pub run: String,
+}
+
+/// Identifies what an archive restores, as its maker has planned it. The ids of the parts of a dump add up to the id
+/// that one process would have given it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct ArchiveId(pub u128);
+
+impl ArchiveId {
+    /// The id of two parts together.
+    #[must_use]
+    pub fn plus(self, other: ArchiveId) -> ArchiveId {
+        ArchiveId(self.0.wrapping_add(other.0))
+    }
+}
+
+impl fmt::Display for ArchiveId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl FromStr for ArchiveId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<ArchiveId, ()> {
+        let is_plain = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let id = is_plain.then(|| u128::from_str_radix(text, 16).ok());
+        id.flatten().map(ArchiveId).ok_or(())
+    }
+}
+
+/// What must be restored before an archive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Base {
+    /// Nothing: it is a full dump.
+    Nothing,
+    /// An archive that has no id.
+    Unknown,
+    /// The archive with this id.
+    Archive(ArchiveId),
+}
+
+/// What an archive says of its place in a chain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lineage {
+    /// The archive's own id. If nothing has changed since the base, it is that of the base.
+    pub id: ArchiveId,
+    /// What the archive is based on.
+    pub base: Base,
 }
 
 /// A member of an archive: the result of all its headers. Fields without a comment are those of
@@ -134,3 +186,9 @@ const MOST_RECORDS: usize = MOST_ATTRIBUTES + (16 << 20);
 
 /// The longest global header, and list of Solaris, that is accepted, in bytes.
 const MOST_OTHER: usize = 1 << 20;
+
+/// The prefix of a comment with the id of the archive, and the one before the id of its base.
+const ARCHIVE: &str = "archive=";
+const BASE: &str = " base=";
+/// In place of the id of a base that has none.
+const UNKNOWN: &str = "unknown";

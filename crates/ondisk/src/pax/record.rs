@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::sparse::Map;
-use super::{CHECKSUM, Fault, MOST_NAME, MOST_RECORDS, PART, PartOfRun, dumpdir};
+use super::{
+    ARCHIVE, ArchiveId, BASE, Base, CHECKSUM, Fault, Lineage, MOST_NAME, MOST_RECORDS, PART,
+    PartOfRun, UNKNOWN, dumpdir,
+};
 use crate::Time;
 use crate::time::digits;
 
@@ -317,13 +320,14 @@ impl Sparse {
     }
 }
 
-/// A global header: records for every member after it, the checksum of the member before it, and the part
-/// of a dump that the archive is.
+/// A global header: records for every member after it, the checksum of the member before it, the part
+/// of a dump that the archive is, and the ids of the archive and of its base.
 #[derive(Debug, Default)]
 pub(super) struct Global {
     pub(super) common: Common,
     pub(super) blake3: Option<[u8; 32]>,
     pub(super) part: Option<PartOfRun>,
+    pub(super) lineage: Option<Lineage>,
 }
 
 impl Global {
@@ -331,8 +335,7 @@ impl Global {
     pub(super) fn new(common: Common) -> Global {
         Global {
             common,
-            blake3: None,
-            part: None,
+            ..Global::default()
         }
     }
 
@@ -344,6 +347,7 @@ impl Global {
                 b"comment" => {
                     self.blake3 = checksum(value).or(self.blake3);
                     self.part = part_of_run(value).or(self.part.take());
+                    self.lineage = lineage(value).or(self.lineage);
                 }
                 b"path" | b"linkpath" | b"size" => {
                     return Err("a global header has a name or a size; it is skipped");
@@ -411,6 +415,18 @@ fn part_of_run(comment: &[u8]) -> Option<PartOfRun> {
     let (number, of) = (number.parse().ok()?, of.parse().ok()?);
     let run = run.to_owned();
     (number < of).then_some(PartOfRun { number, of, run })
+}
+
+/// The ids in a comment; `None` for other comments.
+fn lineage(comment: &[u8]) -> Option<Lineage> {
+    let text = std::str::from_utf8(comment).ok()?.strip_prefix(ARCHIVE)?;
+    let (id, base) = match text.split_once(BASE) {
+        None => (text, Base::Nothing),
+        Some((id, UNKNOWN)) => (id, Base::Unknown),
+        Some((id, base)) => (id, Base::Archive(base.parse::<ArchiveId>().ok()?)),
+    };
+    let id = id.parse().ok()?;
+    Some(Lineage { id, base })
 }
 
 /// The checksum in a comment; `None` for other comments.

@@ -8,7 +8,7 @@ use archive::list::{Wanted, each, open, unreadable};
 use mounts::Warning;
 use ondisk::pax::Member;
 
-use super::show::{Entry, Lines};
+use super::show::{Entry, Lines, ListedArchive};
 use crate::cmd::levels::{self, Dump};
 use crate::cmd::list::args::List as Args;
 use crate::date::Zone;
@@ -29,6 +29,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let mut wanted = Wanted::new(&paths);
     let mut printer = Printer::new(out);
     let mut warnings: Vec<Warning> = Vec::new();
+    let mut identities = Vec::new();
     for mut opened in inputs {
         let name = opened.0;
         let print = |at, member: &Member| printer.member(name, at, member);
@@ -37,9 +38,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             Err(Stop::Input(error)) => warnings.push(unreadable(&error)),
             Err(Stop::Output(error)) => return Err(error),
         }
+        let lineage = opened.1.lineage();
+        identities.push(ListedArchive { name, lineage });
     }
     warnings.extend(wanted.missing());
-    printer.end(&warnings)?;
+    printer.end(&identities, &warnings)?;
     out.warn(&warnings);
     Ok(warnings.len())
 }
@@ -131,14 +134,19 @@ impl<'a> Printer<'a> {
     }
 
     /// Ends the JSON, and writes what is left in the buffer.
-    fn end(&mut self, warnings: &[Warning]) -> Result<(), Error> {
+    fn end(&mut self, archives: &[ListedArchive<'_>], warnings: &[Warning]) -> Result<(), Error> {
         if self.out.json {
             if self.members == 0 {
                 self.begin();
             }
-            let sums = format!(r#"],"count":{},"bytes":{}}}"#, self.members, self.bytes);
+            let sums = format!(
+                r#"],"count":{},"bytes":{},"archives":"#,
+                self.members, self.bytes
+            );
+            let archives = serde_json::to_string(archives).unwrap_or_default();
             let (_, after) = envelope(SCHEMA, (), warnings).envelope_parts();
-            self.buffer.extend([sums, after].concat().as_bytes());
+            let end = [&sums, &archives, "}", &after].concat();
+            self.buffer.extend(end.as_bytes());
         }
         self.out.data(&self.buffer)
     }

@@ -1,7 +1,7 @@
 //! What `fathom list` prints: a line for each member, as `tar -tv` has them, or JSON.
 
 use ondisk::Time;
-use ondisk::pax::{Kind, Member};
+use ondisk::pax::{Base, Kind, Lineage, Member};
 use ondisk::utc;
 use show::json_object;
 use show::name::printable;
@@ -12,6 +12,22 @@ pub(crate) struct Entry<'a> {
     pub(crate) at: u64,
     pub(crate) member: &'a Member,
 }
+
+/// An archive, and what it says of itself.
+pub(crate) struct ListedArchive<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) lineage: Option<Lineage>,
+}
+
+json_object!(ListedArchive<'_>, |archive| {
+    name "archive": Some(archive.name),
+    "id": archive.lineage.map(|lineage| lineage.id.to_string()),
+    "base": archive.lineage.and_then(|lineage| match lineage.base {
+        Base::Nothing => None,
+        Base::Unknown => Some("unknown".to_owned()),
+        Base::Archive(id) => Some(id.to_string()),
+    }),
+});
 
 json_object!(Entry<'_>, |entry| {
     name "archive": Some(entry.archive),

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::member::NOBODY;
 use super::*;
 use crate::pax::field::{GID, GNU, MAJOR, MINOR, MODE, MTIME, PREFIX, UID, star};
-use crate::pax::{Kind, header, part_header, record, trailer};
+use crate::pax::{ArchiveId, Base, Kind, header, lineage_header, part_header, record, trailer};
 use crate::{Dev, Time};
 
 /// The events of an archive, up to its end or to the first fault.
@@ -290,6 +290,40 @@ fn the_part_of_a_dump_is_read_before_the_first_member() {
             read(&archive).unwrap()[..],
             [Event::Member { .. }]
         ));
+    }
+}
+
+#[test]
+fn ids_are_read_before_the_first_member() {
+    let member = Member {
+        path: b"a".to_vec(),
+        ..Member::default()
+    };
+    let (id, other) = (ArchiveId(7), ArchiveId(u128::MAX));
+    for base in [Base::Nothing, Base::Unknown, Base::Archive(other)] {
+        let lineage = Lineage { id, base };
+        let mut archive = Vec::new();
+        lineage_header(&lineage, &mut archive);
+        header(&member, &mut archive);
+        end(&mut archive);
+        let events = read(&archive).unwrap();
+        assert_eq!(events[0], Event::Lineage(lineage));
+        assert!(matches!(events[1], Event::Member { .. }));
+    }
+    let id = id.to_string();
+    for text in [
+        "archive=".to_owned(),
+        format!("archive=+{}", &id[1..]),
+        format!("archive={id}0"),
+        format!("archive={id} base="),
+        format!("archive={id} base=none"),
+        format!("archive={} base={id}", &id[1..]),
+    ] {
+        let mut archive = extended(b'g', &[("comment", &text)]);
+        header(&member, &mut archive);
+        end(&mut archive);
+        let events = read(&archive).unwrap();
+        assert!(matches!(events[..], [Event::Member { .. }]), "{text}");
     }
 }
 

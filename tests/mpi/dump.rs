@@ -247,6 +247,85 @@ fn plans_are_printed_once() {
     assert_eq!(names(&to), Vec::<String>::new());
 }
 
+/// The ids of archives, and their bases.
+fn ids(archives: &Path) -> Vec<(u128, Option<u128>)> {
+    let listed = run(&mut fathom(args!["list", archives, "--json"]))
+        .exits(0)
+        .json();
+    let number = |value: &Value| u128::from_str_radix(value.as_str()?, 16).ok();
+    let archives = listed["result"]["archives"].as_array().unwrap().iter();
+    archives
+        .map(|archive| (number(&archive["id"]).unwrap(), number(&archive["base"])))
+        .collect()
+}
+
+/// The ids of the parts add up to that of a dump by one process, and an increment follows all of them.
+#[test]
+fn parts_have_the_id_of_the_whole_dump() {
+    if !require(&[NEEDS[0], Need::Root]) {
+        return;
+    }
+    in_namespace(|base| {
+        let (tree, whole) = (dir(base.join("tree")), base.join("whole.tar"));
+        bush(&tree, 30, 9);
+        for nth in 0..20 {
+            let to = dir(tree.join(format!("links/{}", nth % 3))).join(format!("{nth}"));
+            fs::hard_link(tree.join(format!("d{}/f0", nth % 7)), to).unwrap();
+        }
+        for (many, more) in [(1, &[][..]), (3, &[]), (2, &["--resume"])] {
+            let words = args!["dump", "tree", "-q", "-o", &whole];
+            run(fathom(words).current_dir(base)).exits(0);
+            let all = ids(&whole);
+            let (out, catalog) = (
+                base.join(format!("out {many}")),
+                base.join(format!("c {many}")),
+            );
+            let more = [&["--catalog", catalog.to_str().unwrap()], more].concat();
+            dump(many, &tree, &out, &more).exits(0);
+            let sum = || {
+                ids(&out)
+                    .iter()
+                    .fold(0_u128, |sum, (id, _)| sum.wrapping_add(*id))
+            };
+            assert_eq!((sum(), None), all[0], "{many} ranks");
+            if more.contains(&"--resume") {
+                let parts: Vec<_> = names(&out);
+                parts[..3]
+                    .iter()
+                    .for_each(|part| fs::remove_file(out.join(part)).unwrap());
+                dump(many, &tree, &out, &more).exits(0);
+                assert_eq!(sum(), all[0].0, "resumed");
+            }
+            let (increment, to) = (base.join("1.tar"), dir(base.join(format!("to {many}"))));
+            fs::write(tree.join("new"), format!("{many}")).unwrap();
+            let words = args!["dump", "tree", "-q", "-o", &increment, "--since", &catalog];
+            run(fathom(words).current_dir(base)).exits(0);
+            assert_eq!(ids(&increment)[0].1, Some(all[0].0));
+            let parts = names(&out).into_iter().filter(|name| name.contains(".tar"));
+            let parts: Vec<PathBuf> = parts.map(|name| out.join(name)).collect();
+            let restore = |parts: &[PathBuf]| {
+                let mut command = fathom(args!["restore", "-C", &to, &increment]);
+                run(command.args(parts))
+            };
+            if parts.len() > 1 {
+                let ran = restore(&parts[1..]).refused();
+                assert!(ran.stderr.contains("missing: part-0-of-"), "{ran}");
+            }
+            assert!(
+                restore(&parts)
+                    .exits(0)
+                    .stderr
+                    .contains("in which they were made")
+            );
+            same(
+                &kept(&tree),
+                &kept(&to.join("tree")),
+                "parts and an increment",
+            );
+        }
+    });
+}
+
 #[test]
 fn a_rank_that_fails_leaves_no_archive() {
     if !require(&[NEEDS[0], Need::Root]) {

@@ -349,6 +349,7 @@ fn dry_run_prints_the_steps_of_the_restore() {
                 "links",
                 "other",
                 "bytes",
+                "removed",
                 "renamed",
                 "skipped",
             ] {
@@ -359,6 +360,34 @@ fn dry_run_prints_the_steps_of_the_restore() {
                 lines.len()
             );
             same(&kept(&top), &kept(&copy), "what was then done");
+        });
+    }
+}
+
+/// What is there already is removed once, with everything in it, however many archives do not list it.
+#[test]
+fn dry_run_counts_everything_that_is_removed() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            file(top.join("a/x"), 1);
+            file(top.join("b/y"), 1);
+            let mut archives = vec![increment(&top, ground, 0)];
+            fs::remove_dir_all(top.join("a")).unwrap();
+            archives.push(increment(&top, ground, 1));
+            file(top.join("c/z"), 1);
+            archives.push(increment(&top, ground, 2));
+            let copy = dir(ground.join("copy"));
+            for name in ["a/more", "old/deep/1", "old/deep/2"] {
+                file(copy.join(name), 1);
+            }
+            let removed = |more: &str| {
+                let ran = restore(&archives, &copy, &["--overwrite", "--json", more]).exits(0);
+                ran.json()["result"]["removed"].clone()
+            };
+            assert_eq!(removed("--dry-run"), 7);
+            assert_eq!(removed("-j1"), 7);
+            same(&kept(&top), &kept(&copy), "restored");
         });
     }
 }

@@ -2,8 +2,10 @@
 //! compared.
 
 mod foreign;
+mod further;
 mod hostile;
 mod increments;
+mod order;
 mod others;
 mod safety;
 mod strip;

@@ -12,6 +12,7 @@ use crate::support::build::{dir, file, tmpfs};
 use crate::support::pack::{end, extended, member, raw};
 use crate::support::restrict::{as_nobody, fathom_in};
 use crate::support::run::{Ran, args, program};
+use crate::support::snapshot::kept;
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -65,6 +66,65 @@ fn failed_rename_removes_nothing() {
         tmpfs(dir(to.join("s/b")));
         let arguments = args!["restore", &full, &next, &last, "-C", &to, "--overwrite"];
         is_kept(&to, &run(&mut fathom(arguments)).exits(1));
+    });
+}
+
+/// The archives of GNU tar list all directories: after a rename that has failed, the next one gives its tree.
+#[test]
+fn archives_of_gnu_tar_go_on_after_a_failed_rename() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let top = tmpfs(ground.join("top"));
+        let archive = |number: usize| ground.join(format!("{number}.tar"));
+        let dump = |number: usize| {
+            // It goes by whole seconds in places.
+            std::thread::sleep(std::time::Duration::from_millis(1100));
+            let mut tar = Command::new("tar");
+            tar.args(["--format=posix", "-g"])
+                .arg(ground.join("snapshot"));
+            tool(
+                tar.arg("-cf")
+                    .arg(archive(number))
+                    .arg("-C")
+                    .arg(&top)
+                    .arg("."),
+            );
+        };
+        file(top.join("a/f"), 1);
+        file(top.join("gone/g"), 1);
+        dump(0);
+        fs::rename(top.join("a"), top.join("b")).unwrap();
+        fs::remove_dir_all(top.join("gone")).unwrap();
+        dump(1);
+        file(top.join("b/new"), 1);
+        dump(2);
+        let archives = [0, 1, 2].map(archive);
+        let [by_tar, by_fathom] = ["tar", "fathom"].map(|name| dir(ground.join(name)));
+        file(by_fathom.join("b/in the way"), 1);
+        for archive in &archives {
+            let mut tar = Command::new("tar");
+            tar.args(["--listed-incremental=/dev/null", "-xpf"])
+                .arg(archive);
+            let _ = tar.arg("-C").arg(&by_tar).output().unwrap();
+            if archive == &archives[0] {
+                // tar removes it by the first archive already.
+                file(by_tar.join("b/in the way"), 1);
+            }
+        }
+        let mut command = fathom(args!["restore", "-C", &by_fathom, "--overwrite"]);
+        let ran = run(command.args(&archives[..2])).exits(1);
+        assert!(ran.stderr.contains("cannot rename 'a'"), "{ran}");
+        assert!(by_fathom.join("a/f").exists() && by_fathom.join("gone/g").exists());
+        fs::remove_dir_all(&by_fathom).unwrap();
+        file(by_fathom.join("b/in the way"), 1);
+        let mut command = fathom(args!["restore", "-C", &by_fathom, "--overwrite"]);
+        let ran = run(command.args(&archives)).exits(1);
+        assert!(ran.stderr.contains("cannot rename 'a'"), "{ran}");
+        let names = |top: &Path| kept(top).into_keys().collect::<Vec<_>>();
+        assert_eq!(names(&by_fathom), names(&by_tar), "{ran}");
+        assert!(by_fathom.join("b/new").exists() && !by_fathom.join("gone").exists());
     });
 }
 

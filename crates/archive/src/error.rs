@@ -267,8 +267,19 @@ pub enum ErrorKind {
 
     #[error("{0}")]
     Suffix(#[from] BadSuffix),
-    #[error("'{}' exists and is not empty; entries that the increments do not list would be removed", shown(.entry))]
-    NotEmpty { entry: Vec<u8> },
+    #[error("'{}' exists and is not empty; {}", shown(.entry), match are_chain {
+        true => "entries that the increments do not list would be removed",
+        false => "its entries would be mixed with those of the dump",
+    })]
+    NotEmpty { entry: Vec<u8>, are_chain: bool },
+    #[error("the archive that it is based on is missing{}", after(previous.as_deref()))]
+    BaseMissing { previous: Option<Vec<u8>> },
+    #[error("it is based on '{}', which comes after it", shown(.base))]
+    BeforeBase { base: Vec<u8> },
+    #[error("it is based on '{}', as '{}' is, and only one of them can follow", shown(.base), shown(.other))]
+    SameBase { base: Vec<u8>, other: Vec<u8> },
+    #[error("it is a full dump of the same tree as '{}', and begins another chain", shown(.first))]
+    SecondFullDump { first: Vec<u8> },
     /// Increments name what they remove and rename from the root of the tree.
     #[error("it is one of several archives, and increments apply only to unchanged names")]
     StrippedChain,
@@ -402,6 +413,11 @@ fn quoted(names: &[Vec<u8>]) -> String {
         0 => first.join(", "),
         more => format!("{} and {more} more", first.join(", ")),
     }
+}
+
+fn after(previous: Option<&[u8]>) -> String {
+    let place = |name| format!(": at least one archive between '{}' and it", shown(name));
+    previous.map_or(String::new(), place)
 }
 
 fn changed_type(is_directory: bool) -> &'static str {

@@ -17,6 +17,7 @@
 //! | `hidden` | entries that may exist although a walk has not found them |
 //! | [`increment`] | what an incremental archive must contain |
 //! | [`input`] | reads an archive from a file or a pipe |
+//! | `linked` | finds files of which only a further name is wanted |
 //! | [`list`] | lists the members of archives |
 //! | [`names`] | reads names and patterns from files |
 //! | [`nightly`] | estimates the cost of a nightly dump |
@@ -55,6 +56,7 @@ pub mod gather;
 mod hidden;
 pub mod increment;
 pub mod input;
+mod linked;
 pub mod list;
 pub mod names;
 pub mod nightly;

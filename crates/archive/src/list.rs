@@ -46,16 +46,19 @@ impl Wanted {
         }
         let (path, mut is_wanted) = (plain(path), false);
         let names = self.names.iter().zip(&self.patterns);
-        for ((name, pattern), met) in names.zip(&mut self.met) {
-            let rest = path.strip_prefix(&name[..]);
-            let has_name = rest.is_some_and(|rest| matches!(rest, [] | [b'/', ..]));
-            let matches = |pattern: &Pattern| pattern.find(&path).is_some();
-            if name.is_empty() || has_name || pattern.as_ref().is_some_and(matches) {
-                *met = true;
-                is_wanted = true;
-            }
+        for (wanted, met) in names.zip(&mut self.met) {
+            let is_met = is_of(&path, wanted);
+            *met |= is_met;
+            is_wanted |= is_met;
         }
         is_wanted
+    }
+
+    /// The same, without taking note of it.
+    pub(crate) fn includes(&self, path: &[u8]) -> bool {
+        let path = plain(path);
+        let mut names = self.names.iter().zip(&self.patterns);
+        self.names.is_empty() || names.any(|wanted| is_of(&path, wanted))
     }
 
     /// The regions of an archive that can have wanted members; `None` for all.
@@ -74,8 +77,16 @@ impl Wanted {
     }
 }
 
+/// Whether a path is a name or below it, or matches its pattern.
+fn is_of(path: &[u8], (name, pattern): (&Vec<u8>, &Option<Pattern>)) -> bool {
+    let rest = path.strip_prefix(&name[..]);
+    let has_name = rest.is_some_and(|rest| matches!(rest, [] | [b'/', ..]));
+    let matches = |pattern: &Pattern| pattern.find(path).is_some();
+    name.is_empty() || has_name || pattern.as_ref().is_some_and(matches)
+}
+
 /// A name without what means nothing in it: `.`, and slashes before, after and behind one another.
-fn plain(name: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn plain(name: &[u8]) -> Cow<'_, [u8]> {
     // Most names have nothing of that kind: one slash is between any two parts.
     let len: usize = components(name).map(|part| part.len() + 1).sum();
     match len == name.len() + 1 {

@@ -3,14 +3,17 @@
 //! The checksums of all headers are checked, those of the members' data where there are any, and
 //! the end of the archive. After damage, the check goes on with the next valid header.
 
+use std::collections::BTreeMap;
+
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use mounts::Warning;
 use ondisk::Dev;
-use ondisk::pax::Kind;
+use ondisk::pax::{Kind, Member};
 
 use crate::error::{Error, ErrorKind};
-use crate::input::ChecksumStatus;
+use crate::input::{ChecksumStatus, Input, is_regular};
+use crate::linked::{Found, Target, find};
 use crate::list::{self, Opened, Wanted};
 use crate::warning::WarningKind;
 use known::{Known, plain};
@@ -116,6 +119,7 @@ impl Verification<'_> {
         } = self;
         let input = &mut input;
         let before = report.bytes;
+        let mut linked: BTreeMap<Vec<u8>, (u64, Vec<Member>)> = BTreeMap::new();
         let mut last: Option<(Vec<u8>, u64)> = None;
         match wanted.regions() {
             None => input.check(),
@@ -151,30 +155,27 @@ impl Verification<'_> {
             if !wanted.has(&member.path) {
                 continue;
             }
+            // The data is under a name that is not wanted: it is compared as that of this one.
+            if against.is_some() && member.kind == Kind::Link && !wanted.includes(&member.link) {
+                let name = list::plain(&member.link).into_owned();
+                let new = || (input.at(), Vec::new());
+                first.get_or_insert_with(|| plain(&member.path));
+                linked.entry(name).or_insert_with(new).1.push(member);
+                report.members += 1;
+                continue;
+            }
             input.use_contents(&member);
             report.members += 1;
             report.files += u64::from(member.kind == Kind::File);
             watch(report, before + input.place(), &member.path);
             last = Some((member.path.clone(), input.at()));
             if let Some(tree) = against {
-                let mut differences = Vec::new();
-                let compared = tree.compare(input, &member, known, &mut differences);
-                report.compared += 1;
-                report.different += u64::from(!differences.is_empty());
+                report.compare(tree, input, &member, known);
                 if first.is_none() && member.kind != Kind::Label {
                     *first = Some(plain(&member.path)).filter(|path| !path.is_empty());
                 }
                 if report.compared == MISSING_AT_FIRST {
                     tree.check_members(first.as_deref(), known)?;
-                }
-                differences
-                    .into_iter()
-                    .for_each(|difference| report.warn(difference));
-                if let Err(error) = compared {
-                    report.damaged += 1;
-                    let kind = WarningKind::Damaged(error.kind);
-                    report.warn(Warning::about(&member.path, kind));
-                    input.recover();
                 }
                 if let Some(list) = &member.dumpdir {
                     let skipped = Skipped::new(own, tree);
@@ -184,6 +185,62 @@ impl Verification<'_> {
             }
         }
         report.bytes = before + input.place();
+        self.compare_linked((name, input), linked)
+    }
+
+    /// Compares names that are wanted of files whose first names are not.
+    fn compare_linked(
+        &mut self,
+        (archive, input): (&[u8], &mut Input),
+        linked: BTreeMap<Vec<u8>, (u64, Vec<Member>)>,
+    ) -> Result<(), Error> {
+        let Some(tree) = &mut self.against else {
+            return Ok(());
+        };
+        let targets = linked.into_iter().map(|(name, (before, names))| Target {
+            name,
+            before,
+            names,
+        });
+        let (report, known, mut at) = (&mut self.report, &mut self.known, 0);
+        let (_, missing) = find(archive, targets.collect(), |names, found| {
+            let Some((first, others)) = names.split_first() else {
+                return Ok(());
+            };
+            let (path, link) = (first.path.clone(), first.path.clone());
+            match found {
+                Found::Checked(status) => report.add_status(status, &path, at),
+                Found::File(member, input) => {
+                    at = input.at();
+                    report.files += u64::from(member.kind == Kind::File);
+                    report.compare(tree, input, &Member { path, ..*member }, known);
+                    for other in others {
+                        let link = link.clone();
+                        report.compare(
+                            tree,
+                            input,
+                            &Member {
+                                link,
+                                ..other.clone()
+                            },
+                            known,
+                        );
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        for link in missing.into_iter().flat_map(|target| target.names) {
+            // If the archive can be read twice, the file is unchanged since its base.
+            match is_regular(archive) {
+                true => report.compare(tree, input, &link, known),
+                false => {
+                    report.different += 1;
+                    let reason = Difference::LinkNotCompared(link.link.clone());
+                    report.warn(Warning::about(&link.path, reason));
+                }
+            }
+        }
         Ok(())
     }
 
@@ -212,6 +269,23 @@ impl Verification<'_> {
 }
 
 impl VerifyReport {
+    /// Compares a member with the file of its name.
+    fn compare(&mut self, tree: &mut Tree, input: &mut Input, member: &Member, known: &mut Known) {
+        let mut differences = Vec::new();
+        let compared = tree.compare(input, member, known, &mut differences);
+        self.compared += 1;
+        self.different += u64::from(!differences.is_empty());
+        differences
+            .into_iter()
+            .for_each(|difference| self.warn(difference));
+        if let Err(error) = compared {
+            self.damaged += 1;
+            let kind = WarningKind::Damaged(error.kind);
+            self.warn(Warning::about(&member.path, kind));
+            input.recover();
+        }
+    }
+
     /// Counts a file at an offset of the archive.
     fn add_status(&mut self, status: ChecksumStatus, path: &[u8], at: u64) {
         match status {

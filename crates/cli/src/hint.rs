@@ -318,7 +318,9 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
             "give one catalog of each directory in OLD and in NEW"
         }
         (UseCatalog, ErrorKind::NotAllParts) => "give a directory with the parts of one walk",
-        (ReadArchive, ErrorKind::MissingParts(_)) => "give a directory with all parts of one dump",
+        (ReadArchive | Restore, ErrorKind::MissingParts(_)) => {
+            "give a directory with all parts of one dump"
+        }
         (_, ErrorKind::MissingParts(_)) => {
             "wait until all parts are written, or walk again; --resume keeps parts that are finished"
         }
@@ -388,6 +390,16 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         }
         (RestoreInto, ErrorKind::NotEmpty { .. }) => {
             "restore into an empty directory, or give --overwrite"
+        }
+        (Restore, ErrorKind::BaseMissing { .. }) => {
+            "give all archives of the chain; fathom list --state prints them"
+        }
+        (Restore, ErrorKind::BeforeBase { .. }) => {
+            "give the archives in the order in which they were made"
+        }
+        (Restore, ErrorKind::SameBase { .. }) => "omit the older of the two",
+        (Restore, ErrorKind::SecondFullDump { .. }) => {
+            "give one full dump and its increments, and restore the other chain into another directory"
         }
         (Restore, ErrorKind::StrippedChain) => {
             "restore without --strip-components into a new directory, and move what is in it"

@@ -103,3 +103,12 @@ impl Entry {
         texts.chain(xattrs).chain(lists).sum::<usize>() as u64
     }
 }
+
+/// A hard link whose target was not restored.
+pub(super) struct Unlinked {
+    pub(super) entry: Entry,
+    /// The path of the target.
+    pub(super) target: Vec<u8>,
+    /// The offset of the link in the archive.
+    pub(super) at: u64,
+}

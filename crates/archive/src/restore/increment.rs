@@ -139,6 +139,7 @@ impl Restorer<'_> {
             done = self.rename_own(&old_dir, &new_dir, &names, is_directory);
         }
         done.map_err(|e| failed(Gate::Renameat2, e))?;
+        self.created.rename(&from, &to);
         self.maker.counts.renamed += 1;
         Ok(())
     }
@@ -291,13 +292,6 @@ fn list(here: &Arc<Fd>) -> Result<Vec<Present>, Failure> {
             });
         }
     }
-}
-
-/// Whether a directory has no entries; one that cannot be read counts as empty.
-pub(super) fn is_empty(dir: &Fd) -> bool {
-    let mut buffer = [0; 1 << 10];
-    let n = getdents64(dir, &mut buffer).unwrap_or(0);
-    entries(&buffer[..n.min(buffer.len())]).next().is_none()
 }
 
 /// The renames that each archive carries out: those in its first directory. `None` for an archive

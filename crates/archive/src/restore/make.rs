@@ -13,7 +13,7 @@ use gate::{Errno, Fd, Gate};
 use ondisk::pax::{Kind, Member};
 
 use super::attributes::Inherited;
-use super::entry::Entry;
+use super::entry::{Entry, Unlinked};
 use super::maker::{TRIES, no_target};
 use super::name::clean;
 use super::not_restored::{Failure, Halt, NotRestored};
@@ -42,6 +42,9 @@ impl Restorer<'_> {
             let inherited = self.directory_state().traits.inherits;
             let c_name = c_string(name).map_err(Failure::above)?;
             let (fd, is_new) = self.make_directory(&here, &c_name)?;
+            if is_new {
+                self.created.add_directory(path);
+            }
             let how = (inherited, self.is_later);
             let state = self.maker.give_early(&fd, path, member, is_new, how);
             self.push(name, fd, state);
@@ -95,6 +98,9 @@ impl Restorer<'_> {
         input: &mut Input,
     ) -> Result<(), Halt> {
         self.workers.wait_for_below(&path);
+        if member.kind != Kind::Link {
+            self.created.add_entry(&path);
+        }
         let mut entry = Entry::new(self.number, path, name, member);
         match entry.member.kind {
             Kind::File if self.workers.is_empty() || !entry.is_small() => {
@@ -113,6 +119,12 @@ impl Restorer<'_> {
                 if target == entry.path {
                     return Ok(());
                 }
+                if !self.chosen.has_link(&entry.member.link) || !self.created.has(&target) {
+                    let at = input.at();
+                    self.unlinked.push(Unlinked { entry, target, at });
+                    return Ok(());
+                }
+                self.created.add_entry(&entry.path);
                 if split(&target).0 != self.trail.path() {
                     return Ok(self.link_elsewhere(&entry, &target)?);
                 }
@@ -143,7 +155,7 @@ impl Restorer<'_> {
     }
 
     /// Restores a hard link to a file in another directory.
-    fn link_elsewhere(&mut self, entry: &Entry, target: &[u8]) -> Result<(), Failure> {
+    pub(super) fn link_elsewhere(&mut self, entry: &Entry, target: &[u8]) -> Result<(), Failure> {
         let dir = split(target).0;
         self.wait_for(&entry.path);
         self.wait_for(target);
@@ -158,6 +170,6 @@ impl Restorer<'_> {
                 Arc::clone(fd)
             }
         };
-        self.maker.link(&here, &entry.name, &from, target)
+        self.maker.link(&here, entry, &from, target)
     }
 }

@@ -13,6 +13,7 @@ use gate::{Errno, Fd, Gate};
 use ondisk::pax::{Kind, Member};
 
 use super::attributes::On;
+use super::created::Failures;
 use super::entry::{Entry, Place};
 use super::not_restored::{Failure, NotRestored};
 use super::owners::Owners;
@@ -28,6 +29,7 @@ pub(super) struct Maker<'a> {
     pub(super) rights: Rights,
     pub(super) owners: &'a Owners,
     pub(super) progress: &'a RestoreProgress,
+    pub(super) failures: &'a Failures,
     pub(super) remarks: Remarks,
     pub(super) counts: Counts,
     /// Whether files can be made without a name here, as far as is known.
@@ -49,11 +51,13 @@ impl<'a> Maker<'a> {
         rights: Rights,
         owners: &'a Owners,
         progress: &'a RestoreProgress,
+        failures: &'a Failures,
     ) -> Maker<'a> {
         Maker {
             rights,
             owners,
             progress,
+            failures,
             remarks: Remarks::default(),
             counts: Counts::default(),
             has_unnamed: true,
@@ -122,7 +126,7 @@ impl<'a> Maker<'a> {
         let on = On::Open(file.fresh.fd());
         self.give(on, &entry.path, &entry.member, file.is_exact, place.traits);
         let publish = |here: &Fd, name: &CStr| file.fresh.publish(here, name);
-        self.put(place.here, &entry.name, publish, Gate::Linkat)?;
+        self.put(place.here, entry, publish, Gate::Linkat)?;
         self.counts.files += 1;
         self.counts.bytes += file.bytes;
         Ok(())
@@ -136,7 +140,7 @@ impl<'a> Maker<'a> {
                 self.write(&mut file, 0, &entry.data)?;
                 self.finish_file(place, entry, file)
             }
-            Kind::Link => self.link(place.here, &entry.name, place.here, &entry.target),
+            Kind::Link => self.link(place.here, entry, place.here, &entry.target),
             Kind::Symlink => self.symlink(place, entry),
             _ => self.node(place, entry),
         }
@@ -146,7 +150,7 @@ impl<'a> Maker<'a> {
         let target = c_string(&entry.member.link)
             .map_err(|e| Failure::call(Gate::Symlinkat, e, NotRestored::BadTarget))?;
         let make = |here: &Fd, name: &CStr| symlinkat(&target, here, name);
-        self.put(place.here, &entry.name, make, Gate::Symlinkat)?;
+        self.put(place.here, entry, make, Gate::Symlinkat)?;
         let on = On::Name(place.here, &entry.name);
         self.give(on, &entry.path, &entry.member, true, place.traits);
         self.counts.symlinks += 1;
@@ -167,21 +171,26 @@ impl<'a> Maker<'a> {
         };
         let mode = self.rights.mode(member) & 0o777;
         let make = |here: &Fd, name: &CStr| mknodat(here, name, node, mode);
-        self.put(place.here, &entry.name, make, Gate::Mknodat)?;
+        self.put(place.here, entry, make, Gate::Mknodat)?;
         let on = On::Name(place.here, &entry.name);
         self.give(on, &entry.path, member, true, place.traits);
         self.counts.other += 1;
         Ok(())
     }
 
-    /// Creates a hard link to a file in the directory `from`; `target` is the path of that file.
+    /// Creates a hard link to a file in the directory `from`; `target` is the path of that file, which is restored by
+    /// now if that has not failed.
     pub(super) fn link(
         &mut self,
         here: &Fd,
-        name: &CStr,
+        entry: &Entry,
         from: &Fd,
         target: &[u8],
     ) -> Result<(), Failure> {
+        if self.failures.has(target) {
+            return Err(NotRestored::LinkTarget(target.to_vec()).into());
+        }
+        let name = entry.name.as_c_str();
         let missing = |e| no_target(target, e);
         let file = c_string(split(target).1).map_err(missing)?;
         // A name that is a link to the same file already must not be removed: it may be the last.
@@ -196,7 +205,7 @@ impl<'a> Maker<'a> {
             Err(Errno::EEXIST) if is_same(here) => Ok(()),
             other => other,
         };
-        let done = self.put(here, name, make, Gate::Linkat);
+        let done = self.put(here, entry, make, Gate::Linkat);
         done.map_err(|failure| match failure.call {
             Some((_, e @ Errno::ENOENT)) => missing(e),
             _ => failure,
@@ -209,14 +218,18 @@ impl<'a> Maker<'a> {
     fn put(
         &self,
         here: &Fd,
-        name: &CStr,
+        entry: &Entry,
         mut make: impl FnMut(&Fd, &CStr) -> gate::Result<()>,
         gate: Gate,
     ) -> Result<(), Failure> {
+        let name = entry.name.as_c_str();
         let mut has_synced = false;
         for _ in 0..TRIES {
             match make(here, name) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.failures.remove(&entry.path);
+                    return Ok(());
+                }
                 // XFS reserves more room for data than that takes when it is written. Only for new files the kernel
                 // writes it and tries again, not for the block that a name may need.
                 Err(Errno::ENOSPC) if !has_synced && !self.is_full.get() => {

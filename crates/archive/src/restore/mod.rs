@@ -16,15 +16,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use gate::btrfs::BTRFS_SUPER_MAGIC;
-use gate::fs::{At, FileType, Open, Want, fstatfs, statx, syncfs};
+use gate::fs::{At, Open, Want, fstatfs, statx, syncfs};
 use gate::long::{c_string, open_beneath, open_long};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::{Kind, Member};
 
 use crate::error::{Action, Error, ErrorKind};
 use crate::input::{ChecksumStatus, Input, is_regular};
-use crate::remote::is_remote;
 use crate::split;
+use archives::Archives;
+use created::Failures;
 use maker::Maker;
 use name::{Chosen, clean};
 use not_restored::{Failure, Halt};
@@ -38,9 +39,12 @@ pub use not_restored::NotRestored;
 pub use rehearsal::Step;
 pub use report::{Counts, Note, RestoreProgress, RestoreSummary};
 
+mod archives;
 mod assign;
 mod attributes;
+mod created;
 mod entry;
+mod further;
 mod increment;
 mod make;
 mod maker;
@@ -53,13 +57,15 @@ mod report;
 mod restorer;
 mod rights;
 mod room;
+mod sequence;
 mod trail;
 mod workers;
 
 /// What is restored, and how.
 #[derive(Clone, Debug, Default)]
 pub struct RestoreOptions {
-    /// The archives, in the order in which they were made; `-` is standard input.
+    /// The archives; `-` is standard input. Those that do not say which archives they are based on must be in
+    /// the order in which they were made.
     pub archives: Vec<Vec<u8>>,
     /// An existing directory to restore into.
     pub dir: Vec<u8>,
@@ -83,6 +89,8 @@ pub struct RestoreOptions {
     pub sync: bool,
     /// The archives are the parts of one full dump, and not a full dump and its increments.
     pub are_parts: bool,
+    /// The tree is to be as it was at a time: a full dump is not restored over existing files either.
+    pub as_it_was: bool,
 }
 
 /// Restores archives. In a dry run, `say` is told each step.
@@ -94,11 +102,10 @@ pub fn restore(
     progress: &RestoreProgress,
     say: &mut dyn FnMut(Step),
 ) -> Result<RestoreSummary, Error> {
-    let archives = &options.archives;
     let mut chosen = Chosen::new(&options.paths)?.with_stripped(options.strip_components);
-    let is_chain = archives.len() > 1 && !options.are_parts;
-    if let ([first, ..], 1..) = (&archives[..], options.strip_components)
-        && is_chain
+    let are_chain = options.archives.len() > 1 && !options.are_parts;
+    if let ([first, ..], 1..) = (&options.archives[..], options.strip_components)
+        && are_chain
     {
         return Err(Error::new(Action::Restore, first, ErrorKind::StrippedChain));
     }
@@ -111,66 +118,68 @@ pub fn restore(
         .map_err(|errno| Error::new(Action::RestoreInto, &options.dir, errno))?;
     // Before anything is touched: a chain with a missing archive cannot be restored, and a member
     // may have the name of a file that is here.
-    for path in archives.iter().filter(|path| *path != b"-") {
-        if is_remote(path) {
-            Input::open(path)?;
-            continue;
-        }
-        let seen = gate::long::statx_long(path, At::empty(), Want::TYPE)
-            .map_err(|errno| Error::new(Action::OpenArchive, path, errno))?;
-        if seen.file_type == FileType::Regular {
-            Input::open(path)?;
-        }
-    }
+    let names = &options.archives;
+    let archives = Archives::open(
+        names,
+        (are_chain, options.overwrite, !options.dry_run),
+        &chosen,
+    )?;
     if !chosen.is_all() {
-        chosen.trace(increment::read_renames(archives));
+        chosen.trace(increment::read_renames(archives.names()));
         if options.must_have_paths {
-            chosen.check_paths(archives)?;
+            chosen.check_paths(archives.names())?;
         }
     }
-    if is_chain && !options.overwrite {
-        check_empty(options, &chosen, &dir)?;
+    if (are_chain || options.as_it_was) && !options.overwrite {
+        check_empty(options, &archives, &chosen, &dir)?;
     }
     let top = Arc::new(dir);
     if options.dry_run {
-        return Ok(rehearsal::rehearse(
-            (archives, is_chain),
-            chosen,
-            top,
-            progress,
-            say,
-        ));
+        return Ok(rehearsal::rehearse(archives, chosen, top, progress, say));
     }
+    Ok(restore_all(options, archives, chosen, &top, progress))
+}
+
+/// Restores the archives, one after the other.
+fn restore_all(
+    options: &RestoreOptions,
+    mut archives: Archives,
+    chosen: Chosen,
+    top: &Arc<Fd>,
+    progress: &RestoreProgress,
+) -> RestoreSummary {
     let rights = Rights::take();
     let owners = Owners::new(options.numeric_owner);
+    let failures = Failures::default();
     let workers = match options.jobs {
-        None => default_workers(&top),
+        None => default_workers(top),
         Some(1) => 0,
         Some(jobs) => jobs,
     };
     let room = Room::new();
     let mut summary = thread::scope(|scope| {
-        let workers = Workers::start(scope, workers, room, || {
-            Maker::new(rights, &owners, progress)
-        });
-        let maker = Maker::new(rights, &owners, progress);
-        let mut restorer = Restorer::new(maker, workers, Arc::clone(&top), room, chosen);
-        let done = archives.iter().enumerate().try_for_each(|(n, archive)| {
-            let done = restorer.archive(archive);
+        let maker = || Maker::new(rights, &owners, progress, &failures);
+        let workers = Workers::start(scope, workers, room, maker);
+        let maker = maker();
+        let mut restorer = Restorer::new(maker, workers, Arc::clone(top), room, chosen);
+        let count = archives.names().len();
+        let done = (0..count).try_for_each(|nth| {
+            let done = restorer.archive(&mut archives, nth);
             restorer.leave_all();
-            restorer.is_later = is_chain;
-            let is_last = !is_chain || n + 1 == archives.len();
+            restorer.is_later = archives.are_chain;
+            let is_last = !archives.are_chain || nth + 1 == count;
             done.or_else(|error| restorer.maker.remarks.end_of_archive(error, is_last))
         });
         restorer.into_summary(done.err())
     });
+    summary.notes.append(&mut archives.take_notes());
     if options.sync
-        && let Err(errno) = syncfs(&*top)
+        && let Err(errno) = syncfs(top)
     {
         let failure = Failure::call(Gate::Syncfs, errno, NotRestored::NotSynced);
         summary.warnings.push(failure.into_warning(&options.dir));
     }
-    Ok(summary)
+    summary
 }
 
 /// Threads that create files besides the one that reads the archive, if the user does not say.
@@ -188,8 +197,13 @@ fn default_workers(top: &Fd) -> usize {
 
 /// Refuses to restore a chain where there is something already: its increments remove what they do not
 /// list. What is there may be the tree that they give, but not that of the first archive.
-fn check_empty(options: &RestoreOptions, chosen: &Chosen, dir: &Fd) -> Result<(), Error> {
-    let [first, _, ..] = &options.archives[..] else {
+fn check_empty(
+    options: &RestoreOptions,
+    archives: &Archives,
+    chosen: &Chosen,
+    dir: &Fd,
+) -> Result<(), Error> {
+    let Some(first) = archives.names().first() else {
         return Ok(());
     };
     let places = match options.paths.is_empty() {
@@ -208,9 +222,10 @@ fn check_empty(options: &RestoreOptions, chosen: &Chosen, dir: &Fd) -> Result<()
         let Ok(here) = open_beneath(dir.as_fd(), path, Open::SCAN) else {
             continue;
         };
-        if !increment::is_empty(&here) {
+        if !created::is_empty(&here) {
             let kind = ErrorKind::NotEmpty {
                 entry: path.to_vec(),
+                are_chain: archives.are_chain,
             };
             return Err(Error::new(Action::RestoreInto, &options.dir, kind));
         }
@@ -219,16 +234,21 @@ fn check_empty(options: &RestoreOptions, chosen: &Chosen, dir: &Fd) -> Result<()
 }
 
 impl Restorer<'_> {
-    fn archive(&mut self, archive: &[u8]) -> Result<(), Error> {
-        let mut input = Input::open(archive)?;
-        match self.chosen.regions() {
-            // All of it is read anyway.
-            None => input.check(),
-            Some(regions) => {
-                input.check_used();
-                input.narrow(regions);
-            }
-        }
+    fn archive(&mut self, archives: &mut Archives, nth: usize) -> Result<(), Error> {
+        let mut input = archives.input(nth, &self.chosen)?;
+        let done = self.members(&archives.names()[nth], &mut input);
+        let linked = self.further_names(archives.names(), nth);
+        done.and(linked)?;
+        self.leave_all();
+        self.chosen.next_archive();
+        // An archive of GNU tar has the lists of all directories, by which the next one puts right what a rename that
+        // failed has left.
+        self.keeps_all &= input.is_by_fathom();
+        Ok(())
+    }
+
+    /// Restores the members of an archive.
+    fn members(&mut self, archive: &[u8], input: &mut Input) -> Result<(), Error> {
         // The last member, if it was restored.
         let mut before: Option<Vec<u8>> = None;
         loop {
@@ -250,7 +270,7 @@ impl Restorer<'_> {
                 continue;
             }
             let path = member.path.clone();
-            match self.member(member, &mut input) {
+            match self.member(member, input) {
                 Ok(()) => before = Some(path),
                 Err(Halt::One(failure)) => {
                     self.maker.counts.skipped += 1;
@@ -259,8 +279,6 @@ impl Restorer<'_> {
                 Err(Halt::All(error)) => return Err(error),
             }
         }
-        self.leave_all();
-        self.chosen.next_archive();
         Ok(())
     }
 
@@ -283,6 +301,10 @@ impl Restorer<'_> {
         let name = c_string(name)
             .map_err(|e| Failure::call(Gate::Openat2, e, NotRestored::ImpossibleName))?;
         self.enter(dir)?;
-        self.entry(path, name, member, input)
+        let done = self.entry(path.clone(), name, member, input);
+        if let Err(Halt::One(_)) = &done {
+            self.maker.failures.add(&path);
+        }
+        done
     }
 }

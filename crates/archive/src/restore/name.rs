@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
@@ -96,7 +97,7 @@ pub(super) struct Chosen {
     /// Components to remove from the beginning of each name; only with a single archive.
     stripped: usize,
     /// The renames that each archive carries out, where they are known.
-    renames: Vec<Option<Renames>>,
+    renames: Arc<Vec<Option<Renames>>>,
     /// The index of the current archive.
     turn: usize,
     /// From names in the current archive to last names.
@@ -148,8 +149,13 @@ impl Chosen {
 
     /// Traces the names through the renames that each archive carries out, where they are known.
     pub(super) fn trace(&mut self, renames: Vec<Option<Renames>>) {
-        self.renames = renames;
+        self.renames = Arc::new(renames);
         self.find_places();
+    }
+
+    /// The renames that each archive carries out, where they are known.
+    pub(super) fn renames(&self) -> Arc<Vec<Option<Renames>>> {
+        Arc::clone(&self.renames)
     }
 
     pub(super) fn next_archive(&mut self) {
@@ -159,7 +165,8 @@ impl Chosen {
 
     fn find_places(&mut self) {
         (self.then, self.before) = Default::default();
-        let later = || self.renames.iter().skip(self.turn + 1).flatten().flatten();
+        let renames = self.renames();
+        let later = || renames.iter().skip(self.turn + 1).flatten().flatten();
         later()
             .rev()
             .for_each(|(old, new)| self.then.carry(old, new));
@@ -206,6 +213,12 @@ impl Chosen {
         let rest = rest.map_err(NotRestored::BadLink)?;
         rest.map(|name| name.path)
             .ok_or(NotRestored::NoSuchTarget(target))
+    }
+
+    /// Whether the file was chosen that a hard link is another name of.
+    pub(super) fn has_link(&self, link: &[u8]) -> bool {
+        let place = clean(link).ok().and_then(|name| self.place(&name.path));
+        place.is_some_and(|place| self.has(&place))
     }
 
     /// Checks that each PATH is in an archive, unless an archive cannot be read twice or to its
@@ -475,7 +488,7 @@ pub(super) fn key(path: &[u8]) -> Vec<u8> {
 }
 
 /// The lengths of a name and of each directory above it, up to DIR itself.
-fn ends(path: &[u8], slash: u8) -> impl Iterator<Item = usize> {
+pub(super) fn ends(path: &[u8], slash: u8) -> impl Iterator<Item = usize> {
     let above = path
         .iter()
         .enumerate()

@@ -66,6 +66,8 @@ pub enum NotRestored {
     BadLink(BadName),
     #[error("not restored: hard link to '{}', which does not exist", shown(.0))]
     NoSuchTarget(Vec<u8>),
+    #[error("not restored: hard link to '{}', which was not restored", shown(.0))]
+    LinkTarget(Vec<u8>),
 
     #[error("cannot set the owner, so set-user-ID bits are not set either")]
     Owner,

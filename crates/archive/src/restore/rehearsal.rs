@@ -1,7 +1,7 @@
 //! A dry run. The names that earlier archives of the run would make are kept, so that it can tell
 //! which of them a later one would remove.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,11 +14,17 @@ use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Kind, Member};
 use walk::entry::joined;
 
+use super::archives::Archives;
+use super::further::in_archive_before;
 use super::increment::renames;
-use super::name::{Chosen, clean, inside, key, starting_with, take_tree};
+use super::name::{Chosen, clean, ends, inside, key, starting_with, take_tree};
+use super::not_restored::NotRestored;
 use super::report::{Counts, Remarks, RestoreProgress, RestoreSummary};
 use crate::error::Error;
 use crate::input::Input;
+use crate::linked::{Found, Target, find};
+use crate::list::plain;
+use crate::split;
 
 /// A step of a restore.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,13 +37,25 @@ pub struct Step {
     pub other: Option<Vec<u8>>,
 }
 
+/// The names that link to a target, and the path of that.
+struct Names {
+    target: Vec<u8>,
+    paths: Vec<Vec<u8>>,
+}
+
 struct Rehearsal<'a> {
     top: Arc<Fd>,
     /// Whether each name that would have been made is a directory, by [`key`].
     made: BTreeMap<Vec<u8>, bool>,
+    /// What is on the disk, and would have been removed or renamed, by [`key`].
+    gone: BTreeSet<Vec<u8>>,
     chosen: Chosen,
     remarks: Remarks,
     counts: Counts,
+    /// Links of the current archive whose targets are not chosen, by the names of these in it.
+    unlinked: BTreeMap<Vec<u8>, Target<Names>>,
+    /// As in a restore, the first name under which the contents of a target would be restored.
+    instead: HashMap<Vec<u8>, Vec<u8>>,
     is_later: bool,
     /// Whether there are later archives, for which `made` is kept.
     has_later: bool,
@@ -45,7 +63,7 @@ struct Rehearsal<'a> {
 }
 
 pub(super) fn rehearse(
-    (archives, is_chain): (&[Vec<u8>], bool),
+    mut archives: Archives,
     chosen: Chosen,
     top: Arc<Fd>,
     progress: &RestoreProgress,
@@ -54,28 +72,50 @@ pub(super) fn rehearse(
     let mut rehearsal = Rehearsal {
         top,
         made: BTreeMap::new(),
+        gone: BTreeSet::new(),
         chosen,
         remarks: Remarks::default(),
         counts: Counts::default(),
+        unlinked: BTreeMap::new(),
+        instead: HashMap::new(),
         is_later: false,
-        has_later: archives.len() > 1,
+        has_later: archives.names().len() > 1,
         say,
     };
-    let done = archives.iter().enumerate().try_for_each(|(n, archive)| {
-        let done = rehearsal.archive(archive, progress);
-        let is_last = !is_chain || n + 1 == archives.len();
+    let count = archives.names().len();
+    let done = (0..count).try_for_each(|nth| {
+        let done = rehearsal.archive(&mut archives, nth, progress);
+        let is_last = !archives.are_chain || nth + 1 == count;
         done.or_else(|error| rehearsal.remarks.end_of_archive(error, is_last))?;
-        rehearsal.is_later = is_chain;
+        rehearsal.is_later = archives.are_chain;
         rehearsal.chosen.next_archive();
         Ok(())
     });
     rehearsal.chosen.warn_of_missed(&mut rehearsal.remarks);
-    rehearsal.remarks.into_summary(rehearsal.counts, done.err())
+    let mut summary = rehearsal.remarks.into_summary(rehearsal.counts, done.err());
+    summary.notes.append(&mut archives.take_notes());
+    summary
 }
 
 impl Rehearsal<'_> {
-    fn archive(&mut self, archive: &[u8], progress: &RestoreProgress) -> Result<(), Error> {
-        let mut input = Input::open(archive)?;
+    fn archive(
+        &mut self,
+        archives: &mut Archives,
+        nth: usize,
+        progress: &RestoreProgress,
+    ) -> Result<(), Error> {
+        let mut input = archives.input(nth, &self.chosen)?;
+        let done = self.members(&archives.names()[nth], &mut input, progress);
+        let linked = self.further_names(archives.names(), nth);
+        done.and(linked)
+    }
+
+    fn members(
+        &mut self,
+        archive: &[u8],
+        input: &mut Input,
+        progress: &RestoreProgress,
+    ) -> Result<(), Error> {
         loop {
             let next = input.next();
             self.remarks.defects(archive, input.take_defects());
@@ -85,7 +125,7 @@ impl Rehearsal<'_> {
                 continue;
             }
             match self.chosen.take_member(&member, &mut self.remarks) {
-                Ok(Some(path)) => self.member(&path, &member),
+                Ok(Some(path)) => self.member(&path, &member, input.at()),
                 Ok(None) => self.pass_by(&member),
                 Err(failure) => {
                     self.counts.skipped += 1;
@@ -96,11 +136,24 @@ impl Rehearsal<'_> {
         Ok(())
     }
 
-    fn member(&mut self, path: &[u8], member: &Member) {
+    fn member(&mut self, path: &[u8], member: &Member, at: u64) {
         let target = match member.kind {
             Kind::Link => match self.chosen.take_link(&member.link) {
                 // A link to itself exists already.
                 Ok(target) if target == path => return,
+                Ok(target) if !self.chosen.has_link(&member.link) => {
+                    let name = plain(&member.link).into_owned();
+                    let new = || Target {
+                        name: name.clone(),
+                        before: at,
+                        names: Names {
+                            target,
+                            paths: Vec::new(),
+                        },
+                    };
+                    let known = self.unlinked.entry(name.clone()).or_insert_with(new);
+                    return known.names.paths.push(path.to_vec());
+                }
                 Ok(target) => Some(target),
                 Err(reason) => {
                     self.counts.skipped += 1;
@@ -110,6 +163,15 @@ impl Rehearsal<'_> {
             Kind::Symlink => Some(member.link.clone()),
             _ => None,
         };
+        self.renames(member);
+        self.make(path, member, target.as_deref());
+        if let Some(text) = member.dumpdir.as_deref().filter(|_| self.is_later) {
+            let name = clean(&member.path).map_or_else(|_| path.to_vec(), |name| name.path);
+            self.purge(path, &name, text);
+        }
+    }
+
+    fn make(&mut self, path: &[u8], member: &Member, target: Option<&[u8]>) {
         let counts = &mut self.counts;
         let (what, count) = match member.kind {
             Kind::File => ("file", &mut counts.files),
@@ -125,14 +187,73 @@ impl Rehearsal<'_> {
         if member.kind == Kind::File {
             counts.bytes += member.sparse.as_ref().map_or(member.size, |map| map.data());
         }
-        self.renames(member);
-        self.tell(what, path, target.as_deref());
+        self.tell(what, path, target);
         if self.has_later {
             self.made.insert(key(path), member.kind == Kind::Directory);
+            // A restore makes missing directories above a member.
+            let mut above = split(path).0;
+            while !above.is_empty() && !self.made.contains_key(&key(above)) {
+                self.made.insert(key(above), true);
+                above = split(above).0;
+            }
         }
-        if let Some(text) = member.dumpdir.as_deref().filter(|_| self.is_later) {
-            let name = clean(&member.path).map_or_else(|_| path.to_vec(), |name| name.path);
-            self.purge(path, &name, text);
+    }
+
+    /// Takes the links of the current archive whose targets are not chosen.
+    fn further_names(&mut self, archives: &[Vec<u8>], nth: usize) -> Result<(), Error> {
+        let targets = std::mem::take(&mut self.unlinked).into_values().collect();
+        let mut missing = self.find_contents(&archives[nth], targets)?;
+        missing.retain(|target| {
+            let Names { target, paths } = &target.names;
+            let first = self.instead.get(target).cloned();
+            let first = first.filter(|first| self.made.contains_key(&key(first)));
+            first.iter().for_each(|first| self.link(paths, first));
+            first.is_none()
+        });
+        let renames = self.chosen.renames();
+        let mut archive = nth;
+        while let Some(earlier) = in_archive_before(&mut missing, archive, &renames) {
+            archive = earlier;
+            missing = self.find_contents(&archives[archive], missing)?;
+        }
+        for Names { target, paths } in missing.into_iter().map(|target| target.names) {
+            for path in paths {
+                self.counts.skipped += 1;
+                let reason = NotRestored::LinkTarget(target.clone());
+                self.remarks.warn(&path, reason);
+            }
+        }
+        Ok(())
+    }
+
+    fn find_contents(
+        &mut self,
+        archive: &[u8],
+        targets: Vec<Target<Names>>,
+    ) -> Result<Vec<Target<Names>>, Error> {
+        let (found, missing) = find(archive, targets, |names, found| {
+            if let (Found::File(member, _), Some(path)) = (found, names.paths.first()) {
+                let target = (member.kind == Kind::Symlink).then_some(&member.link[..]);
+                self.make(path, &member, target);
+            }
+            Ok(())
+        })?;
+        for Names { target, paths } in found.into_iter().map(|target| target.names) {
+            if let Some((first, others)) = paths.split_first() {
+                self.link(others, first);
+                self.instead.insert(target, first.clone());
+            }
+        }
+        Ok(missing)
+    }
+
+    fn link(&mut self, paths: &[Vec<u8>], first: &[u8]) {
+        for path in paths.iter().filter(|path| *path != first) {
+            let link = Member {
+                kind: Kind::Link,
+                ..Member::default()
+            };
+            self.make(path, &link, Some(first));
         }
     }
 
@@ -164,6 +285,7 @@ impl Rehearsal<'_> {
             self.tell("rename", &from, Some(&to));
             self.counts.renamed += 1;
             let (from, to) = (key(&from), key(&to));
+            self.gone.insert(from.clone());
             for (old, is_directory) in take_tree(&mut self.made, &from) {
                 let new = [&to[..], &old[from.len()..]].concat();
                 self.made.insert(new, is_directory);
@@ -211,25 +333,46 @@ impl Rehearsal<'_> {
         }
         for whole in gone {
             self.tell("remove", &whole, None);
-            self.counts.removed += 1;
-            take_tree(&mut self.made, &key(&whole));
+            let made = take_tree(&mut self.made, &key(&whole));
+            let mut names: BTreeSet<Vec<u8>> = made.into_iter().map(|(name, _)| name).collect();
+            names.insert(key(&whole));
+            self.add_on_disk(whole.clone(), &mut names);
+            self.gone.insert(key(&whole));
+            self.counts.removed += names.len() as u64;
         }
     }
 
-    /// Whether each entry of a directory is a directory; empty if it cannot be read.
+    /// Adds the keys of everything below a directory, as far as it would be removed with it.
+    fn add_on_disk(&self, dir: Vec<u8>, names: &mut BTreeSet<Vec<u8>>) {
+        let mut left = vec![dir];
+        while let Some(dir) = left.pop() {
+            for (name, is_directory) in self.on_disk(&dir) {
+                let path = joined(&dir, &name);
+                names.insert(key(&path));
+                left.extend(is_directory.then_some(path));
+            }
+        }
+    }
+
+    /// Whether each entry of a directory is a directory; empty if it cannot be read, or would be gone.
     fn on_disk(&self, path: &[u8]) -> BTreeMap<Vec<u8>, bool> {
         let mut present = BTreeMap::new();
-        let path = if path.is_empty() { b"." } else { path };
-        let Ok(dir) = open_beneath(self.top.as_fd(), path, Open::SCAN) else {
+        let place = key(path);
+        if ends(&place, 0).any(|end| self.gone.contains(&place[..end])) {
+            return present;
+        }
+        let open = if path.is_empty() { b"." } else { path };
+        let Ok(dir) = open_beneath(self.top.as_fd(), open, Open::SCAN) else {
             return present;
         };
         let mut buffer = vec![0; 32 << 10];
         while let Ok(n @ 1..) = getdents64(&dir, &mut buffer) {
             for entry in entries(&buffer[..n.min(buffer.len())]) {
-                present.insert(
-                    entry.name.to_bytes().to_vec(),
-                    entry.entry_type == EntryType::Directory,
-                );
+                let name = entry.name.to_bytes();
+                if !self.gone.contains(&key(&joined(path, name))) {
+                    let is_directory = entry.entry_type == EntryType::Directory;
+                    present.insert(name.to_vec(), is_directory);
+                }
             }
         }
         present

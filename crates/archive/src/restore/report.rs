@@ -47,7 +47,7 @@ impl Counts {
 }
 
 /// Something that the user should know, and that is nothing wrong.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Note {
     /// Names in the archive begin with a slash.
     SlashLeftOut,
@@ -57,6 +57,10 @@ pub enum Note {
     XattrsLeftOut,
     /// The first archive is an increment: files are missing that are in earlier archives.
     FirstIsIncrement,
+    /// The first archive is the same as the second one: it is restored once.
+    Repeated(Vec<u8>, Vec<u8>),
+    /// The archives were not given in the order in which they were made, which is this.
+    Reordered(Vec<Vec<u8>>),
 }
 
 /// The result of a restore.

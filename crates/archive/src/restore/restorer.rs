@@ -1,5 +1,6 @@
 //! The state of a restore, and the way through its directories.
 
+use std::collections::HashMap;
 use std::ffi::CStr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use walk::entry::joined;
 use walk::moment::{Granularity, may_be_since};
 
 use super::attributes::{Inherited, Late, change_mode};
-use super::entry::{DirectoryState, Entry, Place};
+use super::created::Created;
+use super::entry::{DirectoryState, Entry, Place, Unlinked};
 use super::maker::Maker;
 use super::name::Chosen;
 use super::not_restored::{Failure, NotRestored};
@@ -40,6 +42,11 @@ pub(super) struct Restorer<'a> {
     started: Time,
     /// The directory in which the last hard link's other name was.
     pub(super) linked: Option<(Vec<u8>, Arc<Fd>)>,
+    pub(super) created: Created,
+    /// The links of the current archive whose targets were not restored.
+    pub(super) unlinked: Vec<Unlinked>,
+    /// By the path of a target that was not restored, the first name under which its contents were.
+    pub(super) instead: HashMap<Vec<u8>, Vec<u8>>,
     /// Whether an archive was restored before this one.
     pub(super) is_later: bool,
     /// A directory could not be renamed: it has its old name, by which the archives no longer list
@@ -61,6 +68,7 @@ impl<'a> Restorer<'a> {
         room: Room,
         chosen: Chosen,
     ) -> Restorer<'a> {
+        let created = Created::new(&top);
         Restorer {
             maker,
             workers,
@@ -72,6 +80,9 @@ impl<'a> Restorer<'a> {
             number: 0,
             started: before_a_tick(Moment::now().time()),
             linked: None,
+            created,
+            unlinked: Vec::new(),
+            instead: HashMap::new(),
             is_later: false,
             keeps_all: false,
         }
@@ -209,8 +220,9 @@ impl<'a> Restorer<'a> {
                 let mode = self.maker.rights.plain_directory
                     | if self.maker.rights.is_root { 0 } else { ALL };
                 match mkdirat(&here, &c_name, mode) {
+                    Ok(()) => self.created.add_directory(&path),
                     // Another rank of an MPI job may have made it meanwhile.
-                    Ok(()) | Err(Errno::EEXIST) => {}
+                    Err(Errno::EEXIST) => {}
                     Err(e) => {
                         return Err(Failure::call(Gate::Mkdirat, e, NotRestored::AboveNotMade));
                     }

@@ -123,6 +123,7 @@ impl Maker<'_> {
             self.remarks.set_member(entry.number);
             if let Err(failure) = self.entry(place, &entry) {
                 self.counts.skipped += 1;
+                self.failures.add(&entry.path);
                 self.remarks.warn(&entry.member.path, failure);
             }
         }

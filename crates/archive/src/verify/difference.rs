@@ -20,6 +20,8 @@ pub enum Difference {
     NotInArchive,
     #[error("not a hard link to '{}'", .0.escape_ascii())]
     NotLinkedTo(Vec<u8>),
+    #[error("hard link to '{}', which no PATH selects: not compared", .0.escape_ascii())]
+    LinkNotCompared(Vec<u8>),
     #[error("type differs: {}, in the archive {}", .0.name(), .1.name())]
     Type(Type, Type),
     #[error("mode differs: {0:04o}, in the archive {1:04o}")]

@@ -58,6 +58,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         jobs: args.jobs,
         sync: args.sync,
         are_parts,
+        as_it_was: args.state.is_some(),
     };
     let progress = RestoreProgress::default();
     let message = |seconds: f64| show::progress_message(progress.get(), seconds);
@@ -76,7 +77,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     printed?;
     let mut summary = done.map_err(|error| not_an_archive(error, &options.archives))?;
     for note in &summary.notes {
-        out.note(show::note(*note));
+        out.note(show::note(note));
     }
     if let Some(error) = summary.stopped.take() {
         out.warn(&summary.warnings);

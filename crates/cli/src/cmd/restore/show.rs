@@ -1,5 +1,7 @@
 //! What `fathom restore` prints.
 
+use std::borrow::Cow;
+
 use archive::restore::{Note, RestoreSummary, Step};
 use show::json_object;
 use show::name::printable;
@@ -42,8 +44,8 @@ json_object!(Json<'_, Step>, |step| {
     name "other": step.other.as_deref(),
 });
 
-pub(crate) fn note(note: Note) -> &'static str {
-    match note {
+pub(crate) fn note(note: &Note) -> Cow<'static, str> {
+    let text = match note {
         Note::SlashLeftOut => {
             "the leading slash of names is removed: everything is restored below the directory"
         }
@@ -56,7 +58,20 @@ pub(crate) fn note(note: Note) -> &'static str {
         Note::FirstIsIncrement => {
             "the first archive is an increment: unchanged files are only in the archives before it"
         }
-    }
+        Note::Repeated(archive, same) => {
+            let (archive, same) = (printable(archive), printable(same));
+            return format!("'{archive}' is the same archive as '{same}', and is restored once")
+                .into();
+        }
+        Note::Reordered(archives) => {
+            let order = names(archives);
+            return format!(
+                "the archives are restored in the order in which they were made: {order}"
+            )
+            .into();
+        }
+    };
+    text.into()
 }
 
 /// What `RestoreProgress::get` says, after some seconds.
@@ -74,8 +89,12 @@ pub(crate) fn progress_message(
 
 /// The archives that were chosen by time.
 pub(crate) fn chosen(archives: &[Vec<u8>]) -> String {
+    format!("restoring {}", names(archives))
+}
+
+fn names(archives: &[Vec<u8>]) -> String {
     let names: Vec<_> = archives.iter().map(|archive| printable(archive)).collect();
-    format!("restoring {}", names.join(" "))
+    names.join(" ")
 }
 
 /// The path of a step; `.` for the directory that is restored into.

@@ -83,7 +83,7 @@ fn restore_parts(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
         summary.counts.add(counts);
     }
     for note in &summary.notes {
-        out.note(show::note(*note));
+        out.note(show::note(note));
     }
     let report = Report {
         summary: &summary,

@@ -1,0 +1,151 @@
+//! What a restore has created: a hard link must not lead to a file that was there before.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use gate::Fd;
+use gate::fs::getdents64;
+use gate::sync::Mutex;
+use ondisk::dirent::entries;
+
+use super::name::{ends, key, take_tree};
+
+/// What was created, by [`key`]. Below a directory that is new, everything is; so only what was restored into
+/// directories that existed takes memory.
+#[derive(Debug, Default)]
+pub(super) struct Created(BTreeMap<Vec<u8>, Is>);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Is {
+    NewDirectory,
+    Entry,
+}
+
+/// Whether a directory has no entries; one that cannot be read counts as empty.
+pub(super) fn is_empty(dir: &Fd) -> bool {
+    let mut buffer = [0; 1 << 10];
+    let n = getdents64(dir, &mut buffer).unwrap_or(0);
+    entries(&buffer[..n.min(buffer.len())]).next().is_none()
+}
+
+impl Created {
+    /// Nothing was created in DIR yet.
+    pub(super) fn new(dir: &Fd) -> Created {
+        let mut created = Created::default();
+        if is_empty(dir) {
+            created.add_directory(b"");
+        }
+        created
+    }
+
+    /// Adds a new directory.
+    pub(super) fn add_directory(&mut self, path: &[u8]) {
+        self.add(path, Is::NewDirectory);
+    }
+
+    /// Adds something else that has been restored, or will be before a link to it.
+    pub(super) fn add_entry(&mut self, path: &[u8]) {
+        self.add(path, Is::Entry);
+    }
+
+    fn add(&mut self, path: &[u8], is: Is) {
+        let key = key(path);
+        if !self.is_below_new(&key) {
+            self.0.insert(key, is);
+        }
+    }
+
+    fn is_below_new(&self, key: &[u8]) -> bool {
+        ends(key, 0).any(|end| self.0.get(&key[..end]) == Some(&Is::NewDirectory))
+    }
+
+    /// Whether nothing but what was restored can have a path.
+    pub(super) fn has(&self, path: &[u8]) -> bool {
+        let key = key(path);
+        self.0.contains_key(&key) || self.is_below_new(&key)
+    }
+
+    /// Takes a rename into account.
+    pub(super) fn rename(&mut self, from: &[u8], to: &[u8]) {
+        let is_new = self.is_below_new(&key(from));
+        for (old, is) in take_tree(&mut self.0, &key(from)) {
+            let new = [&key(to)[..], &old[from.len()..]].concat();
+            self.0.insert(new, is);
+        }
+        if is_new {
+            self.add_directory(to);
+        }
+    }
+}
+
+/// What was not restored, though it was to be. All threads share it.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    any: AtomicBool,
+    paths: Mutex<HashSet<Vec<u8>>>,
+}
+
+impl Failures {
+    /// With more, no hard link is made any more.
+    const MOST: usize = 100_000;
+
+    pub(super) fn add(&self, path: &[u8]) {
+        self.any.store(true, Relaxed);
+        let mut paths = self.paths.lock();
+        if paths.len() < Failures::MOST {
+            paths.insert(path.to_vec());
+        }
+    }
+
+    /// It was restored after all.
+    pub(super) fn remove(&self, path: &[u8]) {
+        if self.any.load(Relaxed) {
+            self.paths.lock().remove(path);
+        }
+    }
+
+    pub(super) fn has(&self, path: &[u8]) -> bool {
+        self.any.load(Relaxed) && {
+            let paths = self.paths.lock();
+            paths.len() >= Failures::MOST || paths.contains(path)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Created;
+
+    #[test]
+    fn what_is_below_a_new_directory_was_created() {
+        let mut created = Created::default();
+        created.add_entry(b"old/file");
+        created.add_directory(b"old/new");
+        created.add_entry(b"old/new/file");
+        assert_eq!(created.0.len(), 2);
+        for (path, is_created) in [
+            ("old/file", true),
+            ("old/files", false),
+            ("old/other", false),
+            ("old", false),
+            ("old/new", true),
+            ("old/new/deep/file", true),
+            ("old/newer", false),
+        ] {
+            assert_eq!(created.has(path.as_bytes()), is_created, "{path}");
+        }
+        created.rename(b"old/new/deep", b"there");
+        created.rename(b"old", b"older");
+        for (path, is_created) in [
+            ("there/file", true),
+            ("older/file", true),
+            ("older/new/file", true),
+            ("old/file", false),
+            ("older/other", false),
+        ] {
+            assert_eq!(created.has(path.as_bytes()), is_created, "{path}");
+        }
+        created.add_directory(b"");
+        assert!(created.has(b"anything"));
+    }
+}

@@ -1,0 +1,165 @@
+//! Further names of files whose first names are not restored: the contents come from the archive, and never from a file
+//! that has the first name here.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+
+use gate::Errno;
+use gate::fs::{At, Open, Want, statx};
+use gate::long::{c_string, open_beneath};
+use ondisk::pax::Member;
+
+use super::entry::{Entry, Unlinked};
+use super::maker::no_target;
+use super::name::Renames;
+use super::not_restored::{Failure, Halt, NotRestored};
+use super::restorer::Restorer;
+use crate::error::Error;
+use crate::input::ChecksumStatus;
+use crate::linked::{Found, Target, find};
+use crate::list::plain;
+use crate::split;
+
+/// Links with one target.
+type Names = Target<Vec<Unlinked>>;
+
+/// Gives targets the names that they had in the archive before the one with this index; `None` if that is unknown.
+pub(super) fn in_archive_before<T>(
+    targets: &mut [Target<T>],
+    archive: usize,
+    renames: &[Option<Renames>],
+) -> Option<usize> {
+    let earlier = archive.checked_sub(1)?;
+    let renames = renames.get(archive)?.as_ref()?;
+    for target in targets {
+        target.before = u64::MAX;
+        for (old, new) in renames.iter().rev() {
+            if let Some(rest @ ([] | [b'/', ..])) = target.name.strip_prefix(&new[..]) {
+                target.name = [old, rest].concat();
+            }
+        }
+    }
+    Some(earlier)
+}
+
+impl Restorer<'_> {
+    /// Restores the links of the current archive whose targets were not restored.
+    ///
+    /// # Errors
+    /// An archive cannot be read.
+    pub(super) fn further_names(&mut self, archives: &[Vec<u8>], nth: usize) -> Result<(), Error> {
+        let mut by_target: BTreeMap<Vec<u8>, Vec<Unlinked>> = BTreeMap::new();
+        for link in std::mem::take(&mut self.unlinked) {
+            let name = plain(&link.entry.member.link).into_owned();
+            by_target.entry(name).or_default().push(link);
+        }
+        if by_target.is_empty() {
+            return Ok(());
+        }
+        let number = self.number;
+        let targets = by_target.into_iter().map(|(name, names)| Target {
+            name,
+            before: names.first().map_or(0, |first| first.at),
+            names,
+        });
+        let missing = self.find_contents(&archives[nth], targets.collect())?;
+        let mut missing = self.link_to_others(missing);
+        let renames = self.chosen.renames();
+        let mut archive = nth;
+        while let Some(earlier) = in_archive_before(&mut missing, archive, &renames) {
+            archive = earlier;
+            missing = self.find_contents(&archives[archive], missing)?;
+        }
+        for link in missing.into_iter().flat_map(|target| target.names) {
+            let failure = self.no_contents(&link.target);
+            self.link_failed(&link, failure);
+        }
+        self.number = number;
+        Ok(())
+    }
+
+    /// Restores what an archive has of some targets under the first of their selected names, and links the others to it.
+    fn find_contents(&mut self, archive: &[u8], targets: Vec<Names>) -> Result<Vec<Names>, Error> {
+        let (found, missing) = find(archive, targets, |names, found| match (&names[..], found) {
+            ([first, ..], Found::File(member, input)) => {
+                self.number = first.entry.number;
+                self.maker.remarks.set_member(self.number);
+                let Entry { path, name, .. } = &first.entry;
+                let member = Member {
+                    path: first.entry.member.path.clone(),
+                    ..*member
+                };
+                let done = self.enter(split(path).0).map_err(Halt::One);
+                match done.and_then(|()| self.entry(path.clone(), name.clone(), member, input)) {
+                    Ok(()) => {}
+                    Err(Halt::One(failure)) => self.link_failed(first, failure),
+                    Err(Halt::All(error)) => return Err(error),
+                }
+                self.instead.insert(first.target.clone(), path.clone());
+                Ok(())
+            }
+            ([first, ..], Found::Checked(ChecksumStatus::Wrong)) => {
+                let path = &first.entry.member.path;
+                self.maker.remarks.warn(path, NotRestored::WrongChecksum);
+                Ok(())
+            }
+            _ => Ok(()),
+        })?;
+        for target in found {
+            let mut names = target.names.into_iter();
+            let first = names
+                .next()
+                .map(|first| first.entry.path)
+                .unwrap_or_default();
+            for link in names {
+                if let Err(failure) = self.link_to(&link, &first) {
+                    self.link_failed(&link, failure);
+                }
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Links to the name under which the contents of a target were restored from an earlier archive.
+    fn link_to_others(&mut self, targets: Vec<Names>) -> Vec<Names> {
+        let mut missing = Vec::new();
+        for mut target in targets {
+            target.names.retain(|link| {
+                let first = self.instead.get(&link.target).cloned();
+                first.is_none_or(|first| {
+                    first != link.entry.path && self.link_to(link, &first).is_err()
+                })
+            });
+            missing.extend((!target.names.is_empty()).then_some(target));
+        }
+        missing
+    }
+
+    fn link_to(&mut self, link: &Unlinked, target: &[u8]) -> Result<(), Failure> {
+        self.maker.remarks.set_member(link.entry.number);
+        self.enter(split(&link.entry.path).0)?;
+        self.link_elsewhere(&link.entry, target)?;
+        self.created.add_entry(&link.entry.path);
+        Ok(())
+    }
+
+    fn link_failed(&mut self, link: &Unlinked, failure: Failure) {
+        self.maker.remarks.set_member(link.entry.number);
+        self.maker.counts.skipped += 1;
+        self.maker.failures.add(&link.entry.path);
+        self.maker.remarks.warn(&link.entry.member.path, failure);
+    }
+
+    /// Why a link is not restored whose target is in no archive, or in none that can be read twice.
+    fn no_contents(&self, target: &[u8]) -> Failure {
+        let (dir, name) = split(target);
+        let seen = open_beneath(self.top.as_fd(), dir, Open::PATH | Open::DIRECTORY)
+            .and_then(|dir| statx(&dir, &c_string(name)?, At::SYMLINK_NOFOLLOW, Want::TYPE));
+        match seen {
+            Err(errno @ (Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP)) => {
+                no_target(target, errno)
+            }
+            _ => NotRestored::LinkTarget(target.to_vec()).into(),
+        }
+    }
+}

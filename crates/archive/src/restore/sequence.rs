@@ -1,0 +1,459 @@
+//! The order of the archives of a restore, by the ids that they and their bases have.
+//!
+//! An increment must follow the archive that it is based on, without another one based on it in between. Archives
+//! without ids (of other programs, or of older versions) are taken in the order in which they are given, and so is
+//! a stream until its turn comes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use ondisk::Time;
+use ondisk::pax::{ArchiveId, Base, Lineage};
+
+use super::report::Note;
+use crate::error::{Action, Error, ErrorKind, Result};
+use crate::input::{Input, Origin, is_regular};
+use crate::run::missing_parts;
+
+/// The archives of a restore.
+#[derive(Debug, Default)]
+pub(super) struct Sequence {
+    pub(super) archives: Vec<Vec<u8>>,
+    /// What each says of itself, where that is known.
+    origins: Vec<Origin>,
+    pub(super) notes: Vec<Note>,
+    /// The base of the first archive may be there already.
+    may_continue: bool,
+}
+
+/// An archive, or all parts of one.
+#[derive(Clone, Debug)]
+struct Dump {
+    archives: Vec<usize>,
+    lineage: Option<Lineage>,
+    /// When SRC was last changed. It tells the order of dumps in which nothing else has changed.
+    changed: Option<Time>,
+}
+
+/// The parts of one dump.
+struct Run {
+    /// Its index among the dumps.
+    dump: usize,
+    /// The number of each part, and of all.
+    numbers: BTreeSet<(u32, u32)>,
+}
+
+impl Dump {
+    /// Nothing has changed since its base, so that others may be based on either.
+    fn is_idle(&self) -> bool {
+        matches!(self.lineage, Some(Lineage { id, base: Base::Archive(base) }) if id == base)
+    }
+}
+
+/// Why a dump cannot be restored in its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Problem {
+    /// No archive has the id of its base.
+    NoBase,
+    /// Its base is a later dump.
+    Early { base: usize },
+    /// Another dump with this base comes before it.
+    SameBase { base: usize, other: usize },
+}
+
+impl Sequence {
+    /// In the order in which they are given. `may_continue` says that the base of the first one may have been restored
+    /// before.
+    pub(super) fn new(archives: &[Vec<u8>], may_continue: bool) -> Sequence {
+        Sequence {
+            archives: archives.to_vec(),
+            origins: vec![Origin::default(); archives.len()],
+            notes: Vec::new(),
+            may_continue,
+        }
+    }
+
+    /// Adds what a stream says of itself.
+    ///
+    /// # Errors
+    /// It is not the next archive of the chain.
+    pub(super) fn learn(&mut self, archive: usize, origin: Origin) -> Result<()> {
+        self.origins[archive] = origin;
+        let dumps = self.dumps()?;
+        let order: Vec<usize> = (0..dumps.len()).collect();
+        let checked = check(&dumps, &order, self.may_continue);
+        checked.map_err(|(at, problem)| self.refusal(&dumps, &order, at, problem))
+    }
+
+    /// Puts the archives into the order in which they were made, by what those that can be read twice say of
+    /// themselves.
+    ///
+    /// # Errors
+    /// There is no such order: one is missing, or they are of several chains.
+    pub(super) fn arrange(&mut self) -> Result<()> {
+        for (archive, origin) in self.archives.iter().zip(&mut self.origins) {
+            let input = is_regular(archive).then(|| Input::open(archive));
+            // What is wrong with it is reported when it is restored.
+            let known = input.and_then(|input| input.ok()?.origin().ok());
+            *origin = known.unwrap_or_default();
+        }
+        self.drop_repeated();
+        let dumps = self.dumps()?;
+        self.check_full_dumps(&dumps)?;
+        let given: Vec<usize> = (0..dumps.len()).collect();
+        if check(&dumps, &given, self.may_continue).is_ok() {
+            return Ok(());
+        }
+        let order = sort(&dumps).unwrap_or(given);
+        check(&dumps, &order, self.may_continue)
+            .map_err(|(at, problem)| self.refusal(&dumps, &order, at, problem))?;
+        let order = order.into_iter().flat_map(|dump| &dumps[dump].archives);
+        let order: Vec<usize> = order.copied().collect();
+        self.archives = order.iter().map(|&at| self.archives[at].clone()).collect();
+        self.origins = order.iter().map(|&at| self.origins[at].clone()).collect();
+        self.notes.push(Note::Reordered(self.archives.clone()));
+        Ok(())
+    }
+
+    /// Drops archives that are the same as an earlier one: their renames cannot be carried out twice.
+    fn drop_repeated(&mut self) {
+        let mut first: HashMap<ArchiveId, usize> = HashMap::new();
+        let mut is_kept = vec![true; self.archives.len()];
+        for (at, origin) in self.origins.iter().enumerate() {
+            let Some(Lineage { id, base }) = origin.lineage.filter(|_| origin.part.is_none())
+            else {
+                continue;
+            };
+            let earlier = *first.entry(id).or_insert(at);
+            let same = self.origins[earlier].lineage.map(|lineage| lineage.base);
+            if earlier != at && same == Some(base) && base != Base::Archive(id) {
+                is_kept[at] = false;
+                let (name, same) = (&self.archives[at], &self.archives[earlier]);
+                self.notes.push(Note::Repeated(name.clone(), same.clone()));
+            }
+        }
+        let mut kept = is_kept.iter();
+        self.archives.retain(|_| *kept.next().unwrap_or(&true));
+        let mut kept = is_kept.iter();
+        self.origins.retain(|_| *kept.next().unwrap_or(&true));
+    }
+
+    /// The archives, with the parts of one dump as one.
+    fn dumps(&self) -> Result<Vec<Dump>> {
+        let mut dumps: Vec<Dump> = Vec::new();
+        let mut runs: BTreeMap<(&str, u32), Run> = BTreeMap::new();
+        for (at, origin) in self.origins.iter().enumerate() {
+            let dump = Dump {
+                archives: vec![at],
+                lineage: origin.lineage,
+                changed: origin.changed,
+            };
+            let Some(part) = &origin.part else {
+                dumps.push(dump);
+                continue;
+            };
+            let known = runs.get_mut(&(&part.run[..], part.of));
+            let Some(Run { dump: nth, numbers }) = known else {
+                let numbers = BTreeSet::from([(part.number, part.of)]);
+                let nth = dumps.len();
+                runs.insert((&part.run, part.of), Run { dump: nth, numbers });
+                dumps.push(dump);
+                continue;
+            };
+            let run = &mut dumps[*nth];
+            run.archives.push(at);
+            if numbers.insert((part.number, part.of)) {
+                run.lineage = run.lineage.zip(origin.lineage).map(|(sum, own)| Lineage {
+                    id: sum.id.plus(own.id),
+                    ..sum
+                });
+            }
+        }
+        let is_increment = |dump: &Dump| is_increment(dump.lineage);
+        if let Some((first, missing)) = runs
+            .values()
+            .find_map(|run| Some((dumps[run.dump].archives[0], missing_parts(&run.numbers)?)))
+            && dumps.iter().any(is_increment)
+        {
+            return Err(self.error(first, ErrorKind::MissingParts(missing)));
+        }
+        Ok(dumps)
+    }
+
+    /// Checks that no two full dumps of one tree are among increments: the second one would not remove what has
+    /// been deleted before it was made.
+    fn check_full_dumps(&self, dumps: &[Dump]) -> Result<()> {
+        if !dumps.iter().any(|dump| is_increment(dump.lineage)) {
+            return Ok(());
+        }
+        let mut trees: HashMap<&[u8], usize> = HashMap::new();
+        for dump in dumps {
+            let at = dump.archives[0];
+            if !matches!(
+                dump.lineage,
+                Some(Lineage {
+                    base: Base::Nothing,
+                    ..
+                })
+            ) {
+                continue;
+            }
+            if let Some(first) = trees.insert(&self.origins[at].first, at) {
+                let first = self.archives[first].clone();
+                return Err(self.error(at, ErrorKind::SecondFullDump { first }));
+            }
+        }
+        Ok(())
+    }
+
+    fn error(&self, archive: usize, kind: ErrorKind) -> Error {
+        Error::new(Action::Restore, &self.archives[archive], kind)
+    }
+
+    /// The error for a dump in an order.
+    fn refusal(&self, dumps: &[Dump], order: &[usize], at: usize, problem: Problem) -> Error {
+        let name = |dump: usize| self.archives[dumps[dump].archives[0]].clone();
+        let kind = match problem {
+            Problem::NoBase => ErrorKind::BaseMissing {
+                previous: at.checked_sub(1).map(|before| name(order[before])),
+            },
+            Problem::Early { base } => ErrorKind::BeforeBase { base: name(base) },
+            Problem::SameBase { base, other } => ErrorKind::SameBase {
+                base: name(base),
+                other: name(other),
+            },
+        };
+        self.error(dumps[order[at]].archives[0], kind)
+    }
+}
+
+fn is_increment(lineage: Option<Lineage>) -> bool {
+    lineage.is_some_and(|lineage| lineage.base != Base::Nothing)
+}
+
+/// The dump that has each id. One in which nothing has changed has that of its base, too.
+fn providers(dumps: &[Dump]) -> HashMap<ArchiveId, usize> {
+    let mut providers = HashMap::new();
+    for is_idle in [false, true] {
+        for (nth, dump) in dumps.iter().enumerate() {
+            if let Some(lineage) = dump.lineage.filter(|_| dump.is_idle() == is_idle) {
+                providers.entry(lineage.id).or_insert(nth);
+            }
+        }
+    }
+    providers
+}
+
+/// Checks that each dump follows its base. The error has the place in the order.
+fn check(
+    dumps: &[Dump],
+    order: &[usize],
+    may_continue: bool,
+) -> std::result::Result<(), (usize, Problem)> {
+    let providers = providers(dumps);
+    // What is no increment, as far as is known.
+    let beginning = dumps.iter().position(|dump| !is_increment(dump.lineage));
+    let may_continue = may_continue && beginning.is_none();
+    // What can be continued: each with whether all since then is known. And what has continued other dumps.
+    let mut heads: Vec<(ArchiveId, bool)> = Vec::new();
+    let mut followers: HashMap<ArchiveId, usize> = HashMap::new();
+    let mut idle: HashMap<ArchiveId, usize> = HashMap::new();
+    let mut has_unknown = false;
+    for (at, &nth) in order.iter().enumerate() {
+        let Some(Lineage { id, base }) = dumps[nth].lineage else {
+            has_unknown = true;
+            heads.iter_mut().for_each(|(_, is_last)| *is_last = false);
+            continue;
+        };
+        if let Base::Archive(base) = base {
+            let head = heads.iter().position(|(head, _)| *head == base);
+            let provider = providers.get(&base).copied().filter(|&it| it != nth);
+            let is_first = !heads.iter().any(|(_, is_last)| *is_last);
+            match (head, provider, followers.get(&base)) {
+                (Some(head), ..) => {
+                    heads.swap_remove(head);
+                    if id != base {
+                        followers.insert(base, nth);
+                    } else if let Some(base) = idle.insert(id, nth)
+                        && dumps[nth].changed < dumps[base].changed
+                    {
+                        return Err((at, Problem::Early { base }));
+                    }
+                }
+                (None, Some(base), Some(&other)) => {
+                    return Err((at, Problem::SameBase { base, other }));
+                }
+                (None, Some(base), None) => return Err((at, Problem::Early { base })),
+                // It may be based on what is there already, or on an archive that has lost its id.
+                (None, None, _) if is_first && (has_unknown || may_continue) => {}
+                (None, None, _) => return Err((at, Problem::NoBase)),
+            }
+        }
+        match (base, beginning) {
+            // It follows what has no id, or what is there already.
+            (Base::Unknown, Some(base)) if at == 0 => return Err((at, Problem::Early { base })),
+            (Base::Unknown, None) if at == 0 && !may_continue => {
+                return Err((at, Problem::NoBase));
+            }
+            _ => heads.push((id, true)),
+        }
+    }
+    Ok(())
+}
+
+/// The dumps in the order in which they were made, as far as there is one; `None` if it is unknown where some belong.
+fn sort(dumps: &[Dump]) -> Option<Vec<usize>> {
+    let known = dumps.iter().position(|dump| dump.lineage.is_some())?;
+    if dumps[known..].iter().any(|dump| dump.lineage.is_none()) {
+        return None;
+    }
+    let providers = providers(dumps);
+    let base_of = |nth: usize| match dumps[nth].lineage?.base {
+        Base::Archive(base) => providers.get(&base).copied().filter(|&it| it != nth),
+        Base::Nothing | Base::Unknown => None,
+    };
+    let mut next: HashMap<usize, Vec<usize>> = HashMap::new();
+    let mut first: Vec<usize> = Vec::new();
+    for nth in known..dumps.len() {
+        match base_of(nth) {
+            Some(base) => next.entry(base).or_default().push(nth),
+            None => first.push(nth),
+        }
+    }
+    // Without its base, a dump follows what can be restored by itself.
+    first.sort_by_key(
+        |&nth| match dumps[nth].lineage.map(|lineage| lineage.base) {
+            None | Some(Base::Nothing) => 0,
+            Some(Base::Unknown) => 1,
+            Some(Base::Archive(_)) => 2,
+        },
+    );
+    first.reverse();
+    let mut order: Vec<usize> = (0..known).collect();
+    while let Some(nth) = first.pop() {
+        order.push(nth);
+        let mut following = next.remove(&nth).unwrap_or_default();
+        following.sort_by_key(|&nth| match dumps[nth].is_idle() {
+            true => (0, dumps[nth].changed),
+            false => (1, None),
+        });
+        first.extend(following.into_iter().rev());
+    }
+    // Those in a circle, which no dump makes.
+    (order.len() == dumps.len()).then_some(order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In place of the number of a base without an id.
+    const UNKNOWN: u128 = 99;
+
+    /// Dumps by the numbers of their ids and their bases: 0 for none.
+    fn dumps(all: &[(u128, u128)]) -> Vec<Dump> {
+        let dump = |(nth, &(id, base)): (usize, &(u128, u128))| Dump {
+            archives: vec![nth],
+            lineage: (id > 0).then_some(Lineage {
+                id: ArchiveId(id),
+                base: match base {
+                    0 => Base::Nothing,
+                    UNKNOWN => Base::Unknown,
+                    base => Base::Archive(ArchiveId(base)),
+                },
+            }),
+            changed: None,
+        };
+        all.iter().enumerate().map(dump).collect()
+    }
+
+    /// The ids in the order in which they are restored, or the place and the problem.
+    fn arranged(all: &[(u128, u128)]) -> std::result::Result<Vec<u128>, (usize, Problem)> {
+        let dumps = dumps(all);
+        let given: Vec<usize> = (0..dumps.len()).collect();
+        let order = match check(&dumps, &given, true) {
+            Ok(()) => given,
+            Err(_) => sort(&dumps).unwrap_or(given),
+        };
+        check(&dumps, &order, true)?;
+        Ok(order.into_iter().map(|nth| all[nth].0).collect())
+    }
+
+    #[test]
+    fn every_order_of_a_chain_is_put_right() {
+        let chain = [(1, 0), (2, 1), (3, 2), (4, 3)];
+        for order in 0..256_usize {
+            let places = [order & 3, order >> 2 & 3, order >> 4 & 3, order >> 6];
+            let places_once: BTreeSet<usize> = places.into_iter().collect();
+            if places_once.len() == 4 {
+                let given = places.map(|at| chain[at]);
+                assert_eq!(arranged(&given), Ok(vec![1, 2, 3, 4]), "{given:?}");
+            }
+        }
+        // Chains of two trees, in between each other.
+        let both = [(1, 0), (11, 0), (2, 1), (12, 11), (3, 2)];
+        assert_eq!(arranged(&both), Ok(vec![1, 11, 2, 12, 3]));
+        assert_eq!(
+            arranged(&[(2, 1), (12, 11), (1, 0), (11, 0)]),
+            Ok(vec![1, 2, 11, 12])
+        );
+        // Increments over what is there.
+        assert_eq!(arranged(&[(4, 3), (3, 2)]), Ok(vec![3, 4]));
+    }
+
+    #[test]
+    fn missing_archives_are_noticed() {
+        let missing = |at| Err((at, Problem::NoBase));
+        assert_eq!(arranged(&[(1, 0), (3, 2)]), missing(1));
+        assert_eq!(arranged(&[(4, 3), (1, 0), (2, 1)]), missing(2));
+        assert_eq!(arranged(&[(5, 4), (4, 3), (2, 1), (1, 0)]), missing(2));
+        assert_eq!(arranged(&[(2, 1), (5, 4)]), missing(1));
+        assert_eq!(arranged(&[(1, 0), (0, 0), (2, 1), (4, 3)]), missing(3));
+    }
+
+    #[test]
+    fn dumps_of_the_same_base_are_refused() {
+        let refused = Err((2, Problem::SameBase { base: 0, other: 1 }));
+        assert_eq!(arranged(&[(1, 0), (2, 1), (3, 1)]), refused);
+        let refused = Err((3, Problem::SameBase { base: 1, other: 0 }));
+        assert_eq!(arranged(&[(2, 1), (1, 0), (4, 2), (3, 1)]), refused);
+    }
+
+    #[test]
+    fn dumps_in_which_nothing_has_changed_need_not_be_there() {
+        let idle = [(1, 0), (1, 1), (2, 1), (2, 2), (3, 2)];
+        assert_eq!(arranged(&idle), Ok(vec![1, 1, 2, 2, 3]));
+        assert_eq!(arranged(&[(1, 0), (2, 1), (3, 2)]), Ok(vec![1, 2, 3]));
+        assert_eq!(arranged(&[(2, 1), (1, 1), (1, 0)]), Ok(vec![1, 1, 2]));
+        assert_eq!(arranged(&[(1, 1), (2, 1)]), Ok(vec![1, 2]));
+        assert_eq!(
+            arranged(&[(1, 0), (3, 2), (2, 2)]),
+            Err((1, Problem::NoBase))
+        );
+    }
+
+    #[test]
+    fn archives_without_ids_keep_their_place() {
+        assert_eq!(arranged(&[(0, 0), (0, 0)]), Ok(vec![0, 0]));
+        assert_eq!(arranged(&[(0, 0), (3, 2), (2, 1)]), Ok(vec![0, 2, 3]));
+        // One of them may be the missing one.
+        assert_eq!(arranged(&[(1, 0), (0, 0), (3, 2)]), Ok(vec![1, 0, 3]));
+        assert_eq!(arranged(&[(1, 0), (0, 0), (2, 1)]), Ok(vec![1, 0, 2]));
+        let early = Err((0, Problem::Early { base: 1 }));
+        assert_eq!(arranged(&[(3, 2), (2, 1), (0, 0)]), early);
+    }
+
+    #[test]
+    fn what_is_based_on_something_without_an_id_comes_after_it() {
+        assert_eq!(arranged(&[(2, UNKNOWN), (3, 2), (1, 0)]), Ok(vec![1, 2, 3]));
+        assert_eq!(arranged(&[(0, 0), (3, 2), (2, UNKNOWN)]), Ok(vec![0, 2, 3]));
+        assert_eq!(arranged(&[(3, 2), (2, UNKNOWN)]), Ok(vec![2, 3]));
+        let early = Err((0, Problem::Early { base: 1 }));
+        assert_eq!(arranged(&[(2, UNKNOWN), (0, 0)]), early);
+    }
+
+    #[test]
+    fn circles_are_refused() {
+        assert!(arranged(&[(1, 2), (2, 1)]).is_err());
+        assert!(arranged(&[(9, 0), (1, 2), (2, 1)]).is_err());
+    }
+}

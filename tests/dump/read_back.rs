@@ -432,3 +432,28 @@ fn large_attributes_are_read_back() {
         });
     }
 }
+
+/// What no reader would accept is not written, and a warning says so.
+#[test]
+fn more_attributes_than_a_reader_accepts_are_named() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            let at = tmpfs(ground.join("at"));
+            let path = file(at.join("t/file"), 1);
+            for n in 0..1200 {
+                let name = format!("trusted.{n}");
+                lsetxattr(&path, name, &[7; 60_000], XattrFlags::empty()).unwrap();
+            }
+            let archive = ground.join("a.tar");
+            let dump = args!["dump", "-q", "t", "-o", &archive];
+            let ran = run(fathom(dump).current_dir(&at)).exits(1);
+            let message = "has more than 64 MiB of extended attributes: 82 of them skipped";
+            assert!(ran.stderr.contains(message), "{ran}");
+            silent(&mut fathom(args!["verify", "-q", &archive]));
+            let out = dir(ground.join("out"));
+            silent(&mut fathom(args!["restore", "-q", &archive, "-C", &out]));
+            let restored = snapshot(&out.join("t"));
+            assert_eq!(restored[&b"file"[..]].attributes.len(), 1200 - 82);
+        });
+    }
+}

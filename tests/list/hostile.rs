@@ -68,7 +68,7 @@ fn memory_stays_small() {
         dumpdir: Some([&names[..], b"\0"].concat()),
         ..plain("d/", b"")
     };
-    let attributes = record("SCHILY.xattr.a", b"").repeat((113 << 20) / 20);
+    let attributes = record("SCHILY.xattr.a", b"").repeat((113 << 20) / 18);
     let few = (0..40_000)
         .flat_map(|n| record(&format!("SCHILY.xattr.{n}"), b""))
         .collect::<Vec<u8>>();

@@ -143,7 +143,7 @@ impl Value for Names {
     }
 
     fn decode_foreign(column: ForeignColumn) -> Result<Names> {
-        Names::from_foreign(column)
+        column.names()
     }
 }
 

@@ -8,7 +8,6 @@ use parquet::column::page::{Page, PageReader};
 use parquet::errors::{ParquetError, Result};
 use zstd::bulk::Decompressor;
 
-use super::foreign::{ForeignColumn, required};
 use crate::catalog::schema::GROUP;
 
 /// Decodes Parquet's hybrid of runs and bit-packed groups of eight: `left` numbers of `bits` bits,
@@ -248,22 +247,19 @@ impl Names {
         Ok(Names { bytes, places })
     }
 
-    /// Those of a catalog of another program. Rows in turn with the same name have the same place.
-    pub(in crate::catalog) fn from_foreign(column: ForeignColumn) -> Result<Names> {
-        let mut names = Names::default();
-        for name in required(column.bytes(|name| Some(name.to_vec()))?)? {
-            let place = match names.places.last() {
-                Some(&(from, to)) if names.bytes[from as usize..to as usize] == name => (from, to),
-                _ => {
-                    let from = names.bytes.len();
-                    names.bytes.extend_from_slice(&name);
-                    let to = u32::try_from(names.bytes.len()).map_err(|_| damaged())?;
-                    (from as u32, to)
-                }
-            };
-            names.places.push(place);
-        }
-        Ok(names)
+    /// Adds the name of the next row. Rows in turn with the same name have the same place.
+    pub(super) fn push(&mut self, name: &[u8]) -> Result<()> {
+        let place = match self.places.last() {
+            Some(&(from, to)) if self.bytes[from as usize..to as usize] == *name => (from, to),
+            _ => {
+                let from = self.bytes.len();
+                self.bytes.extend_from_slice(name);
+                let to = u32::try_from(self.bytes.len()).map_err(|_| damaged())?;
+                (from as u32, to)
+            }
+        };
+        self.places.push(place);
+        Ok(())
     }
 
     /// How many there are.

@@ -7,7 +7,7 @@ use parquet::data_type::DataType;
 use parquet::errors::{ParquetError, Result};
 use parquet::schema::types::ColumnDescPtr;
 
-use super::damaged;
+use super::decode::{Names, damaged};
 
 /// A column of a row group.
 pub struct ForeignColumn {
@@ -41,6 +41,14 @@ impl ForeignColumn {
             ColumnReader::Int64ColumnReader(reader) => read(reader, rows, is_optional, wide),
             _ => Err(damaged()),
         }
+    }
+
+    pub(in crate::catalog) fn names(self) -> Result<Names> {
+        let mut names = Names::default();
+        for name in required(self.bytes(|name| Some(name.to_vec()))?)? {
+            names.push(&name)?;
+        }
+        Ok(names)
     }
 
     pub(in crate::catalog) fn flags(self) -> Result<Vec<Option<bool>>> {

@@ -17,6 +17,7 @@ mod predicates;
 mod query;
 mod remote;
 mod right;
+mod shapes;
 mod shards;
 mod sizes;
 mod usage;

@@ -297,7 +297,7 @@ fn count(copy: &Fd, rest: &[u8], point: &Point, context: &mut SearchContext<'_>)
         }
         counted.files += 1;
         if seen.file_type == FileType::Regular {
-            counted.bytes += seen.size;
+            counted.bytes = counted.bytes.saturating_add(seen.size);
         }
     };
     let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;

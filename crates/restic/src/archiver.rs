@@ -71,6 +71,15 @@ pub(crate) struct Counts {
     pub(crate) kept_directories: AtomicU64,
 }
 
+impl Counts {
+    /// Adds the size of files, which may be of any size: the sum is at most 2^64-1.
+    fn add_bytes(&self, more: u64) {
+        let add = |bytes: u64| Some(bytes.saturating_add(more));
+        // It never fails: there is always a sum.
+        let _ = self.bytes.fetch_update(Relaxed, Relaxed, add);
+    }
+}
+
 enum Task {
     /// The entries of the directory of a row, from another row on.
     Entries {
@@ -308,7 +317,7 @@ impl<'a> Run<'a> {
         progress.add_bytes(bytes);
         self.counts.files_unmodified.fetch_add(files, Relaxed);
         self.counts.kept_directories.fetch_add(directories, Relaxed);
-        self.counts.bytes.fetch_add(bytes, Relaxed);
+        self.counts.add_bytes(bytes);
         Some(node)
     }
 
@@ -351,7 +360,7 @@ impl<'a> Run<'a> {
         // After the contents, which may give newer metadata.
         let attributes = self.attributes(worker, row, &meta);
         if is_file {
-            self.counts.bytes.fetch_add(meta.size, Relaxed);
+            self.counts.add_bytes(meta.size);
         }
         let extra = Extra {
             link: &link,

@@ -87,8 +87,8 @@ impl GroupSums {
     #[inline]
     pub fn add(&mut self, other: GroupSums) {
         self.entries += other.entries;
-        self.bytes = self.bytes.wrapping_add(other.bytes);
-        self.allocated = self.allocated.wrapping_add(other.allocated);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.allocated = self.allocated.saturating_add(other.allocated);
     }
 }
 
@@ -105,7 +105,10 @@ pub struct Growth {
 
 impl Growth {
     fn new(old: GroupSums, new: GroupSums) -> Growth {
-        let grown = |old: u64, new: u64| new.wrapping_sub(old).cast_signed();
+        let grown = |old: u64, new: u64| match new.checked_sub(old) {
+            Some(more) => i64::try_from(more).unwrap_or(i64::MAX),
+            None => 0_i64.saturating_sub_unsigned(old - new),
+        };
         Growth {
             entries: grown(old.entries, new.entries),
             bytes: grown(old.bytes, new.bytes),

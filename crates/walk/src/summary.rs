@@ -16,7 +16,7 @@ pub struct Totals {
     pub directories: u64,
     pub symlinks: u64,
     pub other: u64,
-    /// Sum of `st_size` over every entry, in bytes.
+    /// Sum of `st_size` over every entry, in bytes; like all sums of sizes at most 2^64-1.
     pub bytes: u64,
     /// Sum of `st_blocks` over every entry, in units of 512 bytes.
     pub blocks: u64,
@@ -36,8 +36,8 @@ impl Totals {
             Type::Symlink => &mut self.symlinks,
             _ => &mut self.other,
         } += 1;
-        self.bytes = self.bytes.wrapping_add(entry.meta.size);
-        self.blocks = self.blocks.wrapping_add(entry.meta.blocks);
+        self.bytes = self.bytes.saturating_add(entry.meta.size);
+        self.blocks = self.blocks.saturating_add(entry.meta.blocks);
         self.max_depth = self.max_depth.max(entry.depth(dir));
         self.digest.add(dir, entry);
     }
@@ -49,8 +49,8 @@ impl Totals {
         self.directories += other.directories;
         self.symlinks += other.symlinks;
         self.other += other.other;
-        self.bytes = self.bytes.wrapping_add(other.bytes);
-        self.blocks = self.blocks.wrapping_add(other.blocks);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.blocks = self.blocks.saturating_add(other.blocks);
         self.max_depth = self.max_depth.max(other.max_depth);
         self.digest.merge(other.digest);
     }

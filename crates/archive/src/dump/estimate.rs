@@ -139,6 +139,9 @@ fn bases_of_levels(state: &[u8]) -> Result<Vec<(Option<u8>, Option<Vec<u8>>)>, E
     Ok(bases)
 }
 
+/// The longest target of a symlink, in bytes.
+const LONGEST_TARGET: u64 = 4096;
+
 fn estimate_plan(rows: &Rows, plan: &Plan) -> Estimate {
     let (users, names) = (Users::read(), Names::new(rows));
     let mut estimate = Estimate {
@@ -177,7 +180,8 @@ fn estimate_plan(rows: &Rows, plan: &Plan) -> Estimate {
         if member.stored > WHOLE {
             pax::trailer(&NO_CHECKSUM, &mut header);
         }
-        bytes += header.len() as u64 + member.stored.next_multiple_of(pax::BLOCK as u64);
+        bytes = bytes.saturating_add(header.len() as u64);
+        bytes = bytes.saturating_add(member.stored.next_multiple_of(pax::BLOCK as u64));
         estimate.counts.add(meta.kind(), is_link, meta.size);
     }
     estimate.archive_bytes = end_of_archive(bytes);
@@ -199,7 +203,8 @@ fn with_contents(member: Member, meta: &Meta, list: Option<Vec<u8>>) -> Member {
             }
         }
         Type::Symlink => Member {
-            link: vec![b'-'; meta.size as usize],
+            // A file system may report any size.
+            link: vec![b'-'; meta.size.min(LONGEST_TARGET) as usize],
             ..member
         },
         _ => Member {

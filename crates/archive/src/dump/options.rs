@@ -141,7 +141,7 @@ impl Counts {
         };
         *count += 1;
         if kind == Type::File && !is_link {
-            self.bytes += size;
+            self.bytes = self.bytes.saturating_add(size);
         }
     }
 }

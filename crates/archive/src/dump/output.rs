@@ -24,7 +24,9 @@ const XZ_BLOCK: u64 = 24 << 20;
 /// The size of an archive whose members have so many bytes.
 pub(crate) fn end_of_archive(bytes: u64) -> u64 {
     const BLOCK: u64 = 512;
-    (bytes + 2 * BLOCK).next_multiple_of(RECORD as u64)
+    let end = bytes.saturating_add(2 * BLOCK);
+    end.checked_next_multiple_of(RECORD as u64)
+        .unwrap_or(u64::MAX)
 }
 
 /// An archive being written.

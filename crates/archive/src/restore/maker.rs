@@ -128,7 +128,7 @@ impl<'a> Maker<'a> {
         let publish = |here: &Fd, name: &CStr| file.fresh.publish(here, name);
         self.put(place.here, entry, publish, Gate::Linkat)?;
         self.counts.files += 1;
-        self.counts.bytes += file.bytes;
+        self.counts.bytes = self.counts.bytes.saturating_add(file.bytes);
         Ok(())
     }
 

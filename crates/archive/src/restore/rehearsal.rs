@@ -185,7 +185,8 @@ impl Rehearsal<'_> {
         };
         *count += 1;
         if member.kind == Kind::File {
-            counts.bytes += member.sparse.as_ref().map_or(member.size, |map| map.data());
+            let data = member.sparse.as_ref().map_or(member.size, |map| map.data());
+            counts.bytes = counts.bytes.saturating_add(data);
         }
         self.tell(what, path, target);
         if self.has_later {

@@ -39,7 +39,7 @@ impl Counts {
         self.symlinks += other.symlinks;
         self.links += other.links;
         self.other += other.other;
-        self.bytes += other.bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
         self.removed += other.removed;
         self.renamed += other.renamed;
         self.skipped += other.skipped;

@@ -114,7 +114,7 @@ impl<'a> Printer<'a> {
             self.lines.line(member, &mut self.buffer);
         }
         self.members += 1;
-        self.bytes += member.size;
+        self.bytes = self.bytes.saturating_add(member.size);
         // A terminal shows each member at once.
         if self.out.on_terminal() || self.buffer.len() >= PIECE {
             self.write()

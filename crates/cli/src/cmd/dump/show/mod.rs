@@ -80,7 +80,8 @@ json_object!(Pruned<'_>, |pruned| {
 
 /// The size of the archives that are there.
 fn present_bytes(pruned: &Pruned<'_>) -> u64 {
-    pruned.dumps.iter().map(LevelDump::present_bytes).sum()
+    let archives = pruned.dumps.iter().map(LevelDump::present_bytes);
+    archives.fold(0, u64::saturating_add)
 }
 
 pub(crate) fn pruned(pruned: &Pruned<'_>) -> String {

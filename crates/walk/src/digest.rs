@@ -9,67 +9,10 @@
 
 use std::fmt;
 
-use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
+use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use crate::entry::{Dir, Entry, Meta, Time};
-use crate::path_id;
-
-/// The hash of the path of the `nth` DIR of a walk.
-pub fn top(nth: usize) -> u64 {
-    nth as u64
-}
-
-/// The hash of the path of `name` in a directory, from that of the directory.
-#[inline]
-pub fn below(hash: u64, name: &[u8]) -> u64 {
-    xxh3_64_with_seed(name, hash)
-}
-
-/// Identifies a directory of a walk. Two directories whose names somebody has chosen to collide in `hash` differ in
-/// `id`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct DirKey {
-    /// Its depth below DIR: 0 for DIR itself.
-    pub depth: u32,
-    /// The hash of its path, the same in every process ([`crate::digest`]); for DIR itself, its number.
-    pub hash: u64,
-    /// Its number in this process ([`crate::path_id`]).
-    pub id: u64,
-}
-
-impl DirKey {
-    /// The key of the `nth` DIR of a walk.
-    pub fn top(nth: usize) -> DirKey {
-        DirKey {
-            depth: 0,
-            hash: top(nth),
-            id: path_id::top(nth),
-        }
-    }
-
-    /// The key of a directory in this one.
-    #[inline]
-    #[must_use]
-    pub fn below(self, name: &[u8]) -> DirKey {
-        DirKey {
-            depth: self.depth + 1,
-            hash: below(self.hash, name),
-            id: path_id::below(self.id, name),
-        }
-    }
-
-    /// The key of a directory below this one, by its path from here.
-    #[must_use]
-    pub fn at(self, path: &[u8]) -> DirKey {
-        let names = path.split(|&b| b == b'/').filter(|name| !name.is_empty());
-        names.fold(self, DirKey::below)
-    }
-
-    /// The directory, with its path from [`crate::job::Job::dir_path`].
-    pub(crate) fn dir(self, path: &[u8]) -> Dir<'_> {
-        Dir { path, key: self }
-    }
-}
+pub use crate::key::{below, top};
 
 /// The sum over some entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -157,22 +100,9 @@ fn bytes(meta: &Meta) -> [u8; 96] {
 mod tests {
     use super::*;
 
-    /// XXH3 of a short name is a bijection of the name and the seed, exclusive or, so that anybody can find such names.
-    #[test]
-    fn names_that_collide_in_the_digest_have_different_keys() {
-        let top = DirKey::top(0);
-        let one = top.below(b"aaaaaaaa").below(b"eszycidp");
-        let other = top.below(b"bbbbbbbb").below(b"\x92-\xf5V#2\xd2\xa3");
-        assert_eq!((one.depth, one.hash), (other.depth, other.hash));
-        assert_ne!(one, other);
-        let (one, other) = (DirKey::top(0).below(b"d10"), DirKey::top(1).below(b"d17"));
-        assert!(one.hash != other.hash || one != other);
-        assert_eq!(top.at(b"a//b/"), top.below(b"a").below(b"b"));
-    }
-
     #[test]
     fn order_does_not_matter_but_every_included_field_does() {
-        let dir = DirKey::top(0).dir(b"");
+        let dir = crate::key::DirKey::top(0).dir(b"");
         let meta = Meta {
             ino: 7,
             mode: 0o100_644,

@@ -170,8 +170,8 @@ impl Worker for &CountingDirectories<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::DirKey;
     use crate::entry::Meta;
+    use crate::key::DirKey;
 
     fn take(sink: &CountingDirectories<'_>, path: &str, entries: usize) {
         let dir = Dir {

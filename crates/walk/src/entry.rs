@@ -3,7 +3,7 @@
 use gate::fs::{Attributes, Statx, Want};
 use ondisk::Dev;
 
-use crate::digest::DirKey;
+use crate::key::DirKey;
 
 pub use gate::fs::Time;
 
@@ -171,6 +171,13 @@ pub struct Dir<'a> {
     pub path: &'a [u8],
     /// What identifies it.
     pub key: DirKey,
+}
+
+impl DirKey {
+    /// The directory, with its path from [`crate::job::Job::dir_path`].
+    pub(crate) fn dir(self, path: &[u8]) -> Dir<'_> {
+        Dir { path, key: self }
+    }
 }
 
 /// An entry of a directory.

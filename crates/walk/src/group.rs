@@ -496,7 +496,7 @@ pub fn type_of_key(number: u64) -> Type {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::DirKey;
+    use crate::key::DirKey;
 
     #[test]
     fn keys_of_names_and_directories() {

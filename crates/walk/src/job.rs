@@ -10,15 +10,14 @@ use gate::long::{openat2_long, reach};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
-use mounts::listed::is_gone;
+use mounts::listed::{is_gone, split};
 use ondisk::dirent::{Entry as DirEntry, EntryType};
 use ondisk::{Dev, Mount};
 
-use crate::digest::DirKey;
 use crate::entry::{Dir, Entry, Meta, append, joined};
 use crate::error::{EngineRefusal, WarningKind};
 use crate::filter::Filter;
-use crate::missing::Missing;
+use crate::key::DirKey;
 use crate::sink::{Sink, Worker};
 use crate::top::{MountContext, Top};
 
@@ -66,6 +65,26 @@ pub(crate) struct Crossing {
     pub(crate) name: Vec<u8>,
     /// The entry of that name has been emitted.
     pub(crate) is_emitted: bool,
+}
+
+/// A name in a place, or without a name the place itself, that was not found.
+#[derive(Clone, Debug)]
+pub(crate) struct Missing {
+    pub(crate) place: Place,
+    pub(crate) name: Vec<u8>,
+    /// The call that failed.
+    pub(crate) gate: Gate,
+    pub(crate) errno: Errno,
+}
+
+impl Missing {
+    /// The path of the directory that listed it, relative to the top, and the name there.
+    pub(crate) fn listed(&self) -> (&[u8], &[u8]) {
+        if !self.name.is_empty() {
+            return (&self.place.rel, &self.name);
+        }
+        split(&self.place.rel)
+    }
 }
 
 /// The paths below a job's top where other mounts begin, by the mount table: a hint for engines that
@@ -198,6 +217,8 @@ pub struct Job<'a> {
 impl Job<'_> {
     /// The most threads that are started, whatever is requested.
     pub(crate) const MOST_THREADS: usize = 1024;
+    /// The most names that are looked for again; what is beyond is counted.
+    const MOST_MISSING: usize = 1 << 16;
 
     pub(crate) fn place(&self) -> Place {
         Place {
@@ -249,12 +270,17 @@ impl Job<'_> {
     }
 
     /// Reports a call that failed at `name` in a place, or without a name at the place itself. What was not
-    /// found is looked for again at the end ([`Job::look_again`]).
+    /// found is looked for again at the end.
     pub(crate) fn failed(&self, place: &Place, name: &[u8], gate: Gate, errno: Errno) {
         if !is_gone(errno) || place.rel.is_empty() && name.is_empty() {
             return self.warn_failed(place, name, gate, errno);
         }
-        self.miss(Missing {
+        let (noted, more) = &mut *self.missing.lock();
+        if noted.len() >= Job::MOST_MISSING {
+            *more += 1;
+            return;
+        }
+        noted.push(Missing {
             place: place.clone(),
             name: name.to_vec(),
             gate,

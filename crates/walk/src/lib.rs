@@ -6,6 +6,7 @@
 //! | [`entry`] | an entry and its metadata |
 //! | [`attribution`] | charges calls to directories and files, for `dump --account` |
 //! | [`digest`] | a hash over a tree, the same for every order and engine |
+//! | `key` | identifies the directories of a walk |
 //! | [`path_id`] | numbers of entries in one process, by their paths |
 //! | `sink` | the receiver of the entries |
 //! | [`group`] | totals by owner, extension, directory, age and so on |
@@ -45,6 +46,7 @@ pub mod explain;
 mod filter;
 pub mod group;
 mod job;
+mod key;
 mod kind;
 mod largest;
 mod missing;
@@ -64,7 +66,7 @@ mod traversal;
 mod usage;
 
 pub use blocked::blocked_paths;
-pub use digest::{Digest, DirKey};
+pub use digest::Digest;
 pub use directories::{DirectoryCount, DirectoryCounts};
 pub use entry::{Dir, Entry, Meta, Type};
 pub use error::{EngineAction, EngineRefusal, Error, WarningKind};
@@ -72,6 +74,7 @@ pub use exclusive::{UnknownOwners, UnreadExtents};
 pub use explain::{EngineChoice, Explained, explain};
 pub use filter::{Filter, Matcher};
 pub use job::{Diagnostics, Engine, Job};
+pub use key::DirKey;
 pub use kind::EngineKind;
 pub use largest::{LargeFile, Largest};
 pub use moment::Moment;

@@ -11,50 +11,17 @@ use std::collections::BTreeMap;
 use gate::fs::Statx;
 use gate::{Errno, Gate};
 use mounts::Warning;
-use mounts::listed::{is_gone, is_removed_from, listed, split};
+use mounts::listed::{is_gone, is_removed_from, listed};
 
 use crate::engine::stat::walk_below;
 use crate::entry::{Entry, Meta, Type};
 use crate::error::WarningKind;
-use crate::job::{Job, Place};
+use crate::job::{Job, Missing, Place};
 
 /// How often a directory is listed for a name that is not found.
 const LOOKS: usize = 4;
 
-/// A name in a place, or without a name the place itself, that was not found.
-#[derive(Clone, Debug)]
-pub(crate) struct Missing {
-    pub(crate) place: Place,
-    pub(crate) name: Vec<u8>,
-    /// The call that failed.
-    pub(crate) gate: Gate,
-    pub(crate) errno: Errno,
-}
-
-impl Missing {
-    /// The path of the directory that listed it, relative to the top, and the name there.
-    fn listed(&self) -> (&[u8], &[u8]) {
-        if !self.name.is_empty() {
-            return (&self.place.rel, &self.name);
-        }
-        split(&self.place.rel)
-    }
-}
-
 impl Job<'_> {
-    /// The most names that are looked for again; what is beyond is counted.
-    const MOST_MISSING: usize = 1 << 16;
-
-    /// Notes what was not found, to be looked for again.
-    pub(crate) fn miss(&self, missing: Missing) {
-        let (noted, more) = &mut *self.missing.lock();
-        if noted.len() < Job::MOST_MISSING {
-            noted.push(missing);
-        } else {
-            *more += 1;
-        }
-    }
-
     /// Looks again for what was not found: emits what there is after all, with everything below it, and reports
     /// what is listed and cannot be found.
     pub(crate) fn look_again(&self) {

@@ -13,8 +13,8 @@
 //!
 //! The depth is fixed, so that shards agree on a tree that changes meanwhile.
 
-use crate::digest::DirKey;
 use crate::entry::{Dir, Entry};
+use crate::key::DirKey;
 use crate::kind::EngineKind;
 use crate::sink::{Fields, Sink, Worker};
 use crate::top::MountContext;

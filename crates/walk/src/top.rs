@@ -6,9 +6,9 @@ use gate::mount::mount_id;
 use gate::{Errno, Fd};
 use ondisk::{Dev, Mount, split_options};
 
-use crate::digest::DirKey;
 use crate::entry::Meta;
 use crate::error::EngineRefusal;
+use crate::key::DirKey;
 use crate::kind::EngineKind;
 
 /// The directory at which a job begins.

@@ -12,12 +12,12 @@ use mounts::table::read_either;
 use mounts::{ErrorKind, Warning};
 use ondisk::{Dev, Mount};
 
-use crate::digest::DirKey;
 use crate::engine::engine;
 use crate::entry::{Dir, Entry, Meta, joined};
 use crate::error::{Error, WarningKind};
 use crate::filter::Filter;
 use crate::job::{Below, Crossing, Diagnostics, Job, c_name, look_at};
+use crate::key::DirKey;
 use crate::kind::EngineKind;
 use crate::plan::{Plan, PlanReason, plan};
 use crate::shard::Sharded;

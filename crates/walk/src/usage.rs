@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use gate::sync::Mutex;
 use ondisk::Dev;
 
-use crate::digest::DirKey;
 use crate::entry::{Dir, Entry, Type, append};
 use crate::exclusive::{ExtentReader, References, SharedExtents, UnknownOwners, UnreadExtents};
+use crate::key::DirKey;
 use crate::kind::EngineKind;
 use crate::sink::{Fields, Sink, Worker};
 use crate::top::MountContext;

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::digest::DirKey;
 use crate::entry::append;
 use crate::job::{Below, Place};
+use crate::key::DirKey;
 
 /// A directory below a job's top.
 pub(super) struct Node<'a> {

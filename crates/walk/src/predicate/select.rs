@@ -14,10 +14,10 @@ use mounts::listed::{is_gone, is_removed};
 use ondisk::dirent::entries;
 
 use super::Predicates;
-use crate::digest::DirKey;
 use crate::entry::{Dir, Entry, Meta, joined};
 use crate::error::WarningKind;
 use crate::job::Diagnostics;
+use crate::key::DirKey;
 use crate::kind::EngineKind;
 use crate::sink::{Fields, Sink, Worker};
 use crate::top::MountContext;

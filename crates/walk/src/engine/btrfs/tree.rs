@@ -10,11 +10,11 @@ use ondisk::Dev;
 use ondisk::btrfs::{FIRST_INODE, is_name, kind, name_hash};
 
 use super::search::{parent_of, search};
-use crate::digest::DirKey;
 use crate::entry::append;
 use crate::error::WarningKind;
 use crate::filter::Matcher;
 use crate::job::{Below, Job, Place};
+use crate::key::DirKey;
 use crate::tags::FoundTags;
 
 /// A subvolume, from one of its directories down.

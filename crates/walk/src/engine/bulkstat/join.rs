@@ -11,11 +11,11 @@ use ondisk::xfs::{Geometry, Inode};
 
 use super::inodes::{ROWS, bulkstat, is_settled, meta_of};
 use super::names::{Name, Names};
-use crate::digest::DirKey;
 use crate::engine::crew::{crew, most_threads};
 use crate::engine::stat::walk_below;
 use crate::entry::{Entry, Meta};
 use crate::job::{Job, Place};
+use crate::key::DirKey;
 use crate::sink::Worker;
 
 /// Emits the entries with some names. Files that have changed at `since` or later are looked at by name.

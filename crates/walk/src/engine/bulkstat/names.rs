@@ -18,7 +18,6 @@ use ondisk::dirent::{Entry, EntryType, entries};
 use ondisk::xfs::Geometry;
 
 use super::inodes::Readahead;
-use crate::digest::DirKey;
 use crate::engine::crew::crew;
 use crate::engine::node::Node;
 use crate::engine::opened::{OpenDirs, Opened};
@@ -26,6 +25,7 @@ use crate::engine::stat::BUFFER;
 use crate::entry::append;
 use crate::filter::Matcher;
 use crate::job::{Below, Job, Place, look_at};
+use crate::key::DirKey;
 
 /// A name, to be joined with its inode.
 #[derive(Clone, Copy, Debug)]

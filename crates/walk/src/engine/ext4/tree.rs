@@ -14,10 +14,10 @@ use ondisk::ext4::{Branch, Error, Found, Inode, Map, Names as OnDisk};
 use super::crew::{Claims, Crew};
 use super::device::Device;
 use super::near::{WINDOW, each_row, read_ahead, stretch};
-use crate::digest::DirKey;
 use crate::entry::append;
 use crate::filter::Matcher;
 use crate::job::{Below, Job, Place};
+use crate::key::DirKey;
 
 /// The directories that were found, and the names in them.
 #[derive(Debug, Default)]

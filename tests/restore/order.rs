@@ -510,6 +510,11 @@ fn dumps_of_a_state_directory_are_restored_into_empty_directories() {
                 "{ran}"
             );
         }
+        if level == "0" {
+            // Without its first component, it would be mixed with what is in the directory itself.
+            let ran = restore(&["--strip-components", "1"]).exits(2);
+            assert!(ran.stderr.contains("'.' exists and is not empty"), "{ran}");
+        }
         // A file that is chosen replaces the one that is there, and so does an archive that is given by its name.
         restore(&["tree/f"]).exits(0);
         restore(&["--overwrite"]).exits(0);

@@ -207,6 +207,8 @@ fn check_empty(
         return Ok(());
     };
     let places = match options.paths.is_empty() {
+        // Members have other names there.
+        _ if options.strip_components > 0 => vec![b".".to_vec()],
         false => chosen.trees().to_vec(),
         // A first archive that cannot be read twice is not checked.
         true if !is_regular(first) => return Ok(()),

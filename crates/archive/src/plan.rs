@@ -79,7 +79,7 @@ pub struct Plan {
     pub(crate) removed: u64,
     /// Directories that are renamed with everything in them.
     pub(crate) renamed: u64,
-    /// The tree is as it was at the base, except perhaps the metadata of the sources, which every increment has.
+    /// The tree is as it was at the base. Every increment has the sources all the same.
     pub(crate) is_unchanged: bool,
     /// For each row, the row of the base that it is kept as, plus one; 0 for none. Empty in a full
     /// dump.

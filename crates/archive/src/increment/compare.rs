@@ -52,7 +52,7 @@ pub(super) struct Outcome {
     pub(super) renamed: u64,
     /// The number of rows of the catalog that were removed.
     pub(super) removed: u64,
-    /// The tree is as it was, except perhaps the metadata of its tops, which every archive has.
+    /// The tree is as it was. Its tops are in the archive all the same.
     pub(super) is_unchanged: bool,
 }
 
@@ -108,7 +108,7 @@ pub(super) fn compare<'a>(
             None if is_taken[at] => Fate::Replaces,
             // Each SRC that is a directory is in every archive, with the list of its names.
             Some(_) if is_top => {
-                tops += 1;
+                tops += usize::from(entries.is_same_top(row));
                 Fate::Dumped
             }
             Some(was) if entries.is_unchanged(at, was) => Fate::Kept,
@@ -158,6 +158,12 @@ impl<'n, E: Fn(u32) -> Now<'n>, T: Fn(u32) -> u64> Entries<'_, 'n, E, T> {
     fn is_unchanged(&self, dir: usize, was: u64) -> bool {
         let has_all = self.stays[dir].load(Relaxed) == self.then.children(was);
         has_all && !self.is_touched[dir].load(Relaxed)
+    }
+
+    /// Whether a top has the metadata that it had.
+    fn is_same_top(&self, row: u32) -> bool {
+        let old = self.then.find((self.top)(row));
+        old.is_some_and(|old| self.then.row(old).has((self.entry)(row).fingerprint))
     }
 
     /// Compares the entries from `first` on.

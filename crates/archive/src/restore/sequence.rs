@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use gate::fs::{Open, pread64};
+use gate::long::open_long;
 use ondisk::Time;
 use ondisk::pax::{ArchiveId, Base, Lineage};
 
@@ -32,6 +34,28 @@ struct Dump {
     lineage: Option<Lineage>,
     /// When SRC was last changed. It tells the order of dumps in which nothing else has changed.
     changed: Option<Time>,
+}
+
+/// Whether two archives can be read and are the same, byte by byte.
+fn has_same_bytes(one: &[u8], other: &[u8]) -> bool {
+    let open = |path: &[u8]| open_long(path, Open::NONBLOCK).ok();
+    let Some((one, other)) = open(one).zip(open(other)) else {
+        return false;
+    };
+    let [mut a, mut b] = [vec![0; 1 << 16], vec![0; 1 << 16]];
+    let mut at = 0;
+    loop {
+        let (Ok(n), Ok(m)) = (pread64(&one, &mut a, at), pread64(&other, &mut b, at)) else {
+            return false;
+        };
+        if n != m || a[..n] != b[..n] {
+            return false;
+        }
+        if n == 0 {
+            return true;
+        }
+        at += n as u64;
+    }
 }
 
 /// The parts of one dump.
@@ -125,7 +149,9 @@ impl Sequence {
             };
             let earlier = *first.entry(id).or_insert(at);
             let same = self.origins[earlier].lineage.map(|lineage| lineage.base);
-            if earlier != at && same == Some(base) && base != Base::Archive(id) {
+            // An id does not tell what could not be read.
+            let is_same = || has_same_bytes(&self.archives[earlier], &self.archives[at]);
+            if earlier != at && same == Some(base) && base != Base::Archive(id) && is_same() {
                 is_kept[at] = false;
                 let (name, same) = (&self.archives[at], &self.archives[earlier]);
                 self.notes.push(Note::Repeated(name.clone(), same.clone()));

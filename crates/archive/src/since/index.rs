@@ -106,6 +106,11 @@ impl Old {
         self.state.load(Relaxed) & DIRECTORY != 0
     }
 
+    /// Whether it has a fingerprint, though it may have been changed within the tick of the clock.
+    pub(crate) fn has(&self, fingerprint: u64) -> bool {
+        self.fingerprint == fingerprint
+    }
+
     /// Whether an entry with this fingerprint is certainly unchanged, as far as every engine can
     /// tell.
     pub(crate) fn may_be_unchanged(&self, fingerprint: u64) -> bool {

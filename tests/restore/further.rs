@@ -356,3 +356,27 @@ fn a_link_to_a_file_that_could_not_be_replaced_is_not_made() {
         }
     });
 }
+
+/// A later member of the same name replaces a further name.
+#[test]
+fn a_later_member_replaces_a_further_name() {
+    let place = Place::new();
+    fs::write(dir(place.at("s")).join("a"), "one").unwrap();
+    fs::hard_link(place.at("s/a"), place.at("s/b")).unwrap();
+    let tar = |line: &str| {
+        tool(
+            Command::new("tar")
+                .args(line.split(' '))
+                .current_dir(place.at(".")),
+        )
+    };
+    tar("cf x.tar s/a s/b");
+    fs::remove_file(place.at("s/b")).unwrap();
+    fs::write(place.at("s/b"), "two").unwrap();
+    tar("rf x.tar s/b");
+    dir(place.at("out"));
+    place
+        .run(&["restore", "-q", "x.tar", "-C", "out", "--", "s/b"])
+        .exits(0);
+    assert_eq!(place.read("out/s/b"), "two");
+}

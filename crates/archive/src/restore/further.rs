@@ -49,7 +49,9 @@ impl Restorer<'_> {
     /// An archive cannot be read.
     pub(super) fn further_names(&mut self, archives: &[Vec<u8>], nth: usize) -> Result<(), Error> {
         let mut by_target: BTreeMap<Vec<u8>, Vec<Unlinked>> = BTreeMap::new();
-        for link in std::mem::take(&mut self.unlinked) {
+        let mut links: Vec<Unlinked> = std::mem::take(&mut self.unlinked).into_values().collect();
+        links.sort_by_key(|link| link.at);
+        for link in links {
             let name = plain(&link.entry.member.link).into_owned();
             by_target.entry(name).or_default().push(link);
         }

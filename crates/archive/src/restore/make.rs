@@ -98,6 +98,7 @@ impl Restorer<'_> {
         input: &mut Input,
     ) -> Result<(), Halt> {
         self.workers.wait_for_below(&path);
+        self.unlinked.remove(&path);
         if member.kind != Kind::Link {
             self.created.add_entry(&path);
         }
@@ -121,7 +122,8 @@ impl Restorer<'_> {
                 }
                 if !self.chosen.has_link(&entry.member.link) || !self.created.has(&target) {
                     let at = input.at();
-                    self.unlinked.push(Unlinked { entry, target, at });
+                    let path = entry.path.clone();
+                    self.unlinked.insert(path, Unlinked { entry, target, at });
                     return Ok(());
                 }
                 self.created.add_entry(&entry.path);

@@ -1,6 +1,6 @@
 //! The state of a restore, and the way through its directories.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -44,7 +44,8 @@ pub(super) struct Restorer<'a> {
     pub(super) linked: Option<(Vec<u8>, Arc<Fd>)>,
     pub(super) created: Created,
     /// The links of the current archive whose targets were not restored.
-    pub(super) unlinked: Vec<Unlinked>,
+    /// By the path that they are to have: a later member may have it.
+    pub(super) unlinked: BTreeMap<Vec<u8>, Unlinked>,
     /// By the path of a target that was not restored, the first name under which its contents were.
     pub(super) instead: HashMap<Vec<u8>, Vec<u8>>,
     /// Whether an archive was restored before this one.
@@ -81,7 +82,7 @@ impl<'a> Restorer<'a> {
             started: before_a_tick(Moment::now().time()),
             linked: None,
             created,
-            unlinked: Vec::new(),
+            unlinked: BTreeMap::new(),
             instead: HashMap::new(),
             is_later: false,
             keeps_all: false,

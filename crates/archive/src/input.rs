@@ -185,8 +185,10 @@ impl Input {
         let route = index.and_then(|index| Route::plan(index, regions, content));
         let has_index = seekable.has_bad_index || index.is_some();
         self.seekable = Some(seekable);
-        let begins_at = route.as_ref().map_or(0, Route::begins_at);
-        let begins_there = begins_at == 0 || self.first_member_at() == Some(begins_at);
+        let begins_there = route.as_ref().is_some_and(|route| {
+            let expected = route.has_members().then(|| route.begins_at());
+            expected == Some(0) || self.first_member_at() == expected
+        });
         let route = route.filter(|_| begins_there);
         if route.is_none() && has_index {
             self.note(None, 0, Damage::WrongIndex);

@@ -77,6 +77,7 @@ struct Known {
 pub(crate) struct Route {
     /// The offset of the first member.
     begins_at: u64,
+    has_members: bool,
     regions: Vec<Region>,
     visits: VecDeque<Visit>,
     /// The last member.
@@ -116,7 +117,7 @@ impl Route {
             source: Vec::new(),
             regions: &regions,
         };
-        let mut begins_at = 0;
+        let (mut begins_at, mut has_members) = (0, false);
         let mut last: Option<Known> = None;
         while let Some(member) = reader.next() {
             let known = Known {
@@ -125,7 +126,7 @@ impl Route {
                 begins_order: member.begins_order,
             };
             match last.take() {
-                None => begins_at = known.at,
+                None => (begins_at, has_members) = (known.at, true),
                 Some(last) if last.at < known.at => {
                     let next = (!known.begins_order).then_some(&known.key[..]);
                     if next.is_some_and(|next| next <= &last.key[..]) {
@@ -137,13 +138,22 @@ impl Route {
             }
             last = Some(known);
         }
-        let last = last.filter(|last| reader.is_over() && last.at < archive_len)?;
-        visits.add(&last, archive_len, None);
+        if !reader.is_over() {
+            return None;
+        }
+        // An increment of files of which none has changed has no members.
+        if let Some(last) = last {
+            if last.at >= archive_len {
+                return None;
+            }
+            visits.add(&last, archive_len, None);
+        }
         let mut visits = visits.all;
         visits.sort_by_key(|visit| (visit.from, visit.region));
         Some(Route {
             is_after_jump: !visits.is_empty(),
             begins_at,
+            has_members,
             visits: visits.into(),
             regions,
             ..Route::default()
@@ -153,6 +163,11 @@ impl Route {
     /// The offset of the first member by the index: not 0 in a part of a run, which begins with a global header.
     pub(crate) fn begins_at(&self) -> u64 {
         self.begins_at
+    }
+
+    /// Whether the index names a member.
+    pub(crate) fn has_members(&self) -> bool {
+        self.has_members
     }
 
     /// Where to begin; `None` if nothing that is wanted can be in the archive.
@@ -410,7 +425,7 @@ mod tests {
         ];
         for members in wrong {
             let route = Route::plan(&index_of(members), regions(), len);
-            let route = route.filter(|route| route.begins_at() == 0);
+            let route = route.filter(|route| route.begins_at() == 0 && route.has_members());
             assert!(follow(route).is_none(), "{members:?}");
         }
         assert!(Route::plan(&index(1), regions(), len + 512).is_none());

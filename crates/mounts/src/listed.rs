@@ -18,6 +18,12 @@ pub fn is_gone(errno: Errno) -> bool {
     )
 }
 
+/// Whether an open directory was removed: then getdents64(2) fails with `ENOENT`.
+pub fn is_unlinked(dir: &Fd) -> bool {
+    let seen = statx(dir, c"", At::EMPTY_PATH, Want::NLINK);
+    seen.is_ok_and(|seen| seen.nlink == 0)
+}
+
 /// Whether a file that was not found by a path, a directory if `is_dir`, was removed or replaced, or a directory above
 /// it was: the nearest one that can be opened does not list it, or has a file of another type in its place.
 pub fn is_removed(path: &[u8], is_dir: bool) -> bool {

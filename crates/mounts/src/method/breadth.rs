@@ -10,6 +10,7 @@ use gate::fs::Open;
 use gate::long::open_long_no_symlinks;
 use gate::{Errno, Fd, Result};
 
+use crate::listed::is_unlinked;
 use crate::path::join;
 use crate::root::Root;
 
@@ -125,6 +126,7 @@ pub(crate) fn read_whole(
     loop {
         match gate::fs::getdents64(dir, buffer) {
             Ok(0) => return Ok(()),
+            Err(Errno::ENOENT) if is_unlinked(dir) => return Ok(()),
             Ok(n) => each(&buffer[..n]),
             Err(Errno::EINVAL) if buffer.len() < LARGEST_ENTRY => buffer.resize(LARGEST_ENTRY, 0),
             Err(e) => return Err(e),

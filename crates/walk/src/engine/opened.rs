@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use gate::fs::getdents64;
 use gate::{Errno, Fd};
+use mounts::listed::is_unlinked;
 
 use crate::job::{Job, Place, c_name};
 use crate::tags::FoundTags;
@@ -18,9 +19,12 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Reads entries; 0 at the end.
+    /// Reads entries; 0 at the end, also if the directory was removed meanwhile.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
-        getdents64(&self.fd, buffer)
+        match getdents64(&self.fd, buffer) {
+            Err(Errno::ENOENT) if is_unlinked(&self.fd) => Ok(0),
+            read => read,
+        }
     }
 }
 

@@ -816,6 +816,39 @@ fn what_is_listed_and_not_found_is_not_removed() {
             round(&far, number + 1).exits(0);
             assert!(are_all_right(), "{errno}");
         }
+        // Nor are names of a list.
+        fs::write(ground.join("list"), "far/d0/f9\nfar/d1\nfar/d2\n").unwrap();
+        let listed = |far: &SyntheticTree, level: &str| {
+            let at = ground.join("far");
+            let server = serve_synthetic(far.clone(), &at);
+            let (archive, state) = (
+                ground.join(format!("list{level}.tar")),
+                dir(ground.join("state")),
+            );
+            let words = args![
+                "dump",
+                "--files-from",
+                "list",
+                "-o",
+                archive,
+                "--level",
+                level,
+                "--state",
+                state,
+                "--json"
+            ];
+            let ran = run(fathom(words).current_dir(ground));
+            unmount_whole(&at);
+            drop(server);
+            ran
+        };
+        listed(&far, "0").exits(0);
+        let lost = SyntheticTree {
+            lost: vec![("d0/f9", libc::ENOENT), ("d1", libc::ENOTDIR)],
+            ..far.clone()
+        };
+        let value = listed(&lost, "1").exits(1).json();
+        assert_eq!(value["result"]["removed"], 0, "{value}");
         // A file whose data cannot be read is not recorded as deleted.
         let unopened = SyntheticTree {
             unopened: vec![("d0/f9", libc::ENOENT)],

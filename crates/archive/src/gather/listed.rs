@@ -9,6 +9,7 @@ use gate::fs::{At, Open};
 use gate::long::{open_long, statx_long};
 use gate::{Errno, Gate};
 use mounts::Warning;
+use mounts::listed::{is_gone, is_removed};
 use ondisk::Dev;
 use walk::entry::append;
 use walk::{
@@ -350,7 +351,7 @@ impl Examination<'_> {
         let path = &self.path[..level.end];
         let meta = match statx_long(path, ITSELF, Meta::WANT) {
             Ok(seen) => Meta::from_statx(&seen),
-            Err(Errno::ENOENT | Errno::ENOTDIR) => return level,
+            Err(errno) if is_gone(errno) && is_removed(path, false) => return level,
             Err(errno) => {
                 level.found = Found::Failed(errno);
                 return level;

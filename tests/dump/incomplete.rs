@@ -33,6 +33,37 @@ fn warnings(ran: &Ran) -> Vec<(String, String)> {
     all
 }
 
+/// A snapshot has a placeholder where a subvolume was.
+#[test]
+fn a_subvolume_that_a_snapshot_does_not_have_is_named() {
+    if require(&NEEDS) {
+        on(Some(BTRFS[0]), |at, ground| {
+            subvolume(&at.join("srv"), None);
+            subvolume(&at.join("srv/db"), None);
+            file(at.join("srv/db/data"), 10);
+            settle(at);
+            let night = |level: &str| {
+                let state = dir(ground.join("state"));
+                let archive = ground.join(format!("{level}.tar"));
+                let words = args![
+                    "dump", "srv", "-o", archive, "--level", level, "--state", state, "--json"
+                ];
+                run(fathom(words).current_dir(at))
+            };
+            night("0").exits(0);
+            fs::rename(at.join("srv"), at.join("live")).unwrap();
+            let snapshot = ["subvolume", "snapshot", "-r", "live", "srv"];
+            tool(Command::new("btrfs").args(snapshot).current_dir(at));
+            let ran = night("1").exits(1);
+            let named = warnings(&ran);
+            let is_named = |(path, message): &(String, String)| {
+                path == "srv/db" && message.contains("no longer there")
+            };
+            assert!(named.iter().any(is_named), "{named:?}");
+        });
+    }
+}
+
 /// Dumps of the tree of a server of which some things cannot be read, to a state directory.
 struct Dumps<'a> {
     ground: &'a Path,

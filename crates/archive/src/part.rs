@@ -176,8 +176,13 @@ impl Part {
         !self.path.is_empty() && self.fstype.is_some() && !is_subvolume
     }
 
-    /// The mounts below DIR that a catalog has and a later walk does not have, with their numbers.
-    pub(crate) fn gone<'a>(old: &'a [Part], now: &[Part]) -> Vec<(u32, &'a Part)> {
+    /// The mounts below DIR that a catalog has and a later walk does not have, with their numbers; and the subvolumes
+    /// in whose place there is only the placeholder of a snapshot.
+    pub(crate) fn gone<'a>(
+        old: &'a [Part],
+        now: &[Part],
+        is_placeholder: impl Fn(&Part) -> bool,
+    ) -> Vec<(u32, &'a Part)> {
         let is_there = |old: &Part, now: &Part| {
             let is_same = now.is_same_file_system(old);
             // Listed names have parts with the path of the first name on a mount.
@@ -186,8 +191,10 @@ impl Part {
             let has_same_source = (&now.fstype, &now.source) == (&old.fstype, &old.source);
             is_same && is_listed || is_here && (is_same || has_same_source)
         };
-        let is_gone =
-            |part: &Part| part.is_mount_among(old) && !now.iter().any(|now| is_there(part, now));
+        let is_gone = |part: &Part| {
+            (part.is_mount_among(old) || is_placeholder(part))
+                && !now.iter().any(|now| is_there(part, now))
+        };
         (0..).zip(old).filter(|(_, part)| is_gone(part)).collect()
     }
 
@@ -558,7 +565,7 @@ mod tests {
             mount("usb", "/dev/b", "/"),
         ];
         let gone = |now: &[Part]| -> Vec<u32> {
-            Part::gone(&old, now)
+            Part::gone(&old, now, |_| false)
                 .into_iter()
                 .map(|(number, _)| number)
                 .collect()

@@ -1,9 +1,11 @@
 //! Mounts that a catalog has entries of, and that are no longer there.
 
 use gate::Errno;
+use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{At, Attributes, Want};
 use gate::long::statx_long;
 use mounts::Warning;
+use walk::Meta;
 use walk::entry::joined;
 
 use super::index::each_group;
@@ -25,7 +27,12 @@ pub(crate) fn gone_mounts(
     dir: impl Fn(u32) -> Vec<u8>,
     is_removed: impl Fn(u32) -> bool + Sync,
 ) -> Result<Vec<Warning>> {
-    let gone = Part::gone(&reader.about().parts, now).into_iter();
+    let is_placeholder = |part: &Part| {
+        let at = joined(&dir(part.top), &part.path);
+        let seen = statx_long(&at, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Meta::WANT);
+        part.magic == BTRFS_SUPER_MAGIC && seen.is_ok_and(|seen| Meta::from_statx(&seen).is_stub())
+    };
+    let gone = Part::gone(&reader.about().parts, now, is_placeholder).into_iter();
     let gone = gone.map(|(number, part)| (number, part, joined(&dir(part.top), &part.path)));
     let gone: Vec<_> = gone.filter(|(_, part, at)| !is_mounted(part, at)).collect();
     if gone.is_empty() {

@@ -106,7 +106,6 @@ fn parts_restore_the_tree() {
         let tree = dir(base.join("tree"));
         plant(&tree);
         let expected = kept(&tree);
-        let sockets = snapshot(&tree).len() - expected.len();
         let walked = run(&mut fathom(args!["walk", &tree, "--json"]))
             .exits(0)
             .json();
@@ -123,15 +122,11 @@ fn parts_restore_the_tree() {
                 "--json",
             ];
             let ran = dump(many, &tree, &out, &into);
-            assert_eq!(ran.code(), i32::from(sockets > 0), "{ran}");
+            assert_eq!(ran.code(), 0, "{ran}");
             let value: Value =
                 serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{ran}"));
             schema::check(&value);
-            assert_eq!(
-                value["warnings"].as_array().unwrap().len(),
-                sockets,
-                "{ran}"
-            );
+            assert!(value["warnings"].as_array().unwrap().is_empty(), "{ran}");
             // By the index of a part, without reading all of it.
             let all = members(&out);
             for path in ["tree/links", "tree/wide/d3/sparse", "tree/wide/mount"] {

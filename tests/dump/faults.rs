@@ -236,8 +236,10 @@ fn interrupted_renewal_of_tokens_leaves_a_catalog() {
             let next = "dump tree -q -o out/2.tar --since out/c".split(' ');
             run(fathom(next).current_dir(at)).exits(0);
             let to = dir(at.join("to"));
-            let archives = [out.join("0.tar"), out.join("2.tar")];
-            run(fathom(args!["restore", "-q", "-C", &to]).args(archives)).exits(0);
+            let archives = ["0.tar", "1.tar", "2.tar"].map(|name| out.join(name));
+            let is_on_it = |archive: &&PathBuf| now != before || !archive.ends_with("1.tar");
+            let chain = archives.iter().filter(is_on_it);
+            run(fathom(args!["restore", "-q", "-C", &to]).args(chain)).exits(0);
             same(&kept(&tree), &snapshot(&to.join("tree")), what);
             fs::remove_dir_all(&to).unwrap();
             fs::remove_file(tree.join("new")).unwrap();

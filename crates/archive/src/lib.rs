@@ -91,6 +91,7 @@ pub use restore::owners::Owners;
 pub use warning::WarningKind;
 
 use gate::fs::Open;
+use mounts::path::split;
 
 /// The names in a path, without those that mean nothing: `.`, and what slashes before, after and behind
 /// one another enclose.
@@ -102,14 +103,6 @@ fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// A name as it appears in a message: on one line, and without control characters.
 fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).escape_debug().to_string()
-}
-
-/// The directory of a path, and the name in it.
-fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().rposition(|&b| b == b'/') {
-        Some(at) => (&path[..at], &path[at + 1..]),
-        None => (b"", path),
-    }
 }
 
 /// The first eight bytes of a name as a number, which decide the order of most pairs of names.

@@ -9,6 +9,8 @@ use gate::long::{c_string, open_long};
 use gate::{Errno, Fd};
 use ondisk::dirent::entries;
 
+use crate::path::split;
+
 /// Whether an error says that a file does not exist, or is of another type than its directory said. `ESRCH`: a
 /// process, in /proc. `ENOTDIR`, `ELOOP`: a directory was replaced by another file.
 pub fn is_gone(errno: Errno) -> bool {
@@ -62,14 +64,6 @@ fn has(dir: &Fd, name: &[u8], is_dir: bool) -> Result<bool, Errno> {
     let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
     let seen = || statx(dir, &c_string(name)?, at, Want::TYPE);
     Ok(!is_dir || seen().map_or(true, |seen| seen.file_type == FileType::Directory))
-}
-
-/// The directory of a path, and the name in it.
-pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().rposition(|&b| b == b'/') {
-        Some(slash) => (&path[..slash], &path[slash + 1..]),
-        None => (b"", path),
-    }
 }
 
 /// Those of some names that a directory lists.

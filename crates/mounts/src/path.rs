@@ -33,6 +33,14 @@ pub fn parent(path: &[u8]) -> &[u8] {
     }
 }
 
+/// The directory of a path, empty if it has none, and the name in it.
+pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|&b| b == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (b"", path),
+    }
+}
+
 /// Orders paths so that the content of a directory follows right after it.
 pub fn compare(a: &[u8], b: &[u8]) -> Ordering {
     let key = |b: u8| if b == b'/' { 0 } else { b };

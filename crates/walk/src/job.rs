@@ -10,7 +10,8 @@ use gate::long::{openat2_long, reach};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
-use mounts::listed::{is_gone, split};
+use mounts::listed::is_gone;
+use mounts::path::split;
 use ondisk::dirent::{Entry as DirEntry, EntryType};
 use ondisk::{Dev, Mount};
 

@@ -209,7 +209,7 @@ impl Worker for SorterWorker<'_> {
                 continue;
             }
             if is_dir {
-                self.found.known.insert(own_key(dir.key, entry.name));
+                self.found.known.insert(dir.key.at(entry.name));
             }
             own.push(*entry);
         }
@@ -225,14 +225,6 @@ impl Worker for SorterWorker<'_> {
 impl Drop for SorterWorker<'_> {
     fn drop(&mut self) {
         self.to.found.lock().add(std::mem::take(&mut self.found));
-    }
-}
-
-/// The key of a directory by its entry; an empty name is that of the directory itself.
-fn own_key(dir: DirKey, name: &[u8]) -> DirKey {
-    match name {
-        b"" => dir,
-        name => dir.below(name),
     }
 }
 

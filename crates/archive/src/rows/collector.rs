@@ -246,8 +246,7 @@ impl Worker for Batch<'_> {
                 self.sum.add(dir, entry);
             }
             let row = self.pack(&entry.meta, dir.path, entry.name);
-            let is_source = entry.name.is_empty();
-            if is_source {
+            if entry.name.is_empty() {
                 if let Some(&source) = to.dirs.get(dir.key.hash as usize) {
                     self.heap.sources.push((source, number));
                 }
@@ -262,11 +261,7 @@ impl Worker for Batch<'_> {
                 }
             }
             if entry.meta.is_dir() {
-                let own = match is_source {
-                    true => dir.key,
-                    false => dir.key.below(entry.name),
-                };
-                self.heap.dirs.push((key(own), number));
+                self.heap.dirs.push((key(dir.key.at(entry.name)), number));
             }
             self.heap.rows.push(row);
         }

@@ -174,12 +174,10 @@ impl Found {
     /// Notes a directory that is selected if it is empty. Returns whether the entry is selected now.
     fn settle(&mut self, dir: &Dir<'_>, entry: &Entry<'_>, is_selected: bool) -> bool {
         if is_selected && entry.meta.is_dir() {
-            let key = dir.key;
-            let is_top = entry.name.is_empty();
             self.candidates.push(Candidate {
                 dir_path: self.paths.add(dir.path),
-                dir: key,
-                key: if is_top { key } else { key.below(entry.name) },
+                dir: dir.key,
+                key: dir.key.at(entry.name),
                 name: entry.name.to_vec(),
                 meta: entry.meta,
             });

@@ -3,7 +3,7 @@
 //! No file is opened. So of a file with holes the allocated space counts, and extended attributes
 //! do not. Everything else is exact.
 
-use ondisk::pax::{self, Kind, Member, dumpdir};
+use ondisk::pax::{self, Member, dumpdir};
 use walk::{Diagnostics, Meta, Type};
 
 use super::chain::Chain;
@@ -161,19 +161,12 @@ fn estimate_plan(rows: &Rows, plan: &Plan) -> Estimate {
             continue;
         };
         let is_link = plan.step(row) == Step::Link;
-        let is_itself = || names.name(plan.target(row)) == names.name(row);
-        if is_link && is_itself() {
-            continue;
-        }
         let member = match is_link {
-            true => Member {
-                kind: Kind::Link,
-                link: names.name(plan.target(row)),
-                size: 0,
-                stored: 0,
-                ..member
-            },
-            false => with_contents(member, &meta, plan.dumpdir(rows, row)),
+            true => names.link(member, plan.target(row)),
+            false => Some(with_contents(member, &meta, plan.dumpdir(rows, row))),
+        };
+        let Some(member) = member else {
+            continue;
         };
         header.clear();
         pax::header(&member, &mut header);

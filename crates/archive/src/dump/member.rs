@@ -32,6 +32,20 @@ impl<'a> Names<'a> {
         name
     }
 
+    /// Makes a member a link to another row. `None` if both have one name, as a SRC within another one may give
+    /// them; bsdtar does not accept such a link.
+    pub(super) fn link(&self, member: Member, to: usize) -> Option<Member> {
+        let link = self.name(to);
+        let is_itself = member.path == link;
+        (!is_itself).then_some(Member {
+            kind: Kind::Link,
+            link,
+            size: 0,
+            stored: 0,
+            ..member
+        })
+    }
+
     /// Appends the name.
     pub(super) fn add_name(&self, row: usize, name: &mut Vec<u8>) {
         let Some(parent) = self.rows.parent(row) else {

@@ -115,25 +115,17 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Adds a link to another row. If a SRC is within another one, that may have the same name; bsdtar does not
-    /// accept such a link.
+    /// Adds a link to another row.
     pub(crate) fn put_link(&mut self, row: usize, to: usize, load: &mut Load) {
         let meta = self.work.rows.meta(row);
         let is_too_long = self.is_too_long(row);
         let member = self.member(row, &meta).filter(|_| !is_too_long);
-        let member = member.filter(|member| member.path != self.names.name(to));
-        let outcome = match member {
+        let link = member.and_then(|member| self.names.link(member, to));
+        let outcome = match &link {
             Some(_) => Outcome::Link,
             None => Outcome::NoMember,
         };
-        if let Some(member) = member {
-            let link = Member {
-                kind: Kind::Link,
-                link: self.names.name(to),
-                size: 0,
-                stored: 0,
-                ..member
-            };
+        if let Some(link) = link {
             load.begin(row, &link);
         }
         load.done.push(Done {

@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use gate::fs::{Open, pread64};
+use gate::file::read_full_at;
+use gate::fs::Open;
 use gate::long::open_long;
 use ondisk::Time;
 use ondisk::pax::{ArchiveId, Base, Lineage};
@@ -45,7 +46,10 @@ fn has_same_bytes(one: &[u8], other: &[u8]) -> bool {
     let [mut a, mut b] = [vec![0; 1 << 16], vec![0; 1 << 16]];
     let mut at = 0;
     loop {
-        let (Ok(n), Ok(m)) = (pread64(&one, &mut a, at), pread64(&other, &mut b, at)) else {
+        let (Ok(n), Ok(m)) = (
+            read_full_at(&one, at, &mut a),
+            read_full_at(&other, at, &mut b),
+        ) else {
             return false;
         };
         if n != m || a[..n] != b[..n] {

@@ -10,7 +10,7 @@ use show::name::printable;
 
 #[cfg(feature = "restic")]
 use crate::hint::repository_hint;
-use crate::hint::{CRLF, archive_hint, command_hint, meter_hint, target_hint};
+use crate::hint::{CRLF, archive_hint, command_hint, ends_in_cr, meter_hint, target_hint};
 
 /// How a command ended: with how many warnings, or why it was not done.
 pub(crate) type Outcome = Result<usize, Error>;
@@ -169,9 +169,8 @@ pub(crate) fn not_an_archive(error: archive::Error, archives: &[Vec<u8>]) -> Err
 
 impl From<mounts::Error> for Error {
     fn from(error: mounts::Error) -> Error {
-        let ends_in_cr = |path: &Vec<u8>| path.ends_with(b"\r");
         let hint = match error.errno {
-            Some(Errno::ENOENT) if error.path.as_ref().is_some_and(ends_in_cr) => CRLF,
+            Some(Errno::ENOENT) if ends_in_cr(error.path.as_deref()) => CRLF,
             Some(Errno::EACCES | Errno::EPERM) => {
                 "run as root, or give a directory that you can read"
             }

@@ -20,6 +20,11 @@ pub(crate) const OLD_PARTS: &str =
 pub(crate) const CRLF: &str = "remove the carriage returns of CRLF lines with tr -d '\\r'";
 const SEE_THE_LOG: &str = "the kernel's log says more";
 
+/// Whether a name that does not exist may be from a list with CRLF lines.
+pub(crate) fn ends_in_cr(path: Option<&[u8]>) -> bool {
+    path.is_some_and(|path| path.ends_with(b"\r"))
+}
+
 /// What to do about a warning.
 pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     if let Some(kind) = warning.reason() {
@@ -33,11 +38,8 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     } else if let Some(kind) = warning.reason() {
         probe::show::warning_hint(kind)
     } else if let Some(kind) = warning.reason() {
-        let ends_in_cr = |path: &Vec<u8>| path.ends_with(b"\r");
         match kind {
-            archive::WarningKind::DoesNotExist if warning.path.as_ref().is_some_and(ends_in_cr) => {
-                Some(CRLF)
-            }
+            archive::WarningKind::DoesNotExist if ends_in_cr(warning.path.as_deref()) => Some(CRLF),
             kind => hint_for_archive(kind, warning.errno),
         }
     } else if let Some(reason) = warning.reason() {

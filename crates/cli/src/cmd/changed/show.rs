@@ -111,8 +111,9 @@ pub(crate) fn notes(format: ChangedFormat, changes: &Changes) -> Vec<String> {
                     .to_owned(),
             );
             let lost = present(changes).filter(|(path, _)| path.contains(&b'\r'));
-            let lost = plural(lost.count() as u64, "name", "names");
-            if !lost.starts_with("0 ") {
+            let lost = lost.count() as u64;
+            if lost > 0 {
+                let lost = plural(lost, "name", "names");
                 notes.push(format!(
                     "borg will not find {lost} with a carriage return, which it reads as a newline in a list"
                 ));

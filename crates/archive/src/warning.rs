@@ -61,9 +61,10 @@ pub enum WarningKind {
     TooManyXattrs(u64),
     #[error("changed while it was read; its data in the archive may be inconsistent")]
     ChangedWhileRead,
-    /// Directories were moved during the walk, so that this many entries have no path.
+    /// The base has this many entries of a mount that is gone.
     #[error("{}", were_on_a_mount(*.entries))]
     MountGone { entries: u64 },
+    /// Directories were moved during the walk, so that this many entries have no path.
     #[error("{0} entries skipped: their directories were moved during the dump")]
     EntriesLost(u64),
     #[error("more than {0} entries; the rest is skipped")]

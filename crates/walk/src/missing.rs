@@ -8,13 +8,13 @@
 
 use std::collections::BTreeMap;
 
-use gate::fs::Statx;
+use gate::fs::{FileType, Statx};
 use gate::{Errno, Gate};
 use mounts::Warning;
 use mounts::listed::{is_gone, is_removed_from, listed};
 
 use crate::engine::stat::walk_below;
-use crate::entry::{Entry, Meta, Type};
+use crate::entry::{Entry, Meta};
 use crate::error::WarningKind;
 use crate::job::{Job, Missing, Place};
 
@@ -91,7 +91,7 @@ impl Job<'_> {
         }
         // A directory may have been replaced by another file.
         let seen = || self.look(dir, one.listed().1);
-        let is_dir = |seen: Statx| Type::from_mode(seen.mode) == Type::Directory;
+        let is_dir = |seen: Statx| seen.file_type == FileType::Directory;
         !one.name.is_empty() || seen().map_or(true, is_dir)
     }
 

@@ -15,8 +15,8 @@ pub(super) const GROUP: usize = 64 << 10;
 /// What the name of the program that has written a catalog begins with.
 pub(super) const CREATED_BY: &str = "fathom ";
 
-/// Bytes of the names and the directories' paths of a row group, at most, except for those of its last directory: what
-/// many levels of directories with long names need must not depend on how many there are.
+/// Bytes of the names and the directories' paths after which a row group ends, so that the memory for deep trees
+/// with long names does not depend on the number of directories.
 pub(super) const GROUP_BYTES: usize = if cfg!(test) { 12 << 10 } else { 4 << 20 };
 
 const SCHEMA: &str = "

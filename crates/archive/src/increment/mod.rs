@@ -157,8 +157,8 @@ pub(crate) fn scan<'a>(
     })
 }
 
-/// For each row, whether the entry or anything below it has changed since the base. Warns of mounts that are gone. `None` if the base cannot tell: it is
-/// incomplete, or has other options, or a SRC is another directory.
+/// For each row, whether the entry or anything below it has changed since the base. `None` if the base cannot
+/// tell: it is incomplete, or has other options, or a SRC is another directory. Warns of mounts that are gone.
 pub(crate) fn changed_rows(
     base: &Base,
     rows: &Rows,

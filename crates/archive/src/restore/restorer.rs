@@ -43,8 +43,8 @@ pub(super) struct Restorer<'a> {
     /// The directory in which the last hard link's other name was.
     pub(super) linked: Option<(Vec<u8>, Arc<Fd>)>,
     pub(super) created: Created,
-    /// The links of the current archive whose targets were not restored.
-    /// By the path that they are to have: a later member may have it.
+    /// The links of the current archive whose targets were not restored, by the path that they are to have: a
+    /// later member may have it.
     pub(super) unlinked: BTreeMap<Vec<u8>, Unlinked>,
     /// By the path of a target that was not restored, the first name under which its contents were.
     pub(super) instead: HashMap<Vec<u8>, Vec<u8>>,

@@ -15,6 +15,7 @@ use crate::support::restrict::{as_nobody, fail_calls, fathom_in, limit_file_size
 use crate::support::run::{args, exact, program};
 use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::strace::with_fault;
+use crate::support::tool::tool;
 use crate::support::trees::{Dice, grow, mutate};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -393,6 +394,36 @@ fn older_copy_stays_where_a_listed_file_cannot_be_read() {
                 &snapshot(&restored.join("tree")),
                 "in the end",
             );
+        });
+    }
+}
+
+/// A SRC that its user may list, but whose entries cannot be reached.
+#[test]
+fn a_source_that_can_only_be_listed_keeps_its_attributes() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            let out = dir(ground.join("out"));
+            fs::set_permissions(&out, fs::Permissions::from_mode(0o777)).unwrap();
+            let here = fathom_in(&ground.join("bin"));
+            for path in ["own", "in/side"] {
+                let tree = dir(ground.join(path));
+                let set = ["-n", "user.kept", "-v", "1"];
+                tool(Command::new("setfattr").args(set).arg(&tree));
+                fs::set_permissions(&tree, fs::Permissions::from_mode(0o444)).unwrap();
+            }
+            for source in ["own", "in"] {
+                let archive = out.join(format!("{source}.tar"));
+                let mut command = program(&here, args!["dump", source, "-o", archive, "--json"]);
+                as_nobody(command.current_dir(ground));
+                let ran = run(&mut command).exits(0);
+                assert!(
+                    ran.json()["warnings"].as_array().unwrap().is_empty(),
+                    "{ran}"
+                );
+                let words = args!["verify", archive, "--against", "."];
+                run(fathom(words).current_dir(ground)).exits(0);
+            }
         });
     }
 }

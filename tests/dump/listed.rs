@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,7 +14,8 @@ use crate::support::build::{dir, file, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, XFS};
 use crate::support::effort::effort;
 use crate::support::reference::settle;
-use crate::support::run::{Ran, args, calls};
+use crate::support::restrict::{as_nobody, fathom_in};
+use crate::support::run::{Ran, args, calls, program};
 use crate::support::snapshot::{kept, snapshot};
 use crate::support::tool::tool;
 use crate::support::trees::Dice;
@@ -390,4 +391,75 @@ fn sources_and_patterns_count_for_listed_names_as_with_gnu_tar() {
             }
         }
     }
+}
+
+/// If all names lead through symlinks, the error says so.
+#[test]
+fn names_behind_symlinks_exist() {
+    in_namespace(|at| {
+        file(at.join("a/file"), 1);
+        symlink("a", at.join("link")).unwrap();
+        write_list(&at.join("list"), &[b"link/file".to_vec()]);
+        let ran = dump(at, "-0 --files-from list -o archive.tar").exits(2);
+        let hint = "give a path without symbolic links";
+        assert!(
+            ran.stderr.contains(hint) && !ran.stderr.contains("No such file"),
+            "{ran}"
+        );
+    });
+}
+
+/// Where a directory above listed names cannot be examined, all below it may exist: an increment removes none of it.
+#[test]
+fn names_in_a_directory_that_cannot_be_searched_are_kept() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|at| {
+        let ground = dir(at.join("ground"));
+        for name in ["t/a/x", "t/d/y", "t/d/e/z"] {
+            file(ground.join(name), 1);
+        }
+        write_list(
+            &at.join("list"),
+            &[&b"t/a/x"[..], b"t/d/y", b"t/d/e/z"].map(<[u8]>::to_vec),
+        );
+        for path in [at, &ground] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+        }
+        let here = fathom_in(&at.join("bin"));
+        let night = |number: usize, code: i32| {
+            let archive = at.join(format!("{number}.tar"));
+            let (list, catalog) = (at.join("list"), at.join("catalog"));
+            let words = args![
+                "dump",
+                "-0",
+                "--files-from",
+                list,
+                "-o",
+                archive,
+                "--catalog",
+                catalog
+            ];
+            let mut command = program(&here, words);
+            if number > 0 {
+                command.args(args!["--since", catalog]);
+            }
+            as_nobody(command.current_dir(&ground));
+            run(&mut command).exits(code)
+        };
+        night(0, 0);
+        fs::set_permissions(ground.join("t/d"), fs::Permissions::from_mode(0o0)).unwrap();
+        let ran = night(1, 1);
+        assert!(
+            ran.stderr.contains("'t/d/e'") && !ran.stderr.contains("removed"),
+            "{ran}"
+        );
+        let words = args!["restore", "0.tar", "1.tar", "-C", "out"];
+        dir(at.join("out"));
+        run(fathom(words).current_dir(at)).exits(0);
+        for name in ["t/a/x", "t/d/y", "t/d/e/z"] {
+            assert!(at.join("out").join(name).exists(), "{name}");
+        }
+    });
 }

@@ -7,10 +7,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::build::{bind, dir, disk, file, name, tmpfs};
+use crate::support::build::{bind, dir, disk, file, name, tmpfs, unmount_whole};
 
 use crate::support::disks::{BTRFS, EXT4, mounted};
 use crate::support::run::args;
+use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -502,6 +503,88 @@ fn directories_above_excluded_names_are_not_missed() {
         let words = [&["dump", "-q", "-o", "a.tar"], &options[..]].concat();
         run(fathom(words).current_dir(at));
         let words = [&["verify", "a.tar", "--against", "."], &options[..]].concat();
-        run(fathom(words).current_dir(at)).exits(0);
+        let ran = run(fathom(words).current_dir(at)).exits(1);
+        let lost = "'s/none': listed, but neither in the archive nor in the tree";
+        assert!(
+            ran.stderr.contains(lost) && !ran.stderr.contains("'s/own"),
+            "{ran}"
+        );
     }
+    // With the other ends of lines, no name is in either; and a name that was not dumped is in the tree only.
+    for (listed, lost, hint) in [
+        ("s/kept\r\ns/own\r\n", "listed, but neither", true),
+        ("s/kept\ns/own/z\ns/other", "not in the archive", false),
+    ] {
+        fs::write(at.join("list"), "s/kept\n").unwrap();
+        run(fathom(["dump", "-q", "-o", "a.tar", "--files-from", "list"]).current_dir(at)).exits(0);
+        fs::write(at.join("list"), listed).unwrap();
+        let words = ["verify", "a.tar", "--against", ".", "--files-from", "list"];
+        let ran = run(fathom(words).current_dir(at)).exits(1);
+        assert_eq!(ran.stderr.matches(lost).count(), 2, "{ran}");
+        assert_eq!(ran.stderr.contains("tr -d"), hint, "{ran}");
+    }
+}
+
+/// What is on a mount that was not entered need not be in an increment either.
+#[test]
+fn mounts_that_were_not_entered_are_not_missed() {
+    if require(&[Need::Root]) {
+        in_namespace(|at| {
+            file(at.join("s/a"), 1);
+            let disk = tmpfs(at.join("s/disk"));
+            dir(at.join("state"));
+            for level in ["0", "1", "1"] {
+                file(disk.join(level), 1);
+                file(at.join("s/b").join(level), 1);
+                let archive = format!("{level}.tar");
+                let words = [
+                    "dump", "s", "-x", "-o", &archive, "--level", level, "--state", "state",
+                ];
+                run(fathom(words).current_dir(at)).exits(0);
+                run(fathom(["verify", &archive, "--against", "."]).current_dir(at)).exits(0);
+            }
+        });
+    }
+}
+
+/// A directory that is there, and whose server says that it is not.
+#[test]
+fn directories_that_cannot_be_listed_are_named() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|at| {
+        let far = at.join("far");
+        let serve = |unopened: &[(&'static str, i32)], unreadable: &[(&'static str, i32)]| {
+            let tree = SyntheticTree {
+                directories: 2,
+                files: 2,
+                unopened: unopened.to_vec(),
+                unreadable: unreadable.to_vec(),
+                ..SyntheticTree::default()
+            };
+            serve_synthetic(tree, &far)
+        };
+        let verify = |code| {
+            let words = ["verify", "archive.tar", "--against", "."];
+            let ran = run(fathom(words).current_dir(at)).exits(code);
+            unmount_whole(&far);
+            ran
+        };
+        let server = serve(&[], &[]);
+        run(fathom(["dump", "far", "-q", "-o", "archive.tar"]).current_dir(at)).exits(0);
+        verify(0);
+        drop(server);
+        for errno in [libc::ENOENT, libc::ENOTDIR, libc::ESTALE, libc::EIO] {
+            for faults in [(&[("d1", errno)][..], &[][..]), (&[], &[("d1", errno)])] {
+                let server = serve(faults.0, faults.1);
+                let ran = verify(1);
+                assert!(
+                    ran.stderr.contains("'far/d1': cannot list the directory"),
+                    "{ran}"
+                );
+                drop(server);
+            }
+        }
+    });
 }

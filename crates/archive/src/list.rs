@@ -39,6 +39,11 @@ impl Wanted {
         }
     }
 
+    /// Whether no names were given.
+    pub(crate) fn is_all(&self) -> bool {
+        self.names.is_empty()
+    }
+
     /// Whether a member is wanted.
     pub fn has(&mut self, path: &[u8]) -> bool {
         if self.names.is_empty() {

@@ -3,7 +3,7 @@
 //! The checksums of all headers are checked, those of the members' data where there are any, and
 //! the end of the archive. After damage, the check goes on with the next valid header.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gate::fs::{At, Want};
 use gate::long::statx_long;
@@ -85,6 +85,7 @@ pub fn verify(
         first: None,
         own: archives.iter().filter_map(|(name, _)| stat(name)).collect(),
         against,
+        is_increment: false,
     };
     for archive in archives {
         check.read(archive, wanted, &mut watch)?;
@@ -101,6 +102,8 @@ struct Verification<'a> {
     /// The archives themselves.
     own: Vec<(Dev, u64)>,
     against: Option<&'a mut Tree>,
+    /// A member has the list of a directory.
+    is_increment: bool,
 }
 
 impl Verification<'_> {
@@ -116,6 +119,7 @@ impl Verification<'_> {
             first,
             own,
             against,
+            is_increment,
         } = self;
         let input = &mut input;
         let before = report.bytes;
@@ -170,6 +174,8 @@ impl Verification<'_> {
             watch(report, before + input.place(), &member.path);
             last = Some((member.path.clone(), input.at()));
             if let Some(tree) = against {
+                let place = tree.listed.as_ref().map(|list| list.position(&member.path));
+                known.listed.extend(place.flatten());
                 report.compare(tree, input, &member, known);
                 if first.is_none() && member.kind != Kind::Label {
                     *first = Some(plain(&member.path)).filter(|path| !path.is_empty());
@@ -178,6 +184,7 @@ impl Verification<'_> {
                     tree.check_members(first.as_deref(), known)?;
                 }
                 if let Some(list) = &member.dumpdir {
+                    *is_increment = true;
                     let skipped = Skipped::new(own, tree);
                     let warn = |warning| report.unknown(warning);
                     tree.find_unlisted(&member.path, list, &skipped, warn);
@@ -235,7 +242,6 @@ impl Verification<'_> {
             match is_regular(archive) {
                 true => report.compare(tree, input, &link, known),
                 false => {
-                    report.different += 1;
                     let reason = Difference::LinkNotCompared(link.link.clone());
                     report.warn(Warning::about(&link.path, reason));
                 }
@@ -251,11 +257,20 @@ impl Verification<'_> {
             first,
             own,
             against,
+            is_increment,
         } = self;
         if let Some(tree) = against {
             tree.check_members(first.as_deref(), &known)?;
             let skipped = Skipped::new(&own, tree);
-            tree.find_unknown(&known, &skipped, |warning| report.unknown(warning));
+            let mut told = BTreeSet::new();
+            tree.find_unknown(&known, &skipped, |warning| {
+                told.extend(warning.path.clone());
+                report.unknown(warning);
+            });
+            // Of what is unchanged since its base, an increment has no members.
+            if wanted.is_all() && !is_increment {
+                tree.find_unmet(&known, &told, &skipped, |warning| report.unknown(warning));
+            }
         }
         for warning in wanted.missing() {
             report.warn(warning);

@@ -174,6 +174,7 @@ impl From<mounts::Error> for Error {
             Some(Errno::EACCES | Errno::EPERM) => {
                 "run as root, or give a directory that you can read"
             }
+            Some(Errno::ELOOP) => "give a path without symbolic links",
             Some(Errno::ENOTCONN | Errno::ESTALE) => {
                 "run fathom mounts --check to see which mounts do not answer"
             }

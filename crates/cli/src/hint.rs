@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use archive::compression::{BadSuffix, Compression};
 use archive::restore::NotRestored;
+use archive::verify::Difference;
 use archive::{Action, ErrorKind, NotArchive, StoreError};
 use gate::Errno;
 use mounts::{Incompleteness, Warning};
@@ -42,6 +43,8 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
             archive::WarningKind::DoesNotExist if ends_in_cr(warning.path.as_deref()) => Some(CRLF),
             kind => hint_for_archive(kind, warning.errno),
         }
+    } else if let Some(Difference::OnlyListed) = warning.reason() {
+        ends_in_cr(warning.path.as_deref()).then_some(CRLF)
     } else if let Some(reason) = warning.reason() {
         hint_for_restore(reason, warning.errno)
     } else if let Some(kind) = warning.reason() {

@@ -140,13 +140,13 @@ impl<R: Deref<Target = Rows>> Places<R> {
     }
 }
 
-/// The path of a SRC. That of a directory ends in `/.`, so that it is never a symlink.
+/// The path of a SRC. That of a directory ends in a slash, so that it is never a symlink.
 fn source(rows: &Rows, row: usize) -> Cow<'_, [u8]> {
     let path = &rows.sources()[rows.top(row)].path[..];
     match rows.is_dir(row) {
         // The current directory.
         true if path.is_empty() => Cow::Borrowed(b"."),
-        true => Cow::Owned([path, b"/."].concat()),
+        true => Cow::Owned([path, b"/"].concat()),
         false => Cow::Borrowed(path),
     }
 }

@@ -90,6 +90,17 @@ impl Listed {
         self
     }
 
+    /// The names, in the order of their components.
+    pub(crate) fn names(&self) -> &[Vec<u8>] {
+        &self.names
+    }
+
+    /// The place of a listed name.
+    pub(crate) fn position(&self, name: &[u8]) -> Option<usize> {
+        let order = |listed: &Vec<u8>| components(listed).cmp(components(name));
+        self.names.binary_search_by(order).ok()
+    }
+
     /// Whether the file with a name, below the directory that all names are below, is dumped with
     /// the list: it is listed, in a listed directory, or above a listed name.
     pub fn has(&self, name: &[u8]) -> bool {
@@ -231,7 +242,8 @@ enum Found {
     Other(Type),
     /// That it does not exist is no error of the file system.
     Missing,
-    Failed(Errno),
+    /// It could not be examined, of which there is a warning.
+    Failed,
 }
 
 impl Level {
@@ -289,9 +301,12 @@ impl Examination<'_> {
     }
 
     fn fail(&mut self, warning: Warning) {
-        let errno = warning.errno.unwrap_or(Errno::ENOENT);
-        self.first_failure
-            .get_or_insert_with(|| (self.path.clone(), errno));
+        let errno = match warning.reason() {
+            Some(WarningKind::BehindSymlink(_)) => Errno::ELOOP,
+            _ => warning.errno.unwrap_or(Errno::ENOENT),
+        };
+        let path = warning.path.clone().unwrap_or_default();
+        self.first_failure.get_or_insert((path, errno));
         self.diagnostics.warn(warning);
     }
 
@@ -323,16 +338,19 @@ impl Examination<'_> {
             let Some(above) = self.levels.last() else {
                 return;
             };
-            if let Some(warning) = above.warning(&self.path) {
-                return self.fail(warning);
+            if !matches!(above.found, Found::Directory { .. }) {
+                let warning = above.warning_below(&self.path);
+                return warning.into_iter().for_each(|warning| self.fail(warning));
             }
             let level = self.enter(part, is_listed);
             self.levels.push(level);
         }
-        let level = self.levels.last();
-        match level.and_then(|level| level.warning_about_itself(&self.path)) {
-            None => self.has_found = true,
-            Some(warning) => self.fail(warning),
+        match self.levels.last().map(|level| &level.found) {
+            None | Some(Found::Directory { .. } | Found::Other(_)) => self.has_found = true,
+            Some(Found::Missing) => {
+                self.fail(Warning::about(&self.path, WarningKind::DoesNotExist));
+            }
+            Some(Found::Failed) => {}
         }
     }
 
@@ -352,8 +370,12 @@ impl Examination<'_> {
         let meta = match statx_long(path, ITSELF, Meta::WANT) {
             Ok(seen) => Meta::from_statx(&seen),
             Err(errno) if is_gone(errno) && is_removed(path, false) => return level,
+            // It may have anything below it, listed or not.
             Err(errno) => {
-                level.found = Found::Failed(errno);
+                level.found = Found::Failed;
+                let unreadable = WarningKind::Unreadable;
+                let warning = Warning::failed(path, Gate::Statx, errno, unreadable);
+                self.fail(warning);
                 return level;
             }
         };
@@ -384,28 +406,15 @@ impl Examination<'_> {
 }
 
 impl Level {
-    /// Why nothing below it can be dumped under a name.
-    fn warning(&self, name: &[u8]) -> Option<Warning> {
-        let own = || name[..self.end].to_vec();
-        Some(match self.found {
-            Found::Directory { .. } => return None,
-            Found::Other(Type::Symlink) => Warning::about(name, WarningKind::BehindSymlink(own())),
-            Found::Other(_) | Found::Missing => Warning::about(name, WarningKind::DoesNotExist),
-            Found::Failed(errno) => unreadable(name, errno),
-        })
+    /// Why nothing below it can be dumped under a name, unless that was said.
+    fn warning_below(&self, name: &[u8]) -> Option<Warning> {
+        let kind = match self.found {
+            Found::Directory { .. } | Found::Failed => return None,
+            Found::Other(Type::Symlink) => WarningKind::BehindSymlink(name[..self.end].to_vec()),
+            Found::Other(_) | Found::Missing => WarningKind::DoesNotExist,
+        };
+        Some(Warning::about(name, kind))
     }
-
-    fn warning_about_itself(&self, path: &[u8]) -> Option<Warning> {
-        match self.found {
-            Found::Directory { .. } | Found::Other(_) => None,
-            Found::Missing => Some(Warning::about(path, WarningKind::DoesNotExist)),
-            Found::Failed(errno) => Some(unreadable(path, errno)),
-        }
-    }
-}
-
-fn unreadable(name: &[u8], errno: Errno) -> Warning {
-    Warning::failed(name, Gate::Statx, errno, WarningKind::Unreadable)
 }
 
 /// Passes what is found in listed directories on, as a walk of the directory above all of them

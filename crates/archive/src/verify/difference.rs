@@ -18,6 +18,8 @@ pub enum Difference {
     NotInTree,
     #[error("not in the archive")]
     NotInArchive,
+    #[error("listed, but neither in the archive nor in the tree")]
+    OnlyListed,
     #[error("not a hard link to '{}'", .0.escape_ascii())]
     NotLinkedTo(Vec<u8>),
     #[error("hard link to '{}', which no PATH selects: not compared", .0.escape_ascii())]

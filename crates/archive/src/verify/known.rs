@@ -19,6 +19,8 @@ pub(super) struct Known {
     /// The directories to be read. Those that are `true` were dumped, and must contain nothing else;
     /// the others are above a member.
     pub(super) dirs: HashMap<u64, bool>,
+    /// If there was a list of what to dump, the places of the names that members have.
+    pub(super) listed: HashSet<usize>,
 }
 
 impl Known {

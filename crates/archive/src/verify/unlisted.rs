@@ -11,13 +11,15 @@ use mounts::Warning;
 use ondisk::Dev;
 use ondisk::dirent;
 use ondisk::pax::dumpdir::{self, Code};
-use walk::entry::append;
+use walk::entry::{append, joined};
 use walk::{Filter, Type};
 
 use super::difference::{Difference, TreeAccess};
 use super::known::{Known, plain};
 use super::tree::Tree;
 use crate::gather::Listed;
+use crate::split;
+use crate::warning::WarningKind;
 
 /// Files that need not be in the archive.
 pub(super) struct Skipped<'a> {
@@ -51,10 +53,18 @@ impl Tree {
         let (path, Some(entries)) = (plain(name), dumpdir::entries(list)) else {
             return;
         };
-        // If the directory does not exist any more, there is a warning already.
-        let Ok(Listing { dir, mut names, .. }) = self.list(&path) else {
+        let Some(Listing {
+            dir,
+            mut names,
+            is_mounted,
+        }) = self.listing(&path, &mut tell)
+        else {
             return;
         };
+        // A mount point that was not entered is an empty directory in the archive.
+        if is_mounted && list.iter().all(|&byte| byte == 0) {
+            return;
+        }
         for (_, name) in entries.filter(|(code, _)| matches!(code, Code::Y | Code::N | Code::D)) {
             if let Ok(name) = c_string(name) {
                 names.remove(&name);
@@ -78,15 +88,8 @@ impl Tree {
         let mut left: Vec<Vec<u8>> = vec![Vec::new(); usize::from(!known.dirs.is_empty())];
         while let Some(path) = left.pop() {
             let is_dumped = known.dirs.get(&known.hash(&path)) == Some(&true);
-            let listed = match self.list(&path) {
-                Ok(listed) => listed,
-                // It was removed or replaced meanwhile.
-                Err((_, Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP)) => continue,
-                Err((gate, errno)) => {
-                    let access = TreeAccess::ListDirectory;
-                    tell(Warning::failed(&path, gate, errno, access));
-                    continue;
-                }
+            let Some(listed) = self.listing(&path, &mut tell) else {
+                continue;
             };
             let mut below = path.clone();
             let (mut others, from) = (Vec::new(), left.len());
@@ -115,6 +118,58 @@ impl Tree {
         }
     }
 
+    /// Warns of listed names that no member has. `told` are the paths that were warned of already.
+    pub(super) fn find_unmet(
+        &self,
+        known: &Known,
+        told: &BTreeSet<Vec<u8>>,
+        skipped: &Skipped<'_>,
+        mut tell: impl FnMut(Warning),
+    ) {
+        let names = self.listed.iter().flat_map(|listed| listed.names());
+        let unmet = names
+            .enumerate()
+            .filter(|(at, _)| !known.listed.contains(at));
+        for (_, path) in unmet {
+            let (above, name) = split(path);
+            let found = open_beneath(self.top.as_fd(), above, Open::PATH | Open::DIRECTORY)
+                .and_then(|dir| Ok((dir, c_string(name)?)))
+                .and_then(|(dir, name)| {
+                    statx(
+                        &dir,
+                        &name,
+                        At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
+                        Want::TYPE,
+                    )?;
+                    Ok((dir, name))
+                });
+            match found {
+                Err(Errno::ENOENT | Errno::ENOTDIR) => {
+                    tell(Warning::about(path, Difference::OnlyListed));
+                }
+                Err(errno) => {
+                    let access = TreeAccess::ReadAttributes;
+                    tell(Warning::failed(path, Gate::Statx, errno, access));
+                }
+                Ok(_) if above_or_at(path).any(|path| told.contains(path)) => {}
+                Ok((dir, name)) => warn_of_unknown(above, &dir, &name, skipped, &mut tell),
+            }
+        }
+    }
+
+    /// Lists a directory of the archive. `None` if it cannot be listed: if it is no longer there or was replaced, there is
+    /// a warning about its member already.
+    fn listing(&self, path: &[u8], tell: &mut impl FnMut(Warning)) -> Option<Listing> {
+        let failed = |(gate, errno)| {
+            let kind = WarningKind::not_opened(errno, &joined(&self.dir, path), Type::Directory);
+            if matches!(kind, WarningKind::Unreadable) {
+                let access = TreeAccess::ListDirectory;
+                tell(Warning::failed(path, gate, errno, access));
+            }
+        };
+        self.list(path).map_err(failed).ok()
+    }
+
     pub(super) fn list(&self, path: &[u8]) -> Result<Listing, (Gate, Errno)> {
         const BUFFER: usize = 64 << 10;
         let dir =
@@ -137,6 +192,14 @@ impl Tree {
             }
         }
     }
+}
+
+/// A path, and those of the directories above it.
+fn above_or_at(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::successors(Some(path), |&path| match split(path).0 {
+        b"" => None,
+        above => Some(above),
+    })
 }
 
 /// A directory in the tree.

@@ -588,3 +588,56 @@ fn unreadable_entries_stay_in_the_restored_tree() {
         assert!(ground.exists());
     });
 }
+
+/// A SRC that is in another one, or is given twice: each directory is renamed once.
+#[test]
+fn what_two_sources_have_is_renamed_once() {
+    if !require(&NEEDS) {
+        return;
+    }
+    for sources in [
+        &["s", "s"][..],
+        &["s", "./s"],
+        &["s", "s/www"],
+        &["s/www", "s"],
+        &["s/www/b", "s", "s/www"],
+    ] {
+        on(Some(EXT4[0]), |at, ground| {
+            let tree = dir(at.join("s"));
+            for name in ["www/a", "www/b", "www/c", "x", "y", "moved"] {
+                (0..2).for_each(|n| drop(file(tree.join(name).join(format!("{n}")), 10)));
+                file(tree.join(name).join(name.replace('/', "-")), 10);
+            }
+            let night = |n: usize| {
+                settle(at);
+                let (level, archive) = (n.min(1).to_string(), ground.join(format!("{n}.tar")));
+                let state = dir(ground.join("state"));
+                let words = args![
+                    "dump", "-q", "-o", archive, "--level", level, "--state", state
+                ];
+                let mut command = fathom(words);
+                run(command.args(sources).current_dir(at)).exits(0);
+                let restored = dir(ground.join("restored"));
+                let to = dir(ground.join(format!("own-{n}")));
+                run(&mut fathom(args![
+                    "restore", "-q", "--state", state, "-C", to
+                ]))
+                .exits(0);
+                if sources[0].len() < 4 {
+                    by_gnu_tar(&archive, &restored);
+                    same(&kept(&tree), &kept(&restored.join("s")), "GNU tar");
+                }
+                same(&kept(&tree), &kept(&to.join("s")), "restored");
+            };
+            night(0);
+            let rename = |from: &str, to: &str| fs::rename(tree.join(from), tree.join(to)).unwrap();
+            for (from, to) in [("a", "t"), ("b", "a"), ("t", "b")] {
+                rename(&format!("www/{from}"), &format!("www/{to}"));
+            }
+            for (from, to) in [("x", "t"), ("y", "x"), ("t", "y"), ("moved", "www/c/moved")] {
+                rename(from, to);
+            }
+            night(1);
+        });
+    }
+}

@@ -2,11 +2,11 @@
 //! gives the tree as it is now. The rules are those by which GNU tar restores an increment: see
 //! docs/dump.md.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::iter;
 
 use ondisk::pax::dumpdir::Code;
-use walk::entry::append;
+use walk::entry::joined;
 use walk::{Diagnostics, Top, open_top, path_id};
 
 mod base;
@@ -26,13 +26,14 @@ use crate::error::{Action, Error};
 use crate::gather::{CollectOptions, GatherReason, Gathered, engines};
 use crate::hidden::Hidden;
 use crate::part::Part;
-use crate::plan::{Files, ListedName, Plan, Step};
+use crate::plan::{Files, ListedName, Plan, Rename, Step};
 use crate::rows::{Collector, Rows};
-use crate::since::index::{Fate as Found, Identity, Index, NO_PART, fingerprint};
+use crate::since::index::{Identity, Index, NO_PART, fingerprint};
 use crate::since::{Proof, Tree, find_changes};
 pub(crate) use base::Base;
 use base::in_archive;
 use compare::{Fate, Now, Outcome, compare};
+use moves::once;
 use scan::DumpScan;
 
 /// The tree as it is now.
@@ -158,12 +159,11 @@ pub(crate) fn scan<'a>(
 }
 
 /// For each row, whether the entry or anything below it has changed since the base. `None` if the base cannot
-/// tell: it is incomplete, or has other options, or a SRC is another directory. Warns of mounts that are gone.
+/// tell: it is incomplete, or has other options, or a SRC is another directory.
 pub(crate) fn changed_rows(
     base: &Base,
     rows: &Rows,
     options: &Options,
-    diagnostics: &Diagnostics,
 ) -> Result<Option<Vec<bool>>, Error> {
     let about = base.about();
     if !about.complete || about.options != *options {
@@ -174,9 +174,6 @@ pub(crate) fn changed_rows(
         Err(e) if e.action == Action::UseBase => return Ok(None),
         Err(e) => return Err(e),
     };
-    plan.gone
-        .iter()
-        .for_each(|gone| diagnostics.warn(gone.clone()));
     let is_changed = |row| plan.step(row) != Step::Unchanged;
     let mut changed: Vec<bool> = (0..rows.len()).map(is_changed).collect();
     for row in (0..rows.len()).rev() {
@@ -218,12 +215,8 @@ fn plan(base: &Base, rows: &Rows, index: Index, hidden: &Hidden) -> Result<Plan,
     let sources = rows.sources().iter().map(|source| &source.path[..]);
     let sources: Vec<&[u8]> = sources.collect();
     outcome.removed -= hidden.rows(&base.reader, &index, &sources)?;
-    let is_removed = |row: u32| index.row(row).fate() == Found::Missing;
-    let gone = base.gone_mounts(rows, is_removed)?;
     drop(index);
-    let mut plan = plan_outcome(rows, outcome);
-    plan.gone = gone;
-    Ok(plan)
+    Ok(plan_outcome(rows, outcome))
 }
 
 /// Turns the outcome of a comparison into a plan.
@@ -247,19 +240,20 @@ fn plan_outcome(rows: &Rows, outcome: Outcome) -> Plan {
             plan.replacing.insert(row);
         }
     }
-    let renames = outcome.steps.iter().map(|step| {
-        let source = &rows.sources()[rows.top(step.top as usize)];
-        let member = |path: &[u8]| {
-            let mut name = in_archive(&source.path).to_vec();
-            append(&mut name, path);
-            name
-        };
-        (member(&step.from), member(&step.to))
-    });
+    let mut of_tops: BTreeMap<(&[u8], u32), Vec<Rename>> = BTreeMap::new();
+    for step in &outcome.steps {
+        let top = in_archive(&rows.sources()[rows.top(step.top as usize)].path);
+        let member = |path: &[u8]| joined(top, path);
+        let renames = of_tops.entry((top, step.top)).or_default();
+        renames.push((member(&step.from), member(&step.to)));
+    }
+    // A SRC that is in another one, or is given twice, has the same renames.
+    let (renames, repeated) = once(of_tops.into_values());
     let mut sources = rows.sources().iter().map(|source| source.rows.start);
     let carrier = sources.find(|&row| row < rows.len() && rows.is_dir(row));
-    plan.renames = carrier.map(|carrier| (carrier, renames.collect()));
-    (plan.removed, plan.renamed) = (outcome.removed, outcome.renamed);
+    plan.renames = carrier.map(|carrier| (carrier, renames));
+    plan.removed = outcome.removed;
+    plan.renamed = outcome.renamed.saturating_sub(repeated);
     plan.is_unchanged = outcome.is_unchanged;
     plan.kept_as = outcome.rows;
     plan

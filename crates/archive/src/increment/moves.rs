@@ -12,10 +12,12 @@
 //! (GNU tar has a temporary directory for such cases. But with `-C` it creates that in another
 //! directory than the one that it renames in.)
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use walk::entry::append;
 use walk::path_id;
+
+use crate::plan::Rename;
 
 /// A directory as it is now.
 #[derive(Clone, Copy)]
@@ -108,6 +110,34 @@ pub(super) fn moves(
         is_taken,
         steps: tree.steps,
     }
+}
+
+/// The renames of several trees, each once, and how many directories were to be renamed more than once. A tree that is in
+/// another one, or is the same, must come after it.
+pub(super) fn once(trees: impl Iterator<Item = Vec<Rename>>) -> (Vec<Rename>, u64) {
+    let mut known: HashSet<Rename> = HashSet::new();
+    let (mut renames, mut repeated) = (Vec::new(), 0);
+    for steps in trees {
+        // Where each directory was, and where it is so far.
+        let mut moved: Vec<Rename> = Vec::new();
+        let mut at_place: HashMap<Vec<u8>, usize> = HashMap::new();
+        let mut of_steps = Vec::with_capacity(steps.len());
+        for (from, to) in &steps {
+            let nth = at_place.remove(from).unwrap_or_else(|| {
+                moved.push((from.clone(), Vec::new()));
+                moved.len() - 1
+            });
+            moved[nth].1.clone_from(to);
+            at_place.insert(to.clone(), nth);
+            of_steps.push(nth);
+        }
+        let is_new: Vec<bool> = moved.iter().map(|it| !known.contains(it)).collect();
+        repeated += is_new.iter().filter(|is_new| !**is_new).count() as u64;
+        let steps = steps.into_iter().zip(of_steps);
+        renames.extend(steps.filter(|(_, nth)| is_new[*nth]).map(|(step, _)| step));
+        known.extend(moved);
+    }
+    (renames, repeated)
 }
 
 /// The old tree, and what was moved in it so far. Directories are identified by the hashes of their

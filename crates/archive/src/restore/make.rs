@@ -117,7 +117,8 @@ impl Restorer<'_> {
             Kind::Link => {
                 let target = self.chosen.take_link(&entry.member.link);
                 let target = target.map_err(Failure::from)?;
-                if target == entry.path {
+                // A link to itself exists, if this run has made what it links to.
+                if target == entry.path && self.created.has(&target) {
                     return Ok(());
                 }
                 if !self.chosen.has_link(&entry.member.link) || !self.created.has(&target) {

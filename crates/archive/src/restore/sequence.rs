@@ -239,12 +239,22 @@ impl Sequence {
         Error::new(Action::Restore, &self.archives[archive], kind)
     }
 
+    /// The dump before one in an order: the last one of the same tree, if there is one.
+    fn previous(&self, dumps: &[Dump], order: &[usize], at: usize) -> Option<usize> {
+        let first = |dump: usize| &self.origins[dumps[dump].archives[0]].first;
+        let mut before = order[..at].iter().rev();
+        let same = before
+            .clone()
+            .find(|&&other| first(other) == first(order[at]));
+        same.or_else(|| before.next()).copied()
+    }
+
     /// The error for a dump in an order.
     fn refusal(&self, dumps: &[Dump], order: &[usize], at: usize, problem: Problem) -> Error {
         let name = |dump: usize| self.archives[dumps[dump].archives[0]].clone();
         let kind = match problem {
             Problem::NoBase => ErrorKind::BaseMissing {
-                previous: at.checked_sub(1).map(|before| name(order[before])),
+                previous: self.previous(dumps, order, at).map(name),
             },
             Problem::Early { base } => ErrorKind::BeforeBase { base: name(base) },
             Problem::SameBase { base, other } => ErrorKind::SameBase {

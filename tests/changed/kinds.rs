@@ -12,12 +12,13 @@ use rustix::fs::{
 };
 
 use super::since::{Change, catalog, changed, changes, expect, on_each_kind, since};
-use crate::support::build::{bush, dir, file, name, odd_names};
+use crate::support::build::{bush, dir, file, name, odd_names, unmount_whole};
 use crate::support::disks::subvolume;
 use crate::support::reference::settle;
 use crate::support::run::{args, calls};
+use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::trees::grow;
-use crate::support::{Need, fathom, require, run};
+use crate::support::{Need, fathom, in_namespace, require, run};
 
 const DISK: [Need; 2] = [Need::Root, Need::Loop];
 
@@ -518,4 +519,40 @@ fn placeholder_of_a_subvolume_in_a_snapshot_is_unchanged() {
             }
         });
     }
+}
+
+/// What cannot be examined stays in the catalog, so that its removal is found later.
+#[test]
+fn update_keeps_what_it_could_not_read() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let (far, to) = (ground.join("far"), ground.join("catalog"));
+        let serve = |unopened: &[&'static str], files| {
+            let tree = SyntheticTree {
+                directories: 2,
+                files,
+                lost: unopened.iter().map(|path| (*path, libc::EIO)).collect(),
+                ..SyntheticTree::default()
+            };
+            serve_synthetic(tree, &far)
+        };
+        let server = serve(&[], 3);
+        run(&mut fathom(args!["walk", far, "--catalog", to, "-q"])).exits(0);
+        unmount_whole(&far);
+        drop(server);
+        let before = fs::read(&to).unwrap();
+        let server = serve(&["d1/f2"], 3);
+        let ran = changed(&far, &to, &["--update"]).exits(1);
+        assert!(ran.stderr.contains("not replaced: it has 1 ent"), "{ran}");
+        assert_eq!(fs::read(&to).unwrap(), before);
+        unmount_whole(&far);
+        drop(server);
+        let server = serve(&[], 2);
+        let found = changed(&far, &to, &["--update", "--json"]).exits(0).json();
+        assert_eq!(found["result"]["removed"], 2, "{found}");
+        unmount_whole(&far);
+        drop(server);
+    });
 }

@@ -380,3 +380,33 @@ fn a_state_directory_hides_no_repair_of_the_repository() {
         check(ground);
     });
 }
+
+/// What a repository cannot have is named.
+#[test]
+fn attributes_with_names_of_any_bytes_are_named() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        let tree = dir(ground.join("tree"));
+        file(tree.join("f"), 10);
+        for attribute in [&b"user.\xff"[..], b"user.\xfe", b"user.good"] {
+            let flags = rustix::fs::XattrFlags::empty();
+            rustix::fs::setxattr(tree.join("f"), attribute, b"1", flags).unwrap();
+        }
+        let ran = run(&mut dump_command(ground, args!["tree", "--json"])).exits(1);
+        let warnings = ran.json()["warnings"].clone();
+        let warnings = warnings.as_array().unwrap();
+        assert_eq!(warnings.len(), 2, "{ran}");
+        for warning in warnings {
+            assert!(
+                warning["message"]
+                    .as_str()
+                    .unwrap()
+                    .contains("is not UTF-8"),
+                "{ran}"
+            );
+        }
+    });
+}

@@ -55,6 +55,8 @@ pub enum WarningKind {
     XattrsUnreadable,
     #[error("cannot read extended attribute '{}', skipped", shown(.0))]
     XattrUnreadable(Vec<u8>),
+    #[error("extended attribute '{}' skipped: its name is not UTF-8, as names in a repository are", shown(.0))]
+    XattrNotUtf8(Vec<u8>),
     #[error("the name is longer than 4 MiB; skipped")]
     LongName,
     #[error("has more than 64 MiB of extended attributes: {0} of them skipped")]
@@ -64,6 +66,8 @@ pub enum WarningKind {
     /// The base has this many entries of a mount that is gone.
     #[error("{}", were_on_a_mount(*.entries))]
     MountGone { entries: u64 },
+    #[error("not replaced: it has {0} entries that may exist, but could not be read")]
+    CatalogKept(u64),
     /// Directories were moved during the walk, so that this many entries have no path.
     #[error("{0} entries skipped: their directories were moved during the dump")]
     EntriesLost(u64),

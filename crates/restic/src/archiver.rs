@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::scope;
 
-use archive::Users;
 use archive::dump::{AttributeReader, Places, Progress};
 use archive::rows::Rows;
+use archive::{Users, WarningKind};
 use gate::Gate;
 use gate::fs::{Time, readlinkat};
 use gate::machine::processors;
@@ -403,10 +403,14 @@ impl<'a> Run<'a> {
             return Vec::new();
         }
         let (attributes, places) = (&mut worker.attributes, &mut worker.places);
-        let (found, failures) =
+        let (mut found, failures) =
             collect_attributes(|take| attributes.read_row(meta.dev, places, row, take));
+        let warnings = self.archiver.warnings;
+        for (name, _) in found.extract_if(.., |(name, _)| std::str::from_utf8(name).is_err()) {
+            warnings.lose(row, WarningKind::XattrNotUtf8(name));
+        }
         for (gate, errno, kind) in failures {
-            self.archiver.warnings.failed(row, gate, errno, kind);
+            warnings.failed(row, gate, errno, kind);
         }
         found
     }

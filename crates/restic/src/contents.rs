@@ -42,7 +42,7 @@ impl EntryWarnings {
     }
 
     /// Warns that data of an entry is missing in the snapshot.
-    fn lose(&self, row: usize, kind: WarningKind) {
+    pub(crate) fn lose(&self, row: usize, kind: WarningKind) {
         self.warn(row, kind);
         self.skipped.store(true, Relaxed);
     }

@@ -20,9 +20,10 @@ use crate::part::Part;
 use crate::query::DataSet;
 use crate::since::index::{Fate, Index, by_group};
 use crate::since::{
-    Evidence, OtherRoot, Proof, Reason, Scan, Step, Tree, Written, check_root, find_changes,
-    gone_mounts,
+    Evidence, GoneMount, OtherRoot, Proof, Reason, Scan, Step, Tree, Written, check_root,
+    find_changes, gone_mounts,
 };
+use crate::warning::WarningKind;
 use compare::{Compare, Found, path_below};
 use resolve::{Outcome, resolve};
 
@@ -121,13 +122,19 @@ impl ChangedReport {
         }
     }
 
-    /// Entries that may exist do not count as removed.
-    fn spare_hidden(&mut self, dir: &[u8]) {
+    /// Entries that may exist do not count as removed, and stay in the catalog: it is not replaced.
+    fn spare_hidden(&mut self, ChangedOptions { dir, since, .. }: &ChangedOptions) {
         let hidden = Hidden::new(&self.warnings);
+        let found = self.changes.entries.len();
         let is_certain = |entry: &ChangedEntry| {
             entry.change != Change::Removed || !hidden.may_have(&joined(dir, &entry.path))
         };
         self.changes.entries.retain(is_certain);
+        let spared = (found - self.changes.entries.len()) as u64;
+        if spared > 0 && self.update.take().is_some() {
+            let kept = WarningKind::CatalogKept(spared);
+            self.warnings.push(Warning::about(since, kept));
+        }
     }
 
     /// After a walk.
@@ -170,7 +177,7 @@ pub fn changed(options: &ChangedOptions, desk: &Diagnostics) -> Result<ChangedRe
         | Proof::Unknown(Scanned::Written(report)) => report,
         Proof::SameDigest(_) | Proof::Unknown(_) => scan.compare_all()?,
     };
-    report.spare_hidden(&options.dir);
+    report.spare_hidden(options);
     if !options.predicates.is_all() {
         select_the_rest(&mut report.changes, reader, options, desk)?;
     }
@@ -189,7 +196,8 @@ fn select_the_rest(
     let old = DataSet::from_reader(&options.since, reader, &options.dir);
     changes.retain_removed(&old, 0, predicates)?;
     if predicates.empty {
-        let is_empty = |path: &[u8]| is_empty_directory(&joined(&options.dir, path), desk);
+        let has_none = is_empty_directory(desk);
+        let is_empty = |path: &[u8]| has_none(&joined(&options.dir, path));
         let entries = &mut changes.entries;
         entries.retain(|it| it.change == Change::Removed || !it.is_dir || is_empty(&it.path));
         let carried = &mut changes.carried;
@@ -304,7 +312,8 @@ impl CatalogScan<'_> {
         let changes = Changes::resolve(self.reader, &index, &compare.into_found())?;
         let is_removed = |row: u32| index.row(row).fate() == Fate::Missing;
         let dir = |_| options.dir.clone();
-        warnings.extend(gone_mounts(self.reader, &parts, dir, is_removed)?);
+        let gone = gone_mounts(self.reader, &parts, dir, is_removed)?;
+        warnings.extend(gone.iter().map(GoneMount::warning));
         Ok(ChangedReport {
             changes,
             warnings,

@@ -75,8 +75,15 @@ impl<'a> Selected<'a> {
     }
 }
 
-/// Whether a directory has no entries. One that cannot be read has some, and a warning.
-pub fn is_empty_directory(path: &[u8], diagnostics: &Diagnostics) -> bool {
+/// Tells, for [`Selected::finish`], whether a directory has no entries. One that cannot be read has some, and a warning: that
+/// of the walk, if it was warned of already.
+pub fn is_empty_directory(diagnostics: &Diagnostics) -> impl Fn(&[u8]) -> bool {
+    let paths = |all: &[Warning]| all.iter().filter_map(|it| it.path.clone()).collect();
+    let warned: HashSet<Vec<u8>> = diagnostics.with_warnings(paths);
+    move |path| !warned.contains(path) && is_empty(path, diagnostics)
+}
+
+fn is_empty(path: &[u8], diagnostics: &Diagnostics) -> bool {
     let mut buffer = [0; 4096];
     let failed = |gate, kind: WarningKind| {
         move |errno: Errno| {

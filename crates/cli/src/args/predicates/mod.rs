@@ -30,18 +30,18 @@ pub(crate) struct PredicateArgs {
     ///
     /// May be given several times, as --iname, --regex, --ext and --type: one of them must match. In
     /// names, * and ? match a leading dot, too.
-    #[arg(long, value_name = "GLOB")]
+    #[arg(long, value_name = "GLOB", allow_hyphen_values = true)]
     name: Vec<OsString>,
     /// Match names by GLOB, ignoring case
-    #[arg(long, value_name = "GLOB")]
+    #[arg(long, value_name = "GLOB", allow_hyphen_values = true)]
     iname: Vec<OsString>,
     /// Match paths by a regular expression, anywhere in the path
     ///
     /// The path begins with DIR as given. The syntax is that of ripgrep and fd; (?i) ignores case.
-    #[arg(long, value_name = "RE", value_parser = regex)]
+    #[arg(long, value_name = "RE", allow_hyphen_values = true, value_parser = regex)]
     regex: Vec<Regex>,
     /// Match names by extension, ignoring case, as fd -e does
-    #[arg(long, value_name = "EXT")]
+    #[arg(long, value_name = "EXT", allow_hyphen_values = true)]
     ext: Vec<OsString>,
     /// Match entries by type
     ///

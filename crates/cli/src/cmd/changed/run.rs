@@ -51,7 +51,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     })?;
     report.warnings.extend(contradiction);
     let directories = show::restic_directories(args.format, &report.changes);
-    let is_empty = |path: &&[u8]| is_empty_directory(&joined(&options.dir, path), &diagnostics);
+    let has_none = is_empty_directory(&diagnostics);
+    let is_empty = |path: &&[u8]| has_none(&joined(&options.dir, path));
     let empty: HashSet<Vec<u8>> = (directories.into_iter().filter(is_empty))
         .map(<[u8]>::to_vec)
         .collect();

@@ -85,7 +85,7 @@ impl Source for Request<'_> {
         let report = watch_walk(wanted, &diagnostics, || {
             walk::walk(&self.options, all, &diagnostics)
         })?;
-        selected.finish(|path| is_empty_directory(path, &diagnostics));
+        selected.finish(is_empty_directory(&diagnostics));
         let mut warnings = diagnostics.take_warnings();
         // If the output is closed the walk has stopped early, and the catalog is not of the whole tree.
         if let Some(catalog) = catalog.filter(|_| !sink.is_closed()) {

@@ -444,8 +444,10 @@ fn mounts_that_are_gone_are_named() {
         assert_eq!(warnings(&ran), expected(&["a/twin", "disk"]), "{ran}");
         let ran = changed().exits(1);
         assert_eq!(warnings(&ran), expected(&["a/twin", "disk"]), "{ran}");
-        // The full dump is compared with the last one, which had neither.
-        level(4, "0").exits(0);
+        // They are missed until their directories are removed, too, or they are back.
+        let ran = level(4, "0").exits(1);
+        assert_eq!(warnings(&ran), expected(&["a/twin", "disk"]), "{ran}");
+        fs::remove_dir(&twin).unwrap();
         tmpfs(&disk);
         fill(&disk);
         level(5, "1").exits(0);
@@ -456,6 +458,8 @@ fn mounts_that_are_gone_are_named() {
         let value = run(&mut fathom(words)).exits(0).json();
         let last = value["result"]["dumps"].as_array().unwrap().last().unwrap();
         assert_eq!(last["unread_names"], serde_json::json!(["tree/disk"]));
+        let ran = level(9, "1").exits(1);
+        assert_eq!(warnings(&ran), expected(&["disk"]), "{ran}");
         // Something else from the same source is there.
         tmpfs(&disk);
         fill(&disk);
@@ -464,4 +468,127 @@ fn mounts_that_are_gone_are_named() {
         tmpfs(&disk);
         level(8, "2").exits(0);
     });
+}
+
+/// What is dumped of a mount: the mount point is the SRC, a directory in it is, or names of a list are on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Dumped {
+    MountPoint,
+    Within,
+    Listed,
+    ListedFiles,
+}
+
+/// The state of dumps of a mount that comes and goes.
+struct ComingAndGoing<'a> {
+    ground: &'a Path,
+    dumped: Dumped,
+}
+
+impl ComingAndGoing<'_> {
+    fn mount(&self) {
+        let disk = tmpfs(self.ground.join("disk"));
+        (0..3).for_each(|n| drop(file(disk.join(format!("d/{n}")), 10)));
+        settle(&disk);
+    }
+
+    fn run(&self, words: &[&str]) -> Ran {
+        run(fathom(words).current_dir(self.ground))
+    }
+
+    /// What is missed by a full dump, and by what `-n` foresees of it.
+    fn dump(&self, archive: &str) -> Vec<(String, String)> {
+        let sources = match self.dumped {
+            Dumped::MountPoint => ["disk"].as_slice(),
+            Dumped::Within => &["disk/d"],
+            Dumped::Listed => &["--files-from", "mount-points"],
+            Dumped::ListedFiles => &["--files-from", "files"],
+        };
+        let words = [
+            &[
+                "dump", "-o", archive, "--state", "state", "--level", "0", "--json",
+            ][..],
+            sources,
+        ];
+        let words = words.concat();
+        let foreseen = self.run(&[&words[..], &["-n"]].concat());
+        let ran = self.run(&words);
+        assert_eq!(missed(&foreseen), missed(&ran), "{foreseen}\n{ran}");
+        missed(&ran)
+    }
+
+    fn list(&self) -> Vec<String> {
+        let value = self
+            .run(&["list", "--state", "state", "--json"])
+            .exits(0)
+            .json();
+        let dumps = value["result"]["dumps"].as_array().unwrap().iter();
+        dumps.map(|dump| dump["unread"].to_string()).collect()
+    }
+
+    /// The number of dumps that pruning keeps.
+    fn prune(&self) -> Value {
+        let words = [
+            "dump",
+            "--state",
+            "state",
+            "--prune",
+            "--keep-full",
+            "1",
+            "--json",
+        ];
+        self.run(&words).exits(0).json()["result"]["kept"].clone()
+    }
+}
+
+/// The warnings of mounts that are gone; there is one if and only if the exit status says so or a listed name is missing.
+fn missed(ran: &Ran) -> Vec<(String, String)> {
+    let all = warnings(ran);
+    assert_eq!(ran.status.code(), Some(i32::from(!all.is_empty())), "{ran}");
+    let of_mounts = all.into_iter();
+    of_mounts
+        .filter(|(_, message)| message.contains("no longer there"))
+        .collect()
+}
+
+/// A mount that is missing at night is told each night until it is back, and pruning keeps the dump that has it.
+#[test]
+fn a_source_whose_mount_is_gone_is_missed() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    let message = |entries| format!("{entries} were on a mount that is no longer there");
+    for (dumped, path, lost) in [
+        (Dumped::MountPoint, "disk", message("4 entries")),
+        (Dumped::Within, "disk/d", message("3 entries")),
+        (Dumped::Listed, "disk", message("4 entries")),
+        (Dumped::ListedFiles, "disk", message("4 entries")),
+    ] {
+        in_namespace(|ground| {
+            fs::write(ground.join("mount-points"), "disk\nstays\n").unwrap();
+            fs::write(
+                ground.join("files"),
+                "disk/d/0\ndisk/d/1\ndisk/d/2\nstays\n",
+            )
+            .unwrap();
+            dir(ground.join("stays"));
+            dir(ground.join("state"));
+            dir(ground.join("disk/d"));
+            let nights = ComingAndGoing { ground, dumped };
+            nights.mount();
+            assert_eq!(nights.dump("0.tar"), [], "{dumped:?}");
+            unmount(ground.join("disk"));
+            let lost = vec![(path.to_owned(), lost)];
+            assert_eq!(nights.dump("1.tar"), lost, "{dumped:?}");
+            assert_eq!(nights.dump("2.tar"), lost, "{dumped:?}");
+            assert_eq!(nights.prune(), 2, "{dumped:?}: {:?}", nights.list());
+            nights.mount();
+            assert_eq!(nights.dump("3.tar"), [], "{dumped:?}");
+            assert_eq!(nights.prune(), 1, "{dumped:?}: {:?}", nights.list());
+            // As many entries in its directory have replaced it.
+            unmount(ground.join("disk"));
+            (0..3).for_each(|n| drop(file(ground.join(format!("disk/d/{n}")), 10)));
+            assert_eq!(nights.dump("4.tar"), [], "{dumped:?}");
+        });
+    }
 }

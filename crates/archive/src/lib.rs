@@ -125,6 +125,17 @@ impl<F: Fn()> Drop for OnPanic<F> {
     }
 }
 
+/// The absolute path of a file, if its directory has one.
+fn absolute_file(path: &[u8]) -> Option<Vec<u8>> {
+    let (dir, name) = split(path);
+    let dir = match dir {
+        b"" if path.starts_with(b"/") => b"/",
+        b"" => b".",
+        dir => dir,
+    };
+    Some(walk::entry::joined(&absolute(dir)?, name))
+}
+
 /// The absolute path of a directory, if it has one.
 fn absolute(dir: &[u8]) -> Option<Vec<u8>> {
     mounts::root::name_of(&gate::long::open_long(dir, Open::PATH | Open::DIRECTORY).ok()?).ok()

@@ -4,8 +4,8 @@ use std::slice::from_ref;
 
 use gate::Fd;
 use gate::btrfs::{BTRFS_SUPER_MAGIC, get_subvol_info};
-use gate::fs::{Open, fs_uuid, fstatfs};
-use gate::long::open_long;
+use gate::fs::{At, Attributes, Open, Want, fs_uuid, fstatfs};
+use gate::long::{open_long, statx_long};
 use gate::sync::{Mutex, MutexGuard};
 use ondisk::Dev;
 use ondisk::btrfs::Subvolume;
@@ -16,8 +16,8 @@ use walk::moment::{Granularity, may_be_since};
 use walk::{EngineKind, Meta, MountContext};
 
 use crate::error::FileSystemId;
-use crate::stored;
 use crate::token::Token;
+use crate::{absolute_file, stored};
 
 /// A mount of a tree, or a subvolume in one: inode numbers are unique in it. The fields are in the
 /// order of their names in a catalog.
@@ -40,6 +40,13 @@ pub struct Part {
     pub ino: u64,
     /// `f_type` of statfs(2).
     pub magic: u64,
+    /// The absolute path of its mount point, where the mount table says; `None` in older catalogs.
+    #[serde(
+        flatten,
+        with = "stored::mount_point",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub mount_point: Option<Vec<u8>>,
     /// The path of its top directory below DIR.
     #[serde(flatten, with = "stored::path")]
     pub path: Vec<u8>,
@@ -176,12 +183,14 @@ impl Part {
         !self.path.is_empty() && self.fstype.is_some() && !is_subvolume
     }
 
-    /// The mounts below DIR that a catalog has and a later walk does not have, with their numbers; and the subvolumes
-    /// in whose place there is only the placeholder of a snapshot.
+    /// The mounts that a catalog has and a later walk does not have, with their numbers; and the subvolumes
+    /// in whose place there is only the placeholder of a snapshot. DIR itself may have been on a mount whose mount
+    /// point is bare now.
     pub(crate) fn gone<'a>(
         old: &'a [Part],
         now: &[Part],
         is_placeholder: impl Fn(&Part) -> bool,
+        is_bare: impl Fn(&Part, &[u8]) -> bool,
     ) -> Vec<(u32, &'a Part)> {
         let is_there = |old: &Part, now: &Part| {
             let is_same = now.is_same_file_system(old);
@@ -189,10 +198,19 @@ impl Part {
             let is_listed = old.engine.is_none();
             let is_here = (now.top, &now.path) == (old.top, &old.path);
             let has_same_source = (&now.fstype, &now.source) == (&old.fstype, &old.source);
-            is_same && is_listed || is_here && (is_same || has_same_source)
+            // Beneath a bind mount, there may be another directory of its file system.
+            let is_same_mount = old.mount_point.is_none()
+                || now.fsroot == old.fsroot
+                || now.mount_point == old.mount_point;
+            let is_it = is_same && is_listed || is_here && (is_same || has_same_source);
+            is_same_mount && is_it
+        };
+        let is_on_bare = |part: &Part| {
+            let point = part.mount_point.as_deref();
+            point.is_some_and(|point| is_bare(part, point))
         };
         let is_gone = |part: &Part| {
-            (part.is_mount_among(old) || is_placeholder(part))
+            (part.is_mount_among(old) || is_placeholder(part) || is_on_bare(part))
                 && !now.iter().any(|now| is_there(part, now))
         };
         (0..).zip(old).filter(|(_, part)| is_gone(part)).collect()
@@ -213,6 +231,7 @@ impl Part {
             uuid: uuid.filter(|uuid| *uuid != [0; 16]),
             dev: top.meta.dev,
             ino: top.meta.ino,
+            mount_point: mount.mount.and_then(|mount| mount.target.clone()),
             engine: Some(by.name().to_owned()),
             token: None,
             subvolume: SubvolumeIds::of(&top.fd, mount.statfs.magic),
@@ -237,6 +256,8 @@ impl Part {
         let seen = open_long(path, Open::PATH | Open::NOFOLLOW)
             .and_then(|fd| fstatfs(&fd))
             .ok();
+        let is_mount = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE)
+            .is_ok_and(|seen| seen.attributes.contains(Attributes::MOUNT_ROOT));
         let magic = seen.map_or(0, |s| s.magic);
         let subvolume = match magic {
             BTRFS_SUPER_MAGIC => open_long(path, Open::SCAN).ok(),
@@ -246,6 +267,7 @@ impl Part {
             path: relative(root, path).to_vec(),
             magic,
             fsid: seen.map_or([0; 2], |s| s.fsid),
+            mount_point: is_mount.then(|| absolute_file(path)).flatten(),
             subvolume: subvolume
                 .as_ref()
                 .and_then(|dir| SubvolumeIds::of(dir, magic)),
@@ -565,7 +587,7 @@ mod tests {
             mount("usb", "/dev/b", "/"),
         ];
         let gone = |now: &[Part]| -> Vec<u32> {
-            Part::gone(&old, now, |_| false)
+            Part::gone(&old, now, |_| false, |_, _| false)
                 .into_iter()
                 .map(|(number, _)| number)
                 .collect()

@@ -4,12 +4,12 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use mounts::Warning;
 use ondisk::Dev;
 use ondisk::pax::dumpdir::{self, Code};
 use walk::Type;
 
 use crate::rows::Rows;
+use crate::since::GoneMount;
 
 /// The name in an archive of a path as it was given: without leading slashes, and without
 /// everything up to the last `..`, which would lead out of the directory that it is restored into.
@@ -73,8 +73,8 @@ pub struct Plan {
     /// By directory, what its list has besides its rows: names that could not be read, which a
     /// restore may not remove; or the entries of a SRC, if nothing has changed.
     pub(crate) unread: HashMap<usize, Vec<ListedName>>,
-    /// Of mounts below a SRC that are no longer there since the last dump. The tree is complete without them.
-    pub(crate) gone: Vec<Warning>,
+    /// The mounts that are no longer there since the last dump. The tree is complete without them.
+    pub(crate) gone: Vec<GoneMount>,
     /// Entries of the base that are gone.
     pub(crate) removed: u64,
     /// Directories that are renamed with everything in them.

@@ -18,6 +18,7 @@ use crate::increment::{Base, Scanned, changed_rows, scan};
 use crate::part::Part;
 use crate::remote::StoreError;
 use crate::rows::Rows;
+use crate::since::GoneMount;
 
 /// The catalog of the last snapshot, which that of the next one replaces.
 pub struct SnapshotCatalog<'a> {
@@ -48,6 +49,8 @@ pub enum TreeState<K> {
         /// What is kept of the snapshot of the catalog, and for each row, whether the entry or anything below it has
         /// changed since.
         last: Option<(K, Vec<bool>)>,
+        /// The mounts that are no longer there.
+        gone: Vec<GoneMount>,
     },
 }
 
@@ -90,9 +93,7 @@ impl<'a> SnapshotCatalog<'a> {
         let base = base.filter(|base| has_same_devices(base.about()));
         let Some((base, kept)) = base.zip(kept) else {
             let (rows, parts) = gather(&request, diagnostics)?;
-            let rows = Arc::new(rows);
-            let last = None;
-            return Ok(TreeState::Collected { rows, parts, last });
+            return self.collected(rows, parts, None);
         };
         request.expected = Some(base.entries());
         let scanned = scan(base, &request, &self.options.selection, diagnostics)?;
@@ -103,12 +104,35 @@ impl<'a> SnapshotCatalog<'a> {
                 renewed,
             },
             Scanned::Differing(collector, parts) => {
-                let rows = Arc::new(collector.finish(engines(&parts)));
-                let changed = changed_rows(base, &rows, &self.options.selection, diagnostics)?;
-                let last = changed.map(|changed| (kept, changed));
-                TreeState::Collected { rows, parts, last }
+                let rows = collector.finish(engines(&parts));
+                let changed = changed_rows(base, &rows, &self.options.selection)?;
+                self.collected(rows, parts, changed.map(|changed| (kept, changed)))?
             }
         })
+    }
+
+    fn collected<K>(
+        &self,
+        rows: Rows,
+        parts: Vec<Gathered>,
+        last: Option<(K, Vec<bool>)>,
+    ) -> Result<TreeState<K>, Error> {
+        let gone = self
+            .base
+            .as_ref()
+            .map(|base| base.gone_mounts(rows.parts(), Some(&rows)));
+        Ok(TreeState::Collected {
+            rows: Arc::new(rows),
+            parts,
+            last,
+            gone: gone.transpose()?.unwrap_or_default(),
+        })
+    }
+
+    /// The mounts that the tree of the catalog missed.
+    pub fn gone_mounts(&self) -> &[GoneMount] {
+        let about = self.base.as_ref().map(Base::about);
+        about.map_or(&[], |about| &about.gone_mounts)
     }
 
     /// Creates the file of the next catalog, which has no name yet.
@@ -119,17 +143,19 @@ impl<'a> SnapshotCatalog<'a> {
         Draft::create(&self.path)
     }
 
-    /// Replaces the catalog by that of a new snapshot. `is_complete` says that nothing was skipped.
+    /// Replaces the catalog by that of a new snapshot, without the mounts that are `gone`. `is_complete` says that nothing
+    /// was skipped.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn replace(
         &self,
         draft: Draft,
-        rows: &Rows,
+        (rows, gone): (&Rows, Vec<GoneMount>),
         snapshot: SnapshotRecord,
         is_complete: bool,
     ) -> Result<(), Error> {
+        let draft = draft.with_gone_mounts(gone);
         let sealed = draft.with_snapshot(Some(snapshot)).write(
             rows,
             self.options.selection.clone(),

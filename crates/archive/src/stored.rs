@@ -52,6 +52,12 @@ name!(archive, "archive", "archive_b64", Option<Vec<u8>>);
 name!(fstype, "fstype", "fstype_b64", Option<Vec<u8>>);
 name!(source, "source", "source_b64", Option<Vec<u8>>);
 name!(fsroot, "fsroot", "fsroot_b64", Option<Vec<u8>>);
+name!(
+    mount_point,
+    "mount_point",
+    "mount_point_b64",
+    Option<Vec<u8>>
+);
 
 /// Lists of names: `<member>`, lossily if one is not UTF-8, and then `<member>_b64` has the bytes of all. An empty
 /// list is stored if `$always`. For `#[serde(flatten, with)]`.

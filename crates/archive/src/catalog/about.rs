@@ -11,6 +11,7 @@ use super::inode_sums::InodeSumsPlace;
 use super::sums::Sums;
 use crate::error::ErrorKind;
 use crate::part::Part;
+use crate::since::GoneMount;
 use crate::stored;
 use crate::tick::before_a_tick;
 
@@ -167,6 +168,9 @@ pub struct About {
     /// Where the sums over the inodes are, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode_sums: Option<InodeSumsPlace>,
+    /// The mounts that a dump missed, because they were no longer there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone_mounts: Vec<GoneMount>,
     /// What the walk left out.
     pub options: Options,
     /// The file systems of the tree.
@@ -280,7 +284,7 @@ mod tests {
         ) {
             let token = has_token.then(|| format!("ext4 boot b mount 1 transactions {transactions}").parse().unwrap());
             let dev = Dev { major, minor: 1 };
-            let part = Part { top: major, path: root.clone(), fstype, magic, uuid, dev, token, ..Part::default() };
+            let part = Part { top: major, path: root.clone(), fstype, magic, uuid, dev, token, mount_point: Some(b"/\xff".to_vec()), ..Part::default() };
             let about = About {
                 roots: vec![Root { path: root, absolute: None }, Root { path: Vec::new(), absolute: Some(b"/\xff".to_vec()) }],
                 started: Time { sec, nsec },
@@ -294,6 +298,7 @@ mod tests {
                 },
                 parts: vec![part.clone(), part],
                 checksums,
+                gone_mounts: vec![GoneMount { entries, path: b"\xff".to_vec() }],
                 snapshot: snapshot.map(|(tree, indexes)| SnapshotRecord { tree, indexes, ..SnapshotRecord::default() }),
                 ..About::default()
             };
@@ -319,6 +324,7 @@ mod tests {
             uuid: Some([3; 16]),
             dev: Dev { major: 8, minor: 1 },
             ino: 2,
+            mount_point: None,
             engine: Some("ext4".to_owned()),
             token: "ext4 boot b mount 1 transactions 2".parse().ok(),
             subvolume: None,
@@ -346,6 +352,7 @@ mod tests {
             inode_sums: None,
             above: None,
             archive: None,
+            gone_mounts: Vec::new(),
         }
     }
 

@@ -26,6 +26,7 @@ use crate::background::spawn;
 use crate::error::{Error, ErrorKind};
 use crate::part::{magic_of, may_have_changed};
 use crate::rows::Rows;
+use crate::since::GoneMount;
 use crate::tick::before_a_tick;
 
 /// What became known of some rows after they were collected.
@@ -43,6 +44,7 @@ pub struct Draft {
     out: Output,
     snapshot: Option<SnapshotRecord>,
     archive: Option<ArchiveId>,
+    gone_mounts: Vec<GoneMount>,
 }
 
 impl Draft {
@@ -54,6 +56,7 @@ impl Draft {
             out,
             snapshot: None,
             archive: None,
+            gone_mounts: Vec::new(),
         })
     }
 
@@ -62,6 +65,15 @@ impl Draft {
     pub fn with_archive(self, id: ArchiveId) -> Draft {
         let archive = Some(id);
         Draft { archive, ..self }
+    }
+
+    /// Records the mounts that were missed.
+    #[must_use]
+    pub(crate) fn with_gone_mounts(self, gone_mounts: Vec<GoneMount>) -> Draft {
+        Draft {
+            gone_mounts,
+            ..self
+        }
     }
 
     /// Records the snapshot that was made of the rows.
@@ -91,6 +103,7 @@ impl Draft {
             out,
             snapshot,
             archive,
+            gone_mounts,
         } = self;
         let groups = Groups {
             rows,
@@ -145,6 +158,7 @@ impl Draft {
             parts,
             snapshot: snapshot.filter(|_| complete),
             archive,
+            gone_mounts,
             ..About::default()
         })
     }

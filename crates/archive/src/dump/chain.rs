@@ -10,6 +10,8 @@ use crate::increment::Base;
 use crate::increment::history::{DumpRecord, History, Lock};
 use crate::increment::levels::Level;
 use crate::increment::unread::Unread;
+use crate::rows::Rows;
+use crate::since::GoneMount;
 
 pub(super) struct Chain {
     pub(super) since: Option<Vec<u8>>,
@@ -88,14 +90,17 @@ impl Chain {
         self.level.is_some()
     }
 
-    /// The catalog of the last dump, for a full dump of a level. One that cannot be read or is of other
-    /// sources will be replaced.
+    /// The mounts that are gone since the last dump, or are still missed. `rows` are not known if nothing has changed since
+    /// the base.
     ///
     /// # Errors
-    /// The state directory cannot be read.
-    pub(super) fn last(&self, sources: &[Vec<u8>]) -> Result<Option<Base>, Error> {
-        let last = self.level.as_ref().map(Level::last).transpose()?.flatten();
-        Ok(last.and_then(|path| Base::open(&path, sources).ok()))
+    /// The state directory or the base cannot be read.
+    pub(super) fn gone_mounts(
+        &self,
+        sources: &[Vec<u8>],
+        rows: Option<&Rows>,
+    ) -> Result<Vec<GoneMount>, Error> {
+        gone_since_last(self.level.as_ref(), self.base.as_ref(), sources, rows)
     }
 
     /// Records a dump of a level whose archive has its name, before its catalog has one.
@@ -122,4 +127,29 @@ impl Chain {
     pub(super) fn remove_higher(&self) -> Result<(), Error> {
         self.level.as_ref().map_or(Ok(()), Level::remove_higher)
     }
+}
+
+/// The mounts that are gone since the last dump: that of a state directory, or else the base. A catalog of a state directory
+/// that is damaged or of other sources will be replaced.
+///
+/// # Errors
+/// The state directory or the base cannot be read.
+pub(super) fn gone_since_last(
+    level: Option<&Level>,
+    base: Option<&Base>,
+    sources: &[Vec<u8>],
+    rows: Option<&Rows>,
+) -> Result<Vec<GoneMount>, Error> {
+    let known = rows
+        .map(Rows::parts)
+        .or(base.map(|base| &base.about().parts[..]));
+    let parts = known.unwrap_or_default();
+    let Some(level) = level else {
+        return base.map_or(Ok(Vec::new()), |base| base.gone_mounts(parts, rows));
+    };
+    let last = level
+        .last()?
+        .and_then(|path| Base::open(&path, sources).ok());
+    let gone = last.and_then(|last| last.gone_mounts(parts, rows).ok());
+    Ok(gone.unwrap_or_default())
 }

@@ -6,7 +6,7 @@
 use ondisk::pax::{self, Member, dumpdir};
 use walk::{Diagnostics, Meta, Type};
 
-use super::chain::Chain;
+use super::chain::{Chain, gone_since_last};
 use super::contents::may_have_holes;
 use super::load::NO_CHECKSUM;
 use super::member::{Names, member};
@@ -80,6 +80,13 @@ pub fn estimate(
     let (rows, parts) = gather(&options.collect_options(None), diagnostics)?;
     let skipped = diagnostics.take_warnings();
     let hidden = Hidden::new(&skipped);
+    let number = 0;
+    let state = state
+        .map(<[u8]>::to_vec)
+        .map(|state| Level { number, state });
+    let level = state.as_ref().or(options.level.as_ref());
+    let base = bases.first().and_then(|(.., base)| base.as_ref());
+    let gone = gone_since_last(level, base, &options.sources, Some(&rows))?;
     let mut dumps: Vec<Estimate> = Vec::new();
     for (level, since, base) in bases {
         // Neighbouring levels have the same base until there is a catalog of the lower one.
@@ -111,6 +118,8 @@ pub fn estimate(
     skipped
         .into_iter()
         .for_each(|skipped| diagnostics.warn(skipped));
+    gone.iter()
+        .for_each(|gone| diagnostics.warn(gone.warning()));
     Ok(Estimates {
         parts,
         entries: rows.len() as u64,

@@ -49,6 +49,7 @@ use crate::increment::{self, Base, Collected, Planned, spare_unseen};
 use crate::part::Part;
 use crate::plan::{Plan, Step, member_name};
 use crate::rows::Rows;
+use crate::since::GoneMount;
 pub use attributes::{AttributeFailure, AttributeReader, AttributesOf};
 use chain::Chain;
 use copy::copy;
@@ -131,6 +132,10 @@ fn collect(
                     chain.become_full(e.kind.other_file_system().cloned().unwrap_or_default());
                     (*rows, parts)
                 }
+                Collected::Changed(mut planned) => {
+                    planned.plan.gone = chain.gone_mounts(&options.sources, Some(&planned.rows))?;
+                    return Ok(Collected::Changed(planned));
+                }
                 collected => return Ok(collected),
             }
         }
@@ -139,10 +144,7 @@ fn collect(
     if chain.catalog.is_none() {
         leave_out_root(options, &mut plan);
     }
-    if let Some(last) = chain.last(&options.sources)? {
-        // A damaged catalog is replaced, too.
-        plan.gone = last.gone_mounts(&rows, |_| true).unwrap_or_default();
-    }
+    plan.gone = chain.gone_mounts(&options.sources, Some(&rows))?;
     Ok(Collected::Changed(Box::new(Planned { rows, parts, plan })))
 }
 
@@ -205,6 +207,7 @@ impl Dump<'_> {
         let (counts, archive) = match draft {
             Some(draft) => {
                 let draft = draft.with_archive(lineage.id);
+                let draft = draft.with_gone_mounts(plan.gone.clone());
                 let updates = CatalogUpdates {
                     rows,
                     plan: &plan,
@@ -223,7 +226,7 @@ impl Dump<'_> {
             None => self.copy(output, rows, &plan, None)?,
         };
         let mut warnings = self.diagnostics.take_warnings();
-        warnings.append(&mut plan.gone);
+        warnings.extend(plan.gone.iter().map(GoneMount::warning));
         let found = own.summary(rows);
         let summary = DumpSummary {
             parts,
@@ -338,13 +341,18 @@ impl Dump<'_> {
         let lineage = lineage(&rows, &plan, Own::All, self.chain.base.as_ref());
         output.begin(&lineage)?;
         let (counts, archive_bytes) = self.write_archive(output, &rows, &plan)?;
-        let warnings = self.diagnostics.take_warnings();
+        let mut warnings = self.diagnostics.take_warnings();
+        let gone = self.chain.gone_mounts(&self.options.sources, None)?;
+        warnings.extend(gone.iter().map(GoneMount::warning));
         let entries = self.chain.base.as_ref().map_or(0, Base::entries);
         if let (Some(catalog), Some(base)) = (&self.chain.catalog, &self.chain.base) {
             self.record(base.about(), &warnings)?;
             self.chain.remove_higher()?;
             // A catalog of an older version has no id.
-            base.copy_to(catalog, renewed, |about| about.archive = Some(lineage.id))?;
+            base.copy_to(catalog, renewed, |about| {
+                about.archive = Some(lineage.id);
+                about.gone_mounts = gone;
+            })?;
         }
         Ok(DumpSummary {
             parts,

@@ -2,7 +2,6 @@
 
 use gate::fs::{At, Want};
 use gate::long::statx_long;
-use mounts::Warning;
 use ondisk::pax::{self, dumpdir::Code};
 use walk::{Type, path_id};
 
@@ -15,7 +14,7 @@ use crate::part::Part;
 use crate::plan::{ListedName, member_name, trim_slashes};
 use crate::rows::{Rows, Source};
 use crate::since::index::{Index, by_group, each_group};
-use crate::since::{OtherRoot, check_root, gone_mounts};
+use crate::since::{GoneMount, OtherRoot, check_root, gone_mounts};
 
 /// The base of an increment: the catalog of an earlier dump.
 pub(crate) struct Base {
@@ -133,14 +132,28 @@ impl Base {
         copy(&self.reader, &about, path)
     }
 
-    /// Warns of the mounts of the catalog that are gone from a tree: see [`gone_mounts`].
+    /// The mounts that are gone from a tree since the catalog, which is that of the last dump, was written; and those
+    /// that were gone already and are still missed. `rows` are not known if nothing has changed since some dump.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
     pub(crate) fn gone_mounts(
         &self,
-        rows: &Rows,
-        is_removed: impl Fn(u32) -> bool + Sync,
-    ) -> Result<Vec<Warning>, Error> {
-        let dir = |top| rows.source_path(top);
-        gone_mounts(&self.reader, rows.parts(), dir, is_removed)
+        parts: &[Part],
+        rows: Option<&Rows>,
+    ) -> Result<Vec<GoneMount>, Error> {
+        let dir = |top| {
+            let root = self.about().roots.get(top as usize);
+            root.map_or_else(Vec::new, |root| root.path.clone())
+        };
+        let mut gone = gone_mounts(&self.reader, parts, dir, |_| true)?;
+        gone.retain(|gone| rows.is_none_or(|rows| !gone.is_replaced(rows)));
+        let already = self.about().gone_mounts.iter();
+        let is_new = |one: &&GoneMount| gone.iter().all(|other| other.path != one.path);
+        let already = already.filter(|gone| is_new(gone) && gone.is_missed(rows));
+        let already: Vec<GoneMount> = already.cloned().collect();
+        gone.extend(already);
+        Ok(gone)
     }
 
     /// Checks that each SRC is still the same directory, or has the same path.

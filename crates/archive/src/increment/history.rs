@@ -26,7 +26,7 @@ use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::unread::{Unread, last_with_data};
 use crate::ranges::Ranges;
 use crate::remote::{self, Object, StoreError, Version};
-use crate::{split, stored};
+use crate::{absolute_file, stored};
 
 const FILE: &[u8] = b"dumps.ndjson";
 
@@ -146,20 +146,6 @@ impl DumpRecord {
 fn state_of(object: &dyn Object) -> (u64, Time) {
     let (sec, nsec) = object.modified();
     (object.len(), Time { sec, nsec })
-}
-
-/// The absolute path of a file, if its directory has one.
-fn absolute_file(path: &[u8]) -> Option<Vec<u8>> {
-    if remote::is_remote(path) {
-        return Some(path.to_vec());
-    }
-    let (dir, name) = split(path);
-    let dir = match dir {
-        b"" if path.starts_with(b"/") => b"/",
-        b"" => b".",
-        dir => dir,
-    };
-    Some(joined(&crate::absolute(dir)?, name))
 }
 
 /// Keeps other dumps away from a state directory while it lives.
@@ -298,7 +284,10 @@ impl History {
         let id = catalog_id(base);
         let base = self.dumps.iter().position(|dump| dump.catalog == id);
         let chain = base.and_then(|base| self.chain(base)).unwrap_or_default();
-        let file = absolute_file(file);
+        let file = match remote::is_remote(file) {
+            true => Some(file.to_vec()),
+            false => absolute_file(file),
+        };
         chain.into_iter().any(|at| {
             let dump = &self.dumps[at];
             file.is_some() && dump.archive == file && dump.status() == ArchiveStatus::Present

@@ -58,12 +58,6 @@ impl Rows {
         &self.sources
     }
 
-    /// The path of a SRC, by its number.
-    pub(crate) fn source_path(&self, number: u32) -> Vec<u8> {
-        let source = self.sources.get(number as usize);
-        source.map_or_else(Vec::new, |source| source.path.clone())
-    }
-
     /// The file systems of the tree, with the tokens that they had before anything was read.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.parts

@@ -5,19 +5,70 @@ use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{At, Attributes, Want};
 use gate::long::statx_long;
 use mounts::Warning;
-use walk::Meta;
+use ondisk::Dev;
+use serde::{Deserialize, Serialize};
 use walk::entry::joined;
+use walk::{Meta, Type};
 
 use super::index::each_group;
 use crate::catalog::Reader;
 use crate::catalog::columns::{DIR, NAME, PART};
 use crate::error::Result;
 use crate::part::Part;
+use crate::plan::trim_slashes;
+use crate::rows::Rows;
 use crate::warning::WarningKind;
+use crate::{absolute, stored};
 
-/// Warns of each mount below DIR that a catalog has, and that the tree with the parts `now` does not have,
-/// if entries below it are removed: it may have failed, or was not mounted in time. `dir` gives the path of
-/// a DIR by its number; `is_removed` tells of a row of the catalog, by its place.
+/// A mount that is no longer there: it may have failed, or was not mounted in time.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct GoneMount {
+    /// The entries below its mount point.
+    pub entries: u64,
+    /// The path of its mount point, or of the SRC in it.
+    #[serde(flatten, with = "stored::path")]
+    pub path: Vec<u8>,
+}
+
+impl GoneMount {
+    /// What is said of it.
+    pub fn warning(&self) -> Warning {
+        let entries = self.entries;
+        Warning::about(&self.path, WarningKind::MountGone { entries })
+    }
+
+    /// Whether it has been replaced: its directory has as many entries of its own.
+    pub(crate) fn is_replaced(&self, rows: &Rows) -> bool {
+        let found = self.find(rows);
+        found.is_some_and(|row| (rows.end(row) - row) as u64 > self.entries)
+    }
+
+    /// Whether it is still missed in a later tree, which is known if anything has changed: its directory is there and is
+    /// dumped, and nothing is mounted on it or has replaced it.
+    pub(crate) fn is_missed(&self, rows: Option<&Rows>) -> bool {
+        let is_dir = |path: &[u8]| {
+            statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE)
+                .is_ok_and(|seen| Type::from_mode(seen.mode) == Type::Directory)
+        };
+        let is_here = is_dir(&self.path) && !is_mounted(&self.path, None);
+        let is_dumped = |rows| self.find(rows).is_some() && !self.is_replaced(rows);
+        is_here && rows.is_none_or(is_dumped)
+    }
+
+    /// The row of its directory.
+    fn find(&self, rows: &Rows) -> Option<usize> {
+        let mut path = Vec::new();
+        let mut dirs = rows.directories().map(|row| row as usize);
+        dirs.find(|&row| {
+            rows.path(row, &mut path);
+            trim_slashes(&path) == trim_slashes(&self.path)
+        })
+    }
+}
+
+/// Each mount in DIR or around it that a catalog has, and that the tree with the parts `now` does not have, if
+/// entries on it are removed. `dir` gives the path of a DIR by its number; `is_removed` tells of a row of the
+/// catalog, by its place.
 ///
 /// # Errors
 /// The catalog cannot be read.
@@ -26,15 +77,32 @@ pub(crate) fn gone_mounts(
     now: &[Part],
     dir: impl Fn(u32) -> Vec<u8>,
     is_removed: impl Fn(u32) -> bool + Sync,
-) -> Result<Vec<Warning>> {
+) -> Result<Vec<GoneMount>> {
+    let about = reader.about();
     let is_placeholder = |part: &Part| {
         let at = joined(&dir(part.top), &part.path);
         let seen = statx_long(&at, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Meta::WANT);
         part.magic == BTRFS_SUPER_MAGIC && seen.is_ok_and(|seen| Meta::from_statx(&seen).is_stub())
     };
-    let gone = Part::gone(&reader.about().parts, now, is_placeholder).into_iter();
+    // A copy of DIR elsewhere says nothing of the mount.
+    let is_here = |part: &Part| {
+        let root = about.roots.get(part.top as usize);
+        let dir = match &dir(part.top)[..] {
+            b"" => absolute(b"."),
+            dir => absolute(dir),
+        };
+        root.is_some_and(|root| root.absolute.is_some() && root.absolute == dir)
+    };
+    let is_bare =
+        |part: &Part, point: &[u8]| point != b"/" && is_here(part) && !is_mounted(point, None);
+    let gone = Part::gone(&about.parts, now, is_placeholder, is_bare).into_iter();
     let gone = gone.map(|(number, part)| (number, part, joined(&dir(part.top), &part.path)));
-    let gone: Vec<_> = gone.filter(|(_, part, at)| !is_mounted(part, at)).collect();
+    // It may be there and only was not walked: it is excluded, or a directory above it cannot be read.
+    let is_there = |part: &Part, at: &[u8]| match &part.mount_point {
+        Some(point) if is_here(part) => is_mounted(point, Some(part.dev)),
+        _ => is_mounted(at, Some(part.dev)),
+    };
+    let gone: Vec<_> = gone.filter(|(_, part, at)| !is_there(part, at)).collect();
     if gone.is_empty() {
         return Ok(Vec::new());
     }
@@ -54,18 +122,18 @@ pub(crate) fn gone_mounts(
     each_group(reader, read, |_, removed| {
         removed.into_iter().for_each(|nth| counts[nth] += 1);
     })?;
-    let warn = |((_, _, at), entries): (&(_, _, Vec<u8>), u64)| {
-        Warning::about(at, WarningKind::MountGone { entries })
-    };
-    let counted = gone.iter().zip(counts).filter(|(_, entries)| *entries > 0);
-    Ok(counted.map(warn).collect())
+    let found = gone.into_iter().zip(counts);
+    let found = found.map(|((.., path), entries)| GoneMount { entries, path });
+    Ok(found.filter(|gone| gone.entries > 0).collect())
 }
 
-/// Whether a mount is still there, and only was not walked: it is excluded, or a directory above it cannot be
-/// read.
-fn is_mounted(part: &Part, at: &[u8]) -> bool {
+/// Whether a mount point has a mount, with this device if one is given. Yes, if that cannot be told.
+fn is_mounted(at: &[u8], dev: Option<Dev>) -> bool {
     match statx_long(at, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE) {
-        Ok(seen) => seen.attributes.contains(Attributes::MOUNT_ROOT) && part.dev == seen.dev.into(),
+        Ok(seen) => {
+            let is_it = dev.is_none_or(|dev| dev == seen.dev.into());
+            seen.attributes.contains(Attributes::MOUNT_ROOT) && is_it
+        }
         Err(e) => !matches!(e, Errno::ENOENT | Errno::ENOTDIR),
     }
 }

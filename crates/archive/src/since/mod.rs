@@ -21,6 +21,7 @@ mod tree;
 mod written;
 
 pub use evidence::{Evidence, Reason};
+pub use gone::GoneMount;
 pub(crate) use gone::gone_mounts;
 pub(crate) use tree::{OtherRoot, Tree, check_root};
 pub(crate) use written::{Differing, give};

@@ -22,6 +22,7 @@ mod with_restic {
 
     use archive::dump::Progress;
     use archive::gather::gather;
+    use archive::since::GoneMount;
     use archive::snapshot::{SnapshotCatalog, TreeState};
     use restic::{Repository, SnapshotOptions};
     use show::name::printable;
@@ -69,6 +70,7 @@ mod with_restic {
             Ok::<_, Error>(SnapshotCatalog::open(&path, &options)?)
         });
         let catalog = catalog.transpose()?;
+        let mut missed = Vec::new();
         let made = watch_dump(out.messages(), &diagnostics, &progress, || {
             let Some(catalog) = &catalog else {
                 let (rows, parts) = gather(&options.collect_options(None), &diagnostics)?;
@@ -86,15 +88,22 @@ mod with_restic {
                 } => {
                     let snapshot = opened.keep(kept, &about).map_err(failed)?;
                     catalog.renew(&renewed, &snapshot.record)?;
+                    missed = catalog.gone_mounts().to_vec();
                     Ok((snapshot, parts))
                 }
-                TreeState::Collected { rows, parts, last } => {
+                TreeState::Collected {
+                    rows,
+                    parts,
+                    last,
+                    gone,
+                } => {
                     let draft = catalog.draft()?;
                     let (tree, last) = (rows.clone(), last.as_ref());
                     let snapshot = opened.back_up(tree, last, &about, progress.clone());
                     let snapshot = snapshot.map_err(failed)?;
                     let is_complete = snapshot.is_complete && !diagnostics.has_warnings();
-                    catalog.replace(draft, &rows, snapshot.record.clone(), is_complete)?;
+                    missed.clone_from(&gone);
+                    catalog.replace(draft, (&rows, gone), snapshot.record.clone(), is_complete)?;
                     Ok((snapshot, parts))
                 }
             }
@@ -109,6 +118,7 @@ mod with_restic {
         }
         let mut warnings = diagnostics.take_warnings();
         warnings.extend(snapshot.warnings.iter().cloned());
+        warnings.extend(missed.iter().map(GoneMount::warning));
         let report = Report {
             repository: &shown,
             method: parts.first(),

@@ -188,7 +188,7 @@ fn changes_can_be_replayed() {
     if require(&[Need::Root, Need::Loop]) {
         on_each_kind(|top, to, kind| {
             let (mut dice, mut before) = (Dice::new(9), BTreeMap::new());
-            for round in 0..effort(4, 50) {
+            for round in 0..effort(3, 50) {
                 // What changes removes more than it adds, and btrfs is not asked about small trees.
                 if before.len() < 1100 {
                     grow(&dir(top.join(format!("grown {round}"))), round as u64, 400);

@@ -89,7 +89,7 @@ pub(super) fn restores(state: &Path, dump: usize) -> Vec<PathBuf> {
 /// gone.
 #[test]
 fn kept_dumps_are_restored_after_pruning() {
-    for seed in 0..effort(2, 50) as u64 {
+    for seed in 0..effort(1, 50) as u64 {
         let temporary = tempdir().unwrap();
         let dumps = Dumps::new(temporary.path());
         let (tree, mut dice) = (dumps.at.join("tree"), Dice::new(seed));

@@ -388,7 +388,7 @@ fn kill_at_a_random_moment_loses_no_change() {
         let mut dice = Dice::new(5);
         let whole = args!["dump", "tree", "-q", "-o", ground.join("whole.tar")];
         let mut takes = run(fathom(whole).current_dir(at)).exits(0).elapsed;
-        for round in 0..effort(40, 300) {
+        for round in 0..effort(20, 300) {
             let what = format!("round {round}");
             repeat_until("a dump that is still running when it is killed", || {
                 let wait = takes.mul_f64(dice.below(1200) as f64 / 1000.0);

@@ -56,7 +56,7 @@ fn check_only_written(make: Make, only: &str, in_six: usize) {
         let outside = dir(at.join("outside"));
         settle(at);
         series.round("the full dump");
-        let (mut dice, all, mut quickly) = (Dice::new(5), effort(8, 50), 0);
+        let (mut dice, all, mut quickly) = (Dice::new(5), effort(4, 50), 0);
         for round in 0..all {
             change(&series.tree, &mut dice, [1, 3, 10][round % 3]);
             let mut inside: Vec<PathBuf> = fs::read_dir(&series.tree)

@@ -125,7 +125,7 @@ fn block_and_readahead_are_found_on_every_file_system() {
         return;
     }
     in_namespace(|ground| {
-        let rounds = effort(4, 100);
+        let rounds = effort(2, 100);
         // Each file system with each readahead, in random order.
         let mut cases: Vec<_> = (0..rounds.div_ceil(48).max(1) * 48)
             .map(|n| (MAKES[n % 8], READAHEADS[n / 8 % 6]))

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::profiles::{compare, file_systems, places};
 use crate::support::build::tmpfs;
+use crate::support::effort::effort;
 use crate::support::profile::Profile;
 use crate::support::run::{Ran, args};
 use crate::support::{Need, fathom, in_namespace, require};
@@ -34,7 +35,7 @@ fn every_engine_returns_the_same_digest() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|base| {
             let out = tmpfs(base.join("out"));
-            let all = file_systems(base, 600);
+            let all = file_systems(base, effort(150, 600));
             let places = places(&base.join("disks"), &out);
             for (fstype, top) in &all {
                 let fast = match *fstype {

@@ -5,30 +5,36 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{survey, survey_within};
-use crate::support::build::{bush, dir, file, name, tmpfs};
+use crate::support::build::{dir, file, name, tmpfs};
 use crate::support::disks::{EXT4, Make, mounted};
 use crate::support::reference::visible;
 use crate::support::run::{args, calls as calls_of, path, targets};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
+/// 200 files of 1,000 bytes in four directories, a hard link, and mounts.
 fn tree(ground: &Path) {
-    bush(ground, 5, 5);
+    (0..200).for_each(|n| drop(file(ground.join(format!("d{}/f{n}", n % 4)), 1000)));
+    std::fs::hard_link(ground.join("d0/f0"), ground.join("d1/again")).unwrap();
     tmpfs(tmpfs(ground.join("a")).join("b"));
     tmpfs(ground.join("c"));
 }
 
 #[test]
-fn mounts_and_the_start_of_programs() {
+fn every_section_of_a_tree() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
-            tree(ground);
+            let top = tmpfs(ground.join("top"));
+            tree(&top);
             let path = "/nowhere:/usr/local/bin:/usr/bin:/bin:relative";
-            let value = run(survey(args![ground, "--json"]).env("PATH", path))
+            let value = run(survey(args![&top, "--json"]).env("PATH", path))
                 .exits(0)
                 .json();
-            every_method_finds_the_mounts(&value["result"], ground);
-            starts_search_the_path(&value["result"], path);
-            let ran = run(survey(args![ground, "--full"]).env("PATH", path)).exits(0);
+            let result = &value["result"];
+            every_method_finds_the_mounts(result, &top);
+            starts_search_the_path(result, path);
+            walk_is_accounted(result);
+            dump_has_a_cost(&result["dump"], &top, &ground.join("catalog"));
+            let ran = run(survey(args![&top, "--full"]).env("PATH", path)).exits(0);
             let text = String::from_utf8(ran.stdout.clone()).unwrap();
             for word in [
                 "Mounts",
@@ -41,12 +47,56 @@ fn mounts_and_the_start_of_programs() {
                 "naive",
                 "env true",
                 "missing",
-                ground.join("a/b").to_str().unwrap(),
+                "nothing changed",
+                "System calls of a walk",
+                top.join("a/b").to_str().unwrap(),
             ] {
                 assert!(text.contains(word), "no {word}: {ran}");
             }
         });
     }
+}
+
+/// Every entry is asked for once.
+fn walk_is_accounted(result: &Value) {
+    let account = &result["account"];
+    let skipped = &result["account_skipped"];
+    assert!(account.is_object() && skipped.is_null(), "{skipped}");
+    let calls = account["gates"]["statx"]["calls"].as_u64().unwrap();
+    assert!(calls >= 205, "{account}");
+    assert_eq!(account["exit"], 0);
+}
+
+/// A first dump makes more calls than one in which nothing has changed, by as many as `dump` says.
+fn dump_has_a_cost(dump: &Value, top: &Path, catalog: &Path) {
+    assert_eq!(
+        (&dump["gather"], &dump["files"], &dump["bytes"]),
+        (&"combined".into(), &200.into(), &200_000.into())
+    );
+    let calls = |what: &str| dump[what]["calls"].as_u64().unwrap();
+    let estimated = calls("first") - calls("unchanged");
+    let made = |flag: &str| {
+        let line = args![
+            "dump",
+            top,
+            "-x",
+            flag,
+            catalog,
+            "-o",
+            "/dev/null",
+            "--json"
+        ];
+        let value = run(&mut fathom(line)).exits(0).json();
+        calls_of(&value["gates"]).values().sum::<u64>()
+    };
+    let (first, unchanged) = (made("--catalog"), made("--since"));
+    let ratio = estimated as f64 / (first - unchanged) as f64;
+    assert!((0.75..=1.25).contains(&ratio), "{ratio}: {dump}");
+    assert_eq!(
+        (&dump["changed"]["files"], &dump["changed"]["bytes"]),
+        (&2.into(), &2000.into()),
+        "{dump}"
+    );
 }
 
 fn every_method_finds_the_mounts(result: &Value, ground: &Path) {
@@ -104,58 +154,6 @@ fn starts_search_the_path(result: &Value, path: &str) {
             .any(|fix| fix["kind"] == "PATH"),
         "{env}"
     );
-}
-
-#[test]
-fn the_account_of_a_walk_and_the_cost_of_a_nightly_dump() {
-    if require(&[Need::Root]) {
-        in_namespace(|ground| {
-            let root = tmpfs(ground.join("a"));
-            (0..200).for_each(|n| drop(file(root.join(format!("d{}/f{n}", n % 4)), 1000)));
-            std::fs::hard_link(root.join("d0/f0"), root.join("d1/again")).unwrap();
-            tmpfs(root.join("d2/elsewhere"));
-            let value = run(&mut survey(args![&root, "--json"])).exits(0).json();
-            let (account, skipped) = (
-                &value["result"]["account"],
-                &value["result"]["account_skipped"],
-            );
-            assert!(account.is_object() && skipped.is_null(), "{skipped}");
-            // Every entry is asked for once.
-            assert!(
-                account["gates"]["statx"]["calls"].as_u64().unwrap() >= 205,
-                "{account}"
-            );
-            assert_eq!(account["exit"], 0);
-            let dump = &value["result"]["dump"];
-            assert_eq!(
-                (&dump["gather"], &dump["files"], &dump["bytes"]),
-                (&"combined".into(), &200.into(), &200_000.into())
-            );
-            // A first dump makes so many more calls than one in which nothing has changed.
-            let calls = |what: &str| dump[what]["calls"].as_u64().unwrap();
-            let estimated = calls("first") - calls("unchanged");
-            let catalog = ground.join("catalog");
-            let archive = ["-o", "/dev/null", "--json"];
-            let made = |flag: &str| {
-                let ran = run(fathom(args!["dump", &root, "-x", flag, &catalog]).args(archive));
-                let value = ran.exits(0).json();
-                calls_of(&value["gates"]).values().sum::<u64>()
-            };
-            let (first, unchanged) = (made("--catalog"), made("--since"));
-            let ratio = estimated as f64 / (first - unchanged) as f64;
-            assert!((0.75..=1.25).contains(&ratio), "{ratio}: {dump}");
-            assert_eq!(
-                (&dump["changed"]["files"], &dump["changed"]["bytes"]),
-                (&2.into(), &2000.into()),
-                "{dump}"
-            );
-            let ran = run(&mut survey(args![&root, "--full"])).exits(0);
-            let text = String::from_utf8_lossy(&ran.stdout);
-            for words in ["nothing changed", "System calls of a walk"] {
-                assert!(text.contains(words), "no {words}: {ran}");
-            }
-        });
-    }
 }
 
 #[test]

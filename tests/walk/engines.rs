@@ -12,6 +12,7 @@ use rustix::mount::{MountFlags, mount};
 use super::right::{engines, every_engine_agrees, every_engine_is_right};
 use crate::support::build::dir;
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, encrypt, lock, mounted, overlay, subvolume};
+use crate::support::effort::effort;
 use crate::support::reference::{census, settle};
 use crate::support::tool::tool;
 use crate::support::trees::grow;
@@ -98,7 +99,7 @@ fn stat_engine_equals_find() {
 #[test]
 fn ext4_with_many_mkfs_options_first_part() {
     if require(&DISK) {
-        on_each(&EXT4[..16], 100);
+        on_each(&EXT4[..effort(8, 16)], 100);
     }
 }
 

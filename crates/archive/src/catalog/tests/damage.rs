@@ -1,7 +1,12 @@
 //! Damaged catalogs: whatever the bytes, there is an answer or an error.
 
+#[path = "../../../../../tests/support/effort.rs"]
+mod effort;
+
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+
+use effort::effort;
 
 use crate::catalog::Reader;
 use crate::catalog::columns::{BTIME_SEC, CTIME_SEC, DIR, INO, MODE, NAME, PART, SIZE, TOP};
@@ -40,7 +45,7 @@ fn read(bytes: &[u8]) -> usize {
 fn any_byte_may_be_another() {
     assert_eq!(read(SEEDS[0]), 10, "a sound one is read whole");
     for seed in SEEDS {
-        for at in 0..seed.len() {
+        for at in (0..seed.len()).step_by(4 / effort(1, 4)) {
             for other in [0x55, 0xff] {
                 let mut bytes = seed.to_vec();
                 bytes[at] ^= other;

@@ -194,12 +194,9 @@ fn network_option_includes_mounts_that_answer() {
                 7
             );
             let _hung = serve(Hung, root.join("hung"));
-            let value = run(&mut survey_within(
-                "2s",
-                args![&root, "--network", "--json"],
-            ))
-            .exits(1)
-            .json();
+            let value = run(&mut survey(args![&root, "--network", "--json"]))
+                .exits(1)
+                .json();
             let left = &value["result"]["mounts"]["compare"]["left_out"];
             assert!(
                 left[0]["why"].as_str().unwrap().contains("does not answer"),
@@ -215,8 +212,7 @@ fn directory_on_a_server_that_does_not_answer() {
         in_namespace(|ground| {
             let at = ground.join("hung");
             let _server = serve(Hung, &at);
-            let ran = run(&mut survey_within("1s", args![&at, "--json"])).exits(1);
-            let value = ran.json();
+            let value = run(&mut survey(args![&at, "--json"])).exits(1).json();
             assert_eq!(
                 value["result"]["mounts"]["mounts"]
                     .as_array()

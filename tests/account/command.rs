@@ -9,7 +9,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::account::counts::METERS;
-use crate::support::build::{file, name, tmpfs};
+use crate::support::build::{chmod, file, name, tmpfs};
 use crate::support::run::{args, calls, path, program};
 use crate::support::{Need, fathom, in_namespace, require, run, schema};
 
@@ -470,8 +470,7 @@ fn short_lived_programs_have_their_name() {
     let executable = |name: &str, first: &str| {
         let file = top.join(name);
         std::fs::write(&file, first).unwrap();
-        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755))
-            .unwrap();
+        chmod(&file, 0o755);
         file
     };
     let script = executable("script", &format!("#! {} x\n", yes.display()));

@@ -8,14 +8,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::build::{dir, name};
+use crate::support::build::{chmod, dir, name};
 
 use crate::support::restrict::{as_nobody, fathom_in, populate_chroot};
 use crate::support::run::{Ran, program};
@@ -344,7 +343,7 @@ fn unprivileged_user() {
     if require(&[STRACE, Need::Root]) {
         in_namespace(|ground| {
             let open = dir(ground.join("open"));
-            std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
+            chmod(&open, 0o777);
             let prepare = &|command: &mut Command| as_nobody(command);
             let place = Place {
                 meters: &["ptrace"],
@@ -362,10 +361,10 @@ fn set_user_id_programs_cause_a_warning() {
     if require(&[Need::Root, Need::Program("setpriv")]) {
         in_namespace(|ground| {
             let open = dir(ground.join("open"));
-            std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
+            chmod(&open, 0o777);
             let gains = ground.join("gains");
             std::fs::copy("/usr/bin/id", &gains).unwrap();
-            std::fs::set_permissions(&gains, std::fs::Permissions::from_mode(0o4755)).unwrap();
+            chmod(&gains, 0o4755);
             let words = [gains.clone().into_os_string(), "-u".into()];
             let prepare = &|command: &mut Command| as_nobody(command);
             let place = Place {

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,7 +13,7 @@ use std::time::Duration;
 use rustix::mount::{MountFlags, mount};
 
 use super::since::{catalog, changed};
-use crate::support::build::{bush, dir, file, tmpfs};
+use crate::support::build::{bush, chmod, dir, file, tmpfs};
 use crate::support::need::tool_path;
 use crate::support::reference::{Census, census};
 use crate::support::run::args;
@@ -485,7 +484,7 @@ fn duckdb_and_pandas_answer_the_ten_questions_as_query_does() {
             for (name, mode) in [("open.txt", 0o666), ("setuid", 0o4755), (".hidden", 0o600)] {
                 let at = file(top.join("another").join(name), 100);
                 std::os::unix::fs::chown(&at, Some(123_456), None).unwrap();
-                fs::set_permissions(&at, fs::Permissions::from_mode(mode)).unwrap();
+                chmod(&at, mode);
             }
             let walk = args!["walk", "directory", "--catalog", "c.parquet", "-q"];
             run(fathom(walk).current_dir(&base)).exits(0);

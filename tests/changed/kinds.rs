@@ -1,9 +1,9 @@
 //! Each kind of change is told as what it is.
 
 use std::collections::BTreeSet;
-use std::fs::{self, Permissions};
+use std::fs::{self};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
@@ -12,7 +12,7 @@ use rustix::fs::{
 };
 
 use super::since::{Change, catalog, changed, changes, expect, on_each_kind, since};
-use crate::support::build::{bush, dir, file, name, odd_names, unmount_whole};
+use crate::support::build::{bush, chmod, dir, file, name, odd_names, unmount_whole};
 use crate::support::disks::subvolume;
 use crate::support::reference::settle;
 use crate::support::run::{args, calls};
@@ -109,7 +109,7 @@ fn each_kind_of_change() {
             let to = catalog(top, to);
             let at = |name: &str| top.join("d").join(name);
             fs::write(at("grows"), [0; 200]).unwrap();
-            fs::set_permissions(at("mode"), Permissions::from_mode(0o600)).unwrap();
+            chmod(at("mode"), 0o600);
             std::os::unix::fs::chown(at("owner"), Some(7), None).unwrap();
             let times = Timestamps {
                 last_access: Timespec {

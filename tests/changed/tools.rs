@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::since::{catalog, changed};
-use crate::support::build::{bush, dir, file, name, odd_names, tmpfs};
+use crate::support::build::{bush, chmod, dir, file, name, odd_names, tmpfs};
 use crate::support::run::{args, exact};
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -245,7 +245,7 @@ fn restic_gets_empty_directories_only() {
             dir(top.join("file"));
             fs::remove_dir_all(top.join("turned")).unwrap();
             dir(top.join("turned/empty"));
-            fs::set_permissions(top.join("chmod"), fs::Permissions::from_mode(0o700)).unwrap();
+            chmod(top.join("chmod"), 0o700);
             fs::rename(top.join("chmod"), top.join("renamed")).unwrap();
             let expected = b"emptied\0file\0turned/empty\0renamed/file\0";
             assert_eq!(

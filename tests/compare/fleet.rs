@@ -1,9 +1,9 @@
 //! The shell of docs/fleet.md, run with machines that are none.
 
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use super::*;
+use crate::support::build::chmod;
 use crate::support::{Need, require};
 
 const PAGE: &str = include_str!("../../docs/fleet.md");
@@ -65,7 +65,7 @@ impl Fleet {
     fn script(&self, name: &str, lines: &str) {
         let path = self.path("bin").join(name);
         std::fs::write(&path, format!("#!/bin/bash\n{lines}\n")).unwrap();
-        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+        chmod(path, 0o755);
     }
 
     fn run(&self, command: &mut Command) -> Ran {

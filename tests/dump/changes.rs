@@ -1,8 +1,8 @@
 //! Random changes of a tree between dumps.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
@@ -10,6 +10,7 @@ use rustix::fs::{
     lsetxattr, mknodat, renameat_with, utimensat,
 };
 
+use crate::support::build::chmod;
 use crate::support::trees::{Dice, any_times};
 
 /// All paths below a directory; a directory precedes its entries.
@@ -156,7 +157,7 @@ pub(crate) fn change(top: &Path, dice: &mut Dice, count: usize) {
             8 => drop(fs::hard_link(&one, &fresh)),
             9 if !one.is_symlink() => {
                 let mode = 0o600 | u32::try_from(dice.below(0o200)).unwrap();
-                fs::set_permissions(&one, Permissions::from_mode(mode)).unwrap();
+                chmod(&one, mode);
             }
             10 => {
                 let (user, group) = (

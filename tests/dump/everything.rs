@@ -11,7 +11,7 @@ use rustix::fs::{
     makedev, mknodat, utimensat,
 };
 
-use crate::support::build::{dir, file, name, odd_names};
+use crate::support::build::{chmod, dir, file, name, odd_names};
 
 use crate::support::tool::tool;
 
@@ -188,7 +188,7 @@ fn owners_and_times(top: &Path) {
     {
         use std::os::unix::fs::PermissionsExt;
         let at = file(top.join(format!("mode {mode:o}")), n);
-        fs::set_permissions(at, fs::Permissions::from_mode(mode)).unwrap();
+        chmod(at, mode);
         fs::set_permissions(
             dir(top.join(format!("dir {mode:o}"))),
             fs::Permissions::from_mode(mode),

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
 use super::full::{NEEDS, by_gnu_tar, dump, listed, quiet};
-use crate::support::build::{dir, file, tmpfs};
+use crate::support::build::{chmod, dir, file, tmpfs};
 use crate::support::concurrent::{Done, harass, prey, with_threads};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
-use crate::support::restrict::{as_nobody, fail_calls, fathom_in, limit_file_size};
-use crate::support::run::{args, exact, program};
+use crate::support::restrict::{fail_calls, fathom_as_nobody, limit_file_size};
+use crate::support::run::{args, exact};
 use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::strace::with_fault;
 use crate::support::tool::tool;
@@ -117,16 +116,15 @@ fn unreadable_files_are_warnings() {
             file(tree.join("none"), 0);
             file(dir(tree.join("shut")).join("f"), 10);
             for (what, mode) in [("closed", 0o600), ("none", 0o600), ("shut", 0o700)] {
-                fs::set_permissions(tree.join(what), fs::Permissions::from_mode(mode)).unwrap();
+                chmod(tree.join(what), mode);
             }
             let out = dir(ground.join("out"));
-            fs::set_permissions(&out, fs::Permissions::from_mode(0o777)).unwrap();
-            let here = fathom_in(&ground.join("bin"));
-            let mut command = program(
-                &here,
+            chmod(&out, 0o777);
+            let mut command = fathom_as_nobody(
+                ground,
                 args!["dump", "tree", "-o", out.join("archive.tar"), "--json"],
             );
-            as_nobody(command.current_dir(ground));
+            command.current_dir(ground);
             let ran = run(&mut command).exits(1);
             let value = ran.json();
             let warned: BTreeSet<String> = value["warnings"]
@@ -339,8 +337,7 @@ fn older_copy_stays_where_a_listed_file_cannot_be_read() {
             for name in ["f", "g", "gone"] {
                 fs::write(tree.join(name), b"old").unwrap();
             }
-            fs::set_permissions(&out, fs::Permissions::from_mode(0o777)).unwrap();
-            let here = fathom_in(&ground.join("bin"));
+            chmod(&out, 0o777);
             let catalog = out.join("catalog");
             let restored = dir(ground.join("restored"));
             let round = |nth: u32, code: i32| {
@@ -350,8 +347,8 @@ fn older_copy_stays_where_a_listed_file_cannot_be_read() {
                 if nth > 0 {
                     arguments.extend(args!["--since", &catalog]);
                 }
-                let mut command = program(&here, arguments);
-                as_nobody(command.current_dir(ground));
+                let mut command = fathom_as_nobody(ground, arguments);
+                command.current_dir(ground);
                 run(&mut command).exits(code);
                 quiet(
                     Command::new("tar")
@@ -369,11 +366,7 @@ fn older_copy_stays_where_a_listed_file_cannot_be_read() {
             }
             fs::write(tree.join("fresh"), b"new").unwrap();
             fs::remove_file(tree.join("gone")).unwrap();
-            let closed = |mode| {
-                ["f", "fresh"].map(|name| {
-                    fs::set_permissions(tree.join(name), fs::Permissions::from_mode(mode)).unwrap()
-                })
-            };
+            let closed = |mode| ["f", "fresh"].map(|name| chmod(tree.join(name), mode));
             closed(0o600);
             round(1, 1);
             let seen = ["f", "g", "gone", "fresh"].map(content);

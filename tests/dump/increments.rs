@@ -10,9 +10,10 @@ use rustix::fs::{XattrFlags, lsetxattr, removexattr};
 use super::changes::overwrite_unseen;
 use super::full::{NEEDS, dump};
 use super::rounds::{Series, by_gnu_tar, on, told};
-use crate::support::build::{bind, dir, file, tmpfs};
+use crate::support::build::{bind, chmod, dir, file, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, XFS};
 use crate::support::reference::settle;
+use crate::support::restrict::fathom_as_nobody;
 use crate::support::run::{args, calls};
 use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::tool::tool;
@@ -534,27 +535,20 @@ fn unreadable_entries_stay_in_the_restored_tree() {
         }
         tool(Command::new("chown").args(["-R", "1000:1000"]).arg(at));
         let (catalog, restored) = (at.join("catalog"), dir(at.join("restored")));
-        let exec = crate::support::restrict::fathom_in(at);
         let round = |number: usize| {
             let archive = at.join(format!("{number}.tar"));
-            let mut command = Command::new(&exec);
-            command
-                .args(args!["dump", "tree", "-o", archive, "--catalog", catalog])
-                .current_dir(at);
+            let dump = args!["dump", "tree", "-o", archive, "--catalog", catalog];
+            let mut command = fathom_as_nobody(at, dump);
+            command.current_dir(at);
             if number > 0 {
                 command.args(args!["--since", catalog]);
             }
-            crate::support::restrict::as_nobody(&mut command);
             let ran = run(&mut command);
             by_gnu_tar(&archive, &restored);
             ran
         };
         let chmod = |name: &str, mode: u32| {
-            fs::set_permissions(
-                tree.join(name),
-                std::os::unix::fs::PermissionsExt::from_mode(mode),
-            )
-            .unwrap();
+            chmod(tree.join(name), mode);
         };
         round(0).exits(0);
         same(

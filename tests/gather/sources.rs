@@ -1,8 +1,8 @@
 //! The kinds of SRC, and exclusions.
 
-use std::fs::{self, Permissions};
+use std::fs::{self};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::fs::{chown, symlink};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use archive::catalog::Options;
@@ -14,7 +14,7 @@ use rustix::thread::set_thread_uid;
 use walk::{Diagnostics, Type};
 
 use super::same::{ask, list};
-use crate::support::build::{dir, file, tmpfs};
+use crate::support::build::{chmod, dir, file, tmpfs};
 use crate::support::concurrent::{Done, with_threads};
 use crate::support::effort::effort;
 use crate::support::repeat::repeat_until;
@@ -115,7 +115,7 @@ fn directories_without_permission() {
             }
             chown(top.join("b"), Some(1000), Some(1000)).unwrap();
             dir(top.join("closed"));
-            fs::set_permissions(top.join("closed"), Permissions::from_mode(0o700)).unwrap();
+            chmod(top.join("closed"), 0o700);
             let sources = vec![top.as_os_str().as_bytes().to_vec()];
             let gathered = || {
                 // Only this thread, and those that it starts, change their user.

@@ -1,7 +1,7 @@
 //! `--beneath` counts the files under mount points, and changes nothing.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use rustix::mount::{MountFlags, mount};
 use serde_json::{Value, json};
 
 use super::stuck::Stuck;
-use crate::support::build::{bind, dir, file, tmpfs};
+use crate::support::build::{bind, chmod, dir, file, tmpfs};
 use crate::support::clock::{CC, Clock};
 use crate::support::fuse::Manner::{Hung, Silent, Works};
 use crate::support::fuse::serve;
-use crate::support::restrict::{as_nobody, fathom_in, in_chroot, populate_chroot};
-use crate::support::run::{args, mount_at, path, program};
+use crate::support::restrict::{fathom_as_nobody, in_chroot, populate_chroot};
+use crate::support::run::{args, mount_at, path};
 use crate::support::terminal::at_terminal;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -116,15 +116,13 @@ fn mount_on_a_mount_covers_the_files_of_that_mount() {
 fn unprivileged_user_gets_a_hint() {
     if require(&[Need::Root]) {
         in_namespace(|base| {
-            let here = fathom_in(&base.join("bin"));
             let place = dir(base.join("tree/place"));
             file(place.join("below"), 1);
             tmpfs(&place);
-            let mut command = program(
-                &here,
+            let mut command = fathom_as_nobody(
+                base,
                 args!["mounts", base.join("tree"), "--beneath", "--json"],
             );
-            as_nobody(&mut command);
             let ran = run(&mut command).exits(1);
             let value = ran.json();
             assert!(mount_at(&value, &place)["beneath"].is_null());
@@ -150,7 +148,7 @@ fn unreadable_directories_under_a_covered_mount_are_reported() {
                 file(closed.join("unseen"), 1);
                 file(at.join("seen"), 20);
                 chown(&closed, Some(1000), Some(1000)).unwrap();
-                fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+                chmod(&closed, 0o700);
                 tmpfs(at)
             };
             let open = place("open");

@@ -18,8 +18,8 @@ use crate::support::fuse::Manner::{
 };
 use crate::support::fuse::{Server, serve};
 use crate::support::reference::table;
-use crate::support::restrict::{as_nobody, fail_calls, fathom_in};
-use crate::support::run::{Ran, args, mount_at, path, program, targets};
+use crate::support::restrict::{fail_calls, fathom_as_nobody, fathom_in};
+use crate::support::run::{Ran, args, mount_at, path, targets};
 use crate::support::wait::wait_until;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -229,14 +229,12 @@ fn unprivileged_user_can_check() {
     if require(&[Need::Root, Need::Fuse, CC]) {
         in_namespace(|base| {
             let clock = Clock::new(base);
-            let here = fathom_in(&base.join("bin"));
             let tree = base.join("tree");
             let (hung, works) = (tree.join("hung"), tree.join("works"));
             let _hung = serve(Hung, &hung);
             let server = serve(Works, &works);
             let options = args!["mounts", &tree, "--check", "--deadline", "60m", "--json"];
-            let mut command = program(&here, options);
-            as_nobody(&mut command);
+            let mut command = fathom_as_nobody(base, options);
             let mut stuck = Stuck::start(&mut command, &clock, &tree);
             stuck.wait_for([hung.clone()], Some(&server));
             clock.advance(DEADLINE * 2);

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::methods::{BY_DEVICE, every_method_is_right, whole};
-use crate::support::build::{bush, deep, dir, file, tmpfs, tmpfs_on};
+use crate::support::build::{bush, chmod, deep, dir, file, tmpfs, tmpfs_on};
 use crate::support::concurrent::{Done, with_threads};
-use crate::support::restrict::{as_nobody, fathom_in};
-use crate::support::run::{args, path, program, targets};
+use crate::support::restrict::fathom_as_nobody;
+use crate::support::run::{args, path, targets};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 const METHODS: [&str; 8] = [
@@ -100,19 +100,17 @@ fn tree_that_changes_during_the_search() {
 fn directories_without_read_permission() {
     if require(&[Need::Root]) {
         in_namespace(|base| {
-            let here = fathom_in(&base.join("bin"));
             let tree = dir(base.join("tree"));
             let open = tmpfs(tree.join("open"));
             let [unreadable, unsearchable] =
                 ["unreadable", "unsearchable"].map(|name| dir(tree.join(name)));
             let beyond = tmpfs(unreadable.join("mount"));
             tmpfs(unsearchable.join("mount"));
-            fs::set_permissions(&unreadable, fs::Permissions::from_mode(0o711)).unwrap();
-            fs::set_permissions(&unsearchable, fs::Permissions::from_mode(0o744)).unwrap();
+            chmod(&unreadable, 0o711);
+            chmod(&unsearchable, 0o744);
             for by in ["search", "naive", "getmnt1", "getmnt2", "getmnt3"] {
                 let mut command =
-                    program(&here, whole(&tree, by).into_iter().chain(args!["--quiet"]));
-                as_nobody(&mut command);
+                    fathom_as_nobody(base, whole(&tree, by).into_iter().chain(args!["--quiet"]));
                 let value = run(&mut command).exits(1).json();
                 assert_eq!(value["result"]["complete"], false, "{by}");
                 let warned: BTreeSet<PathBuf> = value["warnings"]

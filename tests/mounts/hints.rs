@@ -16,9 +16,9 @@ use crate::support::build::{bind, bush, dir, file, tmpfs, unmount};
 use crate::support::concurrent::{Done, with_threads};
 use crate::support::reference::{device_changes, inside, table, visible};
 use crate::support::restrict::{
-    self, LISTMOUNT, STATMOUNT, as_nobody, fathom_in, in_chroot, populate_chroot,
+    self, LISTMOUNT, STATMOUNT, as_nobody, fathom_as_nobody, fathom_in, in_chroot, populate_chroot,
 };
-use crate::support::run::{Ran, args, mount_at, path, program};
+use crate::support::run::{Ran, args, mount_at, path};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 const SEARCHES: [&str; 5] = ["search", "getmnt3", "getmnt2", "getmnt1", "naive"];
@@ -262,12 +262,10 @@ fn inside_an_unprivileged_user_namespace() {
 fn unprivileged_user_finds_the_same() {
     if require(&[Need::Root]) {
         in_namespace(|base| {
-            let here = fathom_in(&base.join("bin"));
             let tree = plant(&dir(base.join("tree")));
             let expected = Expected::new(&tree);
             for by in SEARCHES.into_iter().chain(["kernel", "mountinfo", "auto"]) {
-                let mut command = program(&here, whole(&tree, by));
-                as_nobody(&mut command);
+                let mut command = fathom_as_nobody(base, whole(&tree, by));
                 expected.met(by, &run(&mut command));
             }
         });

@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::support::build::{bind, dir, file, tmpfs, unmount};
-use crate::support::restrict::{as_nobody, fail_calls, fathom_in};
-use crate::support::run::{args, program};
+use crate::support::build::{bind, chmod, dir, file, tmpfs, unmount};
+use crate::support::restrict::{fail_calls, fathom_as_nobody};
+use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 const METHODS: [&str; 8] = [
@@ -27,12 +27,10 @@ const METHODS: [&str; 8] = [
 fn root_without_read_permission() {
     if require(&[Need::Root]) {
         in_namespace(|base| {
-            let here = fathom_in(&base.join("bin"));
             let closed = dir(base.join("closed"));
-            fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+            chmod(&closed, 0o700);
             for by in ["naive", "getmnt1", "getmnt2", "getmnt3"] {
-                let mut command = program(&here, args!["mounts", &closed, "--by", by]);
-                as_nobody(&mut command);
+                let mut command = fathom_as_nobody(base, args!["mounts", &closed, "--by", by]);
                 let ran = run(&mut command).refused();
                 assert!(
                     ran.stderr.contains("Permission denied (os error 13)"),

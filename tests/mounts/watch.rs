@@ -11,8 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::build::{dir, name, tmpfs, unmount};
-use crate::support::restrict::{as_nobody, fathom_in};
-use crate::support::run::{args, exact, path, program};
+use crate::support::restrict::fathom_as_nobody;
+use crate::support::run::{args, exact, path};
 use crate::support::wait::{LIMIT, is_asleep, wait_until};
 use crate::support::{Need, fathom, in_namespace, require, schema};
 
@@ -110,9 +110,7 @@ fn existing_mounts_are_reported_only_when_detached() {
 fn unprivileged_user_polls_mountinfo() {
     if require(&[Need::Root]) {
         in_namespace(|base| {
-            let here = fathom_in(&base.join("bin"));
-            let mut command = program(&here, args!["mounts", base, "--watch"]);
-            as_nobody(&mut command);
+            let mut command = fathom_as_nobody(base, args!["mounts", base, "--watch"]);
             let watch = Watch::start(&mut command);
             assert!(watch.source.contains("mountinfo"), "{}", watch.source);
             comes_and_goes(&watch, &base.join("here"));

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::walk::{names, refused};
 use super::{NEEDS, RANK, launcher, mpirun, run_job};
-use crate::support::build::{bush, dir, tmpfs};
+use crate::support::build::{bush, chmod, dir, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same, snapshot};
@@ -146,7 +146,7 @@ fn ranks_that_differ_and_parts_that_are_no_whole_are_refused() {
     let mut sed = Command::new("sed");
     let patched = tool(sed.env("LC_ALL", "C").arg(pattern).arg(program));
     fs::write(&older, patched).unwrap();
-    fs::set_permissions(&older, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    chmod(&older, 0o755);
     let walk = |top: &Path| args!["walk", top, "--catalog", &catalog].to_vec();
     let dump = |top: &Path| args!["dump", top, "-o", at.join("new")].to_vec();
     let restore = |parts: &Path| args!["restore", parts, "-C", &to].to_vec();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::support::build::{bush, dir, file, name, tmpfs};
+use crate::support::build::{bush, chmod, dir, file, name, tmpfs};
 use crate::support::disks::{EXT4, mounted};
 use crate::support::run::args;
 use crate::support::{fathom, in_namespace, run};
@@ -118,8 +118,7 @@ fn the_page_of_an_ordinary_user_says_what_root_would_add() {
         bush(&tree, 3, 10);
         let page = dir(place.path().join("out")).join("survey.html");
         for open in [place.path(), page.parent().unwrap()] {
-            std::fs::set_permissions(open, std::os::unix::fs::PermissionsExt::from_mode(0o777))
-                .unwrap();
+            chmod(open, 0o777);
         }
         let program = place.path().join("fathom"); // which others may not be able to reach where it is built
         std::fs::copy(env!("CARGO_BIN_EXE_fathom"), &program).unwrap();

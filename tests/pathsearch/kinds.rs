@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::witness::with_runpath;
 use super::{of_kind, searched, sh};
+use crate::support::build::chmod;
 use crate::support::run::args;
 use crate::support::{Need, require};
 
@@ -143,11 +144,10 @@ fn python_searches_for_modules() {
 #[test]
 fn env_searches_for_the_interpreter_of_a_script() {
     if require(&[Need::Program("python3")]) {
-        use std::os::unix::fs::PermissionsExt;
         let place = tempfile::tempdir().unwrap();
         let script = place.path().join("script");
         std::fs::write(&script, "#!/usr/bin/env python3\nimport json\n").unwrap();
-        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        chmod(&script, 0o755);
         let value = case(
             &args![&script],
             &[],

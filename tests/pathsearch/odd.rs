@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 
 use serde_json::Value;
 
 use super::{compile, misses, of_kind, searched, sh};
+use crate::support::build::chmod;
+use crate::support::restrict::as_nobody;
 use crate::support::run::{args, exact};
 use crate::support::{Need, fathom, require, run};
 
@@ -106,9 +106,8 @@ fn it_works_without_privilege() {
             "-c",
             "ls / >/dev/null; no-such-program"
         ]);
+        as_nobody(&mut program);
         program
-            .uid(65534)
-            .gid(65534)
             .current_dir("/")
             .env("PATH", PATH)
             .env_remove("LD_LIBRARY_PATH");
@@ -128,7 +127,7 @@ fn a_search_continues_after_permission_is_denied() {
         let closed = place.path().join("closed");
         std::fs::create_dir(&closed).unwrap();
         for (dir, mode) in [(place.path(), 0o755), (&closed, 0o700)] {
-            std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode)).unwrap();
+            chmod(dir, mode);
         }
         let path = format!("{}:/nowhere:/usr//bin/.", closed.display());
         let mut program = fathom(args![
@@ -139,9 +138,8 @@ fn a_search_continues_after_permission_is_denied() {
             "-c",
             "tail /dev/null"
         ]);
+        as_nobody(&mut program);
         program
-            .uid(65534)
-            .gid(65534)
             .current_dir("/")
             .env("PATH", path)
             .env_remove("LD_LIBRARY_PATH");

@@ -1,10 +1,10 @@
 //! A better PATH saves the predicted number of failed lookups, and changes no program.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
 use super::{misses, of_kind, searched, searched_with, sh};
+use crate::support::build::chmod;
 use crate::support::run::{args, exact};
 use crate::support::{Need, fathom, require, run};
 
@@ -12,7 +12,7 @@ fn program(dir: &Path, name: &str, says: &str) {
     std::fs::create_dir_all(dir).unwrap();
     let file = dir.join(name);
     std::fs::write(&file, format!("#!/bin/sh\necho {says}\n")).unwrap();
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    chmod(&file, 0o755);
 }
 
 fn total(value: &serde_json::Value) -> u64 {

@@ -12,6 +12,7 @@ use rustix::mount::{UnmountFlags, mount_bind_recursive, unmount};
 use serde_json::Value;
 
 use super::{searched, searched_with, sh};
+use crate::support::build::chmod;
 use crate::support::run::args;
 use crate::support::slow_mirror::{Mirror, Slowness, serve_mirror};
 use crate::support::{Need, in_namespace, require, run};
@@ -179,7 +180,6 @@ fn the_requests_of_a_shell_script_are_predicted() {
 fn on_a_network_file_system_the_round_trip_is_measured_and_only_its_lookups_are_predicted() {
     if require(&[Need::Root, Need::Fuse, Need::Program("dash")]) {
         in_namespace(|scratch| {
-            use std::os::unix::fs::PermissionsExt;
             let tree = scratch.join("tree");
             for dir in 0..6 {
                 std::fs::create_dir_all(tree.join(format!("bin{dir}"))).unwrap();
@@ -187,7 +187,7 @@ fn on_a_network_file_system_the_round_trip_is_measured_and_only_its_lookups_are_
             for tool in 0..20 {
                 let file = tree.join(format!("bin5/tool{tool}"));
                 std::fs::write(&file, "#!/bin/sh\nexit 0\n").unwrap();
-                std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+                chmod(&file, 0o755);
             }
             let root = scratch.join("far");
             let latency = Duration::from_millis(5);

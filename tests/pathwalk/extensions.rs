@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::{pathwalk, untimed};
 use crate::support::need::new_memory_cgroup;
-use crate::support::restrict::{as_nobody, fathom_in};
-use crate::support::run::{args, program};
+use crate::support::restrict::fathom_as_nobody;
+use crate::support::run::args;
 use crate::support::{Need, in_namespace, require, run};
 
 fn tree(flags: &str) -> (tempfile::TempDir, PathBuf) {
@@ -196,17 +196,15 @@ fn a_table_follows_the_lines() {
 fn without_privilege_a_warning_says_that_no_caches_are_dropped() {
     if require(&[Need::Root]) {
         in_namespace(|scratch| {
-            let own = fathom_in(&scratch.join("bin"));
             let root = scratch.join("x");
             pathwalk("-c -l 3 -f 4", &root).exits(0);
             for cold in ["--cold", "--cold=host"] {
-                let mut command = program(
-                    &own,
+                let mut command = fathom_as_nobody(
+                    scratch,
                     args![
                         "pathwalk", "-t", "-l", "3", "-f", "4", cold, "--json", &root
                     ],
                 );
-                as_nobody(&mut command);
                 let ran = run(&mut command).exits(1);
                 assert!(ran.stderr.contains("cannot drop"), "{ran}");
                 let value = ran.json();

@@ -5,10 +5,10 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use super::{listing, pathwalk, untimed};
-use crate::support::build::{deep, dir, file, tmpfs};
+use crate::support::build::{chmod, deep, dir, file, tmpfs};
 use crate::support::disks::{EXT4, Make, image, mount_image};
-use crate::support::restrict::{as_nobody, fathom_in};
-use crate::support::run::{Ran, args, program};
+use crate::support::restrict::fathom_as_nobody;
+use crate::support::run::{Ran, args};
 use crate::support::{Need, in_namespace, require, run};
 
 /// Checks that a run is refused with these words.
@@ -288,14 +288,12 @@ fn a_disk_that_becomes_full_leaves_no_tree() {
 fn without_permission_nothing_is_changed_and_other_errors_are_not_misses() {
     if require(&[Need::Root]) {
         in_namespace(|scratch| {
-            let own = fathom_in(&scratch.join("bin"));
             let root = tmpfs(scratch.join("at")).join("x");
             pathwalk("-c -l 3 -f 4", &root).exits(0);
             let before = listing(&root);
             let nobody = |flags: &str, root: &Path| {
-                let mut command = program(&own, args!["pathwalk"]);
+                let mut command = fathom_as_nobody(scratch, args!["pathwalk"]);
                 command.args(flags.split_whitespace()).arg(root);
-                as_nobody(&mut command);
                 run(&mut command)
             };
             refused(nobody("-c", &scratch.join("at/y")), "Permission denied");
@@ -303,11 +301,7 @@ fn without_permission_nothing_is_changed_and_other_errors_are_not_misses() {
             assert_eq!(listing(&root), before);
             nobody("-t -l 3 -f 4", &root).exits(0);
             // A lookup in a directory without search permission is not a miss.
-            fs::set_permissions(
-                root.join("1"),
-                std::os::unix::fs::PermissionsExt::from_mode(0o700),
-            )
-            .unwrap();
+            chmod(root.join("1"), 0o700);
             let ran = nobody("-t -l 3 -f 4 --json", &root).exits(1);
             let pass = &ran.json()["result"]["test"]["passes"][0];
             assert_eq!(

@@ -8,8 +8,8 @@ use super::right::{PATIENT, probed};
 use super::{finding, inferred};
 use crate::support::build::{dir, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, attach, image, mounted, overlay};
-use crate::support::restrict::{as_nobody, fail_calls, fathom_in};
-use crate::support::run::{args, program};
+use crate::support::restrict::{fail_calls, fathom_as_nobody};
+use crate::support::run::args;
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -89,14 +89,12 @@ fn compressed_files_have_the_same_units() {
 fn unprivileged_user_gets_all_but_the_cgroup_experiments() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
-            let own = fathom_in(&ground.join("bin"));
             let disk = ground.join("disk");
             assert!(mounted(EXT4[1], &disk));
             let at = dir(disk.join("at"));
             std::os::unix::fs::chown(&at, Some(1000), Some(1000)).unwrap();
-            let mut command = program(&own, args!["probe", &at, "--json"]);
+            let mut command = fathom_as_nobody(ground, args!["probe", &at, "--json"]);
             command.args(PATIENT);
-            as_nobody(&mut command);
             let ran = run(&mut command);
             let value = ran.json();
             assert_eq!(*inferred(&value, "allocation-block"), json!(1024), "{ran}");

@@ -14,8 +14,8 @@ use super::{finding, inferred, names};
 use crate::support::build::{self, dir, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, Make, image, mount_image, mounted};
 use crate::support::fuse::{Manner, serve};
-use crate::support::restrict::{as_nobody, fathom_in, in_chroot, populate_chroot};
-use crate::support::run::{args, program};
+use crate::support::restrict::{fathom_as_nobody, in_chroot, populate_chroot};
+use crate::support::run::args;
 use crate::support::tool::tool;
 use crate::support::wait::{is_asleep, wait_until};
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -110,11 +110,10 @@ fn a_used_up_quota_warns_of_edquot() {
 fn a_directory_without_permission_warns_of_eacces() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
-            let own = fathom_in(&ground.join("bin"));
             let at = dir(ground.join("at"));
             // One cause is one warning, with the errno once, and one hint.
-            let mut command = program(&own, args!["probe", &at, "block", "readahead", "extent"]);
-            as_nobody(&mut command);
+            let mut command =
+                fathom_as_nobody(ground, args!["probe", &at, "block", "readahead", "extent"]);
             let ran = run(&mut command).exits(1);
             let errno = "Permission denied (os error 13)";
             assert_eq!(ran.stderr.matches("fathom: ").count(), 1, "{ran}");
@@ -125,8 +124,7 @@ fn a_directory_without_permission_warns_of_eacces() {
             );
             let hint = "hint: give a directory that you can enter and write to\n";
             assert!(ran.stderr.ends_with(hint), "{ran}");
-            let mut command = program(&own, args!["probe", &at, "block", "--json"]);
-            as_nobody(&mut command);
+            let mut command = fathom_as_nobody(ground, args!["probe", &at, "block", "--json"]);
             let ran = run(&mut command).exits(1);
             let value = ran.json();
             assert!(
@@ -137,11 +135,10 @@ fn a_directory_without_permission_warns_of_eacces() {
                     .all(|warning| warning["errno"] == "EACCES"),
                 "{ran}"
             );
-            let mut command = program(
-                &own,
+            let mut command = fathom_as_nobody(
+                ground,
                 args!["probe", &dir(ground.join("at/closed")), "block"],
             );
-            as_nobody(&mut command);
             run(&mut command);
         });
     }

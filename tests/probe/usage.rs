@@ -1,8 +1,6 @@
 //! The command line, and the tables.
 
-use std::process::Command;
-
-use crate::support::restrict::{as_nobody, fathom_in};
+use crate::support::restrict::fathom_as_nobody;
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -10,11 +8,11 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 fn warning_has_the_errno_once_and_a_hint() {
     if require(&[Need::Root]) {
         in_namespace(|base| {
-            let program = fathom_in(&base.join("bin"));
-            let mut probe = Command::new(program);
-            probe.args(args!["probe", base, "readahead"]);
-            as_nobody(&mut probe);
-            let ran = run(&mut probe).exits(1);
+            let ran = run(&mut fathom_as_nobody(
+                base,
+                args!["probe", base, "readahead"],
+            ))
+            .exits(1);
             let lines: Vec<&str> = ran.stderr.lines().collect();
             let refused =
                 "readahead: cannot create a temporary file: Permission denied (os error 13)";

@@ -1,9 +1,9 @@
 //! Files that change, disappear or cannot be read while a snapshot is made.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::restic::interruptions::quiet;
 use crate::restic::{NEEDS, check, dump, dump_command, init, restic, tracked};
-use crate::support::build::{dir, file, unmount_whole};
+use crate::support::build::{chmod, dir, file, unmount_whole};
 use crate::support::concurrent::{harass, prey, with_threads};
 use crate::support::disks::{EXT4, image, mount_image, set_inode_field};
 use crate::support::hold::{Hold, Stop};
@@ -171,7 +171,7 @@ fn files_that_changed_before_they_are_read_are_stored_as_they_are() {
             append(&path("grown"), b"and more");
             append(&path("large"), b"and more");
             set_len(&path("shrunk"), 7);
-            fs::set_permissions(path("mode"), Permissions::from_mode(0o600)).unwrap();
+            chmod(path("mode"), 0o600);
             let mut attribute = Command::new("setfattr");
             tool(
                 attribute

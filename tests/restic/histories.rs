@@ -2,14 +2,13 @@
 //! every tree is the one that an archive of everything makes.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::restic::{NEEDS, check, dump, init, restic, restored, said, tracked, trees};
-use crate::support::build::{dir, file};
+use crate::support::build::{chmod, dir, file};
 use crate::support::disks::{EXT4, mounted};
 use crate::support::effort::effort;
 use crate::support::reference::settle;
@@ -166,7 +165,7 @@ fn trees_of_anything_are_those_of_an_archive_of_everything() {
             .args(["-type", "f", "-size", "+4M", "-delete"]);
         tool(&mut find);
         fs::create_dir(ground.join("state")).unwrap();
-        fs::set_permissions(&tree, fs::Permissions::from_mode(0o755)).unwrap();
+        chmod(&tree, 0o755);
         let mut dice = Dice::new(28);
         for round in 0..effort(2, 20) {
             let _orphans = mutate(&tree, &mut dice, 8);

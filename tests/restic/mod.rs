@@ -16,7 +16,6 @@ mod variables;
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
@@ -25,7 +24,7 @@ use std::time::Duration;
 use rustix::mount::mount_bind;
 use serde_json::Value;
 
-use crate::support::build::{dir, file, name};
+use crate::support::build::{chmod, dir, file, name};
 
 use crate::support::disks::{EXT4, mounted};
 use crate::support::reference::settle;
@@ -318,7 +317,7 @@ fn a_state_directory_spares_all_work_on_an_unchanged_tree() {
         check(ground);
 
         // What is in the snapshot beside the tree: the directories above it, and what was excluded.
-        fs::set_permissions(&above, fs::Permissions::from_mode(0o700)).unwrap();
+        chmod(&above, 0o700);
         let (other, _) = tracked(ground, words());
         assert_ne!(other["tree"], first["tree"]);
         assert_eq!(other["tree"], dump(ground, words())["tree"]);

@@ -3,14 +3,15 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
 use crate::restic::{
     NEEDS, PASSWORD, check, copy_fixture, dump, dump_command, init, prepare, restic, trees,
 };
-use crate::support::build::{dir, file, name};
+use crate::support::build::{chmod, dir, file, name};
+use crate::support::restrict::fathom_as_nobody;
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
 use crate::support::tool::tool;
@@ -227,18 +228,15 @@ fn files_that_a_user_cannot_read_are_warnings() {
         let tree = dir(ground.join("tree"));
         file(tree.join("open"), 100);
         file(tree.join("closed"), 100);
-        fs::set_permissions(tree.join("closed"), fs::Permissions::from_mode(0o600)).unwrap();
+        chmod(tree.join("closed"), 0o600);
         tool(
             Command::new("chmod")
                 .arg("-R")
                 .arg("a+rwX")
                 .arg(ground.join("repo")),
         );
-        fs::set_permissions(ground, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut user = Command::new("setpriv");
-        user.args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-            .arg(fathom_path())
-            .args(["dump", "tree", "--restic", "repo"]);
+        chmod(ground, 0o755);
+        let mut user = fathom_as_nobody(ground, ["dump", "tree", "--restic", "repo"]);
         prepare(&mut user, ground);
         let said = run(&mut user).exits(1);
         assert!(said.stderr.contains("closed"), "{said}");

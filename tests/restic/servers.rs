@@ -2,14 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
 use crate::restic::prepare;
-use crate::support::build::{dir, tmpfs};
+use crate::support::build::{chmod, dir, tmpfs};
 use crate::support::need::tool_path;
 use crate::support::proxy::{Address, Proxy, wait_for};
 use crate::support::recipe::search_path;
@@ -214,7 +213,7 @@ pub(crate) fn by_ssh(at: &Path, server: &str) -> Place {
         path("ssh_config")
     );
     fs::write(&ssh, script).unwrap();
-    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    chmod(&ssh, 0o755);
     Place {
         at: at.to_owned(),
         dir: at.join("served"),

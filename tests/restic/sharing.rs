@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
@@ -12,7 +12,7 @@ use crate::restic::{
     NEEDS, check, copy_fixture, dump, dump_command, init, restic, restic_command, restored, said,
     tracked, trees,
 };
-use crate::support::build::{dir, file, name};
+use crate::support::build::{chmod, dir, file, name};
 use crate::support::disks::{EXT4, mounted};
 use crate::support::reference::settle;
 use crate::support::run::{Ran, args};
@@ -120,7 +120,7 @@ fn directories_of_odd_entries_have_the_trees_of_restic() {
         for (nth, mode) in [0, 0o777, 0o4755, 0o2755, 0o1777].into_iter().enumerate() {
             let path = kinds.join(format!("mode{nth}"));
             file(path.clone(), nth);
-            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+            chmod(path, mode);
         }
         let times = dir(tree.join("times"));
         for time in [
@@ -172,7 +172,7 @@ fn a_change_above_the_source_keeps_its_trees() {
         assert_eq!(first["directories_new"], 406);
         let before = blobs(ground, "tree");
         // The trees of the root and of `above` have the metadata of what is in them.
-        fs::set_permissions(above.join("middle"), fs::Permissions::from_mode(0o700)).unwrap();
+        chmod(above.join("middle"), 0o700);
         let (second, few) = tracked(ground, words());
         assert_eq!(blobs(ground, "tree"), before + 2);
         assert_eq!(
@@ -196,7 +196,7 @@ fn a_change_above_the_source_keeps_its_trees() {
         );
         assert_eq!(dump(ground, words())["tree"], second["tree"]);
         // Something in one of the SRCs has changed, too: the other one is kept.
-        fs::set_permissions(&above, fs::Permissions::from_mode(0o711)).unwrap();
+        chmod(&above, 0o711);
         file(disk.join("one/d7/f"), 500);
         let (fourth, _) = tracked(ground, words());
         assert_eq!(
@@ -278,7 +278,7 @@ fn a_damaged_index_file_is_named() {
         let index = index.unwrap().path();
         let mut bytes = fs::read(&index).unwrap();
         bytes[20] ^= 1;
-        fs::set_permissions(&index, fs::Permissions::from_mode(0o600)).unwrap();
+        chmod(&index, 0o600);
         fs::write(&index, bytes).unwrap();
         let said: Ran = run(&mut dump_command(ground, args!["tree"]));
         let said = said.exits(2).stderr;

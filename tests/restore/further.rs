@@ -1,16 +1,16 @@
 //! Further names of files, selected without the first one: they get the contents that the archive has.
 
 use std::fs;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tempfile::{TempDir, tempdir};
 
-use crate::support::build::{dir, file};
+use crate::support::build::{chmod, dir, file};
 use crate::support::pack::{end, pack, plain, push};
-use crate::support::restrict::{as_nobody, fathom_in};
-use crate::support::run::{Ran, args, program};
+use crate::support::restrict::fathom_as_nobody;
+use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same};
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -325,7 +325,7 @@ fn a_link_to_a_file_that_could_not_be_replaced_is_not_made() {
         return;
     }
     in_namespace(|ground| {
-        fs::set_permissions(ground, fs::Permissions::from_mode(0o755)).unwrap();
+        chmod(ground, 0o755);
         let tree = dir(ground.join("tree"));
         fs::write(dir(tree.join("a")).join("f"), "good").unwrap();
         fs::hard_link(tree.join("a/f"), tree.join("a/g")).unwrap();
@@ -342,10 +342,8 @@ fn a_link_to_a_file_that_could_not_be_replaced_is_not_made() {
             ["tree", "tree/b", "tree/a/f"]
                 .iter()
                 .for_each(|name| own(&to.join(name)));
-            let command = args!["restore", ground.join("h.tar"), "-C", &to, jobs];
-            let mut command = program(&fathom_in(&ground.join("bin")), command);
-            as_nobody(&mut command);
-            let ran = run(&mut command).exits(1);
+            let restore = args!["restore", ground.join("h.tar"), "-C", &to, jobs];
+            let ran = run(&mut fathom_as_nobody(ground, restore)).exits(1);
             assert!(
                 ran.stderr
                     .contains("hard link to 'tree/a/f', which was not restored"),

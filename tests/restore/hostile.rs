@@ -15,8 +15,8 @@ use crate::support::build::{dir, file, tmpfs};
 use crate::support::concurrent::{Done, with_threads};
 use crate::support::effort::effort;
 use crate::support::repeat::repeat_until;
-use crate::support::restrict::{as_nobody, fathom_in};
-use crate::support::run::{Ran, args, program};
+use crate::support::restrict::fathom_as_nobody;
+use crate::support::run::{Ran, args};
 use crate::support::snapshot::{Snapshot, kept, same};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -489,12 +489,8 @@ fn devices_are_created_by_root_only() {
                 r#"members(info("null", tarfile.CHRTYPE), info("disk", tarfile.BLKTYPE), info("set", size=4), info("fifo", tarfile.FIFOTYPE))"#,
             );
             std::os::unix::fs::chown(&scene.to, Some(1000), Some(1000)).unwrap();
-            let mut restore = program(
-                &fathom_in(&ground.join("bin")),
-                args!["restore", &scene.archive, "-C", &scene.to],
-            );
-            as_nobody(&mut restore);
-            let ran = run(&mut restore).exits(1);
+            let restore = args!["restore", &scene.archive, "-C", &scene.to];
+            let ran = run(&mut fathom_as_nobody(ground, restore)).exits(1);
             assert!(ran.stderr.contains("only root"), "{ran}");
             let found = kept(&scene.to);
             assert_eq!(found.len(), 3, "{found:?}");

@@ -1,15 +1,15 @@
 //! Full dumps and increments of GNU tar, restored in order: the result is the last tree.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::fs::{chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::build::{bush, dir, file, tmpfs};
+use crate::support::build::{bush, chmod, dir, file, tmpfs};
 
 use crate::support::disks::{BTRFS, mounted};
-use crate::support::restrict::{as_nobody, fathom_in};
-use crate::support::run::{Ran, args, program};
+use crate::support::restrict::fathom_as_nobody;
+use crate::support::run::{Ran, args};
 use crate::support::snapshot::{Snapshot, alike, kept, same};
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -79,8 +79,7 @@ fn each_increment_restores_its_tree() {
                     symlink("../d3", top.join("renamed/f3x")).unwrap();
                 },
                 &|| {
-                    fs::set_permissions(top.join("renamed"), fs::Permissions::from_mode(0o700))
-                        .unwrap();
+                    chmod(top.join("renamed"), 0o700);
                     tool(
                         Command::new("setfattr")
                             .args(["-n", "user.x", "-v", "y"])
@@ -447,9 +446,7 @@ fn owner_can_restore_into_read_only_directories() {
             file(top.join("a/closed/file"), 1);
             file(top.join("a/gone/deep/file"), 1);
             file(top.join("b/file"), 1);
-            let close = |path: &str, mode| {
-                fs::set_permissions(top.join(path), fs::Permissions::from_mode(mode)).unwrap()
-            };
+            let close = |path: &str, mode| chmod(top.join(path), mode);
             for path in ["a/closed", "a/gone/deep", "a/gone", "a", "b"] {
                 close(path, 0o555);
             }
@@ -463,10 +460,8 @@ fn owner_can_restore_into_read_only_directories() {
             archives.push(increment(&top, ground, 2));
             let own = dir(ground.join("own"));
             chown(&own, Some(1000), Some(1000)).unwrap();
-            let fathom = fathom_in(&ground.join("bin"));
-            let mut restore = program(&fathom, args!["restore", "-C", &own]);
+            let mut restore = fathom_as_nobody(ground, args!["restore", "-C", &own]);
             restore.args(&archives);
-            as_nobody(&mut restore);
             run(&mut restore).exits(0);
             alike(&kept(&top), &kept(&own), "as a user", |_, seen| {
                 (seen.atime, seen.owner) = ((0, 0), (0, 0))

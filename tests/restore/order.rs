@@ -1,14 +1,13 @@
 //! Archives know which one they are based on: chains are restored in the right order, or not at all.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
-use crate::support::build::{dir, file};
+use crate::support::build::{chmod, dir, file};
 use crate::support::restrict::fail_calls;
 use crate::support::run::{Ran, args, fathom_path};
 use crate::support::snapshot::{Snapshot, kept, same, snapshot};
@@ -569,7 +568,7 @@ fn changes_of_each_source_have_an_order() {
     let fathom = |line: &str| run(fathom(line.split(' ')).current_dir(at)).exits(0);
     fathom("dump p q -q -o 0.tar --catalog c");
     for (archive, mode) in [("inc2.tar", 0o700), ("inc10.tar", 0o777)] {
-        fs::set_permissions(at.join("q"), fs::Permissions::from_mode(mode)).unwrap();
+        chmod(at.join("q"), mode);
         fathom(&format!("dump p q -q -o {archive} --since c --catalog c"));
     }
     dir(at.join("out"));

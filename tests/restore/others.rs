@@ -3,15 +3,15 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::build::{bind, dir, file, tmpfs};
+use crate::support::build::{bind, chmod, dir, file, tmpfs};
 
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
-use crate::support::restrict::{as_nobody, fathom_in};
-use crate::support::run::{args, program};
+use crate::support::restrict::fathom_as_nobody;
+use crate::support::run::args;
 use crate::support::snapshot::{Seen, alike, kept};
 use crate::support::tool::tool;
 use crate::support::trees::grow;
@@ -85,7 +85,7 @@ fn tree(top: &Path) {
         .output();
     let able = file(top.join("able"), 10);
     tool(Command::new("setcap").arg("cap_net_raw=ep").arg(&able));
-    fs::set_permissions(file(top.join("set"), 1), fs::Permissions::from_mode(0o6755)).unwrap();
+    chmod(file(top.join("set"), 1), 0o6755);
     dir(top.join("inherits"));
     tool(
         Command::new("setfacl")
@@ -99,7 +99,7 @@ fn tree(top: &Path) {
     );
     let bare = file(top.join("inherits/bare"), 3);
     tool(Command::new("setfacl").arg("-b").arg(&bare));
-    fs::set_permissions(&bare, fs::Permissions::from_mode(0o644)).unwrap();
+    chmod(&bare, 0o644);
     dir(top.join("inherits/child"));
     tool(
         Command::new("setfacl")
@@ -231,25 +231,20 @@ fn ordinary_user_restores_what_is_permitted() {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
             file(top.join("d/plain"), 10);
-            fs::set_permissions(top.join("d/plain"), fs::Permissions::from_mode(0o444)).unwrap();
+            chmod(top.join("d/plain"), 0o444);
             tool(
                 Command::new("setfattr")
                     .args(["-n", "user.kept", "-v", "x"])
                     .arg(top.join("d/plain")),
             );
-            fs::set_permissions(file(top.join("set"), 1), fs::Permissions::from_mode(0o6755))
-                .unwrap();
+            chmod(file(top.join("set"), 1), 0o6755);
             symlink("d", top.join("link")).unwrap();
-            fs::set_permissions(top.join("d"), fs::Permissions::from_mode(0o555)).unwrap();
+            chmod(top.join("d"), 0o555);
             archive(Maker::GnuPax, &top, &ground.join("archive"));
             let own = dir(ground.join("own"));
             chown(&own, Some(1000), Some(1000)).unwrap();
-            let fathom = fathom_in(&ground.join("bin"));
-            let mut restore = program(
-                &fathom,
-                args!["restore", ground.join("archive"), "-C", &own],
-            );
-            as_nobody(&mut restore);
+            let mut restore =
+                fathom_as_nobody(ground, args!["restore", ground.join("archive"), "-C", &own]);
             for _ in 0..2 {
                 let ran = run(&mut restore).exits(0);
                 assert_eq!(ran.stderr.matches("belong to you").count(), 1, "{ran}");
@@ -413,7 +408,7 @@ fn names_in_access_control_lists_are_looked_up_like_gnu_tar() {
     }
     in_namespace(|ground| {
         let top = dir(tmpfs(ground.join("tmpfs")).join("top"));
-        fs::set_permissions(ground, fs::Permissions::from_mode(0o755)).unwrap();
+        chmod(ground, 0o755);
         file(top.join("f"), 3);
         let mut acl = Command::new("setfacl");
         tool(acl.args(["-m", "u:daemon:rw,g:bin:r"]).arg(top.join("f")));
@@ -443,14 +438,13 @@ fn names_in_access_control_lists_are_looked_up_like_gnu_tar() {
             for is_root in [true, false] {
                 let name = format!("to {} {is_root}", options.len());
                 let to = dir(top.with_file_name(name));
-                fs::set_permissions(&to, fs::Permissions::from_mode(0o777)).unwrap();
-                let program_file = fathom_in(&top.with_file_name("bin"));
-                let mut command = program(&program_file, args!["restore", archive, "-C", to]);
-                command.args(options);
-                if !is_root {
-                    as_nobody(&mut command);
-                }
-                run(&mut command).exits(0);
+                chmod(&to, 0o777);
+                let restore = args!["restore", archive, "-C", to];
+                let mut command = match is_root {
+                    true => fathom(restore),
+                    false => fathom_as_nobody(top.parent().unwrap(), restore),
+                };
+                run(command.args(options)).exits(0);
                 assert_eq!(list(to.join("f")), expected, "{options:?}, root: {is_root}");
             }
         }

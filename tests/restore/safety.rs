@@ -7,18 +7,18 @@ use std::process::Command;
 
 use rustix::mount::{MountFlags, mount};
 
-use crate::support::build::{dir, file, tmpfs};
+use crate::support::build::{chmod, dir, file, tmpfs};
 
 use crate::support::pack::{end, extended, member, raw};
-use crate::support::restrict::{as_nobody, fathom_in};
-use crate::support::run::{Ran, args, program};
+use crate::support::restrict::fathom_as_nobody;
+use crate::support::run::{Ran, args};
 use crate::support::snapshot::kept;
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// A full dump of `s/a/f`, and an increment in which `s/a` was renamed to `s/b`.
 fn renamed(ground: &Path) -> [PathBuf; 2] {
-    fs::set_permissions(ground, fs::Permissions::from_mode(0o755)).unwrap();
+    chmod(ground, 0o755);
     dir(ground.join("s/a/deep"));
     fs::write(ground.join("s/a/f"), "precious").unwrap();
     file(ground.join("s/a/deep/g"), 10);
@@ -141,14 +141,9 @@ fn rename_without_permission_removes_nothing() {
         run(&mut fathom(args!["restore", &full, "-C", &to])).exits(0);
         // The directory cannot be changed, so what is in it can be neither renamed nor removed.
         tool(Command::new("chmod").arg("-R").arg("a+rwX").arg(&to));
-        fs::set_permissions(to.join("s"), fs::Permissions::from_mode(0o755)).unwrap();
-        let mut command = program(
-            &fathom_in(&ground.join("bin")),
-            args!["restore", &full, &next, &last, "-C", &to, "--overwrite"],
-        );
-        as_nobody(&mut command);
-        let ran = run(&mut command);
-        assert_eq!(ran.code(), 1, "{ran}");
+        chmod(to.join("s"), 0o755);
+        let restore = args!["restore", &full, &next, &last, "-C", &to, "--overwrite"];
+        let ran = run(&mut fathom_as_nobody(ground, restore)).exits(1);
         let kept = fs::read_to_string(to.join("s/a/f"));
         assert_eq!(kept.ok().as_deref(), Some("precious"), "{ran}");
     });
@@ -173,7 +168,7 @@ fn lists_in_extended_attributes_are_restored() {
         let top = tmpfs(ground.join("top"));
         let (tree, to) = (dir(top.join("t")), dir(top.join("to")));
         let (one, inner) = (file(tree.join("f"), 10), dir(tree.join("d")));
-        fs::set_permissions(&one, fs::Permissions::from_mode(0o640)).unwrap();
+        chmod(&one, 0o640);
         tool(Command::new("setfacl").args(["-m", "u:1000:rwx"]).arg(&one));
         let default = ["-d", "-m", "u:1000:rx,g::-"];
         tool(Command::new("setfacl").args(default).arg(&inner));

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -52,6 +53,11 @@ pub(crate) fn unmount_whole(at: &Path) {
 pub(crate) fn dir(path: impl AsRef<Path>) -> PathBuf {
     fs::create_dir_all(path.as_ref()).unwrap();
     path.as_ref().to_owned()
+}
+
+/// Sets the permissions of a file or directory.
+pub(crate) fn chmod(path: impl AsRef<Path>, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
 /// Creates a file of `size` bytes, and its parent directories.

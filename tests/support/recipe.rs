@@ -1,11 +1,10 @@
 //! The services of systemd in the book: their commands, with the paths of a test.
 
 use std::ffi::OsStr;
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::build::chmod;
 use super::tool::tool;
 
 /// The text of the first block after a line of a page of the book that has `words`.
@@ -92,7 +91,7 @@ impl Days {
         let program = dir.join("date");
         let script = format!("#!/bin/sh\nexec /usr/bin/date --utc --date \"${DAY}\" \"$@\"\n");
         std::fs::write(&program, script).unwrap();
-        std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        chmod(&program, 0o755);
         Days { program }
     }
 

@@ -1,5 +1,6 @@
 //! Restrictions on the program under test: another user, a chroot, limits, failing system calls.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::chroot;
 use std::os::unix::process::CommandExt;
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::build::{bind, dir};
-use super::run::fathom_path;
+use super::run::{fathom_path, program};
 
 // Numbers that every architecture shares.
 pub(crate) const STATMOUNT: u32 = 457;
@@ -112,6 +113,22 @@ fn filter(rules: &[Rule]) -> Vec<libc::sock_filter> {
 /// Runs the command as an ordinary user.
 pub(crate) fn as_nobody(command: &mut Command) {
     command.uid(1000).gid(1000);
+}
+
+/// The program, run by an ordinary user. It is mounted below `ground`, the directory of a namespace, unless it is there
+/// already.
+pub(crate) fn fathom_as_nobody<A: Into<OsString>>(
+    ground: &Path,
+    args: impl IntoIterator<Item = A>,
+) -> Command {
+    let bin = ground.join("bin");
+    let mut here = bin.join("fathom");
+    if !here.exists() {
+        here = fathom_in(&bin);
+    }
+    let mut command = program(&here, args);
+    as_nobody(&mut command);
+    command
 }
 
 /// Bind-mounts the program into the directory `at`, where every user may execute it, and returns

@@ -8,10 +8,10 @@ use rustix::mount::{MountFlags, mount_remount};
 use serde_json::Value;
 
 use super::{PATIENT, names, survey};
-use crate::support::build::{bush, dir, tmpfs};
+use crate::support::build::{bush, chmod, dir, tmpfs};
 use crate::support::disks::{EXT4, Make, mounted};
-use crate::support::restrict::{as_nobody, fathom_in};
-use crate::support::run::{args, path, program};
+use crate::support::restrict::fathom_as_nobody;
+use crate::support::run::{args, path};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 const PAGE: &str = "fathom-survey.html";
@@ -164,19 +164,18 @@ fn every_figure_is_that_of_the_single_command() {
 fn plain_user_gets_a_useful_page() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
-            let own = fathom_in(&ground.join("bin"));
             let (seen, here) = (tmpfs(ground.join("seen")), tmpfs(ground.join("here")));
             bush(&seen, 3, 3);
             fs::create_dir(seen.join("closed")).unwrap();
-            rustix::fs::chmod(seen.join("closed"), 0o700.into()).unwrap();
-            rustix::fs::chmod(&here, 0o777.into()).unwrap();
+            chmod(seen.join("closed"), 0o700);
+            chmod(&here, 0o777);
             // A home on the same file system, whose root only root may write to.
-            rustix::fs::chmod(&seen, 0o755.into()).unwrap();
+            chmod(&seen, 0o755);
             fs::create_dir(seen.join("home")).unwrap();
-            rustix::fs::chmod(seen.join("home"), 0o777.into()).unwrap();
-            let mut command = program(&own, args!["survey", &seen, "--json"]);
+            chmod(seen.join("home"), 0o777);
+            let mut command = fathom_as_nobody(ground, args!["survey", &seen, "--json"]);
             command.args(PATIENT);
-            as_nobody(command.current_dir(&here).env("HOME", seen.join("home")));
+            command.current_dir(&here).env("HOME", seen.join("home"));
             let ran = run(&mut command).exits(0);
             let result = &ran.json()["result"];
             is_page(&here.join(PAGE));

@@ -1,13 +1,13 @@
 //! An archive compared with its tree: each difference is reported, and nothing else.
 
 use std::fs;
-use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{FileExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::build::{bind, dir, disk, file, name, tmpfs, unmount_whole};
+use crate::support::build::{bind, chmod, dir, disk, file, name, tmpfs, unmount_whole};
 
 use crate::support::disks::{BTRFS, EXT4, mounted};
 use crate::support::run::args;
@@ -166,7 +166,7 @@ fn changed_files_are_reported() {
                 },
             );
             told("top/d/", "mode differs: 0700", &|top| {
-                fs::set_permissions(top.join("d"), fs::Permissions::from_mode(0o700)).unwrap();
+                chmod(top.join("d"), 0o700);
             });
             told(
                 "top/fifo",

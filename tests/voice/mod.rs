@@ -3,12 +3,12 @@
 
 mod phrases;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::support::restrict::{as_nobody, fathom_in};
-use crate::support::run::{Ran, args, program};
+use crate::support::build::chmod;
+use crate::support::restrict::fathom_as_nobody;
+use crate::support::run::{Ran, args};
 use crate::support::terminal::at_terminal;
 use crate::support::{Need, fathom, in_namespace, require, run};
 use tempfile::TempDir;
@@ -379,9 +379,7 @@ fn error_for_a_forbidden_path_has_the_path_and_a_hint() {
         return;
     }
     let place = Place::new();
-    let allow = |name: &str, mode| {
-        fs::set_permissions(place.at(name), fs::Permissions::from_mode(mode)).unwrap()
-    };
+    let allow = |name: &str, mode| chmod(place.at(name), mode);
     allow("", 0o755);
     fs::create_dir(place.at("closed")).unwrap();
     fs::copy(place.at("tree.tar"), place.at("closed.tar")).unwrap();
@@ -390,7 +388,6 @@ fn error_for_a_forbidden_path_has_the_path_and_a_hint() {
         .into_iter()
         .for_each(|name| allow(name, 0));
     in_namespace(|ground| {
-        let fathom = fathom_in(ground);
         for (line, path) in [
             ("walk closed", "closed"),
             ("mounts closed", "closed"),
@@ -401,8 +398,8 @@ fn error_for_a_forbidden_path_has_the_path_and_a_hint() {
             ("dump tree -o closed/x.tar", "closed/x.tar"),
             ("probe closed timer", "closed"),
         ] {
-            let mut command = program(&fathom, line.split(' '));
-            as_nobody(command.current_dir(place.dir.path()));
+            let mut command = fathom_as_nobody(ground, line.split(' '));
+            command.current_dir(place.dir.path());
             assert_error_has_path_and_hint(run(&mut command), path);
         }
     });

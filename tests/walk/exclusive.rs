@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::build::{dir, name};
+use crate::support::build::{chmod, dir, name};
 
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted, subvolume};
-use crate::support::restrict::{as_nobody, fathom_in};
-use crate::support::run::{args, calls, program};
+use crate::support::restrict::fathom_as_nobody;
+use crate::support::run::{args, calls};
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -286,11 +285,9 @@ fn what_cannot_be_known_is_said() {
             assert!(mounted(BTRFS[0], &at));
             grow(&at);
             let closed = at.join("t/a/own");
-            fs::set_permissions(&closed, fs::Permissions::from_mode(0o600)).unwrap();
-            let here = fathom_in(&base.join("bin"));
+            chmod(&closed, 0o600);
             let line = args!["walk", at.join("t"), "--format", "du", "--exclusive"];
-            let mut command = program(&here, line);
-            as_nobody(&mut command);
+            let mut command = fathom_as_nobody(base, line);
             let ran = run(&mut command).exits(1);
             assert!(ran.stdout.starts_with(b"EXCLUSIVE ALLOCATED"), "{ran}");
             let lines = [

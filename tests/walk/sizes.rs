@@ -1,9 +1,8 @@
 //! Very deep, very wide, empty, full and unreadable trees.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, unlinkat};
@@ -12,12 +11,12 @@ use super::engines::still;
 use super::right::{
     census_of, engines, every_engine_agrees, every_engine_is_right, objects, same, walk,
 };
-use crate::support::build::{bush, deep, dir, file, unmount_whole};
+use crate::support::build::{bush, chmod, deep, dir, file, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, image, mount_image, mounted};
 use crate::support::effort::effort;
 use crate::support::reference::{Census, census};
-use crate::support::restrict::{as_nobody, fathom_in, limit_memory, limit_open_files};
-use crate::support::run::{args, calls, path, program};
+use crate::support::restrict::{fathom_as_nobody, limit_memory, limit_open_files};
+use crate::support::run::{args, calls, path};
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -242,14 +241,11 @@ fn directories_without_read_permission() {
     if require(&[Need::Root]) {
         in_namespace(|base| {
             let top = still(&base.join("top")).to_owned();
-            let here = fathom_in(&base.join("bin"));
             for closed in ["closed", "within/closed", "listable"] {
                 grow(&dir(top.join(closed)), 1, 20);
             }
             file(top.join("open/file"), 3);
-            let mode = |at: &str, mode| {
-                fs::set_permissions(top.join(at), Permissions::from_mode(mode)).unwrap()
-            };
+            let mode = |at: &str, mode| chmod(top.join(at), mode);
             mode("closed", 0o700);
             mode("within/closed", 0o711);
             mode("listable", 0o744);
@@ -263,15 +259,14 @@ fn directories_without_read_permission() {
                 .filter(|(path, _)| seen(path))
                 .collect();
             for engine in ["stat", "threads", "auto"] {
-                let mut command = program(
-                    &here,
+                let mut command = fathom_as_nobody(
+                    base,
                     args!["walk", &top, "--engine", engine, "--format", "ndjson"],
                 );
-                as_nobody(&mut command);
                 let ran = run(&mut command).exits(1);
                 assert_eq!(census_of(&objects(&ran)), expected, "{engine}");
-                let mut command = program(&here, args!["walk", &top, "--engine", engine, "--json"]);
-                as_nobody(&mut command);
+                let mut command =
+                    fathom_as_nobody(base, args!["walk", &top, "--engine", engine, "--json"]);
                 let value = run(&mut command).exits(1).json();
                 let warnings = value["warnings"].as_array().unwrap();
                 for closed in ["closed", "within/closed", "listable"] {
@@ -301,24 +296,21 @@ fn unprivileged_user_on_a_disk() {
                 file(tree.join(format!("d{n}/file")), n);
             }
             in_namespace(|other| {
-                let here = fathom_in(&other.join("bin"));
                 for engine in ["auto", "stat", "threads"] {
-                    let mut command = program(
-                        &here,
+                    let mut command = fathom_as_nobody(
+                        other,
                         args!["walk", &tree, "--engine", engine, "--format", "ndjson"],
                     );
-                    as_nobody(&mut command);
                     same(
                         &census_of(&objects(&run(&mut command).exits(0))),
                         &census(&tree),
                         what,
                     );
                 }
-                let mut command = program(
-                    &here,
+                let mut command = fathom_as_nobody(
+                    other,
                     args!["walk", &tree, "--engine", engines.last().unwrap()],
                 );
-                as_nobody(&mut command);
                 let ran = run(&mut command).refused();
                 assert!(
                     ran.stderr.contains("root") && ran.stderr.contains("--explain"),

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use super::engines::still;
 use super::right::walk;
-use crate::support::build::{bush, dir, file};
+use crate::support::build::{bush, chmod, dir, file};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
+use crate::support::restrict::fathom_as_nobody;
 use crate::support::run::args;
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -22,13 +23,10 @@ fn directory_without_read_permission() {
     if require(&[Need::Root]) {
         in_namespace(|base| {
             let closed = dir(base.join("closed"));
-            fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o700))
-                .unwrap();
-            let here = crate::support::restrict::fathom_in(&base.join("bin"));
+            chmod(&closed, 0o700);
             for engine in ["auto", "stat", "threads"] {
                 let mut command =
-                    crate::support::run::program(&here, args!["walk", &closed, "--engine", engine]);
-                crate::support::restrict::as_nobody(&mut command);
+                    fathom_as_nobody(base, args!["walk", &closed, "--engine", engine]);
                 let ran = run(&mut command).refused();
                 assert!(
                     ran.stderr.contains("Permission denied (os error 13)"),
@@ -48,12 +46,10 @@ fn directory_without_search_permission() {
             for name in ["a", "b", "c"] {
                 file(top.join(name), 1);
             }
-            fs::set_permissions(&top, std::os::unix::fs::PermissionsExt::from_mode(0o444)).unwrap();
-            let here = crate::support::restrict::fathom_in(&base.join("bin"));
+            chmod(&top, 0o444);
             for engine in ["auto", "stat", "threads"] {
                 let line = args!["walk", &top, "--engine", engine, "--json"];
-                let mut command = crate::support::run::program(&here, line);
-                crate::support::restrict::as_nobody(&mut command);
+                let mut command = fathom_as_nobody(base, line);
                 let value = run(&mut command).exits(1).json();
                 let warnings = value["warnings"].as_array().unwrap();
                 let paths = warnings.iter().map(|it| it["path"].as_str().unwrap());
@@ -72,14 +68,11 @@ fn every_output_of_an_incomplete_walk_exits_with_1() {
             let top = dir(base.join("top"));
             file(top.join("open/f"), 10);
             let closed = dir(top.join("closed"));
-            let mode = |at: &Path, mode| {
-                fs::set_permissions(at, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap()
-            };
+            let mode = |at: &Path, mode| chmod(at, mode);
             mode(&closed, 0o700);
             let out = dir(base.join("out"));
             mode(&out, 0o777);
             let catalog = out.join("catalog");
-            let here = crate::support::restrict::fathom_in(&base.join("bin"));
             let mut outputs: Vec<Vec<&str>> =
                 ["summary", "du", "paths", "paths0", "ndjson", "csv", "ncdu"]
                     .map(|format| vec!["--format", format])
@@ -94,9 +87,8 @@ fn every_output_of_an_incomplete_walk_exits_with_1() {
                 vec!["--catalog", catalog.to_str().unwrap()],
             ]);
             for output in outputs {
-                let mut command = crate::support::run::program(&here, args!["walk", &top]);
+                let mut command = fathom_as_nobody(base, args!["walk", &top]);
                 command.args(&output);
-                crate::support::restrict::as_nobody(&mut command);
                 let ran = run(&mut command);
                 let said = match output[0] {
                     "--compare" => "skipped entries",

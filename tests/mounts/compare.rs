@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::METHODS;
 use crate::support::build::{bush, dir, disk, tmpfs};
 use crate::support::fuse::{Manner::Works, serve_as};
 use crate::support::run::{Ran, args, mount_at, path};
@@ -23,18 +24,10 @@ fn all_methods_are_compared() {
             let comparison = &value["result"]["compare"];
             assert_eq!(comparison["trials"], 3);
             let methods = comparison["methods"].as_array().unwrap();
-            for by in [
-                "kernel",
-                "mountinfo",
-                "search",
-                "getmnt3",
-                "getmnt2",
-                "getmnt1",
-                "naive",
-            ] {
+            for by in &METHODS[1..] {
                 let method = methods
                     .iter()
-                    .find(|method| method["by"] == by)
+                    .find(|method| method["by"] == *by)
                     .unwrap_or_else(|| panic!("no {by}"));
                 assert_eq!(method["found"], 2, "{by}");
                 ordered(&method["real"]);

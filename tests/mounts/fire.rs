@@ -8,23 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
+use super::METHODS;
 use super::methods::{BY_DEVICE, every_method_is_right, whole};
 use crate::support::build::{bush, chmod, deep, dir, file, tmpfs, tmpfs_on};
 use crate::support::concurrent::{Done, with_threads};
 use crate::support::restrict::fathom_as_nobody;
 use crate::support::run::{args, path, targets};
 use crate::support::{Need, fathom, in_namespace, require, run};
-
-const METHODS: [&str; 8] = [
-    "auto",
-    "kernel",
-    "mountinfo",
-    "search",
-    "getmnt3",
-    "getmnt2",
-    "getmnt1",
-    "naive",
-];
 
 /// Changes everything under `place` until `done` is set: creates, removes and moves directories, and
 /// replaces them by files. Counts its rounds.
@@ -166,14 +156,7 @@ fn nesting_4000_deep_with_a_mount_at_the_bottom() {
             tmpfs_on(&deep(&tree, name, DEPTH));
             let bottom = tree.join(vec![name; DEPTH].join("/"));
             assert!(bottom.as_os_str().len() > 40_000);
-            for by in [
-                "kernel",
-                "mountinfo",
-                "search",
-                "getmnt3",
-                "getmnt2",
-                "getmnt1",
-            ] {
+            for by in &METHODS[1..7] {
                 let value = run(&mut fathom(whole(&tree, by))).exits(0).json();
                 assert_eq!(targets(&value), std::slice::from_ref(&bottom), "{by}");
             }

@@ -13,3 +13,15 @@ mod methods;
 mod stuck;
 mod usage;
 mod watch;
+
+/// The values of `--by`.
+const METHODS: [&str; 8] = [
+    "auto",
+    "kernel",
+    "mountinfo",
+    "search",
+    "getmnt3",
+    "getmnt2",
+    "getmnt1",
+    "naive",
+];

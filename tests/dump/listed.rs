@@ -94,7 +94,7 @@ fn increments_with_changing_lists_restore_what_gnu_tar_selects() {
             grown(&tree, seed);
             let mut archives: Vec<PathBuf> = Vec::new();
             let mut names = random_names(at, &mut dice);
-            for round in 0..effort(4, 50) {
+            for round in 0..effort(2, 50) {
                 change(&tree, &mut dice, [1, 10, 30][round % 3]);
                 names.retain(|name| {
                     at.join(crate::support::build::name(name))

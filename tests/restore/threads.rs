@@ -87,7 +87,7 @@ fn threads_do_not_change_the_result() {
     if !require(&[Need::Root]) {
         return;
     }
-    for seed in 0..effort(8, 2000) as u64 {
+    for seed in 0..effort(4, 2000) as u64 {
         let ground = tempfile::tempdir().unwrap();
         let from = ground.path().join("a.tar");
         fs::write(&from, archive(&mut Dice::new(seed))).unwrap();

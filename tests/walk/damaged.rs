@@ -152,8 +152,8 @@ fn rounds_of_random_bytes(make: Make, seed: u64, rounds: u64) {
 #[test]
 fn random_damage_with_checksums() {
     if require(&DISK) {
-        rounds_of_random_bytes(EXT4[0], 1000, effort(6, 24) as u64);
-        rounds_of_random_bytes(ext4("much at once"), 2000, effort(4, 12) as u64);
+        rounds_of_random_bytes(EXT4[0], 1000, effort(3, 24) as u64);
+        rounds_of_random_bytes(ext4("much at once"), 2000, effort(2, 12) as u64);
     }
 }
 
@@ -165,7 +165,7 @@ fn random_damage_without_checksums() {
             ("ext2", 4000),
             ("^metadata_csum", 5000),
         ] {
-            rounds_of_random_bytes(ext4(make), seed, effort(4, 16) as u64);
+            rounds_of_random_bytes(ext4(make), seed, effort(2, 16) as u64);
         }
     }
 }

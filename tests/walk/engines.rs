@@ -113,7 +113,7 @@ fn ext4_with_many_mkfs_options_second_part() {
 #[test]
 fn xfs_with_many_mkfs_options() {
     if require(&DISK) {
-        on_each(&XFS, 300);
+        on_each(&XFS[..effort(3, 6)], 300);
     }
 }
 

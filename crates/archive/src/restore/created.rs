@@ -1,6 +1,6 @@
 //! What a restore has created: a hard link must not lead to a file that was there before.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use gate::Fd;
@@ -8,12 +8,12 @@ use gate::fs::getdents64;
 use gate::sync::Mutex;
 use ondisk::dirent::entries;
 
-use super::name::{ends, key, take_tree};
+use super::name_tree::NameTree;
 
-/// What was created, by [`key`]. Below a directory that is new, everything is; so only what was restored into
+/// What was created. Below a directory that is new, everything is; so only what was restored into
 /// directories that existed takes memory.
 #[derive(Debug, Default)]
-pub(super) struct Created(BTreeMap<Vec<u8>, Is>);
+pub(super) struct Created(NameTree<Is>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Is {
@@ -49,29 +49,24 @@ impl Created {
     }
 
     fn add(&mut self, path: &[u8], is: Is) {
-        let key = key(path);
-        if !self.is_below_new(&key) {
-            self.0.insert(key, is);
+        if !self.is_below_new(path) {
+            self.0.insert(path, is, None);
         }
     }
 
-    fn is_below_new(&self, key: &[u8]) -> bool {
-        ends(key, 0).any(|end| self.0.get(&key[..end]) == Some(&Is::NewDirectory))
+    fn is_below_new(&self, path: &[u8]) -> bool {
+        self.0.get_along(path).any(|is| *is == Is::NewDirectory)
     }
 
     /// Whether nothing but what was restored can have a path.
     pub(super) fn has(&self, path: &[u8]) -> bool {
-        let key = key(path);
-        self.0.contains_key(&key) || self.is_below_new(&key)
+        self.0.get(path).is_some() || self.is_below_new(path)
     }
 
     /// Takes a rename into account.
     pub(super) fn rename(&mut self, from: &[u8], to: &[u8]) {
-        let is_new = self.is_below_new(&key(from));
-        for (old, is) in take_tree(&mut self.0, &key(from)) {
-            let new = [&key(to)[..], &old[from.len()..]].concat();
-            self.0.insert(new, is);
-        }
+        let is_new = self.is_below_new(from);
+        self.0.rename(from, to);
         if is_new {
             self.add_directory(to);
         }
@@ -122,7 +117,8 @@ mod tests {
         created.add_entry(b"old/file");
         created.add_directory(b"old/new");
         created.add_entry(b"old/new/file");
-        assert_eq!(created.0.len(), 2);
+        assert_eq!(created.0.children(b"old").count(), 2);
+        assert_eq!(created.0.children(b"old/new").count(), 0);
         for (path, is_created) in [
             ("old/file", true),
             ("old/files", false),

@@ -49,6 +49,7 @@ mod increment;
 mod make;
 mod maker;
 mod name;
+mod name_tree;
 mod not_restored;
 pub(crate) mod owners;
 mod rehearsal;

@@ -454,7 +454,7 @@ impl Places {
 }
 
 /// The prefix of the keys of all names below this one.
-pub(super) fn inside(name: &[u8]) -> Vec<u8> {
+fn inside(name: &[u8]) -> Vec<u8> {
     match name {
         b"" => Vec::new(),
         name => [&key(name)[..], b"\0"].concat(),
@@ -462,7 +462,7 @@ pub(super) fn inside(name: &[u8]) -> Vec<u8> {
 }
 
 /// The entries whose keys start with a prefix.
-pub(super) fn starting_with<T>(
+fn starting_with<T>(
     map: &BTreeMap<Vec<u8>, T>,
     prefix: Vec<u8>,
 ) -> impl Iterator<Item = (&Vec<u8>, &T)> {
@@ -471,7 +471,7 @@ pub(super) fn starting_with<T>(
 }
 
 /// Removes the entry of a key, and those of the names below it.
-pub(super) fn take_tree<T>(map: &mut BTreeMap<Vec<u8>, T>, key: &[u8]) -> Vec<(Vec<u8>, T)> {
+fn take_tree<T>(map: &mut BTreeMap<Vec<u8>, T>, key: &[u8]) -> Vec<(Vec<u8>, T)> {
     let is_below = |name: &[u8]| matches!(name[key.len()..], [] | [0, ..]);
     let all = starting_with(map, key.to_vec()).map(|(name, _)| name);
     let tree: Vec<_> = all.filter(|name| is_below(name)).cloned().collect();
@@ -481,7 +481,7 @@ pub(super) fn take_tree<T>(map: &mut BTreeMap<Vec<u8>, T>, key: &[u8]) -> Vec<(V
 }
 
 /// A name in which a NUL stands for the slash.
-pub(super) fn key(path: &[u8]) -> Vec<u8> {
+fn key(path: &[u8]) -> Vec<u8> {
     let mut key = path.to_vec();
     key.iter_mut().filter(|b| **b == b'/').for_each(|b| *b = 0);
     key

@@ -1,7 +1,7 @@
 //! A dry run. The names that earlier archives of the run would make are kept, so that it can tell
 //! which of them a later one would remove.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,12 +12,13 @@ use gate::long::open_beneath;
 use ondisk::dirent::{EntryType, entries};
 use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Kind, Member};
-use walk::entry::joined;
+use walk::entry::{append, joined};
 
 use super::archives::Archives;
 use super::further::in_archive_before;
 use super::increment::renames;
-use super::name::{Chosen, clean, ends, inside, key, starting_with, take_tree};
+use super::name::{Chosen, clean};
+use super::name_tree::NameTree;
 use super::not_restored::NotRestored;
 use super::report::{Counts, Remarks, RestoreProgress, RestoreSummary};
 use crate::error::Error;
@@ -45,10 +46,10 @@ struct Names {
 
 struct Rehearsal<'a> {
     top: Arc<Fd>,
-    /// Whether each name that would have been made is a directory, by [`key`].
-    made: BTreeMap<Vec<u8>, bool>,
-    /// What is on the disk, and would have been removed or renamed, by [`key`].
-    gone: BTreeSet<Vec<u8>>,
+    /// Whether each name that would have been made is a directory.
+    made: NameTree<bool>,
+    /// What is on the disk, and would have been removed or renamed.
+    gone: NameTree<()>,
     chosen: Chosen,
     remarks: Remarks,
     counts: Counts,
@@ -71,8 +72,8 @@ pub(super) fn rehearse(
 ) -> RestoreSummary {
     let mut rehearsal = Rehearsal {
         top,
-        made: BTreeMap::new(),
-        gone: BTreeSet::new(),
+        made: NameTree::default(),
+        gone: NameTree::default(),
         chosen,
         remarks: Remarks::default(),
         counts: Counts::default(),
@@ -190,13 +191,9 @@ impl Rehearsal<'_> {
         }
         self.tell(what, path, target);
         if self.has_later {
-            self.made.insert(key(path), member.kind == Kind::Directory);
             // A restore makes missing directories above a member.
-            let mut above = split(path).0;
-            while !above.is_empty() && !self.made.contains_key(&key(above)) {
-                self.made.insert(key(above), true);
-                above = split(above).0;
-            }
+            let is_directory = member.kind == Kind::Directory;
+            self.made.insert(path, is_directory, Some(true));
         }
     }
 
@@ -207,7 +204,7 @@ impl Rehearsal<'_> {
         missing.retain(|target| {
             let Names { target, paths } = &target.names;
             let first = self.instead.get(target).cloned();
-            let first = first.filter(|first| self.made.contains_key(&key(first)));
+            let first = first.filter(|first| self.made.get(first).is_some());
             first.iter().for_each(|first| self.link(paths, first));
             first.is_none()
         });
@@ -285,24 +282,17 @@ impl Rehearsal<'_> {
             }
             self.tell("rename", &from, Some(&to));
             self.counts.renamed += 1;
-            let (from, to) = (key(&from), key(&to));
-            self.gone.insert(from.clone());
-            for (old, is_directory) in take_tree(&mut self.made, &from) {
-                let new = [&to[..], &old[from.len()..]].concat();
-                self.made.insert(new, is_directory);
-            }
+            self.gone.insert(&from, (), None);
+            self.made.rename(&from, &to);
         }
     }
 
     fn purge(&mut self, path: &[u8], dir: &[u8], text: &[u8]) {
-        let inside = inside(path);
         let mut present = self.on_disk(path);
-        for (name, is_directory) in starting_with(&self.made, inside.clone()) {
-            let name = &name[inside.len()..];
-            if !name.is_empty() && !name.contains(&0) {
-                present.insert(name.to_vec(), *is_directory);
-            }
-        }
+        // The temporary directory of renames is no entry.
+        let made = self.made.children(path);
+        let made = made.filter(|(name, _)| *name != b"\0");
+        present.extend(made.map(|(name, is_directory)| (name.to_vec(), *is_directory)));
         // By the names that the list has.
         let listed = |(name, is_directory): (Vec<u8>, bool)| {
             Some((self.chosen.listed(dir, path, &name)?, (name, is_directory)))
@@ -326,7 +316,7 @@ impl Rehearsal<'_> {
             if self.chosen.has(&whole) {
                 gone.extend((!self.chosen.has_ahead(&whole, &was)).then_some(whole));
             } else {
-                let is_made = |gone: &[u8]| self.made.contains_key(&key(gone));
+                let is_made = |gone: &[u8]| self.made.get(gone).is_some();
                 let below = self.chosen.below(&whole);
                 let below = below.filter(|gone| is_made(gone) && !self.chosen.is_ahead(gone, &was));
                 gone.extend(below.map(<[u8]>::to_vec));
@@ -334,32 +324,34 @@ impl Rehearsal<'_> {
         }
         for whole in gone {
             self.tell("remove", &whole, None);
-            let made = take_tree(&mut self.made, &key(&whole));
-            let mut names: BTreeSet<Vec<u8>> = made.into_iter().map(|(name, _)| name).collect();
-            names.insert(key(&whole));
-            self.add_on_disk(whole.clone(), &mut names);
-            self.gone.insert(key(&whole));
-            self.counts.removed += names.len() as u64;
+            let on_disk = self.count_on_disk(&whole);
+            self.counts.removed += 1 + on_disk + self.made.remove(&whole);
+            self.gone.insert(&whole, (), None);
         }
     }
 
-    /// Adds the keys of everything below a directory, as far as it would be removed with it.
-    fn add_on_disk(&self, dir: Vec<u8>, names: &mut BTreeSet<Vec<u8>>) {
-        let mut left = vec![dir];
-        while let Some(dir) = left.pop() {
-            for (name, is_directory) in self.on_disk(&dir) {
-                let path = joined(&dir, &name);
-                names.insert(key(&path));
-                left.extend(is_directory.then_some(path));
+    /// The number of names below a directory that would be removed with it and are only on the disk.
+    fn count_on_disk(&self, dir: &[u8]) -> u64 {
+        let mut count = 0;
+        // Directories to be read, each with the length of the path of the one that it is in: the last path begins with it.
+        let (above, name) = split(dir);
+        let mut path = above.to_vec();
+        let mut left = vec![(path.len(), name.to_vec())];
+        while let Some((len, name)) = left.pop() {
+            path.truncate(len);
+            append(&mut path, &name);
+            for (name, is_directory) in self.on_disk(&path) {
+                count += u64::from(self.made.get(&joined(&path, &name)).is_none());
+                left.extend(is_directory.then_some((path.len(), name)));
             }
         }
+        count
     }
 
     /// Whether each entry of a directory is a directory; empty if it cannot be read, or would be gone.
     fn on_disk(&self, path: &[u8]) -> BTreeMap<Vec<u8>, bool> {
         let mut present = BTreeMap::new();
-        let place = key(path);
-        if ends(&place, 0).any(|end| self.gone.contains(&place[..end])) {
+        if self.gone.get_along(path).next().is_some() {
             return present;
         }
         let open = if path.is_empty() { b"." } else { path };
@@ -370,7 +362,7 @@ impl Rehearsal<'_> {
         while let Ok(n @ 1..) = getdents64(&dir, &mut buffer) {
             for entry in entries(&buffer[..n.min(buffer.len())]) {
                 let name = entry.name.to_bytes();
-                if !self.gone.contains(&key(&joined(path, name))) {
+                if self.gone.get(&joined(path, name)).is_none() {
                     let is_directory = entry.entry_type == EntryType::Directory;
                     present.insert(name.to_vec(), is_directory);
                 }

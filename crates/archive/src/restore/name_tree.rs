@@ -1,0 +1,199 @@
+//! What is known of names below a directory, which are renamed and removed with all that is below them. Memory does not
+//! grow with the product of depth and length: each directory has the names in it, not paths.
+
+use std::collections::BTreeMap;
+
+use crate::components;
+
+/// What is known of paths below a directory.
+#[derive(Debug)]
+pub(super) struct NameTree<T>(Vec<Node<T>>);
+
+#[derive(Debug)]
+struct Node<T> {
+    known: Option<T>,
+    below: BTreeMap<Box<[u8]>, usize>,
+}
+
+impl<T> Default for Node<T> {
+    fn default() -> Node<T> {
+        Node {
+            known: None,
+            below: BTreeMap::new(),
+        }
+    }
+}
+
+impl<T> Default for NameTree<T> {
+    fn default() -> NameTree<T> {
+        NameTree(vec![Node::default()])
+    }
+}
+
+impl<T: Copy> NameTree<T> {
+    /// The nodes from the top to a path, as far as there are any, and whether that is the whole path.
+    fn along(&self, path: &[u8]) -> (Vec<usize>, bool) {
+        let mut nodes = vec![0];
+        for name in components(path) {
+            match self.0[nodes[nodes.len() - 1]].below.get(name) {
+                Some(&node) => nodes.push(node),
+                None => return (nodes, false),
+            }
+        }
+        (nodes, true)
+    }
+
+    fn find(&self, path: &[u8]) -> Option<usize> {
+        let (nodes, is_whole) = self.along(path);
+        nodes.last().copied().filter(|_| is_whole)
+    }
+
+    /// What is known of a path.
+    pub(super) fn get(&self, path: &[u8]) -> Option<&T> {
+        self.0[self.find(path)?].known.as_ref()
+    }
+
+    /// What is known of a path and of the directories above it.
+    pub(super) fn get_along(&self, path: &[u8]) -> impl Iterator<Item = &T> {
+        let (nodes, _) = self.along(path);
+        let known = nodes.into_iter().map(|node| self.0[node].known.as_ref());
+        known.flatten()
+    }
+
+    /// What is known of the names in a directory.
+    pub(super) fn children(&self, dir: &[u8]) -> impl Iterator<Item = (&[u8], &T)> {
+        let dir = self.find(dir).into_iter();
+        let below = dir.flat_map(|dir| &self.0[dir].below);
+        below.filter_map(|(name, node)| Some((&name[..], self.0[*node].known.as_ref()?)))
+    }
+
+    /// Makes something known of a path, and of the directories above it of which nothing is known.
+    pub(super) fn insert(&mut self, path: &[u8], known: T, above: Option<T>) {
+        let node = self.enter(path, above);
+        self.0[node].known = Some(known);
+    }
+
+    fn enter(&mut self, path: &[u8], above: Option<T>) -> usize {
+        let mut node = 0;
+        for name in components(path) {
+            if node != 0 {
+                self.0[node].known = self.0[node].known.or(above);
+            }
+            node = match self.0[node].below.get(name) {
+                Some(&below) => below,
+                None => {
+                    let new = self.0.len();
+                    self.0.push(Node::default());
+                    self.0[node].below.insert(name.into(), new);
+                    new
+                }
+            };
+        }
+        node
+    }
+
+    /// Takes a path, with all that is below it, out of its directory.
+    fn take(&mut self, path: &[u8]) -> Option<usize> {
+        let (nodes, true) = self.along(path) else {
+            return None;
+        };
+        match (&nodes[..], components(path).last()) {
+            (&[.., dir, _], Some(name)) => self.0[dir].below.remove(name),
+            _ => None,
+        }
+    }
+
+    /// Forgets a path and all that is below it; returns of how many names below it something was known.
+    pub(super) fn remove(&mut self, path: &[u8]) -> u64 {
+        let taken = self.take(path);
+        let (mut count, mut left) = (0, Vec::from_iter(taken));
+        while let Some(node) = left.pop() {
+            let Node { known, below } = std::mem::take(&mut self.0[node]);
+            count += u64::from(known.is_some() && Some(node) != taken);
+            left.extend(below.into_values());
+        }
+        count
+    }
+
+    /// Moves what is known of a path and all that is below it to another path. What is known there of other names stays.
+    pub(super) fn rename(&mut self, from: &[u8], to: &[u8]) {
+        let Some(taken) = self.take(from) else { return };
+        let mut left = vec![(taken, self.enter(to, None))];
+        while let Some((from, to)) = left.pop() {
+            let Node { known, below } = std::mem::take(&mut self.0[from]);
+            self.0[to].known = known.or(self.0[to].known);
+            for (name, node) in below {
+                match self.0[to].below.get(&name) {
+                    Some(&other) => left.push((node, other)),
+                    None => drop(self.0[to].below.insert(name, node)),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert(String, u8),
+        Remove(String),
+        Rename(String, String),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let path = || "[ab](/[ab]){0,2}";
+        let step = prop_oneof![
+            (path(), any::<u8>()).prop_map(|(path, known)| Step::Insert(path, known)),
+            path().prop_map(Step::Remove),
+            (path(), path()).prop_map(|(from, to)| Step::Rename(from, to)),
+        ];
+        proptest::collection::vec(step, 0..12)
+    }
+
+    proptest! {
+        #[test]
+        fn names_are_kept_as_in_a_list_of_paths(steps in steps()) {
+            let mut tree = NameTree::default();
+            let mut list: BTreeMap<String, u8> = BTreeMap::new();
+            let is_in = |path: &str, dir: &str| {
+                path.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            for step in steps {
+                match step {
+                    Step::Insert(path, known) => {
+                        tree.insert(path.as_bytes(), known, None);
+                        list.insert(path, known);
+                    }
+                    Step::Remove(dir) => {
+                        let below = list.keys().filter(|path| is_in(path, &dir) && **path != dir);
+                        prop_assert_eq!(below.count() as u64, tree.remove(dir.as_bytes()));
+                        list.retain(|path, _| !is_in(path, &dir));
+                    }
+                    // No directory is moved into itself.
+                    Step::Rename(from, to) if is_in(&to, &from) || is_in(&from, &to) => {}
+                    Step::Rename(from, to) => {
+                        tree.rename(from.as_bytes(), to.as_bytes());
+                        let (moved, rest): (BTreeMap<_, _>, _) =
+                            list.into_iter().partition(|(path, _)| is_in(path, &from));
+                        list = rest;
+                        let moved = moved.into_iter();
+                        list.extend(moved.map(|(path, known)| (to.clone() + &path[from.len()..], known)));
+                    }
+                }
+                for path in ["a", "b", "a/a", "a/b", "b/a", "b/b", "a/a/a", "b/a/b", "a/b/a/b"] {
+                    prop_assert_eq!(tree.get(path.as_bytes()), list.get(path), "{}", path);
+                    let has_above = list.keys().any(|above| is_in(path, above));
+                    prop_assert_eq!(tree.get_along(path.as_bytes()).next().is_some(), has_above, "{}", path);
+                }
+                let children = tree.children(b"a").map(|(name, known)| (format!("a/{}", name[0] as char), *known));
+                let expected = list.iter().filter(|(path, _)| path.starts_with("a/") && path.len() == 3);
+                prop_assert!(children.eq(expected.map(|(path, known)| (path.clone(), *known))));
+            }
+        }
+    }
+}

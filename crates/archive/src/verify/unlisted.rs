@@ -85,8 +85,12 @@ impl Tree {
         mut tell: impl FnMut(Warning),
     ) {
         let mut matcher = skipped.filter.matcher();
-        let mut left: Vec<Vec<u8>> = vec![Vec::new(); usize::from(!known.dirs.is_empty())];
-        while let Some(path) = left.pop() {
+        // Directories to be read, each with the length of the path of the one that it is in: the last path begins with it.
+        let mut left = vec![(0, Vec::new()); usize::from(!known.dirs.is_empty())];
+        let mut path = Vec::new();
+        while let Some((len, name)) = left.pop() {
+            path.truncate(len);
+            append(&mut path, &name);
             let is_dumped = known.dirs.get(&known.hash(&path)) == Some(&true);
             let Some(listed) = self.listing(&path, &mut tell) else {
                 continue;
@@ -101,7 +105,7 @@ impl Tree {
                 let is_known = known.names.contains(&number);
                 has_known |= is_known;
                 if known.dirs.contains_key(&number) {
-                    left.push(below.clone());
+                    left.push((path.len(), name.to_bytes().to_vec()));
                 } else if !is_known {
                     others.push(name);
                 }

@@ -1,11 +1,12 @@
 //! Trees that take much memory or time in programs that keep whole paths, and sums that do not fit into 64 bits.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, remove_file, rename};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Stdio;
 
+use rustix::fs::{Mode, OFlags, openat};
 use serde_json::Value;
 
 use super::engines::mounted_or_still;
@@ -52,6 +53,50 @@ fn memory_for_nested_directories_is_that_of_their_names() {
                 let words = args!["dump", &top, "-o", &archive, "--state", &state];
                 within(words.into_iter().chain(args!["--level", level]), 128);
             }
+        });
+    }
+}
+
+/// Creates a file in each of the [`nested`] directories.
+fn fill(top: &Path) {
+    let name = "d".repeat(200);
+    let mut here = rustix::fs::open(top, OFlags::PATH, Mode::empty()).unwrap();
+    while let Ok(below) = openat(&here, &name, OFlags::PATH, Mode::empty()) {
+        here = below;
+        let how = OFlags::CREATE | OFlags::WRONLY;
+        openat(&here, "f", how, Mode::from(0o644)).unwrap();
+    }
+}
+
+/// The paths of 600 directories have 36 MB together, and as many those of the files in them.
+#[test]
+fn changes_and_groups_keep_names_only() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            nested(&top, effort(600, 2000));
+            let [old, new] = ["old.parquet", "new.parquet"].map(|name| ground.join(name));
+            within(args!["walk", &top, "--catalog", &old], 88);
+            fill(&top);
+            within(args!["walk", &top, "--catalog", &new], 88);
+            let with = |words: &[OsString], more: &[&str], mib| {
+                let more = more.iter().map(OsString::from);
+                within(words.iter().cloned().chain(more), mib);
+            };
+            let groups = ["--group-by", "dir:9999"];
+            with(&args!["walk", &top], &groups, 24);
+            with(&args!["walk", &top, "--json"], &groups, 24);
+            with(&args!["query", &new, "--format", "csv"], &groups, 48);
+            let diff = args!["query", "--diff", &old, &new];
+            with(&diff, &groups, 48);
+            with(&diff, &["--json"], 48);
+            let since = |catalog| args!["changed", &top, "--since", catalog];
+            for format in ["table", "restic", "borg"] {
+                with(&since(&old), &["--format", format], 48);
+            }
+            // All that is in it is renamed along.
+            rename(top.join("d".repeat(200)), top.join("renamed")).unwrap();
+            with(&since(&new), &["--format", "rsync"], 48);
         });
     }
 }
@@ -151,6 +196,26 @@ fn sums_of_sizes_do_not_wrap() {
                 let is_most = |group: &Value| group["bytes"].as_i64() == Some(growth);
                 assert!(found.iter().any(is_most), "{growth}: {groups}");
             }
+            // A difference of sums that are both too large is exact.
+            let fewer = ground.join("fewer.parquet");
+            remove_file(top.join("c")).unwrap();
+            json(&args!["walk", &top, "--catalog", &fewer]);
+            let words = [&args!["query", "--diff", &catalog, &fewer][..], &by("type")].concat();
+            let groups = json(&words);
+            let mut found = groups["groups"].as_array().unwrap().iter();
+            assert!(
+                found.any(|it| it["key"] == "file" && it["bytes"] == -(LARGEST as i64)),
+                "{groups}"
+            );
+            let ran = run(&mut fathom(words)).exits(0);
+            assert!(
+                ran.lines().iter().any(|line| line.contains("-8 EiB")),
+                "{ran}"
+            );
+            File::create(top.join("c"))
+                .unwrap()
+                .set_len(LARGEST)
+                .unwrap();
             is_most(&json(&args!["dump", &top, "-n"])["estimates"][0]["bytes"]);
             is_most(&json(&args!["dump", &top, "-o", &archive])["bytes"]);
             is_most(&json(&args!["list", &archive])["bytes"]);

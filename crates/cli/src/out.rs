@@ -148,12 +148,33 @@ impl Out {
         result: impl serde::Serialize,
         warnings: &[Warning],
     ) -> Result<(), Error> {
-        const PIECE: usize = 64 << 10;
         let envelope = envelope(schema, result, warnings);
+        self.pieces(|to| envelope.write(to))
+    }
+
+    /// Writes data piece by piece, so that not all of it is in memory.
+    pub(crate) fn pieces(
+        &self,
+        put: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Error> {
+        const PIECE: usize = 64 << 10;
         self.write(|stdout| {
             let mut pieces = BufWriter::with_capacity(PIECE, stdout);
-            envelope.write(&mut pieces)?;
+            put(&mut pieces)?;
             pieces.flush()
+        })
+    }
+
+    /// Writes text that a function makes piece by piece.
+    pub(crate) fn text_pieces(&self, make: impl FnOnce(&mut dyn FnMut(&str))) -> Result<(), Error> {
+        self.pieces(|to| {
+            let mut written = Ok(());
+            make(&mut |piece| {
+                if written.is_ok() {
+                    written = to.write_all(piece.as_bytes());
+                }
+            });
+            written
         })
     }
 

@@ -5,7 +5,7 @@
 
 mod links;
 
-use std::hash::Hash;
+use std::cmp::Ordering;
 
 use foldhash::HashMap;
 use gate::sync::Mutex;
@@ -14,6 +14,7 @@ use crate::entry::{Dir, Entry, Meta, Time, Type, joined};
 use crate::predicate::base_name;
 use crate::predicate::test::TimeField;
 use crate::sink::{Fields, Sink, Worker};
+use crate::trail::{KeptPath, PathTree};
 pub use links::LinkedFile;
 use links::{LinkPass, Links};
 
@@ -57,15 +58,40 @@ pub enum Key {
     Name(Box<[u8]>),
 }
 
-/// The totals of a group.
+/// The [`Key`] of a group, whose name is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum KeptKey {
+    Number(u64),
+    Name(KeptPath),
+}
+
+impl KeptKey {
+    fn compare(self, other: KeptKey, names: &PathTree) -> Ordering {
+        match (self, other) {
+            (KeptKey::Number(a), KeptKey::Number(b)) => a.cmp(&b),
+            (KeptKey::Name(a), KeptKey::Name(b)) => names.compare(a, b),
+            (KeptKey::Number(_), KeptKey::Name(_)) => Ordering::Less,
+            (KeptKey::Name(_), KeptKey::Number(_)) => Ordering::Greater,
+        }
+    }
+
+    fn moved(self, moved: impl Fn(KeptPath) -> KeptPath) -> KeptKey {
+        match self {
+            KeptKey::Name(name) => KeptKey::Name(moved(name)),
+            number => number,
+        }
+    }
+}
+
+/// The totals of a group. Sums of sizes may be more than 2^64-1, so that differences of them are right.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GroupSums {
     /// Number of entries.
     pub entries: u64,
     /// Apparent size in bytes.
-    pub bytes: u64,
+    pub bytes: u128,
     /// Allocated space in bytes.
-    pub allocated: u64,
+    pub allocated: u128,
 }
 
 impl GroupSums {
@@ -74,8 +100,8 @@ impl GroupSums {
     pub fn from_entry(bytes: u64, blocks: u64) -> GroupSums {
         GroupSums {
             entries: 1,
-            bytes,
-            allocated: blocks.saturating_mul(512),
+            bytes: bytes.into(),
+            allocated: u128::from(blocks) * 512,
         }
     }
 
@@ -87,12 +113,13 @@ impl GroupSums {
     #[inline]
     pub fn add(&mut self, other: GroupSums) {
         self.entries += other.entries;
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.allocated = self.allocated.saturating_add(other.allocated);
+        self.bytes += other.bytes;
+        self.allocated += other.allocated;
     }
 }
 
-/// How much the totals of a group grew; negative if they shrank.
+/// How much the totals of a group grew; negative if they shrank. Differences beyond the limits of 64 bits are that
+/// limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Growth {
     /// Number of entries.
@@ -105,12 +132,12 @@ pub struct Growth {
 
 impl Growth {
     fn new(old: GroupSums, new: GroupSums) -> Growth {
-        let grown = |old: u64, new: u64| match new.checked_sub(old) {
-            Some(more) => i64::try_from(more).unwrap_or(i64::MAX),
-            None => 0_i64.saturating_sub_unsigned(old - new),
+        let grown = |old: u128, new: u128| {
+            let more = new as i128 - old as i128;
+            more.clamp(i64::MIN.into(), i64::MAX.into()) as i64
         };
         Growth {
-            entries: grown(old.entries, new.entries),
+            entries: grown(old.entries.into(), new.entries.into()),
             bytes: grown(old.bytes, new.bytes),
             allocated: grown(old.allocated, new.allocated),
         }
@@ -132,23 +159,80 @@ pub enum GroupOrder {
 pub struct Groups {
     by: GroupBy,
     sums: Mutex<Collector>,
-    links: Links<Key, GroupSums>,
+    links: Links<KeptKey, GroupSums>,
+    /// The names of the groups in `links`.
+    link_names: Mutex<PathTree>,
     pass: Mutex<LinkPass>,
 }
 
 #[derive(Default)]
 struct Collector {
-    numbers: HashMap<u64, GroupSums>,
-    names: HashMap<Box<[u8]>, GroupSums>,
+    sums: HashMap<KeptKey, GroupSums>,
+    names: PathTree,
 }
 
 impl Collector {
-    fn add(&mut self, key: Key, sums: GroupSums) {
-        let group = match key {
-            Key::Number(number) => self.numbers.entry(number).or_default(),
-            Key::Name(name) => self.names.entry(name).or_default(),
-        };
-        group.add(sums);
+    fn add(&mut self, key: KeptKey, sums: GroupSums) {
+        self.sums.entry(key).or_default().add(sums);
+    }
+
+    /// Adds groups whose names are in another tree.
+    fn merge(&mut self, names: PathTree, groups: impl Iterator<Item = (KeptKey, GroupSums)>) {
+        let moved = self.names.append(names);
+        groups.for_each(|(key, sums)| self.add(key.moved(&moved), sums));
+    }
+}
+
+/// Groups in an order. Of their names only the components are in memory.
+#[derive(Debug)]
+pub struct SortedGroups<S> {
+    groups: Vec<(KeptKey, S)>,
+    names: PathTree,
+}
+
+impl<S: Copy> SortedGroups<S> {
+    fn new<N: Ord>(
+        groups: impl Iterator<Item = (KeptKey, S)>,
+        names: PathTree,
+        (order, top): (GroupOrder, Option<usize>),
+        totals: impl Fn(&S) -> [N; 3],
+    ) -> SortedGroups<S> {
+        let mut groups: Vec<_> = groups.collect();
+        groups.sort_unstable_by(|(a, x), (b, y)| {
+            let ([x_entries, x_bytes, x_allocated], [entries, bytes, allocated]) =
+                (totals(x), totals(y));
+            let by_sums = match order {
+                GroupOrder::Key => Ordering::Equal,
+                GroupOrder::Entries => entries.cmp(&x_entries),
+                GroupOrder::Bytes => bytes.cmp(&x_bytes),
+                GroupOrder::Allocated => (allocated, bytes).cmp(&(x_allocated, x_bytes)),
+            };
+            by_sums.then_with(|| a.compare(*b, &names))
+        });
+        groups.truncate(top.unwrap_or(usize::MAX));
+        SortedGroups { groups, names }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// The totals.
+    pub fn sums(&self) -> impl Iterator<Item = S> {
+        self.groups.iter().map(|(_, sums)| *sums)
+    }
+
+    /// The groups.
+    pub fn iter(&self) -> impl Iterator<Item = (Key, S)> {
+        self.groups.iter().map(|(key, sums)| match *key {
+            KeptKey::Number(number) => (Key::Number(number), *sums),
+            KeptKey::Name(kept) => {
+                let mut name = Vec::new();
+                self.names.get(kept, &mut name);
+                (Key::Name(name.into()), *sums)
+            }
+        })
     }
 }
 
@@ -159,6 +243,7 @@ impl Groups {
             by,
             sums: Mutex::default(),
             links: Links::new(),
+            link_names: Mutex::default(),
             pass: Mutex::new(LinkPass::First),
         }
     }
@@ -189,10 +274,10 @@ impl Groups {
     /// Adds the files with several names of a pass to their groups; returns how many passes must
     /// follow.
     fn end_pass(&self) -> u64 {
+        let names = std::mem::take(&mut *self.link_names.lock());
         match self.links.take(*self.pass.lock()) {
             Ok(files) => {
-                let mut sums = self.sums.lock();
-                files.for_each(|(key, file)| sums.add(key, file));
+                self.sums.lock().merge(names, files);
                 0
             }
             Err(shares) => shares,
@@ -214,10 +299,10 @@ impl Groups {
     }
 
     /// The groups in an order, equal ones by key; with `top`, only so many.
-    pub fn into_sorted(self, order: GroupOrder, top: Option<usize>) -> Vec<(Key, GroupSums)> {
-        let groups = self.into_sums().into_iter();
-        sorted(groups, order, top, |sums: &GroupSums| {
-            [sums.entries, sums.bytes, sums.allocated]
+    pub fn into_sorted(self, order: GroupOrder, top: Option<usize>) -> SortedGroups<GroupSums> {
+        let Collector { sums, names } = self.into_collected();
+        SortedGroups::new(sums.into_iter(), names, (order, top), |sums| {
+            [sums.entries.into(), sums.bytes, sums.allocated]
         })
     }
 
@@ -227,53 +312,28 @@ impl Groups {
         before: Groups,
         order: GroupOrder,
         top: Option<usize>,
-    ) -> Vec<(Key, Growth)> {
-        let mut pairs: HashMap<Key, [GroupSums; 2]> = HashMap::default();
-        for (nth, groups) in [before, self].into_iter().enumerate() {
-            for (key, sums) in groups.into_sums() {
-                pairs.entry(key).or_default()[nth] = sums;
-            }
+    ) -> SortedGroups<Growth> {
+        let [old, new] = [before, self].map(Groups::into_collected);
+        let mut names = new.names;
+        let moved = names.append(old.names);
+        let mut pairs: HashMap<KeptKey, [GroupSums; 2]> = HashMap::default();
+        for (key, sums) in old.sums {
+            pairs.entry(key.moved(&moved)).or_default()[0] = sums;
         }
-        let growth = pairs.into_iter();
-        let growth = growth.map(|(key, [old, new])| (key, Growth::new(old, new)));
-        let changed = growth.filter(|(_, growth)| *growth != Growth::default());
-        sorted(changed, order, top, |growth: &Growth| {
+        for (key, sums) in new.sums {
+            pairs.entry(key).or_default()[1] = sums;
+        }
+        let changed = pairs.into_iter().filter(|(_, [old, new])| old != new);
+        let growth = changed.map(|(key, [old, new])| (key, Growth::new(old, new)));
+        SortedGroups::new(growth, names, (order, top), |growth| {
             [growth.entries, growth.bytes, growth.allocated]
         })
     }
 
-    fn into_sums(self) -> HashMap<Key, GroupSums> {
+    fn into_collected(self) -> Collector {
         self.end_pass();
-        let Collector { numbers, names } = self.sums.into_inner();
-        let numbers = numbers.into_iter();
-        let numbers = numbers.map(|(number, sums)| (Key::Number(number), sums));
-        let names = names.into_iter();
-        let names = names.map(|(name, sums)| (Key::Name(name), sums));
-        numbers.chain(names).collect()
+        self.sums.into_inner()
     }
-}
-
-/// Sorts groups by one of their totals: entries, bytes, allocated space.
-fn sorted<S, N: Ord>(
-    groups: impl Iterator<Item = (Key, S)>,
-    order: GroupOrder,
-    top: Option<usize>,
-    totals: impl Fn(&S) -> [N; 3],
-) -> Vec<(Key, S)> {
-    let mut groups: Vec<_> = groups.collect();
-    groups.sort_unstable_by(|(a, x), (b, y)| {
-        let ([x_entries, x_bytes, x_allocated], [entries, bytes, allocated]) =
-            (totals(x), totals(y));
-        let by_sums = match order {
-            GroupOrder::Key => std::cmp::Ordering::Equal,
-            GroupOrder::Entries => entries.cmp(&x_entries),
-            GroupOrder::Bytes => bytes.cmp(&x_bytes),
-            GroupOrder::Allocated => (allocated, bytes).cmp(&(x_allocated, x_bytes)),
-        };
-        by_sums.then_with(|| a.cmp(b))
-    });
-    groups.truncate(top.unwrap_or(usize::MAX));
-    groups
 }
 
 impl Sink for Groups {
@@ -352,7 +412,7 @@ impl Adder<'_> {
         let (mut last, mut pending) = (0, GroupSums::default());
         for (number, file, sums) in rows {
             if let Some(file) = file {
-                self.add_link(Key::Number(number), file, sums);
+                self.add_kept_link(KeptKey::Number(number), file, sums);
                 continue;
             }
             if number != last {
@@ -367,30 +427,37 @@ impl Adder<'_> {
     fn flush(&mut self, number: u64, pending: &mut GroupSums) {
         if pending.entries > 0 && self.pass == LinkPass::First {
             let sums = std::mem::take(pending);
-            self.sums.numbers.entry(number).or_default().add(sums);
+            self.sums.add(KeptKey::Number(number), sums);
         }
     }
 
     fn add_entry(&mut self, name: &[u8], meta: &Meta) {
         let sums = GroupSums::from_meta(meta);
         match is_linked(meta) {
-            true => self.add_link(Key::Name(name.into()), (meta.dev, meta.ino), sums),
+            true => self.add_link(name, (meta.dev, meta.ino), sums),
             false => self.add_name(name, sums),
         }
     }
 
     /// Adds entries to a group with a name.
     pub fn add_name(&mut self, name: &[u8], sums: GroupSums) {
-        match self.sums.names.get_mut(name) {
-            _ if sums.entries == 0 || self.pass != LinkPass::First => {}
-            Some(group) => group.add(sums),
-            None => drop(self.sums.names.insert(name.into(), sums)),
+        if sums.entries > 0 && self.pass == LinkPass::First {
+            let key = KeptKey::Name(self.sums.names.add(name));
+            self.sums.add(key, sums);
         }
     }
 
-    /// Adds a name of a file that has several.
-    pub fn add_link(&mut self, key: Key, file: LinkedFile, sums: GroupSums) {
-        self.to.links.add(self.pass, file, key, sums);
+    /// Adds a name of a file that has several to a group with a name.
+    pub fn add_link(&mut self, name: &[u8], file: LinkedFile, sums: GroupSums) {
+        let key = KeptKey::Name(self.to.link_names.lock().add(name));
+        self.add_kept_link(key, file, sums);
+    }
+
+    fn add_kept_link(&mut self, key: KeptKey, file: LinkedFile, sums: GroupSums) {
+        let is_less = |key: &KeptKey, other: &KeptKey| {
+            key.compare(*other, &self.to.link_names.lock()) == Ordering::Less
+        };
+        self.to.links.add(self.pass, file, (key, sums), is_less);
     }
 
     /// A directory counts in itself, anything else in its directory; both not below `most` levels.
@@ -403,7 +470,7 @@ impl Adder<'_> {
                 self.add_entry(&joined(dir.path, entry.name), meta);
             } else if is_linked(meta) {
                 let file = (meta.dev, meta.ino);
-                self.add_link(Key::Name(above.into()), file, GroupSums::from_meta(meta));
+                self.add_link(above, file, GroupSums::from_meta(meta));
             } else {
                 files.add(GroupSums::from_meta(meta));
             }
@@ -414,15 +481,9 @@ impl Adder<'_> {
 
 impl Drop for Adder<'_> {
     fn drop(&mut self) {
-        fn merge<K: Eq + Hash>(to: &mut HashMap<K, GroupSums>, from: HashMap<K, GroupSums>) {
-            for (key, sums) in from {
-                to.entry(key).or_default().add(sums);
-            }
-        }
         let own = std::mem::take(&mut self.sums);
         let mut all = self.to.sums.lock();
-        merge(&mut all.numbers, own.numbers);
-        merge(&mut all.names, own.names);
+        all.merge(own.names, own.sums.into_iter());
     }
 }
 
@@ -563,8 +624,26 @@ mod tests {
         let flat = growth.iter().map(|(key, it)| (key, it.entries, it.bytes));
         let key = |name: &str| Key::Name(name.as_bytes().into());
         let expected = [(key("z"), 1, 4), (key("x"), 1, -2), (key("y"), -1, -9)];
-        let expected = expected.each_ref().map(|(key, n, bytes)| (key, *n, *bytes));
         assert_eq!(flat.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn growth_is_exact_where_the_totals_have_more_than_64_bits() {
+        let most = i64::MAX as u64;
+        let groups = |files: u64, size| {
+            let groups = Groups::new(GroupBy::Type);
+            let sums = (0..files).map(|_| (0, None, GroupSums::from_entry(size, size)));
+            groups.adder().add_numbers(sums);
+            groups
+        };
+        let growth = |old, new: Groups| {
+            let growth = new.into_growth(old, GroupOrder::Bytes, None);
+            growth.sums().map(|sums| sums.bytes).collect::<Vec<_>>()
+        };
+        assert_eq!(growth(groups(3, most), groups(2, most)), [-i64::MAX]);
+        assert_eq!(growth(groups(2, most), groups(3, most)), [i64::MAX]);
+        assert_eq!(growth(groups(4, most), groups(4, most - 1)), [-4]);
+        assert_eq!(growth(groups(3, most), groups(0, most)), [i64::MIN]);
     }
 
     #[test]
@@ -595,7 +674,10 @@ mod tests {
         };
         let key = |name: &[u8]| (Key::Name(name.into()), sums);
         assert_eq!(
-            groups.into_sorted(GroupOrder::Bytes, None),
+            groups
+                .into_sorted(GroupOrder::Bytes, None)
+                .iter()
+                .collect::<Vec<_>>(),
             [key(b"b"), key(b"c")]
         );
     }
@@ -632,7 +714,8 @@ mod tests {
                 Ok::<_, ()>(())
             };
             groups.add_in_passes(most, read).unwrap();
-            (passes, groups.into_sorted(GroupOrder::Key, None))
+            let sorted = groups.into_sorted(GroupOrder::Key, None);
+            (passes, sorted.iter().collect::<Vec<_>>())
         };
         let (passes, expected) = count(usize::MAX);
         assert_eq!(passes, 1);

@@ -7,6 +7,7 @@ use ondisk::Dev;
 
 use crate::entry::{Dir, Entry, Type};
 use crate::sink::{Fields, Sink, Worker};
+use crate::trail::{KeptPath, PathTree};
 
 /// The order of files: by blocks and size, then by device and inode number.
 type Rank = (u64, u64, Dev, u64);
@@ -22,10 +23,57 @@ pub struct LargeFile {
     pub blocks: u64,
 }
 
+/// The largest files, with their paths, of which only the names are in memory.
+#[derive(Debug, Default)]
+pub struct LargestFiles {
+    ranks: BTreeMap<Rank, KeptPath>,
+    paths: PathTree,
+    /// The size of `paths` when it is made anew, without the paths of files that are no longer among the largest.
+    most_bytes: usize,
+}
+
+impl LargestFiles {
+    /// Adds a file, and removes the smallest if there are too many. Of several names of a file, the
+    /// first by its bytes is kept.
+    fn put(&mut self, most: usize, rank: Rank, path: &[u8]) {
+        const FEW: usize = 1 << 20;
+        let path = self.paths.add(path);
+        let name = self.ranks.entry(rank).or_insert(path);
+        if self.paths.compare(path, *name).is_lt() {
+            *name = path;
+        }
+        if self.ranks.len() > most {
+            self.ranks.pop_first();
+        }
+        if self.paths.bytes() > self.most_bytes.max(FEW) {
+            let (old, mut path) = (std::mem::take(&mut self.paths), Vec::new());
+            for kept in self.ranks.values_mut() {
+                old.get(*kept, &mut path);
+                *kept = self.paths.add(&path);
+            }
+            self.most_bytes = 2 * self.paths.bytes();
+        }
+    }
+
+    /// The files, the largest first.
+    pub fn iter(&self) -> impl Iterator<Item = LargeFile> {
+        let files = self.ranks.iter().rev();
+        files.map(|((blocks, bytes, _, _), kept)| {
+            let mut path = Vec::new();
+            self.paths.get(*kept, &mut path);
+            LargeFile {
+                path,
+                bytes: *bytes,
+                blocks: *blocks,
+            }
+        })
+    }
+}
+
 /// The sink that finds the largest regular files, each once, however many links it has.
 pub struct Largest {
     most: usize,
-    files: Mutex<BTreeMap<Rank, Vec<u8>>>,
+    files: Mutex<LargestFiles>,
 }
 
 impl Largest {
@@ -37,34 +85,17 @@ impl Largest {
         }
     }
 
-    /// The files, the largest first.
-    pub fn into_files(self) -> Vec<LargeFile> {
-        let files = self.files.into_inner();
-        let large = |((blocks, bytes, _, _), path)| LargeFile {
-            path,
-            bytes,
-            blocks,
-        };
-        files.into_iter().rev().map(large).collect()
-    }
-
-    /// Adds a file, and removes the smallest if there are too many. Of several names of a file, the
-    /// first by its bytes is kept.
-    fn put(&self, files: &mut BTreeMap<Rank, Vec<u8>>, rank: Rank, path: Vec<u8>) {
-        let name = files.entry(rank).or_insert_with(|| path.clone());
-        if path < *name {
-            *name = path;
-        }
-        if files.len() > self.most {
-            files.pop_first();
-        }
+    /// The files.
+    pub fn into_files(self) -> LargestFiles {
+        self.files.into_inner()
     }
 }
 
 impl Sink for Largest {
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(Picker {
-            files: BTreeMap::new(),
+            files: LargestFiles::default(),
+            path: Vec::new(),
             to: self,
         })
     }
@@ -75,7 +106,9 @@ impl Sink for Largest {
 }
 
 struct Picker<'a> {
-    files: BTreeMap<Rank, Vec<u8>>,
+    files: LargestFiles,
+    /// Room for a path.
+    path: Vec<u8>,
     to: &'a Largest,
 }
 
@@ -87,14 +120,14 @@ impl Worker for Picker<'_> {
         {
             let meta = &entry.meta;
             let rank = (meta.blocks, meta.size, meta.dev, meta.ino);
-            let is_full = self.files.len() >= self.to.most;
-            let least = self.files.first_key_value();
+            let ranks = &self.files.ranks;
+            let is_full = ranks.len() >= self.to.most;
+            let least = ranks.first_key_value();
             if is_full && least.is_some_and(|(least, _)| rank < *least) {
                 continue;
             }
-            let mut path = Vec::new();
-            entry.path(dir, &mut path);
-            self.to.put(&mut self.files, rank, path);
+            entry.path(dir, &mut self.path);
+            self.files.put(self.to.most, rank, &self.path);
         }
     }
 }
@@ -102,8 +135,28 @@ impl Worker for Picker<'_> {
 impl Drop for Picker<'_> {
     fn drop(&mut self) {
         let mut all = self.to.files.lock();
-        for (rank, path) in std::mem::take(&mut self.files) {
-            self.to.put(&mut all, rank, path);
+        for (rank, kept) in &self.files.ranks {
+            self.files.paths.get(*kept, &mut self.path);
+            all.put(self.to.most, *rank, &self.path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_files_that_are_no_longer_among_the_largest_are_forgotten() {
+        let mut files = LargestFiles::default();
+        for size in 0..20_000_u64 {
+            let path = format!("top/{size}{}", "d".repeat(200));
+            files.put(3, (0, size, Dev::default(), size), path.as_bytes());
+        }
+        assert!(files.paths.bytes() < 2 << 20, "{}", files.paths.bytes());
+        let sizes = files.iter().map(|file| file.bytes);
+        assert_eq!(sizes.collect::<Vec<_>>(), [19_999, 19_998, 19_997]);
+        let first = files.iter().next().unwrap();
+        assert!(first.path.starts_with(b"top/19999d"));
     }
 }

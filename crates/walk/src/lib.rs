@@ -76,7 +76,7 @@ pub use filter::{Filter, Matcher};
 pub use job::{Diagnostics, Engine, Job};
 pub use key::DirKey;
 pub use kind::EngineKind;
-pub use largest::{LargeFile, Largest};
+pub use largest::{LargeFile, Largest, LargestFiles};
 pub use moment::Moment;
 pub use plan::{Plan, PlanReason, Scope};
 pub use ranks::{check_same_directory, walk_together};

@@ -1,6 +1,12 @@
 //! The directories along a path, for work that goes from directory to directory: the next path mostly begins as the last
 //! one, and only the rest of it is looked at or kept. Memory and time do not grow with the product of depth and length.
 
+use std::cmp::Ordering;
+use std::hash::BuildHasher;
+
+use foldhash::HashMap;
+use foldhash::fast::RandomState;
+
 /// What is known of each directory along the last path.
 #[derive(Clone, Debug)]
 pub(crate) struct Trail<T> {
@@ -63,32 +69,101 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     whole + rest.take_while(|(a, b)| a == b).count()
 }
 
-/// Paths of directories that come mostly in the order of a walk: only their names are kept.
+/// Paths of which only the names are kept, each once for each directory that it is in.
 #[derive(Debug, Default)]
 pub struct PathTree {
-    /// The directory above each, and the end of its name in `names`, where that of the next one begins.
-    nodes: Vec<(Option<usize>, usize)>,
-    names: Vec<u8>,
-    trail: Trail<usize>,
+    nodes: Nodes,
+    trail: Trail<u32>,
 }
 
-/// A path in a [`PathTree`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A path in a [`PathTree`]. Equal paths of a tree are equal.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct KeptPath {
-    node: Option<usize>,
+    /// That of its last component; `None` for an empty path.
+    node: Option<u32>,
     /// In bytes.
     len: usize,
+}
+
+#[derive(Debug, Default)]
+struct Nodes {
+    nodes: Vec<Node>,
+    names: Vec<u8>,
+    state: RandomState,
+    /// For a hash of a name and the node above it, the last node with this hash.
+    last: HashMap<u64, u32>,
+}
+
+/// A component of a path.
+#[derive(Debug)]
+struct Node {
+    above: Option<u32>,
+    /// The node before it with the same hash.
+    same: Option<u32>,
+    depth: u32,
+    /// The end of its name in [`Nodes::names`], where that of the next one begins. The name has a slash at its end.
+    end: usize,
+    /// The length of the path.
+    len: usize,
+}
+
+impl Nodes {
+    /// Finds a name in a directory, or adds it.
+    fn child(&mut self, above: Option<u32>, name: &[u8]) -> u32 {
+        let hash = self.state.hash_one((above, name));
+        let known = self.last.get(&hash).copied();
+        let mut same = std::iter::successors(known, |&node| self.node(node).same);
+        if let Some(found) =
+            same.find(|&node| self.node(node).above == above && self.name(node) == name)
+        {
+            return found;
+        }
+        let (depth, len) = above.map_or((0, 0), |above| {
+            let above = self.node(above);
+            (above.depth + 1, above.len)
+        });
+        self.names.extend_from_slice(name);
+        let new = self.nodes.len() as u32;
+        self.nodes.push(Node {
+            above,
+            same: known,
+            depth,
+            end: self.names.len(),
+            len: len + name.len(),
+        });
+        self.last.insert(hash, new);
+        new
+    }
+
+    fn node(&self, node: u32) -> &Node {
+        &self.nodes[node as usize]
+    }
+
+    fn name(&self, node: u32) -> &[u8] {
+        let before = node.checked_sub(1);
+        let from = before.map_or(0, |before| self.node(before).end);
+        &self.names[from..self.node(node).end]
+    }
+
+    /// The name of a component of a path, with a slash at its end if the path has one there.
+    fn name_in(&self, node: u32, path: KeptPath) -> &[u8] {
+        let name = self.name(node);
+        let is_last = path.node == Some(node);
+        let left_out = if is_last {
+            self.node(node).len - path.len
+        } else {
+            0
+        };
+        &name[..name.len() - left_out]
+    }
 }
 
 impl PathTree {
     /// Keeps a path.
     pub fn add(&mut self, path: &[u8]) -> KeptPath {
-        let (nodes, names) = (&mut self.nodes, &mut self.names);
-        self.trail.turn_to(path, |above, name| {
-            names.extend_from_slice(name);
-            nodes.push((above.copied(), names.len()));
-            nodes.len() - 1
-        });
+        let nodes = &mut self.nodes;
+        self.trail
+            .turn_to(path, |above, name| nodes.child(above.copied(), name));
         KeptPath {
             node: self.trail.last().copied(),
             len: path.len(),
@@ -97,26 +172,60 @@ impl PathTree {
 
     /// Replaces `path` by a path that was kept.
     pub fn get(&self, kept: KeptPath, path: &mut Vec<u8>) {
-        let above = |&node: &usize| self.nodes.get(node)?.0;
-        let nodes: Vec<usize> = std::iter::successors(kept.node, above).collect();
+        let above = |&node: &u32| self.nodes.node(node).above;
+        let nodes: Vec<u32> = std::iter::successors(kept.node, above).collect();
         path.clear();
         for node in nodes.into_iter().rev() {
-            let from = node.checked_sub(1).map_or(0, |before| self.nodes[before].1);
-            path.extend_from_slice(&self.names[from..self.nodes[node].1]);
+            path.extend_from_slice(self.nodes.name(node));
         }
         path.truncate(kept.len);
     }
 
+    /// The memory for the paths, approximately.
+    pub(crate) fn bytes(&self) -> usize {
+        self.nodes.names.len() + self.nodes.nodes.len() * size_of::<Node>()
+    }
+
+    /// The directory above a path, without a slash at its end.
+    pub fn parent(&self, path: KeptPath) -> Option<KeptPath> {
+        let node = self.nodes.node(path.node?).above?;
+        Some(KeptPath {
+            node: Some(node),
+            len: (self.nodes.node(node).len - 1).max(1),
+        })
+    }
+
+    /// Compares the bytes of two paths.
+    pub fn compare(&self, a: KeptPath, b: KeptPath) -> Ordering {
+        let (Some(mut x), Some(mut y)) = (a.node, b.node) else {
+            return a.len.cmp(&b.len);
+        };
+        let depth = |node| self.nodes.node(node).depth;
+        let above = |node| self.nodes.node(node).above.unwrap_or(node);
+        while depth(x) > depth(y) {
+            x = above(x);
+        }
+        while depth(y) > depth(x) {
+            y = above(y);
+        }
+        if x == y {
+            return a.len.cmp(&b.len);
+        }
+        while self.nodes.node(x).above != self.nodes.node(y).above {
+            (x, y) = (above(x), above(y));
+        }
+        self.nodes.name_in(x, a).cmp(self.nodes.name_in(y, b))
+    }
+
     /// Takes the paths of another tree, which become those that the returned function tells.
     pub fn append(&mut self, other: PathTree) -> impl Fn(KeptPath) -> KeptPath + use<> {
-        let (nodes, names) = (self.nodes.len(), self.names.len());
-        let moved = move |node: Option<usize>| node.map(|node| node + nodes);
-        let others = other.nodes.into_iter();
-        self.nodes
-            .extend(others.map(|(above, end)| (moved(above), end + names)));
-        self.names.extend(other.names);
+        let mut moved: Vec<u32> = Vec::with_capacity(other.nodes.nodes.len());
+        for (node, Node { above, .. }) in (0..).zip(&other.nodes.nodes) {
+            let above = above.map(|above| moved[above as usize]);
+            moved.push(self.nodes.child(above, other.nodes.name(node)));
+        }
         move |kept| KeptPath {
-            node: moved(kept.node),
+            node: kept.node.map(|node| moved[node as usize]),
             ..kept
         }
     }
@@ -131,7 +240,7 @@ mod tests {
     proptest! {
         #[test]
         fn paths_are_kept_exactly_in_any_order(
-            paths in proptest::collection::vec("/?([ab/]{0,3}/?){0,4}", 0..20),
+            paths in proptest::collection::vec("/?([ab/-]{0,3}/?){0,4}", 0..20),
             split in any::<prop::sample::Index>(),
         ) {
             let (some, others) = paths.split_at(split.index(paths.len() + 1));
@@ -140,21 +249,29 @@ mod tests {
             let others: Vec<KeptPath> = others.iter().map(|path| other.add(path.as_bytes())).collect();
             kept.extend(others.into_iter().map(tree.append(other)));
             let mut path = b"before".to_vec();
-            for (expected, kept) in paths.iter().zip(kept) {
-                tree.get(kept, &mut path);
+            for (expected, &path_of) in paths.iter().zip(&kept) {
+                tree.get(path_of, &mut path);
                 prop_assert_eq!(&path, expected.as_bytes());
+                for (other, &path_of_other) in paths.iter().zip(&kept) {
+                    prop_assert_eq!(tree.compare(path_of, path_of_other), expected.cmp(other));
+                    prop_assert_eq!(path_of == path_of_other, expected == other);
+                }
             }
         }
     }
 
     #[test]
     fn nested_directories_take_memory_for_their_names_only() {
-        let (mut tree, mut path) = (PathTree::default(), b"/srv".to_vec());
-        for _ in 0..2000 {
-            path.push(b'/');
-            path.extend([b'd'; 200]);
-            tree.add(&path);
+        let mut tree = PathTree::default();
+        let mut paths = [b"/srv/a".to_vec(), b"/srv/b".to_vec()];
+        for _ in 0..500 {
+            for path in &mut paths {
+                path.push(b'/');
+                path.extend([b'd'; 200]);
+                tree.add(path);
+            }
         }
-        assert_eq!(tree.names.len(), path.len() + 1);
+        let names: usize = paths.iter().map(|path| path.len() + 1).sum();
+        assert_eq!(tree.nodes.names.len(), names - b"/srv/".len());
     }
 }

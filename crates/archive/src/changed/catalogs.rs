@@ -6,9 +6,8 @@ use std::collections::HashSet;
 
 use gate::sync::Mutex;
 use mounts::{Warning, WarningReason};
-use walk::entry::joined;
 use walk::predicate::Predicates;
-use walk::{Dir, Entry, Fields, Meta, Sink, Worker, path_id};
+use walk::{Dir, Entry, Fields, KeptPath, Meta, Sink, Worker, path_id};
 
 use super::compare::Compare;
 use super::{Change, Changes};
@@ -130,17 +129,14 @@ impl CatalogPair {
     pub fn changes(&self, predicates: &Predicates) -> Result<Changes> {
         let mut all = Changes::default();
         for root in 0..self.pairs.len() {
-            let mut changes = self.changes_of(root, predicates)?;
-            if self.has_several_dirs() {
-                changes.begin_with(&self.new.roots()[root]);
+            let changes = self.changes_of(root, predicates)?;
+            if self.pairs.len() == 1 {
+                return Ok(changes);
             }
-            all.entries.extend(changes.entries);
-            all.carried.extend(changes.carried);
+            let dir = &self.new.roots()[root][..];
+            all.append(changes, self.has_several_dirs().then_some(dir));
         }
-        if self.pairs.len() > 1 {
-            all.entries.sort();
-            all.carried.sort();
-        }
+        all.sort();
         Ok(all)
     }
 
@@ -157,45 +153,45 @@ impl CatalogPair {
             return Ok(changes);
         }
         changes.retain_removed(&self.old, root, predicates)?;
-        let present = changes.entries.iter();
-        let present = present.filter(|entry| entry.change != Change::Removed);
-        let present = present.map(|entry| hash_below(root, &entry.path));
-        let carried = changes.carried.iter();
-        let carried = carried.map(|(path, _)| hash_below(root, path));
-        let selected = select(&self.new, predicates, present.chain(carried).collect())?;
+        let present = changes.present().map(|(path, _)| changes.path(path));
+        let wanted = present.map(|path| hash_below(root, &path)).collect();
+        let selected = select(&self.new, predicates, wanted)?;
         let is_selected = |path: &[u8]| selected.contains(&hash_below(root, path));
-        let entries = &mut changes.entries;
-        entries.retain(|it| it.change == Change::Removed || is_selected(&it.path));
-        changes.carried.retain(|(path, _)| is_selected(path));
+        changes.retain(|it| it.change == Change::Removed || is_selected(&it.path));
+        changes.retain_carried(|path, _| is_selected(path));
         Ok(changes)
     }
 
-    /// Those of some directories, by paths of [`CatalogPair::changes`], that are empty in the new catalog.
+    /// Those of some directories of [`CatalogPair::changes`] that are empty in the new catalog.
     ///
     /// # Errors
     /// The catalog cannot be read, or is damaged.
-    pub fn empty_directories(&self, paths: &[&[u8]]) -> Result<HashSet<Vec<u8>>> {
+    pub fn empty_directories(
+        &self,
+        changes: &Changes,
+        directories: &[KeptPath],
+    ) -> Result<HashSet<KeptPath>> {
         let is_empty = Predicates {
             empty: true,
             ..Predicates::default()
         };
         let mut empty = HashSet::new();
         for (root, dir) in self.new.roots().iter().enumerate() {
-            let below = |path: &&[u8]| match self.has_several_dirs() {
+            let below = |path: &[u8]| match self.has_several_dirs() {
                 true => path.starts_with(dir).then(|| match relative(dir, path) {
                     b"" => path_id::top(root),
                     below => hash_below(root, below),
                 }),
                 false => Some(hash_below(root, path)),
             };
-            let wanted: Vec<_> = paths
+            let wanted: Vec<_> = directories
                 .iter()
-                .filter_map(|path| Some((below(path)?, *path)))
+                .filter_map(|path| Some((below(&changes.path(*path))?, *path)))
                 .collect();
             let hashes = wanted.iter().map(|(hash, _)| *hash).collect();
             let selected = select(&self.new, &is_empty, hashes)?;
             let found = wanted.iter().filter(|(hash, _)| selected.contains(hash));
-            empty.extend(found.map(|(_, path)| path.to_vec()));
+            empty.extend(found.map(|(_, path)| *path));
         }
         Ok(empty)
     }
@@ -268,27 +264,14 @@ impl Changes {
         root: usize,
         predicates: &Predicates,
     ) -> Result<()> {
-        let removed = self.entries.iter();
+        let removed = self.entries();
         let removed = removed.filter(|entry| entry.change == Change::Removed);
         let removed = removed.map(|entry| hash_below(root, &entry.path)).collect();
         let selected = select(old, predicates, removed)?;
-        self.entries.retain(|entry| {
+        self.retain(|entry| {
             entry.change != Change::Removed || selected.contains(&hash_below(root, &entry.path))
         });
         Ok(())
-    }
-
-    /// Makes all paths begin with that of their DIR.
-    fn begin_with(&mut self, root: &[u8]) {
-        let begin = |path: &mut Vec<u8>| {
-            let below: &[u8] = if path == b"." { b"" } else { path };
-            *path = joined(root, below);
-        };
-        for entry in &mut self.entries {
-            begin(&mut entry.path);
-            entry.from.as_mut().map(begin);
-        }
-        self.carried.iter_mut().for_each(|(path, _)| begin(path));
     }
 }
 

@@ -1,11 +1,11 @@
 //! A sink that compares entries with a catalog and keeps those that differ.
 
-use std::ops::Range;
+use std::cmp::Ordering;
 
 use gate::sync::Mutex;
 use walk::entry::joined;
 use walk::predicate::Predicates;
-use walk::{Dir, EngineKind, Entry, MountContext, Sink, Worker};
+use walk::{Dir, EngineKind, Entry, KeptPath, MountContext, PathTree, Sink, Worker};
 
 use crate::part::{Last, Part, Parts, relative};
 use crate::since::index::{Fate, Identity, Index, NO_PART, fingerprint, path_hash};
@@ -13,9 +13,11 @@ use crate::since::index::{Fate, Identity, Index, NO_PART, fingerprint, path_hash
 /// The entries that differ from the catalog.
 #[derive(Default)]
 pub(super) struct Found {
-    /// The names of entries, and the paths of their directories below DIR.
+    /// The names of entries.
     bytes: Vec<u8>,
-    dirs: Vec<Range<usize>>,
+    paths: PathTree,
+    /// The paths of the directories of entries, below DIR.
+    dirs: Vec<KeptPath>,
     pub(super) entries: Vec<Differs>,
 }
 
@@ -47,24 +49,20 @@ impl Differs {
 impl Found {
     /// The path of an entry below DIR; `.` for DIR itself.
     pub(super) fn path(&self, entry: &Differs) -> Vec<u8> {
-        let (dir, name) = self.names(entry);
-        path_below(dir, name)
+        let mut dir = Vec::new();
+        self.paths.get(self.dirs[entry.dir as usize], &mut dir);
+        path_below(&dir, self.name(entry))
     }
 
-    /// The path of the directory of an entry below DIR, and its name there.
-    pub(super) fn names(&self, entry: &Differs) -> (&[u8], &[u8]) {
-        let dir = self.dirs[entry.dir as usize].clone();
-        (&self.bytes[dir], self.name(entry))
+    /// Compares the paths of the directories of entries below DIR, and their names there.
+    pub(super) fn compare(&self, a: &Differs, b: &Differs) -> Ordering {
+        let [x, y] = [a, b].map(|entry| self.dirs[entry.dir as usize]);
+        let by_dir = self.paths.compare(x, y);
+        by_dir.then_with(|| self.name(a).cmp(self.name(b)))
     }
 
     pub(super) fn name(&self, entry: &Differs) -> &[u8] {
         &self.bytes[entry.name.0..][..usize::from(entry.name.1)]
-    }
-
-    fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
-        let from = self.bytes.len();
-        self.bytes.extend_from_slice(bytes);
-        from..self.bytes.len()
     }
 }
 
@@ -205,14 +203,16 @@ impl Worker for Comparer<'_> {
             return;
         }
         let mut found = self.to.found.lock();
-        let kept = found.keep(relative(self.to.root, dir.path));
+        let kept = found.paths.add(relative(self.to.root, dir.path));
         let number = found.dirs.len() as u32;
         found.dirs.push(kept);
         for (nth, differs) in self.differing.drain(..) {
-            let name = found.keep(entries[nth].name);
+            let name = entries[nth].name;
+            let from = found.bytes.len();
+            found.bytes.extend_from_slice(name);
             found.entries.push(Differs {
                 dir: number,
-                name: (name.start, name.len() as u16),
+                name: (from, name.len() as u16),
                 ..differs
             });
         }

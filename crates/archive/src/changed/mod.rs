@@ -8,8 +8,8 @@ use walk::entry::joined;
 use walk::predicate::Predicates;
 use walk::predicate::select::is_empty_directory;
 use walk::{
-    Both, Diagnostics, EngineKind, Filter, MountContext, Sink, Summary, WalkOptions, WalkReport,
-    open_top, walk,
+    Both, Diagnostics, EngineKind, Filter, KeptPath, MountContext, Sink, Summary, WalkOptions,
+    WalkReport, open_top, walk,
 };
 
 use crate::catalog::columns::{DIR, NAME};
@@ -28,10 +28,12 @@ use compare::{Compare, Found, path_below};
 use resolve::{Outcome, resolve};
 
 mod catalogs;
+mod changes;
 mod compare;
 mod resolve;
 
 pub use catalogs::{CatalogPair, PairWarning};
+pub use changes::Changes;
 
 /// What is compared with which catalog, and how.
 #[derive(Clone, Debug, Default)]
@@ -76,24 +78,6 @@ pub struct ChangedEntry {
     pub is_dir: bool,
 }
 
-/// The entries that have changed.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Changes {
-    /// By path.
-    pub entries: Vec<ChangedEntry>,
-    /// Unchanged entries below renamed directories, for tools that know of no renames: the path
-    /// now, and whether it is a directory.
-    pub carried: Vec<(Vec<u8>, bool)>,
-}
-
-impl Changes {
-    /// The number of entries with a change.
-    pub fn count(&self, change: Change) -> usize {
-        let entries = self.entries.iter();
-        entries.filter(|entry| entry.change == change).count()
-    }
-}
-
 /// What has changed, and how it was found.
 #[derive(Debug)]
 pub struct ChangedReport {
@@ -125,12 +109,12 @@ impl ChangedReport {
     /// Entries that may exist do not count as removed, and stay in the catalog: it is not replaced.
     fn spare_hidden(&mut self, ChangedOptions { dir, since, .. }: &ChangedOptions) {
         let hidden = Hidden::new(&self.warnings);
-        let found = self.changes.entries.len();
+        let removed = self.changes.count(Change::Removed);
         let is_certain = |entry: &ChangedEntry| {
             entry.change != Change::Removed || !hidden.may_have(&joined(dir, &entry.path))
         };
-        self.changes.entries.retain(is_certain);
-        let spared = (found - self.changes.entries.len()) as u64;
+        self.changes.retain(is_certain);
+        let spared = (removed - self.changes.count(Change::Removed)) as u64;
         if spared > 0 && self.update.take().is_some() {
             let kept = WarningKind::CatalogKept(spared);
             self.warnings.push(Warning::about(since, kept));
@@ -198,10 +182,8 @@ fn select_the_rest(
     if predicates.empty {
         let has_none = is_empty_directory(desk);
         let is_empty = |path: &[u8]| has_none(&joined(&options.dir, path));
-        let entries = &mut changes.entries;
-        entries.retain(|it| it.change == Change::Removed || !it.is_dir || is_empty(&it.path));
-        let carried = &mut changes.carried;
-        carried.retain(|(path, is_dir)| !is_dir || is_empty(path));
+        changes.retain(|it| it.change == Change::Removed || !it.is_dir || is_empty(&it.path));
+        changes.retain_carried(|path, is_dir| !is_dir || is_empty(path));
     }
     Ok(())
 }
@@ -335,12 +317,12 @@ impl Changes {
         };
         let mut places: Vec<u32> = outcomes.iter().filter_map(row).collect();
         places.sort_unstable();
-        let mut names: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+        let mut names: BTreeMap<u32, KeptPath> = BTreeMap::new();
         for (group, first, here) in by_group(reader, &places) {
             let (dirs, files) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
             for &place in here {
                 let at = (u64::from(place) - first) as usize;
-                names.insert(place, path_below(&dirs[at], &files[at]));
+                names.insert(place, changes.keep(&path_below(&dirs[at], &files[at])));
             }
         }
         for outcome in outcomes {
@@ -352,34 +334,25 @@ impl Changes {
                 Outcome::Carried(at) => {
                     let entry = &found.entries[at];
                     if entry.is_selected {
-                        changes.carried.push((found.path(entry), entry.is_dir));
+                        changes.add_carried(&found.path(entry), entry.is_dir);
                     }
                     continue;
                 }
                 Outcome::Removed(row) => {
-                    changes.entries.push(ChangedEntry {
-                        path: name(row).unwrap_or_default(),
-                        change: Change::Removed,
-                        from: None,
-                        is_dir: index.row(row).is_dir(),
-                    });
+                    let is_dir = index.row(row).is_dir();
+                    if let Some(path) = name(row) {
+                        changes.add_kept(path, Change::Removed, None, is_dir);
+                    }
                     continue;
                 }
             };
             let entry = &found.entries[at];
-            if !entry.is_selected {
-                continue;
+            if entry.is_selected {
+                let path = changes.keep(&found.path(entry));
+                changes.add_kept(path, change, from, entry.is_dir);
             }
-            let (path, is_dir) = (found.path(entry), entry.is_dir);
-            changes.entries.push(ChangedEntry {
-                path,
-                change,
-                from,
-                is_dir,
-            });
         }
-        changes.entries.sort_unstable();
-        changes.carried.sort_unstable();
+        changes.sort();
         Ok(changes)
     }
 }

@@ -46,7 +46,11 @@ pub(super) fn resolve(
     // others, the order must not depend on the engine.
     let entry = |at: usize| &found.entries[at];
     let mut order: Vec<usize> = (0..found.entries.len()).collect();
-    order.sort_by_key(|&at| (!entry(at).is_dir, entry(at).depth, found.names(entry(at))));
+    order.sort_by(|&a, &b| {
+        let (a, b) = (entry(a), entry(b));
+        let place = |entry: &Differs| (!entry.is_dir, entry.depth);
+        place(a).cmp(&place(b)).then_with(|| found.compare(a, b))
+    });
     let (dirs, others) = order.split_at(order.partition_point(|&at| entry(at).is_dir));
     let mut in_place = resolver.find_rows(dirs, true);
     in_place.extend(resolver.find_rows(others, false));

@@ -3,7 +3,7 @@
 use walk::Type;
 use walk::entry::append;
 use walk::group::{
-    Adder, GroupBy, GroupSums, Key, LinkedFile, ancestor, bucket, extension, size_bucket,
+    Adder, GroupBy, GroupSums, LinkedFile, ancestor, bucket, extension, size_bucket,
 };
 use walk::predicate::test::TimeField;
 use walk::predicate::{Predicates, base_name};
@@ -99,7 +99,7 @@ impl RowGroup<'_> {
             };
             let key = extension(name);
             if let Some(file) = sums.file(row) {
-                adder.add_link(Key::Name(key.into()), file, sums.at(row));
+                adder.add_link(key, file, sums.at(row));
                 continue;
             }
             if key != last {
@@ -148,7 +148,7 @@ impl RowGroup<'_> {
                     append(&mut own, &self.names()?[row]);
                     adder.add_name(&own, sums.at(row));
                 } else if let Some(file) = sums.file(row) {
-                    adder.add_link(Key::Name(last[..].into()), file, sums.at(row));
+                    adder.add_link(&last, file, sums.at(row));
                 } else {
                     pending.add(sums.at(row));
                 }

@@ -47,7 +47,7 @@ pub(super) struct Links<K, V> {
     most: AtomicUsize,
 }
 
-impl<K: Ord, V> Links<K, V> {
+impl<K, V> Links<K, V> {
     pub(super) fn new() -> Links<K, V> {
         Links {
             maps: Default::default(),
@@ -65,7 +65,14 @@ impl<K: Ord, V> Links<K, V> {
         self.files.load(Relaxed) > self.most.load(Relaxed)
     }
 
-    pub(super) fn add(&self, pass: LinkPass, file: LinkedFile, key: K, value: V) {
+    /// Adds a name, whose key `is_less` compares with that of another name.
+    pub(super) fn add(
+        &self,
+        pass: LinkPass,
+        file: LinkedFile,
+        (key, value): (K, V),
+        is_less: impl FnOnce(&K, &K) -> bool,
+    ) {
         let hash = FixedState::default().hash_one((file.0.major, file.0.minor, file.1));
         match pass {
             LinkPass::First => {
@@ -79,8 +86,8 @@ impl<K: Ord, V> Links<K, V> {
         }
         let mut map = self.maps[hash as usize % MAPS].lock();
         match map.get_mut(&file) {
-            Some(known) if known.0 <= key => {}
-            Some(known) => *known = (key, value),
+            Some(known) if is_less(&key, &known.0) => *known = (key, value),
+            Some(_) => {}
             None => {
                 self.files.fetch_add(1, Relaxed);
                 map.insert(file, (key, value));

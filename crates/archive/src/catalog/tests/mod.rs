@@ -163,7 +163,8 @@ fn catalog_of_rows_is_that_of_a_walk() {
         changed(&options, &Diagnostics::default())
             .unwrap()
             .changes
-            .entries
+            .entries()
+            .collect::<Vec<_>>()
     };
     assert_eq!(
         (since(None), since(Some(EngineKind::Threads))),

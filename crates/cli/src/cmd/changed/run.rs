@@ -7,6 +7,7 @@ use std::time::Instant;
 use archive::catalog::Reader;
 use archive::changed::{ChangedOptions, changed};
 use mounts::Warning;
+use walk::KeptPath;
 use walk::entry::joined;
 use walk::predicate::Predicates;
 use walk::predicate::select::is_empty_directory;
@@ -51,11 +52,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     })?;
     report.warnings.extend(contradiction);
     let directories = show::restic_directories(args.format, &report.changes);
-    let has_none = is_empty_directory(&diagnostics);
-    let is_empty = |path: &&[u8]| has_none(&joined(&options.dir, path));
-    let empty: HashSet<Vec<u8>> = (directories.into_iter().filter(is_empty))
-        .map(<[u8]>::to_vec)
-        .collect();
+    let (has_none, changes) = (is_empty_directory(&diagnostics), &report.changes);
+    let is_empty = |path: &KeptPath| has_none(&joined(&options.dir, &changes.path(*path)));
+    let empty: HashSet<KeptPath> = directories.into_iter().filter(is_empty).collect();
     report.warnings.extend(diagnostics.take_warnings());
     let update = report.update.take();
     let output = show::Output {
@@ -65,7 +64,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if out.json {
         out.envelope(SCHEMA, &output, &report.warnings)?;
     } else {
-        out.data(show::to_bytes(args.format, &report.changes, &empty))?;
+        out.pieces(|to| show::write(args.format, &report.changes, &empty, to))?;
         out.note(output.summary() + &out.reason(&report.reason));
         show::notes(args.format, &report.changes)
             .iter()

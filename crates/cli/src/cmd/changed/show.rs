@@ -1,11 +1,15 @@
 //! What `fathom changed` prints: for people, for programs, and for backup tools.
 
 use std::collections::HashSet;
+use std::io::{self, Write};
 
 use archive::changed::{Change, ChangedEntry, ChangedReport, Changes};
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
 use show::json_object;
 use show::name::printable;
 use show::units::{duration, plural};
+use walk::KeptPath;
 
 use super::args::ChangedFormat;
 use crate::json::Json;
@@ -18,14 +22,25 @@ pub(crate) struct Output<'a> {
 json_object!(Output<'_>, |output| {
     "engine": output.report.engine.name(),
     "why": output.report.reason.to_string(),
-    "unchanged": output.report.changes.entries.is_empty(),
+    "unchanged": output.report.changes.is_empty(),
     "added": output.count(Change::Added),
     "changed": output.count(Change::Changed),
     "removed": output.count(Change::Removed),
     "renamed": output.count(Change::Renamed),
-    "entries": Json(&output.report.changes.entries[..]),
+    "entries": Json(&output.report.changes),
     "seconds": output.seconds,
 });
+
+/// The entries, made one after the other: many long paths take much memory.
+impl Serialize for Json<'_, Changes> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        for entry in self.entries() {
+            list.serialize_element(&Json(&entry))?;
+        }
+        list.end()
+    }
+}
 
 json_object!(Json<'_, ChangedEntry>, |entry| {
     name "path": Some(&entry.path),
@@ -49,7 +64,7 @@ impl Output<'_> {
 
 /// The number of changes of each kind, for people.
 pub(crate) fn counts(changes: &Changes) -> String {
-    match changes.entries.is_empty() {
+    match changes.is_empty() {
         true => "no changes".to_owned(),
         false => format!(
             "{} added, {} changed, {} removed, {} renamed",
@@ -71,27 +86,15 @@ fn name_and_sign(change: Change) -> (&'static str, char) {
     }
 }
 
-/// What is there now, and whether it is a directory: what a renamed directory contains, too, since other tools know of
-/// no renames.
-fn present(changes: &Changes) -> impl Iterator<Item = (&[u8], bool)> {
-    let carried = changes.carried.iter();
-    let carried = carried.map(|(path, is_dir)| (&path[..], *is_dir));
-    let entries = changes.entries.iter();
-    let present = entries.filter(|entry| entry.change != Change::Removed);
-    let present = present.map(|entry| (&entry.path[..], entry.is_dir));
-    present.chain(carried)
-}
-
 /// The directories that restic must be given if they are empty: no path below them is. Of others it is not given any, since
 /// it would read all that is in them.
-pub(crate) fn restic_directories(format: ChangedFormat, changes: &Changes) -> Vec<&[u8]> {
+pub(crate) fn restic_directories(format: ChangedFormat, changes: &Changes) -> Vec<KeptPath> {
     if format != ChangedFormat::Restic {
         return Vec::new();
     }
-    let above: HashSet<&[u8]> = present(changes)
-        .flat_map(|(path, _)| parents(path))
-        .collect();
-    let directories = present(changes).filter(|(path, is_dir)| *is_dir && !above.contains(path));
+    let above = changes.above();
+    let present = changes.present();
+    let directories = present.filter(|(path, is_dir)| *is_dir && !above.contains(path));
     directories.map(|(path, _)| path).collect()
 }
 
@@ -110,7 +113,8 @@ pub(crate) fn notes(format: ChangedFormat, changes: &Changes) -> Vec<String> {
                  makes complete ones"
                     .to_owned(),
             );
-            let lost = present(changes).filter(|(path, _)| path.contains(&b'\r'));
+            let present = changes.present();
+            let lost = present.filter(|(path, _)| changes.path(*path).contains(&b'\r'));
             let lost = lost.count() as u64;
             if lost > 0 {
                 let lost = plural(lost, "name", "names");
@@ -124,45 +128,60 @@ pub(crate) fn notes(format: ChangedFormat, changes: &Changes) -> Vec<String> {
     notes
 }
 
-/// The changes in a format. The formats for other tools also name what a renamed directory contains. `empty` are
+/// Writes the changes in a format. The formats for other tools also name what a renamed directory contains. `empty` are
 /// those of [`restic_directories`] that are empty.
-pub(crate) fn to_bytes(
+pub(crate) fn write(
     format: ChangedFormat,
     changes: &Changes,
-    empty: &HashSet<Vec<u8>>,
-) -> Vec<u8> {
-    let entries = &changes.entries;
-    let present_paths = || {
-        let present = entries.iter().filter(|it| it.change != Change::Removed);
-        present.map(|entry| &entry.path[..])
+    empty: &HashSet<KeptPath>,
+    to: &mut dyn Write,
+) -> io::Result<()> {
+    let all_paths = || changes.present().map(|(path, _)| changes.path(path));
+    let mut put = |prefix: &[u8], path: &[u8], end: u8| {
+        to.write_all(prefix)?;
+        to.write_all(path)?;
+        to.write_all(&[end])
     };
-    let all_paths = || present(changes).map(|(path, _)| path);
+    // Names with `./` before some.
+    let mut prefixed = |needs: fn(&[u8]) -> bool| {
+        all_paths().try_for_each(|path| put(if needs(&path) { b"./" } else { b"" }, &path, 0))
+    };
     match format {
-        ChangedFormat::Table => entries.iter().flat_map(table_line).collect(),
-        ChangedFormat::Ndjson => entries.iter().flat_map(json_line).collect(),
-        ChangedFormat::Paths => terminated(present_paths(), b'\n'),
-        ChangedFormat::Paths0 => terminated(present_paths(), b'\0'),
-        // rsync skips a name that begins with `#` or `;`.
-        ChangedFormat::Rsync => {
-            prefixed(all_paths(), |path| !path.starts_with(b"/") && path != b".")
+        ChangedFormat::Table | ChangedFormat::Ndjson => {
+            let line = match format {
+                ChangedFormat::Table => table_line,
+                _ => json_line,
+            };
+            let mut entries = changes.entries();
+            entries.try_for_each(|entry| put(b"", &line(&entry), b'\n'))
         }
+        ChangedFormat::Paths | ChangedFormat::Paths0 => {
+            let end = if format == ChangedFormat::Paths {
+                b'\n'
+            } else {
+                0
+            };
+            let entries = changes.entries();
+            let mut present = entries.filter(|entry| entry.change != Change::Removed);
+            present.try_for_each(|entry| put(b"", &entry.path, end))
+        }
+        // rsync skips a name that begins with `#` or `;`.
+        ChangedFormat::Rsync => prefixed(|path| !path.starts_with(b"/") && path != b"."),
         // GNU tar before 1.30 takes a name in `-T` that begins with a dash for an option.
-        ChangedFormat::Tar => prefixed(all_paths(), |path| path.starts_with(b"-")),
+        ChangedFormat::Tar => prefixed(|path| path.starts_with(b"-")),
         // borg stores the modes only of directories that it is given.
         ChangedFormat::Borg => {
-            let with_parents = |path| parents(path).chain([path]);
-            let mut paths: Vec<&[u8]> = all_paths().flat_map(with_parents).collect();
-            paths.sort_unstable();
-            paths.dedup();
-            terminated(paths, b'\0')
+            let mut paths = changes.present_with_parents().into_iter();
+            paths.try_for_each(|path| put(b"", &changes.path(path), 0))
         }
         ChangedFormat::Restic => {
-            let is_needed = |(path, is_dir): &(&[u8], bool)| !is_dir || empty.contains(*path);
-            let needed = present(changes).filter(is_needed);
-            let mut paths = needed.map(|(path, _)| path).peekable();
+            let is_needed = |(path, is_dir): &(KeptPath, bool)| !is_dir || empty.contains(path);
+            let mut needed = changes.present().filter(is_needed).peekable();
             // restic refuses an empty list.
-            let nothing = paths.peek().is_none().then_some(&b"/dev/null"[..]);
-            terminated(paths.chain(nothing), b'\0')
+            if needed.peek().is_none() {
+                put(b"", b"/dev/null", 0)?;
+            }
+            needed.try_for_each(|(path, _)| put(b"", &changes.path(path), 0))
         }
     }
 }
@@ -171,39 +190,11 @@ fn table_line(entry: &ChangedEntry) -> Vec<u8> {
     let from = entry.from.as_deref();
     let was = from.map_or(String::new(), |from| format!(" (was {})", printable(from)));
     let ((_, sign), path) = (name_and_sign(entry.change), printable(&entry.path));
-    format!("{sign} {path}{was}\n").into_bytes()
+    format!("{sign} {path}{was}").into_bytes()
 }
 
 fn json_line(entry: &ChangedEntry) -> Vec<u8> {
-    let mut line = serde_json::to_vec(&Json(entry)).unwrap_or_default();
-    line.push(b'\n');
-    line
-}
-
-/// Paths ended by NUL, with `./` before some.
-fn prefixed<'a>(paths: impl Iterator<Item = &'a [u8]>, needs: fn(&[u8]) -> bool) -> Vec<u8> {
-    let mut out = Vec::new();
-    for path in paths {
-        out.extend_from_slice(if needs(path) { b"./" } else { b"" });
-        out.extend_from_slice(path);
-        out.push(0);
-    }
-    out
-}
-
-fn terminated<'a>(paths: impl IntoIterator<Item = &'a [u8]>, end: u8) -> Vec<u8> {
-    let mut out = Vec::new();
-    for path in paths {
-        out.extend_from_slice(path);
-        out.push(end);
-    }
-    out
-}
-
-/// Every directory above a path.
-fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let slashes = (0..path.len()).filter(|&at| path[at] == b'/');
-    slashes.map(|at| &path[..at])
+    serde_json::to_vec(&Json(entry)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -223,10 +214,11 @@ mod tests {
     }
 
     fn changes(entries: Vec<ChangedEntry>) -> Changes {
-        Changes {
-            entries,
-            carried: vec![(b"n/f".to_vec(), false), (b"n/d".to_vec(), true)],
-        }
+        let mut changes = Changes::default();
+        entries.iter().for_each(|entry| changes.add(entry));
+        changes.add_carried(b"n/f", false);
+        changes.add_carried(b"n/d", true);
+        changes
     }
 
     fn mixed() -> Changes {
@@ -242,9 +234,11 @@ mod tests {
     }
 
     fn text(format: ChangedFormat, changes: &Changes) -> String {
-        let empty = HashSet::from([b"e".to_vec(), b"n/d".to_vec()]);
-        let text = String::from_utf8(to_bytes(format, changes, &empty)).unwrap();
-        text.replace('\0', "|")
+        let present = changes.present().map(|(path, _)| path);
+        let empty = present.filter(|path| matches!(&changes.path(*path)[..], b"e" | b"n/d"));
+        let mut text = Vec::new();
+        write(format, changes, &empty.collect(), &mut text).unwrap();
+        String::from_utf8(text).unwrap().replace('\0', "|")
     }
 
     #[test]
@@ -299,7 +293,8 @@ mod tests {
         let nothing = text(ChangedFormat::Restic, &Changes::default());
         assert_eq!(nothing, "/dev/null|");
         let directories = restic_directories(ChangedFormat::Restic, &changes);
-        assert_eq!(directories, [b".", &b"e"[..], b"n/d"]);
+        let directories = directories.iter().map(|path| changes.path(*path));
+        assert_eq!(directories.collect::<Vec<_>>(), [b".", &b"e"[..], b"n/d"]);
         let deep = self::changes(vec![entry("d/e/f", Change::Changed, false)]);
         assert_eq!(text(ChangedFormat::Borg, &deep), "d|d/e|d/e/f|n|n/d|n/f|");
     }

@@ -2,4 +2,4 @@
 
 mod show;
 
-pub(crate) use show::{Group, group_csv, group_ndjson, group_table, growth_table, named};
+pub(crate) use show::{NamedGroups, write_rows};

@@ -1,15 +1,33 @@
 //! The names of groups, and their totals as a table, CSV and JSON.
 
+use std::io::{self, Write};
+
 use archive::Users;
-use serde::Serialize;
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
 use show::json_object;
 use show::name::printable;
-use show::table::{Align, Table, Tone};
+use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{count, size};
-use walk::group::{AGES, GroupBy, GroupSums, Growth, Key, type_of_key};
+use walk::group::{AGES, GroupBy, GroupSums, Growth, Key, SortedGroups, type_of_key};
+
+/// Groups that are given their names one after the other: many long names take much memory.
+pub(crate) struct NamedGroups<'a, S> {
+    pub(crate) by: GroupBy,
+    pub(crate) groups: &'a SortedGroups<S>,
+    pub(crate) users: &'a Users,
+}
+
+impl<S> Clone for NamedGroups<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for NamedGroups<'_, S> {}
 
 /// A group with its name.
-pub(crate) struct Group<S = GroupSums> {
+pub(crate) struct Group<S> {
     /// The name in JSON and CSV.
     key: Vec<u8>,
     /// The name in the table, where it differs.
@@ -17,11 +35,11 @@ pub(crate) struct Group<S = GroupSums> {
     sums: S,
 }
 
-json_object!(Group, |group| {
+json_object!(Group<GroupSums>, |group| {
     name "key": Some(&group.key),
     "entries": group.sums.entries,
-    "bytes": group.sums.bytes,
-    "allocated": group.sums.allocated,
+    "bytes": at_most_64_bits(group.sums.bytes),
+    "allocated": at_most_64_bits(group.sums.allocated),
 });
 
 json_object!(Group<Growth>, |group| {
@@ -31,18 +49,42 @@ json_object!(Group<Growth>, |group| {
     "allocated": group.sums.allocated,
 });
 
-/// Gives groups their names. A user or group without one has its number.
-pub(crate) fn named<S>(by: GroupBy, groups: Vec<(Key, S)>, users: &Users) -> Vec<Group<S>> {
-    let groups = groups.into_iter();
-    let named = groups.map(|(key, sums)| {
-        let (key, label) = match key {
-            Key::Name(name) => (name.into_vec(), None),
-            Key::Number(number) => name_of_number(by, number, users),
-        };
-        let label = label.or_else(|| key.is_empty().then(|| "(none)".to_owned()));
-        Group { key, label, sums }
-    });
-    named.collect()
+impl<S: Copy> Serialize for NamedGroups<'_, S>
+where
+    Group<S>: Serialize,
+{
+    fn serialize<T: Serializer>(&self, serializer: T) -> Result<T::Ok, T::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        for group in self.iter() {
+            list.serialize_element(&group)?;
+        }
+        list.end()
+    }
+}
+
+impl<S: Copy> NamedGroups<'_, S> {
+    /// The groups. A user or group without a name has its number.
+    fn iter(&self) -> impl Iterator<Item = Group<S>> {
+        self.groups.iter().map(|(key, sums)| {
+            let (key, label) = match key {
+                Key::Name(name) => (name.into_vec(), None),
+                Key::Number(number) => name_of_number(self.by, number, self.users),
+            };
+            let label = label.or_else(|| key.is_empty().then(|| "(none)".to_owned()));
+            Group { key, label, sums }
+        })
+    }
+}
+
+impl<S> Group<S> {
+    fn label(&self) -> String {
+        let label = self.label.clone();
+        label.unwrap_or_else(|| printable(&self.key).into_owned())
+    }
+}
+
+fn at_most_64_bits(sum: u128) -> u64 {
+    sum.try_into().unwrap_or(u64::MAX)
 }
 
 fn name_of_number(by: GroupBy, number: u64, users: &Users) -> (Vec<u8>, Option<String>) {
@@ -82,58 +124,73 @@ fn heading(by: GroupBy) -> &'static str {
     }
 }
 
-/// The table; on a terminal, with bars of the allocated space.
-pub(crate) fn group_table(by: GroupBy, groups: &[Group], with_bars: bool) -> Table {
-    use Align::{Left, Right};
-    let columns = [
-        ("ENTRIES", Right),
-        ("SIZE", Right),
-        ("ALLOCATED", Right),
-        (heading(by), Left),
-        ("", Left),
-    ];
-    let shown = if with_bars { 5 } else { 4 };
-    let mut table = Table::new(&columns[..shown], groups.len());
-    let most = groups.iter().map(|group| group.sums.allocated).max();
-    for Group { key, label, sums } in groups {
-        let name = label
-            .as_deref()
-            .map_or_else(|| printable(key), |it| it.into());
-        let cells = [
-            count(sums.entries).into(),
-            size(sums.bytes).into(),
-            size(sums.allocated).into(),
-            name,
-            bar(sums.allocated, most.unwrap_or(0)).into(),
+impl NamedGroups<'_, GroupSums> {
+    /// Writes the table; on a terminal, with bars of the allocated space.
+    pub(crate) fn write_table(&self, style: TableStyle, put: &mut dyn FnMut(&str)) {
+        use Align::{Left, Right};
+        let columns = [
+            ("ENTRIES", Right),
+            ("SIZE", Right),
+            ("ALLOCATED", Right),
+            (heading(self.by), Left),
+            ("", Left),
         ];
-        table.row(cells.into_iter().take(shown), Tone::Plain);
+        let shown = if style.width.is_some() { 5 } else { 4 };
+        let most = self.groups.sums().map(|sums| sums.allocated).max();
+        let most = at_most_64_bits(most.unwrap_or(0));
+        let rows = || {
+            self.iter().map(|group| {
+                let allocated = at_most_64_bits(group.sums.allocated);
+                let cells = [
+                    count(group.sums.entries),
+                    size(at_most_64_bits(group.sums.bytes)),
+                    size(allocated),
+                    group.label(),
+                    bar(allocated, most),
+                ];
+                cells.into_iter().take(shown)
+            })
+        };
+        write_rows(&columns[..shown], rows, style, put);
     }
-    table
 }
 
-/// The table of how much groups grew.
-pub(crate) fn growth_table(by: GroupBy, groups: &[Group<Growth>]) -> Table {
-    use Align::{Left, Right};
-    let columns = [
-        ("ENTRIES", Right),
-        ("SIZE", Right),
-        ("ALLOCATED", Right),
-        (heading(by), Left),
-    ];
-    let mut table = Table::new(&columns, groups.len());
-    for Group { key, label, sums } in groups {
-        let name = label
-            .as_deref()
-            .map_or_else(|| printable(key), |it| it.into());
-        let cells = [
-            signed(sums.entries, count).into(),
-            signed(sums.bytes, size).into(),
-            signed(sums.allocated, size).into(),
-            name,
+impl NamedGroups<'_, Growth> {
+    /// Writes the table of how much groups grew.
+    pub(crate) fn write_table(&self, style: TableStyle, put: &mut dyn FnMut(&str)) {
+        use Align::{Left, Right};
+        let columns = [
+            ("ENTRIES", Right),
+            ("SIZE", Right),
+            ("ALLOCATED", Right),
+            (heading(self.by), Left),
         ];
-        table.row(cells, Tone::Plain);
+        let rows = || {
+            self.iter().map(|group| {
+                [
+                    signed(group.sums.entries, count),
+                    signed(group.sums.bytes, size),
+                    signed(group.sums.allocated, size),
+                    group.label(),
+                ]
+                .into_iter()
+            })
+        };
+        write_rows(&columns, rows, style, put);
     }
-    table
+}
+
+/// Writes a table whose rows are made twice, one after the other: many long paths take much memory.
+pub(crate) fn write_rows<R: Iterator<Item = String>, T: Iterator<Item = R>>(
+    columns: &[(&'static str, Align)],
+    rows: impl Fn() -> T,
+    style: TableStyle,
+    put: &mut dyn FnMut(&str),
+) {
+    let mut table = Table::new(columns, 0);
+    rows().for_each(|cells| table.measure(cells));
+    let rows = rows().map(|cells| (cells, Tone::Plain));
+    table.write_rows(rows, style.width, style.color, put);
 }
 
 /// A difference with its sign.
@@ -155,80 +212,113 @@ fn bar(part: u64, most: u64) -> String {
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
 
-pub(crate) fn group_ndjson<S>(groups: &[Group<S>]) -> String
+impl<S: Copy> NamedGroups<'_, S>
 where
     Group<S>: Serialize,
 {
-    let line = |group: &Group<S>| serde_json::to_string(group).unwrap_or_default() + "\n";
-    groups.iter().map(line).collect()
-}
-
-/// As RFC 4180 has it. `key_b64` is empty if the key is UTF-8.
-pub(crate) fn group_csv<S>(groups: &[Group<S>]) -> String
-where
-    Group<S>: Serialize,
-{
-    let mut text = "key,key_b64,entries,bytes,allocated\n".to_owned();
-    for group in groups {
-        let json = serde_json::to_value(group).unwrap_or_default();
-        let coded = json["key_b64"].as_str().unwrap_or_default();
-        let key = json["key"].as_str().unwrap_or_default();
-        let [entries, bytes, allocated] =
-            ["entries", "bytes", "allocated"].map(|field| &json[field]);
-        let key = match key.contains(['"', ',', '\n', '\r']) {
-            true => format!("\"{}\"", key.replace('"', "\"\"")),
-            false => key.to_owned(),
-        };
-        text += &format!("{key},{coded},{entries},{bytes},{allocated}\n");
+    pub(crate) fn write_ndjson(&self, to: &mut dyn Write) -> io::Result<()> {
+        self.iter().try_for_each(|group| {
+            serde_json::to_writer(&mut *to, &group)?;
+            to.write_all(b"\n")
+        })
     }
-    text
+
+    /// As RFC 4180 has it. `key_b64` is empty if the key is UTF-8.
+    pub(crate) fn write_csv(&self, to: &mut dyn Write) -> io::Result<()> {
+        to.write_all(b"key,key_b64,entries,bytes,allocated\n")?;
+        for group in self.iter() {
+            let json = serde_json::to_value(group).unwrap_or_default();
+            let coded = json["key_b64"].as_str().unwrap_or_default();
+            let key = json["key"].as_str().unwrap_or_default();
+            let [entries, bytes, allocated] =
+                ["entries", "bytes", "allocated"].map(|field| &json[field]);
+            let key = match key.contains(['"', ',', '\n', '\r']) {
+                true => format!("\"{}\"", key.replace('"', "\"\"")),
+                false => key.to_owned(),
+            };
+            writeln!(to, "{key},{coded},{entries},{bytes},{allocated}")?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use walk::group::{Adder, GroupOrder, Groups};
+
     use super::*;
+
+    fn groups(by: GroupBy, add: impl FnOnce(&mut Adder<'_>)) -> Groups {
+        let groups = Groups::new(by);
+        add(&mut groups.adder());
+        groups
+    }
+
+    /// As a table, CSV and NDJSON.
+    fn texts<S: Copy>(
+        by: GroupBy,
+        groups: &SortedGroups<S>,
+        write_table: impl FnOnce(NamedGroups<'_, S>, &mut dyn FnMut(&str)),
+    ) -> [String; 3]
+    where
+        Group<S>: Serialize,
+    {
+        let users = &Users::default();
+        let named = NamedGroups { by, groups, users };
+        let (mut table, mut csv, mut ndjson) = (String::new(), Vec::new(), Vec::new());
+        write_table(named, &mut |piece| table.push_str(piece));
+        named.write_csv(&mut csv).unwrap();
+        named.write_ndjson(&mut ndjson).unwrap();
+        let [csv, ndjson] = [csv, ndjson].map(|text| String::from_utf8(text).unwrap());
+        [table, csv, ndjson]
+    }
 
     #[test]
     fn groups_have_names_that_fit_each_format() {
-        let sums = |entries| GroupSums {
-            entries,
-            bytes: 2048,
-            allocated: 4096 * entries,
+        let sums = GroupSums::from_entry(2048, 8);
+        let texts = |by, add: &dyn Fn(&mut Adder<'_>)| {
+            let groups = groups(by, add).into_sorted(GroupOrder::Key, None);
+            texts(by, &groups, |named, put| {
+                named.write_table(TableStyle::default(), put);
+            })
         };
-        let users = Users::default();
-        let sizes = vec![(Key::Number(0), sums(1)), (Key::Number(4096), sums(2))];
-        let groups = named(GroupBy::Size, sizes, &users);
-        let text = group_table(GroupBy::Size, &groups, false).to_text(None, false);
+        let [table, ..] = texts(GroupBy::Size, &|to| {
+            to.add_numbers([(0, None, sums), (4096, None, sums)].into_iter());
+        });
         assert!(
-            text.contains("4 KiB - 16 KiB") && text.contains("0 B"),
-            "{text}"
+            table.contains("4 KiB - 16 KiB") && table.contains("0 B"),
+            "{table}"
         );
-        let names = vec![(Key::Name(b"a,\"b\xff".as_slice().into()), sums(1))];
-        let groups = named(GroupBy::Ext, names, &users);
-        let csv = group_csv(&groups);
+        let [_, csv, ndjson] = texts(GroupBy::Ext, &|to| to.add_name(b"a,\"b\xff", sums));
         assert!(
             csv.ends_with("\"a,\"\"b\u{fffd}\",YSwiYv8=,1,2048,4096\n"),
             "{csv}"
         );
-        assert!(group_ndjson(&groups).contains("\"key_b64\":\"YSwiYv8=\""));
-        let none = vec![(Key::Name(Box::default()), sums(1))];
-        let text = group_table(GroupBy::Ext, &named(GroupBy::Ext, none, &users), true);
-        assert!(text.to_text(None, false).contains("(none)"));
+        assert!(ndjson.contains("\"key_b64\":\"YSwiYv8=\""));
+        let most = GroupSums::from_entry(u64::MAX, u64::MAX);
+        let [table, csv, _] = texts(GroupBy::Ext, &|to| {
+            to.add_name(b"", most);
+            to.add_name(b"", most);
+        });
+        assert!(table.contains("(none)"), "{table}");
+        assert!(csv.ends_with(&format!(",,2,{0},{0}\n", u64::MAX)), "{csv}");
     }
 
     #[test]
     fn growth_has_a_sign() {
-        let growth = Growth {
-            entries: -3,
-            bytes: 2048,
-            allocated: 0,
+        let add = |bytes: &'static [u64]| {
+            groups(GroupBy::Ext, move |to| {
+                let sums = bytes.iter().map(|&bytes| GroupSums::from_entry(bytes, 0));
+                sums.for_each(|sums| to.add_name(b"txt", sums));
+            })
         };
-        let groups = vec![(Key::Name(b"txt".as_slice().into()), growth)];
-        let groups = named(GroupBy::Ext, groups, &Users::default());
-        let text = growth_table(GroupBy::Ext, &groups).to_text(None, false);
-        let words: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+        let growth = add(&[2048]).into_growth(add(&[0, 0, 0, 0]), GroupOrder::Key, None);
+        let [table, csv, _] = texts(GroupBy::Ext, &growth, |named, put| {
+            named.write_table(TableStyle::default(), put);
+        });
+        let words: Vec<&str> = table.lines().last().unwrap().split_whitespace().collect();
         assert_eq!(words, ["-3", "+2", "KiB", "0", "B", "txt"]);
-        assert!(group_csv(&groups).ends_with("\ntxt,,-3,2048,0\n"));
+        assert!(csv.ends_with("\ntxt,,-3,2048,0\n"), "{csv}");
     }
 
     #[test]

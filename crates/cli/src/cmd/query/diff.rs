@@ -16,8 +16,8 @@ use super::args::{Query as Args, QueryFormat};
 use super::show::{Difference, summary};
 use crate::args::output::{GroupField, Sort};
 use crate::cmd::changed::args::ChangedFormat;
-use crate::cmd::changed::show::{notes, restic_directories, to_bytes};
-use crate::cmd::groups::{group_csv, group_ndjson, growth_table, named};
+use crate::cmd::changed::show::{notes, restic_directories, write};
+use crate::cmd::groups::NamedGroups;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::watch_walk;
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args, [old, new]: [&OsString; 2], out: &Out) -> Outcome
         pair.changes(&predicates)
     })?;
     let directories = restic_directories(format, &changes);
-    let empty = pair.empty_directories(&directories)?;
+    let empty = pair.empty_directories(&changes, &directories)?;
     let seconds = start.elapsed().as_secs_f64();
     let result = Difference {
         changes: Some(&changes),
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args, [old, new]: [&OsString; 2], out: &Out) -> Outcome
         seconds,
     };
     out.report(SCHEMA, result, &warnings, || {
-        out.data(to_bytes(format, &changes, &empty))?;
+        out.pieces(|to| write(format, &changes, &empty, to))?;
         out.note(summary(&changes, seconds));
         notes(format, &changes)
             .iter()
@@ -80,21 +80,21 @@ fn groups(
     let order = args.output.sort;
     let order = order.map_or(GroupOrder::Allocated, Sort::of_groups);
     let growth = new.into_growth(old, order, args.output.top);
-    let groups = named(by, growth, &Users::read());
+    let users = Users::read();
+    let groups = NamedGroups {
+        by,
+        groups: &growth,
+        users: &users,
+    };
     let result = Difference {
         changes: None,
-        groups: Some(&groups),
+        groups: Some(groups),
         seconds: start.elapsed().as_secs_f64(),
     };
-    out.report(SCHEMA, result, warnings, || {
-        out.data(match args.output.format {
-            QueryFormat::Csv => group_csv(&groups),
-            QueryFormat::Ndjson => group_ndjson(&groups),
-            _ => {
-                let style = out.table_style();
-                growth_table(by, &groups).to_text(style.width, style.color)
-            }
-        })
+    out.report(SCHEMA, result, warnings, || match args.output.format {
+        QueryFormat::Csv => out.pieces(|to| groups.write_csv(to)),
+        QueryFormat::Ndjson => out.pieces(|to| groups.write_ndjson(to)),
+        _ => out.text_pieces(|put| groups.write_table(out.table_style(), put)),
     })
 }
 

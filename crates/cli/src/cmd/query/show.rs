@@ -6,13 +6,13 @@ use show::units::duration;
 use walk::group::Growth;
 
 use crate::cmd::changed::show::counts;
-use crate::cmd::groups::Group;
+use crate::cmd::groups::NamedGroups;
 use crate::json::Json;
 
 /// What changed between two catalogs: entries, or totals of groups.
 pub(super) struct Difference<'a> {
     pub(super) changes: Option<&'a Changes>,
-    pub(super) groups: Option<&'a [Group<Growth>]>,
+    pub(super) groups: Option<NamedGroups<'a, Growth>>,
     pub(super) seconds: f64,
 }
 
@@ -22,16 +22,15 @@ json_object!(Difference<'_>, |difference| {
     "changed": difference.count(Change::Changed),
     "removed": difference.count(Change::Removed),
     "renamed": difference.count(Change::Renamed),
-    "entries": difference.changes.map(|changes| Json(&changes.entries[..])),
+    "entries": difference.changes.map(Json),
     "groups": difference.groups,
     "seconds": difference.seconds,
 });
 
 impl Difference<'_> {
     fn is_unchanged(&self) -> bool {
-        self.changes
-            .is_none_or(|changes| changes.entries.is_empty())
-            && self.groups.is_none_or(<[_]>::is_empty)
+        self.changes.is_none_or(Changes::is_empty)
+            && self.groups.is_none_or(|groups| groups.groups.is_empty())
     }
 
     fn count(&self, change: Change) -> Option<usize> {

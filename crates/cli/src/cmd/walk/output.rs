@@ -17,7 +17,7 @@ use super::ncdu::Ncdu;
 use super::show::{self, Directories, DirectoryIterator, Walk};
 use super::sinks::Output;
 use crate::args::output::{Format, OutputArgs, Sort};
-use crate::cmd::groups::{group_csv, group_ndjson, group_table, named};
+use crate::cmd::groups::NamedGroups;
 use crate::error::{Error, Outcome};
 use crate::out::{Messages, Out};
 
@@ -138,21 +138,22 @@ impl View<'_> {
             .args
             .sort
             .map_or(GroupOrder::Allocated, Sort::of_groups);
-        let groups = named(by, groups.into_sorted(order, self.args.top), &Users::read());
+        let users = Users::read();
+        let groups = NamedGroups {
+            by,
+            groups: &groups.into_sorted(order, self.args.top),
+            users: &users,
+        };
         let result = Walk {
             parts: &emitted.parts,
-            groups: Some(&groups),
+            groups: Some(groups),
             ..Walk::default()
         };
         out.report(self.schema, result, &emitted.warnings, || {
             match self.args.format {
-                Format::Csv => out.data(group_csv(&groups)),
-                Format::Ndjson => out.data(group_ndjson(&groups)),
-                _ => {
-                    let style = out.table_style();
-                    let table = group_table(by, &groups, style.width.is_some());
-                    out.data(table.to_text(style.width, style.color))
-                }
+                Format::Csv => out.pieces(|to| groups.write_csv(to)),
+                Format::Ndjson => out.pieces(|to| groups.write_ndjson(to)),
+                _ => out.text_pieces(|put| groups.write_table(out.table_style(), put)),
             }
         })
     }
@@ -170,16 +171,17 @@ impl View<'_> {
         let result = Walk {
             totals: Some((&totals, seconds)),
             parts: &emitted.parts,
-            top: top.as_deref(),
+            top: top.as_ref(),
             ..Walk::default()
         };
         out.report(self.schema, result, &emitted.warnings, || {
-            let mut text = show::totals_text(&totals, seconds, &emitted.parts);
-            if let Some(top) = &top {
-                text.push('\n');
-                text.push_str(&show::top_text(top, out.table_style()));
-            }
-            out.data(text)?;
+            out.text_pieces(|put| {
+                put(&show::totals_text(&totals, seconds, &emitted.parts));
+                if let Some(top) = &top {
+                    put("\n");
+                    show::write_top(top, out.table_style(), put);
+                }
+            })?;
             source.note(&totals, &emitted, out);
             Ok(())
         })
@@ -220,14 +222,10 @@ impl View<'_> {
             };
             out.envelope(self.schema, result, &emitted.warnings)?;
         } else {
-            let mut written = Ok(());
             let style = out.table_style();
-            show::write_usage(&directories, self.is_exclusive, style, &mut |piece| {
-                if written.is_ok() {
-                    written = out.data(piece);
-                }
-            });
-            written?;
+            out.text_pieces(|put| {
+                show::write_usage(&directories, self.is_exclusive, style, put);
+            })?;
         }
         out.warn(&emitted.warnings);
         Ok(emitted.warnings.len())

@@ -9,9 +9,12 @@ use mounts::runs::{Stats, median};
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use walk::compare::{Agreement, EngineRuns};
-use walk::{DirectoryUsage, EngineChoice, EngineKind, Explained, LargeFile, Part, Totals};
+use walk::group::GroupSums;
+use walk::{
+    DirectoryUsage, EngineChoice, EngineKind, Explained, LargeFile, LargestFiles, Part, Totals,
+};
 
-use crate::cmd::groups::Group;
+use crate::cmd::groups::{NamedGroups, write_rows};
 use crate::json::Json;
 use crate::out::gates;
 use crate::ranks::Place;
@@ -25,6 +28,16 @@ json_object!(Json<'_, Part>, |part| {
     "engine": part.engine.name(),
     "why": part.reason.to_string(),
 });
+
+impl Serialize for Json<'_, LargestFiles> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        for file in self.iter() {
+            list.serialize_element(&Json(&file))?;
+        }
+        list.end()
+    }
+}
 
 json_object!(Json<'_, LargeFile>, |file| {
     name "path": Some(&file.path),
@@ -90,9 +103,9 @@ pub(crate) struct Walk<'a> {
     pub(crate) totals: Option<(&'a Totals, f64)>,
     /// The mounts; the first is that of the first DIR.
     pub(crate) parts: &'a [Part],
-    pub(crate) top: Option<&'a [LargeFile]>,
+    pub(crate) top: Option<&'a LargestFiles>,
     pub(crate) usage: Option<Directories<'a>>,
-    pub(crate) groups: Option<&'a [Group]>,
+    pub(crate) groups: Option<NamedGroups<'a, GroupSums>>,
     pub(crate) explain: Option<&'a [Explained]>,
     pub(crate) compare: Option<&'a Comparison<'a>>,
     /// Of an MPI job.
@@ -191,10 +204,7 @@ pub(crate) fn write_usage(
         ];
         usage.exclusive.map(size).into_iter().chain(cells)
     };
-    let mut table = Table::new(&columns, 0);
-    (directories.0)().for_each(|usage| table.measure(cells(usage)));
-    let rows = (directories.0)().map(|usage| (cells(usage), Tone::Plain));
-    table.write_rows(rows, style.width, style.color, put);
+    write_rows(&columns, || (directories.0)().map(cells), style, put);
 }
 
 pub(crate) fn totals_text(totals: &Totals, seconds: f64, parts: &[Part]) -> String {
@@ -248,19 +258,21 @@ pub(crate) fn parts_text(parts: &[Part], with_reasons: bool, style: TableStyle) 
     table.to_text(style.width, style.color)
 }
 
-pub(crate) fn top_text(top: &[LargeFile], style: TableStyle) -> String {
+/// Writes the table of the largest files.
+pub(crate) fn write_top(top: &LargestFiles, style: TableStyle, put: &mut dyn FnMut(&str)) {
     use Align::{Left, Right};
     let columns = [("ALLOCATED", Right), ("SIZE", Right), ("PATH", Left)];
-    let mut table = Table::new(&columns, top.len());
-    for file in top {
-        let cells = [
-            size(file.blocks.saturating_mul(512)).into(),
-            size(file.bytes).into(),
-            printable(&file.path),
-        ];
-        table.row(cells, Tone::Plain);
-    }
-    table.to_text(style.width, style.color)
+    let rows = || {
+        top.iter().map(|file| {
+            let cells = [
+                size(file.blocks.saturating_mul(512)),
+                size(file.bytes),
+                printable(&file.path).into_owned(),
+            ];
+            cells.into_iter()
+        })
+    };
+    write_rows(&columns, rows, style, put);
 }
 
 /// The engines that can work in each directory, and why others cannot.

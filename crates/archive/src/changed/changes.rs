@@ -1,0 +1,181 @@
+//! The entries that have changed. Of their paths only the names are in memory, each once for each directory that it is in.
+
+use std::collections::HashSet;
+
+use walk::entry::joined;
+use walk::{KeptPath, PathTree};
+
+use super::{Change, ChangedEntry};
+
+/// The entries that have changed.
+#[derive(Debug, Default)]
+pub struct Changes {
+    paths: PathTree,
+    /// By path.
+    entries: Vec<KeptEntry>,
+    /// Unchanged entries below renamed directories, for tools that know of no renames: the path
+    /// now, and whether it is a directory.
+    carried: Vec<(KeptPath, bool)>,
+}
+
+/// A [`ChangedEntry`].
+#[derive(Clone, Copy, Debug)]
+struct KeptEntry {
+    path: KeptPath,
+    change: Change,
+    from: Option<KeptPath>,
+    is_dir: bool,
+}
+
+impl Changes {
+    /// Adds an entry.
+    pub fn add(&mut self, entry: &ChangedEntry) {
+        let path = self.paths.add(&entry.path);
+        let from = entry.from.as_ref().map(|from| self.paths.add(from));
+        self.add_kept(path, entry.change, from, entry.is_dir);
+    }
+
+    pub(super) fn keep(&mut self, path: &[u8]) -> KeptPath {
+        self.paths.add(path)
+    }
+
+    pub(super) fn add_kept(
+        &mut self,
+        path: KeptPath,
+        change: Change,
+        from: Option<KeptPath>,
+        is_dir: bool,
+    ) {
+        self.entries.push(KeptEntry {
+            path,
+            change,
+            from,
+            is_dir,
+        });
+    }
+
+    /// Adds an unchanged entry below a renamed directory.
+    pub fn add_carried(&mut self, path: &[u8], is_dir: bool) {
+        self.carried.push((self.paths.add(path), is_dir));
+    }
+
+    /// Adds other changes; with a DIR, all their paths begin with it then.
+    pub(super) fn append(&mut self, others: Changes, dir: Option<&[u8]>) {
+        let begin = |path: Vec<u8>| match dir {
+            Some(dir) if path == b"." => dir.to_vec(),
+            Some(dir) => joined(dir, &path),
+            None => path,
+        };
+        for entry in others.entries() {
+            self.add(&ChangedEntry {
+                path: begin(entry.path),
+                from: entry.from.map(begin),
+                ..entry
+            });
+        }
+        for (path, is_dir) in others.carried() {
+            self.add_carried(&begin(path), is_dir);
+        }
+    }
+
+    pub(super) fn sort(&mut self) {
+        let paths = &self.paths;
+        self.entries.sort_unstable_by(|a, b| {
+            let by_path = paths.compare(a.path, b.path);
+            let rest = |entry: &KeptEntry| (entry.change, entry.from.is_some());
+            by_path.then_with(|| rest(a).cmp(&rest(b)))
+        });
+        self.carried
+            .sort_unstable_by(|(a, _), (b, _)| paths.compare(*a, *b));
+    }
+
+    /// Keeps some of the entries.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&ChangedEntry) -> bool) {
+        let paths = &self.paths;
+        self.entries.retain(|entry| keep(&entry.get(paths)));
+    }
+
+    /// Keeps some of the unchanged entries below renamed directories.
+    pub(super) fn retain_carried(&mut self, mut keep: impl FnMut(&[u8], bool) -> bool) {
+        let paths = &self.paths;
+        self.carried
+            .retain(|(path, is_dir)| keep(&get(paths, *path), *is_dir));
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The number of entries with a change.
+    pub fn count(&self, change: Change) -> usize {
+        let entries = self.entries.iter();
+        entries.filter(|entry| entry.change == change).count()
+    }
+
+    /// The entries, by path.
+    pub fn entries(&self) -> impl Iterator<Item = ChangedEntry> {
+        self.entries.iter().map(|entry| entry.get(&self.paths))
+    }
+
+    /// Unchanged entries below renamed directories, for tools that know of no renames: the path now, and whether it is
+    /// a directory.
+    pub fn carried(&self) -> impl Iterator<Item = (Vec<u8>, bool)> {
+        let carried = self.carried.iter();
+        carried.map(|(path, is_dir)| (self.path(*path), *is_dir))
+    }
+
+    /// What exists now, and whether it is a directory: also what a renamed directory contains.
+    pub fn present(&self) -> impl Iterator<Item = (KeptPath, bool)> {
+        let entries = self.entries.iter();
+        let present = entries.filter(|entry| entry.change != Change::Removed);
+        let present = present.map(|entry| (entry.path, entry.is_dir));
+        present.chain(self.carried.iter().copied())
+    }
+
+    /// A path.
+    pub fn path(&self, path: KeptPath) -> Vec<u8> {
+        get(&self.paths, path)
+    }
+
+    /// The directories above what exists now.
+    pub fn above(&self) -> HashSet<KeptPath> {
+        let mut above = HashSet::new();
+        for (path, _) in self.present() {
+            let parents =
+                std::iter::successors(self.paths.parent(path), |path| self.paths.parent(*path));
+            for parent in parents {
+                if !above.insert(parent) {
+                    break;
+                }
+            }
+        }
+        above
+    }
+
+    /// What exists now, and the directories above it, by path.
+    pub fn present_with_parents(&self) -> Vec<KeptPath> {
+        let mut all = self.above();
+        all.extend(self.present().map(|(path, _)| path));
+        let mut all: Vec<KeptPath> = all.into_iter().collect();
+        all.sort_unstable_by(|a, b| self.paths.compare(*a, *b));
+        all
+    }
+}
+
+impl KeptEntry {
+    fn get(&self, paths: &PathTree) -> ChangedEntry {
+        ChangedEntry {
+            path: get(paths, self.path),
+            change: self.change,
+            from: self.from.map(|from| get(paths, from)),
+            is_dir: self.is_dir,
+        }
+    }
+}
+
+fn get(paths: &PathTree, kept: KeptPath) -> Vec<u8> {
+    let mut path = Vec::new();
+    paths.get(kept, &mut path);
+    path
+}

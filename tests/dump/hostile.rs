@@ -397,18 +397,18 @@ fn a_source_that_can_only_be_listed_keeps_its_attributes() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let out = dir(ground.join("out"));
-            fs::set_permissions(&out, fs::Permissions::from_mode(0o777)).unwrap();
-            let here = fathom_in(&ground.join("bin"));
+            chmod(&out, 0o777);
             for path in ["own", "in/side"] {
                 let tree = dir(ground.join(path));
                 let set = ["-n", "user.kept", "-v", "1"];
                 tool(Command::new("setfattr").args(set).arg(&tree));
-                fs::set_permissions(&tree, fs::Permissions::from_mode(0o444)).unwrap();
+                chmod(&tree, 0o444);
             }
             for source in ["own", "in"] {
                 let archive = out.join(format!("{source}.tar"));
-                let mut command = program(&here, args!["dump", source, "-o", archive, "--json"]);
-                as_nobody(command.current_dir(ground));
+                let mut command =
+                    fathom_as_nobody(ground, args!["dump", source, "-o", archive, "--json"]);
+                command.current_dir(ground);
                 let ran = run(&mut command).exits(0);
                 assert!(
                     ran.json()["warnings"].as_array().unwrap().is_empty(),

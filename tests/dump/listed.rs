@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,12 +10,12 @@ use super::changes::change;
 use super::full::{NEEDS, quiet};
 use super::rounds::{by_gnu_tar, grown, on};
 use super::selection::{ignore_inherited, of_names, same_data};
-use crate::support::build::{dir, file, tmpfs};
+use crate::support::build::{chmod, dir, file, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, XFS};
 use crate::support::effort::effort;
 use crate::support::reference::settle;
-use crate::support::restrict::{as_nobody, fathom_in};
-use crate::support::run::{Ran, args, calls, program};
+use crate::support::restrict::fathom_as_nobody;
+use crate::support::run::{Ran, args, calls};
 use crate::support::snapshot::{kept, snapshot};
 use crate::support::tool::tool;
 use crate::support::trees::Dice;
@@ -425,9 +425,8 @@ fn names_in_a_directory_that_cannot_be_searched_are_kept() {
             &[&b"t/a/x"[..], b"t/d/y", b"t/d/e/z"].map(<[u8]>::to_vec),
         );
         for path in [at, &ground] {
-            fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+            chmod(path, 0o777);
         }
-        let here = fathom_in(&at.join("bin"));
         let night = |number: usize, code: i32| {
             let archive = at.join(format!("{number}.tar"));
             let (list, catalog) = (at.join("list"), at.join("catalog"));
@@ -441,15 +440,14 @@ fn names_in_a_directory_that_cannot_be_searched_are_kept() {
                 "--catalog",
                 catalog
             ];
-            let mut command = program(&here, words);
+            let mut command = fathom_as_nobody(at, words);
             if number > 0 {
                 command.args(args!["--since", catalog]);
             }
-            as_nobody(command.current_dir(&ground));
-            run(&mut command).exits(code)
+            run(command.current_dir(&ground)).exits(code)
         };
         night(0, 0);
-        fs::set_permissions(ground.join("t/d"), fs::Permissions::from_mode(0o0)).unwrap();
+        chmod(ground.join("t/d"), 0o0);
         let ran = night(1, 1);
         assert!(
             ran.stderr.contains("'t/d/e'") && !ran.stderr.contains("removed"),

@@ -7,6 +7,7 @@ mod hostile;
 mod increments;
 mod order;
 mod others;
+mod rehearsed;
 mod safety;
 mod strip;
 mod threads;

@@ -410,7 +410,8 @@ fn chain_is_not_restored_over_existing_files() {
             assert!(ran.stderr.contains("exists and is not empty"), "{ran}");
         }
         assert!(to.join("s/own").exists());
-        chain(&["--dry-run", "--overwrite"]).exits(0);
+        // The directory that the increment renames is there already.
+        chain(&["--dry-run", "--overwrite"]).exits(1);
         // What is not there yet is restored.
         fs::rename(to.join("s"), to.join("elsewhere")).unwrap();
         chain(&[]).exits(0);
@@ -420,7 +421,7 @@ fn chain_is_not_restored_over_existing_files() {
             let is_noted = ran.stderr.contains("the first archive is an increment");
             assert_eq!(is_noted, archive == &next, "{ran}");
         }
-        chain(&["--overwrite"]);
+        chain(&["--overwrite"]).exits(1);
         assert!(!to.join("s/own").exists());
     });
 }

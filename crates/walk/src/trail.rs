@@ -30,7 +30,8 @@ impl<T> Trail<T> {
     /// its name, which has a slash at its end.
     pub(crate) fn turn_to(&mut self, path: &[u8], mut next: impl FnMut(Option<&T>, &[u8]) -> T) {
         let mut common = common_prefix(&self.path, path);
-        if common == path.len() && self.path.get(common) == Some(&b'/') {
+        let ends_in_name = path.last().is_some_and(|&byte| byte != b'/');
+        if ends_in_name && common == path.len() && self.path.get(common) == Some(&b'/') {
             common += 1;
         }
         while self.steps.pop_if(|(end, _)| *end > common).is_some() {}

@@ -292,7 +292,7 @@ impl CatalogScan<'_> {
         };
         let parts = compare.parts();
         let changes = Changes::resolve(self.reader, &index, &compare.into_found())?;
-        let is_removed = |row: u32| index.row(row).fate() == Fate::Missing;
+        let is_removed = |row: u32, _, _: &[u8]| index.row(row).fate() == Fate::Missing;
         let dir = |_| options.dir.clone();
         let gone = gone_mounts(self.reader, &parts, dir, is_removed)?;
         warnings.extend(gone.iter().map(GoneMount::warning));

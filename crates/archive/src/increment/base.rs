@@ -1,8 +1,13 @@
 //! The base of an increment: the catalog of an earlier dump.
 
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
+
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use ondisk::pax::{self, dumpdir::Code};
+use walk::entry::joined;
 use walk::{Type, path_id};
 
 use super::levels::{Level, MOST};
@@ -146,8 +151,24 @@ impl Base {
             let root = self.about().roots.get(top as usize);
             root.map_or_else(Vec::new, |root| root.path.clone())
         };
-        let mut gone = gone_mounts(&self.reader, parts, dir, |_| true)?;
-        gone.retain(|gone| rows.is_none_or(|rows| !gone.is_replaced(rows)));
+        // The paths of a tree, by their hashes: mounts are seldom gone.
+        let present = OnceLock::new();
+        let hasher = RandomState::new();
+        let paths = |rows: &Rows| {
+            let mut path = Vec::new();
+            let hash = |row| {
+                rows.path(row, &mut path);
+                hasher.hash_one(&path)
+            };
+            (0..rows.len()).map(hash).collect::<HashSet<u64>>()
+        };
+        let is_removed = |_, top, path: &[u8]| {
+            rows.is_none_or(|rows| {
+                let present = present.get_or_init(|| paths(rows));
+                !present.contains(&hasher.hash_one(joined(&dir(top), path)))
+            })
+        };
+        let mut gone = gone_mounts(&self.reader, parts, dir, is_removed)?;
         let already = self.about().gone_mounts.iter();
         let is_new = |one: &&GoneMount| gone.iter().all(|other| other.path != one.path);
         let already = already.filter(|gone| is_new(gone) && gone.is_missed(rows));

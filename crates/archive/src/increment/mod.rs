@@ -31,7 +31,6 @@ use crate::rows::{Collector, Rows};
 use crate::since::index::{Identity, Index, NO_PART, fingerprint};
 use crate::since::{Proof, Tree, find_changes};
 pub(crate) use base::Base;
-use base::in_archive;
 use compare::{Fate, Now, Outcome, compare};
 use moves::once;
 use scan::DumpScan;
@@ -240,12 +239,11 @@ fn plan_outcome(rows: &Rows, outcome: Outcome) -> Plan {
             plan.replacing.insert(row);
         }
     }
-    let mut of_tops: BTreeMap<(&[u8], u32), Vec<Rename>> = BTreeMap::new();
+    let mut of_tops: BTreeMap<(Vec<u8>, u32), Vec<Rename>> = BTreeMap::new();
     for step in &outcome.steps {
-        let top = in_archive(&rows.sources()[rows.top(step.top as usize)].path);
-        let member = |path: &[u8]| joined(top, path);
-        let renames = of_tops.entry((top, step.top)).or_default();
-        renames.push((member(&step.from), member(&step.to)));
+        let top = unread::name(&rows.sources()[rows.top(step.top as usize)].path);
+        let rename = (joined(&top, &step.from), joined(&top, &step.to));
+        of_tops.entry((top, step.top)).or_default().push(rename);
     }
     // A SRC that is in another one, or is given twice, has the same renames.
     let (renames, repeated) = once(of_tops.into_values());

@@ -73,7 +73,7 @@ impl Unread {
 }
 
 /// The name that the member of a path has, without what means nothing in it.
-fn name(path: &[u8]) -> Vec<u8> {
+pub(super) fn name(path: &[u8]) -> Vec<u8> {
     let parts: Vec<&[u8]> = components(member_name(path)).collect();
     parts.join(&b'/')
 }

@@ -100,17 +100,7 @@ impl Restorer<'_> {
         self.leave_all();
         self.workers.wait_for_below(b"");
         self.linked = None;
-        let failed = |gate, errno| {
-            let consequence = match errno {
-                Errno::ENOENT => "is an earlier archive of the chain missing?",
-                Errno::ENOTEMPTY | Errno::EEXIST => {
-                    "the new name exists; restore into an empty directory"
-                }
-                _ => "its entries may be missing under the new name",
-            };
-            let from = from.clone();
-            Failure::call(gate, errno, NotRestored::NotRenamed { from, consequence })
-        };
+        let failed = |gate, errno| not_renamed(&from, gate, errno);
         // The directory may not have been chosen; and GNU tar also lists those that are renamed
         // along with the one that they are in.
         let is_needless = |own: &Self| {
@@ -263,6 +253,17 @@ impl Restorer<'_> {
         }
         Ok(())
     }
+}
+
+/// Why a directory keeps its name.
+pub(super) fn not_renamed(from: &[u8], gate: Gate, errno: Errno) -> Failure {
+    let consequence = match errno {
+        Errno::ENOENT => "is an earlier archive of the chain missing?",
+        Errno::ENOTEMPTY | Errno::EEXIST => "the new name exists; restore into an empty directory",
+        _ => "its entries may be missing under the new name",
+    };
+    let from = from.to_vec();
+    Failure::call(gate, errno, NotRestored::NotRenamed { from, consequence })
 }
 
 /// The entries of an open directory.

@@ -60,6 +60,18 @@ impl<T: Copy> NameTree<T> {
         known.flatten()
     }
 
+    /// What is known of a path, or else of the nearest directory above it; and the rest of the path.
+    pub(super) fn nearest<'a>(&self, path: &'a [u8]) -> Option<(&T, &'a [u8])> {
+        let (nodes, _) = self.along(path);
+        let known = |at: usize| Some((at, self.0[nodes[at]].known.as_ref()?));
+        let (depth, known) = (0..nodes.len()).rev().find_map(known)?;
+        let mut rest = path;
+        for _ in 0..depth {
+            rest = split_first(rest).1;
+        }
+        Some((known, rest))
+    }
+
     /// What is known of the names in a directory.
     pub(super) fn children(&self, dir: &[u8]) -> impl Iterator<Item = (&[u8], &T)> {
         let dir = self.find(dir).into_iter();
@@ -132,6 +144,14 @@ impl<T: Copy> NameTree<T> {
     }
 }
 
+/// The first name of a path, and the rest.
+fn split_first(path: &[u8]) -> (&[u8], &[u8]) {
+    let start = path.iter().take_while(|byte| **byte == b'/').count();
+    let end = path[start..].iter().position(|&byte| byte == b'/');
+    let (name, rest) = path[start..].split_at(end.unwrap_or(path.len() - start));
+    (name, rest.strip_prefix(b"/").unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -187,8 +207,10 @@ mod tests {
                 }
                 for path in ["a", "b", "a/a", "a/b", "b/a", "b/b", "a/a/a", "b/a/b", "a/b/a/b"] {
                     prop_assert_eq!(tree.get(path.as_bytes()), list.get(path), "{}", path);
-                    let has_above = list.keys().any(|above| is_in(path, above));
-                    prop_assert_eq!(tree.get_along(path.as_bytes()).next().is_some(), has_above, "{}", path);
+                    let above = list.iter().filter(|(above, _)| is_in(path, above));
+                    let nearest = above.max_by_key(|(above, _)| above.len());
+                    let nearest = nearest.map(|(above, known)| (known, path[above.len()..].trim_start_matches('/').as_bytes()));
+                    prop_assert_eq!(tree.nearest(path.as_bytes()), nearest, "{}", path);
                 }
                 let children = tree.children(b"a").map(|(name, known)| (format!("a/{}", name[0] as char), *known));
                 let expected = list.iter().filter(|(path, _)| path.starts_with("a/") && path.len() == 3);

@@ -1,14 +1,14 @@
-//! A dry run. The names that earlier archives of the run would make are kept, so that it can tell
-//! which of them a later one would remove.
+//! A dry run. The names that the run would make are kept, and where the directories that it would rename are on the disk, so
+//! that it can tell what a later archive would remove, and what cannot be restored.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use gate::Fd;
-use gate::fs::{Open, getdents64};
-use gate::long::open_beneath;
+use gate::fs::{At, FileType, Open, Want, getdents64, statx};
+use gate::long::{c_string, open_beneath};
+use gate::{Errno, Fd, Gate};
 use ondisk::dirent::{EntryType, entries};
 use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Kind, Member};
@@ -16,10 +16,11 @@ use walk::entry::{append, joined};
 
 use super::archives::Archives;
 use super::further::in_archive_before;
-use super::increment::renames;
+use super::increment::{not_renamed, renames};
+use super::maker::no_target;
 use super::name::{Chosen, clean};
 use super::name_tree::NameTree;
-use super::not_restored::NotRestored;
+use super::not_restored::{Failure, NotRestored};
 use super::report::{Counts, Remarks, RestoreProgress, RestoreSummary};
 use crate::error::Error;
 use crate::input::Input;
@@ -48,8 +49,17 @@ struct Rehearsal<'a> {
     top: Arc<Fd>,
     /// Whether each name that would have been made is a directory.
     made: NameTree<bool>,
-    /// What is on the disk, and would have been removed or renamed.
-    gone: NameTree<()>,
+    /// The names that cannot be made.
+    failed: NameTree<()>,
+    /// Where the directories are that would have been renamed: indexes of `origins`. `None` for what would have been removed
+    /// or renamed.
+    places: NameTree<Option<usize>>,
+    /// Paths on the disk.
+    origins: Vec<Vec<u8>>,
+    /// The directory of the last member.
+    above: Option<(Vec<u8>, Above)>,
+    /// A rename of the current archive would have failed: nothing is removed.
+    keeps_all: bool,
     chosen: Chosen,
     remarks: Remarks,
     counts: Counts,
@@ -58,9 +68,17 @@ struct Rehearsal<'a> {
     /// As in a restore, the first name under which the contents of a target would be restored.
     instead: HashMap<Vec<u8>, Vec<u8>>,
     is_later: bool,
-    /// Whether there are later archives, for which `made` is kept.
-    has_later: bool,
     say: &'a mut dyn FnMut(Step),
+}
+
+/// What is known of the directory that a member would be in.
+enum Above {
+    /// It is on the disk.
+    Open(Fd),
+    /// It would be made.
+    New,
+    /// Nothing can be made in it.
+    Unusable(Errno),
 }
 
 pub(super) fn rehearse(
@@ -73,14 +91,17 @@ pub(super) fn rehearse(
     let mut rehearsal = Rehearsal {
         top,
         made: NameTree::default(),
-        gone: NameTree::default(),
+        failed: NameTree::default(),
+        places: NameTree::default(),
+        origins: Vec::new(),
+        above: None,
+        keeps_all: false,
         chosen,
         remarks: Remarks::default(),
         counts: Counts::default(),
         unlinked: BTreeMap::new(),
         instead: HashMap::new(),
         is_later: false,
-        has_later: archives.names().len() > 1,
         say,
     };
     let count = archives.names().len();
@@ -108,6 +129,7 @@ impl Rehearsal<'_> {
         let mut input = archives.input(nth, &self.chosen)?;
         let done = self.members(&archives.names()[nth], &mut input, progress);
         let linked = self.further_names(archives.names(), nth);
+        self.keeps_all &= input.is_by_fathom();
         done.and(linked)
     }
 
@@ -140,9 +162,18 @@ impl Rehearsal<'_> {
     fn member(&mut self, path: &[u8], member: &Member, at: u64) {
         let target = match member.kind {
             Kind::Link => match self.chosen.take_link(&member.link) {
-                // A link to itself exists already.
-                Ok(target) if target == path => return,
-                Ok(target) if !self.chosen.has_link(&member.link) => {
+                // A link to itself exists, if this run has made what it links to.
+                Ok(target) if target == path && self.made.get(path).is_some() => return,
+                Ok(target)
+                    if self.chosen.has_link(&member.link) && self.failed.get(&target).is_some() =>
+                {
+                    self.counts.skipped += 1;
+                    let reason = NotRestored::LinkTarget(target);
+                    return self.remarks.warn(&member.path, reason);
+                }
+                Ok(target)
+                    if !self.chosen.has_link(&member.link) || self.made.get(&target).is_none() =>
+                {
                     let name = plain(&member.link).into_owned();
                     let new = || Target {
                         name: name.clone(),
@@ -173,6 +204,14 @@ impl Rehearsal<'_> {
     }
 
     fn make(&mut self, path: &[u8], member: &Member, target: Option<&[u8]>) {
+        if let Some(failure) = self.obstacle(path, member.kind == Kind::Directory) {
+            if member.kind != Kind::Link {
+                self.failed.insert(path, (), None);
+            }
+            self.counts.skipped += 1;
+            return self.remarks.warn(&member.path, failure);
+        }
+        self.failed.remove(path);
         let counts = &mut self.counts;
         let (what, count) = match member.kind {
             Kind::File => ("file", &mut counts.files),
@@ -190,11 +229,84 @@ impl Rehearsal<'_> {
             counts.bytes = counts.bytes.saturating_add(data);
         }
         self.tell(what, path, target);
-        if self.has_later {
-            // A restore makes missing directories above a member.
-            let is_directory = member.kind == Kind::Directory;
-            self.made.insert(path, is_directory, Some(true));
+        // A restore makes missing directories above a member.
+        let is_directory = member.kind == Kind::Directory;
+        self.made.insert(path, is_directory, Some(true));
+    }
+
+    /// Why a member cannot be restored, as far as can be told. What it replaces is gone.
+    fn obstacle(&mut self, path: &[u8], is_directory: bool) -> Option<Failure> {
+        if path.is_empty() {
+            return None;
         }
+        let (above, name) = split(path);
+        if self.above.as_ref().is_none_or(|(last, _)| last != above) {
+            self.above = Some((above.to_vec(), self.look_above(above)));
+        }
+        let seen = match (&self.above, self.places.get(path)) {
+            (Some((_, Above::Unusable(errno))), _) => return Some(Failure::above(*errno)),
+            (_, Some(_)) => self.look(path),
+            (Some((_, Above::Open(dir))), None) => {
+                let name = c_string(name).ok()?;
+                let seen = statx(dir, &name, At::SYMLINK_NOFOLLOW, Want::TYPE).ok();
+                seen.map(|seen| seen.file_type)
+            }
+            _ => None,
+        };
+        let on_disk = seen.map(|kind| kind == FileType::Directory);
+        let is_dir = self.made.get(path).copied().or(on_disk)?;
+        if is_dir && !is_directory && !self.is_empty(path) {
+            let (call, reason) = (Gate::Unlinkat, NotRestored::DirectoryInTheWay);
+            return Some(Failure::call(call, Errno::ENOTEMPTY, reason));
+        }
+        if is_dir != is_directory {
+            self.places.insert(path, None, None);
+        }
+        None
+    }
+
+    fn look_above(&self, dir: &[u8]) -> Above {
+        if self.made.get(dir) == Some(&false) {
+            return Above::Unusable(Errno::ENOTDIR);
+        }
+        let Some(dir) = self.on_disk(dir) else {
+            return Above::New;
+        };
+        let how = Open::PATH | Open::DIRECTORY;
+        match open_beneath(self.top.as_fd(), or_dot(&dir), how) {
+            Ok(fd) => Above::Open(fd),
+            Err(errno @ (Errno::ELOOP | Errno::ENOTDIR)) => Above::Unusable(errno),
+            Err(_) => Above::New,
+        }
+    }
+
+    /// Where something is on the disk that would have this path; `None` if it would be gone.
+    fn on_disk(&self, path: &[u8]) -> Option<Vec<u8>> {
+        match self.places.nearest(path) {
+            None => Some(path.to_vec()),
+            Some((place, rest)) => Some(joined(&self.origins[(*place)?], rest)),
+        }
+    }
+
+    /// The type of what is on the disk and would have this path.
+    fn look(&self, path: &[u8]) -> Option<FileType> {
+        let path = self.on_disk(path)?;
+        let (above, name) = split(&path);
+        let how = Open::PATH | Open::DIRECTORY;
+        let dir = open_beneath(self.top.as_fd(), or_dot(above), how).ok()?;
+        let name = c_string(or_dot(name)).ok()?;
+        let seen = statx(&dir, &name, At::SYMLINK_NOFOLLOW, Want::TYPE).ok()?;
+        Some(seen.file_type)
+    }
+
+    /// Whether a path would have a directory, if it would have anything.
+    fn is_directory(&self, path: &[u8]) -> Option<bool> {
+        let on_disk = || self.look(path).map(|kind| kind == FileType::Directory);
+        self.made.get(path).copied().or_else(on_disk)
+    }
+
+    fn is_empty(&self, dir: &[u8]) -> bool {
+        self.made.children(dir).next().is_none() && self.entries(dir).is_empty()
     }
 
     /// Takes the links of the current archive whose targets are not chosen.
@@ -217,8 +329,11 @@ impl Rehearsal<'_> {
         for Names { target, paths } in missing.into_iter().map(|target| target.names) {
             for path in paths {
                 self.counts.skipped += 1;
-                let reason = NotRestored::LinkTarget(target.clone());
-                self.remarks.warn(&path, reason);
+                let failure = match self.look(&target) {
+                    None => no_target(&target, Errno::ENOENT),
+                    Some(_) => NotRestored::LinkTarget(target.clone()).into(),
+                };
+                self.remarks.warn(&path, failure);
             }
         }
         Ok(())
@@ -231,8 +346,12 @@ impl Rehearsal<'_> {
     ) -> Result<Vec<Target<Names>>, Error> {
         let (found, missing) = find(archive, targets, |names, found| {
             if let (Found::File(member, _), Some(path)) = (found, names.paths.first()) {
-                let target = (member.kind == Kind::Symlink).then_some(&member.link[..]);
-                self.make(path, &member, target);
+                let target = (member.kind == Kind::Symlink).then(|| member.link.clone());
+                let member = Member {
+                    path: path.clone(),
+                    ..*member
+                };
+                self.make(path, &member, target.as_deref());
             }
             Ok(())
         })?;
@@ -280,15 +399,41 @@ impl Rehearsal<'_> {
             if from != b"\0" && !self.chosen.has_in(&from) {
                 continue;
             }
+            let seen = (self.is_directory(&from), self.is_directory(&to));
+            let errno = match seen {
+                _ if from == b"\0" => None,
+                // It may not have been chosen, or have been renamed with the directory that it is in.
+                (None, to) if !self.chosen.is_all() || to == Some(true) => continue,
+                (None, _) => Some(Errno::ENOENT),
+                (Some(true), Some(true)) if !self.is_empty(&to) => Some(Errno::ENOTEMPTY),
+                (Some(true), Some(false)) => Some(Errno::ENOTDIR),
+                _ => None,
+            };
+            if let Some(errno) = errno {
+                self.keeps_all = true;
+                let failure = not_renamed(&from, Gate::Renameat2, errno);
+                self.remarks.warn(&to, failure);
+                continue;
+            }
             self.tell("rename", &from, Some(&to));
             self.counts.renamed += 1;
-            self.gone.insert(&from, (), None);
+            self.above = None;
+            let place = self.on_disk(&from).map(|origin| {
+                self.origins.push(origin);
+                self.origins.len() - 1
+            });
+            self.places.remove(&to);
+            self.places.rename(&from, &to);
+            if self.places.get(&to).is_none() {
+                self.places.insert(&to, place, None);
+            }
+            self.places.insert(&from, None, None);
             self.made.rename(&from, &to);
         }
     }
 
     fn purge(&mut self, path: &[u8], dir: &[u8], text: &[u8]) {
-        let mut present = self.on_disk(path);
+        let mut present = self.entries(path);
         // The temporary directory of renames is no entry.
         let made = self.made.children(path);
         let made = made.filter(|(name, _)| *name != b"\0");
@@ -298,8 +443,15 @@ impl Rehearsal<'_> {
             Some((self.chosen.listed(dir, path, &name)?, (name, is_directory)))
         };
         let mut present: BTreeMap<_, _> = present.into_iter().filter_map(listed).collect();
+        let is_whole = self.chosen.has(path);
+        let mut missing = Vec::new();
         for (code, name) in dumpdir::entries(text).into_iter().flatten() {
             let is_directory = present.get(name).map(|(_, is_directory)| *is_directory);
+            // Unless a later archive renames it.
+            let is_here = || self.chosen.place(&joined(dir, name)) == Some(joined(path, name));
+            if code == Code::N && is_directory.is_none() && is_whole && is_here() {
+                missing.push(name);
+            }
             let stays = match code {
                 Code::Y => is_directory == Some(false),
                 Code::D => is_directory == Some(true),
@@ -309,6 +461,11 @@ impl Rehearsal<'_> {
             if stays {
                 present.remove(name);
             }
+        }
+        if let Some((first, others)) = missing.split_first() {
+            let (first, others) = (first.to_vec(), others.len() as u64);
+            let reason = NotRestored::MissingEntries { first, others };
+            self.remarks.warn(or_dot(path), reason);
         }
         let mut gone: Vec<Vec<u8>> = Vec::new();
         for (listed, (name, _)) in present {
@@ -323,10 +480,16 @@ impl Rehearsal<'_> {
             }
         }
         for whole in gone {
+            if self.keeps_all {
+                self.remarks.warn(&whole, NotRestored::KeptAfterRename);
+                continue;
+            }
             self.tell("remove", &whole, None);
             let on_disk = self.count_on_disk(&whole);
             self.counts.removed += 1 + on_disk + self.made.remove(&whole);
-            self.gone.insert(&whole, (), None);
+            self.places.remove(&whole);
+            self.places.insert(&whole, None, None);
+            self.above = None;
         }
     }
 
@@ -340,7 +503,7 @@ impl Rehearsal<'_> {
         while let Some((len, name)) = left.pop() {
             path.truncate(len);
             append(&mut path, &name);
-            for (name, is_directory) in self.on_disk(&path) {
+            for (name, is_directory) in self.entries(&path) {
                 count += u64::from(self.made.get(&joined(&path, &name)).is_none());
                 left.extend(is_directory.then_some((path.len(), name)));
             }
@@ -348,21 +511,23 @@ impl Rehearsal<'_> {
         count
     }
 
-    /// Whether each entry of a directory is a directory; empty if it cannot be read, or would be gone.
-    fn on_disk(&self, path: &[u8]) -> BTreeMap<Vec<u8>, bool> {
-        let mut present = BTreeMap::new();
-        if self.gone.get_along(path).next().is_some() {
+    /// Whether each entry that a directory would have of what is on the disk is a directory; empty if it cannot be read, or
+    /// would be gone.
+    fn entries(&self, path: &[u8]) -> BTreeMap<Vec<u8>, bool> {
+        let moved = self.places.children(path);
+        let moved = moved.filter(|(name, _)| self.look(&joined(path, name)).is_some());
+        let mut present: BTreeMap<_, _> = moved.map(|(name, _)| (name.to_vec(), true)).collect();
+        let Some(origin) = self.on_disk(path) else {
             return present;
-        }
-        let open = if path.is_empty() { b"." } else { path };
-        let Ok(dir) = open_beneath(self.top.as_fd(), open, Open::SCAN) else {
+        };
+        let Ok(dir) = open_beneath(self.top.as_fd(), or_dot(&origin), Open::SCAN) else {
             return present;
         };
         let mut buffer = vec![0; 32 << 10];
         while let Ok(n @ 1..) = getdents64(&dir, &mut buffer) {
             for entry in entries(&buffer[..n.min(buffer.len())]) {
                 let name = entry.name.to_bytes();
-                if self.gone.get(&joined(path, name)).is_none() {
+                if self.places.get(&joined(path, name)).is_none() {
                     let is_directory = entry.entry_type == EntryType::Directory;
                     present.insert(name.to_vec(), is_directory);
                 }
@@ -370,4 +535,9 @@ impl Rehearsal<'_> {
         }
         present
     }
+}
+
+/// A path for openat(2): DIR itself has no name.
+fn or_dot(path: &[u8]) -> &[u8] {
+    if path.is_empty() { b"." } else { path }
 }

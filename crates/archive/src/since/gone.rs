@@ -15,10 +15,9 @@ use crate::catalog::Reader;
 use crate::catalog::columns::{DIR, NAME, PART};
 use crate::error::Result;
 use crate::part::Part;
-use crate::plan::trim_slashes;
 use crate::rows::Rows;
 use crate::warning::WarningKind;
-use crate::{absolute, stored};
+use crate::{absolute, components, stored};
 
 /// A mount that is no longer there: it may have failed, or was not mounted in time.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -38,7 +37,7 @@ impl GoneMount {
     }
 
     /// Whether it has been replaced: its directory has as many entries of its own.
-    pub(crate) fn is_replaced(&self, rows: &Rows) -> bool {
+    fn is_replaced(&self, rows: &Rows) -> bool {
         let found = self.find(rows);
         found.is_some_and(|row| (rows.end(row) - row) as u64 > self.entries)
     }
@@ -61,14 +60,14 @@ impl GoneMount {
         let mut dirs = rows.directories().map(|row| row as usize);
         dirs.find(|&row| {
             rows.path(row, &mut path);
-            trim_slashes(&path) == trim_slashes(&self.path)
+            components(&path).eq(components(&self.path))
         })
     }
 }
 
 /// Each mount in DIR or around it that a catalog has, and that the tree with the parts `now` does not have, if
 /// entries on it are removed. `dir` gives the path of a DIR by its number; `is_removed` tells of a row of the
-/// catalog, by its place.
+/// catalog, by its place, DIR and path below it.
 ///
 /// # Errors
 /// The catalog cannot be read.
@@ -76,7 +75,7 @@ pub(crate) fn gone_mounts(
     reader: &Reader,
     now: &[Part],
     dir: impl Fn(u32) -> Vec<u8>,
-    is_removed: impl Fn(u32) -> bool + Sync,
+    is_removed: impl Fn(u32, u32, &[u8]) -> bool + Sync,
 ) -> Result<Vec<GoneMount>> {
     let about = reader.about();
     let is_placeholder = |part: &Part| {
@@ -110,17 +109,18 @@ pub(crate) fn gone_mounts(
     let read = |group: usize| {
         let (parts, first) = (reader.read(PART, group)?, reader.first(group));
         let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
-        // The mount point itself does not count.
-        let is_below = |part: &Part, at: usize| joined(&dirs[at], &names[at]) != part.path;
         let nth = |at: usize| {
-            let mut gone = gone.iter();
-            gone.position(|(number, part, _)| *number == parts[at] && is_below(part, at))
+            let nth = gone.iter().position(|(number, ..)| *number == parts[at])?;
+            let (part, path) = (gone[nth].1, joined(&dirs[at], &names[at]));
+            // The mount point itself does not count.
+            let is_lost = path != part.path && is_removed(first + at as u32, part.top, &path);
+            is_lost.then_some(nth)
         };
-        let removed = (0..reader.rows(group)).filter(|&at| is_removed(first + at as u32));
-        Ok(removed.filter_map(nth).collect::<Vec<usize>>())
+        let lost = (0..reader.rows(group)).filter_map(nth);
+        Ok(lost.collect::<Vec<usize>>())
     };
-    each_group(reader, read, |_, removed| {
-        removed.into_iter().for_each(|nth| counts[nth] += 1);
+    each_group(reader, read, |_, lost| {
+        lost.into_iter().for_each(|nth| counts[nth] += 1);
     })?;
     let found = gone.into_iter().zip(counts);
     let found = found.map(|((.., path), entries)| GoneMount { entries, path });

@@ -1,0 +1,154 @@
+//! A dry run foresees what a restore does: what it makes, renames and removes, and what it cannot do.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::build::{chmod, dir, file, tmpfs};
+use crate::support::effort::effort;
+use crate::support::reference::settle;
+use crate::support::run::{Ran, args};
+use crate::support::tool::tool;
+use crate::support::trees::Dice;
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+/// A path of up to three names.
+fn any_path(dice: &mut Dice) -> PathBuf {
+    let depth = 1 + dice.below(3);
+    (0..depth).map(|_| ["a", "b", "c"][dice.below(3)]).collect()
+}
+
+/// Changes something in a tree. Much of it fails, because there is nothing or something else.
+fn change(top: &Path, dice: &mut Dice) {
+    let (path, other) = (top.join(any_path(dice)), top.join(any_path(dice)));
+    let done = match dice.below(7) {
+        0 => fs::create_dir_all(&path),
+        1 => fs::write(&path, "new"),
+        2 => fs::rename(&path, &other),
+        3 if path.is_dir() => fs::remove_dir_all(&path),
+        3 => fs::remove_file(&path),
+        4 => fs::hard_link(&path, &other),
+        5 => symlink("a", &path),
+        _ => fs::write(path.join("d"), "more"),
+    };
+    let _ = done;
+}
+
+/// The counts of a restore, its exit status, and the paths that it warns of.
+fn outcome(ran: &Ran) -> (Vec<(&'static str, Value)>, Option<i32>, BTreeSet<String>) {
+    let value = ran.json();
+    let counts = [
+        "files",
+        "directories",
+        "symlinks",
+        "links",
+        "bytes",
+        "removed",
+        "renamed",
+        "skipped",
+    ];
+    let counts = counts.map(|name| (name, value["result"][name].clone()));
+    let warnings = value["warnings"].as_array().unwrap().iter();
+    let paths = warnings.map(|it| it["path"].as_str().unwrap_or_default().to_owned());
+    (counts.to_vec(), ran.status.code(), paths.collect())
+}
+
+/// Restores a chain twice, first in a dry run.
+fn foreseen(archives: &[PathBuf], to: &Path, what: &str) -> Value {
+    let restore = |more: &str| {
+        let mut command = fathom(args!["restore", "-C", to, "--overwrite", "--json", more]);
+        run(command.args(archives))
+    };
+    let before = tool(Command::new("find").arg(to));
+    let (dry, after) = (restore("--dry-run"), tool(Command::new("find").arg(to)));
+    assert_eq!(before, after, "{what}");
+    let done = restore("-j1");
+    assert_eq!(outcome(&dry), outcome(&done), "{what}: {dry}\n{done}");
+    done.json()
+}
+
+#[test]
+fn random_chains_over_random_trees_are_foreseen() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    for seed in 0..effort(25, 2000) {
+        in_namespace(|ground| {
+            let mut dice = Dice::new(seed as u64);
+            let at = tmpfs(ground.join("at"));
+            let tree = dir(at.join("s"));
+            let mut archives = Vec::new();
+            for number in 0..=dice.below(3) {
+                (0..10).for_each(|_| change(&tree, &mut dice));
+                settle(&at);
+                let archive = ground.join(format!("{number}.tar"));
+                let catalog = ground.join("catalog");
+                let mut dump = fathom(args![
+                    "dump",
+                    "s",
+                    "-q",
+                    "-o",
+                    archive,
+                    "--catalog",
+                    catalog
+                ]);
+                if number > 0 {
+                    dump.args(args!["--since", catalog]);
+                }
+                run(dump.current_dir(&at)).exits(0);
+                archives.push(archive);
+            }
+            let to = dir(ground.join("to"));
+            dir(to.join("s"));
+            (0..dice.below(10)).for_each(|_| change(&to.join("s"), &mut dice));
+            foreseen(&archives, &to, &format!("seed {seed}"));
+        });
+    }
+}
+
+/// Members that cannot be restored over what is there.
+#[test]
+fn what_cannot_be_restored_is_foreseen() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|at| {
+        let tree = dir(at.join("s"));
+        for name in ["file", "first", "within/file"] {
+            file(tree.join(name), 1);
+        }
+        fs::hard_link(tree.join("first"), tree.join("link")).unwrap();
+        symlink("nowhere", tree.join("symlink")).unwrap();
+        tool(Command::new("mkfifo").arg(tree.join("fifo")));
+        let archive = at.join("s.tar");
+        // Without the directories themselves, as others make archives.
+        let names = [
+            "s/file",
+            "s/first",
+            "s/link",
+            "s/symlink",
+            "s/fifo",
+            "s/within/file",
+        ];
+        tool(
+            Command::new("tar")
+                .arg("-cf")
+                .arg(&archive)
+                .args(names)
+                .current_dir(at),
+        );
+        let to = dir(at.join("to/s"));
+        for name in ["file", "first", "link", "symlink", "fifo"] {
+            file(to.join(name).join("kept"), 1);
+        }
+        symlink("../elsewhere", to.join("within")).unwrap();
+        dir(at.join("to/elsewhere"));
+        let done = foreseen(&[archive], &at.join("to"), "in the way");
+        assert_eq!(done["result"]["skipped"], 6, "{done}");
+        chmod(&to, 0o755);
+    });
+}

@@ -585,10 +585,16 @@ fn a_source_whose_mount_is_gone_is_missed() {
             nights.mount();
             assert_eq!(nights.dump("3.tar"), [], "{dumped:?}");
             assert_eq!(nights.prune(), 1, "{dumped:?}: {:?}", nights.list());
+            // It is back without some of its entries.
+            unmount(ground.join("disk"));
+            assert_eq!(nights.dump("4.tar").len(), 1, "{dumped:?}");
+            nights.mount();
+            fs::remove_file(ground.join("disk/d/1")).unwrap();
+            assert_eq!(nights.dump("5.tar"), [], "{dumped:?}");
             // As many entries in its directory have replaced it.
             unmount(ground.join("disk"));
             (0..3).for_each(|n| drop(file(ground.join(format!("disk/d/{n}")), 10)));
-            assert_eq!(nights.dump("4.tar"), [], "{dumped:?}");
+            assert_eq!(nights.dump("6.tar"), [], "{dumped:?}");
         });
     }
 }

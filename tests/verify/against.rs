@@ -588,3 +588,36 @@ fn directories_that_cannot_be_listed_are_named() {
         }
     });
 }
+
+/// A symlink above the SRC of a dump is followed, as the dump did; one in the place of a member is not.
+#[test]
+fn symlinks_above_all_members_are_followed() {
+    in_namespace(|at| {
+        for name in ["p/s/f", "p/s/d/g", "real/deep/x", "beside/f"] {
+            file(at.join(name), 1);
+        }
+        symlink("p", at.join("link")).unwrap();
+        symlink(at.join("real"), at.join("p/absolute")).unwrap();
+        let verify = |sources: &[&str], code: i32| {
+            let words = [&["dump", "-q", "-o", "a.tar"], sources].concat();
+            if code == 0 {
+                run(fathom(words).current_dir(at)).exits(0);
+            }
+            run(fathom(["verify", "a.tar", "--against", "."]).current_dir(at)).exits(code)
+        };
+        verify(&["p/s", "link/absolute/deep"], 0);
+        verify(&["link/s/f"], 0);
+        verify(&["link/s"], 0);
+        file(at.join("p/s/new"), 1);
+        let ran = verify(&["link/s"], 1);
+        assert!(
+            ran.stderr.contains("'link/s/new': not in the archive"),
+            "{ran}"
+        );
+        fs::remove_file(at.join("p/s/new")).unwrap();
+        fs::rename(at.join("p/s/d"), at.join("moved")).unwrap();
+        symlink("../../moved", at.join("p/s/d")).unwrap();
+        let ran = verify(&["link/s"], 1);
+        assert!(ran.stderr.contains("'link/s/d/g': cannot open"), "{ran}");
+    });
+}

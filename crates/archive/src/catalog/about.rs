@@ -165,12 +165,12 @@ pub struct About {
     /// The end of the walk.
     #[serde(with = "stored::StoredTime")]
     pub finished: Time,
-    /// Where the sums over the inodes are, if there are any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub inode_sums: Option<InodeSumsPlace>,
     /// The mounts that a dump missed, because they were no longer there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone_mounts: Vec<GoneMount>,
+    /// Where the sums over the inodes are, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inode_sums: Option<InodeSumsPlace>,
     /// What the walk left out.
     pub options: Options,
     /// The file systems of the tree.
@@ -298,7 +298,7 @@ mod tests {
                 },
                 parts: vec![part.clone(), part],
                 checksums,
-                gone_mounts: vec![GoneMount { entries, path: b"\xff".to_vec() }],
+                gone_mounts: vec![GoneMount { entries, mount_point: Some(b"/\xff".to_vec()), path: b"\xff".to_vec() }],
                 snapshot: snapshot.map(|(tree, indexes)| SnapshotRecord { tree, indexes, ..SnapshotRecord::default() }),
                 ..About::default()
             };

@@ -24,6 +24,13 @@ use crate::{absolute, components, stored};
 pub struct GoneMount {
     /// The entries below its mount point.
     pub entries: u64,
+    /// The absolute path of its mount point, if that is known.
+    #[serde(
+        flatten,
+        with = "stored::mount_point",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub mount_point: Option<Vec<u8>>,
     /// The path of its mount point, or of the SRC in it.
     #[serde(flatten, with = "stored::path")]
     pub path: Vec<u8>,
@@ -49,7 +56,8 @@ impl GoneMount {
             statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE)
                 .is_ok_and(|seen| Type::from_mode(seen.mode) == Type::Directory)
         };
-        let is_here = is_dir(&self.path) && !is_mounted(&self.path, None);
+        let point = self.mount_point.as_ref().unwrap_or(&self.path);
+        let is_here = is_dir(&self.path) && !is_mounted(point, None);
         let is_dumped = |rows| self.find(rows).is_some() && !self.is_replaced(rows);
         is_here && rows.is_none_or(is_dumped)
     }
@@ -123,7 +131,11 @@ pub(crate) fn gone_mounts(
         lost.into_iter().for_each(|nth| counts[nth] += 1);
     })?;
     let found = gone.into_iter().zip(counts);
-    let found = found.map(|((.., path), entries)| GoneMount { entries, path });
+    let found = found.map(|((_, part, path), entries)| GoneMount {
+        entries,
+        mount_point: part.mount_point.clone(),
+        path,
+    });
     Ok(found.filter(|gone| gone.entries > 0).collect())
 }
 

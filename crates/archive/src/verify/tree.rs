@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
 use gate::fs::{At, Open, Statx, Want, Whence, lseek, openat, pread64, readlinkat, statx};
-use gate::long::{c_string, open_beneath, open_long};
+use gate::long::{c_string, open_beneath, open_long, reach};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
@@ -29,6 +29,8 @@ pub struct Tree {
     /// Its directory, as it was given.
     pub(super) dir: Vec<u8>,
     pub(super) top: Fd,
+    /// Directories above all members that were reached through symlinks, as for the SRC of the dump.
+    followed: Vec<(Vec<u8>, Fd)>,
     /// The directory of the last member, open: the next is mostly in it, too.
     last: Option<(Vec<u8>, Fd)>,
     /// For the names in access control lists.
@@ -81,6 +83,7 @@ impl Tree {
         Ok(Tree {
             dir: dir.to_vec(),
             top,
+            followed: Vec::new(),
             last: None,
             owners: Rc::new(Owners::default()),
             filter,
@@ -94,14 +97,44 @@ impl Tree {
         Tree { listed, ..self }
     }
 
-    /// The file of a member's name. No symlink above it is followed.
+    /// Opens a directory. No symlink is followed, except above all members.
+    pub(super) fn open_directory(&self, path: &[u8], how: Open) -> Result<Fd, Errno> {
+        let rest = |above: &[u8]| match path.strip_prefix(above)? {
+            b"" => Some(&b"."[..]),
+            [b'/', rest @ ..] => Some(rest),
+            _ => None,
+        };
+        let followed = self.followed.iter();
+        let below = followed.filter_map(|(above, fd)| Some((fd, rest(above)?)));
+        let nearest = below.min_by_key(|(_, rest)| rest.len());
+        let (from, rest) = nearest.unwrap_or((&self.top, path));
+        open_beneath(from.as_fd(), rest, how | Open::DIRECTORY)
+    }
+
+    /// Follows symlinks on the way to a directory, as far as no member is above it.
+    fn follow(&mut self, dir: &[u8], known: &Known) {
+        let ends = (0..=dir.len()).filter(|&end| dir.get(end).is_none_or(|&byte| byte == b'/'));
+        let ends = ends.take_while(|&end| !known.names.contains(&known.hash(&dir[..end])));
+        for above in ends.map(|end| &dir[..end]) {
+            let open = || -> Result<Fd, Errno> {
+                let reach = reach(self.top.as_fd(), above)?;
+                openat(reach.dir(), reach.rest(), Open::DIRECTORY | Open::PATH)
+            };
+            let is_new = self.followed.iter().all(|(path, _)| path != above);
+            if let (true, Ok(fd)) = (is_new, open()) {
+                self.followed.push((above.to_vec(), fd));
+            }
+        }
+    }
+
+    /// The file of a member's name. No symlink above it is followed, except above all members.
     pub(super) fn spot(&mut self, name: &[u8]) -> Result<Spot<'_>, Errno> {
         let name = name.strip_suffix(b"/").unwrap_or(name);
         let (dir, base) = split(name);
         let is_last = |(last, _): &(Vec<u8>, Fd)| last == dir;
         if !dir.is_empty() && !self.last.as_ref().is_some_and(is_last) {
             let how = Open::DIRECTORY | Open::PATH;
-            self.last = Some((dir.to_vec(), open_beneath(self.top.as_fd(), dir, how)?));
+            self.last = Some((dir.to_vec(), self.open_directory(dir, how)?));
         }
         let dir = match &self.last {
             Some((_, fd)) if !dir.is_empty() => fd.as_fd(),
@@ -122,6 +155,11 @@ impl Tree {
             differ.say(Difference::LeadsOut);
             return None;
         };
+        let name = name.strip_suffix(b"/").unwrap_or(name);
+        let reached = self.spot(name).map(drop);
+        if matches!(reached, Err(Errno::ELOOP | Errno::ENOTDIR)) {
+            self.follow(split(name).0, known);
+        }
         let spot = match self.spot(name) {
             Ok(spot) => spot,
             Err(Errno::ENOENT) => {

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
-use std::os::fd::AsFd;
 
 use gate::fs::{At, Attributes, Open, Want, getdents64, statx};
-use gate::long::{c_string, open_beneath};
+use gate::long::c_string;
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
 use ondisk::Dev;
@@ -136,7 +135,8 @@ impl Tree {
             .filter(|(at, _)| !known.listed.contains(at));
         for (_, path) in unmet {
             let (above, name) = split(path);
-            let found = open_beneath(self.top.as_fd(), above, Open::PATH | Open::DIRECTORY)
+            let found = self
+                .open_directory(above, Open::PATH)
                 .and_then(|dir| Ok((dir, c_string(name)?)))
                 .and_then(|(dir, name)| {
                     statx(
@@ -176,8 +176,8 @@ impl Tree {
 
     pub(super) fn list(&self, path: &[u8]) -> Result<Listing, (Gate, Errno)> {
         const BUFFER: usize = 64 << 10;
-        let dir =
-            open_beneath(self.top.as_fd(), path, Open::SCAN).map_err(|e| (Gate::Openat2, e))?;
+        let dir = self.open_directory(path, Open::SCAN);
+        let dir = dir.map_err(|e| (Gate::Openat2, e))?;
         let seen = statx(&dir, c"", At::EMPTY_PATH, Want::TYPE).map_err(|e| (Gate::Statx, e))?;
         let is_mounted = seen.attributes.contains(Attributes::MOUNT_ROOT);
         let (mut names, mut buffer) = (BTreeSet::new(), vec![0; BUFFER]);

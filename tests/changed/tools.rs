@@ -170,6 +170,36 @@ fn tar_reads_the_list() {
 }
 
 #[test]
+fn cpio_reads_the_list_of_tar() {
+    if require(&[Need::Root, Need::Program("cpio")]) {
+        in_namespace(|ground| {
+            let (top, to, _) = scene(ground);
+            // To cpio, this name ends an archive.
+            fs::remove_file(top.join("TRAILER!!!")).unwrap();
+            let list = list(&top, &to, "tar");
+            let mut cpio = Command::new("cpio");
+            cpio.args(["-0", "-o", "--quiet", "-H", "newc"])
+                .current_dir(&top);
+            let archive = feed(&list, &mut cpio);
+            let out = dir(ground.join("out"));
+            let mut cpio = Command::new("cpio");
+            cpio.args(["-i", "-d", "--quiet", "--no-absolute-filenames"]);
+            feed(&archive, cpio.current_dir(&out));
+            assert!(out.join("moved/inner/file").exists());
+            for path in list
+                .split(|&byte| byte == 0)
+                .filter(|path| !path.is_empty())
+            {
+                let [is, was] = [&out, &top].map(|at| at.join(name(path)));
+                if was.is_file() {
+                    assert_eq!(fs::read(is).unwrap(), fs::read(was).unwrap());
+                }
+            }
+        });
+    }
+}
+
+#[test]
 fn rsync_reads_the_list() {
     if require(&[Need::Root, Need::Program("rsync")]) {
         in_namespace(|ground| {

@@ -598,3 +598,50 @@ fn a_source_whose_mount_is_gone_is_missed() {
         });
     }
 }
+
+/// A mount is missed in whatever order the SRCs are given, and beside other ones.
+#[test]
+fn a_mount_is_missed_whatever_else_is_dumped() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        for name in ["a", "b", "m", "state"] {
+            dir(ground.join(name));
+        }
+        let disk = tmpfs(ground.join("m"));
+        file(disk.join("only-copy"), 10);
+        let night = |archive: &str, sources: &[&str]| {
+            let words = [
+                "dump", "--level", "0", "--state", "state", "--json", "-o", archive,
+            ];
+            missed(&run(fathom(words).args(sources).current_dir(ground)))
+        };
+        assert_eq!(night("0.tar", &["a", "m"]), []);
+        unmount(&disk);
+        for (nth, sources) in [&["a", "b", "m"][..], &["m", "a"], &["m", "./a"]]
+            .into_iter()
+            .enumerate()
+        {
+            assert_eq!(
+                night(&format!("{}.tar", nth + 1), sources).len(),
+                1,
+                "{sources:?}"
+            );
+        }
+        let words = [
+            "dump",
+            "--state",
+            "state",
+            "--prune",
+            "--keep-full",
+            "1",
+            "--yes",
+            "-q",
+        ];
+        run(fathom(words).current_dir(ground)).exits(0);
+        assert!(ground.join("0.tar").exists());
+        // Nobody asks for it any more.
+        assert_eq!(night("4.tar", &["a"]), []);
+    });
+}

@@ -635,3 +635,79 @@ fn what_two_sources_have_is_renamed_once() {
         });
     }
 }
+
+/// A SRC is elsewhere, but its name in the archive is below that of another one.
+#[test]
+fn sources_below_the_name_of_another_stay() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(EXT4[0]), |at, ground| {
+        let tree = dir(at.join("srv"));
+        for name in [
+            "srv/f",
+            "srv/d/e/1",
+            "home/u1/thesis",
+            "home/u2/mail",
+            "home/list",
+            "sub/in",
+        ] {
+            file(at.join(name), 10);
+        }
+        let elsewhere = |name: &str| at.join(name).to_str().unwrap().to_owned();
+        let [home, list] = ["home", "home/list"].map(elsewhere);
+        for (nth, (sources, code)) in [
+            ([".", &home], 0),
+            ([&home, "."], 0),
+            ([".", &list], 0),
+            // It has the name of a directory in the other one.
+            ([".", "../sub"], 2),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let state = dir(ground.join(format!("state-{nth}")));
+            let night = |n: usize| {
+                settle(at);
+                let (level, archive) =
+                    (n.min(1).to_string(), ground.join(format!("{nth}-{n}.tar")));
+                let words = args![
+                    "dump", "-q", "-o", archive, "--level", level, "--state", state
+                ];
+                run(fathom(words).args(sources).current_dir(&tree))
+            };
+            if code == 2 {
+                file(tree.join("sub/other"), 10);
+            }
+            night(0).exits(0);
+            let to = dir(ground.join(format!("restored-{nth}")));
+            let restore = |to: &Path| {
+                run(&mut fathom(args![
+                    "restore", "-q", "--state", state, "-C", to
+                ]))
+                .exits(0);
+            };
+            file(tree.join(format!("new-{nth}")), 10);
+            night(1).exits(code);
+            night(2).exits(code);
+            restore(&to);
+            let whole = if sources.contains(&&home[..]) {
+                &home
+            } else {
+                &list
+            };
+            if code == 0 {
+                let path = whole.trim_start_matches('/');
+                assert!(to.join(path).exists(), "{sources:?}");
+                assert!(to.join(format!("new-{nth}")).exists(), "{sources:?}");
+                if Path::new(whole).is_dir() {
+                    same(
+                        &kept(Path::new(whole)),
+                        &kept(&to.join(path)),
+                        "the other SRC",
+                    );
+                }
+            }
+        }
+    });
+}

@@ -196,6 +196,12 @@ pub enum ErrorKind {
     OtherNameForExcludes { root: Vec<u8> },
     #[error("it describes {}, not the given SRC", quoted(.roots))]
     OtherSources { roots: Vec<Vec<u8>> },
+    /// Two SRC.
+    #[error(
+        "'{}' and '{}' have the same name in the archive: an increment would remove entries of both",
+        shown(.0), shown(.1)
+    )]
+    SameName(Vec<u8>, Vec<u8>),
     #[error("'{}' is now {}", shown(.source_path), match is_other_file_system {
         true => "on another file system",
         false => "another directory",

@@ -189,6 +189,7 @@ impl Part {
     pub(crate) fn gone<'a>(
         old: &'a [Part],
         now: &[Part],
+        is_same_place: impl Fn(&Part, &Part) -> bool,
         is_placeholder: impl Fn(&Part) -> bool,
         is_bare: impl Fn(&Part, &[u8]) -> bool,
     ) -> Vec<(u32, &'a Part)> {
@@ -196,7 +197,7 @@ impl Part {
             let is_same = now.is_same_file_system(old);
             // Listed names have parts with the path of the first name on a mount.
             let is_listed = old.engine.is_none();
-            let is_here = (now.top, &now.path) == (old.top, &old.path);
+            let is_here = is_same_place(old, now);
             let has_same_source = (&now.fstype, &now.source) == (&old.fstype, &old.source);
             // Beneath a bind mount, there may be another directory of its file system.
             let is_same_mount = old.mount_point.is_none()
@@ -586,8 +587,9 @@ mod tests {
             mount("bind", "/dev/a", "/x"),
             mount("usb", "/dev/b", "/"),
         ];
+        let same = |a: &Part, b: &Part| (a.top, &a.path) == (b.top, &b.path);
         let gone = |now: &[Part]| -> Vec<u32> {
-            Part::gone(&old, now, |_| false, |_, _| false)
+            Part::gone(&old, now, same, |_| false, |_, _| false)
                 .into_iter()
                 .map(|(number, _)| number)
                 .collect()

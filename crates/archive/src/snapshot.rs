@@ -120,7 +120,7 @@ impl<'a> SnapshotCatalog<'a> {
         let gone = self
             .base
             .as_ref()
-            .map(|base| base.gone_mounts(rows.parts(), Some(&rows)));
+            .map(|base| base.missed_mounts(Some(&rows)));
         Ok(TreeState::Collected {
             rows: Arc::new(rows),
             parts,

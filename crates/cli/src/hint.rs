@@ -358,6 +358,7 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (UseBase, ErrorKind::OtherSources { .. }) => {
             "give SRC by the same path, or make a full dump"
         }
+        (UseBase, ErrorKind::SameName(..)) => "dump them to archives of their own",
         (OpenState, ErrorKind::OtherSources { .. }) => "give each SRC a state directory of its own",
         (UseBase, _) => "make a full dump",
         (_, ErrorKind::NewerCatalog { .. }) => "use a newer fathom, or write a new catalog",

@@ -20,7 +20,7 @@ use crate::part::Part;
 use crate::query::DataSet;
 use crate::since::index::{Fate, Index, by_group};
 use crate::since::{
-    Evidence, GoneMount, OtherRoot, Proof, Reason, Scan, Step, Tree, Written, check_root,
+    Evidence, GoneMount, OtherRoot, Proof, Reason, Scan, Step, Tree, TreeNow, Written, check_root,
     find_changes, gone_mounts,
 };
 use crate::warning::WarningKind;
@@ -294,7 +294,8 @@ impl CatalogScan<'_> {
         let changes = Changes::resolve(self.reader, &index, &compare.into_found())?;
         let is_removed = |row: u32, _, _: &[u8]| index.row(row).fate() == Fate::Missing;
         let dir = |_| options.dir.clone();
-        let gone = gone_mounts(self.reader, &parts, dir, is_removed)?;
+        let (parts, roots) = (&parts, None);
+        let gone = gone_mounts(self.reader, TreeNow { parts, roots }, dir, is_removed)?;
         warnings.extend(gone.iter().map(GoneMount::warning));
         Ok(ChangedReport {
             changes,

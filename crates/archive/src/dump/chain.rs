@@ -4,12 +4,12 @@ use mounts::Warning;
 use walk::Moment;
 
 use super::options::{DumpOptions, Note};
-use crate::catalog::About;
+use crate::catalog::{About, Reader};
 use crate::error::{Action, Error, ErrorKind};
-use crate::increment::Base;
 use crate::increment::history::{DumpRecord, History, Lock};
 use crate::increment::levels::Level;
 use crate::increment::unread::Unread;
+use crate::increment::{Base, missed_mounts};
 use crate::rows::Rows;
 use crate::since::GoneMount;
 
@@ -95,12 +95,8 @@ impl Chain {
     ///
     /// # Errors
     /// The state directory or the base cannot be read.
-    pub(super) fn gone_mounts(
-        &self,
-        sources: &[Vec<u8>],
-        rows: Option<&Rows>,
-    ) -> Result<Vec<GoneMount>, Error> {
-        gone_since_last(self.level.as_ref(), self.base.as_ref(), sources, rows)
+    pub(super) fn gone_mounts(&self, rows: Option<&Rows>) -> Result<Vec<GoneMount>, Error> {
+        gone_since_last(self.level.as_ref(), self.base.as_ref(), rows)
     }
 
     /// Records a dump of a level whose archive has its name, before its catalog has one.
@@ -130,26 +126,22 @@ impl Chain {
 }
 
 /// The mounts that are gone since the last dump: that of a state directory, or else the base. A catalog of a state directory
-/// that is damaged or of other sources will be replaced.
+/// that is damaged will be replaced. Without `rows`, nothing has changed since the base.
 ///
 /// # Errors
 /// The state directory or the base cannot be read.
 pub(super) fn gone_since_last(
     level: Option<&Level>,
     base: Option<&Base>,
-    sources: &[Vec<u8>],
     rows: Option<&Rows>,
 ) -> Result<Vec<GoneMount>, Error> {
-    let known = rows
-        .map(Rows::parts)
-        .or(base.map(|base| &base.about().parts[..]));
-    let parts = known.unwrap_or_default();
     let Some(level) = level else {
-        return base.map_or(Ok(Vec::new()), |base| base.gone_mounts(parts, rows));
+        return base.map_or(Ok(Vec::new()), |base| base.missed_mounts(rows));
     };
-    let last = level
-        .last()?
-        .and_then(|path| Base::open(&path, sources).ok());
-    let gone = last.and_then(|last| last.gone_mounts(parts, rows).ok());
+    let last = level.last()?.and_then(|path| Reader::open(&path).ok());
+    let gone = last.and_then(|last| {
+        let same = base.map_or(last.about(), Base::about);
+        missed_mounts(&last, same, rows).ok()
+    });
     Ok(gone.unwrap_or_default())
 }

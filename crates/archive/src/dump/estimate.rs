@@ -86,7 +86,7 @@ pub fn estimate(
         .map(|state| Level { number, state });
     let level = state.as_ref().or(options.level.as_ref());
     let base = bases.first().and_then(|(.., base)| base.as_ref());
-    let gone = gone_since_last(level, base, &options.sources, Some(&rows))?;
+    let gone = gone_since_last(level, base, Some(&rows))?;
     let mut dumps: Vec<Estimate> = Vec::new();
     for (level, since, base) in bases {
         // Neighbouring levels have the same base until there is a catalog of the lower one.

@@ -45,7 +45,7 @@ use crate::catalog::{About, Draft, Keep, Sealed};
 use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{Gather, Gathered, gather};
 use crate::hidden::Hidden;
-use crate::increment::{self, Base, Collected, Planned, spare_unseen};
+use crate::increment::{self, Base, Collected, Planned, list_other_sources, spare_unseen};
 use crate::part::Part;
 use crate::plan::{Plan, Step, member_name};
 use crate::rows::Rows;
@@ -133,7 +133,7 @@ fn collect(
                     (*rows, parts)
                 }
                 Collected::Changed(mut planned) => {
-                    planned.plan.gone = chain.gone_mounts(&options.sources, Some(&planned.rows))?;
+                    planned.plan.gone = chain.gone_mounts(Some(&planned.rows))?;
                     return Ok(Collected::Changed(planned));
                 }
                 collected => return Ok(collected),
@@ -144,7 +144,7 @@ fn collect(
     if chain.catalog.is_none() {
         leave_out_root(options, &mut plan);
     }
-    plan.gone = chain.gone_mounts(&options.sources, Some(&rows))?;
+    plan.gone = chain.gone_mounts(Some(&rows))?;
     Ok(Collected::Changed(Box::new(Planned { rows, parts, plan })))
 }
 
@@ -337,12 +337,15 @@ impl Dump<'_> {
             plan.set(source.rows.start, Step::Whole);
             plan.unread.insert(source.rows.start, list);
         }
+        if let Some(base) = &self.chain.base {
+            list_other_sources(base, &rows, &mut plan)?;
+        }
         plan.is_unchanged = true;
         let lineage = lineage(&rows, &plan, Own::All, self.chain.base.as_ref());
         output.begin(&lineage)?;
         let (counts, archive_bytes) = self.write_archive(output, &rows, &plan)?;
         let mut warnings = self.diagnostics.take_warnings();
-        let gone = self.chain.gone_mounts(&self.options.sources, None)?;
+        let gone = self.chain.gone_mounts(None)?;
         warnings.extend(gone.iter().map(GoneMount::warning));
         let entries = self.chain.base.as_ref().map_or(0, Base::entries);
         if let (Some(catalog), Some(base)) = (&self.chain.catalog, &self.chain.base) {

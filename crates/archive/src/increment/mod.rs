@@ -22,15 +22,16 @@ pub mod unread;
 use crate::attribution::{self, Function};
 use crate::background::both;
 use crate::catalog::Options;
-use crate::error::{Action, Error};
+use crate::components;
+use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{CollectOptions, GatherReason, Gathered, engines};
 use crate::hidden::Hidden;
 use crate::part::Part;
 use crate::plan::{Files, ListedName, Plan, Rename, Step};
-use crate::rows::{Collector, Rows};
+use crate::rows::{Collector, Rows, Source};
 use crate::since::index::{Identity, Index, NO_PART, fingerprint};
 use crate::since::{Proof, Tree, find_changes};
-pub(crate) use base::Base;
+pub(crate) use base::{Base, missed_mounts};
 use compare::{Fate, Now, Outcome, compare};
 use moves::once;
 use scan::DumpScan;
@@ -215,7 +216,9 @@ fn plan(base: &Base, rows: &Rows, index: Index, hidden: &Hidden) -> Result<Plan,
     let sources: Vec<&[u8]> = sources.collect();
     outcome.removed -= hidden.rows(&base.reader, &index, &sources)?;
     drop(index);
-    Ok(plan_outcome(rows, outcome))
+    let mut plan = plan_outcome(rows, outcome);
+    list_other_sources(base, rows, &mut plan)?;
+    Ok(plan)
 }
 
 /// Turns the outcome of a comparison into a plan.
@@ -257,6 +260,56 @@ fn plan_outcome(rows: &Rows, outcome: Outcome) -> Plan {
     plan
 }
 
+/// Lists in the directories of each SRC what other SRCs have below its name in the archive: a restore removes what is not
+/// listed.
+///
+/// # Errors
+/// Two directories have the same name there.
+pub(crate) fn list_other_sources(base: &Base, rows: &Rows, plan: &mut Plan) -> Result<(), Error> {
+    let sources = || {
+        rows.sources()
+            .iter()
+            .filter(|source| source.rows.start < rows.len())
+    };
+    let named: Vec<(Vec<u8>, &Source)> = sources()
+        .map(|source| (unread::name(&source.path), source))
+        .collect();
+    for ((name, source), (other_name, other)) in named
+        .iter()
+        .flat_map(|one| named.iter().map(move |other| (one, other)))
+    {
+        let (mut row, other_row) = (source.rows.start, other.rows.start);
+        if row == other_row || !rows.is_dir(row) || !unread::is_in(other_name, name) {
+            continue;
+        }
+        let mut rest = components(&other_name[name.len()..]).peekable();
+        let missing = loop {
+            let Some(part) = rest.next() else { break None };
+            match rows.children(row).find(|child| rows.name(*child) == part) {
+                Some(child) => row = child,
+                None => break Some(part),
+            }
+        };
+        let identity = |row| (rows.meta(row).dev, rows.ino(row));
+        match missing {
+            Some(part) => {
+                let is_directory = rest.peek().is_some() || rows.is_dir(other_row);
+                let code = if is_directory { Code::D } else { Code::Y };
+                let list = plan.unread.entry(row).or_default();
+                if list.iter().all(|(_, known)| known != part) {
+                    list.push((code, part.to_vec()));
+                }
+            }
+            None if identity(row) != identity(other_row) => {
+                let [one, other] = [source, other].map(|source| source.path.clone());
+                return Err(base.refused(ErrorKind::SameName(one, other)));
+            }
+            None => {}
+        }
+    }
+    Ok(())
+}
+
 /// Protects what could not be read: restoring the increment must not remove it, and the next
 /// increment must not take it for known.
 pub(crate) fn spare_unseen(rows: &Rows, hidden: &Hidden, plan: &mut Plan) {
@@ -290,7 +343,7 @@ pub(crate) fn spare_unseen(rows: &Rows, hidden: &Hidden, plan: &mut Plan) {
             let unread = unseen.into_iter().map(|name| (Code::N, name.to_vec()));
             let unread: Vec<ListedName> = unread.collect();
             if !unread.is_empty() {
-                plan.unread.insert(row, unread);
+                plan.unread.entry(row).or_default().extend(unread);
             }
         }
     }

@@ -79,7 +79,7 @@ pub(super) fn name(path: &[u8]) -> Vec<u8> {
 }
 
 /// Whether a name is that of a directory, or of something in it.
-fn is_in(name: &[u8], dir: &[u8]) -> bool {
+pub(super) fn is_in(name: &[u8], dir: &[u8]) -> bool {
     match name.strip_prefix(dir) {
         Some(rest) => dir.is_empty() || rest.is_empty() || rest.starts_with(b"/"),
         None => false,

@@ -73,15 +73,24 @@ impl GoneMount {
     }
 }
 
-/// Each mount in DIR or around it that a catalog has, and that the tree with the parts `now` does not have, if
-/// entries on it are removed. `dir` gives the path of a DIR by its number; `is_removed` tells of a row of the
-/// catalog, by its place, DIR and path below it.
+/// A tree in which mounts are looked for.
+#[derive(Clone, Copy)]
+pub(crate) struct TreeNow<'a> {
+    pub(crate) parts: &'a [Part],
+    /// The absolute paths of its DIRs, where they are known; `None` for a DIR that is compared with a catalog wherever that
+    /// was made.
+    pub(crate) roots: Option<&'a [Option<Vec<u8>>]>,
+}
+
+/// Each mount in DIR or around it that a catalog has, and that the tree of now does not have, if entries on it are
+/// removed. DIRs of the catalog that are not in the tree do not count. `dir` gives the path of a DIR of the catalog by its
+/// number; `is_removed` tells of a row of the catalog, by its place, DIR and path below it.
 ///
 /// # Errors
 /// The catalog cannot be read.
 pub(crate) fn gone_mounts(
     reader: &Reader,
-    now: &[Part],
+    now: TreeNow<'_>,
     dir: impl Fn(u32) -> Vec<u8>,
     is_removed: impl Fn(u32, u32, &[u8]) -> bool + Sync,
 ) -> Result<Vec<GoneMount>> {
@@ -91,18 +100,42 @@ pub(crate) fn gone_mounts(
         let seen = statx_long(&at, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Meta::WANT);
         part.magic == BTRFS_SUPER_MAGIC && seen.is_ok_and(|seen| Meta::from_statx(&seen).is_stub())
     };
+    let place = |part: &Part| {
+        let root = about.roots.get(part.top as usize)?;
+        Some(joined(root.absolute.as_ref()?, &part.path))
+    };
     // A copy of DIR elsewhere says nothing of the mount.
-    let is_here = |part: &Part| {
-        let root = about.roots.get(part.top as usize);
-        let dir = match &dir(part.top)[..] {
-            b"" => absolute(b"."),
-            dir => absolute(dir),
-        };
-        root.is_some_and(|root| root.absolute.is_some() && root.absolute == dir)
+    let is_here = |part: &Part| match now.roots {
+        Some(roots) => place(part).is_some_and(|place| {
+            let mut roots = roots.iter().flatten();
+            roots.any(|root| relative_to(root, &place).is_some())
+        }),
+        None => {
+            let root = about.roots.get(part.top as usize);
+            let dir = absolute(&dir(part.top));
+            root.is_some_and(|root| root.absolute.is_some() && root.absolute == dir)
+        }
+    };
+    let is_same_place = |old: &Part, part: &Part| match now.roots {
+        Some(roots) => {
+            let root = roots.get(part.top as usize).and_then(Option::as_ref);
+            let now = root.map(|root| joined(root, &part.path));
+            now.is_some() && now == place(old)
+        }
+        None => (old.top, &old.path) == (part.top, &part.path),
     };
     let is_bare =
         |part: &Part, point: &[u8]| point != b"/" && is_here(part) && !is_mounted(point, None);
-    let gone = Part::gone(&about.parts, now, is_placeholder, is_bare).into_iter();
+    let gone = Part::gone(
+        &about.parts,
+        now.parts,
+        is_same_place,
+        is_placeholder,
+        is_bare,
+    );
+    let gone = gone
+        .into_iter()
+        .filter(|(_, part)| now.roots.is_none() || is_here(part));
     let gone = gone.map(|(number, part)| (number, part, joined(&dir(part.top), &part.path)));
     // It may be there and only was not walked: it is excluded, or a directory above it cannot be read.
     let is_there = |part: &Part, at: &[u8]| match &part.mount_point {
@@ -137,6 +170,15 @@ pub(crate) fn gone_mounts(
         path,
     });
     Ok(found.filter(|gone| gone.entries > 0).collect())
+}
+
+/// The rest of a path that is a directory or below it.
+fn relative_to<'a>(dir: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
+    match path.strip_prefix(dir.strip_suffix(b"/").unwrap_or(dir))? {
+        b"" => Some(b""),
+        [b'/', rest @ ..] => Some(rest),
+        _ => None,
+    }
 }
 
 /// Whether a mount point has a mount, with this device if one is given. Yes, if that cannot be told.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gate::fs::{At, Want};
 use gate::long::statx_long;
-use mounts::Warning;
+use mounts::{Warning, Warnings};
 use ondisk::Dev;
 use ondisk::pax::{Kind, Member};
 
@@ -29,7 +29,7 @@ pub use difference::{Difference, TreeAccess};
 pub use tree::Tree;
 
 /// The result of a verification.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct VerifyReport {
     /// Members of all kinds.
     pub members: u64,
@@ -52,8 +52,8 @@ pub struct VerifyReport {
     pub bytes: u64,
     /// What is wrong.
     pub warnings: Vec<Warning>,
-    /// Warnings beyond [`MOST_WARNINGS`].
-    more_warnings: u64,
+    /// What is wrong, until the end.
+    found: Warnings,
 }
 
 /// A damaged archive could cause millions.
@@ -262,9 +262,9 @@ impl Verification<'_> {
         if let Some(tree) = against {
             tree.check_members(first.as_deref(), &known)?;
             let skipped = Skipped::new(&own, tree);
-            let mut told = BTreeSet::new();
+            let (mut told, is_listed) = (BTreeSet::new(), tree.listed.is_some());
             tree.find_unknown(&known, &skipped, |warning| {
-                told.extend(warning.path.clone());
+                told.extend(warning.path.clone().filter(|_| is_listed));
                 report.unknown(warning);
             });
             // Of what is unchanged since its base, an increment has no members.
@@ -275,8 +275,10 @@ impl Verification<'_> {
         for warning in wanted.missing() {
             report.warn(warning);
         }
-        if report.more_warnings > 0 {
-            let kind = WarningKind::MoreOfThese(report.more_warnings);
+        let (warnings, more) = report.found.take();
+        report.warnings = warnings;
+        if more > 0 {
+            let kind = WarningKind::MoreOfThese(more);
             report.warnings.push(Warning::general(kind));
         }
         Ok(report)
@@ -321,10 +323,6 @@ impl VerifyReport {
     }
 
     fn warn(&mut self, warning: Warning) {
-        if self.warnings.len() < MOST_WARNINGS {
-            self.warnings.push(warning);
-        } else {
-            self.more_warnings += 1;
-        }
+        self.found.push(warning, MOST_WARNINGS);
     }
 }

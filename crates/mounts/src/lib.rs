@@ -51,4 +51,4 @@ pub use kind::{is_kernel_file_system, is_pseudo, may_hang};
 pub use locate::{LocateOptions, LocateReport, Method, locate};
 pub use method::search::Hints;
 pub use point::{Class, Kind, Point};
-pub use warning::{Warning, WarningReason};
+pub use warning::{Warning, WarningReason, Warnings};

@@ -45,6 +45,52 @@ pub struct Warning {
     pub reason: Arc<dyn WarningReason>,
 }
 
+/// Warnings, as many as fit: a tree that others have made may cause any number, with paths of any length.
+#[derive(Debug, Default)]
+pub struct Warnings {
+    kept: Vec<Warning>,
+    /// The bytes of their paths.
+    bytes: usize,
+    more: u64,
+}
+
+impl Warnings {
+    /// Bytes of paths that are kept.
+    const BYTES: usize = 8 << 20;
+
+    /// Adds a warning. It is only counted if there are `most` already, or if its path does not fit.
+    pub fn push(&mut self, warning: Warning, most: usize) {
+        let bytes = self.bytes + warning.path.as_ref().map_or(0, Vec::len);
+        if self.kept.len() < most && bytes <= Warnings::BYTES {
+            self.bytes = bytes;
+            self.kept.push(warning);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// Those that are kept, in the order in which they came.
+    pub fn kept(&self) -> &[Warning] {
+        &self.kept
+    }
+
+    /// Puts those back that were taken, before those that have come since.
+    pub fn put_back(&mut self, mut taken: Vec<Warning>) {
+        let lengths = taken
+            .iter()
+            .map(|warning| warning.path.as_ref().map_or(0, Vec::len));
+        self.bytes += lengths.sum::<usize>();
+        taken.append(&mut self.kept);
+        self.kept = taken;
+    }
+
+    /// Takes them, with the number of the others.
+    pub fn take(&mut self) -> (Vec<Warning>, u64) {
+        let Warnings { kept, more, .. } = std::mem::take(self);
+        (kept, more)
+    }
+}
+
 impl Warning {
     /// A system call on `path` that failed.
     pub fn failed(path: &[u8], gate: Gate, errno: Errno, reason: impl WarningReason) -> Warning {
@@ -120,5 +166,20 @@ mod tests {
         let message = "cannot open the directory; its contents are skipped";
         assert_eq!(warning.message(), message);
         assert_eq!(Warning::general(Gone).message(), "its server is gone");
+    }
+
+    #[test]
+    fn warnings_that_do_not_fit_are_counted() {
+        let mut warnings = Warnings::default();
+        let long = vec![b'x'; Warnings::BYTES / 4];
+        (0..6).for_each(|_| warnings.push(Warning::about(&long, Gone), 100));
+        let (kept, more) = warnings.take();
+        assert_eq!((kept.len(), more), (4, 2));
+        warnings.put_back(kept);
+        warnings.push(Warning::about(&long, Gone), 100);
+        warnings.push(Warning::general(Gone), 100);
+        assert_eq!((warnings.kept().len(), warnings.take().1), (5, 1));
+        (0..6).for_each(|_| warnings.push(Warning::about(b"x", Gone), 4));
+        assert_eq!((warnings.kept().len(), warnings.take().1), (4, 2));
     }
 }

@@ -9,18 +9,21 @@ use archive::rows::Rows;
 use gate::fs::read;
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
-use mounts::Warning;
+use mounts::{Warning, Warnings};
 use walk::{Meta, Type};
 
 /// What is wrong with entries of a tree.
 pub(crate) struct EntryWarnings {
     rows: Arc<Rows>,
-    found: Mutex<Vec<Warning>>,
+    found: Mutex<Warnings>,
     /// Something could not be read, and is not in the snapshot.
     skipped: AtomicBool,
 }
 
 impl EntryWarnings {
+    /// Warnings beyond this many are only counted.
+    const MOST: usize = 100_000;
+
     pub(crate) fn new(rows: Arc<Rows>) -> EntryWarnings {
         EntryWarnings {
             rows,
@@ -37,7 +40,7 @@ impl EntryWarnings {
 
     pub(crate) fn failed(&self, row: usize, gate: Gate, errno: Errno, kind: WarningKind) {
         let warning = Warning::failed(&self.path(row), gate, errno, kind);
-        self.found.lock().push(warning);
+        self.found.lock().push(warning, EntryWarnings::MOST);
         self.skipped.store(true, Relaxed);
     }
 
@@ -49,7 +52,7 @@ impl EntryWarnings {
 
     pub(crate) fn warn(&self, row: usize, kind: WarningKind) {
         let warning = Warning::about(&self.path(row), kind);
-        self.found.lock().push(warning);
+        self.found.lock().push(warning, EntryWarnings::MOST);
     }
 
     pub(crate) fn has_skipped(&self) -> bool {
@@ -57,7 +60,11 @@ impl EntryWarnings {
     }
 
     pub(crate) fn take(&self) -> Vec<Warning> {
-        std::mem::take(&mut self.found.lock())
+        let (mut all, more) = self.found.lock().take();
+        if more > 0 {
+            all.push(Warning::general(WarningKind::MoreOfThese(more)));
+        }
+        all
     }
 
     fn path(&self, row: usize) -> Vec<u8> {

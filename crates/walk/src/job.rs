@@ -9,9 +9,9 @@ use gate::fs::{At, Attributes, Open, Resolve, Statx, openat2, statx};
 use gate::long::{openat2_long, reach};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
-use mounts::Warning;
 use mounts::listed::is_gone;
 use mounts::path::split;
+use mounts::{Warning, Warnings};
 use ondisk::dirent::{Entry as DirEntry, EntryType};
 use ondisk::{Dev, Mount};
 
@@ -129,7 +129,7 @@ impl Below {
 /// The warnings and the progress of a walk.
 #[derive(Debug, Default)]
 pub struct Diagnostics {
-    warnings: Mutex<(Vec<Warning>, u64)>,
+    warnings: Mutex<Warnings>,
     entries: AtomicU64,
     /// The entries that other ranks have found.
     elsewhere: AtomicU64,
@@ -142,32 +142,25 @@ impl Diagnostics {
 
     /// Adds a warning.
     pub fn warn(&self, warning: Warning) {
-        let mut warnings = self.warnings.lock();
-        if warnings.0.len() < Diagnostics::MOST {
-            warnings.0.push(warning)
-        } else {
-            warnings.1 += 1
-        }
+        self.warnings.lock().push(warning, Diagnostics::MOST);
     }
 
     /// Whether there are warnings that have not been taken.
     pub fn has_warnings(&self) -> bool {
-        !self.warnings.lock().0.is_empty()
+        !self.warnings.lock().kept().is_empty()
     }
 
     /// What `read` makes of the warnings that have not been taken.
     pub fn with_warnings<T>(&self, read: impl FnOnce(&[Warning]) -> T) -> T {
-        let mut all = self.take_warnings();
+        let all = self.take_warnings();
         let result = read(&all);
-        let mut warnings = self.warnings.lock();
-        all.append(&mut warnings.0);
-        warnings.0 = all;
+        self.warnings.lock().put_back(all);
         result
     }
 
     /// Takes the warnings so far, in the order in which they came.
     pub fn take_warnings(&self) -> Vec<Warning> {
-        let (mut all, more) = std::mem::take(&mut *self.warnings.lock());
+        let (mut all, more) = self.warnings.lock().take();
         if more > 0 {
             all.push(Warning::general(WarningKind::More(more)));
         }

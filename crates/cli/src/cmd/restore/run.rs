@@ -62,11 +62,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     };
     let progress = RestoreProgress::default();
     let message = |seconds: f64| show::progress_message(progress.get(), seconds);
-    let mut steps = Vec::new();
+    let mut steps = show::Steps::default();
     let mut printed = Ok(());
     let mut emit = |step: Step| {
         if out.json {
-            steps.push(step);
+            steps.add(&step);
         } else if printed.is_ok() {
             printed = out.data(show::step_line(&step));
         }

@@ -3,9 +3,12 @@
 use std::borrow::Cow;
 
 use archive::restore::{Note, RestoreSummary, Step};
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
 use show::json_object;
 use show::name::printable;
 use show::units::{count, duration, plural, sized};
+use walk::{KeptPath, PathTree};
 
 use crate::cmd::walk::show::RankEntries;
 use crate::json::Json;
@@ -15,7 +18,7 @@ pub(crate) const SCHEMA: &str = "fathom.restore/1";
 pub(crate) struct Report<'a> {
     pub(crate) summary: &'a RestoreSummary,
     /// The steps that a dry run would take; `None` where it was no dry run.
-    pub(crate) steps: Option<&'a [Step]>,
+    pub(crate) steps: Option<&'a Steps>,
     pub(crate) seconds: f64,
     /// The archives are parts of one dump.
     pub(crate) are_parts: bool,
@@ -37,6 +40,33 @@ json_object!(Report<'_>, |report| {
     "seconds": report.seconds,
     "ranks": report.ranks.map(Json),
 });
+
+/// The steps of a dry run. Of their paths only the names are in memory.
+#[derive(Default)]
+pub(crate) struct Steps {
+    paths: PathTree,
+    steps: Vec<(&'static str, KeptPath, Option<Vec<u8>>)>,
+}
+
+impl Steps {
+    pub(crate) fn add(&mut self, Step { what, path, other }: &Step) {
+        let path = self.paths.add(path);
+        self.steps.push((what, path, other.clone()));
+    }
+}
+
+impl Serialize for Json<'_, Steps> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.steps.len()))?;
+        let mut path = Vec::new();
+        for (what, kept, other) in &self.steps {
+            self.paths.get(*kept, &mut path);
+            let (path, other) = (path.clone(), other.clone());
+            list.serialize_element(&Json(&Step { what, path, other }))?;
+        }
+        list.end()
+    }
+}
 
 json_object!(Json<'_, Step>, |step| {
     "what": step.what,
@@ -194,7 +224,7 @@ mod tests {
             "2 directories (once for each part) (0 bytes) restored in 500 ms; 2,440 skipped"
         );
         assert_eq!(
-            report(&RestoreSummary::default(), Some(&[]), 0.0),
+            report(&RestoreSummary::default(), Some(&Steps::default()), 0.0),
             "nothing (0 bytes) would be restored"
         );
         let step = Step {

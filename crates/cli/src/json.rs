@@ -3,6 +3,7 @@
 use std::ops::Deref;
 
 use mounts::runs::Times;
+use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use show::json_object;
 
@@ -26,6 +27,21 @@ where
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter().map(Json))
     }
+}
+
+/// Writes a list whose values are made one after the other: many long paths take much memory.
+pub(crate) fn list_of<S: Serializer, T>(
+    serializer: S,
+    values: impl Iterator<Item = T>,
+) -> Result<S::Ok, S::Error>
+where
+    for<'a> Json<'a, T>: Serialize,
+{
+    let mut list = serializer.serialize_seq(None)?;
+    for value in values {
+        list.serialize_element(&Json(&value))?;
+    }
+    list.end()
 }
 
 impl<T> Serialize for Json<'_, Option<T>>

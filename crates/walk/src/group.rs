@@ -227,11 +227,7 @@ impl<S: Copy> SortedGroups<S> {
     pub fn iter(&self) -> impl Iterator<Item = (Key, S)> {
         self.groups.iter().map(|(key, sums)| match *key {
             KeptKey::Number(number) => (Key::Number(number), *sums),
-            KeptKey::Name(kept) => {
-                let mut name = Vec::new();
-                self.names.get(kept, &mut name);
-                (Key::Name(name.into()), *sums)
-            }
+            KeptKey::Name(name) => (Key::Name(self.names.path(name).into()), *sums),
         })
     }
 }

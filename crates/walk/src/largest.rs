@@ -58,14 +58,10 @@ impl LargestFiles {
     /// The files, the largest first.
     pub fn iter(&self) -> impl Iterator<Item = LargeFile> {
         let files = self.ranks.iter().rev();
-        files.map(|((blocks, bytes, _, _), kept)| {
-            let mut path = Vec::new();
-            self.paths.get(*kept, &mut path);
-            LargeFile {
-                path,
-                bytes: *bytes,
-                blocks: *blocks,
-            }
+        files.map(|((blocks, bytes, _, _), path)| LargeFile {
+            path: self.paths.path(*path),
+            bytes: *bytes,
+            blocks: *blocks,
         })
     }
 }

@@ -182,6 +182,13 @@ impl PathTree {
         path.truncate(kept.len);
     }
 
+    /// A path that was kept.
+    pub fn path(&self, kept: KeptPath) -> Vec<u8> {
+        let mut path = Vec::new();
+        self.get(kept, &mut path);
+        path
+    }
+
     /// The memory for the paths, approximately.
     pub(crate) fn bytes(&self) -> usize {
         self.nodes.names.len() + self.nodes.nodes.len() * size_of::<Node>()

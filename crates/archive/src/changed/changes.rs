@@ -99,7 +99,7 @@ impl Changes {
     pub(super) fn retain_carried(&mut self, mut keep: impl FnMut(&[u8], bool) -> bool) {
         let paths = &self.paths;
         self.carried
-            .retain(|(path, is_dir)| keep(&get(paths, *path), *is_dir));
+            .retain(|(path, is_dir)| keep(&paths.path(*path), *is_dir));
     }
 
     /// Whether there are none.
@@ -135,7 +135,7 @@ impl Changes {
 
     /// A path.
     pub fn path(&self, path: KeptPath) -> Vec<u8> {
-        get(&self.paths, path)
+        self.paths.path(path)
     }
 
     /// The directories above what exists now.
@@ -166,16 +166,10 @@ impl Changes {
 impl KeptEntry {
     fn get(&self, paths: &PathTree) -> ChangedEntry {
         ChangedEntry {
-            path: get(paths, self.path),
+            path: paths.path(self.path),
             change: self.change,
-            from: self.from.map(|from| get(paths, from)),
+            from: self.from.map(|from| paths.path(from)),
             is_dir: self.is_dir,
         }
     }
-}
-
-fn get(paths: &PathTree, kept: KeptPath) -> Vec<u8> {
-    let mut path = Vec::new();
-    paths.get(kept, &mut path);
-    path
 }

@@ -49,8 +49,7 @@ impl Differs {
 impl Found {
     /// The path of an entry below DIR; `.` for DIR itself.
     pub(super) fn path(&self, entry: &Differs) -> Vec<u8> {
-        let mut dir = Vec::new();
-        self.paths.get(self.dirs[entry.dir as usize], &mut dir);
+        let dir = self.paths.path(self.dirs[entry.dir as usize]);
         path_below(&dir, self.name(entry))
     }
 

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 
 use archive::changed::{Change, ChangedEntry, ChangedReport, Changes};
-use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use show::json_object;
 use show::name::printable;
@@ -12,7 +11,7 @@ use show::units::{duration, plural};
 use walk::KeptPath;
 
 use super::args::ChangedFormat;
-use crate::json::Json;
+use crate::json::{Json, list_of};
 
 pub(crate) struct Output<'a> {
     pub(crate) report: &'a ChangedReport,
@@ -31,14 +30,9 @@ json_object!(Output<'_>, |output| {
     "seconds": output.seconds,
 });
 
-/// The entries, made one after the other: many long paths take much memory.
 impl Serialize for Json<'_, Changes> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(None)?;
-        for entry in self.entries() {
-            list.serialize_element(&Json(&entry))?;
-        }
-        list.end()
+        list_of::<_, ChangedEntry>(serializer, self.entries())
     }
 }
 

@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use archive::Users;
-use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use show::json_object;
 use show::name::printable;
@@ -54,11 +53,7 @@ where
     Group<S>: Serialize,
 {
     fn serialize<T: Serializer>(&self, serializer: T) -> Result<T::Ok, T::Error> {
-        let mut list = serializer.serialize_seq(None)?;
-        for group in self.iter() {
-            list.serialize_element(&group)?;
-        }
-        list.end()
+        serializer.collect_seq(self.iter())
     }
 }
 
@@ -124,18 +119,22 @@ fn heading(by: GroupBy) -> &'static str {
     }
 }
 
+/// The columns that all tables of groups have.
+fn columns(by: GroupBy) -> [(&'static str, Align); 4] {
+    use Align::{Left, Right};
+    [
+        ("ENTRIES", Right),
+        ("SIZE", Right),
+        ("ALLOCATED", Right),
+        (heading(by), Left),
+    ]
+}
+
 impl NamedGroups<'_, GroupSums> {
     /// Writes the table; on a terminal, with bars of the allocated space.
     pub(crate) fn write_table(&self, style: TableStyle, put: &mut dyn FnMut(&str)) {
-        use Align::{Left, Right};
-        let columns = [
-            ("ENTRIES", Right),
-            ("SIZE", Right),
-            ("ALLOCATED", Right),
-            (heading(self.by), Left),
-            ("", Left),
-        ];
-        let shown = if style.width.is_some() { 5 } else { 4 };
+        let mut columns = columns(self.by).to_vec();
+        columns.extend(style.width.map(|_| ("", Align::Left)));
         let most = self.groups.sums().map(|sums| sums.allocated).max();
         let most = at_most_64_bits(most.unwrap_or(0));
         let rows = || {
@@ -148,23 +147,16 @@ impl NamedGroups<'_, GroupSums> {
                     group.label(),
                     bar(allocated, most),
                 ];
-                cells.into_iter().take(shown)
+                cells.into_iter().take(columns.len())
             })
         };
-        write_rows(&columns[..shown], rows, style, put);
+        write_rows(&columns, rows, style, put);
     }
 }
 
 impl NamedGroups<'_, Growth> {
     /// Writes the table of how much groups grew.
     pub(crate) fn write_table(&self, style: TableStyle, put: &mut dyn FnMut(&str)) {
-        use Align::{Left, Right};
-        let columns = [
-            ("ENTRIES", Right),
-            ("SIZE", Right),
-            ("ALLOCATED", Right),
-            (heading(self.by), Left),
-        ];
         let rows = || {
             self.iter().map(|group| {
                 [
@@ -176,7 +168,7 @@ impl NamedGroups<'_, Growth> {
                 .into_iter()
             })
         };
-        write_rows(&columns, rows, style, put);
+        write_rows(&columns(self.by), rows, style, put);
     }
 }
 

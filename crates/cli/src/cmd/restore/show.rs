@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use archive::restore::{Note, RestoreSummary, Step};
-use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use show::json_object;
 use show::name::printable;
@@ -11,7 +10,7 @@ use show::units::{count, duration, plural, sized};
 use walk::{KeptPath, PathTree};
 
 use crate::cmd::walk::show::RankEntries;
-use crate::json::Json;
+use crate::json::{Json, list_of};
 
 pub(crate) const SCHEMA: &str = "fathom.restore/1";
 
@@ -57,14 +56,12 @@ impl Steps {
 
 impl Serialize for Json<'_, Steps> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(Some(self.steps.len()))?;
-        let mut path = Vec::new();
-        for (what, kept, other) in &self.steps {
-            self.paths.get(*kept, &mut path);
-            let (path, other) = (path.clone(), other.clone());
-            list.serialize_element(&Json(&Step { what, path, other }))?;
-        }
-        list.end()
+        let steps = self.steps.iter().map(|(what, path, other)| Step {
+            what,
+            path: self.paths.path(*path),
+            other: other.clone(),
+        });
+        list_of::<_, Step>(serializer, steps)
     }
 }
 

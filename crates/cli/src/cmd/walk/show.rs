@@ -6,7 +6,6 @@ use ::show::table::{Align, Table, TableStyle, Tone};
 use ::show::units::{count, duration, plural, ratio, size};
 use mounts::compare::NoRun;
 use mounts::runs::{Stats, median};
-use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use walk::compare::{Agreement, EngineRuns};
 use walk::group::GroupSums;
@@ -15,7 +14,7 @@ use walk::{
 };
 
 use crate::cmd::groups::{NamedGroups, write_rows};
-use crate::json::Json;
+use crate::json::{Json, list_of};
 use crate::out::gates;
 use crate::ranks::Place;
 use crate::stats::{JsonStats, median_cell};
@@ -31,11 +30,7 @@ json_object!(Json<'_, Part>, |part| {
 
 impl Serialize for Json<'_, LargestFiles> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(None)?;
-        for file in self.iter() {
-            list.serialize_element(&Json(&file))?;
-        }
-        list.end()
+        list_of::<_, LargeFile>(serializer, self.iter())
     }
 }
 
@@ -62,11 +57,7 @@ pub(crate) type DirectoryIterator<'a> = Box<dyn Iterator<Item = DirectoryUsage> 
 
 impl Serialize for Directories<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(None)?;
-        for usage in (self.0)() {
-            list.serialize_element(&Json(&usage))?;
-        }
-        list.end()
+        list_of::<_, DirectoryUsage>(serializer, (self.0)())
     }
 }
 

@@ -152,7 +152,7 @@ pub(crate) fn is_loss(warning: &Warning) -> bool {
 }
 
 /// Whether a file is of a type.
-fn is_still(path: &[u8], kind: Type) -> bool {
+pub(crate) fn is_still(path: &[u8], kind: Type) -> bool {
     let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE);
     seen.is_ok_and(|seen| Type::from_mode(seen.mode) == kind)
 }

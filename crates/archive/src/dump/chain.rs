@@ -6,12 +6,12 @@ use walk::Moment;
 use super::options::{DumpOptions, Note};
 use crate::catalog::{About, Reader};
 use crate::error::{Action, Error, ErrorKind};
+use crate::increment::Base;
 use crate::increment::history::{DumpRecord, History, Lock};
 use crate::increment::levels::Level;
 use crate::increment::unread::Unread;
-use crate::increment::{Base, missed_mounts};
 use crate::rows::Rows;
-use crate::since::GoneMount;
+use crate::since::{GoneMount, missed_mounts};
 
 pub(super) struct Chain {
     pub(super) since: Option<Vec<u8>>,

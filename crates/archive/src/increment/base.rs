@@ -1,13 +1,8 @@
 //! The base of an increment: the catalog of an earlier dump.
 
-use std::collections::HashSet;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::OnceLock;
-
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use ondisk::pax::{self, dumpdir::Code};
-use walk::entry::joined;
 use walk::{Type, path_id};
 
 use super::levels::{Level, MOST};
@@ -15,11 +10,11 @@ use super::moves::OldName;
 use crate::catalog::columns::{DIR, MODE, NAME, TOP};
 use crate::catalog::{self, About, Root, ShardOfRun, copy};
 use crate::error::{Action, Error, ErrorKind};
-use crate::part::{Part, relative};
+use crate::part::Part;
 use crate::plan::{ListedName, member_name, trim_slashes};
 use crate::rows::{Rows, Source};
 use crate::since::index::{Index, by_group, each_group};
-use crate::since::{GoneMount, OtherRoot, TreeNow, check_root, gone_mounts};
+use crate::since::{GoneMount, OtherRoot, check_root, missed_mounts};
 
 /// The base of an increment: the catalog of an earlier dump.
 pub(crate) struct Base {
@@ -260,69 +255,6 @@ impl Base {
         }
         Ok(())
     }
-}
-
-/// The mounts that are gone from a tree since a catalog, that of the last dump, was written; and those that were gone already
-/// and are still missed. Without `rows`, the tree is that of a catalog.
-///
-/// # Errors
-/// The catalog cannot be read.
-pub(crate) fn missed_mounts(
-    last: &catalog::Reader,
-    same: &About,
-    rows: Option<&Rows>,
-) -> Result<Vec<GoneMount>, Error> {
-    let about = last.about();
-    let dir = |top| {
-        let root = about.roots.get(top as usize);
-        root.map_or_else(Vec::new, |root| root.path.clone())
-    };
-    let roots: Vec<Option<Vec<u8>>> = match rows {
-        Some(rows) => rows
-            .sources()
-            .iter()
-            .map(|source| source.absolute.clone())
-            .collect(),
-        None => same
-            .roots
-            .iter()
-            .map(|root| root.absolute.clone())
-            .collect(),
-    };
-    let now = TreeNow {
-        parts: rows.map_or(&same.parts[..], Rows::parts),
-        roots: Some(&roots),
-    };
-    // The absolute paths of a tree, by their hashes: mounts are seldom gone.
-    let present = OnceLock::new();
-    let hasher = RandomState::new();
-    let paths = |rows: &Rows| {
-        let mut path = Vec::new();
-        let hash = |row| {
-            rows.path(row, &mut path);
-            let source = &rows.sources()[rows.top(row)];
-            let above = source.absolute.as_deref().unwrap_or_default();
-            hasher.hash_one(joined(above, relative(&source.path, &path)))
-        };
-        (0..rows.len()).map(hash).collect::<HashSet<u64>>()
-    };
-    let is_removed = |_, top: u32, path: &[u8]| {
-        rows.is_none_or(|rows| {
-            let root = about.roots.get(top as usize);
-            let above = root.and_then(|root| root.absolute.as_deref());
-            let path = joined(above.unwrap_or_default(), path);
-            !present
-                .get_or_init(|| paths(rows))
-                .contains(&hasher.hash_one(path))
-        })
-    };
-    let mut gone = gone_mounts(last, now, dir, is_removed)?;
-    let already = about.gone_mounts.iter();
-    let is_new = |one: &&GoneMount| gone.iter().all(|other| other.path != one.path);
-    let already = already.filter(|gone| is_new(gone) && gone.is_missed(rows));
-    let already: Vec<GoneMount> = already.cloned().collect();
-    gone.extend(already);
-    Ok(gone)
 }
 
 /// The prefix of the names of a SRC in an archive.

@@ -31,7 +31,7 @@ use crate::plan::{Files, ListedName, Plan, Rename, Step};
 use crate::rows::{Collector, Rows, Source};
 use crate::since::index::{Identity, Index, NO_PART, fingerprint};
 use crate::since::{Proof, Tree, find_changes};
-pub(crate) use base::{Base, missed_mounts};
+pub(crate) use base::Base;
 use compare::{Fate, Now, Outcome, compare};
 use moves::once;
 use scan::DumpScan;
@@ -266,14 +266,10 @@ fn plan_outcome(rows: &Rows, outcome: Outcome) -> Plan {
 /// # Errors
 /// Two directories have the same name there.
 pub(crate) fn list_other_sources(base: &Base, rows: &Rows, plan: &mut Plan) -> Result<(), Error> {
-    let sources = || {
-        rows.sources()
-            .iter()
-            .filter(|source| source.rows.start < rows.len())
-    };
-    let named: Vec<(Vec<u8>, &Source)> = sources()
-        .map(|source| (unread::name(&source.path), source))
-        .collect();
+    let sources = rows.sources().iter();
+    let sources = sources.filter(|source| source.rows.start < rows.len());
+    let named = sources.map(|source| (unread::name(&source.path), source));
+    let named: Vec<(Vec<u8>, &Source)> = named.collect();
     for ((name, source), (other_name, other)) in named
         .iter()
         .flat_map(|one| named.iter().map(move |other| (one, other)))

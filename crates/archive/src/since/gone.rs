@@ -1,22 +1,27 @@
 //! Mounts that a catalog has entries of, and that are no longer there.
 
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
+
 use gate::Errno;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{At, Attributes, Want};
 use gate::long::statx_long;
 use mounts::Warning;
+use mounts::path::below;
 use ondisk::Dev;
 use serde::{Deserialize, Serialize};
 use walk::entry::joined;
 use walk::{Meta, Type};
 
 use super::index::each_group;
-use crate::catalog::Reader;
 use crate::catalog::columns::{DIR, NAME, PART};
+use crate::catalog::{About, Reader};
 use crate::error::Result;
-use crate::part::Part;
+use crate::part::{Part, relative};
 use crate::rows::Rows;
-use crate::warning::WarningKind;
+use crate::warning::{WarningKind, is_still};
 use crate::{absolute, components, stored};
 
 /// A mount that is no longer there: it may have failed, or was not mounted in time.
@@ -52,12 +57,8 @@ impl GoneMount {
     /// Whether it is still missed in a later tree, which is known if anything has changed: its directory is there and is
     /// dumped, and nothing is mounted on it or has replaced it.
     pub(crate) fn is_missed(&self, rows: Option<&Rows>) -> bool {
-        let is_dir = |path: &[u8]| {
-            statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE)
-                .is_ok_and(|seen| Type::from_mode(seen.mode) == Type::Directory)
-        };
         let point = self.mount_point.as_ref().unwrap_or(&self.path);
-        let is_here = is_dir(&self.path) && !is_mounted(point, None);
+        let is_here = is_still(&self.path, Type::Directory) && !is_mounted(point, None);
         let is_dumped = |rows| self.find(rows).is_some() && !self.is_replaced(rows);
         is_here && rows.is_none_or(is_dumped)
     }
@@ -108,7 +109,7 @@ pub(crate) fn gone_mounts(
     let is_here = |part: &Part| match now.roots {
         Some(roots) => place(part).is_some_and(|place| {
             let mut roots = roots.iter().flatten();
-            roots.any(|root| relative_to(root, &place).is_some())
+            roots.any(|root| below(root, &place).is_some())
         }),
         None => {
             let root = about.roots.get(part.top as usize);
@@ -172,13 +173,61 @@ pub(crate) fn gone_mounts(
     Ok(found.filter(|gone| gone.entries > 0).collect())
 }
 
-/// The rest of a path that is a directory or below it.
-fn relative_to<'a>(dir: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
-    match path.strip_prefix(dir.strip_suffix(b"/").unwrap_or(dir))? {
-        b"" => Some(b""),
-        [b'/', rest @ ..] => Some(rest),
-        _ => None,
-    }
+/// The mounts that are gone from a tree since a catalog, that of the last dump, was written; and those that were gone already
+/// and are still missed. Without `rows`, the tree is that of a catalog.
+///
+/// # Errors
+/// The catalog cannot be read.
+pub(crate) fn missed_mounts(
+    last: &Reader,
+    same: &About,
+    rows: Option<&Rows>,
+) -> Result<Vec<GoneMount>> {
+    let about = last.about();
+    let dir = |top| {
+        let root = about.roots.get(top as usize);
+        root.map_or_else(Vec::new, |root| root.path.clone())
+    };
+    let sources = rows.map(|rows| rows.sources().iter().map(|source| &source.absolute));
+    let same_roots = same.roots.iter().map(|root| &root.absolute);
+    let roots: Vec<Option<Vec<u8>>> = match sources {
+        Some(sources) => sources.cloned().collect(),
+        None => same_roots.cloned().collect(),
+    };
+    let now = TreeNow {
+        parts: rows.map_or(&same.parts[..], Rows::parts),
+        roots: Some(&roots),
+    };
+    // The absolute paths of a tree, by their hashes: mounts are seldom gone.
+    let present = OnceLock::new();
+    let hasher = RandomState::new();
+    let paths = |rows: &Rows| {
+        let mut path = Vec::new();
+        let hash = |row| {
+            rows.path(row, &mut path);
+            let source = &rows.sources()[rows.top(row)];
+            let above = source.absolute.as_deref().unwrap_or_default();
+            hasher.hash_one(joined(above, relative(&source.path, &path)))
+        };
+        (0..rows.len()).map(hash).collect::<HashSet<u64>>()
+    };
+    let is_removed = |_, top: u32, path: &[u8]| {
+        rows.is_none_or(|rows| {
+            let root = about.roots.get(top as usize);
+            let above = root.and_then(|root| root.absolute.as_deref());
+            let path = joined(above.unwrap_or_default(), path);
+            !present
+                .get_or_init(|| paths(rows))
+                .contains(&hasher.hash_one(path))
+        })
+    };
+    let mut gone = gone_mounts(last, now, dir, is_removed)?;
+    let already = about.gone_mounts.iter();
+    let is_new = |one: &&GoneMount| gone.iter().all(|other| other.path != one.path);
+    let already = already.filter(|gone| is_new(gone) && gone.is_missed(rows));
+    let already: Vec<GoneMount> = already.cloned().collect();
+    gone.extend(already);
+    Ok(gone)
 }
 
 /// Whether a mount point has a mount, with this device if one is given. Yes, if that cannot be told.

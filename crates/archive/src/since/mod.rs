@@ -22,7 +22,7 @@ mod written;
 
 pub use evidence::{Evidence, Reason};
 pub use gone::GoneMount;
-pub(crate) use gone::{TreeNow, gone_mounts};
+pub(crate) use gone::{TreeNow, gone_mounts, missed_mounts};
 pub(crate) use tree::{OtherRoot, Tree, check_root};
 pub(crate) use written::{Differing, give};
 

@@ -104,23 +104,28 @@ impl Dumps<'_> {
 
     /// Prunes, and returns the archives that are left, and how many of them are spared.
     fn prune(&self) -> (Vec<String>, u64) {
-        let words = [
-            "dump",
-            "--state",
-            "state",
-            "--prune",
-            "--keep-full",
-            "1",
-            "--yes",
-            "--json",
-        ];
-        let value = run(fathom(words).current_dir(self.ground)).exits(0).json();
+        let pruned = prune(self.ground, &["--yes"]);
         let names = fs::read_dir(self.ground).unwrap();
         let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut left: Vec<String> = names.filter(|name| name.ends_with(".tar.zst")).collect();
         left.sort();
-        (left, value["result"]["spared"].as_u64().unwrap())
+        (left, pruned["spared"].as_u64().unwrap())
     }
+}
+
+/// Prunes but for the last full dump, and returns the result.
+fn prune(ground: &Path, more: &[&str]) -> Value {
+    let words = [
+        "dump",
+        "--state",
+        "state",
+        "--prune",
+        "--keep-full",
+        "1",
+        "--json",
+    ];
+    let ran = run(fathom(words).args(more).current_dir(ground)).exits(0);
+    ran.json()["result"].clone()
 }
 
 fn in_state(test: impl FnOnce(&mut Dumps<'_>) + Send) {
@@ -528,16 +533,7 @@ impl ComingAndGoing<'_> {
 
     /// The number of dumps that pruning keeps.
     fn prune(&self) -> Value {
-        let words = [
-            "dump",
-            "--state",
-            "state",
-            "--prune",
-            "--keep-full",
-            "1",
-            "--json",
-        ];
-        self.run(&words).exits(0).json()["result"]["kept"].clone()
+        prune(self.ground, &[])["kept"].clone()
     }
 }
 
@@ -629,17 +625,7 @@ fn a_mount_is_missed_whatever_else_is_dumped() {
                 "{sources:?}"
             );
         }
-        let words = [
-            "dump",
-            "--state",
-            "state",
-            "--prune",
-            "--keep-full",
-            "1",
-            "--yes",
-            "-q",
-        ];
-        run(fathom(words).current_dir(ground)).exits(0);
+        prune(ground, &["--yes"]);
         assert!(ground.join("0.tar").exists());
         // Nobody asks for it any more.
         assert_eq!(night("4.tar", &["./a"]), []);

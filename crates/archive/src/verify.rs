@@ -275,12 +275,7 @@ impl Verification<'_> {
         for warning in wanted.missing() {
             report.warn(warning);
         }
-        let (warnings, more) = report.found.take();
-        report.warnings = warnings;
-        if more > 0 {
-            let kind = WarningKind::MoreOfThese(more);
-            report.warnings.push(Warning::general(kind));
-        }
+        report.warnings = report.found.take_all(WarningKind::MoreOfThese);
         Ok(report)
     }
 }

@@ -84,8 +84,17 @@ impl Warnings {
         self.kept = taken;
     }
 
+    /// Takes them, with a warning that tells of the others, if there are any.
+    pub fn take_all<R: WarningReason>(&mut self, of_others: impl FnOnce(u64) -> R) -> Vec<Warning> {
+        let (mut all, more) = self.take();
+        if more > 0 {
+            all.push(Warning::general(of_others(more)));
+        }
+        all
+    }
+
     /// Takes them, with the number of the others.
-    pub fn take(&mut self) -> (Vec<Warning>, u64) {
+    fn take(&mut self) -> (Vec<Warning>, u64) {
         let Warnings { kept, more, .. } = std::mem::take(self);
         (kept, more)
     }

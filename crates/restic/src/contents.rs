@@ -60,11 +60,7 @@ impl EntryWarnings {
     }
 
     pub(crate) fn take(&self) -> Vec<Warning> {
-        let (mut all, more) = self.found.lock().take();
-        if more > 0 {
-            all.push(Warning::general(WarningKind::MoreOfThese(more)));
-        }
-        all
+        self.found.lock().take_all(WarningKind::MoreOfThese)
     }
 
     fn path(&self, row: usize) -> Vec<u8> {

@@ -160,11 +160,7 @@ impl Diagnostics {
 
     /// Takes the warnings so far, in the order in which they came.
     pub fn take_warnings(&self) -> Vec<Warning> {
-        let (mut all, more) = self.warnings.lock().take();
-        if more > 0 {
-            all.push(Warning::general(WarningKind::More(more)));
-        }
-        all
+        self.warnings.lock().take_all(WarningKind::More)
     }
 
     /// The approximate number of entries so far, and a directory that was read recently.

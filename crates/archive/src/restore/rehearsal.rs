@@ -273,7 +273,7 @@ impl Rehearsal<'_> {
             return Above::New;
         };
         let how = Open::PATH | Open::DIRECTORY;
-        match open_beneath(self.top.as_fd(), or_dot(&dir), how) {
+        match open_beneath(self.top.as_fd(), &dir, how) {
             Ok(fd) => Above::Open(fd),
             Err(errno @ (Errno::ELOOP | Errno::ENOTDIR)) => Above::Unusable(errno),
             Err(_) => Above::New,
@@ -293,7 +293,7 @@ impl Rehearsal<'_> {
         let path = self.on_disk(path)?;
         let (above, name) = split(&path);
         let how = Open::PATH | Open::DIRECTORY;
-        let dir = open_beneath(self.top.as_fd(), or_dot(above), how).ok()?;
+        let dir = open_beneath(self.top.as_fd(), above, how).ok()?;
         let name = c_string(or_dot(name)).ok()?;
         let seen = statx(&dir, &name, At::SYMLINK_NOFOLLOW, Want::TYPE).ok()?;
         Some(seen.file_type)
@@ -520,7 +520,7 @@ impl Rehearsal<'_> {
         let Some(origin) = self.on_disk(path) else {
             return present;
         };
-        let Ok(dir) = open_beneath(self.top.as_fd(), or_dot(&origin), Open::SCAN) else {
+        let Ok(dir) = open_beneath(self.top.as_fd(), &origin, Open::SCAN) else {
             return present;
         };
         let mut buffer = vec![0; 32 << 10];
@@ -537,7 +537,7 @@ impl Rehearsal<'_> {
     }
 }
 
-/// A path for openat(2): DIR itself has no name.
+/// A name: DIR itself has none.
 fn or_dot(path: &[u8]) -> &[u8] {
     if path.is_empty() { b"." } else { path }
 }

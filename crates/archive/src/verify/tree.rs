@@ -9,7 +9,7 @@ use gate::fs::{At, Open, Statx, Want, Whence, lseek, openat, pread64, readlinkat
 use gate::long::{c_string, open_beneath, open_long, reach};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
-use mounts::Warning;
+use mounts::{Warning, path};
 use ondisk::pax::acl::{self, Who};
 use ondisk::pax::{Kind, Member};
 use ondisk::{Time, nfs4_acl};
@@ -99,13 +99,8 @@ impl Tree {
 
     /// Opens a directory. No symlink is followed, except above all members.
     pub(super) fn open_directory(&self, path: &[u8], how: Open) -> Result<Fd, Errno> {
-        let rest = |above: &[u8]| match path.strip_prefix(above)? {
-            b"" => Some(&b"."[..]),
-            [b'/', rest @ ..] => Some(rest),
-            _ => None,
-        };
         let followed = self.followed.iter();
-        let below = followed.filter_map(|(above, fd)| Some((fd, rest(above)?)));
+        let below = followed.filter_map(|(above, fd)| Some((fd, path::below(above, path)?)));
         let nearest = below.min_by_key(|(_, rest)| rest.len());
         let (from, rest) = nearest.unwrap_or((&self.top, path));
         open_beneath(from.as_fd(), rest, how | Open::DIRECTORY)
@@ -127,15 +122,21 @@ impl Tree {
         }
     }
 
-    /// The file of a member's name. No symlink above it is followed, except above all members.
-    pub(super) fn spot(&mut self, name: &[u8]) -> Result<Spot<'_>, Errno> {
-        let name = name.strip_suffix(b"/").unwrap_or(name);
-        let (dir, base) = split(name);
+    /// Opens the directory of a member, unless it is that of the last one.
+    fn enter(&mut self, dir: &[u8]) -> Result<(), Errno> {
         let is_last = |(last, _): &(Vec<u8>, Fd)| last == dir;
         if !dir.is_empty() && !self.last.as_ref().is_some_and(is_last) {
             let how = Open::DIRECTORY | Open::PATH;
             self.last = Some((dir.to_vec(), self.open_directory(dir, how)?));
         }
+        Ok(())
+    }
+
+    /// The file of a member's name. No symlink above it is followed, except above all members.
+    pub(super) fn spot(&mut self, name: &[u8]) -> Result<Spot<'_>, Errno> {
+        let name = name.strip_suffix(b"/").unwrap_or(name);
+        let (dir, base) = split(name);
+        self.enter(dir)?;
         let dir = match &self.last {
             Some((_, fd)) if !dir.is_empty() => fd.as_fd(),
             _ => self.top.as_fd(),
@@ -155,10 +156,9 @@ impl Tree {
             differ.say(Difference::LeadsOut);
             return None;
         };
-        let name = name.strip_suffix(b"/").unwrap_or(name);
-        let reached = self.spot(name).map(drop);
-        if matches!(reached, Err(Errno::ELOOP | Errno::ENOTDIR)) {
-            self.follow(split(name).0, known);
+        let (dir, _) = split(name.strip_suffix(b"/").unwrap_or(name));
+        if let Err(Errno::ELOOP | Errno::ENOTDIR) = self.enter(dir) {
+            self.follow(dir, known);
         }
         let spot = match self.spot(name) {
             Ok(spot) => spot,

@@ -1,7 +1,7 @@
 //! The contents of increments.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
@@ -710,4 +710,48 @@ fn sources_below_the_name_of_another_stay() {
             }
         }
     });
+}
+
+/// A restore would find a symlink where it needs a directory.
+#[test]
+fn source_behind_a_symlink_of_another_is_refused() {
+    let at = tempfile::tempdir().unwrap();
+    let at = at.path();
+    file(at.join("s/real/d/f"), 10);
+    file(at.join("s/plain/f"), 10);
+    symlink("real", at.join("s/link")).unwrap();
+    let dump = |sources: &[&str], more: &[&str]| {
+        let command = ["dump", "-q", "-o", "a.tar"];
+        run(fathom(command).args(more).args(sources).current_dir(at))
+    };
+    for sources in [
+        &["s", "s/link/d"][..],
+        &["s/link/d", "./s"],
+        &["s/plain", "s/link", "s/link/d/f"],
+    ] {
+        for more in [&[][..], &["--catalog", "c"], &["-n"]] {
+            let refused = dump(sources, more).refused();
+            let text = &refused.stderr;
+            assert!(text.contains("through the symlink '"), "{text}");
+            assert!(!at.join("a.tar").exists() && !at.join("c").exists());
+        }
+    }
+    for (sources, more) in [
+        (&["s", "s/real/d"][..], &[][..]),
+        (&["s/plain", "s/link/d"], &[]),
+        (&["s", "s/link/d"], &["--exclude", "link"]),
+    ] {
+        dump(sources, more).exits(0);
+        let to = dir(at.join("to"));
+        run(&mut fathom(args![
+            "restore",
+            "-q",
+            at.join("a.tar"),
+            "-C",
+            to
+        ]))
+        .exits(0);
+        assert!(to.join(sources[1]).exists(), "{sources:?}");
+        std::fs::remove_dir_all(to).unwrap();
+    }
 }

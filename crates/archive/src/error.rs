@@ -97,6 +97,8 @@ pub enum Action {
     FindDump,
     #[error("cannot remove archive")]
     RemoveArchive,
+    #[error("cannot dump")]
+    DumpSource,
     /// Beginning to write a file of a dump.
     #[error("cannot write to")]
     DumpTo,
@@ -202,6 +204,8 @@ pub enum ErrorKind {
         shown(.0), shown(.1)
     )]
     SameName(Vec<u8>, Vec<u8>),
+    #[error("it is reached through the symlink '{}', which is dumped as well", shown(.symlink))]
+    SourceBehindSymlink { symlink: Vec<u8> },
     #[error("'{}' is now {}", shown(.source_path), match is_other_file_system {
         true => "on another file system",
         false => "another directory",

@@ -358,6 +358,9 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (UseBase, ErrorKind::OtherSources { .. }) => {
             "give SRC by the same path, or make a full dump"
         }
+        (_, ErrorKind::SourceBehindSymlink { .. }) => {
+            "give the target of the symlink, or dump it to an archive of its own"
+        }
         (UseBase, ErrorKind::SameName(..)) => "dump them to archives of their own",
         (OpenState, ErrorKind::OtherSources { .. }) => "give each SRC a state directory of its own",
         (UseBase, _) => "make a full dump",

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::gather::{Gathered, gather};
 use crate::hidden::Hidden;
 use crate::increment::levels::{Level, MOST};
-use crate::increment::{Base, plan_since, spare_unseen};
+use crate::increment::{Base, check_nested_sources, plan_since, spare_unseen};
 use crate::plan::{Plan, Step};
 use crate::rows::Rows;
 
@@ -78,6 +78,7 @@ pub fn estimate(
     };
     let bases: Vec<_> = bases.into_iter().map(open).collect::<Result<_, Error>>()?;
     let (rows, parts) = gather(&options.collect_options(None), diagnostics)?;
+    check_nested_sources(&rows)?;
     let skipped = diagnostics.take_warnings();
     let hidden = Hidden::new(&skipped);
     let number = 0;

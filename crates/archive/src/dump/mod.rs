@@ -45,7 +45,9 @@ use crate::catalog::{About, Draft, Keep, Sealed};
 use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{Gather, Gathered, gather};
 use crate::hidden::Hidden;
-use crate::increment::{self, Base, Collected, Planned, list_other_sources, spare_unseen};
+use crate::increment::{
+    self, Base, Collected, Planned, check_nested_sources, list_other_sources, spare_unseen,
+};
 use crate::part::Part;
 use crate::plan::{Plan, Step, member_name};
 use crate::rows::Rows;
@@ -133,6 +135,7 @@ fn collect(
                     (*rows, parts)
                 }
                 Collected::Changed(mut planned) => {
+                    check_nested_sources(&planned.rows)?;
                     planned.plan.gone = chain.gone_mounts(Some(&planned.rows))?;
                     return Ok(Collected::Changed(planned));
                 }
@@ -140,6 +143,7 @@ fn collect(
             }
         }
     };
+    check_nested_sources(&rows)?;
     let mut plan = Plan::full(&rows);
     if chain.catalog.is_none() {
         leave_out_root(options, &mut plan);

@@ -7,7 +7,7 @@ use std::iter;
 
 use ondisk::pax::dumpdir::Code;
 use walk::entry::joined;
-use walk::{Diagnostics, Top, open_top, path_id};
+use walk::{Diagnostics, Top, Type, open_top, path_id};
 
 mod base;
 mod compare;
@@ -266,44 +266,83 @@ fn plan_outcome(rows: &Rows, outcome: Outcome) -> Plan {
 /// # Errors
 /// Two directories have the same name there.
 pub(crate) fn list_other_sources(base: &Base, rows: &Rows, plan: &mut Plan) -> Result<(), Error> {
+    let identity = |row| (rows.meta(row).dev, rows.ino(row));
+    for nested in nested_sources(rows).filter(|nested| rows.is_dir(nested.row)) {
+        let (row, other_row) = (nested.row, nested.inner.rows.start);
+        if let Some((part, is_last)) = nested.missing {
+            let is_directory = !is_last || rows.is_dir(other_row);
+            let code = if is_directory { Code::D } else { Code::Y };
+            let list = plan.unread.entry(row).or_default();
+            if list.iter().all(|(_, known)| *known != part) {
+                list.push((code, part));
+            }
+        } else if identity(row) != identity(other_row) {
+            let [one, other] = [nested.outer, nested.inner].map(|source| source.path.clone());
+            return Err(base.refused(ErrorKind::SameName(one, other)));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that no SRC has, in the archive, a name below a symlink of another SRC: it could not be restored.
+///
+/// # Errors
+/// One has.
+pub(crate) fn check_nested_sources(rows: &Rows) -> Result<(), Error> {
+    let is_behind = |nested: &NestedSource<'_>| {
+        nested.missing.is_some() && rows.kind(nested.row) == Type::Symlink
+    };
+    nested_sources(rows)
+        .find(is_behind)
+        .map_or(Ok(()), |nested| {
+            let mut symlink = Vec::new();
+            rows.path(nested.row, &mut symlink);
+            let kind = ErrorKind::SourceBehindSymlink { symlink };
+            Err(Error::new(Action::DumpSource, &nested.inner.path, kind))
+        })
+}
+
+/// A SRC whose name in the archive is that of another one, or below it.
+struct NestedSource<'a> {
+    outer: &'a Source,
+    inner: &'a Source,
+    /// The last entry of the outer one on the way to the name of the inner one.
+    row: usize,
+    /// The next component of that name, which the entry does not have, and whether it is the last.
+    missing: Option<(Vec<u8>, bool)>,
+}
+
+/// The SRCs that have names in other SRCs.
+fn nested_sources(rows: &Rows) -> impl Iterator<Item = NestedSource<'_>> {
     let sources = rows.sources().iter();
     let sources = sources.filter(|source| source.rows.start < rows.len());
     let named = sources.map(|source| (unread::name(&source.path), source));
     let named: Vec<(Vec<u8>, &Source)> = named.collect();
-    for ((name, source), (other_name, other)) in named
-        .iter()
-        .flat_map(|one| named.iter().map(move |other| (one, other)))
-    {
-        let (mut row, other_row) = (source.rows.start, other.rows.start);
-        if row == other_row || !rows.is_dir(row) || !unread::is_in(other_name, name) {
-            continue;
+    let pairs = (0..named.len()).flat_map({
+        let count = named.len();
+        move |outer| (0..count).map(move |inner| (outer, inner))
+    });
+    pairs.filter_map(move |(outer, inner)| {
+        let ((name, outer), (inner_name, inner)) = (&named[outer], &named[inner]);
+        let mut row = outer.rows.start;
+        if row == inner.rows.start || !unread::is_in(inner_name, name) {
+            return None;
         }
-        let mut rest = components(&other_name[name.len()..]).peekable();
+        let mut rest = components(&inner_name[name.len()..]).peekable();
         let missing = loop {
             let Some(part) = rest.next() else { break None };
             match rows.children(row).find(|child| rows.name(*child) == part) {
                 Some(child) => row = child,
-                None => break Some(part),
+                None => break Some((part.to_vec(), rest.peek().is_none())),
             }
         };
-        let identity = |row| (rows.meta(row).dev, rows.ino(row));
-        match missing {
-            Some(part) => {
-                let is_directory = rest.peek().is_some() || rows.is_dir(other_row);
-                let code = if is_directory { Code::D } else { Code::Y };
-                let list = plan.unread.entry(row).or_default();
-                if list.iter().all(|(_, known)| known != part) {
-                    list.push((code, part.to_vec()));
-                }
-            }
-            None if identity(row) != identity(other_row) => {
-                let [one, other] = [source, other].map(|source| source.path.clone());
-                return Err(base.refused(ErrorKind::SameName(one, other)));
-            }
-            None => {}
-        }
-    }
-    Ok(())
+        Some(NestedSource {
+            outer,
+            inner,
+            row,
+            missing,
+        })
+    })
 }
 
 /// Protects what could not be read: restoring the increment must not remove it, and the next

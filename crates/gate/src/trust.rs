@@ -1,0 +1,24 @@
+//! Whose a file is, and who else may change it.
+
+use crate::fs::Statx;
+use crate::process::ids;
+
+const GROUP_WRITES: u32 = 0o020;
+const OTHERS_WRITE: u32 = 0o002;
+
+impl Statx {
+    /// Whether the file belongs to the user of this process, or to root.
+    pub fn is_ours(&self) -> bool {
+        [0, ids().0].contains(&self.uid)
+    }
+
+    /// Whether users other than that of this process and root may write to the file, or change the names in the directory:
+    /// by its owner, or by its mode. The group bits include what access control lists permit. A group with the number of
+    /// the owner is the owner's own, as where the umask is 002, if it is also the group of this process.
+    pub fn others_may_write(&self) -> bool {
+        let group_is_owner = self.gid == self.uid && [0, ids().1].contains(&self.gid);
+        !self.is_ours()
+            || self.mode & OTHERS_WRITE != 0
+            || self.mode & GROUP_WRITES != 0 && !group_is_owner
+    }
+}

@@ -16,7 +16,6 @@ use super::since::{catalog, changed};
 use crate::support::build::{bush, chmod, dir, file, tmpfs};
 use crate::support::need::tool_path;
 use crate::support::reference::{Census, census};
-use crate::support::restrict::limit_memory;
 use crate::support::run::args;
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::tool::tool;
@@ -536,47 +535,6 @@ ways = {
 for name, (some, options) in ways.items():
     pyarrow.parquet.write_table(some, name + ".parquet", **options)
 "#;
-
-/// Writes `claims.parquet` with a million rows of one long name, which take no room, and whose names would take 300 MB.
-const CLAIM: &str = r#"
-rows = 1_000_000
-def column(field):
-    value = table[field.name][0].as_py()
-    value = b"n" * 300 if field.name == "name" else value
-    return pyarrow.array([value] * rows, type=field.type)
-about = json.loads(table.schema.metadata[b"fathom.catalog"]) | {"entries": rows}
-columns = [column(field) for field in table.schema]
-large = pyarrow.Table.from_arrays(columns, schema=table.schema.with_metadata({b"fathom.catalog": json.dumps(about).encode()}))
-pyarrow.parquet.write_table(large, "claims.parquet", compression="zstd", use_dictionary=False, row_group_size=rows)
-"#;
-
-/// Whatever a catalog claims, memory is taken for what it has.
-#[test]
-fn catalog_that_claims_much_takes_no_memory() {
-    let script = [code("Rewriting with pyarrow"), "\nimport json\n", CLAIM].concat();
-    is_rewritten("pyarrow", &script, |base, _| {
-        let catalog = base.join("claims.parquet");
-        assert!(catalog.metadata().unwrap().len() < 2 << 20);
-        for words in [
-            args!["query", "claims.parquet"].to_vec(),
-            args!["changed", "--since", "claims.parquet", "tree"].to_vec(),
-            args![
-                "dump",
-                "tree",
-                "-o",
-                "claimed.tar",
-                "--since",
-                "claims.parquet"
-            ]
-            .to_vec(),
-        ] {
-            let mut command = fathom(words);
-            limit_memory(command.current_dir(base), 250);
-            let refused = run(&mut command).refused();
-            assert!(refused.stderr.contains("it claims to have"), "{refused}");
-        }
-    });
-}
 
 /// The rows in a catalog, as lines of JSON. Row groups are read in any order.
 fn rows_of(base: &Path, catalog: &str) -> BTreeSet<Vec<u8>> {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use gate::Errno;
-use gate::file::{Permissions, Writer, fsync, unlinkat};
+use gate::file::{Writer, fsync, unlinkat};
 use gate::fs::{Open, Statx};
 use gate::long::{c_string, open_long};
 
@@ -11,7 +11,7 @@ use crate::error::ErrorKind;
 use crate::remote::{self, Upload, Version};
 use crate::split;
 
-/// Something being written, which only its owner may read unless there was a file. It gets its name when it is [published](Destination::publish); otherwise it
+/// Something being written. It gets its name when it is [published](Destination::publish); otherwise it
 /// disappears.
 #[derive(Debug)]
 pub(crate) enum Destination {
@@ -34,7 +34,7 @@ impl Destination {
         Ok(match remote::client(path)? {
             Some(client) => Destination::Object(client.create(path, version)?),
             None if path == b"-" => Destination::File(Writer::stdout()?),
-            None => Destination::File(Writer::create(path, Permissions::Private)?),
+            None => Destination::File(Writer::create(path)?),
         })
     }
 

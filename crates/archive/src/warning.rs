@@ -68,8 +68,6 @@ pub enum WarningKind {
     MountGone { entries: u64 },
     #[error("not replaced: it has {0} entries that may exist, but could not be read")]
     CatalogKept(u64),
-    #[error("not removed: it is not the archive that the dump has written")]
-    OtherArchive,
     /// Directories were moved during the walk, so that this many entries have no path.
     #[error("{0} entries skipped: their directories were moved during the dump")]
     EntriesLost(u64),

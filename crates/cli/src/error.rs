@@ -5,7 +5,6 @@ use std::fmt;
 
 use archive::{Action, ErrorKind};
 use gate::Errno;
-use gate::process::is_root;
 use serde::{Deserialize, Serialize};
 use show::name::printable;
 
@@ -203,9 +202,6 @@ impl From<walk::Error> for Error {
                 printable(refusal.to_string().as_bytes())
             ))
             .and("use --engine auto; --explain lists the engines that work here"),
-            walk::Error::Replaced(_) => {
-                Error::new(error.to_string()).and("find out by whom, and run it again")
-            }
             walk::Error::OtherDirectory(_) => {
                 Error::new(error.to_string()).and("mount the same file system on all hosts")
             }
@@ -263,10 +259,6 @@ impl Access {
             (Access::Write, Errno::ENOENT) => "create its parent directory first",
             (Access::Write, Errno::ENOTDIR) => "give a path whose parent is a directory",
             (Access::Write, Errno::EISDIR) => "give a file name, not a directory",
-            // Nothing else refuses root.
-            (Access::Write, Errno::EACCES) if is_root() => {
-                "another user has put a symlink, a FIFO or a device in its place: remove it, or write to a directory of your own"
-            }
             (Access::Write, Errno::EACCES | Errno::EPERM | Errno::EROFS) => {
                 "give a path that you can write to"
             }

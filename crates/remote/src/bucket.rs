@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::StoreError;
-use archive::remote::{MOST_BYTES, Version};
+use archive::remote::Version;
 use bytes::Bytes;
 use object_store::multipart::PartId;
 use object_store::path::Path;
@@ -158,8 +158,6 @@ impl Bucket {
         range: Option<Range<u64>>,
     ) -> Pending<Bytes> {
         let (store, path) = (Arc::clone(&self.store), path.clone());
-        let asked = range.as_ref().map(|range| range.end - range.start);
-        let most = asked.unwrap_or(MOST_BYTES as u64);
         let is_google = self.service() == Service::Google;
         let options = GetOptions {
             range: range.map(GetRange::Bounded),
@@ -178,7 +176,7 @@ impl Bucket {
                     StoreError::NotFound if is_versioned => StoreError::Changed,
                     error => error,
                 });
-                match body(got?, most).await {
+                match body(got?).await {
                     Err(error) if attempts.wait(&error).await => {}
                     other => return other,
                 }
@@ -450,11 +448,7 @@ pub(crate) fn parse_key(key: &str) -> Result<Path, StoreError> {
     Path::parse(key).map_err(|_| StoreError::BadUrl)
 }
 
-/// Reads an answer of at most so many bytes.
-async fn body(got: GetResult, most: u64) -> Result<Bytes, StoreError> {
-    if got.range.end.saturating_sub(got.range.start) > most {
-        return Err(StoreError::LongAnswer(most as usize));
-    }
+async fn body(got: GetResult) -> Result<Bytes, StoreError> {
     got.bytes().await.map_err(|e| store_error(&e))
 }
 
@@ -471,7 +465,7 @@ async fn tail(
     let first = match store.get_opts(path, get(GetRange::Suffix(bytes))).await {
         Ok(got) => {
             let meta = got.meta.clone();
-            return Ok((meta, body(got, bytes).await?));
+            return Ok((meta, body(got).await?));
         }
         // Azure has no such ranges. Unlike that to HEAD, this answer says why there is no object.
         Err(Error::NotSupported { .. }) => {
@@ -501,6 +495,5 @@ async fn tail(
         ..get(GetRange::Bounded(range))
     };
     let got = store.get_opts(path, rest).await;
-    let got = got.map_err(|e| store_error(&e))?;
-    Ok((meta, body(got, bytes).await?))
+    Ok((meta, body(got.map_err(|e| store_error(&e))?).await?))
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::thread;
 
 use archive::StoreError;
-use archive::remote::MOST_BYTES;
 use bytes::{Buf, BufMut, Bytes};
 use gate::interrupt;
 use gate::sync::Mutex;
@@ -253,11 +252,7 @@ impl Connection {
             Some(range) => range,
             None => {
                 let mut attributes = self.call(FSTAT, &string(handle), ATTRS)?;
-                let size = Attributes::take(&mut attributes)?.size;
-                let size = usize::try_from(size)
-                    .ok()
-                    .filter(|size| *size <= MOST_BYTES);
-                (0, size.ok_or(StoreError::LongAnswer(MOST_BYTES))?)
+                (0, Attributes::take(&mut attributes)?.size as usize)
             }
         };
         let (mut bytes, mut next) = (Vec::new(), 0);

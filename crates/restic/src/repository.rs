@@ -2,7 +2,6 @@
 //! is counted, and gets its name when it is complete and on the disk, so that a process that is
 //! killed leaves no partial file. In other places, `archive::remote` and `sftp` read and write them.
 
-use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use archive::StoreError;
@@ -326,18 +325,6 @@ pub fn without_password(location: &[u8]) -> Vec<u8> {
     shown().unwrap_or_else(|| location.to_vec())
 }
 
-/// The other host to which the password in a location is sent without encryption.
-pub fn host_of_plain_password(location: &[u8]) -> Option<Vec<u8>> {
-    let location = std::str::from_utf8(location).ok()?;
-    let authority = location.strip_prefix("rest:http://")?.split('/').next()?;
-    let (user, host) = authority.rsplit_once('@')?;
-    let end = host.rfind(':').filter(|_| !host.ends_with(']'));
-    let name = host[..end.unwrap_or(host.len())].trim_matches(['[', ']']);
-    let address = name.parse::<IpAddr>();
-    let is_local = name == "localhost" || address.is_ok_and(|address| address.is_loopback());
-    (user.contains(':') && !is_local).then(|| name.as_bytes().to_vec())
-}
-
 /// A file that disappears when this is dropped.
 pub(crate) enum HeldFile {
     Local { _file: Held },
@@ -478,24 +465,6 @@ mod tests {
             ("/srv/a:b@c", "/srv/a:b@c"),
         ] {
             assert_eq!(without_password(location.as_bytes()), shown.as_bytes());
-        }
-    }
-
-    #[test]
-    fn passwords_on_their_way_to_other_hosts_are_noticed() {
-        for (location, host) in [
-            ("rest:http://me:secret@host:8000/p", Some("host")),
-            ("rest:http://me:s@[fd00::1]:8000/", Some("fd00::1")),
-            ("rest:https://me:secret@host/p", None),
-            ("rest:http://me@host/p", None),
-            ("rest:http://me:secret@localhost:8000/p", None),
-            ("rest:http://me:secret@127.0.0.2/p", None),
-            ("rest:http://me:secret@[::1]/p", None),
-            ("rest:http://host/me:secret@p", None),
-            ("/srv/rest:http://a:b@c", None),
-        ] {
-            let found = host_of_plain_password(location.as_bytes());
-            assert_eq!(found.as_deref(), host.map(str::as_bytes), "{location}");
         }
     }
 }

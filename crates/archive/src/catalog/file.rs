@@ -158,18 +158,8 @@ fn can_stand_for(is: &ColumnDescriptor, wanted: &ColumnDescriptor) -> bool {
     is.max_rep_level() == 0 && is.max_def_level() <= 1 && kind(is) == kind(wanted)
 }
 
-/// Bytes of a column of a row group, compressed or not. The names of a row group of fathom have 4 MiB, and of an older version
-/// seldom more than 20.
-const MOST_COLUMN: u64 = 64 << 20;
-/// The same, by programs that write a million rows, and paths without a dictionary.
-const MOST_FOREIGN_COLUMN: u64 = 256 << 20;
-
-/// Checks the metadata of a column of a row group, that its codec is known, and the size that it claims.
-fn check_column(
-    column: Option<&ColumnChunkMetaData>,
-    rows: i64,
-    most: u64,
-) -> Result<(), ErrorKind> {
+/// Checks the metadata of a column of a row group, and that its codec is known.
+fn check_column(column: Option<&ColumnChunkMetaData>, rows: i64) -> Result<(), ErrorKind> {
     let is_sound = |column: &&ColumnChunkMetaData| {
         column.num_values() == rows
             && column.data_page_offset() >= 4
@@ -177,12 +167,6 @@ fn check_column(
             && column.compressed_size() >= 0
     };
     let column = column.filter(is_sound).ok_or(ErrorKind::DamagedCatalog)?;
-    let sizes = [column.compressed_size(), column.uncompressed_size()];
-    let bytes = sizes.map(|size| u64::try_from(size).unwrap_or(u64::MAX));
-    let bytes = bytes[0].max(bytes[1]);
-    if bytes > most {
-        return Err(ErrorKind::TooLong { bytes, most });
-    }
     match column.compression() {
         Compression::UNCOMPRESSED
         | Compression::SNAPPY
@@ -272,10 +256,6 @@ impl CatalogFile {
         Ok(reader)
     }
 
-    pub(super) fn check_trusted(&self) -> Result<(), ErrorKind> {
-        self.file.check_trusted()
-    }
-
     pub(super) fn path(&self) -> &[u8] {
         &self.path
     }
@@ -312,10 +292,6 @@ impl CatalogFile {
     /// Checks that the columns and the numbers of rows are as they must be; and, if the footer has a checksum,
     /// that the columns have theirs. Catalogs without any are older, or written by another program.
     fn check(&self, has_checksum: bool) -> Result<(), ErrorKind> {
-        let most = match self.is_foreign {
-            true => MOST_FOREIGN_COLUMN,
-            false => MOST_COLUMN,
-        };
         let mut entries = 0;
         for group in self.metadata.row_groups() {
             let rows = u64::try_from(group.num_rows()).map_err(|_| ErrorKind::DamagedCatalog)?;
@@ -324,7 +300,7 @@ impl CatalogFile {
             }
             entries += rows;
             for &nth in &self.places {
-                check_column(group.columns().get(nth), group.num_rows(), most)?;
+                check_column(group.columns().get(nth), group.num_rows())?;
             }
         }
         let (checksums, columns) = (&self.about.checksums, self.schema().num_columns());

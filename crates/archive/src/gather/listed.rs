@@ -192,48 +192,36 @@ fn open_root(root: &[u8]) -> std::result::Result<Top, walk::Error> {
 /// Walks some directories. If one of them cannot be opened, the others are walked.
 fn walk_some(
     options: &Walk,
-    some: &[ListedDirectory],
+    some: &[Vec<u8>],
     sink: &ListedSink<'_, '_>,
     diagnostics: &Diagnostics,
 ) -> std::result::Result<Vec<WalkReport>, walk::Error> {
-    let walk_dirs = |some: &[ListedDirectory]| {
+    let walk_dirs = |dirs: &[Vec<u8>]| {
         let options = Walk {
-            dirs: some.iter().map(|(path, _)| path.clone()).collect(),
-            identities: some.iter().map(|(_, identity)| *identity).collect(),
+            dirs: dirs.to_vec(),
             ..options.clone()
         };
         walk(&options, sink, diagnostics)
     };
     match walk_dirs(some) {
         Ok(report) => return Ok(vec![report]),
-        Err(walk::Error::Directory(_) | walk::Error::Replaced(_)) => {}
+        Err(walk::Error::Directory(_)) => {}
         Err(other) => return Err(other),
     }
     let mut reports = Vec::new();
     for dir in some {
         match walk_dirs(std::slice::from_ref(dir)) {
             Ok(report) => reports.push(report),
-            Err(walk::Error::Replaced(path)) => {
-                diagnostics.warn(Warning::about(&path, WarningKind::ReplacedAndSkipped));
-            }
             Err(walk::Error::Directory(error)) => {
                 let errno = error.errno.unwrap_or(Errno::EIO);
                 let gate = error.gate.unwrap_or(Gate::Openat);
-                diagnostics.warn(Warning::failed(
-                    &dir.0,
-                    gate,
-                    errno,
-                    WarningKind::Unreadable,
-                ));
+                diagnostics.warn(Warning::failed(dir, gate, errno, WarningKind::Unreadable));
             }
             Err(other) => return Err(other),
         }
     }
     Ok(reports)
 }
-
-/// The path of a listed directory, its device and its inode number.
-type ListedDirectory = (Vec<u8>, (Dev, u64));
 
 /// A name of the list, or a directory above one.
 struct Level {
@@ -290,7 +278,7 @@ struct Examination<'a> {
     /// The directories above it, outermost first, and the name.
     levels: Vec<Level>,
     /// Listed directories, which are walked.
-    directories: Vec<ListedDirectory>,
+    directories: Vec<Vec<u8>>,
     /// Whether a listed name exists.
     has_found: bool,
     /// The first listed name that could not be examined, and why.
@@ -302,7 +290,7 @@ impl Examination<'_> {
     ///
     /// # Errors
     /// No listed name exists, as for a SRC that does not exist: an increment would remove all.
-    fn finish(self) -> std::result::Result<Vec<ListedDirectory>, walk::Error> {
+    fn finish(self) -> std::result::Result<Vec<Vec<u8>>, walk::Error> {
         match self.first_failure {
             Some((name, errno)) if !self.has_found => {
                 let kind = mounts::ErrorKind::ReadAttributes;
@@ -405,7 +393,7 @@ impl Examination<'_> {
         }
         let is_walked = is_listed && meta.is_dir() && covered.is_none();
         if is_walked {
-            self.directories.push((path.to_vec(), (meta.dev, meta.ino)));
+            self.directories.push(path.to_vec());
         }
         level.found = match meta.kind() {
             Type::Directory => Found::Directory {

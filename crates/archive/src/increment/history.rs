@@ -13,12 +13,10 @@
 
 use std::io::Write;
 
-use gate::fs::{At, Want};
-use gate::long::statx_long;
+use gate::fs::{At, Open, Want};
+use gate::long::{open_long, statx_long};
 use gate::scratch::flock;
 use gate::{Errno, Fd};
-use mounts::Warning;
-use ondisk::pax::ArchiveId;
 use serde::{Deserialize, Serialize};
 use walk::entry::{Time, joined};
 
@@ -26,15 +24,11 @@ use crate::catalog::About;
 use crate::destination::{Destination, remove};
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::unread::{Unread, last_with_data};
-use crate::input::Input;
 use crate::ranges::Ranges;
 use crate::remote::{self, Object, StoreError, Version};
-use crate::warning::WarningKind;
-use crate::{absolute_file, stored, trusted};
+use crate::{absolute_file, stored};
 
 const FILE: &[u8] = b"dumps.ndjson";
-/// Some 100,000 dumps.
-const MOST_BYTES: u64 = 64 << 20;
 
 /// A dump of a level.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -57,13 +51,6 @@ pub struct DumpRecord {
     /// What could not be read; nothing in the records of older versions.
     #[serde(default, skip_serializing_if = "Unread::is_empty")]
     pub unread: Unread,
-    /// The id that the archive has in it; `None` in the records of older versions.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "stored::archive_id"
-    )]
-    id: Option<ArchiveId>,
     /// The id of the catalog that was written.
     pub(crate) catalog: String,
     /// The id of the base catalog; `None` for a full dump.
@@ -115,7 +102,6 @@ impl DumpRecord {
             modified: Time::default(),
             entries,
             unread,
-            id: written.archive,
             catalog: catalog_id(written),
             base: base.map(catalog_id),
         };
@@ -154,12 +140,6 @@ impl DumpRecord {
             Some(_) => ArchiveStatus::Replaced,
         }
     }
-
-    /// Whether a file says itself that it is the archive.
-    fn is_archive(&self, path: &[u8]) -> bool {
-        let lineage = || Input::open(path).ok()?.origin().ok()?.lineage;
-        self.id.is_some() && self.id == lineage().map(|lineage| lineage.id)
-    }
 }
 
 /// The size of an object, and when it was written.
@@ -186,7 +166,7 @@ impl Lock {
             return Ok(Lock { _dir: None });
         }
         let error = |kind: ErrorKind| Error::new(Action::OpenState, state, kind);
-        let dir = trusted::open_directory(state).map_err(error)?;
+        let dir = open_long(state, Open::DIRECTORY).map_err(|e| error(e.into()))?;
         match flock(&dir) {
             Err(Errno::EAGAIN) => Err(error(ErrorKind::StateInUse)),
             _ => Ok(Lock { _dir: Some(dir) }),
@@ -206,21 +186,15 @@ pub struct History {
 impl History {
     /// Reads it; empty if no dump was recorded.
     pub fn read(state: &[u8]) -> Result<History> {
-        let is_remote = remote::is_remote(state);
-        if !is_remote {
-            trusted::open_directory(state)
-                .map_err(|kind| Error::new(Action::OpenState, state, kind))?;
+        if !remote::is_remote(state) {
+            open_long(state, Open::DIRECTORY)
+                .map_err(|e| Error::new(Action::OpenState, state, e))?;
         }
         let path = joined(state, FILE);
         let error = |kind: ErrorKind| Error::new(Action::ReadRecords, &path, kind);
         let (mut text, mut version) = (Vec::new(), None);
         match Ranges::open(&path) {
             Ok(file) => {
-                file.check_trusted().map_err(error)?;
-                if file.len() > MOST_BYTES {
-                    let (bytes, most) = (file.len(), MOST_BYTES);
-                    return Err(error(ErrorKind::TooLong { bytes, most }));
-                }
                 text.resize(file.len() as usize, 0);
                 let n = file.read_at(0, &mut text).map_err(error)?;
                 text.truncate(n);
@@ -238,17 +212,9 @@ impl History {
                 serde_json::from_slice(line)
                     .map_err(|_| error(ErrorKind::DamagedRecord { line: line_number }))
             });
-        let dumps = dumps.collect::<Result<Vec<DumpRecord>>>()?;
-        // Whoever may write to the store does not thereby decide about files of this machine.
-        let archives = dumps.iter().filter_map(|dump| dump.archive.as_ref());
-        let local = archives.filter(|archive| is_remote && !remote::is_remote(archive));
-        if let Some(archive) = local.min() {
-            let archive = archive.clone();
-            return Err(error(ErrorKind::LocalArchive { archive }));
-        }
         Ok(History {
             state: state.to_vec(),
-            dumps,
+            dumps: dumps.collect::<Result<_>>()?,
             version,
         })
     }
@@ -402,10 +368,8 @@ impl History {
     }
 
     /// Removes the archives of dumps, then their records. A file that has the path of another dump's
-    /// archive, or was replaced, stays. So does one that is not the archive although it has its size and time, with its record and a
-    /// warning. Returns the dumps that were removed, and the warnings.
-    pub fn remove(&mut self, dumps: &[usize]) -> Result<(Vec<usize>, Vec<Warning>)> {
-        let (mut warnings, mut removed) = (Vec::new(), Vec::new());
+    /// archive, or was replaced, stays.
+    pub fn remove(&mut self, dumps: &[usize]) -> Result<()> {
         for &at in dumps {
             let dump = &self.dumps[at];
             let others = self.dumps.iter().enumerate();
@@ -415,19 +379,14 @@ impl History {
             if let Some(archive) = dump.archive.as_deref().filter(|_| !is_used)
                 && dump.status() == ArchiveStatus::Present
             {
-                if !dump.is_archive(archive) {
-                    warnings.push(Warning::about(archive, WarningKind::OtherArchive));
-                    continue;
-                }
                 remove(archive).map_err(|e| Error::new(Action::RemoveArchive, archive, e))?;
             }
-            removed.push(at);
         }
         let mut at = 0;
         self.dumps.retain(|_| {
             at += 1;
-            !removed.contains(&(at - 1))
+            !dumps.contains(&(at - 1))
         });
-        self.write().map(|()| (removed, warnings))
+        self.write()
     }
 }

@@ -96,7 +96,6 @@ pub(super) struct Chosen {
     trees: Vec<Vec<u8>>,
     /// Components to remove from the beginning of each name; only with a single archive.
     stripped: usize,
-    skips_devices: bool,
     /// The renames that each archive carries out, where they are known.
     renames: Arc<Vec<Option<Renames>>>,
     /// The index of the current archive.
@@ -137,13 +136,6 @@ impl Chosen {
     /// Restores under names without their first components. The PATHs are those in the archive.
     pub(super) fn with_stripped(self, stripped: usize) -> Chosen {
         Chosen { stripped, ..self }
-    }
-
-    pub(super) fn without_devices(self, skips_devices: bool) -> Chosen {
-        Chosen {
-            skips_devices,
-            ..self
-        }
     }
 
     pub(super) fn is_all(&self) -> bool {
@@ -197,10 +189,6 @@ impl Chosen {
             return Ok(None);
         }
         self.keep_match(&place);
-        if self.skips_devices && matches!(member.kind, Kind::Char | Kind::Block) {
-            remarks.note(Note::DevicesLeftOut);
-            return Ok(None);
-        }
         if name.was_absolute {
             remarks.note(Note::SlashLeftOut);
         }

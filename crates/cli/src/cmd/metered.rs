@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
-use gate::file::{Permissions, Writer};
+use gate::file::Writer;
 use show::table::TableStyle;
 
 use crate::error::Error;
@@ -31,10 +31,7 @@ impl<'a> Report<'a> {
             Some(b"-") => Ok(Report::Stdout),
             Some(name) => {
                 let cannot = |e| Error::write("cannot write the report to", name, e, "");
-                Ok(Report::File(
-                    Writer::create(name, Permissions::Public).map_err(cannot)?,
-                    name,
-                ))
+                Ok(Report::File(Writer::create(name).map_err(cannot)?, name))
             }
             None if is_for_programs => Ok(Report::Stdout),
             None => Ok(Report::Stderr),

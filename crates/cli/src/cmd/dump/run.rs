@@ -40,7 +40,6 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return prune(state.as_bytes(), keep_full, args.yes, out);
     }
     if let Some(repository) = &args.restic {
-        args.mode.apply();
         args.load.apply(1);
         return snapshot::run(args, repository.as_bytes(), out);
     }
@@ -50,7 +49,6 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return Ok(0); // rank 0 prints it
     }
     let team = team.filter(|_| !is_alone);
-    args.mode.apply();
     args.load.apply(team.as_ref().map_or(1, |team| team.size()));
     if let Some(team) = team {
         return together::run(args, &*team, out);
@@ -134,12 +132,11 @@ fn prune(state: &[u8], keep_full: usize, remove: bool, out: &Out) -> Outcome {
     let (mut history, _lock) = History::open(state)?;
     let unneeded = history.unneeded(keep_full);
     let listed = history.clone();
-    let (dumps, warnings) = match remove {
-        true => history.remove(&unneeded.dumps)?,
-        false => (unneeded.dumps, Vec::new()),
-    };
-    let dumps = dumps.iter().map(|&at| LevelDump::new(&listed, at));
+    let dumps = unneeded.dumps.iter().map(|&at| LevelDump::new(&listed, at));
     let dumps: Vec<LevelDump<'_>> = dumps.collect();
+    if remove {
+        history.remove(&unneeded.dumps)?;
+    }
     let report = show::Pruned {
         kept: listed.dumps().len() - dumps.len(),
         spared: unneeded.spared,
@@ -157,7 +154,7 @@ fn prune(state: &[u8], keep_full: usize, remove: bool, out: &Out) -> Outcome {
         out.note(show::pruned(&report));
         Ok(())
     };
-    out.report(PRUNE_SCHEMA, &report, &warnings, print_text)
+    out.report(PRUNE_SCHEMA, &report, &[], print_text)
 }
 
 /// Refuses to write an archive to a standard output that JSON goes to, or a terminal.

@@ -46,19 +46,7 @@ impl Dumps {
     }
 
     fn prune(&self, keep: usize, more: &[&str]) -> Value {
-        let keep = keep.to_string();
-        let arguments = [
-            "dump",
-            "--state",
-            "state",
-            "--prune",
-            "--json",
-            "--keep-full",
-            &keep,
-        ];
-        let value = self.run(&[&arguments, more].concat()).exits(0).json();
-        check(&value);
-        value["result"].clone()
+        prune(&self.at, keep, more)
     }
 
     /// Restores the last dump by a time into a directory of its own.
@@ -66,6 +54,25 @@ impl Dumps {
         fs::create_dir(self.at.join(to)).unwrap();
         self.run(&["restore", "--state", "state", "--at", time, "-C", to])
     }
+}
+
+/// Prunes the directory `state` in `at` but for the last full dumps, and returns the result.
+pub(super) fn prune(at: &Path, keep: usize, more: &[&str]) -> Value {
+    let keep = keep.to_string();
+    let words = [
+        "dump",
+        "--state",
+        "state",
+        "--prune",
+        "--json",
+        "--keep-full",
+        &keep,
+    ];
+    let value = run(fathom(words).args(more).current_dir(at))
+        .exits(0)
+        .json();
+    check(&value);
+    value["result"].clone()
 }
 
 fn dumps(state: &Path) -> Vec<Value> {

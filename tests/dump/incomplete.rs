@@ -10,6 +10,7 @@ use std::process::Command;
 use rustix::fs::{XattrFlags, lsetxattr};
 use serde_json::Value;
 
+use super::chains::prune;
 use super::full::{NEEDS, dump, listed};
 use super::rounds::{Series, on, told};
 use crate::support::build::{bind, dir, file, tmpfs, unmount, unmount_whole};
@@ -104,28 +105,13 @@ impl Dumps<'_> {
 
     /// Prunes, and returns the archives that are left, and how many of them are spared.
     fn prune(&self) -> (Vec<String>, u64) {
-        let pruned = prune(self.ground, &["--yes"]);
+        let pruned = prune(self.ground, 1, &["--yes"]);
         let names = fs::read_dir(self.ground).unwrap();
         let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut left: Vec<String> = names.filter(|name| name.ends_with(".tar.zst")).collect();
         left.sort();
         (left, pruned["spared"].as_u64().unwrap())
     }
-}
-
-/// Prunes but for the last full dump, and returns the result.
-fn prune(ground: &Path, more: &[&str]) -> Value {
-    let words = [
-        "dump",
-        "--state",
-        "state",
-        "--prune",
-        "--keep-full",
-        "1",
-        "--json",
-    ];
-    let ran = run(fathom(words).args(more).current_dir(ground)).exits(0);
-    ran.json()["result"].clone()
 }
 
 fn in_state(test: impl FnOnce(&mut Dumps<'_>) + Send) {
@@ -533,7 +519,7 @@ impl ComingAndGoing<'_> {
 
     /// The number of dumps that pruning keeps.
     fn prune(&self) -> Value {
-        prune(self.ground, &[])["kept"].clone()
+        prune(self.ground, 1, &[])["kept"].clone()
     }
 }
 
@@ -625,7 +611,7 @@ fn a_mount_is_missed_whatever_else_is_dumped() {
                 "{sources:?}"
             );
         }
-        prune(ground, &["--yes"]);
+        prune(ground, 1, &["--yes"]);
         assert!(ground.join("0.tar").exists());
         // Nobody asks for it any more.
         assert_eq!(night("4.tar", &["./a"]), []);

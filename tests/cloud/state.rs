@@ -162,3 +162,58 @@ fn a_state_in_a_store_survives_kills() {
         }
     }
 }
+
+/// Whoever may write to the bucket could have had any file of this machine removed or restored.
+#[test]
+fn records_in_a_store_name_no_local_files() {
+    if !require(&needs()) {
+        return;
+    }
+    let server = Server::start();
+    let tree = server.place().join("tree");
+    small_tree(&tree);
+    for (nth, level) in [0, 0].into_iter().enumerate() {
+        fs::write(tree.join("new"), nth.to_string()).unwrap();
+        dump(&server, level, &format!("{nth}.tar")).exits(0);
+    }
+    // Nor is such a dump made.
+    let local = server.place().join("local.tar");
+    let words = args![
+        "dump",
+        "tree",
+        "-o",
+        local,
+        "--level",
+        "1",
+        "--state",
+        state()
+    ];
+    let refused = run(&mut server.fathom(words)).refused();
+    assert!(refused.stderr.contains("is not in a store"), "{refused}");
+    assert!(!local.exists());
+
+    let victim = server.place().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    let records = server.object("state/dumps.ndjson");
+    let text = fs::read_to_string(&records).unwrap();
+    let forge = |name: &str| {
+        let forged = text.replace(&url(name), victim.to_str().unwrap());
+        assert_ne!(forged, text);
+        fs::write(&records, forged).unwrap();
+    };
+    let prune = args![
+        "dump",
+        "--prune",
+        "--yes",
+        "--keep-full",
+        "1",
+        "--state",
+        state()
+    ];
+    forge("1.tar");
+    let restored = run(&mut server.fathom(args!["restore", "--state", state()])).refused();
+    assert!(restored.stderr.contains("is not in a store"), "{restored}");
+    forge("0.tar");
+    run(&mut server.fathom(prune)).exits(0);
+    assert_eq!(fs::read(&victim).unwrap(), b"precious");
+}

@@ -10,7 +10,6 @@ mod estimates;
 mod everything;
 mod faults;
 mod fire;
-mod foreign;
 mod full;
 mod hostile;
 mod incomplete;

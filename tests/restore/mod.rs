@@ -11,5 +11,4 @@ mod rehearsed;
 mod safety;
 mod strip;
 mod threads;
-mod untrusted;
 mod usage;

@@ -11,7 +11,7 @@
 //! What a mount does not offer falls back to the next better one: from `raw` to `batched`, and from
 //! that to `combined`.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use gate::Gate;
 use gate::fs::At;
@@ -241,11 +241,8 @@ pub(crate) fn collect<'a>(
     let is_dir = |number: &u32| metas[*number as usize].is_dir();
     let (dirs, others): (Vec<u32>, Vec<u32>) = (0..metas.len() as u32).partition(is_dir);
     let walked = dirs.iter().map(|&number| paths[number as usize].clone());
-    let identities = dirs.iter().map(|&number| &metas[number as usize]);
-    let identities = identities.map(|meta| (meta.dev, meta.ino));
     walk_options = Walk {
         dirs: walked.collect(),
-        identities: identities.collect(),
         expected: options.expected,
         sink_syncs_first: options.for_catalog.is_some(),
         ..walk_options
@@ -332,13 +329,11 @@ fn source(path: &[u8], is_dir: bool) -> Source {
             .then(|| crate::absolute(if path.is_empty() { b"." } else { path }))
             .flatten(),
         rows: 0..0,
-        open: OnceLock::new(),
     }
 }
 
 fn stat(path: &[u8]) -> Result<Meta, walk::Error> {
-    // An automount that is named is entered, so it is examined as what it leads to.
-    let seen = statx_long(path, At::SYMLINK_NOFOLLOW, Meta::WANT);
+    let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Meta::WANT);
     seen.map(|seen| Meta::from_statx(&seen))
         .map_err(|e| mounts::Error::at(ErrorKind::ReadAttributes, path, Gate::Statx, e).into())
 }

@@ -78,7 +78,6 @@ mod stored;
 mod stream;
 pub mod tick;
 pub mod token;
-mod trusted;
 pub mod verify;
 mod warning;
 

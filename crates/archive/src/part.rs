@@ -279,7 +279,14 @@ impl Part {
     }
 }
 
-pub(crate) use walk::entry::relative;
+/// The rest of a path that begins with `root`.
+pub(crate) fn relative<'a>(root: &[u8], path: &'a [u8]) -> &'a [u8] {
+    let mut rest = path.strip_prefix(root).unwrap_or(path);
+    while let [b'/', tail @ ..] = rest {
+        rest = tail;
+    }
+    rest
+}
 
 /// The parts of a walk.
 #[derive(Debug)]

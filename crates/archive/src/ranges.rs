@@ -9,7 +9,6 @@ use gate::fs::{Whence, lseek};
 use crate::error::ErrorKind;
 use crate::remote::{self, Object};
 use crate::stream::Stream;
-use crate::trusted;
 
 /// A file or an object, with its length when it was opened.
 #[derive(Clone, Debug)]
@@ -30,14 +29,6 @@ impl Ranges {
         match self {
             Ranges::File(file) => file.len(),
             Ranges::Object(object) => object.len(),
-        }
-    }
-
-    /// Checks that no other user may have written a file; whoever may write to a store may write all objects of it.
-    pub(crate) fn check_trusted(&self) -> Result<(), ErrorKind> {
-        match self {
-            Ranges::File(file) => trusted::check(&**file.fd()),
-            Ranges::Object(_) => Ok(()),
         }
     }
 

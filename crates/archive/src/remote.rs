@@ -12,10 +12,6 @@ use bytes::Bytes;
 
 use crate::split;
 
-/// The most that is read at once of what another machine sends, in bytes. The largest files that are read as a whole are the
-/// packs of restic, of up to 128 MiB.
-pub const MOST_BYTES: usize = 512 << 20;
-
 /// Opens objects.
 pub trait Client: fmt::Debug + Send + Sync {
     /// Opens an object for reading.
@@ -130,9 +126,6 @@ pub enum StoreError {
     Changed,
     #[error("the object would be larger than {0} GiB")]
     TooLarge(u64),
-    /// More than was asked for, or than [`MOST_BYTES`].
-    #[error("the server sends more than {0} bytes")]
-    LongAnswer(usize),
     #[error("cannot connect to the store: {0}")]
     NoConnection(String),
     /// The certificate of the endpoint is not accepted.

@@ -11,7 +11,6 @@ use crate::cmd::{
 
 pub(crate) mod help;
 pub(crate) mod load;
-pub(crate) mod mode;
 pub(crate) mod output;
 pub(crate) mod predicates;
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::fmt;
 
 use archive::{Action, ErrorKind};
 use gate::Errno;
-use gate::process::is_root;
 use serde::{Deserialize, Serialize};
 use show::name::printable;
 
@@ -84,8 +83,6 @@ impl Error {
             ("", Some(errno)) => access.hint(errno),
             (hint, _) => hint,
         };
-        let cause = cause.to_string();
-        let cause = printable(cause.as_bytes());
         Error::new(format!("{doing} '{path}': {cause}")).and(hint)
     }
 }
@@ -205,10 +202,9 @@ impl From<walk::Error> for Error {
                 printable(refusal.to_string().as_bytes())
             ))
             .and("use --engine auto; --explain lists the engines that work here"),
-            walk::Error::Replaced(_) => Error::new(printable(error.to_string().as_bytes()))
-                .and("find out by whom, and run it again"),
-            walk::Error::OtherDirectory(_) => Error::new(printable(error.to_string().as_bytes()))
-                .and("mount the same file system on all hosts"),
+            walk::Error::OtherDirectory(_) => {
+                Error::new(error.to_string()).and("mount the same file system on all hosts")
+            }
             walk::Error::Process(_) | walk::Error::Thread(_) | walk::Error::OtherRank => {
                 Error::new(error.to_string())
             }
@@ -263,9 +259,6 @@ impl Access {
             (Access::Write, Errno::ENOENT) => "create its parent directory first",
             (Access::Write, Errno::ENOTDIR) => "give a path whose parent is a directory",
             (Access::Write, Errno::EISDIR) => "give a file name, not a directory",
-            (Access::Write, Errno::EACCES) if is_root() => {
-                "remove the symlink, the FIFO or the device that another user has put in its place, or write elsewhere; a server may refuse root, too"
-            }
             (Access::Write, Errno::EACCES | Errno::EPERM | Errno::EROFS) => {
                 "give a path that you can write to"
             }

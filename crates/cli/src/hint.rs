@@ -67,7 +67,6 @@ fn hint_for_archive(kind: &archive::WarningKind, errno: Option<Errno>) -> Option
     Some(match kind {
         ReplacedAndSkipped
         | Replaced
-        | OtherSource
         | EntriesLost(_)
         | ZerosFrom { .. }
         | NotCheckedAfterwards => "dump it again",
@@ -293,7 +292,6 @@ fn store_hint(error: &StoreError) -> Cow<'static, str> {
         StoreError::Certificate(_) => {
             "check the name in the endpoint; SSL_CERT_FILE names a file with the certificate of its authority"
         }
-        StoreError::LongAnswer(_) => "check that it is the server that you mean",
         StoreError::Refused(_) | StoreError::Other(_) => "",
     };
     hint.into()
@@ -360,16 +358,6 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (UseBase, ErrorKind::OtherSources { .. }) => {
             "give SRC by the same path, or make a full dump"
         }
-        (_, ErrorKind::OtherOwner { .. }) => "use one of your own, or run fathom as that user",
-        (_, ErrorKind::OthersMayWrite { .. }) => {
-            "chmod go-w, once nobody else can have written what is in it"
-        }
-        (WriteArchive, ErrorKind::LocalArchive { .. }) => {
-            "write the archive to the store, or use a local --state"
-        }
-        (_, ErrorKind::LocalArchive { .. }) => {
-            "remove its line from dumps.ndjson, and find out who has written it"
-        }
         (_, ErrorKind::SourceBehindSymlink { .. }) => {
             "give the target of the symlink, or dump it to an archive of its own"
         }
@@ -383,13 +371,8 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (_, ErrorKind::StaleChecksum) => {
             "remove the members checksum and checksums from the metadata fathom.catalog"
         }
-        (_, ErrorKind::UnknownCodec(_)) => "write it again with zstd, Snappy, gzip or LZ4_RAW",
-        (ReadRecords, ErrorKind::TooLong { .. }) => {
-            "find out who has written it: each dump takes a line of some 500 bytes"
-        }
-        (_, ErrorKind::TooLong { .. } | ErrorKind::LargeRowGroup { .. }) => {
-            "write it again with smaller row groups"
-        }
+        (_, ErrorKind::UnknownCodec(_)) => "write it again with zstd, Snappy, gzip or lz4",
+        (_, ErrorKind::LargeRowGroup { .. }) => "write it again with smaller row groups",
         (_, ErrorKind::NoColumn { .. } | ErrorKind::OtherType { .. }) => {
             "write it again with all columns of the original, in their types"
         }

@@ -17,7 +17,7 @@ use super::contents::{copy_extents, may_have_holes, read_whole};
 use super::holes;
 use super::load::{Done, Emit, Load, NO_CHECKSUM, Outcome, PIECE, Stopped, Work};
 use super::member::{Names, member};
-use super::places::{NotOpened, Places, stat};
+use super::places::Places;
 use crate::plan::Step;
 use crate::rows::Rows;
 use crate::warning::WarningKind;
@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
             match member.kind {
                 Kind::Symlink => match self.places.at(row, |dir, name| readlinkat(dir, name)) {
                     Ok(link) => member.link = link,
-                    Err(why) => return self.missing(row, Gate::Readlinkat, why),
+                    Err(e) => return self.missing(row, Gate::Readlinkat, e),
                 },
                 Kind::Directory => member.dumpdir = self.dumpdir(row),
                 _ => {}
@@ -197,14 +197,11 @@ impl<'a> Reader<'a> {
                     move_attributes(Member::default(), &mut member);
                     match now {
                         Ok(_) => self.warn(row, WarningKind::Replaced),
-                        Err(why) => drop(self.missing(row, Gate::Statx, why)),
+                        Err(e) => drop(self.missing(row, Gate::Statx, e)),
                     }
                     Outcome::Spoiled(0)
                 }
-                now => {
-                    let why = now.err().unwrap_or(NotOpened::Replaced);
-                    return self.missing(row, Gate::Statx, why);
-                }
+                now => return self.missing(row, Gate::Statx, now.err().unwrap_or(Errno::EISDIR)),
             };
             load.begin(row, &member);
             return outcome;
@@ -223,7 +220,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The metadata of the file that has the name of a row now.
-    fn stat_by_name(&mut self, row: usize) -> Result<Meta, NotOpened> {
+    fn stat_by_name(&mut self, row: usize) -> Result<Meta, Errno> {
         const AT: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT);
         self.places
             .at(row, |dir, name| statx(dir, name, AT, Meta::WANT))
@@ -242,7 +239,7 @@ impl<'a> Reader<'a> {
             match self.try_file(row, meta, tries, load, emit) {
                 Ok(Some(outcome)) => return Ok(outcome),
                 Ok(None) => tries += 1,
-                Err(Failed::Call(gate, why)) => return Ok(self.missing(row, gate, why)),
+                Err(Failed::Call(gate, errno)) => return Ok(self.missing(row, gate, errno)),
                 Err(Failed::Stopped) => return Err(Stopped),
             }
         }
@@ -275,7 +272,7 @@ impl<'a> Reader<'a> {
         if tries > 0 || meta.size > WHOLE {
             let now = stat(&fd).map_err(failed(Gate::Statx))?;
             if now.kind() != Type::File {
-                return Err(Failed::Call(Gate::Openat, NotOpened::Replaced));
+                return Err(Failed::Call(Gate::Openat, Errno::ELOOP));
             }
             if !is_unchanged(&now, meta) {
                 *meta = now;
@@ -470,9 +467,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Warns of a row that has no member.
-    fn missing(&self, row: usize, gate: Gate, why: NotOpened) -> Outcome {
-        let warning = why.warning(&self.path(row), self.work.rows.kind(row), gate);
-        self.work.diagnostics.warn(warning);
+    fn missing(&self, row: usize, gate: Gate, errno: Errno) -> Outcome {
+        let kind = self.work.rows.kind(row);
+        let kind = WarningKind::not_opened(errno, &self.path(row), kind);
+        self.failed(row, gate, errno, kind);
         Outcome::Missing
     }
 
@@ -484,7 +482,7 @@ impl<'a> Reader<'a> {
 
 /// Why a file was not read.
 enum Failed {
-    Call(Gate, NotOpened),
+    Call(Gate, Errno),
     Stopped,
 }
 
@@ -494,8 +492,13 @@ impl From<Stopped> for Failed {
     }
 }
 
-fn failed<E: Into<NotOpened>>(gate: Gate) -> impl Fn(E) -> Failed {
-    move |why| Failed::Call(gate, why.into())
+fn failed(gate: Gate) -> impl Fn(Errno) -> Failed {
+    move |errno| Failed::Call(gate, errno)
+}
+
+/// The metadata of an open file.
+pub fn stat(fd: &Fd) -> Result<Meta, Errno> {
+    statx(fd, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen).lasting())
 }
 
 /// Whether a file is the same, and unchanged.

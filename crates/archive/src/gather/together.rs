@@ -10,11 +10,10 @@
 //! wherever its archive creates an entry, it also sets the attributes of the directory.
 
 use std::collections::{HashMap, HashSet};
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use gate::fs::{At, Open, Resolve, statx};
-use gate::long::{open_long, openat2_long, statx_long};
+use gate::fs::At;
+use gate::long::statx_long;
 use gate::sync::Mutex;
 use gate::{Errno, Gate};
 use mounts::{ErrorKind, Warning};
@@ -272,7 +271,7 @@ impl Adder<'_> {
         let LinkedName { place, name, .. } = linked;
         let below = relative(&self.roots[place.root], &place.path);
         let key = DirKey::top(place.root).at(below);
-        self.add(place.root, &place.path, key, name);
+        self.add(&place.path, key, name);
         self.places.entry(key).or_insert_with(|| place.clone());
     }
 
@@ -283,7 +282,7 @@ impl Adder<'_> {
             let key = DirKey::top(nth);
             if self.known.insert(key) {
                 self.borrowed.insert(key);
-                self.add(nth, root, key, b"");
+                self.add(root, key, b"");
             }
         }
         for place in std::mem::take(&mut self.places).into_values() {
@@ -294,7 +293,7 @@ impl Adder<'_> {
                 let below = key.below(name);
                 if self.known.insert(below) {
                     self.borrowed.insert(below);
-                    self.add(place.root, &path, key, name);
+                    self.add(&path, key, name);
                 }
                 (path, key) = (joined(&path, name), below);
             }
@@ -302,35 +301,23 @@ impl Adder<'_> {
         self.borrowed
     }
 
-    /// Adds an entry of a directory, with the metadata that it has on this host. No symlink below the SRC is followed.
-    fn add(&mut self, root: usize, path: &[u8], key: DirKey, name: &[u8]) {
-        let (root, whole) = (&self.roots[root], joined(path, name));
-        let meta = match relative(root, &whole) {
-            b"" => stat(root).map_err(|error| match error {
-                Error::Directory(mounts::Error { errno, .. }) => errno.unwrap_or(Errno::EIO),
-                _ => Errno::EIO,
-            }),
-            below => stat_below(root, below),
-        };
-        let meta = match meta {
+    /// Adds an entry of a directory, with the metadata that it has on this host.
+    fn add(&mut self, path: &[u8], key: DirKey, name: &[u8]) {
+        let meta = match stat(&joined(path, name)) {
             Ok(meta) => meta,
-            Err(errno) => {
-                let path = whole;
+            Err(Error::Directory(mounts::Error {
+                errno: Some(errno), ..
+            })) => {
+                let path = joined(path, name);
                 let kind = WarningKind::not_opened(errno, &path, walk::Type::File);
                 let warning = Warning::failed(&path, Gate::Statx, errno, kind);
                 return self.diagnostics.warn(warning);
             }
+            Err(_) => return,
         };
         let dir = Dir { path, key };
         self.worker.take(&dir, &[Entry { name, meta }]);
     }
-}
-
-fn stat_below(root: &[u8], below: &[u8]) -> std::result::Result<Meta, Errno> {
-    let root = open_long(root, Open::PATH | Open::DIRECTORY)?;
-    let how = Open::PATH | Open::NOFOLLOW;
-    let file = openat2_long(root.as_fd(), below, how, Resolve::NO_SYMLINKS)?;
-    statx(&file, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen))
 }
 
 /// The piece of each row: a file with several names is dealt out by its inode number, and any other entry as to a

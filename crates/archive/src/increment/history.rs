@@ -12,30 +12,23 @@
 //! killed in between is listed, and no later dump is based on it.
 
 use std::io::Write;
-use std::sync::Arc;
 
-use gate::fs::{At, Want};
-use gate::long::statx_long;
-use gate::scratch::{flock, open_lock};
+use gate::fs::{At, Open, Want};
+use gate::long::{open_long, statx_long};
+use gate::scratch::flock;
 use gate::{Errno, Fd};
-use mounts::Warning;
-use ondisk::pax::ArchiveId;
 use serde::{Deserialize, Serialize};
 use walk::entry::{Time, joined};
 
 use crate::catalog::About;
-use crate::destination::{Destination, remove_if};
+use crate::destination::{Destination, remove};
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::unread::{Unread, last_with_data};
-use crate::input::Input;
 use crate::ranges::Ranges;
 use crate::remote::{self, Object, StoreError, Version};
-use crate::warning::WarningKind;
-use crate::{absolute_file, stored, trusted};
+use crate::{absolute_file, stored};
 
 const FILE: &[u8] = b"dumps.ndjson";
-/// Some 100,000 dumps.
-const MOST_BYTES: u64 = 64 << 20;
 
 /// A dump of a level.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -58,17 +51,6 @@ pub struct DumpRecord {
     /// What could not be read; nothing in the records of older versions.
     #[serde(default, skip_serializing_if = "Unread::is_empty")]
     pub unread: Unread,
-    /// The id that the archive has in it; `None` in the records of older versions.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "stored::archive_id"
-    )]
-    id: Option<ArchiveId>,
-    /// The record is in a store, and the archive is not: whoever may write to the store does not thereby decide about files of this
-    /// machine.
-    #[serde(skip)]
-    is_elsewhere: bool,
     /// The id of the catalog that was written.
     pub(crate) catalog: String,
     /// The id of the base catalog; `None` for a full dump.
@@ -120,8 +102,6 @@ impl DumpRecord {
             modified: Time::default(),
             entries,
             unread,
-            id: written.archive,
-            is_elsewhere: false,
             catalog: catalog_id(written),
             base: base.map(catalog_id),
         };
@@ -145,7 +125,7 @@ impl DumpRecord {
 
     /// Looks for the archive.
     pub fn status(&self) -> ArchiveStatus {
-        let Some(path) = self.archive.as_ref().filter(|_| !self.is_elsewhere) else {
+        let Some(path) = &self.archive else {
             return ArchiveStatus::Streamed;
         };
         let file = || statx_long(path, At::empty(), Want::BASIC_STATS).ok();
@@ -160,41 +140,6 @@ impl DumpRecord {
             Some(_) => ArchiveStatus::Replaced,
         }
     }
-
-    /// Whether a file, which may be open already, says itself that it is the archive. Records of older versions have no id: then nobody
-    /// but this user and root may have written it.
-    fn is_archive(
-        &self,
-        path: &[u8],
-        open: Option<&Arc<Fd>>,
-    ) -> std::result::Result<bool, ErrorKind> {
-        let Some(id) = self.id else {
-            return match open {
-                Some(file) => Ok(trusted::check(&**file).is_ok()),
-                None => Ok(true),
-            };
-        };
-        let input = Input::from_file(path, open.cloned());
-        match input.and_then(|mut input| input.origin()) {
-            Ok(origin) => Ok(origin.lineage.is_some_and(|lineage| lineage.id == id)),
-            Err(error) if error.errno().is_some() || matches!(error.kind, ErrorKind::Store(_)) => {
-                Err(error.kind)
-            }
-            Err(_) => Ok(false),
-        }
-    }
-
-    /// Removes the archive; `false` if the file is another one.
-    fn remove_archive(&self, path: &[u8]) -> std::result::Result<bool, ErrorKind> {
-        if !remote::is_remote(path) {
-            return remove_if(path, |file| self.is_archive(path, Some(file)));
-        }
-        let is_archive = self.is_archive(path, None)?;
-        if is_archive {
-            remote::remove(path)?;
-        }
-        Ok(is_archive)
-    }
 }
 
 /// The size of an object, and when it was written.
@@ -206,26 +151,25 @@ fn state_of(object: &dyn Object) -> (u64, Time) {
 /// Keeps other dumps away from a state directory while it lives.
 #[derive(Debug)]
 pub struct Lock {
-    _file: Option<Fd>,
+    _dir: Option<Fd>,
 }
 
 impl Lock {
-    /// Locks a file in the directory: whoever may read the directory could lock that. Where the file system has no such locks, it is
-    /// not locked, and neither is a prefix of a store: there, what two dumps write replaces only what they have read.
+    /// Locks a directory. Where the file system has no such locks (NFS needs a descriptor for
+    /// writing), it is not locked, and neither is a prefix of a store: there, what two dumps write
+    /// replaces only what they have read.
     ///
     /// # Errors
     /// Another process has locked it.
     pub(crate) fn take(state: &[u8]) -> Result<Lock> {
         if remote::is_remote(state) {
-            return Ok(Lock { _file: None });
+            return Ok(Lock { _dir: None });
         }
         let error = |kind: ErrorKind| Error::new(Action::OpenState, state, kind);
-        let dir = trusted::open_directory(state).map_err(error)?;
-        // Where nothing can be written, there is nothing to lock.
-        let file = open_lock(&dir, c"lock").ok();
-        match file.as_ref().map(flock) {
-            Some(Err(Errno::EAGAIN)) => Err(error(ErrorKind::StateInUse)),
-            _ => Ok(Lock { _file: file }),
+        let dir = open_long(state, Open::DIRECTORY).map_err(|e| error(e.into()))?;
+        match flock(&dir) {
+            Err(Errno::EAGAIN) => Err(error(ErrorKind::StateInUse)),
+            _ => Ok(Lock { _dir: Some(dir) }),
         }
     }
 }
@@ -242,21 +186,15 @@ pub struct History {
 impl History {
     /// Reads it; empty if no dump was recorded.
     pub fn read(state: &[u8]) -> Result<History> {
-        let is_remote = remote::is_remote(state);
-        if !is_remote {
-            trusted::open_directory(state)
-                .map_err(|kind| Error::new(Action::OpenState, state, kind))?;
+        if !remote::is_remote(state) {
+            open_long(state, Open::DIRECTORY)
+                .map_err(|e| Error::new(Action::OpenState, state, e))?;
         }
         let path = joined(state, FILE);
         let error = |kind: ErrorKind| Error::new(Action::ReadRecords, &path, kind);
         let (mut text, mut version) = (Vec::new(), None);
         match Ranges::open(&path) {
             Ok(file) => {
-                file.check_trusted().map_err(error)?;
-                if file.len() > MOST_BYTES {
-                    let (bytes, most) = (file.len(), MOST_BYTES);
-                    return Err(error(ErrorKind::TooLong { bytes, most }));
-                }
                 text.resize(file.len() as usize, 0);
                 let n = file.read_at(0, &mut text).map_err(error)?;
                 text.truncate(n);
@@ -274,14 +212,9 @@ impl History {
                 serde_json::from_slice(line)
                     .map_err(|_| error(ErrorKind::DamagedRecord { line: line_number }))
             });
-        let mut dumps = dumps.collect::<Result<Vec<DumpRecord>>>()?;
-        for dump in &mut dumps {
-            let archive = dump.archive.as_deref();
-            dump.is_elsewhere = is_remote && archive.is_some_and(|it| !remote::is_remote(it));
-        }
         Ok(History {
             state: state.to_vec(),
-            dumps,
+            dumps: dumps.collect::<Result<_>>()?,
             version,
         })
     }
@@ -378,22 +311,13 @@ impl History {
             .ok_or_else(|| error(ErrorKind::BaseNotRecorded))?;
         let archive = |at: usize| {
             let dump = &self.dumps[at];
-            let Some(archive) = &dump.archive else {
-                return Err(error(ErrorKind::ArchiveStreamed { level: dump.level }));
-            };
-            let archive = archive.clone();
-            if dump.is_elsewhere {
-                return Err(error(ErrorKind::LocalArchive { archive }));
-            }
-            let status = dump.status();
-            let is_there = status == ArchiveStatus::Present
-                && dump.is_archive(&archive, None).map_err(error)?;
-            match is_there {
-                true => Ok(archive),
-                false => Err(error(ErrorKind::ArchiveGone {
-                    archive,
-                    is_replaced: status != ArchiveStatus::Missing,
+            match (dump.status(), &dump.archive) {
+                (ArchiveStatus::Present, Some(archive)) => Ok(archive.clone()),
+                (status, Some(archive)) => Err(error(ErrorKind::ArchiveGone {
+                    archive: archive.clone(),
+                    is_replaced: status == ArchiveStatus::Replaced,
                 })),
+                (_, None) => Err(error(ErrorKind::ArchiveStreamed { level: dump.level })),
             }
         };
         chain.into_iter().map(archive).collect()
@@ -444,10 +368,8 @@ impl History {
     }
 
     /// Removes the archives of dumps, then their records. A file that has the path of another dump's
-    /// archive, or was replaced, stays. So does one that is not the archive although it has its size and time, with its record and a
-    /// warning. Returns the dumps that were removed, and the warnings.
-    pub fn remove(&mut self, dumps: &[usize]) -> Result<(Vec<usize>, Vec<Warning>)> {
-        let (mut warnings, mut removed) = (Vec::new(), Vec::new());
+    /// archive, or was replaced, stays.
+    pub fn remove(&mut self, dumps: &[usize]) -> Result<()> {
         for &at in dumps {
             let dump = &self.dumps[at];
             let others = self.dumps.iter().enumerate();
@@ -457,19 +379,14 @@ impl History {
             if let Some(archive) = dump.archive.as_deref().filter(|_| !is_used)
                 && dump.status() == ArchiveStatus::Present
             {
-                let removed = dump.remove_archive(archive);
-                if !removed.map_err(|e| Error::new(Action::RemoveArchive, archive, e))? {
-                    warnings.push(Warning::about(archive, WarningKind::OtherArchive));
-                    continue;
-                }
+                remove(archive).map_err(|e| Error::new(Action::RemoveArchive, archive, e))?;
             }
-            removed.push(at);
         }
         let mut at = 0;
         self.dumps.retain(|_| {
             at += 1;
-            !removed.contains(&(at - 1))
+            !dumps.contains(&(at - 1))
         });
-        self.write().map(|()| (removed, warnings))
+        self.write()
     }
 }

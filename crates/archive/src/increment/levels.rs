@@ -1,12 +1,13 @@
 //! Levels as in dump(8): a dump of level N has what changed since the last one of a lower level. A
 //! directory, or a prefix of a store, keeps the catalog of the last dump of each level.
 
-use gate::fs::{At, Want, statx};
+use gate::fs::{At, Open, Want, statx};
+use gate::long::open_long;
 use gate::{Errno, Fd};
 use walk::entry::append;
 
 use crate::error::{Action, Error, ErrorKind};
-use crate::{remote, trusted};
+use crate::remote;
 
 /// The highest level.
 pub const MOST: u8 = 9;
@@ -78,8 +79,7 @@ impl Level {
     }
 
     fn open(&self) -> Result<Fd, Error> {
-        let opened = trusted::open_directory(&self.state);
-        opened.map_err(|kind| self.error(Action::OpenState, kind))
+        open_long(&self.state, Open::DIRECTORY).map_err(|e| self.error(Action::OpenState, e))
     }
 
     fn path(&self, number: u8) -> Vec<u8> {

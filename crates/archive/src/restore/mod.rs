@@ -38,7 +38,6 @@ use workers::Workers;
 pub use not_restored::NotRestored;
 pub use rehearsal::Step;
 pub use report::{Counts, Note, RestoreProgress, RestoreSummary};
-pub use rights::Kept;
 
 mod archives;
 mod assign;
@@ -80,8 +79,6 @@ pub struct RestoreOptions {
     pub must_have_paths: bool,
     /// Identify owners by their numbers, even where their names are known.
     pub numeric_owner: bool,
-    /// What members are given that matters if nobody vouches for the archive.
-    pub kept: Kept,
     /// Restore increments even if there is something where the first archive is restored to.
     pub overwrite: bool,
     /// Only tell what would be done.
@@ -106,8 +103,7 @@ pub fn restore(
     progress: &RestoreProgress,
     say: &mut dyn FnMut(Step),
 ) -> Result<RestoreSummary, Error> {
-    let chosen = Chosen::new(&options.paths)?.with_stripped(options.strip_components);
-    let mut chosen = chosen.without_devices(!options.kept.devices);
+    let mut chosen = Chosen::new(&options.paths)?.with_stripped(options.strip_components);
     let are_chain = options.archives.len() > 1 && !options.are_parts;
     if let ([first, ..], 1..) = (&options.archives[..], options.strip_components)
         && are_chain
@@ -153,7 +149,7 @@ fn restore_all(
     top: &Arc<Fd>,
     progress: &RestoreProgress,
 ) -> RestoreSummary {
-    let rights = Rights::take(options.kept);
+    let rights = Rights::take();
     let owners = Owners::new(options.numeric_owner);
     let failures = Failures::default();
     let workers = match options.jobs {

@@ -1,7 +1,6 @@
 //! The sink that collects rows from several threads, in any order.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use gate::sync::Mutex;
@@ -77,26 +76,10 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Keeps a SRC open until its files are read, so that nothing can take its place.
-    fn keep_open(&self, source: u32, mount: &MountContext<'_>) {
-        /// Descriptors are few. Others are opened once more, and compared.
-        const MOST: u32 = 64;
-        if source < MOST
-            && let Ok(open) = mount.top.fd.again()
-        {
-            self.sources[source as usize]
-                .open
-                .get_or_init(|| Arc::new(open));
-        }
-    }
-
     /// Begins a mount of which only listed names are collected, so that its token would prove
     /// nothing. That of SRC comes first, with its engine.
     pub(crate) fn begin_listed(&self, mount: &MountContext<'_>, by: Option<EngineKind>) {
         self.parts.begin_listed(mount, by);
-        if by.is_some() {
-            self.keep_open(0, mount);
-        }
         self.wait(Some(mount.statfs.magic));
     }
 
@@ -177,7 +160,6 @@ impl Sink for Collector<'_> {
             && let Some(&source) = self.dirs.get(mount.top.key.hash as usize)
         {
             self.parts.turn_to(source as usize);
-            self.keep_open(source, mount);
         }
         self.parts.begin(mount, by, self.with_tokens);
         let statfs = &mount.statfs;

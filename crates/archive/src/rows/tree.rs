@@ -1,9 +1,7 @@
 //! A tree in memory, in archive order.
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
 
-use gate::Fd;
 use ondisk::Dev;
 use walk::entry::{Time, append};
 use walk::{Meta, Moment, Totals, Type};
@@ -41,8 +39,6 @@ pub struct Source {
     pub absolute: Option<Vec<u8>>,
     /// Its rows: first itself, then its descendants.
     pub rows: Range<usize>,
-    /// The directory, if it was walked by this process.
-    pub(crate) open: OnceLock<Arc<Fd>>,
 }
 
 /// Rows are numbered from 0; functions that take a number panic if there is no such row.

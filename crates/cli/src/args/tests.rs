@@ -192,7 +192,6 @@ fn value_names_are_from_one_list() {
         "METER",
         "METHOD",
         "N",
-        "MODE",
         "NAME",
         "NAME[:LEVEL]",
         "NEW",

@@ -25,7 +25,6 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return Err(Error::new("--json cannot be used with --format")
             .and("use --format ndjson for one JSON object per line"));
     }
-    args.mode.apply();
     args.load.apply(1);
     let start = Instant::now();
     let since = args.since.as_bytes();
@@ -65,7 +64,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if out.json {
         out.envelope(SCHEMA, &output, &report.warnings)?;
     } else {
-        out.names(|to| show::write(args.format, &report.changes, &empty, to))?;
+        out.pieces(|to| show::write(args.format, &report.changes, &empty, to))?;
         out.note(output.summary() + &out.reason(&report.reason));
         show::notes(args.format, &report.changes)
             .iter()

@@ -51,13 +51,6 @@ mod with_restic {
         let (mut options, _) = dump_options(args)?;
         options.sources = restic::distinct_sources(options.sources);
         let failed = |e| Error::snapshot(&shown, &e);
-        if let Some(host) = restic::host_of_plain_password(repository) {
-            out.note(format_args!(
-                "the password of the URL is sent to '{}' without encryption: use rest:https://",
-                printable(&host)
-            ));
-        }
-        gate::process::hide_memory();
         let repository_options = repository_options(args)?;
         // First, so that a wrong password is noticed before hours of reading.
         let opened = Repository::open(repository, &repository_options).map_err(failed)?;

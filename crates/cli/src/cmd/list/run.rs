@@ -148,12 +148,11 @@ impl<'a> Printer<'a> {
             let end = [&sums, &archives, "}", &after].concat();
             self.buffer.extend(end.as_bytes());
         }
-        self.out.names(|to| to.write_all(&self.buffer))
+        self.out.data(&self.buffer)
     }
 
     fn write(&mut self) -> Result<(), Stop> {
-        let written = self.out.names(|to| to.write_all(&self.buffer));
-        let written = written.map_err(Stop::Output);
+        let written = self.out.data(&self.buffer).map_err(Stop::Output);
         self.buffer.clear();
         written
     }

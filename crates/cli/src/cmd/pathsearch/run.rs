@@ -51,8 +51,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if args.apply_path {
         let better = report.better_path.as_ref().map(|better| &better.path);
         if let Some(path) = better.or(environment.path.as_ref()) {
-            let line = [b"PATH=", &quoted(path)[..], b"; export PATH\n"].concat();
-            out.names(|to| to.write_all(&line))?;
+            out.data([b"PATH=", &quoted(path)[..], b"; export PATH\n"].concat())?;
         }
     }
     out.warn(&warnings);

@@ -53,7 +53,6 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         paths,
         strip_components: args.strip_components,
         numeric_owner: args.numeric_owner,
-        kept: args.kept(),
         overwrite: args.overwrite,
         dry_run: args.dry_run,
         jobs: args.jobs,

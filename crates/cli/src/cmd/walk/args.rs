@@ -8,7 +8,6 @@ use walk::{EngineKind, Shard};
 
 use crate::args::help::{EXIT, ending};
 use crate::args::load::LoadArgs;
-use crate::args::mode::ModeArgs;
 use crate::args::output::OutputArgs;
 use crate::args::predicates::PredicateArgs;
 use crate::args::values::{choice, number, seekable, shard};
@@ -135,8 +134,6 @@ pub(crate) struct Walk {
     #[arg(long, help_heading = "Output", requires = "catalog", conflicts_with_all = ["PredicateArgs", "explain"])]
     pub(crate) resume: bool,
 
-    #[command(flatten)]
-    pub(crate) mode: ModeArgs,
     #[command(flatten)]
     pub(crate) load: LoadArgs,
 }

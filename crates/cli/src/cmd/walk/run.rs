@@ -29,7 +29,6 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         Some(_) => None, // each process has a shard of its own
         None => ranks::join(out, "each process walks alone")?,
     };
-    args.mode.apply();
     args.load.apply(team.as_ref().map_or(1, |team| team.size()));
     if let Some(team) = team {
         return together::run(args, &*team, out);

@@ -17,8 +17,10 @@ fn strace_counts_the_same() {
                     &ground.join("log"),
                     arguments.chain(experiments.iter().map(Into::into)),
                 );
+                // What they find, which depends on the load of the machine, does not matter.
+                assert!(traced.ran.code() < 2, "{}", traced.ran);
                 agree(
-                    &traced.ran.exits(0).json()["gates"],
+                    &traced.ran.json()["gates"],
                     &traced.counts,
                     &format!("{experiments:?}"),
                 );

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::{Builder, Result, Scope, ScopedJoinHandle};
 
+use gate::meter::spawn_scoped;
 use gate::sync::Mutex;
 
 /// Work that was given to a thread.
@@ -22,11 +23,7 @@ where
 {
     let work = Arc::new(Mutex::new(Some(work)));
     let shared = Arc::clone(&work);
-    let thread = Builder::new().spawn_scoped(scope, move || {
-        let done = run(&shared);
-        gate::meter::flush();
-        done
-    });
+    let thread = spawn_scoped(scope, Builder::new(), move || run(&shared));
     Task {
         thread: thread.ok(),
         work,

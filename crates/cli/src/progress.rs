@@ -1,8 +1,10 @@
 //! The progress line on a terminal.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
+use gate::meter::spawn_scoped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use show::name::printable;
 use show::units::size;
@@ -211,7 +213,7 @@ fn watch_all<T>(
     std::thread::scope(|scope| {
         let (ended, end) = channel::<()>();
         // Without another thread the work goes on without a progress line.
-        let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
+        let _ = spawn_scoped(scope, Builder::new(), move || {
             let (mut progress, mut stall) = (Progress::new(wanted.progress), Stall::new());
             while end.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 let seconds = progress.start.elapsed().as_secs_f64();

@@ -263,6 +263,10 @@ pub fn stop() -> Attribution {
 
 #[cfg(test)]
 mod tests {
+    #![allow(
+        clippy::disallowed_methods,
+        reason = "the tests need no counts of their threads"
+    )]
     use super::*;
     use crate::fs::getcwd;
 

@@ -7,6 +7,8 @@
 //! call.
 
 use std::cell::Cell;
+use std::io;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 use crate::Result;
@@ -89,10 +91,30 @@ pub(crate) fn fork_locked<T>(fork: impl FnOnce() -> T) -> T {
     fork()
 }
 
-/// Adds the calling thread's counts to the total now. A scoped thread must call this at its end: the
-/// scope does not wait until the thread's cells are dropped.
-pub fn flush() {
-    COUNTS.with(ThreadCounts::flush);
+/// Starts a scoped thread. Its counts are in the total when the scope ends: the scope itself waits for the work of its
+/// threads, and not until their cells are dropped.
+///
+/// # Errors
+/// Those of [`Builder::spawn_scoped`].
+#[allow(clippy::disallowed_methods, reason = "every other caller comes here")]
+pub fn spawn_scoped<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    thread: Builder,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> io::Result<ScopedJoinHandle<'scope, T>> {
+    thread.spawn_scoped(scope, || {
+        let _flush = FlushAtEnd;
+        work()
+    })
+}
+
+/// Adds the counts of its thread to the total, also after a panic.
+struct FlushAtEnd;
+
+impl Drop for FlushAtEnd {
+    fn drop(&mut self) {
+        COUNTS.with(ThreadCounts::flush);
+    }
 }
 
 /// Adds the counts of a child process, so that the process's tally is that of `strace -f`.
@@ -154,6 +176,31 @@ fn count(gate: Gate, failed: bool) {
 mod tests {
     use super::*;
     use crate::Errno;
+
+    #[test]
+    fn scoped_threads_are_counted_when_their_scope_ends() {
+        /// The cells of the thread are dropped after this.
+        struct Slow;
+        impl Drop for Slow {
+            fn drop(&mut self) {
+                std::thread::sleep(std::time::Duration::from_millis(100));
+            }
+        }
+        thread_local! {
+            static SLOW: Slow = const { Slow };
+        }
+        let before = tally();
+        std::thread::scope(|scope| {
+            let work = || {
+                COUNTS.with(|_| ());
+                SLOW.with(|_| ());
+                pass(Gate::Getcwd, || Ok(())).unwrap();
+            };
+            spawn_scoped(scope, Builder::new(), work).map(drop).unwrap();
+        });
+        let counts = *tally().since(&before).counts(Gate::Getcwd);
+        assert_eq!(counts.calls, 1);
+    }
 
     #[test]
     fn a_thread_that_ends_adds_its_counts_to_the_total() {

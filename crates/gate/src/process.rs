@@ -325,6 +325,10 @@ pub fn ignore_sigxfsz() {
 
 #[cfg(test)]
 mod tests {
+    #![allow(
+        clippy::disallowed_methods,
+        reason = "the tests need no counts of their threads"
+    )]
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
 

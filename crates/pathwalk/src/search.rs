@@ -15,12 +15,14 @@
 use std::os::fd::AsFd;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use gate::clock::monotonic_raw;
 use gate::fs::{CWD, Open, openat};
 use gate::interrupt::asked;
 use gate::long::open_long;
+use gate::meter::spawn_scoped;
 use gate::sync::RwLock;
 use gate::{Errno, Fd, lookup};
 use mounts::Warning;
@@ -315,16 +317,14 @@ impl<'a> Prepared<'a> {
                 return None;
             }
             together.wait();
-            let part = self.run_part(shared, paths);
-            gate::meter::flush();
-            Some(part)
+            Some(self.run_part(shared, paths))
         };
         std::thread::scope(|scope| {
             let run = &run;
             let held = ready.write();
             let spawned: Result<Vec<_>, _> = all
                 .iter_mut()
-                .map(|paths| std::thread::Builder::new().spawn_scoped(scope, move || run(paths)))
+                .map(|paths| spawn_scoped(scope, Builder::new(), move || run(paths)))
                 .collect();
             if spawned.is_err() {
                 shared.stop.store(true, Ordering::Relaxed);

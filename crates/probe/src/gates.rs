@@ -12,10 +12,13 @@ use std::os::fd::AsFd;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use std::thread::Builder;
+
 use gate::clock::empty_call;
 use gate::create::pwrite64;
 use gate::file::{fsync, renameat2, unlinkat};
 use gate::fs::{At, CWD, Open, Want, fchdir, getdents64, newfstatat, openat, statx, syncfs};
+use gate::meter::spawn_scoped;
 use gate::scratch::open_new;
 use gate::xattr::{lgetxattr, llistxattr};
 use gate::{Errno, Fd};
@@ -449,16 +452,13 @@ fn run_batches<'a, const N: usize>(
     std::thread::scope(|scope| {
         let start = |thread| {
             let work = &work;
-            scope.spawn(move || {
-                let done = work(thread);
-                gate::meter::flush();
-                done
-            })
+            spawn_scoped(scope, Builder::new(), move || work(thread))
         };
         let started: Vec<_> = (0..threads).map(start).collect();
-        let done = started
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or(Err(Errno::EIO)));
+        let done = started.into_iter().map(|thread| match thread {
+            Ok(thread) => thread.join().unwrap_or(Err(Errno::EIO)),
+            Err(e) => Err(e.raw_os_error().map_or(Errno::EAGAIN, Errno)),
+        });
         done.collect()
     })
 }

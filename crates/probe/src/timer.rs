@@ -8,8 +8,11 @@
 
 use std::time::Duration;
 
+use std::thread::Builder;
+
 use gate::clock::{affinity, counter, monotonic_raw, rdtscp, set_affinity, time_of_day};
 use gate::file::read_kernel;
+use gate::meter::spawn_scoped;
 
 use crate::activity::Activity;
 use crate::clock::Clock;
@@ -184,7 +187,11 @@ fn runs_backwards() -> bool {
         }
         back
     };
-    std::thread::scope(|scope| scope.spawn(visit).join()).unwrap_or(true)
+    let visited = std::thread::scope(|scope| {
+        let thread = spawn_scoped(scope, Builder::new(), visit).ok()?;
+        thread.join().ok()
+    });
+    visited.unwrap_or(true)
 }
 
 const BATCHES: usize = 9;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::thread::scope;
+use std::thread::{Builder, scope};
 
 use archive::dump::{AttributeReader, Places, Progress};
 use archive::rows::Rows;
@@ -12,6 +12,7 @@ use archive::{Users, WarningKind};
 use gate::Gate;
 use gate::fs::{Time, readlinkat};
 use gate::machine::processors;
+use gate::meter::spawn_scoped;
 use walk::moment::{Granularity, may_be_since};
 use walk::{Meta, Type};
 
@@ -136,10 +137,13 @@ impl Archiver<'_> {
         }
         run.begin(layout, root, &mut workers[0])?;
         scope(|threads| {
-            for mut worker in workers {
-                let run = &run;
-                threads.spawn(move || run.queue.work(|task| run.perform(task, &mut worker)));
+            let work = |mut worker| run.queue.work(|task| run.perform(task, &mut worker));
+            let own = workers.pop();
+            for worker in workers {
+                // If a thread cannot be started, fewer threads do the work.
+                let _ = spawn_scoped(threads, Builder::new(), move || work(worker));
             }
+            own.into_iter().for_each(work);
         });
         run.queue.into_result()?;
         let trees = run.trees.counts();

@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::thread::scope;
+use std::thread::{Builder, scope};
 
 use gate::Errno;
 use gate::machine::processors;
+use gate::meter::spawn_scoped;
 use gate::sync::Mutex;
 use rustic_core::{FileType, ReadBackend};
 use serde::Deserialize;
@@ -96,7 +97,8 @@ impl Index {
         };
         let readers = processors().min(files.len()).max(1);
         scope(|threads| {
-            let others: Vec<_> = (1..readers).map(|_| threads.spawn(read)).collect();
+            let others = (1..readers).map(|_| spawn_scoped(threads, Builder::new(), read));
+            let others: Vec<_> = others.flatten().collect();
             let mut result = read();
             for other in others {
                 let other = other

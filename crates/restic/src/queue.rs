@@ -88,6 +88,10 @@ impl<T> Drop for Running<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(
+        clippy::disallowed_methods,
+        reason = "the tests need no counts of their threads"
+    )]
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::thread::scope;
 

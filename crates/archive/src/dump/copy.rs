@@ -1,6 +1,9 @@
 //! Reads and writes what the plan says: one thread writes, and the others read ahead of it.
 
+use std::thread::Builder;
+
 use gate::machine::processors;
+use gate::meter::spawn_scoped;
 use gate::process::spare_open_files;
 use walk::Diagnostics;
 use walk::attribution::{Subject, with_subject};
@@ -87,11 +90,8 @@ fn copy_together(work: Work<'_>, writer: &mut Writer<'_>, readers: usize) -> Res
     let window = Window::new(work.rows.len());
     std::thread::scope(|scope| {
         let spawn = || {
-            let run = || {
-                with_function(Function::Copy, || read(work, &window));
-                gate::meter::flush();
-            };
-            std::thread::Builder::new().spawn_scoped(scope, run).is_ok()
+            let run = || with_function(Function::Copy, || read(work, &window));
+            spawn_scoped(scope, Builder::new(), run).is_ok()
         };
         if (0..readers).take_while(|_| spawn()).count() == 0 {
             return copy_alone(work, writer);

@@ -67,6 +67,10 @@ impl ResultSender {
 
 #[cfg(test)]
 mod tests {
+    #![allow(
+        clippy::disallowed_methods,
+        reason = "the tests need no counts of their threads"
+    )]
     use super::*;
 
     #[test]

@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use gate::Fd;
+use gate::meter::spawn_scoped;
 use gate::sync::{Condvar, Mutex};
 
 use super::attributes::Late;
@@ -188,7 +189,8 @@ impl<'a> Workers<'a> {
             let (queue, batches) = sync_channel(QUEUE);
             let (maker, done) = (maker(), Arc::clone(&done));
             let thread = Builder::new().name("restore".to_owned());
-            let Ok(handle) = thread.spawn_scoped(scope, move || run(maker, &batches, &done, index))
+            let Ok(handle) =
+                spawn_scoped(scope, thread, move || run(maker, &batches, &done, index))
             else {
                 break;
             };

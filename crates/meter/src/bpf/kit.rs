@@ -281,12 +281,7 @@ impl<'scope, T: Send + 'scope> Task<'scope, T> {
         scope: &'scope Scope<'scope, '_>,
         work: impl FnOnce() -> T + Send + 'scope,
     ) -> Result<Self, Unavailable> {
-        let work = || {
-            let done = work();
-            gate::meter::flush();
-            done
-        };
-        let spawned = std::thread::Builder::new().spawn_scoped(scope, work);
+        let spawned = gate::meter::spawn_scoped(scope, std::thread::Builder::new(), work);
         let errno = |e: std::io::Error| e.raw_os_error().unwrap_or_default();
         spawned.map(Task).map_err(|e| Unavailable::Thread(errno(e)))
     }

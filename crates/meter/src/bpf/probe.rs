@@ -2,7 +2,10 @@
 //! whose ids are known, pid and tgid are next to each other, and the kernel's stack is just below
 //! the registers.
 
+use std::thread::Builder;
+
 use gate::bpf::{Kind, Map, Ring, prctl_unknown};
+use gate::meter::spawn_scoped;
 use std::os::fd::AsRawFd;
 
 use super::draft::Resources;
@@ -40,7 +43,8 @@ pub(super) fn probe() -> Result<Offsets, Unavailable> {
         let attached = attach(c"sys_enter", &program)?;
         let [first, second] = resources.cookie;
         std::thread::scope(|scope| {
-            scope.spawn(|| prctl_unknown(ANNOUNCEMENT as u32, first, second));
+            let announce = || prctl_unknown(ANNOUNCEMENT as u32, first, second);
+            let _ = spawn_scoped(scope, Builder::new(), announce);
         });
         drop(attached);
         let mut pid = None;

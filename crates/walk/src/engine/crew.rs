@@ -1,9 +1,11 @@
 //! Threads: one for each processor, and more where the processors wait for a disk or a server.
 
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use gate::cpu_time::process_cpu_time;
 use gate::machine::processors;
+use gate::meter::spawn_scoped;
 use gate::process::spare_open_files;
 use gate::sync::{Condvar, Mutex};
 
@@ -59,10 +61,9 @@ pub(super) fn crew(requested: Option<usize>, work_for: usize, work: impl Fn() + 
     let ended = Ended::default();
     std::thread::scope(|scope| {
         let start = || {
-            let begun = std::thread::Builder::new().spawn_scoped(scope, || {
+            let begun = spawn_scoped(scope, Builder::new(), || {
                 let _end = CountAtEnd(&ended);
                 work();
-                gate::meter::flush();
             });
             begun.is_ok()
         };

@@ -35,11 +35,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::thread::{Scope, Thread as OsThread};
+use std::thread::{Builder, Scope, Thread as OsThread};
 use std::time::Duration;
 
 use gate::fs::{At, Want, statx};
 use gate::machine::processors;
+use gate::meter::spawn_scoped;
 use gate::process::spare_open_files;
 use gate::sync::{Condvar, Mutex};
 use gate::{Errno, Gate};
@@ -100,7 +101,7 @@ pub(crate) fn walk_together(
         // Only the main thread communicates.
         let crew = &crew;
         let run = move || Thread::new(crew, scope, tasks).run();
-        let started = std::thread::Builder::new().spawn_scoped(scope, run);
+        let started = spawn_scoped(scope, Builder::new(), run);
         if started.is_err() {
             crew.stop();
         }
@@ -486,7 +487,6 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
                 self.crew.put(self.tasks.drain(..self.tasks.len() / 2));
             }
         }
-        gate::meter::flush();
     }
 
     /// The next task, its own or from the queue; `None` when no thread has any left.
@@ -718,10 +718,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
             crew.threads.fetch_add(1, Relaxed);
             drop(queue);
             let run = move || Thread::new(crew, scope, Vec::new()).run();
-            if std::thread::Builder::new()
-                .spawn_scoped(scope, run)
-                .is_err()
-            {
+            if spawn_scoped(scope, Builder::new(), run).is_err() {
                 let _queue = crew.queue.lock();
                 crew.threads.fetch_sub(1, Relaxed);
                 return;

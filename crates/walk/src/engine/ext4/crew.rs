@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::Builder;
+
+use gate::meter::spawn_scoped;
 
 use super::device::Device;
 use crate::job::Job;
@@ -36,10 +39,7 @@ impl Crew<'_> {
             for state in others {
                 let work = &work;
                 // If a thread cannot be started, fewer threads do the work.
-                let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
-                    work(state, claims);
-                    gate::meter::flush();
-                });
+                let _ = spawn_scoped(scope, Builder::new(), move || work(state, claims));
             }
             work(own, claims);
         });

@@ -13,6 +13,9 @@ arm64 := aarch64-unknown-linux-musl
 # Debian's compiler for arm64 also compiles and links for musl: Rust brings that library.
 for_arm64 := CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=aarch64-linux-gnu-gcc
+# Programs that are handed on have no path of this machine in them, so that they are the same wherever they are built.
+cargo_home := $(or $(CARGO_HOME),$(HOME)/.cargo)
+remapped := RUSTFLAGS="$(RUSTFLAGS) --remap-path-prefix=$(CURDIR)=/fathom --remap-path-prefix=$(cargo_home)=/cargo"
 # cargo leaves the debug symbols of a packed build among the dependencies; some versions link them beside the program.
 symbols = dwp="$$(ls -t $(1)/deps/fathom-*.dwp | head -n 1)"; cmp -s "$$dwp" $(1)/fathom.dwp || cp "$$dwp" $(1)/fathom.dwp
 
@@ -31,18 +34,21 @@ test-all: setup-test-all
 	tools/test-all
 
 static: setup-static
-	cargo build --package fathom --profile dist --locked --features cloud --target $(musl)
+	$(remapped) cargo build --package fathom --profile dist --locked --features cloud --target $(musl)
 	@$(call symbols,$(target)/$(musl)/dist)
+	@tools/sbom $(target)/$(musl)/dist/fathom.cdx.json cloud $(musl)
 	@echo $(target)/$(musl)/dist/fathom
 
 static-arm64: setup-arm64
-	$(for_arm64) cargo build --package fathom --profile dist --locked --features cloud --target $(arm64)
+	$(remapped) $(for_arm64) cargo build --package fathom --profile dist --locked --features cloud --target $(arm64)
 	@$(call symbols,$(target)/$(arm64)/dist)
+	@tools/sbom $(target)/$(arm64)/dist/fathom.cdx.json cloud $(arm64)
 	@echo $(target)/$(arm64)/dist/fathom
 
 deb: setup-deb
-	cargo build --package fathom --profile dist --locked --features cloud
+	$(remapped) cargo build --package fathom --profile dist --locked --features cloud
 	@$(call symbols,$(target)/dist)
+	@tools/sbom $(target)/dist/fathom.cdx.json cloud "$$(rustc -vV | sed -n 's/^host: //p')"
 	tools/deb
 
 # The benchmarks, as root; see bench/README.md.

@@ -15,12 +15,9 @@ fuzz_target!(|bytes: &[u8]| {
     let reader = Reader::open(path.as_bytes());
     let _ = std::fs::remove_file(&path);
     let Ok(reader) = reader else { return };
-    // What claims to have more is not looked for: memory goes by that.
-    const MOST: u64 = 1 << 20;
-    if reader.about().entries > MOST {
-        return;
-    }
-    for group in 0..reader.groups() {
+    // Whatever is claimed, memory must be bounded; and here the time.
+    const MOST: usize = 4;
+    for group in 0..reader.groups().min(MOST) {
         let rows = reader.rows(group);
         for column in [DIR, NAME] {
             let read = reader.read(column, group);

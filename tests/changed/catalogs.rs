@@ -16,6 +16,7 @@ use super::since::{catalog, changed};
 use crate::support::build::{bush, chmod, dir, file, tmpfs};
 use crate::support::need::tool_path;
 use crate::support::reference::{Census, census};
+use crate::support::restrict::limit_memory;
 use crate::support::run::args;
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::tool::tool;
@@ -535,6 +536,63 @@ ways = {
 for name, (some, options) in ways.items():
     pyarrow.parquet.write_table(some, name + ".parquet", **options)
 "#;
+
+/// Writes `claims.parquet` with many rows of one long name, which take no room, and whose names would take 300 MB. In
+/// `dictionary.parquet` two names alternate, which would take 1 GB; in `delta.parquet` each name begins as the one before it.
+const CLAIM: &str = r#"
+rows = 1 << 18
+def write(path, names, **options):
+    def column(field):
+        values = names if field.name == "name" else [table[field.name][0].as_py()]
+        return pyarrow.array(values * (rows // len(values)), type=field.type)
+    columns = [column(field) for field in table.schema]
+    large = pyarrow.Table.from_arrays(columns, schema=table.schema.with_metadata({b"fathom.catalog": json.dumps(about).encode()}))
+    pyarrow.parquet.write_table(large, path, row_group_size=rows, **options)
+about = json.loads(table.schema.metadata[b"fathom.catalog"]) | {"entries": rows}
+write("claims.parquet", [b"n" * 1200], compression="zstd", use_dictionary=False)
+write("dictionary.parquet", [b"a" * 4000, b"b" * 4000], compression="gzip", use_dictionary=["name"])
+write("delta.parquet", [b"n" * 2000], compression="snappy", use_dictionary=False, column_encoding={"name": "DELTA_BYTE_ARRAY"})
+"#;
+
+/// Whatever a catalog claims, memory is taken for what it has.
+#[test]
+fn catalog_that_claims_much_takes_no_memory() {
+    let script = [code("Rewriting with pyarrow"), "\nimport json\n", CLAIM].concat();
+    is_rewritten("pyarrow", &script, |base, _| {
+        let catalog = base.join("claims.parquet");
+        assert!(catalog.metadata().unwrap().len() < 2 << 20);
+        for words in [
+            args!["query", "claims.parquet"].to_vec(),
+            args!["changed", "--since", "claims.parquet", "tree"].to_vec(),
+            args![
+                "dump",
+                "tree",
+                "-o",
+                "claimed.tar",
+                "--since",
+                "claims.parquet"
+            ]
+            .to_vec(),
+        ] {
+            let mut command = fathom(words);
+            limit_memory(command.current_dir(base), 250);
+            let refused = run(&mut command).refused();
+            assert!(refused.stderr.contains("it claims to have"), "{refused}");
+        }
+        let query = |catalog: &str, mib| {
+            let mut command = fathom(args!["query", catalog, "--name", "n*"]);
+            limit_memory(command.current_dir(base), mib);
+            run(&mut command)
+        };
+        let refused = query("dictionary.parquet", 900).refused();
+        assert!(
+            refused.stderr.contains("names of more than 256 MiB"),
+            "{refused}"
+        );
+        let found = query("delta.parquet", 250).exits(0);
+        assert!(found.lines()[0].ends_with("262,144"), "{found}");
+    });
+}
 
 /// The rows in a catalog, as lines of JSON. Row groups are read in any order.
 fn rows_of(base: &Path, catalog: &str) -> BTreeSet<Vec<u8>> {

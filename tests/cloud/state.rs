@@ -162,3 +162,110 @@ fn a_state_in_a_store_survives_kills() {
         }
     }
 }
+
+/// Whoever may write to the bucket could have had any file of this machine removed or restored.
+#[test]
+fn records_in_a_store_name_no_local_files() {
+    if !require(&needs()) {
+        return;
+    }
+    let server = Server::start();
+    let tree = server.place().join("tree");
+    small_tree(&tree);
+    for (nth, level) in [0, 0].into_iter().enumerate() {
+        fs::write(tree.join("new"), nth.to_string()).unwrap();
+        dump(&server, level, &format!("{nth}.tar")).exits(0);
+    }
+    // Nor is such a dump made.
+    let local = server.place().join("local.tar");
+    let words = args![
+        "dump",
+        "tree",
+        "-o",
+        local,
+        "--level",
+        "1",
+        "--state",
+        state()
+    ];
+    let refused = run(&mut server.fathom(words)).refused();
+    assert!(refused.stderr.contains("is not in a store"), "{refused}");
+    assert!(!local.exists());
+
+    let victim = server.place().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    let records = server.object("state/dumps.ndjson");
+    let text = fs::read_to_string(&records).unwrap();
+    let forge = |name: &str| {
+        let forged = text.replace(&url(name), victim.to_str().unwrap());
+        assert_ne!(forged, text);
+        fs::write(&records, forged).unwrap();
+    };
+    let prune = args![
+        "dump",
+        "--prune",
+        "--yes",
+        "--keep-full",
+        "1",
+        "--state",
+        state()
+    ];
+    forge("1.tar");
+    let restored = run(&mut server.fathom(args!["restore", "--state", state()])).refused();
+    assert!(restored.stderr.contains("is not in a store"), "{restored}");
+    forge("0.tar");
+    let pruned = run(&mut server.fathom(prune)).exits(1);
+    assert!(pruned.stderr.contains("not removed"), "{pruned}");
+    assert_eq!(fs::read(&victim).unwrap(), b"precious");
+}
+
+/// Without an id, an archive is recognized by its size and time, which another object may be given.
+#[test]
+fn records_without_ids_decide_about_their_bucket_only() {
+    if !require(&needs()) {
+        return;
+    }
+    let server = Server::start();
+    let tree = server.place().join("tree");
+    small_tree(&tree);
+    for nth in 0..2 {
+        fs::write(tree.join("new"), nth.to_string()).unwrap();
+        dump(&server, 0, &format!("{nth}.tar")).exits(0);
+    }
+    let archive = server.object("0.tar");
+    let other = server.object("").parent().unwrap().join("other");
+    fs::create_dir(&other).unwrap();
+    let victim = other.join("precious");
+    fs::copy(&archive, &victim).unwrap();
+    let times = fs::FileTimes::new().set_modified(archive.metadata().unwrap().modified().unwrap());
+    let opened = fs::File::options().write(true).open(&victim).unwrap();
+    opened.set_times(times).unwrap();
+    let records = server.object("state/dumps.ndjson");
+    let text = fs::read_to_string(&records).unwrap();
+    let forged = text.lines().map(|line| {
+        let mut record: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(record.as_object_mut().unwrap().remove("id").is_some());
+        record.to_string() + "\n"
+    });
+    let without_ids: String = forged.collect();
+    let prune = args![
+        "dump",
+        "--prune",
+        "--yes",
+        "--keep-full",
+        "1",
+        "--state",
+        state()
+    ];
+    fs::write(
+        &records,
+        without_ids.replace(&url("0.tar"), "s3://other/precious"),
+    )
+    .unwrap();
+    let pruned = run(&mut server.fathom(prune.clone())).exits(1);
+    assert!(pruned.stderr.contains("not removed"), "{pruned}");
+    assert!(victim.exists() && archive.exists());
+    fs::write(&records, without_ids).unwrap();
+    run(&mut server.fathom(prune)).exits(0);
+    assert!(!archive.exists());
+}

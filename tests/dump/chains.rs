@@ -340,7 +340,7 @@ fn state_directory_in_use_or_damaged() {
     let mut holder = Command::new("flock");
     let mut holder = holder
         .arg("--no-fork")
-        .arg(dumps.at.join("state"))
+        .arg(dumps.at.join("state/lock"))
         .args(["sleep", "60"])
         .spawn()
         .unwrap();

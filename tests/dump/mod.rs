@@ -10,6 +10,7 @@ mod estimates;
 mod everything;
 mod faults;
 mod fire;
+mod foreign;
 mod full;
 mod hostile;
 mod incomplete;

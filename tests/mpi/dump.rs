@@ -5,13 +5,14 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
 use super::walk::{names, refused};
 use super::{NEEDS, launcher, mpirun, ranks, run_job};
-use crate::support::build::{bush, dir, name, odd_names, tmpfs};
+use crate::support::build::{bush, dir, file, name, odd_names, tmpfs};
+use crate::support::hold::{Hold, Stop};
 use crate::support::run::{Ran, args};
 use crate::support::snapshot::{Snapshot, kept, same, snapshot};
 use crate::support::tool::tool;
@@ -351,5 +352,47 @@ fn a_rank_that_fails_leaves_no_archive() {
         let restore = args!["restore", "--state", &base, "-C", &base];
         refused(&mpirun(2, restore), "--state cannot be used");
         assert_eq!(names(&out), Vec::<String>::new());
+    });
+}
+
+/// While ranks walk the tree, its owner puts a symlink to another one in its place. What a rank adds of another rank's files is
+/// still that of the tree that was walked.
+#[test]
+fn source_that_is_swapped_meanwhile_is_not_examined() {
+    if !require(&NEEDS) || !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let (tree, secret) = (dir(ground.join("tree")), dir(ground.join("secret")));
+        for nth in 0..40 {
+            for (top, size) in [(&tree, 1), (&secret, 77)] {
+                let first = file(top.join(format!("a{nth}")), size);
+                fs::create_dir_all(top.join("d")).unwrap();
+                fs::hard_link(first, top.join(format!("d/b{nth}"))).unwrap();
+            }
+        }
+        let last = dir(tree.join("d/last"));
+        dir(secret.join("d/last"));
+        let hold = Hold::new(Stop::Open(&last));
+        let mut command = launcher();
+        command.args(ranks(
+            2,
+            args!["dump", "tree", "-o", "parts", "--catalog", "catalogs"],
+        ));
+        let mut child = command
+            .current_dir(ground)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        hold.wait(&mut child);
+        fs::rename(&tree, ground.join("moved")).unwrap();
+        std::os::unix::fs::symlink(&secret, &tree).unwrap();
+        drop(hold);
+        child.wait().unwrap();
+        let words = args!["query", "--format", "ndjson", ground.join("catalogs")];
+        let found = run(&mut fathom(words)).exits(0);
+        let text = String::from_utf8_lossy(&found.stdout);
+        assert!(text.contains("\"size\":1,"), "{text}");
+        assert!(!text.contains("\"size\":77,"), "{text}");
     });
 }

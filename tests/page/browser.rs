@@ -10,7 +10,7 @@ use super::need::{Need, built, tool_path};
 use super::tool::tool;
 
 /// The rules of accessibility.
-const AXE: &str = "npm/node_modules/axe-core/axe.min.js";
+const AXE: &str = "axe-core/node_modules/axe-core/axe.min.js";
 pub(crate) const NEEDS: [Need; 3] = [
     Need::Program("chromium"),
     Need::Program("node"),

@@ -5,12 +5,13 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::restic::{
     NEEDS, PASSWORD, check, copy_fixture, dump, dump_command, init, prepare, restic, trees,
 };
 use crate::support::build::{chmod, dir, file, name};
+use crate::support::hold::{Hold, Stop};
 use crate::support::restrict::fathom_as_nobody;
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same};
@@ -247,5 +248,70 @@ fn files_that_a_user_cannot_read_are_warnings() {
         check(ground);
         let copy = crate::restic::restored(ground, "copy").join("tree");
         same(&kept(&tree), &kept(&copy), "read by root");
+    });
+}
+
+/// Neither a core dump nor a debugger of the same user gets the password.
+#[test]
+fn memory_with_a_password_is_hidden() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        file(ground.join("tree/f"), 10);
+        run(Command::new("chown").args(["-R", "1000:1000"]).arg(ground)).exits(0);
+        let hold = Hold::new(Stop::Open(&ground.join("repo/keys")));
+        let mut command = fathom_as_nobody(ground, args!["dump", "--restic", "repo", "tree"]);
+        prepare(&mut command, ground);
+        command
+            .env("HOME", ground)
+            .stderr(Stdio::null())
+            .stdout(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let held = hold.wait(&mut child);
+        let memory = fs::metadata(format!("/proc/{held}/mem")).unwrap();
+        assert_eq!(memory.uid(), 0, "the user could read it");
+        let limits = fs::read_to_string(format!("/proc/{held}/limits")).unwrap();
+        let core = limits
+            .lines()
+            .find(|line| line.starts_with("Max core file size"));
+        let core: Vec<&str> = core.unwrap().split_whitespace().collect();
+        assert_eq!(core[4..6], ["0", "0"]);
+        drop(hold);
+        assert!(child.wait().unwrap().success());
+    });
+}
+
+/// The catalog of the last snapshot decides what is not read again.
+#[test]
+fn state_of_another_user_is_refused() {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        init(ground);
+        file(dir(ground.join("tree")).join("file"), 100);
+        let state = dir(ground.join("state"));
+        let dump = || run(&mut dump_command(ground, args!["tree", "--state", "state"]));
+        dump().exits(0);
+        let catalog = std::fs::read_dir(&state)
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap()
+            .path();
+        for path in [&state, &catalog] {
+            std::os::unix::fs::chown(path, Some(65_534), None).unwrap();
+            let told = dump().refused().stderr;
+            assert!(told.contains("another user"), "{told}");
+            std::os::unix::fs::chown(path, Some(0), None).unwrap();
+            let mode = if path.is_dir() { 0o777 } else { 0o666 };
+            chmod(path, mode);
+            let told = dump().refused().stderr;
+            assert!(told.contains("others than its"), "{told}");
+            chmod(path, mode & 0o700);
+        }
+        dump().exits(0);
     });
 }

@@ -330,7 +330,7 @@ fn a_link_to_a_file_that_could_not_be_replaced_is_not_made() {
         fs::write(dir(tree.join("a")).join("f"), "good").unwrap();
         fs::hard_link(tree.join("a/f"), tree.join("a/g")).unwrap();
         fs::hard_link(tree.join("a/f"), dir(tree.join("b")).join("f")).unwrap();
-        let words = args!["dump", "tree", "-q", "-o", "h.tar"];
+        let words = args!["dump", "tree", "-q", "-o", "h.tar", "--mode", "644"];
         run(fathom(words).current_dir(ground)).exits(0);
         for jobs in ["-j1", "-j4"] {
             let to = dir(ground.join(jobs));

@@ -11,4 +11,5 @@ mod rehearsed;
 mod safety;
 mod strip;
 mod threads;
+mod untrusted;
 mod usage;

@@ -142,6 +142,9 @@ fn rename_without_permission_removes_nothing() {
         // The directory cannot be changed, so what is in it can be neither renamed nor removed.
         tool(Command::new("chmod").arg("-R").arg("a+rwX").arg(&to));
         chmod(to.join("s"), 0o755);
+        [&full, &next, &last]
+            .into_iter()
+            .for_each(|archive| chmod(archive, 0o644));
         let restore = args!["restore", &full, &next, &last, "-C", &to, "--overwrite"];
         let ran = run(&mut fathom_as_nobody(ground, restore)).exits(1);
         let kept = fs::read_to_string(to.join("s/a/f"));

@@ -29,6 +29,8 @@ pub(crate) enum Manner {
     Denies,
     /// Refuses everything with this error.
     Fails(i32),
+    /// Serves an empty directory, and refuses to open it with this error each time before it lets it be opened.
+    FailsFirst(i32),
     /// Serves a plain file, and is mounted on one.
     File,
     /// Serves a directory with two empty ones in it: one is called `short`, the other has a name of
@@ -161,7 +163,7 @@ fn attend(
     ended: &PipeReader,
 ) {
     let mut request = vec![0; 1 << 17];
-    let mut syncs = 0;
+    let mut count = 0;
     loop {
         let mut fds = [
             PollFd::new(device, PollFlags::IN),
@@ -187,7 +189,7 @@ fn attend(
                 return;
             }
         }
-        let Some(reply) = answer(manner, &request[..length], &mut syncs) else {
+        let Some(reply) = answer(manner, &request[..length], &mut count) else {
             continue;
         };
         let _ = device.write(&reply); // a requester that has gone meanwhile is no fault
@@ -216,19 +218,26 @@ pub(super) const BATCH_FORGET: u32 = 42;
 pub(super) const PLAIN_FILE: u32 = 0o100_644;
 pub(super) const DIRECTORY: u32 = 0o040_755;
 
-fn answer(manner: Manner, request: &[u8], syncs: &mut u32) -> Option<Vec<u8>> {
+fn answer(manner: Manner, request: &[u8], count: &mut u32) -> Option<Vec<u8>> {
     let operation = operation(request);
     let result = match (manner, operation) {
         (_, INIT) => Ok(words(&[7, 31, 0, 0, 0, 4096, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])),
         (Manner::Silent, _) => return None,
         (Manner::Syncs(most), FSYNC) => {
-            *syncs += 1;
-            if *syncs > most {
+            *count += 1;
+            if *count > most {
                 return None;
             }
             Ok(Vec::new())
         }
         (Manner::Syncs(_), _) => writable(operation, request),
+        (Manner::FailsFirst(errno), OPENDIR) => {
+            *count += 1;
+            match *count % 2 {
+                1 => Err(errno),
+                _ => empty_directory(operation),
+            }
+        }
         (Manner::Denies, _) => Err(libc::EACCES),
         (Manner::Fails(errno), _) => Err(errno),
         (Manner::File, GETATTR) => Ok(attributes(PLAIN_FILE)),

@@ -26,7 +26,7 @@ pub(crate) fn block_of(text: &str, words: &str) -> String {
 }
 
 /// The commands that a service on a page of the book starts, in their order, with `paths` in place of those that the
-/// book names. The programs are found by `search_path`.
+/// book names. The programs are found by `search_path`. If the service has capabilities, an ordinary user runs them with only these.
 pub(crate) fn service(
     page: &str,
     unit: &str,
@@ -46,10 +46,32 @@ pub(crate) fn service(
         with_paths(&words, paths)
     };
     let environment = values("Environment");
+    let names = |key: &str| {
+        let names = values(key).join(" ").to_lowercase().replace("cap_", "");
+        let names = names.split_whitespace().map(|name| format!(",+{name}"));
+        format!("-all{}", names.collect::<String>())
+    };
+    let shell = || {
+        if values("AmbientCapabilities").is_empty() {
+            return Command::new("sh");
+        }
+        let mut user = Command::new("setpriv");
+        user.args([
+            "--reuid=1000",
+            "--regid=1000",
+            "--clear-groups",
+            "--no-new-privs",
+        ])
+        .arg(format!("--inh-caps={}", names("AmbientCapabilities")))
+        .arg(format!("--ambient-caps={}", names("AmbientCapabilities")))
+        .arg(format!("--bounding-set={}", names("CapabilityBoundingSet")))
+        .arg("sh");
+        user
+    };
     let commands: Vec<Command> = values("ExecStart")
         .iter()
         .map(|line| {
-            let mut shell = Command::new("sh");
+            let mut shell = shell();
             shell.arg("-ec").arg(in_test(line)).env("PATH", search_path);
             for pair in environment.iter().flat_map(|line| line.split(' ')) {
                 let (name, value) = pair.split_once('=').unwrap();

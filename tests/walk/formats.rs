@@ -10,8 +10,10 @@ use serde_json::Value;
 use super::engines::still;
 use super::right::{census_of, entry, objects, same, summary, walk};
 use crate::support::build::{dir, file, name, odd_names};
+use crate::support::fuse::{Manner, serve};
 use crate::support::reference::census;
-use crate::support::run::{args, path};
+use crate::support::run::{args, fathom_path, path};
+use crate::support::terminal::at_terminal;
 use crate::support::tool::tool;
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -425,6 +427,83 @@ fn profile_works_with_every_format() {
                     .map(entry)
                     .all(|(_, entry)| entry.btime.is_some())
             );
+        });
+    }
+}
+
+/// A name with escape sequences does nothing to the terminal that it is printed on, in any format.
+#[test]
+fn terminal_obeys_no_name() {
+    let at = tempfile::tempdir().unwrap();
+    let at = at.path();
+    let tree = dir(at.join("tree"));
+    let hostile = "a\x1b[31m\x1b]0;title\x07b\u{9b}1m";
+    file(tree.join(hostile), 10);
+    let [old, new] = ["old", "new"].map(|name| at.join(name));
+    run(&mut fathom(args!["walk", "-q", "--catalog", old, tree])).exits(0);
+    file(tree.join(format!("{hostile}2")), 10);
+    run(&mut fathom(args!["walk", "-q", "--catalog", new, tree])).exits(0);
+    let mut commands = Vec::new();
+    for format in ["paths", "paths0", "csv", "ndjson", "du", "ncdu", "summary"] {
+        commands.push(args!["walk", tree, "--format", format].to_vec());
+    }
+    for format in ["paths", "paths0", "csv", "ndjson"] {
+        commands.push(args!["query", new, "--format", format].to_vec());
+    }
+    for format in [
+        "table", "paths", "paths0", "rsync", "tar", "restic", "borg", "ndjson",
+    ] {
+        commands.push(args!["changed", "--since", old, tree, "--format", format].to_vec());
+    }
+    for format in ["table", "csv", "ndjson"] {
+        commands.push(args!["walk", tree, "--group-by", "ext", "--format", format].to_vec());
+    }
+    for words in commands {
+        let (text, _) = at_terminal(fathom(words.clone()).arg("--color=never"), 80);
+        assert!(
+            !text.contains(['\x1b', '\x07', '\u{9b}']),
+            "{words:?}: {text:?}"
+        );
+    }
+    let raw = run(&mut fathom(args!["walk", tree, "--format", "paths", "-q"])).exits(0);
+    assert!(String::from_utf8_lossy(&raw.stdout).contains(hostile));
+}
+
+/// A server that answers with EPERM or ENOSYS does not switch calls off for the rest of the tree.
+#[test]
+fn server_cannot_switch_calls_off() {
+    let needs = [Need::Root, Need::Fuse, Need::Program("strace")];
+    if !require(&needs) {
+        return;
+    }
+    // The second kind lets the directory be opened by any other call.
+    for (manner, name) in [
+        (Manner::Fails(libc::EPERM), "EPERM"),
+        (Manner::Fails(libc::ENOSYS), "ENOSYS"),
+        (Manner::FailsFirst(libc::EPERM), "EPERM"),
+    ] {
+        in_namespace(|base| {
+            let tree = dir(base.join("tree"));
+            let _servers = ["a", "b", "c"].map(|name| serve(manner, tree.join(name)));
+            (0..20).for_each(|n| drop(file(tree.join(format!("d{n}/e/f")), 1)));
+            let log = base.join("log");
+            let mut words = args!["walk", "-q", "-j1", "--engine", "threads", tree].to_vec();
+            words.extend(args!["--catalog", base.join("catalog")]);
+            let mut strace = std::process::Command::new("strace");
+            strace.args(["-f", "-e", "trace=openat,openat2,statx,newfstatat", "-o"]);
+            strace.arg(&log).arg(fathom_path()).args(words);
+            run(&mut strace).exits(1);
+            let log = std::fs::read_to_string(&log).unwrap();
+            assert!(log.contains(name), "{log}");
+            // The tree, each d and each e.
+            assert!(log.matches("openat2(").count() >= 40, "{log}");
+            // The dynamic linker names whole paths, or an open file.
+            let of_linker = |line: &&str| {
+                line.contains(", \"\", ")
+                    || line.contains("(AT_FDCWD, \"/") && !line.contains("/tree")
+            };
+            let older = log.lines().filter(|line| line.contains("newfstatat("));
+            assert_eq!(older.filter(|line| !of_linker(line)).count(), 0, "{log}");
         });
     }
 }

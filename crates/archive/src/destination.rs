@@ -1,18 +1,20 @@
 //! A file or an object that is complete or absent.
 
+use std::ffi::CString;
 use std::io::{self, Write};
+use std::sync::Arc;
 
-use gate::Errno;
-use gate::file::{Writer, fsync, unlinkat};
-use gate::fs::{Open, Statx};
+use gate::file::{Permissions, Writer, fsync, unlinkat};
+use gate::fs::{At, Open, Statx, Want, openat, statx};
 use gate::long::{c_string, open_long};
+use gate::{Errno, Fd};
 
 use crate::error::ErrorKind;
 use crate::remote::{self, Upload, Version};
 use crate::split;
 
-/// Something being written. It gets its name when it is [published](Destination::publish); otherwise it
-/// disappears.
+/// Something being written, which only its owner may read unless there was a file. It gets its name when it is
+/// [published](Destination::publish); otherwise it disappears.
 #[derive(Debug)]
 pub(crate) enum Destination {
     File(Writer),
@@ -34,7 +36,7 @@ impl Destination {
         Ok(match remote::client(path)? {
             Some(client) => Destination::Object(client.create(path, version)?),
             None if path == b"-" => Destination::File(Writer::stdout()?),
-            None => Destination::File(Writer::create(path)?),
+            None => Destination::File(Writer::create(path, Permissions::Private)?),
         })
     }
 
@@ -85,10 +87,37 @@ pub(crate) fn remove(path: &[u8]) -> Result<(), ErrorKind> {
     if remote::is_remote(path) {
         return Ok(remote::remove(path)?);
     }
+    let (dir, name) = place(path)?;
+    unlinkat(&dir, &name)?;
+    Ok(fsync(&dir)?)
+}
+
+/// Removes a file if it is the right one, and waits until that is on the disk. What has been given its path since, in this directory or by
+/// moving a directory, stays.
+pub(crate) fn remove_if(
+    path: &[u8],
+    is_right: impl FnOnce(&Arc<Fd>) -> Result<bool, ErrorKind>,
+) -> Result<bool, ErrorKind> {
+    let (dir, name) = place(path)?;
+    let file = Arc::new(openat(&dir, &name, Open::NONBLOCK)?);
+    let identity = |seen: Statx| (seen.dev, seen.ino);
+    let opened = statx(&*file, c"", At::EMPTY_PATH, Want::BASIC_STATS).map(identity)?;
+    if !is_right(&file)? {
+        return Ok(false);
+    }
+    let named = statx(&dir, &name, At::empty(), Want::BASIC_STATS).map(identity)?;
+    if named == opened {
+        unlinkat(&dir, &name)?;
+        fsync(&dir)?;
+    }
+    Ok(named == opened)
+}
+
+/// The open directory of an absolute path, and the name there.
+fn place(path: &[u8]) -> Result<(Fd, CString), ErrorKind> {
     let (dir, name) = split(path);
     let dir = open_long(if dir.is_empty() { b"/" } else { dir }, Open::DIRECTORY)?;
-    unlinkat(&dir, &c_string(name)?)?;
-    Ok(fsync(&dir)?)
+    Ok((dir, c_string(name)?))
 }
 
 impl Write for Destination {

@@ -196,6 +196,17 @@ pub enum ErrorKind {
     },
     #[error("its exclude patterns contain paths that begin with '{}'", shown(.root))]
     OtherNameForExcludes { root: Vec<u8> },
+    /// What another program has written, or a server has sent, claims to have so many bytes.
+    #[error("it claims to have {bytes} bytes, more than {most}")]
+    TooLong { bytes: u64, most: u64 },
+    /// A state directory, or a file that decides what is removed, restored or taken for dumped.
+    #[error("it belongs to another user (uid {uid}), who decides what it says")]
+    OtherOwner { uid: u32 },
+    #[error("others than its owner may write to it (mode {:04o})", .mode & 0o7777)]
+    OthersMayWrite { mode: u32 },
+    /// A record in a store, or a dump with its state in a store.
+    #[error("the archive '{}' is not in a store, as the state is", shown(.archive))]
+    LocalArchive { archive: Vec<u8> },
     #[error("it describes {}, not the given SRC", quoted(.roots))]
     OtherSources { roots: Vec<Vec<u8>> },
     /// Two SRC.

@@ -11,11 +11,11 @@
 //! What a mount does not offer falls back to the next better one: from `raw` to `batched`, and from
 //! that to `combined`.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use gate::Gate;
-use gate::fs::At;
-use gate::long::statx_long;
+use gate::fs::{At, Open, statx};
+use gate::long::{open_long, statx_long};
+use gate::{Errno, Fd, Gate};
 use mounts::ErrorKind;
 use walk::{
     Diagnostics, EngineKind, EngineRefusal, Meta, Moment, PlanReason, WalkOptions as Walk,
@@ -241,8 +241,11 @@ pub(crate) fn collect<'a>(
     let is_dir = |number: &u32| metas[*number as usize].is_dir();
     let (dirs, others): (Vec<u32>, Vec<u32>) = (0..metas.len() as u32).partition(is_dir);
     let walked = dirs.iter().map(|&number| paths[number as usize].clone());
+    let identities = dirs.iter().map(|&number| &metas[number as usize]);
+    let identities = identities.map(|meta| (meta.dev, meta.ino));
     walk_options = Walk {
         dirs: walked.collect(),
+        identities: identities.collect(),
         expected: options.expected,
         sink_syncs_first: options.for_catalog.is_some(),
         ..walk_options
@@ -254,7 +257,12 @@ pub(crate) fn collect<'a>(
     for number in others {
         // Again, because the tick from which on changes show has passed only now.
         collector.wait(None);
-        collector.add(number, &stat(&paths[number as usize])?);
+        let path = &paths[number as usize];
+        let (meta, open) = open_itself(path).map_err(|e| not_examined(path, e))?;
+        if meta.is_dir() {
+            return Err(walk::Error::Replaced(path.clone()));
+        }
+        collector.add(number, &meta, open);
     }
     let report = walk(&walk_options, &collector, diagnostics)?;
     Ok((collector, gathered(report, options.gather).collect()))
@@ -329,11 +337,24 @@ fn source(path: &[u8], is_dir: bool) -> Source {
             .then(|| crate::absolute(if path.is_empty() { b"." } else { path }))
             .flatten(),
         rows: 0..0,
+        open: OnceLock::new(),
     }
 }
 
 fn stat(path: &[u8]) -> Result<Meta, walk::Error> {
-    let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Meta::WANT);
+    // An automount that is named is entered, so it is examined as what it leads to.
+    let seen = statx_long(path, At::SYMLINK_NOFOLLOW, Meta::WANT);
     seen.map(|seen| Meta::from_statx(&seen))
-        .map_err(|e| mounts::Error::at(ErrorKind::ReadAttributes, path, Gate::Statx, e).into())
+        .map_err(|e| not_examined(path, e))
+}
+
+/// The metadata of what has a path, a symlink itself, and a descriptor of it.
+fn open_itself(path: &[u8]) -> gate::Result<(Meta, Fd)> {
+    let open = open_long(path, Open::PATH | Open::NOFOLLOW)?;
+    let seen = statx(&open, c"", At::EMPTY_PATH, Meta::WANT)?;
+    Ok((Meta::from_statx(&seen), open))
+}
+
+fn not_examined(path: &[u8], errno: Errno) -> walk::Error {
+    mounts::Error::at(ErrorKind::ReadAttributes, path, Gate::Statx, errno).into()
 }

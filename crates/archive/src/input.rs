@@ -116,8 +116,13 @@ impl Input {
     /// # Errors
     /// A call fails, or the file does not begin as an archive.
     pub fn open(path: &[u8]) -> Result<Input, Error> {
+        Input::from_file(path, None)
+    }
+
+    /// Opens an archive; `open` is a descriptor of it, if it is a file that is open already.
+    pub(crate) fn from_file(path: &[u8], open: Option<Arc<Fd>>) -> Result<Input, Error> {
         let error = |kind| Error::new(Action::ReadArchive, path, kind);
-        let (source, head, file) = open_source(path).map_err(error)?;
+        let (source, head, file) = open_source(path, open).map_err(error)?;
         check_format(&head).map_err(|what| error(ErrorKind::NotArchive(what)))?;
         Ok(Input {
             path: path.to_vec(),
@@ -600,7 +605,10 @@ pub(crate) fn is_regular(archive: &[u8]) -> bool {
 
 /// Opens the source of an archive, and reads its first block, or less at the end. Gives the file or the
 /// object, too, if it can be read at any offset.
-fn open_source(path: &[u8]) -> Result<(Source, Vec<u8>, Option<Ranges>), ErrorKind> {
+fn open_source(
+    path: &[u8],
+    open: Option<Arc<Fd>>,
+) -> Result<(Source, Vec<u8>, Option<Ranges>), ErrorKind> {
     let mut file = None;
     let mut stream = if path == b"-" {
         Stream::Stdin
@@ -609,10 +617,15 @@ fn open_source(path: &[u8]) -> Result<(Source, Vec<u8>, Option<Ranges>), ErrorKi
         file = Some(Ranges::Object(object));
         stream
     } else {
-        let fd = open_long(path, Open::empty()).map_err(ErrorKind::call(Gate::Openat))?;
-        let seen = statx(&fd, c"", At::EMPTY_PATH, Want::BASIC_STATS);
+        let fd = match open {
+            Some(fd) => fd,
+            None => {
+                let fd = open_long(path, Open::empty());
+                Arc::new(fd.map_err(ErrorKind::call(Gate::Openat))?)
+            }
+        };
+        let seen = statx(&*fd, c"", At::EMPTY_PATH, Want::BASIC_STATS);
         let seen = seen.map_err(ErrorKind::call(Gate::Statx))?;
-        let fd = Arc::new(fd);
         file = (seen.file_type == FileType::Regular)
             .then(|| Ranges::File(Reader::new(Arc::clone(&fd), seen.size)));
         Stream::File(fd)

@@ -78,6 +78,7 @@ mod stored;
 mod stream;
 pub mod tick;
 pub mod token;
+mod trusted;
 pub mod verify;
 mod warning;
 

@@ -4,8 +4,8 @@ use std::slice::from_ref;
 
 use gate::Fd;
 use gate::btrfs::{BTRFS_SUPER_MAGIC, get_subvol_info};
-use gate::fs::{At, Attributes, Open, Want, fs_uuid, fstatfs};
-use gate::long::{open_long, statx_long};
+use gate::fs::{At, Attributes, Open, Statx, Want, fs_uuid, fstatfs, openat, statx};
+use gate::long::open_long;
 use gate::sync::{Mutex, MutexGuard};
 use ondisk::Dev;
 use ondisk::btrfs::Subvolume;
@@ -254,14 +254,19 @@ impl Part {
         if meta.is_stub() {
             return Part::of_stubs(meta);
         }
-        let seen = open_long(path, Open::PATH | Open::NOFOLLOW)
-            .and_then(|fd| fstatfs(&fd))
-            .ok();
-        let is_mount = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE)
-            .is_ok_and(|seen| seen.attributes.contains(Attributes::MOUNT_ROOT));
+        // Another file may have its name by now, and be on another file system.
+        let attributes = |fd: &Fd| statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS).ok();
+        let is_it = |seen: &Statx| (Dev::from(seen.dev), seen.ino) == (meta.dev, meta.ino);
+        let fd = open_long(path, Open::PATH | Open::NOFOLLOW).ok();
+        let opened = fd.and_then(|fd| Some((attributes(&fd)?, fd)));
+        let opened = opened.filter(|(seen, _)| is_it(seen));
+        let is_root = |seen: &Statx| seen.attributes.contains(Attributes::MOUNT_ROOT);
+        let is_mount = opened.as_ref().is_some_and(|(seen, _)| is_root(seen));
+        let fd = opened.map(|(_, fd)| fd);
+        let seen = fd.as_ref().and_then(|fd| fstatfs(fd).ok());
         let magic = seen.map_or(0, |s| s.magic);
-        let subvolume = match magic {
-            BTRFS_SUPER_MAGIC => open_long(path, Open::SCAN).ok(),
+        let subvolume = match (fd, magic) {
+            (Some(fd), BTRFS_SUPER_MAGIC) => openat(&fd, c".", Open::SCAN).ok(),
             _ => None,
         };
         Part {
@@ -279,14 +284,7 @@ impl Part {
     }
 }
 
-/// The rest of a path that begins with `root`.
-pub(crate) fn relative<'a>(root: &[u8], path: &'a [u8]) -> &'a [u8] {
-    let mut rest = path.strip_prefix(root).unwrap_or(path);
-    while let [b'/', tail @ ..] = rest {
-        rest = tail;
-    }
-    rest
-}
+pub(crate) use walk::entry::relative;
 
 /// The parts of a walk.
 #[derive(Debug)]

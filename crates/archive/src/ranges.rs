@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use gate::Gate;
 use gate::file::Reader;
-use gate::fs::{Whence, lseek};
+use gate::fs::{At, Open, Want, Whence, lseek, openat, statx};
+use gate::long::c_string;
+use gate::{Fd, Gate};
 
 use crate::error::ErrorKind;
 use crate::remote::{self, Object};
 use crate::stream::Stream;
+use crate::trusted;
 
 /// A file or an object, with its length when it was opened.
 #[derive(Clone, Debug)]
@@ -25,10 +27,26 @@ impl Ranges {
         })
     }
 
+    /// Opens a file in an open directory; a symlink is not followed.
+    pub(crate) fn open_in(dir: &Fd, name: &[u8]) -> Result<Ranges, ErrorKind> {
+        let name = c_string(name)?;
+        let file = openat(dir, &name, Open::NONBLOCK | Open::NOFOLLOW)?;
+        let seen = statx(&file, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
+        Ok(Ranges::File(Reader::new(Arc::new(file), seen.size)))
+    }
+
     pub(crate) fn len(&self) -> u64 {
         match self {
             Ranges::File(file) => file.len(),
             Ranges::Object(object) => object.len(),
+        }
+    }
+
+    /// Checks that no other user may have written a file; whoever may write to a store may write all objects of it.
+    pub(crate) fn check_trusted(&self) -> Result<(), ErrorKind> {
+        match self {
+            Ranges::File(file) => trusted::check(&**file.fd()),
+            Ranges::Object(_) => Ok(()),
         }
     }
 

@@ -12,6 +12,10 @@ use bytes::Bytes;
 
 use crate::split;
 
+/// The most that is read at once of what another machine sends, in bytes. The largest files that are read as a whole are the
+/// packs of restic, of up to 128 MiB.
+pub const MOST_BYTES: usize = 512 << 20;
+
 /// Opens objects.
 pub trait Client: fmt::Debug + Send + Sync {
     /// Opens an object for reading.
@@ -126,6 +130,9 @@ pub enum StoreError {
     Changed,
     #[error("the object would be larger than {0} GiB")]
     TooLarge(u64),
+    /// More than was asked for, or than [`MOST_BYTES`].
+    #[error("the server sends more than {0} bytes")]
+    LongAnswer(usize),
     #[error("cannot connect to the store: {0}")]
     NoConnection(String),
     /// The certificate of the endpoint is not accepted.
@@ -159,6 +166,16 @@ pub fn is_remote(name: &[u8]) -> bool {
     [&b"s3://"[..], b"az://", b"gs://"]
         .iter()
         .any(|scheme| name.starts_with(scheme))
+}
+
+/// The service and the bucket of the name of an object; `None` for the name of a file.
+pub(crate) fn bucket(name: &[u8]) -> Option<&[u8]> {
+    if !is_remote(name) {
+        return None;
+    }
+    let begin = name.iter().position(|&byte| byte == b':')? + 3;
+    let end = name[begin..].iter().position(|&byte| byte == b'/');
+    Some(&name[..end.map_or(name.len(), |end| begin + end)])
 }
 
 /// Whether a name is the beginning of the names of objects, as that of a directory is of files.

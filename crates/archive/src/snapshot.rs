@@ -16,9 +16,10 @@ use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{Gathered, engines, gather};
 use crate::increment::{Base, Scanned, changed_rows, scan};
 use crate::part::Part;
-use crate::remote::StoreError;
+use crate::remote::{self, StoreError};
 use crate::rows::Rows;
 use crate::since::GoneMount;
+use crate::trusted;
 
 /// The catalog of the last snapshot, which that of the next one replaces.
 pub struct SnapshotCatalog<'a> {
@@ -55,18 +56,28 @@ pub enum TreeState<K> {
 }
 
 impl<'a> SnapshotCatalog<'a> {
-    /// Opens a catalog. One that does not exist, is damaged, or is of other sources will be replaced.
+    /// Opens a catalog in a state directory. One that does not exist, is damaged, or is of other sources will be replaced.
     ///
     /// # Errors
-    /// It cannot be read.
-    pub fn open(path: &[u8], options: &'a DumpOptions) -> Result<SnapshotCatalog<'a>, Error> {
-        let base = match Base::open(path, &options.sources) {
+    /// It cannot be read, or others may have written it, or to the directory.
+    pub fn open(
+        state: &[u8],
+        name: &[u8],
+        options: &'a DumpOptions,
+    ) -> Result<SnapshotCatalog<'a>, Error> {
+        if !remote::is_remote(state) {
+            let opened = trusted::open_directory(state);
+            opened.map_err(|kind| Error::new(Action::OpenState, state, kind))?;
+        }
+        let path = joined(state, name);
+        let base = match Base::open(&path, &options.sources) {
             Ok(base) => Some(base),
+            Err(e) if is_of_others(&e.kind) => return Err(e),
             Err(e) if e.action == Action::UseBase || can_be_replaced(&e.kind) => None,
             Err(e) => return Err(e),
         };
         Ok(SnapshotCatalog {
-            path: path.to_vec(),
+            path,
             options,
             begun: Moment::now(),
             base,
@@ -181,6 +192,13 @@ impl<'a> SnapshotCatalog<'a> {
             None => Ok(()),
         }
     }
+}
+
+fn is_of_others(kind: &ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::OtherOwner { .. } | ErrorKind::OthersMayWrite { .. }
+    )
 }
 
 /// Whether a catalog that cannot be used is of no use to anybody.

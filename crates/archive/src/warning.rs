@@ -22,6 +22,9 @@ pub enum WarningKind {
     ReplacedAndSkipped,
     #[error("replaced before it could be read")]
     Replaced,
+    /// Of a SRC, or a directory of a list.
+    #[error("another file has its path now; skipped")]
+    OtherSource,
     #[error("cannot read, skipped")]
     Unreadable,
     /// A listed name.
@@ -68,6 +71,11 @@ pub enum WarningKind {
     MountGone { entries: u64 },
     #[error("not replaced: it has {0} entries that may exist, but could not be read")]
     CatalogKept(u64),
+    #[error("not removed: it is not the archive that the dump has written")]
+    OtherArchive,
+    /// The record was in a store.
+    #[error("not removed: a record in a store decides about objects of its bucket only")]
+    ArchiveElsewhere,
     /// Directories were moved during the walk, so that this many entries have no path.
     #[error("{0} entries skipped: their directories were moved during the dump")]
     EntriesLost(u64),
@@ -164,6 +172,7 @@ impl WarningReason for WarningKind {
             WarningKind::EntriesLost(_)
                 | WarningKind::TooManyEntries(_)
                 | WarningKind::MoreOfThese(_)
+                | WarningKind::OtherSource
         )
     }
 

@@ -11,6 +11,7 @@ use crate::cmd::{
 
 pub(crate) mod help;
 pub(crate) mod load;
+pub(crate) mod mode;
 pub(crate) mod output;
 pub(crate) mod predicates;
 #[cfg(test)]

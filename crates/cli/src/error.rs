@@ -78,11 +78,16 @@ impl Error {
     }
 
     fn at(doing: &str, path: &[u8], cause: &dyn Cause, hint: &str, access: Access) -> Error {
-        let path = printable(path);
+        let is_planted = || matches!(access, Access::Write) && gate::file::is_planted(path);
         let hint = match (hint, cause.errno()) {
+            (_, Some(Errno::EACCES)) if is_planted() => {
+                "remove the symlink, the FIFO or the device that another user has put there, or write elsewhere"
+            }
             ("", Some(errno)) => access.hint(errno),
             (hint, _) => hint,
         };
+        let (path, cause) = (printable(path), cause.to_string());
+        let cause = printable(cause.as_bytes());
         Error::new(format!("{doing} '{path}': {cause}")).and(hint)
     }
 }
@@ -146,7 +151,9 @@ impl From<archive::Error> for Error {
     fn from(error: archive::Error) -> Error {
         let (doing, hint) = (error.action.to_string(), archive_hint(&error));
         let access = match error.action {
-            Action::WriteArchive | Action::WriteCatalog | Action::WriteMap => Access::Write,
+            Action::WriteArchive | Action::WriteCatalog | Action::WriteMap | Action::OpenState => {
+                Access::Write
+            }
             _ => Access::Read,
         };
         match error.kind {
@@ -202,9 +209,10 @@ impl From<walk::Error> for Error {
                 printable(refusal.to_string().as_bytes())
             ))
             .and("use --engine auto; --explain lists the engines that work here"),
-            walk::Error::OtherDirectory(_) => {
-                Error::new(error.to_string()).and("mount the same file system on all hosts")
-            }
+            walk::Error::Replaced(_) => Error::new(printable(error.to_string().as_bytes()))
+                .and("find out by whom, and run it again"),
+            walk::Error::OtherDirectory(_) => Error::new(printable(error.to_string().as_bytes()))
+                .and("mount the same file system on all hosts"),
             walk::Error::Process(_) | walk::Error::Thread(_) | walk::Error::OtherRank => {
                 Error::new(error.to_string())
             }

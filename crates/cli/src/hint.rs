@@ -67,6 +67,7 @@ fn hint_for_archive(kind: &archive::WarningKind, errno: Option<Errno>) -> Option
     Some(match kind {
         ReplacedAndSkipped
         | Replaced
+        | OtherSource
         | EntriesLost(_)
         | ZerosFrom { .. }
         | NotCheckedAfterwards => "dump it again",
@@ -292,6 +293,7 @@ fn store_hint(error: &StoreError) -> Cow<'static, str> {
         StoreError::Certificate(_) => {
             "check the name in the endpoint; SSL_CERT_FILE names a file with the certificate of its authority"
         }
+        StoreError::LongAnswer(_) => "check that it is the server that you mean",
         StoreError::Refused(_) | StoreError::Other(_) => "",
     };
     hint.into()
@@ -358,6 +360,22 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (UseBase, ErrorKind::OtherSources { .. }) => {
             "give SRC by the same path, or make a full dump"
         }
+        (OpenArchive, ErrorKind::OtherOwner { .. } | ErrorKind::OthersMayWrite { .. }) => {
+            "fathom restore takes it by its name, if you trust everybody who may have written it"
+        }
+        (OpenArchive, ErrorKind::ArchiveGone { .. }) => {
+            "fathom list --state prints the archives; fathom restore takes them by name"
+        }
+        (_, ErrorKind::OtherOwner { .. }) => "use one of your own, or run fathom as that user",
+        (_, ErrorKind::OthersMayWrite { .. }) => {
+            "chmod go-w, once nobody else can have written what is in it"
+        }
+        (WriteArchive, ErrorKind::LocalArchive { .. }) => {
+            "write the archive to the store, or use a local --state"
+        }
+        (_, ErrorKind::LocalArchive { .. }) => {
+            "fathom restore takes it by its name; records in a store name objects only"
+        }
         (_, ErrorKind::SourceBehindSymlink { .. }) => {
             "give the target of the symlink, or dump it to an archive of its own"
         }
@@ -371,8 +389,13 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (_, ErrorKind::StaleChecksum) => {
             "remove the members checksum and checksums from the metadata fathom.catalog"
         }
-        (_, ErrorKind::UnknownCodec(_)) => "write it again with zstd, Snappy, gzip or lz4",
-        (_, ErrorKind::LargeRowGroup { .. }) => "write it again with smaller row groups",
+        (_, ErrorKind::UnknownCodec(_)) => "write it again with zstd, Snappy, gzip or LZ4_RAW",
+        (ReadRecords, ErrorKind::TooLong { .. }) => {
+            "find out what has written it: each dump takes a line of 500 bytes to 4 MiB"
+        }
+        (_, ErrorKind::TooLong { .. } | ErrorKind::LargeRowGroup { .. }) => {
+            "write it again with smaller row groups"
+        }
         (_, ErrorKind::NoColumn { .. } | ErrorKind::OtherType { .. }) => {
             "write it again with all columns of the original, in their types"
         }

@@ -74,11 +74,16 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(e) => return out::usage(&e),
     };
+    // The libraries of MPI have threads of their own.
+    if team::launched_rank().is_none() {
+        gate::process::expect_one_thread();
+    }
     let out = out::Out::new(&cli.global);
     gate::meter::set_profiling(cli.global.profile);
     #[cfg(feature = "cloud")]
     archive::remote::set_client(Box::new(remote::Client::new(
         cli.global.endpoint_url.clone(),
+        team::launched_rank().is_none(),
         out::warn_of_retry,
     )));
     use args::Command::{Changed, List, Query, Verify};

@@ -13,12 +13,12 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, ValueEnum};
 use gate::Errno;
 use gate::create::mkdirat;
-use gate::file::Writer;
+use gate::file::{Permissions, Writer};
 use gate::fs::CWD;
 use gate::long::reach;
 use mounts::Warning;
 use show::json::{Delay, Delays, Envelope, GateCounts, Gates};
-use show::name::printable;
+use show::name::{harmless, printable};
 use show::table::TableStyle;
 use show::units::{duration, plural};
 use show::{json, profile};
@@ -149,7 +149,7 @@ impl Out {
         warnings: &[Warning],
     ) -> Result<(), Error> {
         let envelope = envelope(schema, result, warnings);
-        self.pieces(|to| envelope.write(to))
+        self.names(|to| envelope.write(to))
     }
 
     /// Writes data piece by piece, so that not all of it is in memory.
@@ -163,6 +163,17 @@ impl Out {
             put(&mut pieces)?;
             pieces.flush()
         })
+    }
+
+    /// Writes data with names as they are, except to a terminal, which would obey the control characters in them.
+    pub(crate) fn names(
+        &self,
+        put: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Error> {
+        match self.on_terminal() {
+            true => self.pieces(|to| put(&mut Harmless(to))),
+            false => self.pieces(put),
+        }
     }
 
     /// Writes text that a function makes piece by piece.
@@ -287,6 +298,19 @@ impl Out {
     }
 }
 
+/// Escapes what controls a terminal in each piece.
+struct Harmless<'a>(&'a mut dyn Write);
+
+impl Write for Harmless<'_> {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.0.write_all(&harmless(piece)).map(|()| piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 fn table_style(stream: &(impl IsTerminal + AsFd), color: When) -> TableStyle {
     let width = || gate::machine::terminal_width(stream).unwrap_or(80);
     TableStyle {
@@ -350,7 +374,7 @@ pub(crate) fn create_directories(dir: &[u8]) -> Result<(), Errno> {
 /// Writes a file atomically: it appears under its name only when it is complete.
 pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Error> {
     let cannot = |e: Errno| Error::write("cannot write", path, e, "");
-    let mut file = Writer::create(path).map_err(cannot)?;
+    let mut file = Writer::create(path, Permissions::Public).map_err(cannot)?;
     file.write_all(bytes)
         .map_err(|e| Error::write("cannot write", path, e, ""))?;
     file.publish().map_err(cannot)

@@ -6,13 +6,12 @@ use crate::Result;
 use crate::gates::Gate;
 use crate::syscall::syscall;
 
+pub use crate::requests::{SUBVOL_INFO_LEN, SearchKey};
+
 /// The `f_type` of btrfs.
 pub const BTRFS_SUPER_MAGIC: u64 = 0x9123_683e;
 
 const IOCTL_MAGIC: u32 = 0x94;
-
-/// Length of a `struct btrfs_ioctl_get_subvol_info_args` in bytes.
-pub const SUBVOL_INFO_LEN: usize = 504;
 
 /// Describes the subvolume that an open directory is in: a `struct
 /// btrfs_ioctl_get_subvol_info_args`.
@@ -21,27 +20,16 @@ pub const SUBVOL_INFO_LEN: usize = 504;
 /// # Errors
 /// `ENOTTY` where it is not btrfs, and before Linux 4.18.
 pub fn get_subvol_info(dir: impl AsFd) -> Result<[u8; SUBVOL_INFO_LEN]> {
+    #[cfg(debug_assertions)]
+    if let Some(answers) = crate::crafted::answers() {
+        return Ok(answers.get_subvol_info());
+    }
     let request = libc::_IOR::<[u8; SUBVOL_INFO_LEN]>(IOCTL_MAGIC, 60);
     let mut info = [0u8; SUBVOL_INFO_LEN];
     let to = info.as_mut_ptr();
     // SAFETY: the request's size field says SUBVOL_INFO_LEN, and `info` has as many bytes.
     unsafe { syscall!(Gate::BtrfsGetSubvolInfo, dir.as_fd(), request, to) }?;
     Ok(info)
-}
-
-/// A range of keys, in the order of (object, type, offset).
-#[derive(Clone, Copy, Debug)]
-pub struct SearchKey {
-    /// The tree; 0 for that of the subvolume that the descriptor is in.
-    pub tree: u64,
-    /// The first key of the range.
-    pub first: (u64, u8, u64),
-    /// The last key of the range.
-    pub last: (u64, u8, u64),
-    /// Only leaves written in this transaction or later.
-    pub min_transid: u64,
-    /// The most items to return.
-    pub items: u32,
 }
 
 /// Length of a `struct btrfs_ioctl_search_args_v2`, with which [`tree_search_v2`]'s buffer begins.
@@ -59,6 +47,10 @@ pub const SEARCH_HEAD: usize = 112;
 /// # Panics
 /// When `buffer` is shorter than [`SEARCH_HEAD`].
 pub fn tree_search_v2(fd: impl AsFd, key: &SearchKey, buffer: &mut [u8]) -> Result<usize> {
+    #[cfg(debug_assertions)]
+    if let Some(answers) = crate::crafted::answers() {
+        return answers.tree_search_v2(key, buffer);
+    }
     let request = libc::_IOWR::<[u8; SEARCH_HEAD]>(IOCTL_MAGIC, 17);
     const NR_ITEMS: std::ops::Range<usize> = 64..68;
     assert!(buffer.len() >= SEARCH_HEAD, "too little room for a search");

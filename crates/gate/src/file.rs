@@ -7,7 +7,7 @@ mod writer;
 
 pub use held::Held;
 pub use reader::{Reader, read_full_at, read_kernel, read_kernel_in};
-pub use writer::{Fresh, Writer};
+pub use writer::{Fresh, Permissions, Writer, is_planted, open_directory, set_private_mode};
 
 pub use crate::create::{linkat, renameat2, unlinkat};
 pub use crate::fs::{fsync, write};

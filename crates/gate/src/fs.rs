@@ -2,14 +2,14 @@
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use libc::c_int;
 
 use crate::errno::check;
 use crate::gates::Gate;
 use crate::meter::pass;
+use crate::newer::{ANY_NAME, NOT_OPEN, NewerCall};
 use crate::syscall::syscall;
 use crate::{Errno, Fd, Result};
 
@@ -113,31 +113,19 @@ pub fn statx(dir: impl AsFd, name: &CStr, at: At, want: Want) -> Result<Statx> {
     if has_substitute && !has_statx() {
         return stat_as_statx(dir, name, at);
     }
-    match raw_statx(dir, name, at.bits(), want.bits()) {
-        Ok(s) => Ok(Statx::from(s)),
-        Err(refused @ (Errno::ENOSYS | Errno::EPERM)) if has_substitute => {
-            // If newfstatat fails too, its error is that of the file.
-            let seen = stat_as_statx(dir, name, at)?;
-            // A file system may return EPERM for one file and not a moment later: a filter returns
-            // it for every file.
-            let is_missing = refused == Errno::ENOSYS
-                || raw_statx(CWD, c"/", 0, 0).is_err_and(|errno| errno == refused);
-            if is_missing {
-                NO_STATX.store(true, Ordering::Relaxed);
-            }
-            Ok(seen)
-        }
-        Err(errno) => Err(errno),
+    let ask = || raw_statx(NOT_OPEN, ANY_NAME, 0, 0);
+    match raw_statx(dir.as_raw_fd(), name, at.bits(), want.bits()) {
+        Err(errno) if has_substitute && STATX.explains(errno, ask) => stat_as_statx(dir, name, at),
+        seen => seen.map(Statx::from),
     }
 }
 
-/// Whether statx(2) is missing or forbidden.
-static NO_STATX: AtomicBool = AtomicBool::new(false);
+static STATX: NewerCall = NewerCall::new();
 
 /// Whether [`statx`] returns birth times, attributes and mount ids where the kernel and the file
 /// system have them; `true` until the call was found missing.
 pub fn has_statx() -> bool {
-    !NO_STATX.load(Ordering::Relaxed)
+    !STATX.is_missing()
 }
 
 impl From<libc::statx> for Statx {
@@ -199,10 +187,10 @@ fn stat_as_statx(dir: BorrowedFd<'_>, name: &CStr, at: At) -> Result<Statx> {
 }
 
 /// The C structure that statx(2) fills in.
-pub(crate) fn raw_statx(dir: impl AsFd, name: &CStr, at: c_int, want: u32) -> Result<libc::statx> {
+pub(crate) fn raw_statx(dir: RawFd, name: &CStr, at: c_int, want: u32) -> Result<libc::statx> {
     let mut s = MaybeUninit::<libc::statx>::zeroed();
     // SAFETY: `name` is NUL-terminated and `s` has room for one struct statx.
-    unsafe { syscall!(Gate::Statx, dir.as_fd(), name, at, want, s.as_mut_ptr()) }?;
+    unsafe { syscall!(Gate::Statx, dir, name, at, want, s.as_mut_ptr()) }?;
     // SAFETY: zeroed above, and every bit pattern of the plain integers in it is valid.
     Ok(unsafe { s.assume_init() })
 }
@@ -252,38 +240,6 @@ pub(crate) fn create(dir: impl AsFd, name: &CStr, how: c_int, mode: u32) -> Resu
     let how = how | libc::O_CLOEXEC;
     // SAFETY: `name` is NUL-terminated.
     unsafe { syscall!(Gate::Openat, dir.as_fd(), name, how, mode & 0o7777) }.map(Fd::take)
-}
-
-/// Whether the kernel has no openat2(2).
-static NO_OPENAT2: AtomicBool = AtomicBool::new(false);
-
-/// Opens a name of several components so that a concurrent change of the tree cannot redirect it.
-/// Before Linux 5.6, which has no openat2, only a symlink as the last component is refused.
-/// [openat2(2)](https://man7.org/linux/man-pages/man2/openat2.2.html)
-pub fn openat2(dir: impl AsFd, name: &CStr, how: Open, resolve: Resolve) -> Result<Fd> {
-    if NO_OPENAT2.load(Ordering::Relaxed) {
-        return openat(dir, name, how | Open::NOFOLLOW);
-    }
-    let request = [(how.bits() | libc::O_CLOEXEC) as u64, 0, resolve.bits()]; // struct open_how
-    let size = size_of_val(&request);
-    // SAFETY: `name` is NUL-terminated and `request` is a valid open_how.
-    match unsafe { syscall!(Gate::Openat2, dir.as_fd(), name, request.as_ptr(), size) } {
-        // The caller must learn that O_NOATIME is refused.
-        Err(Errno::EPERM) if how.contains(Open::NOATIME) => Err(Errno::EPERM),
-        Err(Errno::ENOSYS | Errno::EPERM) if !NO_OPENAT2.load(Ordering::Relaxed) => {
-            // A seccomp filter that does not know openat2 returns EPERM. If openat fails too, its
-            // error is the real one.
-            let fallen_back = openat(dir, name, how | Open::NOFOLLOW)?;
-            NO_OPENAT2.store(true, Ordering::Relaxed);
-            Ok(fallen_back)
-        }
-        other => other.map(Fd::take),
-    }
-}
-
-/// Whether [`openat2`] enforces its flags; `true` until the call was found missing.
-pub fn has_openat2() -> bool {
-    !NO_OPENAT2.load(Ordering::Relaxed)
 }
 
 /// Reads directory entries into `buffer`; 0 at the end.

@@ -6,9 +6,8 @@ use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::fs::{
-    At, CWD, Open, Resolve, Stat, Statx, Want, has_openat2, newfstatat, openat, openat2, statx,
-};
+use crate::fs::{At, CWD, Open, Resolve, Stat, Statx, Want, newfstatat, openat, statx};
+use crate::resolve::openat2;
 use crate::{Errno, Fd, Result};
 
 /// The longest name the kernel takes, without its NUL.
@@ -41,27 +40,38 @@ impl Reach<'_> {
 /// component of over 4095 bytes.
 pub fn reach<'a>(dir: BorrowedFd<'a>, name: &'a [u8]) -> Result<Reach<'a>> {
     let mut from: Option<Fd> = None;
-    let mut rest = name;
-    while rest.len() > LONGEST {
-        let cut = last_slash(rest)?;
-        let piece = c_string(&rest[..cut])?;
-        let at = from.as_ref().map_or(dir, |fd| fd.as_fd());
-        from = Some(openat(at, &piece, Open::PATH | Open::DIRECTORY)?);
-        rest = &rest[cut..];
-        while let [b'/', tail @ ..] = rest {
-            rest = tail;
-        }
-    }
-    let rest = if rest.is_empty() && from.is_some() {
-        Cow::Borrowed(c".")
-    } else {
-        Cow::Owned(c_string(rest)?)
+    let rest = match name {
+        // Not a directory: an error of the call.
+        [] => Cow::Borrowed(c""),
+        name => cut(name, |piece| {
+            let at = from.as_ref().map_or(dir, |fd| fd.as_fd());
+            from = Some(openat(at, piece, Open::PATH | Open::DIRECTORY)?);
+            Ok(())
+        })?,
     };
     Ok(Reach {
         from,
         base: dir,
         rest,
     })
+}
+
+/// Passes the pieces of a name that is too long for the kernel to `enter`, and returns the last one; the directory itself
+/// if nothing is left.
+fn cut<'a>(name: &'a [u8], mut enter: impl FnMut(&CStr) -> Result<()>) -> Result<Cow<'a, CStr>> {
+    let mut rest = name;
+    while rest.len() > LONGEST {
+        let cut = last_slash(rest)?;
+        enter(&c_string(&rest[..cut])?)?;
+        rest = &rest[cut..];
+        while let [b'/', tail @ ..] = rest {
+            rest = tail;
+        }
+    }
+    match rest {
+        [] => Ok(Cow::Borrowed(c".")),
+        rest => c_string(rest).map(Cow::Owned),
+    }
 }
 
 /// Where to cut a long name: the last slash that the kernel takes.
@@ -120,57 +130,35 @@ pub fn open_long_no_symlinks(dir: BorrowedFd<'_>, name: &[u8], how: Open) -> Res
     openat2_long(dir, name, how, Resolve::NO_SYMLINKS)
 }
 
-/// [`openat2`] of a name of any length. If the name is too long for the kernel, `resolve` holds for
-/// its last piece only.
+/// [`openat2`] of a name of any length, of which no component is a `..`; an empty one is the directory itself.
 pub fn openat2_long(dir: BorrowedFd<'_>, name: &[u8], how: Open, resolve: Resolve) -> Result<Fd> {
-    let reach = reach(dir, name)?;
-    openat2(reach.dir(), reach.rest(), how, resolve)
+    const PLACE: Open = Open::PATH.union(Open::DIRECTORY);
+    let mut from: Option<Fd> = None;
+    let rest = cut(name, |piece| {
+        let at = from.as_ref().map_or(dir, |fd| fd.as_fd());
+        from = Some(openat2(at, piece, PLACE, resolve)?);
+        Ok(())
+    })?;
+    openat2(
+        from.as_ref().map_or(dir, |fd| fd.as_fd()),
+        &rest,
+        how,
+        resolve,
+    )
 }
 
 /// Opens a file beneath a directory by a name of any length, and follows neither symlinks nor `..`,
-/// also if the tree changes meanwhile. Without openat2(2), it opens one component after the other.
+/// also if the tree changes meanwhile.
 ///
 /// # Errors
 /// `ELOOP` or `ENOTDIR` for a symlink in the path, `EXDEV` for a name that leads out.
 pub fn open_beneath(dir: BorrowedFd<'_>, name: &[u8], how: Open) -> Result<Fd> {
     let resolve = Resolve::BENEATH | Resolve::NO_SYMLINKS | Resolve::NO_MAGICLINKS;
-    let components = || {
-        name.split(|&b| b == b'/')
-            .filter(|part| !part.is_empty() && *part != b".")
-    };
-    if components().any(|part| part == b"..") || name.starts_with(b"/") {
+    let mut components = name.split(|&b| b == b'/');
+    if components.any(|part| part == b"..") || name.starts_with(b"/") {
         return Err(Errno::EXDEV);
     }
-    let place = Open::PATH | Open::DIRECTORY | Open::NOFOLLOW;
-    let mut from: Option<Fd> = None;
-    let mut rest = name;
-    while rest.len() > LONGEST && has_openat2() {
-        let cut = last_slash(rest)?;
-        let at = from.as_ref().map_or(dir, |fd| fd.as_fd());
-        let next = openat2(at, &c_string(&rest[..cut])?, place, resolve)?;
-        if !has_openat2() {
-            break; // it was just found missing: symlinks may have been followed
-        }
-        from = Some(next);
-        rest = &rest[cut + 1..];
-    }
-    if has_openat2() {
-        let at = from.as_ref().map_or(dir, |fd| fd.as_fd());
-        let rest = c_string(if rest.is_empty() { b"." } else { rest })?;
-        let opened = openat2(at, &rest, how | Open::NOFOLLOW, resolve);
-        if has_openat2() {
-            return opened;
-        }
-    }
-    let mut parts = components().peekable();
-    let mut here: Option<Fd> = None;
-    while let Some(part) = parts.next() {
-        let is_last = parts.peek().is_none();
-        let how = if is_last { how | Open::NOFOLLOW } else { place };
-        let at = here.as_ref().map_or(dir, |fd| fd.as_fd());
-        here = Some(openat(at, &c_string(part)?, how)?);
-    }
-    here.map_or_else(|| openat(dir, c".", how), Ok)
+    openat2_long(dir, name, how | Open::NOFOLLOW, resolve)
 }
 
 #[cfg(test)]

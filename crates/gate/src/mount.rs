@@ -1,13 +1,14 @@
 //! Mounts: listmount(2), statmount(2), and the calls that change a mount namespace.
 
-use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, AsRawFd};
+use std::ffi::CStr;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::fs::{At, Want, statx};
 use crate::gates::Gate;
 use crate::syscall::syscall;
 use crate::{Errno, Fd, Result};
+
+pub use crate::mount_id::mount_id;
 
 pub use crate::flags::Ask;
 
@@ -84,22 +85,6 @@ pub fn statmount(id: u64, ask: Ask, buffer: &mut [u8]) -> Result<()> {
     unsafe { syscall!(Gate::Statmount, &raw const request, at, len, 0) }.map(drop)
 }
 
-/// The id of the mount that an open file is on, as in /proc/self/mountinfo. Where statx(2) does not
-/// return it (before Linux 5.8), /proc/self/fdinfo does.
-pub fn mount_id(file: impl AsFd) -> Option<u64> {
-    let file = file.as_fd();
-    let seen = statx(file, c"", At::EMPTY_PATH, Want::MNT_ID).ok()?;
-    seen.mnt_id.or_else(|| mount_id_in_proc(file.as_raw_fd()))
-}
-
-fn mount_id_in_proc(fd: i32) -> Option<u64> {
-    let path = CString::new(format!("/proc/self/fdinfo/{fd}")).ok()?;
-    let text = crate::file::read_kernel(&path).ok()?;
-    let mut lines = text.split(|&byte| byte == b'\n');
-    let id = lines.find_map(|line| line.strip_prefix(b"mnt_id:"))?;
-    str::from_utf8(id.trim_ascii()).ok()?.parse().ok()
-}
-
 /// Gives the calling process its own mount namespace, a copy from which nothing propagates to any
 /// other. [unshare(2)](https://man7.org/linux/man-pages/man2/unshare.2.html), `CLONE_NEWNS`
 ///
@@ -145,21 +130,4 @@ pub fn open_tree_clone(dir: impl AsFd, name: &CStr) -> Result<Fd> {
     let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC | libc::AT_NO_AUTOMOUNT;
     // SAFETY: `name` is NUL-terminated.
     unsafe { syscall!(Gate::OpenTree, dir.as_fd(), name, flags) }.map(Fd::take)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fs::{CWD, Open, openat};
-
-    #[test]
-    fn proc_and_statx_return_the_same_mount_id() {
-        for path in [c"/", c"/proc", c"/proc/self/exe"] {
-            let file = openat(CWD, path, Open::PATH).unwrap();
-            let id = mount_id(&file);
-            assert!(id.is_some());
-            assert_eq!(mount_id_in_proc(file.as_raw_fd()), id, "{path:?}");
-        }
-        assert_eq!(mount_id_in_proc(-1), None);
-    }
 }

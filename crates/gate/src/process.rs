@@ -5,15 +5,17 @@
 //! [`Shared`] memory ([`crate::Tally::publish`]) or in its output.
 
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use libc::{c_int, c_long};
 
 use crate::errno::check;
+use crate::fs::{At, CWD, Want, statx};
 use crate::meter;
 use crate::notify::{Event, poll};
 use crate::signals::set_disposition;
-use crate::{Fd, Result};
+use crate::{Errno, Fd, Result};
 
 pub use crate::memory::Shared;
 
@@ -30,6 +32,33 @@ pub struct Ended {
     pub sys: Duration,
 }
 
+/// Whether [`expect_one_thread`] was called.
+static MUST_HAVE_ONE_THREAD: AtomicBool = AtomicBool::new(false);
+
+/// From now on, a process with several threads is not forked ([`Child::fork`]). Test programs, whose tests are threads, and
+/// those with a library that has threads of its own do not call this.
+pub fn expect_one_thread() {
+    MUST_HAVE_ONE_THREAD.store(true, Relaxed);
+}
+
+/// Whether this process has one thread within a time.
+fn has_one_thread(longest: Duration) -> bool {
+    let until = Instant::now() + longest;
+    while threads().is_some_and(|threads| threads > 1) {
+        if Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
+/// The threads of this process, by the links of their directory in /proc; `None` without /proc.
+fn threads() -> Option<u32> {
+    let seen = statx(CWD, c"/proc/self/task", At::empty(), Want::NLINK).ok()?;
+    Some(seen.nlink.saturating_sub(2))
+}
+
 /// A forked process. Dropping it kills it, and reaps it if it is dead by then; otherwise init does
 /// after this process has ended.
 #[derive(Debug)]
@@ -42,8 +71,11 @@ impl Child {
     /// Forks, and runs `work` in the child, which ends when `work` returns (status 0) or panics
     /// (status 101). The child dies with its parent.
     ///
-    /// The calling process should be single-threaded: `work` would wait forever for a lock that
+    /// The calling process must have one thread: `work` would wait forever for a lock that
     /// another thread held. (The lock of the total counts is free.)
+    ///
+    /// # Errors
+    /// Those of fork(2); `EBUSY` if it has more, and [`expect_one_thread`] was called.
     pub fn fork(work: impl FnOnce()) -> Result<Child> {
         if let Some(child) = Child::split()? {
             return Ok(child);
@@ -53,9 +85,14 @@ impl Child {
     }
 
     /// Forks, and returns in both processes: in the parent with the child, in the child with
-    /// `None`. The child dies with its parent. As with [`Child::fork`], the calling process should
-    /// be single-threaded. [fork(2)](https://man7.org/linux/man-pages/man2/fork.2.html)
+    /// `None`. The child dies with its parent. As with [`Child::fork`], the calling process must
+    /// have one thread. [fork(2)](https://man7.org/linux/man-pages/man2/fork.2.html)
     pub fn split() -> Result<Option<Child>> {
+        /// A thread that has just been joined may take some time to end.
+        const LONGEST: Duration = Duration::from_secs(10);
+        if MUST_HAVE_ONE_THREAD.load(Relaxed) && !has_one_thread(LONGEST) {
+            return Err(Errno::EBUSY);
+        }
         // SAFETY: getpid cannot fail and touches no memory.
         let parent = unsafe { libc::getpid() };
         let pid = fork()?;
@@ -317,6 +354,26 @@ pub fn block_sigpipe() {
     }
 }
 
+/// Keeps what is in the memory of this process, such as a password, from core dumps and from debuggers of the same user.
+/// Programs that it starts can be debugged again.
+/// [PR_SET_DUMPABLE(2const)](https://man7.org/linux/man-pages/man2/PR_SET_DUMPABLE.2const.html)
+pub fn hide_memory() {
+    // SAFETY: no pointers. The call cannot fail for this value.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
+    dump_no_core();
+}
+
+/// Has this process, and the programs that it starts, dump no core into a file.
+/// [setrlimit(2)](https://man7.org/linux/man-pages/man2/getrlimit.2.html), `RLIMIT_CORE`
+pub fn dump_no_core() {
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `none` is a live rlimit. The call cannot fail for these values.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
+}
+
 /// Ignores SIGXFSZ: a write beyond the file size limit (`ulimit -f`) fails with EFBIG instead, so that
 /// the process can report it and clean up.
 pub fn ignore_sigxfsz() {
@@ -362,6 +419,25 @@ mod tests {
             }
         }
         assert_eq!(shared[0].load(Ordering::Relaxed), 7);
+    }
+
+    #[test]
+    fn threads_are_counted_as_the_kernel_counts_them() {
+        let waiting = std::thread::spawn(std::thread::park);
+        assert!(threads().unwrap() >= 2);
+        // In a child, which has one thread, and to which the expectation is confined.
+        let mut child = Child::fork(|| {
+            expect_one_thread();
+            assert!(has_one_thread(LIMIT) && Child::fork(|| {}).is_ok());
+            let another = std::thread::spawn(std::thread::park);
+            assert!(!has_one_thread(Duration::from_millis(1)));
+            assert_eq!(Child::fork(|| {}).err(), Some(Errno::EBUSY));
+            another.thread().unpark();
+        });
+        let ended = child.as_mut().unwrap().wait(LIMIT).unwrap();
+        assert_eq!(ended.status, Some(0));
+        waiting.thread().unpark();
+        waiting.join().unwrap();
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Files that experiments create, and calls on them.
 
 use std::ffi::CStr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use crate::fs::{create, raw_statx};
 use crate::gates::Gate;
@@ -37,6 +37,16 @@ pub fn open_direct(dir: impl AsFd, name: &CStr) -> Result<Fd> {
     create(dir, name, libc::O_DIRECT, 0)
 }
 
+/// Opens a file to lock it, which nobody but its owner can do: it is created where there is none.
+pub fn open_lock(dir: impl AsFd, name: &CStr) -> Result<Fd> {
+    create(
+        dir,
+        name,
+        libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW,
+        0o600,
+    )
+}
+
 /// Locks an open file exclusively, without waiting. The lock ends with the last descriptor.
 /// [flock(2)](https://man7.org/linux/man-pages/man2/flock.2.html)
 ///
@@ -51,7 +61,12 @@ pub fn flock(fd: impl AsFd) -> Result<()> {
 /// does not say (before 6.1, or for this file system); 0 where direct I/O is not supported.
 /// [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html), `STATX_DIOALIGN`
 pub fn direct_alignment(fd: impl AsFd) -> Result<Option<(u32, u32)>> {
-    let s = raw_statx(fd, c"", libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN)?;
+    let s = raw_statx(
+        fd.as_fd().as_raw_fd(),
+        c"",
+        libc::AT_EMPTY_PATH,
+        libc::STATX_DIOALIGN,
+    )?;
     let is_known = s.stx_mask & libc::STATX_DIOALIGN != 0;
     Ok(is_known.then_some((s.stx_dio_mem_align, s.stx_dio_offset_align)))
 }

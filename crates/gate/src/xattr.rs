@@ -8,10 +8,10 @@
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::gates::Gate;
+use crate::newer::{ANY_NAME, NOT_OPEN, NewerCall};
 use crate::syscall::syscall;
 use crate::{Errno, Result};
 
@@ -98,10 +98,8 @@ pub fn lgetxattr(path: &CStr, attribute: &CStr, value: &mut Vec<u8>) -> Result<(
     }
 }
 
-/// Whether the kernel has no listxattrat(2).
-static NO_LISTXATTRAT: AtomicBool = AtomicBool::new(false);
-/// Whether the kernel has no getxattrat(2).
-static NO_GETXATTRAT: AtomicBool = AtomicBool::new(false);
+static LISTXATTRAT: NewerCall = NewerCall::new();
+static GETXATTRAT: NewerCall = NewerCall::new();
 
 /// The names of the extended attributes of a file in an open directory, of a symlink itself, each
 /// terminated by NUL. [listxattrat(2)](https://man7.org/linux/man-pages/man2/listxattr.2.html), or
@@ -111,15 +109,20 @@ static NO_GETXATTRAT: AtomicBool = AtomicBool::new(false);
 /// As [`flistxattr`].
 pub fn listxattrat(dir: impl AsFd, name: &CStr, names: &mut Vec<u8>) -> Result<()> {
     let (dir, at) = (dir.as_fd(), libc::AT_SYMLINK_NOFOLLOW);
-    let call = |to: *mut u8, room: usize| {
+    let call = |dir: RawFd, name: &CStr, to: *mut u8, room: usize| {
         // SAFETY: `name` is NUL-terminated, and `to` has room for `room` bytes.
         unsafe { syscall!(Gate::Listxattrat, dir, name, at, to, room) }
     };
-    // SAFETY: the kernel writes at most `room` bytes, and returns how many.
-    or_by_path(&NO_LISTXATTRAT, || unsafe { fill(names, call) }).unwrap_or_else(|refused| {
-        let listed = llistxattr(&path(dir, name)?, names);
-        settle(&NO_LISTXATTRAT, refused, listed)
-    })
+    if !LISTXATTRAT.is_missing() {
+        // SAFETY: the kernel writes at most `room` bytes, and returns how many.
+        let listed = unsafe { fill(names, |to, room| call(dir.as_raw_fd(), name, to, room)) };
+        let ask = || call(NOT_OPEN, ANY_NAME, std::ptr::null_mut(), 0);
+        match listed {
+            Err(errno) if LISTXATTRAT.explains(errno, ask) => {}
+            listed => return listed,
+        }
+    }
+    llistxattr(&path(dir, name)?, names)
 }
 
 /// An extended attribute of a file in an open directory, of a symlink itself.
@@ -135,7 +138,7 @@ pub fn getxattrat(
     value: &mut Vec<u8>,
 ) -> Result<()> {
     let dir = dir.as_fd();
-    let call = |to: *mut u8, room: usize| {
+    let call = |dir: RawFd, name: &CStr, to: *mut u8, room: usize| {
         let args = XattrArgs {
             value: to.expose_provenance() as u64,
             size: u32::try_from(room).unwrap_or(u32::MAX),
@@ -149,35 +152,16 @@ pub fn getxattrat(
         // SAFETY: both names are NUL-terminated, `args` has `size` bytes, and `to` room for `room`.
         unsafe { syscall!(Gate::Getxattrat, dir, name, at, attribute, args, size) }
     };
-    // SAFETY: the kernel writes at most `room` bytes, and returns how many.
-    or_by_path(&NO_GETXATTRAT, || unsafe { fill(value, call) }).unwrap_or_else(|refused| {
-        let got = lgetxattr(&path(dir, name)?, attribute, value);
-        settle(&NO_GETXATTRAT, refused, got)
-    })
-}
-
-/// Makes a call that newer kernels have. `Err` when the older call has to be made, with the error of
-/// the newer one if it was made.
-fn or_by_path(
-    missing: &AtomicBool,
-    call: impl FnOnce() -> Result<()>,
-) -> std::result::Result<Result<()>, Option<Errno>> {
-    if missing.load(Relaxed) {
-        return Err(None);
+    if !GETXATTRAT.is_missing() {
+        // SAFETY: the kernel writes at most `room` bytes, and returns how many.
+        let got = unsafe { fill(value, |to, room| call(dir.as_raw_fd(), name, to, room)) };
+        let ask = || call(NOT_OPEN, ANY_NAME, std::ptr::null_mut(), 0);
+        match got {
+            Err(errno) if GETXATTRAT.explains(errno, ask) => {}
+            got => return got,
+        }
     }
-    match call() {
-        // A seccomp filter that does not know the call returns EPERM.
-        Err(e @ (Errno::ENOSYS | Errno::EPERM)) => Err(Some(e)),
-        other => Ok(other),
-    }
-}
-
-/// Returns the older call's result. Unless that is the same EPERM, the newer call is missing.
-fn settle(missing: &AtomicBool, refused: Option<Errno>, by_path: Result<()>) -> Result<()> {
-    if refused == Some(Errno::ENOSYS) || refused.is_some() && by_path != Err(Errno::EPERM) {
-        missing.store(true, Relaxed);
-    }
-    by_path
+    lgetxattr(&path(dir, name)?, attribute, value)
 }
 
 /// The path of a file in an open directory.
@@ -228,8 +212,8 @@ mod tests {
             own.concat()
         };
         for is_missing in [false, true] {
-            NO_LISTXATTRAT.store(is_missing, Relaxed);
-            NO_GETXATTRAT.store(is_missing, Relaxed);
+            LISTXATTRAT.pretend(is_missing);
+            GETXATTRAT.pretend(is_missing);
             let mut buffer = Vec::new();
             listxattrat(&dir, c"file", &mut buffer).unwrap();
             assert_eq!(own(&buffer), b"user.largeuser.one");

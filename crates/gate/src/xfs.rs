@@ -6,11 +6,10 @@ use crate::Result;
 use crate::gates::Gate;
 use crate::syscall::syscall;
 
+pub use crate::requests::{BULKSTAT_LEN, GEOMETRY_LEN};
+
 /// The `f_type` of XFS.
 pub const XFS_SUPER_MAGIC: u64 = 0x5846_5342;
-
-/// Length of a `struct xfs_fsop_geom` in bytes.
-pub const GEOMETRY_LEN: usize = 256;
 
 /// Describes the file system that an open file is on.
 /// [ioctl_xfs_fsgeometry(2)](https://man7.org/linux/man-pages/man2/ioctl_xfs_fsop_geometry.2.html)
@@ -18,6 +17,10 @@ pub const GEOMETRY_LEN: usize = 256;
 /// # Errors
 /// `ENOTTY` on another file system, and before Linux 5.2.
 pub fn xfs_fsgeometry(fd: impl AsFd) -> Result<[u8; GEOMETRY_LEN]> {
+    #[cfg(debug_assertions)]
+    if let Some(answers) = crate::crafted::answers() {
+        return Ok(answers.xfs_fsgeometry());
+    }
     let request = libc::_IOR::<[u8; GEOMETRY_LEN]>(b'X'.into(), 126);
     let mut geometry = [0u8; GEOMETRY_LEN];
     let to = geometry.as_mut_ptr();
@@ -25,9 +28,6 @@ pub fn xfs_fsgeometry(fd: impl AsFd) -> Result<[u8; GEOMETRY_LEN]> {
     unsafe { syscall!(Gate::XfsFsgeometry, fd.as_fd(), request, to) }?;
     Ok(geometry)
 }
-
-/// Length of `struct xfs_bulkstat`, in bytes.
-pub const BULKSTAT_LEN: usize = 192;
 
 /// A buffer for [`xfs_bulkstat`].
 #[derive(Debug)]
@@ -78,6 +78,13 @@ pub fn xfs_bulkstat(
     let room = (buffer.bytes.len() - BulkBuffer::HEADER) / BULKSTAT_LEN;
     let count = most.min(room) as u32;
     buffer.rows = 0;
+    #[cfg(debug_assertions)]
+    if let Some(answers) = crate::crafted::answers() {
+        let rows = buffer.bytes[BulkBuffer::HEADER..].as_chunks_mut().0;
+        let next;
+        (buffer.rows, next) = answers.xfs_bulkstat(group, from, &mut rows[..count as usize])?;
+        return Ok(next);
+    }
     let header = &mut buffer.bytes[..BulkBuffer::HEADER];
     header.fill(0);
     header[..8].copy_from_slice(&from.to_ne_bytes());

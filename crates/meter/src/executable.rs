@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString};
 use std::os::fd::AsRawFd;
 
 use gate::fd::Fd;
-use gate::fs::{At, CWD, Open, Want, openat, pread64, readlinkat, statx};
+use gate::fs::{At, CWD, FileType, Open, Want, openat, pread64, readlinkat, statx};
 
 /// The absolute name of the file that a process executes, which it has called `called`. By now the
 /// process may execute another one, or have ended: /proc/PID/exe is trusted only if its last
@@ -22,7 +22,7 @@ pub(crate) fn file_of(pid: u32, called: &[u8], inode: u64) -> Vec<u8> {
         |name: &CStr| statx(CWD, name, At::empty(), Want::INO).is_ok_and(|file| file.ino == inode);
     let found = if inode > 0 {
         running.filter(|_| has_inode(&exe)).or_else(|| {
-            let (file, name) = resolve(called, Open::PATH)?;
+            let (file, name) = resolve(called)?;
             has_inode(&link(&file)).then_some(name)
         })
     } else {
@@ -38,9 +38,9 @@ fn last(name: &[u8]) -> Option<&[u8]> {
     name.rsplit(|&byte| byte == b'/').next()
 }
 
-/// Opens a file, and returns its name without symbolic links.
-fn resolve(name: &[u8], how: Open) -> Option<(Fd, Vec<u8>)> {
-    let file = openat(CWD, &CString::new(name).ok()?, how).ok()?;
+/// Finds a file, and returns its name without symbolic links.
+fn resolve(name: &[u8]) -> Option<(Fd, Vec<u8>)> {
+    let file = openat(CWD, &CString::new(name).ok()?, Open::PATH).ok()?;
     let name = readlinkat(CWD, &link(&file)).ok()?;
     Some((file, name))
 }
@@ -58,7 +58,13 @@ fn interpreter(called: &[u8]) -> Option<Vec<u8>> {
         if called.first() != Some(&b'/') {
             return None; // the working directory is unknown
         }
-        let (file, name) = resolve(&called, Open::NONBLOCK)?;
+        let (file, name) = resolve(&called)?;
+        // The process has chosen the name: opening a device or a FIFO for reading would have effects.
+        let seen = statx(&file, c"", At::EMPTY_PATH, Want::TYPE).ok()?;
+        if seen.file_type != FileType::Regular {
+            return None;
+        }
+        let file = openat(CWD, &link(&file), Open::NONBLOCK).ok()?;
         let mut head = [0; 256];
         let read = pread64(&file, &mut head, 0).unwrap_or_default();
         let Some(line) = head.get(..read)?.strip_prefix(b"#!") else {

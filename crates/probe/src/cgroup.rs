@@ -333,7 +333,8 @@ mod tests {
         mkdirat(CWD, &name(&dir), 0o700).unwrap();
         let write = |dir: &[u8], file: &str, text: &str| {
             let path = [dir, b"/", file.as_bytes()].concat();
-            let mut writer = gate::file::Writer::create(&path).unwrap();
+            let mut writer =
+                gate::file::Writer::create(&path, gate::file::Permissions::Public).unwrap();
             writer.write_all(text.as_bytes()).unwrap();
             writer.publish().unwrap();
             path

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::StoreError;
-use archive::remote::Version;
-use bytes::Bytes;
+use archive::remote::{MOST_BYTES, Version};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
 use object_store::multipart::PartId;
 use object_store::path::Path;
 use object_store::{
@@ -158,6 +159,8 @@ impl Bucket {
         range: Option<Range<u64>>,
     ) -> Pending<Bytes> {
         let (store, path) = (Arc::clone(&self.store), path.clone());
+        let asked = range.as_ref().map(|range| range.end - range.start);
+        let most = asked.unwrap_or(MOST_BYTES as u64);
         let is_google = self.service() == Service::Google;
         let options = GetOptions {
             range: range.map(GetRange::Bounded),
@@ -176,7 +179,7 @@ impl Bucket {
                     StoreError::NotFound if is_versioned => StoreError::Changed,
                     error => error,
                 });
-                match body(got?).await {
+                match body(got?, most).await {
                     Err(error) if attempts.wait(&error).await => {}
                     other => return other,
                 }
@@ -239,8 +242,8 @@ impl Bucket {
         };
         let mut transport = Transport {
             headers: Vec::from_iter(header),
-            signer: None,
             notices: Some(self.notices.clone()),
+            ..Transport::default()
         };
         if let Credentials::Azure(credentials) = &self.credentials {
             // object_store has no attributes for the parts of Azure.
@@ -448,8 +451,26 @@ pub(crate) fn parse_key(key: &str) -> Result<Path, StoreError> {
     Path::parse(key).map_err(|_| StoreError::BadUrl)
 }
 
-async fn body(got: GetResult) -> Result<Bytes, StoreError> {
-    got.bytes().await.map_err(|e| store_error(&e))
+/// Reads an answer of at most so many bytes: as many as it says that it has. What a server sends in place of the end of an answer is
+/// counted, too, when the library asks for the rest again.
+async fn body(got: GetResult, most: u64) -> Result<Bytes, StoreError> {
+    let length = got.range.end.saturating_sub(got.range.start);
+    let too_long = || StoreError::LongAnswer(most as usize);
+    if length > most {
+        return Err(too_long());
+    }
+    let (mut body, mut pieces) = (BytesMut::new(), got.into_stream());
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|e| store_error(&e))?;
+        if (body.len() + piece.len()) as u64 > length {
+            return Err(too_long());
+        }
+        body.extend_from_slice(&piece);
+    }
+    match body.len() as u64 == length {
+        true => Ok(body.freeze()),
+        false => Err(StoreError::NoConnection("the answer ends early".to_owned())),
+    }
 }
 
 /// Reads the end of an object: its description, and up to so many bytes.
@@ -465,7 +486,7 @@ async fn tail(
     let first = match store.get_opts(path, get(GetRange::Suffix(bytes))).await {
         Ok(got) => {
             let meta = got.meta.clone();
-            return Ok((meta, body(got).await?));
+            return Ok((meta, body(got, bytes).await?));
         }
         // Azure has no such ranges. Unlike that to HEAD, this answer says why there is no object.
         Err(Error::NotSupported { .. }) => {
@@ -495,5 +516,6 @@ async fn tail(
         ..get(GetRange::Bounded(range))
     };
     let got = store.get_opts(path, rest).await;
-    Ok((meta, body(got.map_err(|e| store_error(&e))?).await?))
+    let got = got.map_err(|e| store_error(&e))?;
+    Ok((meta, body(got, bytes).await?))
 }

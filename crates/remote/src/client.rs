@@ -20,6 +20,7 @@ use crate::url::{RepositoryUrl, Url};
 #[derive(Debug)]
 pub struct Client {
     endpoint: Option<String>,
+    hides_memory: bool,
     notices: Notices,
     state: Mutex<State>,
 }
@@ -42,10 +43,12 @@ impl State {
 
 impl Client {
     /// A client that reads its settings from the environment. An endpoint that is given has priority over that of
-    /// the environment. `on_retry` is told when a request fails and is repeated. Nothing is connected yet.
-    pub fn new(endpoint: Option<String>, on_retry: OnRetry) -> Client {
+    /// the environment. `on_retry` is told when a request fails and is repeated. With `hides_memory`, no other process can read the
+    /// keys from this one, but the ranks of an MPI job read each other's memory. Nothing is connected yet.
+    pub fn new(endpoint: Option<String>, hides_memory: bool, on_retry: OnRetry) -> Client {
         Client {
             endpoint,
+            hides_memory,
             notices: Notices::new(on_retry),
             state: Mutex::default(),
         }
@@ -56,6 +59,11 @@ impl Client {
     }
 
     fn settings(&self, service: Service) -> Settings {
+        // The settings have the keys.
+        match self.hides_memory {
+            true => gate::process::hide_memory(),
+            false => gate::process::dump_no_core(),
+        }
         Settings::from_environment(service, self.endpoint.clone())
     }
 

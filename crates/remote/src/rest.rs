@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use archive::StoreError;
-use archive::remote::Files;
-use bytes::Bytes;
+use archive::remote::{Files, MOST_BYTES};
+use bytes::{Bytes, BytesMut};
 use reqwest::header::{ACCEPT, CONTENT_LENGTH, RANGE};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 
@@ -32,6 +32,13 @@ struct Server {
     user: Option<(String, String)>,
     has_answered: AtomicBool,
     notices: Notices,
+}
+
+/// A file in a list of the server.
+#[derive(serde::Deserialize)]
+struct ListedFile {
+    name: String,
+    size: u64,
 }
 
 impl RestFiles {
@@ -77,15 +84,16 @@ impl RestFiles {
         })
     }
 
-    /// Makes a request until it is answered, and reads the answer.
+    /// Makes a request until it is answered, and reads the answer, of at most so many bytes.
     fn ask(
         &self,
         method: Method,
         path: &str,
+        most: usize,
         add: impl Fn(RequestBuilder) -> RequestBuilder + Send + 'static,
     ) -> Result<Bytes, StoreError> {
         let (server, path) = (Arc::clone(&self.server), path.to_owned());
-        let ask = async move { server.ask(method, &path, add).await };
+        let ask = async move { server.ask(method, &path, most, add).await };
         self.runtime.start_task(ask).wait()
     }
 }
@@ -111,13 +119,14 @@ impl Server {
         &self,
         method: Method,
         path: &str,
+        most: usize,
         add: impl Fn(RequestBuilder) -> RequestBuilder,
     ) -> Result<Bytes, StoreError> {
         let mut attempts = self.attempts();
         loop {
             let sent = self.send(add(self.request(method.clone(), path))).await;
             let read = match sent {
-                Ok(answer) => answer.bytes().await.map_err(|e| no_connection(&e)),
+                Ok(answer) => body(answer, most).await,
                 Err(error) => Err(error),
             };
             match read {
@@ -160,7 +169,8 @@ impl Server {
 
 impl Files for RestFiles {
     fn read(&self, path: &str, range: Option<(u64, usize)>) -> Result<Bytes, StoreError> {
-        let bytes = self.ask(Method::GET, &flat(path), move |request| match range {
+        let most = range.map_or(MOST_BYTES, |(_, len)| len);
+        let bytes = self.ask(Method::GET, &flat(path), most, move |request| match range {
             Some((_, 0)) | None => request,
             Some((offset, len)) => {
                 let last = offset + len as u64 - 1;
@@ -183,7 +193,10 @@ impl Files for RestFiles {
     fn remove(&self, path: &str) -> Result<(), StoreError> {
         let (server, path) = (Arc::clone(&self.server), flat(path));
         let remove = async move {
-            match server.ask(Method::DELETE, &path, |request| request).await {
+            match server
+                .ask(Method::DELETE, &path, MOST_BYTES, |request| request)
+                .await
+            {
                 Err(StoreError::NotFound) => Ok(()),
                 other => other.map(drop),
             }
@@ -192,7 +205,7 @@ impl Files for RestFiles {
     }
 
     fn list(&self, dir: &str) -> Result<Vec<(String, u64)>, StoreError> {
-        let list = self.ask(Method::GET, &format!("{dir}/"), |request| {
+        let list = self.ask(Method::GET, &format!("{dir}/"), MOST_BYTES, |request| {
             request.header(ACCEPT, VERSION_2)
         });
         let list = match list {
@@ -200,15 +213,24 @@ impl Files for RestFiles {
             Err(StoreError::NotFound) => return Ok(Vec::new()),
             other => other?,
         };
-        let list: serde_json::Value = serde_json::from_slice(&list)
+        // `null` is an empty list, as Go writes it.
+        let list: Option<Vec<ListedFile>> = serde_json::from_slice(&list)
             .map_err(|_| StoreError::Other("a list is malformed".to_owned()))?;
-        let entries = list.as_array().into_iter().flatten();
-        let named = entries.filter_map(|entry| {
-            let (name, size) = (entry["name"].as_str()?, entry["size"].as_u64()?);
-            Some((name.to_owned(), size))
-        });
-        Ok(named.collect())
+        let list = list.unwrap_or_default().into_iter();
+        Ok(list.map(|it| (it.name, it.size)).collect())
     }
+}
+
+/// Reads an answer. Whatever length it claims, only what has arrived takes memory.
+pub(crate) async fn body(mut answer: Response, most: usize) -> Result<Bytes, StoreError> {
+    let mut body = BytesMut::new();
+    while let Some(piece) = answer.chunk().await.map_err(|e| no_connection(&e))? {
+        if body.len() + piece.len() > most {
+            return Err(StoreError::LongAnswer(most));
+        }
+        body.extend_from_slice(&piece);
+    }
+    Ok(body.freeze())
 }
 
 /// The path in the protocol, in which `data` has no directories.
@@ -257,6 +279,10 @@ fn status_error(status: StatusCode) -> Option<StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -265,5 +291,30 @@ mod tests {
         assert_eq!(flat("locks/abcd"), "locks/abcd");
         assert_eq!(flat("config"), "config");
         assert_eq!(decoded("a%40b%2"), "a@b%2");
+    }
+
+    /// A server sends more than it was asked for, and does not end.
+    #[test]
+    fn an_answer_without_an_end_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/repo/", listener.local_addr().unwrap());
+        let server = thread::spawn(move || {
+            let (mut connection, _) = listener.accept().unwrap();
+            let _ = connection.read(&mut [0; 4096]).unwrap();
+            let head = b"HTTP/1.1 206 Partial Content\r\nTransfer-Encoding: chunked\r\n\r\n";
+            connection.write_all(head).unwrap();
+            let piece = [&b"10000\r\n"[..], &[0; 0x1_0000], b"\r\n"].concat();
+            let mut sent = 0_u64;
+            while connection.write_all(&piece).is_ok() {
+                sent += 0x1_0000;
+            }
+            sent
+        });
+        let notices = Notices::new(|_, _| {});
+        let files = RestFiles::new(&url, Arc::new(Runtime::start().unwrap()), notices).unwrap();
+        let read = files.read("data/ab/abcd", Some((0, 100)));
+        assert_eq!(read, Err(StoreError::LongAnswer(100)));
+        drop(files);
+        assert!(server.join().unwrap() < 256 << 20);
     }
 }

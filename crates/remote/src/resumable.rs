@@ -16,6 +16,7 @@ use tokio::sync::{Mutex, Notify};
 use archive::StoreError;
 
 use crate::error::{no_connection, one_line};
+use crate::rest::body;
 use crate::retry::{Attempts, CONNECT, Notices, SILENCE};
 use crate::transport::is_repeated;
 
@@ -185,7 +186,12 @@ async fn send(request: RequestBuilder) -> Result<Response, StoreError> {
         StatusCode::UNAUTHORIZED => StoreError::WrongCredentials(status.to_string(), Vec::new()),
         StatusCode::FORBIDDEN => StoreError::Denied,
         _ if is_repeated(status) => StoreError::Other(status.to_string()),
-        _ => StoreError::Refused(one_line(&answer.text().await.unwrap_or_default())),
+        _ => {
+            /// Bytes of the reason.
+            const MOST: usize = 64 << 10;
+            let text = body(answer, MOST).await.unwrap_or_default();
+            StoreError::Refused(one_line(&String::from_utf8_lossy(&text)))
+        }
     })
 }
 

@@ -1,13 +1,22 @@
 //! What `object_store` has no option for: completes an upload on a condition, and tells that a request is repeated.
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
+
+use archive::StoreError;
+use archive::remote::MOST_BYTES;
 use async_trait::async_trait;
+use bytes::Bytes;
+use http_body::{Body, Frame};
 use object_store::ClientOptions;
 use object_store::azure::{AzureAuthorizer, AzureCredential, AzureCredentialProvider};
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
-    ReqwestConnector,
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
+    HttpResponseBody, HttpService, ReqwestConnector,
 };
-use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue, RANGE};
 use reqwest::{Method, StatusCode};
 
 use crate::retry::Notices;
@@ -21,6 +30,8 @@ pub(crate) struct Transport {
     pub(crate) signer: Option<AzureSigner>,
     /// Where a request is reported that fails for the first time.
     pub(crate) notices: Option<Notices>,
+    /// Bytes of the list that is being read, which comes in pages.
+    pub(crate) listed: Arc<AtomicUsize>,
 }
 
 /// The account and its credentials.
@@ -85,6 +96,13 @@ impl HttpService for Service {
                 signed.map_err(|e| HttpError::new(HttpErrorKind::Unknown, e))?;
             }
         }
+        let most = most_bytes(&request);
+        let list = page_of_list(&request).map(|is_first| {
+            if is_first {
+                self.transport.listed.store(0, Relaxed);
+            }
+            Arc::clone(&self.transport.listed)
+        });
         let answer = self.client.execute(request).await;
         if let Some(notices) = &self.transport.notices {
             match &answer {
@@ -95,6 +113,109 @@ impl HttpService for Service {
                 Ok(_) => {}
             }
         }
-        answer
+        answer.map(|answer| answer.map(|body| Bounded::of(body, most, list.unwrap_or_default())))
+    }
+}
+
+/// The most bytes of an answer: the range that is asked for.
+fn most_bytes(request: &HttpRequest) -> usize {
+    /// Why there is no such range may take a few lines.
+    const REASON: usize = 64 << 10;
+    let range = request.headers().get(RANGE);
+    let range = range.and_then(|range| range.to_str().ok()?.strip_prefix("bytes="));
+    let bytes = range.and_then(|range| match range.split_once('-')? {
+        ("", last) => last.parse().ok(),
+        (from, to) => {
+            let (from, to) = (from.parse::<usize>().ok()?, to.parse::<usize>().ok()?);
+            to.checked_sub(from)?.checked_add(1)
+        }
+    });
+    bytes.map_or(MOST_BYTES, |bytes: usize| bytes.clamp(REASON, MOST_BYTES))
+}
+
+/// Whether a request is for the first page of a list; `None` if it is for something else.
+fn page_of_list(request: &HttpRequest) -> Option<bool> {
+    let query = request.uri().query().unwrap_or_default();
+    let is_list = ["list-type=", "comp=list"]
+        .iter()
+        .any(|it| query.contains(it));
+    let is_later = ["continuation-token=", "marker="]
+        .iter()
+        .any(|it| query.contains(it));
+    is_list.then_some(!is_later)
+}
+
+/// The body of an answer, which is an error if it is too long, together with those before it. Whatever length it claims, only what has
+/// arrived takes memory.
+struct Bounded {
+    body: HttpResponseBody,
+    read: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl Bounded {
+    fn of(body: HttpResponseBody, most: usize, read: Arc<AtomicUsize>) -> HttpResponseBody {
+        HttpResponseBody::new(Bounded { body, read, most })
+    }
+}
+
+impl Body for Bounded {
+    type Data = Bytes;
+    type Error = HttpError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+        let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(context));
+        let data = match &frame {
+            Some(Ok(frame)) => frame.data_ref(),
+            _ => None,
+        };
+        let length = data.map_or(0, Bytes::len);
+        let read = self.read.fetch_add(length, Relaxed).saturating_add(length);
+        Poll::Ready(match read <= self.most {
+            true => frame,
+            false => {
+                let error = StoreError::LongAnswer(self.most);
+                Some(Err(HttpError::new(HttpErrorKind::Decode, error)))
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::client::HttpRequestBody;
+
+    use super::*;
+
+    #[test]
+    fn answers_are_no_longer_than_the_range_that_is_asked_for() {
+        let most = |range: &str| {
+            let mut request = HttpRequest::new(HttpRequestBody::empty());
+            request.headers_mut().insert(RANGE, range.parse().unwrap());
+            most_bytes(&request)
+        };
+        assert_eq!(most("bytes=0-999999"), 1_000_000);
+        assert_eq!(most("bytes=-2000000"), 2_000_000);
+        assert_eq!(most("bytes=5-5"), 64 << 10);
+        for odd in ["bytes=5-", "bytes=9-5", "lines=1-2", "bytes=0-99999999999"] {
+            assert_eq!(most(odd), MOST_BYTES, "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_longer_answer_is_an_error() {
+        let read = |most| {
+            let body = Bytes::from_static(b"12345").into();
+            let body = Bounded::of(body, most, Arc::default());
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .build()
+                .unwrap();
+            runtime.block_on(body.bytes()).map_err(|e| e.to_string())
+        };
+        assert_eq!(read(5).unwrap(), "12345");
+        assert!(read(4).unwrap_err().contains("more than 4 bytes"));
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use archive::StoreError;
+use archive::remote::MOST_BYTES;
 use bytes::{Buf, BufMut, Bytes};
 use gate::interrupt;
 use gate::sync::Mutex;
@@ -96,10 +97,19 @@ impl Connection {
         let said = Arc::new(Mutex::new(String::new()));
         let last = Arc::clone(&said);
         let listener = thread::spawn(move || {
-            for line in BufReader::new(errors).lines().map_while(Result::ok) {
-                if !line.trim().is_empty() {
-                    line.trim().clone_into(&mut last.lock());
+            /// Bytes of a line, at most.
+            const LINE: u64 = 4096;
+            let (mut errors, mut line) = (BufReader::new(errors), Vec::new());
+            while (&mut errors)
+                .take(LINE)
+                .read_until(b'\n', &mut line)
+                .is_ok_and(|n| n > 0)
+            {
+                let said = String::from_utf8_lossy(&line);
+                if !said.trim().is_empty() {
+                    said.trim().clone_into(&mut last.lock());
                 }
+                line.clear();
             }
         });
         let mut connection = Connection {
@@ -252,7 +262,11 @@ impl Connection {
             Some(range) => range,
             None => {
                 let mut attributes = self.call(FSTAT, &string(handle), ATTRS)?;
-                (0, Attributes::take(&mut attributes)?.size as usize)
+                let size = Attributes::take(&mut attributes)?.size;
+                let size = usize::try_from(size)
+                    .ok()
+                    .filter(|size| *size <= MOST_BYTES);
+                (0, size.ok_or(StoreError::LongAnswer(MOST_BYTES))?)
             }
         };
         let (mut bytes, mut next) = (Vec::new(), 0);
@@ -347,8 +361,13 @@ impl Connection {
         self.call(REMOVE, &text(path), STATUS).map(drop)
     }
 
-    /// The entries of a directory whose names are UTF-8, without `.` and `..`.
-    pub(crate) fn read_dir(&mut self, path: &str) -> Result<Vec<DirEntry>, StoreError> {
+    /// The entries of a directory whose names are UTF-8, without `.` and `..`. They take so many bytes at most, from which they are
+    /// subtracted.
+    pub(crate) fn read_dir(
+        &mut self,
+        path: &str,
+        room: &mut usize,
+    ) -> Result<Vec<DirEntry>, StoreError> {
         let mut handle = self.call(OPENDIR, &text(path), HANDLE)?;
         let handle = take_bytes(&mut handle)?;
         let mut found = Vec::new();
@@ -358,8 +377,17 @@ impl Connection {
             }
             match self.answer(NAME) {
                 Ok(Answer::Body(mut names)) => {
+                    // An entry takes more memory than its packet if the name is short.
+                    let known = found.len();
                     if let Err(error) = take_entries(&mut names, &mut found) {
                         break Err(error);
+                    }
+                    let entries = &found[known..];
+                    let each = |it: &DirEntry| path.len() + it.name.len() + size_of::<DirEntry>();
+                    let bytes = 1 + entries.iter().map(each).sum::<usize>();
+                    match room.checked_sub(bytes) {
+                        Some(left) => *room = left,
+                        None => break Err(StoreError::LongAnswer(MOST_BYTES)),
                     }
                 }
                 Ok(Answer::End) => break Ok(()),

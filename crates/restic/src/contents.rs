@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use archive::WarningKind;
-use archive::dump::{Places, Progress, is_unchanged, is_unchanged_as_read, stat};
+use archive::dump::{NotOpened, Places, Progress, is_unchanged, is_unchanged_as_read, stat};
 use archive::rows::Rows;
 use gate::fs::read;
 use gate::sync::Mutex;
@@ -33,13 +33,15 @@ impl EntryWarnings {
     }
 
     /// Warns of a file that could not be opened or examined.
-    pub(crate) fn not_opened(&self, row: usize, gate: Gate, errno: Errno) {
-        let kind = WarningKind::not_opened(errno, &self.path(row), self.rows.kind(row));
-        self.failed(row, gate, errno, kind);
+    pub(crate) fn not_opened(&self, row: usize, gate: Gate, why: NotOpened) {
+        self.skip(why.warning(&self.path(row), self.rows.kind(row), gate));
     }
 
     pub(crate) fn failed(&self, row: usize, gate: Gate, errno: Errno, kind: WarningKind) {
-        let warning = Warning::failed(&self.path(row), gate, errno, kind);
+        self.skip(Warning::failed(&self.path(row), gate, errno, kind));
+    }
+
+    fn skip(&self, warning: Warning) {
         self.found.lock().push(warning, EntryWarnings::MOST);
         self.skipped.store(true, Relaxed);
     }
@@ -99,7 +101,7 @@ impl<'a> Contents<'a> {
             let now = stat(&fd)?;
             match now.kind() {
                 Type::File => Ok((fd, now)),
-                _ => Err(Errno::ELOOP),
+                _ => Err(NotOpened::Replaced),
             }
         });
         match opened {
@@ -118,8 +120,8 @@ impl<'a> Contents<'a> {
                     end: None,
                 })
             }
-            Err(e) => {
-                warnings.not_opened(row, Gate::Openat, e);
+            Err(why) => {
+                warnings.not_opened(row, Gate::Openat, why);
                 None
             }
         }
@@ -148,7 +150,7 @@ impl<'a> Contents<'a> {
                 }
                 Ok(n) => at += n,
                 Err(e) => {
-                    self.warnings.not_opened(self.row, Gate::Read, e);
+                    self.warnings.not_opened(self.row, Gate::Read, e.into());
                     return None;
                 }
             }

@@ -54,5 +54,5 @@ mod trees;
 pub use error::{Action, Error, Locker};
 pub use layout::distinct_sources;
 pub use report::Snapshot;
-pub use repository::without_password;
+pub use repository::{host_of_plain_password, without_password};
 pub use snapshot::{LastSnapshot, Repository, RepositoryOptions, SnapshotOptions};

@@ -2,8 +2,9 @@
 
 use std::io::Write;
 
+use archive::remote::MOST_BYTES;
 use gate::create::mkdirat;
-use gate::file::{Reader, Writer};
+use gate::file::{Permissions, Reader, Writer};
 use gate::fs::{CWD, getdents64};
 use gate::long::c_string;
 use gate::{Errno, Fd};
@@ -22,13 +23,10 @@ pub(crate) fn names(dir: &Fd) -> Result<Vec<String>, Errno> {
     }
 }
 
-/// A file that is read whole has at most so many bytes: restic's packs have up to 128 MiB.
-const WHOLE_MAX: u64 = 512 << 20;
-
 /// Reads a part of a file; without a range all of it, or `EFBIG` for a size that no file of a repository has.
 pub(crate) fn read_file(path: &[u8], range: Option<(u64, usize)>) -> Result<Vec<u8>, Errno> {
     let file = Reader::open(path)?;
-    if range.is_none() && file.len() > WHOLE_MAX {
+    if range.is_none() && file.len() > MOST_BYTES as u64 {
         return Err(Errno::EFBIG);
     }
     let (offset, len) = range.unwrap_or((0, file.len() as usize));
@@ -44,7 +42,7 @@ pub(crate) fn write_file<'a>(
     path: &[u8],
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> Result<(), Errno> {
-    let mut file = Writer::create(path)?;
+    let mut file = Writer::create(path, Permissions::Public)?;
     for piece in pieces {
         let written = file.write_all(piece);
         written.map_err(|e| Errno(e.raw_os_error().unwrap_or(Errno::EIO.0)))?;

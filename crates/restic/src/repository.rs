@@ -2,6 +2,7 @@
 //! is counted, and gets its name when it is complete and on the disk, so that a process that is
 //! killed leaves no partial file. In other places, `archive::remote` and `sftp` read and write them.
 
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use archive::StoreError;
@@ -325,6 +326,25 @@ pub fn without_password(location: &[u8]) -> Vec<u8> {
     shown().unwrap_or_else(|| location.to_vec())
 }
 
+/// The other host to which a password is sent without encryption: that in a location, or in the environment.
+pub fn host_of_plain_password(location: &[u8]) -> Option<Vec<u8>> {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let has_password = is_set("RESTIC_REST_USERNAME") && is_set("RESTIC_REST_PASSWORD");
+    plain_host(location, has_password)
+}
+
+fn plain_host(location: &[u8], has_password: bool) -> Option<Vec<u8>> {
+    let location = std::str::from_utf8(location).ok()?;
+    let authority = location.strip_prefix("rest:http://")?.split('/').next()?;
+    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let end = host.rfind(':').filter(|_| !host.ends_with(']'));
+    let name = host[..end.unwrap_or(host.len())].trim_matches(['[', ']']);
+    let address = name.parse::<IpAddr>();
+    let is_local = name == "localhost" || address.is_ok_and(|address| address.is_loopback());
+    let is_sent = user.contains(':') || user.is_empty() && has_password;
+    (is_sent && !is_local).then(|| name.as_bytes().to_vec())
+}
+
 /// A file that disappears when this is dropped.
 pub(crate) enum HeldFile {
     Local { _file: Held },
@@ -465,6 +485,26 @@ mod tests {
             ("/srv/a:b@c", "/srv/a:b@c"),
         ] {
             assert_eq!(without_password(location.as_bytes()), shown.as_bytes());
+        }
+    }
+
+    #[test]
+    fn passwords_on_their_way_to_other_hosts_are_noticed() {
+        let found = plain_host(b"rest:http://host/p", true);
+        assert_eq!(found.as_deref(), Some(&b"host"[..]));
+        for (location, host) in [
+            ("rest:http://me:secret@host:8000/p", Some("host")),
+            ("rest:http://me:s@[fd00::1]:8000/", Some("fd00::1")),
+            ("rest:https://me:secret@host/p", None),
+            ("rest:http://me@host/p", None),
+            ("rest:http://me:secret@localhost:8000/p", None),
+            ("rest:http://me:secret@127.0.0.2/p", None),
+            ("rest:http://me:secret@[::1]/p", None),
+            ("rest:http://host/me:secret@p", None),
+            ("/srv/rest:http://a:b@c", None),
+        ] {
+            let found = plain_host(location.as_bytes(), false);
+            assert_eq!(found.as_deref(), host.map(str::as_bytes), "{location}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use archive::StoreError;
-use archive::remote::Files;
+use archive::remote::{Files, MOST_BYTES};
 use bytes::Bytes;
 use gate::sync::Mutex;
 use rand::Rng;
@@ -26,7 +26,8 @@ type Request = Box<dyn FnOnce(&mut Connection) + Send>;
 /// What ssh connects to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Location<'a> {
-    /// With the name of a user, if there is one.
+    user: Option<&'a str>,
+    /// A name or an address, without brackets.
     host: &'a str,
     port: Option<&'a str>,
     /// Relative to the directory of the user, unless it begins with a slash.
@@ -52,29 +53,35 @@ impl<'a> Location<'a> {
             }
         };
         let is_number = |port: &str| port.parse::<u16>().is_ok();
+        let (user, host) = match host.rsplit_once('@') {
+            Some((user, host)) => (Some(user), host),
+            None => (None, host),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
         // ssh would take a host that begins with a dash for an option.
-        let is_well = !host.is_empty() && !host.starts_with('-') && !dir.is_empty();
+        let is_name = |name: &str| !name.is_empty() && !name.starts_with('-');
+        let is_well = is_name(host) && user.is_none_or(is_name) && !dir.is_empty();
         let is_well = is_well && port.is_none_or(is_number);
         let dir = if dir.len() > 1 {
             dir.trim_end_matches('/')
         } else {
             dir
         };
-        is_well.then_some(Location { host, port, dir })
+        is_well.then_some(Location {
+            user,
+            host,
+            port,
+            dir,
+        })
     }
 
     /// The arguments of ssh.
     fn words(&self) -> Vec<String> {
-        let (user, host) = match self.host.rsplit_once('@') {
-            Some((user, host)) => (Some(user), host),
-            None => (None, self.host),
-        };
-        let host = host.trim_start_matches('[').trim_end_matches(']');
         let option =
             |name: &str, value: Option<&str>| value.map(|it| [name.to_owned(), it.to_owned()]);
-        let options = [option("-p", self.port), option("-l", user)];
+        let options = [option("-p", self.port), option("-l", self.user)];
         let mut words: Vec<String> = options.into_iter().flatten().flatten().collect();
-        words.extend(["-s", host, "sftp"].map(str::to_owned));
+        words.extend(["-s", "--", self.host, "sftp"].map(str::to_owned));
         words
     }
 }
@@ -164,8 +171,9 @@ impl Files for SftpFiles {
         let dir = self.path(dir);
         self.request(move |connection| {
             let (mut left, mut found) = (vec![dir], Vec::new());
+            let mut room = MOST_BYTES;
             while let Some(dir) = left.pop() {
-                let entries = match connection.read_dir(&dir) {
+                let entries = match connection.read_dir(&dir, &mut room) {
                     Err(StoreError::NotFound) => continue,
                     entries => entries?,
                 };
@@ -192,16 +200,23 @@ mod tests {
             Some((place.words().join(" "), place.dir))
         };
         let is = |words: &str, dir| Some((words.to_owned(), dir));
-        assert_eq!(words("sftp:host:/repo/"), is("-s host sftp", "/repo"));
-        assert_eq!(words("sftp:me@host:repo"), is("-l me -s host sftp", "repo"));
-        let with_port = is("-p 2222 -l me -s host sftp", "/srv/repo");
+        assert_eq!(words("sftp:host:/repo/"), is("-s -- host sftp", "/repo"));
+        assert_eq!(
+            words("sftp:me@host:repo"),
+            is("-l me -s -- host sftp", "repo")
+        );
+        let with_port = is("-p 2222 -l me -s -- host sftp", "/srv/repo");
         assert_eq!(words("sftp://me@host:2222//srv/repo"), with_port);
-        assert_eq!(words("sftp://host/repo"), is("-s host sftp", "repo"));
-        let address = is("-p 22 -l me -s ::1 sftp", "/r");
+        assert_eq!(words("sftp://host/repo"), is("-s -- host sftp", "repo"));
+        let address = is("-p 22 -l me -s -- ::1 sftp", "/r");
         assert_eq!(words("sftp://me@[::1]:22//r"), address);
         for bad in [
             "sftp:host",
             "sftp:-oProxy:/r",
+            "sftp:me@-oProxy:/r",
+            "sftp:[-oProxy]:/r",
+            "sftp:-me@host:/r",
+            "sftp://me@[-oProxy]:22//r",
             "sftp://host",
             "sftp://h:x/r",
         ] {

@@ -36,6 +36,27 @@ pub fn printable(name: &[u8]) -> Cow<'_, str> {
     out.into()
 }
 
+/// Text with names as they are, for a terminal that must not obey them: what controls it is escaped as by [`printable`],
+/// except newlines, tabs and NULs.
+pub fn harmless(text: &[u8]) -> Cow<'_, [u8]> {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t' | 0);
+    if text.iter().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let is_kept = |byte: &u8| matches!(byte, b'\n' | b'\t' | b'\\' | 0);
+    let mut out = Vec::with_capacity(text.len());
+    for part in text.split_inclusive(is_kept) {
+        match part.split_last() {
+            Some((kept, rest)) if is_kept(kept) => {
+                out.extend_from_slice(printable(rest).as_bytes());
+                out.push(*kept);
+            }
+            _ => out.extend_from_slice(printable(part).as_bytes()),
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// A name as one field of a line, as mountinfo writes it: blanks, backslashes, control characters
 /// and bytes that are no UTF-8 become `\ooo`.
 pub fn field(name: &[u8]) -> String {
@@ -107,6 +128,21 @@ pub fn entries<M: SerializeMap>(
 mod tests {
     use super::printable;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_terminal_obeys_no_name() {
+        for (name, shown) in [
+            (&b"plain /\\ name\n\0"[..], "plain /\\ name\n\0"),
+            (b"\x1b[31mred\x07\t", "\\x1b[31mred\\x07\t"),
+            (
+                "\u{9b}31m, \u{202e}, é\\".as_bytes(),
+                "\\u{9b}31m, \\u{202e}, é\\",
+            ),
+            (b"\x9b31m\xff\n", "\\x9b31m\\xff\n"),
+        ] {
+            assert_eq!(&*super::harmless(name), shown.as_bytes(), "{shown}");
+        }
+    }
 
     #[test]
     fn nothing_reaches_a_terminal_raw() {

@@ -4,7 +4,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `mpi` | the ranks of an MPI job; with the feature of that name |
-//! | `sockets` | wakes ranks on the same machine; with that feature |
+//! | `wake` | wakes ranks on the same machine; with that feature |
 #![forbid(unsafe_code)]
 
 use serde::Serialize;
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 #[cfg(feature = "mpi")]
 pub mod mpi;
 #[cfg(any(feature = "mpi", test))]
-mod sockets;
+mod wake;
 
 /// The processes that work together. Rank 0 reports for all of them.
 pub trait Team {

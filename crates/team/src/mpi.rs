@@ -1,7 +1,7 @@
 //! The ranks of an MPI job. Each method names the MPI call that it makes.
 
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use mpi::Count;
 use mpi::Threading;
@@ -11,14 +11,14 @@ use mpi::point_to_point::{Destination, MatchedReceiveVec, Source};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives};
 
-use crate::sockets::WakeSockets;
+use crate::wake::{Address, WakePipe, WakePipes};
 use crate::{MOST_BYTES, MOST_LARGE_UNDER_WAY, MOST_UNDER_WAY, Team, share};
 
 /// All processes of an MPI job. Dropping it calls `MPI_Finalize`, which all ranks must reach.
 pub struct Ranks {
     world: SimpleCommunicator,
     /// If all ranks are on one machine.
-    sockets: Option<WakeSockets>,
+    pipes: Option<WakePipes>,
     // Calls MPI_Finalize, so it must be dropped after the communicator.
     _universe: Universe,
 }
@@ -33,10 +33,10 @@ impl Ranks {
         universe.set_buffer_size(buffer_size(world.size()));
         let mut ranks = Ranks {
             world,
-            sockets: None,
+            pipes: None,
             _universe: universe,
         };
-        ranks.sockets = ranks.open_sockets();
+        ranks.pipes = ranks.open_pipes();
         Some(ranks)
     }
 
@@ -53,19 +53,17 @@ impl Ranks {
         }
     }
 
-    /// Creates the sockets by which ranks wake each other; `None` if they are on several machines.
-    fn open_sockets(&self) -> Option<WakeSockets> {
-        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        let job = format!("{}-{}", std::process::id(), now.as_nanos());
-        let job = share(self, job).swap_remove(0);
-        let sockets = WakeSockets::new(&job, self.rank(), self.size()).ok();
-        self.barrier();
-        // All that reach rank 0 are on its machine.
-        let is_near = sockets
-            .as_ref()
-            .is_some_and(|sockets| sockets.wake(0).is_ok());
-        let are_near = share(self, is_near).into_iter().all(|is_near| is_near);
-        sockets.filter(|_| are_near)
+    /// Opens the pipes by which ranks wake each other; `None` if they are on several machines.
+    fn open_pipes(&self) -> Option<WakePipes> {
+        let own = WakePipe::new().ok();
+        let address = own.as_ref().and_then(|own| own.address().ok());
+        let addresses: Option<Vec<Address>> = share(self, address).into_iter().collect();
+        let connect = |(own, all): (WakePipe, Vec<Address>)| own.connect(&all, self.rank()).ok();
+        let pipes = own.zip(addresses).and_then(connect);
+        let are_near = share(self, pipes.is_some())
+            .into_iter()
+            .all(|is_near| is_near);
+        pipes.filter(|_| are_near)
     }
 }
 
@@ -128,9 +126,9 @@ impl Team for Ranks {
         if let Ok(to) = Count::try_from(to) {
             self.world.process_at_rank(to).buffered_send(bytes);
         }
-        if let Some(sockets) = &self.sockets {
+        if let Some(pipes) = &self.pipes {
             // If the rank has ended, the launcher reports that.
-            let _ = sockets.wake(to);
+            pipes.wake(to);
         }
     }
 
@@ -144,6 +142,6 @@ impl Team for Ranks {
     }
 
     fn is_woken(&self) -> bool {
-        self.sockets.is_some()
+        self.pipes.is_some()
     }
 }

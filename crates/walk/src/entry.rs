@@ -214,6 +214,15 @@ pub fn joined(dir: &[u8], name: &[u8]) -> Vec<u8> {
     path
 }
 
+/// The rest of a path that begins with `root`.
+pub fn relative<'a>(root: &[u8], path: &'a [u8]) -> &'a [u8] {
+    let mut rest = path.strip_prefix(root).unwrap_or(path);
+    while let [b'/', tail @ ..] = rest {
+        rest = tail;
+    }
+    rest
+}
+
 /// Appends components to a path, with a slash between unless there is one.
 pub fn append(path: &mut Vec<u8>, name: &[u8]) {
     if !path.is_empty() && path.last() != Some(&b'/') {

@@ -27,6 +27,9 @@ pub enum Error {
     Thread(Errno),
     #[error("'{}' is another directory here than on rank 0", String::from_utf8_lossy(.0))]
     OtherDirectory(Vec<u8>),
+    /// It is not what it was when it was examined: see [`WalkOptions::identities`](crate::WalkOptions::identities).
+    #[error("'{}' has been replaced meanwhile", String::from_utf8_lossy(.0))]
+    Replaced(Vec<u8>),
     #[error("another rank has failed")]
     OtherRank,
 }

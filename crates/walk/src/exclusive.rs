@@ -6,18 +6,20 @@
 //! refers to it, it is freed with the nearest directory that all of these files are in.
 
 use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::extent::{Unwritten, fiemap};
-use gate::fs::Open;
-use gate::long::open_long;
+use gate::fs::{Open, Resolve, openat};
+use gate::long::openat2_long;
 use gate::sync::Mutex;
 use gate::xfs::XFS_SUPER_MAGIC;
 use gate::{Errno, Fd};
 use ondisk::Dev;
 use ondisk::fiemap::collect;
 
-use crate::entry::Meta;
+use crate::entry::{Meta, relative};
 use crate::owners::Owners;
 use crate::top::MountContext;
 
@@ -32,17 +34,21 @@ const WITHOUT_SHARING: [u64; 6] = [
 ];
 
 /// The file system that is being walked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 struct FileSystem {
     /// One for all subvolumes of a btrfs.
     device: Dev,
     owners: Owners,
-    may_share: bool,
+    /// The path of the directory at which it is walked, and the directory, if its files may share extents.
+    path: Vec<u8>,
+    top: Option<Result<Fd, Errno>>,
 }
 
 impl FileSystem {
     fn new(context: &MountContext<'_>) -> FileSystem {
         let magic = context.statfs.magic;
+        let may_share = !WITHOUT_SHARING.contains(&magic);
+        let place = Open::PATH | Open::DIRECTORY;
         FileSystem {
             device: context
                 .mount
@@ -52,7 +58,8 @@ impl FileSystem {
                 XFS_SUPER_MAGIC => Owners::Xfs,
                 _ => Owners::Unknown,
             },
-            may_share: !WITHOUT_SHARING.contains(&magic),
+            path: context.top.path.clone(),
+            top: may_share.then(|| openat(&context.top.fd, c".", place)),
         }
     }
 }
@@ -195,7 +202,7 @@ impl<P: Copy> References<P> {
 /// Finds the shared extents of files during a walk.
 #[derive(Debug, Default)]
 pub(crate) struct ExtentReader {
-    file_system: Mutex<Option<FileSystem>>,
+    file_system: Mutex<Option<Arc<FileSystem>>>,
     /// A file of each file system with shared extents.
     files: Mutex<HashMap<Dev, (Owners, Fd)>>,
     unread: Mutex<Option<UnreadExtents>>,
@@ -207,7 +214,7 @@ impl ExtentReader {
 
     /// Called before a mount is walked.
     pub(crate) fn begin(&self, context: &MountContext<'_>) {
-        *self.file_system.lock() = Some(FileSystem::new(context));
+        *self.file_system.lock() = Some(Arc::new(FileSystem::new(context)));
     }
 
     /// The shared extents of a regular file; `None` if they could not be read.
@@ -217,18 +224,31 @@ impl ExtentReader {
         meta: &Meta,
         buffer: &mut Vec<u64>,
     ) -> Option<SharedExtents> {
-        let file_system = *self.file_system.lock();
-        let file_system = file_system.filter(|it| it.may_share && meta.blocks > 0);
-        let Some(FileSystem { device, owners, .. }) = file_system else {
+        let file_system = self.file_system.lock().clone();
+        let Some(file_system) = file_system.filter(|_| meta.blocks > 0) else {
             return Some(SharedExtents::default());
         };
+        let Some(top) = &file_system.top else {
+            return Some(SharedExtents::default());
+        };
+        let (device, owners) = (file_system.device, file_system.owners);
         buffer.resize(ExtentReader::BUFFER, 0);
-        let read = open_long(path, Open::NOFOLLOW | Open::NONBLOCK).and_then(|file| {
-            let extents = collect(buffer, usize::MAX, |from, buffer| {
-                fiemap(&file, from, Unwritten::Report, buffer)
-            })?;
-            Ok((file, extents))
-        });
+        // No symlink in the path leads to a file elsewhere, also if the tree changes meanwhile.
+        let open = |top: &Fd| {
+            let name = relative(&file_system.path, path);
+            let how = Open::NOFOLLOW | Open::NONBLOCK;
+            openat2_long(top.as_fd(), name, how, Resolve::NO_SYMLINKS)
+        };
+        let read = top
+            .as_ref()
+            .map_err(|errno| *errno)
+            .and_then(open)
+            .and_then(|file| {
+                let extents = collect(buffer, usize::MAX, |from, buffer| {
+                    fiemap(&file, from, Unwritten::Report, buffer)
+                })?;
+                Ok((file, extents))
+            });
         let (file, extents) = match read {
             Ok(read) => read,
             // It has been deleted since it was found.

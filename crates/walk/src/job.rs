@@ -5,8 +5,9 @@ use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gate::fs::{At, Attributes, Open, Resolve, Statx, openat2, statx};
+use gate::fs::{At, Attributes, Open, Resolve, Statx, statx};
 use gate::long::{openat2_long, reach};
+use gate::resolve::openat2;
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
 use mounts::listed::is_gone;

@@ -36,6 +36,8 @@
 pub mod attribution;
 mod blocked;
 pub mod compare;
+#[cfg(debug_assertions)]
+pub mod crafted;
 pub mod digest;
 mod directories;
 pub mod engine;

@@ -10,9 +10,10 @@ use std::fmt;
 
 use gate::Fd;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
-use gate::fs::{At, Want, getdents64, openat2, statx};
+use gate::fs::{At, Want, getdents64, statx};
 use gate::long::c_string;
 use gate::machine::processors;
+use gate::resolve::openat2;
 use ondisk::btrfs::FIRST_INODE;
 use ondisk::dirent::{EntryType, entries};
 

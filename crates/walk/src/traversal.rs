@@ -29,6 +29,9 @@ use crate::top::{MountContext, Top};
 pub struct WalkOptions {
     /// The directories, as they were given.
     pub dirs: Vec<Vec<u8>>,
+    /// The device and the inode number of each directory, if it was examined before: whoever may write to the directory above it may
+    /// have put something else there, such as a symlink. Empty if any directory will do.
+    pub identities: Vec<(Dev, u64)>,
     /// The engine; `None` for the best for each mount.
     pub engine: Option<EngineKind>,
     /// Engines in order of preference: each mount is walked by the first that can work there. Unless
@@ -101,6 +104,12 @@ pub fn walk(
     diagnostics: &Diagnostics,
 ) -> Result<WalkReport, Error> {
     let tops = open_tops(&options.dirs)?;
+    for (top, identity) in tops.iter().zip(&options.identities) {
+        // Without statx(2), an automount was not entered to examine it.
+        if (top.meta.dev, top.meta.ino) != *identity && has_statx() {
+            return Err(Error::Replaced(top.path.clone()));
+        }
+    }
     let mounts = mounts_around(tops.first());
     let sharded = Sharded::new(options.filter.shard(), &options.dirs, sink);
     let sink = sharded.as_ref().map_or(sink, |sharded| sharded);

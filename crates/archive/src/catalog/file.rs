@@ -17,7 +17,7 @@ use parquet::file::statistics::Statistics;
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor, SchemaDescriptor};
 
 use super::about::{About, KEY};
-use super::column::{ForeignColumn, Pages, damaged};
+use super::column::{BoundedPages, ForeignColumn, Pages, damaged};
 use super::columns::{COLUMNS, Column, TimeColumns, Value};
 use super::footer;
 use super::inode_sums::InodeSums;
@@ -102,7 +102,10 @@ fn read_bytes(file: &Ranges, start: u64, len: usize) -> ParquetResult<Bytes> {
 fn read_footer(file: &Ranges) -> ParquetResult<Bytes> {
     let end = file.len().checked_sub(END).ok_or_else(damaged)?;
     let len = read_bytes(file, end, 4)?.first_chunk().copied();
+    // A billion entries have 50 MB of it.
+    const MOST: u32 = 128 << 20;
     let from = len
+        .filter(|len| u32::from_le_bytes(*len) <= MOST)
         .and_then(|len| end.checked_sub(u32::from_le_bytes(len).into()))
         .filter(|from| *from >= 4)
         .ok_or_else(damaged)?;
@@ -158,8 +161,18 @@ fn can_stand_for(is: &ColumnDescriptor, wanted: &ColumnDescriptor) -> bool {
     is.max_rep_level() == 0 && is.max_def_level() <= 1 && kind(is) == kind(wanted)
 }
 
-/// Checks the metadata of a column of a row group, and that its codec is known.
-fn check_column(column: Option<&ColumnChunkMetaData>, rows: i64) -> Result<(), ErrorKind> {
+/// Bytes of a column of a row group, compressed or not. The names of a row group of fathom have 4 MiB, and of an older version
+/// seldom more than 20.
+const MOST_COLUMN: u64 = 64 << 20;
+/// The same, by programs that write a million rows, and paths without a dictionary.
+const MOST_FOREIGN_COLUMN: u64 = 256 << 20;
+
+/// Checks the metadata of a column of a row group, that its codec is known, and the size that it claims.
+fn check_column(
+    column: Option<&ColumnChunkMetaData>,
+    rows: i64,
+    most: u64,
+) -> Result<(), ErrorKind> {
     let is_sound = |column: &&ColumnChunkMetaData| {
         column.num_values() == rows
             && column.data_page_offset() >= 4
@@ -167,14 +180,20 @@ fn check_column(column: Option<&ColumnChunkMetaData>, rows: i64) -> Result<(), E
             && column.compressed_size() >= 0
     };
     let column = column.filter(is_sound).ok_or(ErrorKind::DamagedCatalog)?;
+    let sizes = [column.compressed_size(), column.uncompressed_size()];
+    let bytes = sizes.map(|size| u64::try_from(size).unwrap_or(u64::MAX));
+    let bytes = bytes[0].max(bytes[1]);
+    if bytes > most {
+        return Err(ErrorKind::TooLong { bytes, most });
+    }
     match column.compression() {
         Compression::UNCOMPRESSED
         | Compression::SNAPPY
         | Compression::GZIP(_)
-        | Compression::LZ4
         | Compression::LZ4_RAW
         | Compression::ZSTD(_) => Ok(()),
         Compression::BROTLI(_) => Err(ErrorKind::UnknownCodec("brotli")),
+        Compression::LZ4 => Err(ErrorKind::UnknownCodec("LZ4 in the format of Hadoop")),
         Compression::LZO => Err(ErrorKind::UnknownCodec("LZO")),
     }
 }
@@ -256,6 +275,10 @@ impl CatalogFile {
         Ok(reader)
     }
 
+    pub(super) fn check_trusted(&self) -> Result<(), ErrorKind> {
+        self.file.check_trusted()
+    }
+
     pub(super) fn path(&self) -> &[u8] {
         &self.path
     }
@@ -292,6 +315,10 @@ impl CatalogFile {
     /// Checks that the columns and the numbers of rows are as they must be; and, if the footer has a checksum,
     /// that the columns have theirs. Catalogs without any are older, or written by another program.
     fn check(&self, has_checksum: bool) -> Result<(), ErrorKind> {
+        let most = match self.is_foreign {
+            true => MOST_FOREIGN_COLUMN,
+            false => MOST_COLUMN,
+        };
         let mut entries = 0;
         for group in self.metadata.row_groups() {
             let rows = u64::try_from(group.num_rows()).map_err(|_| ErrorKind::DamagedCatalog)?;
@@ -300,7 +327,7 @@ impl CatalogFile {
             }
             entries += rows;
             for &nth in &self.places {
-                check_column(group.columns().get(nth), group.num_rows())?;
+                check_column(group.columns().get(nth), group.num_rows(), most)?;
             }
         }
         let (checksums, columns) = (&self.about.checksums, self.schema().num_columns());
@@ -396,26 +423,32 @@ impl CatalogFile {
                 )));
             }
             let chunk = Arc::new(ChunkBytes { offset, bytes });
+            // The pages are decompressed here: the library would make a compressor and a decompressor for each column, and
+            // take as much memory as a page claims. So it is told that they are not compressed.
+            let stored = column.clone().into_builder();
+            let stored = stored.set_compression(Compression::UNCOMPRESSED).build()?;
+            let mut stored = SerializedPageReader::new(chunk, &stored, rows, None)?;
+            let is_optional = column.column_descr().max_def_level() > 0;
+            let unpacked = usize::try_from(column.uncompressed_size()).unwrap_or(0);
             if self.is_foreign {
-                let pages = SerializedPageReader::new(chunk, column, rows, None)?;
+                let pages = BoundedPages {
+                    stored,
+                    codec: column.compression(),
+                    is_optional,
+                    rows,
+                    // Some programs leave out dictionaries where they state the size of a column, or state 0.
+                    left: MOST_FOREIGN_COLUMN as usize,
+                };
                 let descriptor = column.column_descr_ptr();
                 let column = ForeignColumn::new(descriptor, Box::new(pages), rows);
                 return V::decode_foreign(column);
             }
             let is_zstd = matches!(column.compression(), Compression::ZSTD(_));
-            // The library would make a compressor and a decompressor for each column: so it is told
-            // that the pages are not compressed.
-            let as_stored = is_zstd.then(|| {
-                let column = column.clone().into_builder();
-                column.set_compression(Compression::UNCOMPRESSED).build()
-            });
-            let as_stored = as_stored.transpose()?;
-            let stored = as_stored.as_ref().unwrap_or(column);
             V::decode(Pages {
-                pages: &mut SerializedPageReader::new(chunk, stored, rows, None)?,
+                pages: &mut stored,
                 rows,
-                is_optional: column.column_descr().max_def_level() > 0,
-                unpacked: is_zstd.then(|| usize::try_from(column.uncompressed_size()).unwrap_or(0)),
+                is_optional,
+                unpacked: is_zstd.then_some(unpacked),
             })
         };
         catch_panics(read).map_err(|e| {

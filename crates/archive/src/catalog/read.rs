@@ -52,6 +52,11 @@ impl Reader {
         }
     }
 
+    /// Checks that no other user may have written any of its files.
+    pub(crate) fn check_trusted(&self) -> Result<(), ErrorKind> {
+        self.files.iter().try_for_each(|file| file.check_trusted())
+    }
+
     fn from_file(file: CatalogFile) -> Reader {
         Reader {
             path: file.path().to_vec(),

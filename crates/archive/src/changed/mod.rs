@@ -180,7 +180,8 @@ fn select_the_rest(
     let old = DataSet::from_reader(&options.since, reader, &options.dir);
     changes.retain_removed(&old, 0, predicates)?;
     if predicates.empty {
-        let has_none = is_empty_directory(desk);
+        let dirs = [options.dir.clone()];
+        let has_none = is_empty_directory(&dirs, desk);
         let is_empty = |path: &[u8]| has_none(&joined(&options.dir, path));
         changes.retain(|it| it.change == Change::Removed || !it.is_dir || is_empty(&it.path));
         changes.retain_carried(|path, is_dir| !is_dir || is_empty(path));

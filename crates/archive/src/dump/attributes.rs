@@ -10,7 +10,7 @@ use ondisk::Dev;
 use ondisk::pax::acl;
 use walk::Meta;
 
-use super::places::Places;
+use super::places::{NotOpened, Places};
 use crate::rows::Rows;
 use crate::warning::WarningKind;
 
@@ -89,7 +89,14 @@ impl AttributeReader {
         let read = places.at(row, |dir, name| {
             Ok(self.read(dev, AttributesOf::Named(dir, name), take))
         });
-        read.unwrap_or_else(|e| vec![(Gate::Listxattrat, e, WarningKind::XattrsUnreadable)])
+        read.unwrap_or_else(|why| {
+            let (errno, kind) = match why {
+                NotOpened::Call(errno) => (errno, WarningKind::XattrsUnreadable),
+                NotOpened::Replaced => (Errno::ESTALE, WarningKind::Replaced),
+                NotOpened::OtherSource => (Errno::ESTALE, WarningKind::OtherSource),
+            };
+            vec![(Gate::Listxattrat, errno, kind)]
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The catalogs of a dump: its base, and the one that it writes.
 
+use gate::file::Writer;
 use mounts::Warning;
 use walk::Moment;
 
@@ -10,6 +11,7 @@ use crate::increment::Base;
 use crate::increment::history::{DumpRecord, History, Lock};
 use crate::increment::levels::Level;
 use crate::increment::unread::Unread;
+use crate::remote;
 use crate::rows::Rows;
 use crate::since::{GoneMount, missed_mounts};
 
@@ -26,6 +28,17 @@ pub(super) struct Chain {
 impl Chain {
     /// Finds the catalogs, and opens the base.
     pub(super) fn open(options: &DumpOptions) -> Result<Chain, Error> {
+        if let (Some(level), Some(archive)) = (&options.level, &options.archive)
+            && remote::is_remote(&level.state)
+            && archive != b"-"
+            && !remote::is_remote(archive)
+            // What has no name afterwards is not recorded either.
+            && !matches!(Writer::place(archive), Ok(None))
+        {
+            let archive = archive.clone();
+            let kind = ErrorKind::LocalArchive { archive };
+            return Err(Error::new(Action::WriteArchive, &level.state, kind));
+        }
         let lock = options.level.as_ref();
         let lock = lock.map(|level| Lock::take(&level.state)).transpose()?;
         let since = Chain::find_base(options)?;

@@ -62,9 +62,9 @@ use output::{Output, Whole};
 use own::{check_outputs, leave_out_own, leave_out_root};
 pub use pieces::DumpShare;
 use pieces::Own;
-pub use places::Places;
+pub use places::{NotOpened, Places, stat};
 pub use progress::Progress;
-pub use read::{is_unchanged, is_unchanged_as_read, stat};
+pub use read::{is_unchanged, is_unchanged_as_read};
 use results::ResultSender;
 pub use together::{DumpPart, WrittenPart};
 use updates::CatalogUpdates;
@@ -104,7 +104,10 @@ pub fn dump(
             looked_at,
             renewed,
         } => dump.write_sources(output, parts, looked_at, &renewed)?,
-        Collected::Changed(planned) => dump.write(output, *planned)?,
+        Collected::Changed(planned) => {
+            check_nested_sources(&planned.rows)?;
+            dump.write(output, *planned)?
+        }
         Collected::OtherFileSystem(.., error) => return Err(error),
     };
     let mut notes = stripped_prefixes(options);
@@ -135,7 +138,6 @@ fn collect(
                     (*rows, parts)
                 }
                 Collected::Changed(mut planned) => {
-                    check_nested_sources(&planned.rows)?;
                     planned.plan.gone = chain.gone_mounts(Some(&planned.rows))?;
                     return Ok(Collected::Changed(planned));
                 }
@@ -143,7 +145,6 @@ fn collect(
             }
         }
     };
-    check_nested_sources(&rows)?;
     let mut plan = Plan::full(&rows);
     if chain.catalog.is_none() {
         leave_out_root(options, &mut plan);

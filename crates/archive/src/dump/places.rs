@@ -1,17 +1,26 @@
 //! Opens the files of rows: by name in their directory, which stays open while it is likely to be
 //! needed. No symlink is followed, so that a tree that changes meanwhile cannot lead out of itself.
+//!
+//! A SRC is still open from when it was collected. If not, it is opened by its path once more, and whoever may write to a directory
+//! above it may have put something else there: it must have the same device and inode number.
 
-use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 use std::ops::Deref;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use gate::fs::{CWD, Open, Resolve, openat};
-use gate::long::{openat2_long, reach};
-use gate::{Errno, Fd};
+use gate::fs::{At, CWD, Open, Resolve, Want, openat, statx};
+use gate::long::{c_string, open_long, openat2_long, parent};
+use gate::{Errno, Fd, Gate};
+use mounts::Warning;
 use walk::entry::append;
+use walk::predicate::base_name;
+use walk::{Meta, Type};
 
 use crate::rows::Rows;
+use crate::warning::WarningKind;
+
+/// How directories are opened, to use names in them.
+const PLACE: Open = Open::PATH.union(Open::DIRECTORY);
 
 /// The most directories that are useful to keep open.
 pub(crate) const MOST: usize = 24;
@@ -47,10 +56,10 @@ impl<R: Deref<Target = Rows>> Places<R> {
     ///
     /// # Errors
     /// Those of [`Places::at`] and openat(2); `ELOOP` for a symlink.
-    pub fn open_file(&mut self, row: usize, uid: u32) -> Result<Fd, Errno> {
+    pub fn open_file(&mut self, row: usize, uid: u32) -> Result<Fd, NotOpened> {
         const HOW: Open = Open::NOFOLLOW.union(Open::NONBLOCK);
         let may_keep_atime = self.is_root || gate::process::is_me(uid);
-        self.at(row, |dir, name| {
+        let fd = self.at(row, |dir, name| {
             if may_keep_atime {
                 match openat(dir, name, HOW | Open::NOATIME) {
                     Err(Errno::EPERM) => {}
@@ -58,11 +67,14 @@ impl<R: Deref<Target = Rows>> Places<R> {
                 }
             }
             openat(dir, name, HOW)
-        })
+        })?;
+        if self.rows.parent(row).is_none() {
+            self.check(row, &stat(&fd)?)?;
+        }
+        Ok(fd)
     }
 
-    /// Passes the directory of a row, and its name there, to `with`. A SRC is named by its whole
-    /// path.
+    /// Passes the directory of a row, and its name there, to `with`. A SRC that is a directory is `.` in itself.
     ///
     /// # Errors
     /// A directory above the row cannot be opened, or is not the one that was collected; or `with` fails.
@@ -70,23 +82,42 @@ impl<R: Deref<Target = Rows>> Places<R> {
         &mut self,
         row: usize,
         with: impl FnOnce(BorrowedFd<'_>, &CStr) -> Result<T, Errno>,
-    ) -> Result<T, Errno> {
+    ) -> Result<T, NotOpened> {
         let Some(parent) = self.rows.parent(row) else {
-            let path = source(&self.rows, row);
-            let reach = reach(CWD, &path)?;
-            return with(reach.dir(), reach.rest());
+            if self.rows.is_dir(row) {
+                let is_root = self.is_root;
+                let dir = self.directory(row)?;
+                // Who may not search a directory may still look at it.
+                let may_search = is_root
+                    || !matches!(
+                        statx(dir, c".", At::empty(), Want::empty()),
+                        Err(Errno::EACCES)
+                    );
+                return Ok(match may_search {
+                    true => with(dir, c".")?,
+                    false => with(CWD, &itself_in_proc(dir))?,
+                });
+            }
+            let path = &self.rows.sources()[self.rows.top(row)].path;
+            let dir = open_long(parent(path), PLACE)?;
+            let name = c_string(base_name(path))?;
+            let itself = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+            let seen = statx(&dir, &name, itself, Meta::WANT)?;
+            self.check(row, &Meta::from_statx(&seen))?;
+            return Ok(with(dir.as_fd(), &name)?);
         };
         let mut name = std::mem::take(&mut self.name);
         name.clear();
         name.extend_from_slice(self.rows.name(row));
         name.push(0);
         let name = CString::from_vec_with_nul(name).map_err(|_| Errno::EINVAL)?;
-        let result = self.directory(parent).and_then(|dir| with(dir, &name));
+        let dir = self.directory(parent);
+        let result = dir.and_then(|dir| Ok(with(dir, &name)?));
         self.name = name.into_bytes_with_nul();
         result
     }
 
-    fn directory(&mut self, row: usize) -> Result<BorrowedFd<'_>, Errno> {
+    fn directory(&mut self, row: usize) -> Result<BorrowedFd<'_>, NotOpened> {
         if let Some(at) = self.open.iter().rposition(|(open, _)| *open == row) {
             self.open.truncate(at + 1);
         } else {
@@ -97,13 +128,12 @@ impl<R: Deref<Target = Rows>> Places<R> {
             self.open.push((row, fd));
         }
         let last = self.open.last().map(|(_, fd)| fd.as_fd());
-        last.ok_or(Errno::EBADF)
+        last.ok_or(NotOpened::Call(Errno::EBADF))
     }
 
     /// Opens a directory by its path below the nearest one that is open, and closes those that are
     /// not above it.
-    fn open_directory(&mut self, row: usize) -> Result<Fd, Errno> {
-        const PLACE: Open = Open::PATH.union(Open::DIRECTORY);
+    fn open_directory(&mut self, row: usize) -> Result<Fd, NotOpened> {
         let (mut above, mut names) = (row, Vec::new());
         let from = loop {
             if let Some(at) = self.open.iter().rposition(|(open, _)| *open == above) {
@@ -123,30 +153,74 @@ impl<R: Deref<Target = Rows>> Places<R> {
         };
         let mut path = Vec::new();
         names.iter().rev().for_each(|name| append(&mut path, name));
-        match from {
-            Some((_, fd)) => openat2_long(fd.as_fd(), &path, PLACE, Resolve::NO_SYMLINKS),
-            None => {
-                let source = source(&self.rows, above);
-                let reach = reach(CWD, &source)?;
-                let top = openat(reach.dir(), reach.rest(), PLACE)?;
-                if path.is_empty() {
-                    return Ok(top);
-                }
-                let fd = openat2_long(top.as_fd(), &path, PLACE, Resolve::NO_SYMLINKS)?;
-                self.open.push((above, top));
-                Ok(fd)
+        let below = |fd: &Fd| openat2_long(fd.as_fd(), &path, PLACE, Resolve::NO_SYMLINKS);
+        if let Some((_, fd)) = from {
+            return Ok(below(fd)?);
+        }
+        let source = &self.rows.sources()[self.rows.top(above)];
+        let top = match (source.open.get(), &source.path[..]) {
+            (Some(open), _) => open.again()?,
+            (None, path) => {
+                let top = open_long(if path.is_empty() { b"." } else { path }, PLACE)?;
+                self.check(above, &stat(&top)?)?;
+                top
+            }
+        };
+        if path.is_empty() {
+            return Ok(top);
+        }
+        let fd = below(&top)?;
+        self.open.push((above, top));
+        Ok(fd)
+    }
+
+    /// Checks that what was found now is the file of a row.
+    fn check(&self, row: usize, now: &Meta) -> Result<(), NotOpened> {
+        let identity = |meta: &Meta| (meta.dev, meta.ino, meta.kind());
+        match identity(now) == identity(&self.rows.meta(row)) {
+            true => Ok(()),
+            false => Err(NotOpened::OtherSource),
+        }
+    }
+}
+
+/// The metadata of an open file.
+pub fn stat(fd: &Fd) -> Result<Meta, Errno> {
+    statx(fd, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen).lasting())
+}
+
+/// The name of an open directory in /proc, which also a call that follows no symlink takes for the directory.
+fn itself_in_proc(dir: BorrowedFd<'_>) -> CString {
+    CString::new(format!("/proc/self/fd/{}/", dir.as_raw_fd())).unwrap_or_default()
+}
+
+/// Why the file of a row was not opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotOpened {
+    /// A call failed.
+    Call(Errno),
+    /// It is of another type now.
+    Replaced,
+    /// Another file has the path of a SRC.
+    OtherSource,
+}
+
+impl NotOpened {
+    /// The warning about a file of a type.
+    pub fn warning(self, path: &[u8], kind: Type, gate: Gate) -> Warning {
+        match self {
+            NotOpened::Replaced => Warning::about(path, WarningKind::ReplacedAndSkipped),
+            NotOpened::OtherSource => Warning::about(path, WarningKind::OtherSource),
+            NotOpened::Call(errno) => {
+                let kind = WarningKind::not_opened(errno, path, kind);
+                Warning::failed(path, gate, errno, kind)
             }
         }
     }
 }
 
-/// The path of a SRC. That of a directory ends in a slash, so that it is never a symlink.
-fn source(rows: &Rows, row: usize) -> Cow<'_, [u8]> {
-    let path = &rows.sources()[rows.top(row)].path[..];
-    match rows.is_dir(row) {
-        // The current directory.
-        true if path.is_empty() => Cow::Borrowed(b"."),
-        true => Cow::Owned([path, b"/"].concat()),
-        false => Cow::Borrowed(path),
+impl From<Errno> for NotOpened {
+    fn from(errno: Errno) -> NotOpened {
+        NotOpened::Call(errno)
     }
 }

@@ -17,7 +17,7 @@ use super::contents::{copy_extents, may_have_holes, read_whole};
 use super::holes;
 use super::load::{Done, Emit, Load, NO_CHECKSUM, Outcome, PIECE, Stopped, Work};
 use super::member::{Names, member};
-use super::places::Places;
+use super::places::{NotOpened, Places, stat};
 use crate::plan::Step;
 use crate::rows::Rows;
 use crate::warning::WarningKind;
@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
             match member.kind {
                 Kind::Symlink => match self.places.at(row, |dir, name| readlinkat(dir, name)) {
                     Ok(link) => member.link = link,
-                    Err(e) => return self.missing(row, Gate::Readlinkat, e),
+                    Err(why) => return self.missing(row, Gate::Readlinkat, why),
                 },
                 Kind::Directory => member.dumpdir = self.dumpdir(row),
                 _ => {}
@@ -197,11 +197,14 @@ impl<'a> Reader<'a> {
                     move_attributes(Member::default(), &mut member);
                     match now {
                         Ok(_) => self.warn(row, WarningKind::Replaced),
-                        Err(e) => drop(self.missing(row, Gate::Statx, e)),
+                        Err(why) => drop(self.missing(row, Gate::Statx, why)),
                     }
                     Outcome::Spoiled(0)
                 }
-                now => return self.missing(row, Gate::Statx, now.err().unwrap_or(Errno::EISDIR)),
+                now => {
+                    let why = now.err().unwrap_or(NotOpened::Replaced);
+                    return self.missing(row, Gate::Statx, why);
+                }
             };
             load.begin(row, &member);
             return outcome;
@@ -220,7 +223,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The metadata of the file that has the name of a row now.
-    fn stat_by_name(&mut self, row: usize) -> Result<Meta, Errno> {
+    fn stat_by_name(&mut self, row: usize) -> Result<Meta, NotOpened> {
         const AT: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT);
         self.places
             .at(row, |dir, name| statx(dir, name, AT, Meta::WANT))
@@ -239,7 +242,7 @@ impl<'a> Reader<'a> {
             match self.try_file(row, meta, tries, load, emit) {
                 Ok(Some(outcome)) => return Ok(outcome),
                 Ok(None) => tries += 1,
-                Err(Failed::Call(gate, errno)) => return Ok(self.missing(row, gate, errno)),
+                Err(Failed::Call(gate, why)) => return Ok(self.missing(row, gate, why)),
                 Err(Failed::Stopped) => return Err(Stopped),
             }
         }
@@ -272,7 +275,7 @@ impl<'a> Reader<'a> {
         if tries > 0 || meta.size > WHOLE {
             let now = stat(&fd).map_err(failed(Gate::Statx))?;
             if now.kind() != Type::File {
-                return Err(Failed::Call(Gate::Openat, Errno::ELOOP));
+                return Err(Failed::Call(Gate::Openat, NotOpened::Replaced));
             }
             if !is_unchanged(&now, meta) {
                 *meta = now;
@@ -467,10 +470,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Warns of a row that has no member.
-    fn missing(&self, row: usize, gate: Gate, errno: Errno) -> Outcome {
-        let kind = self.work.rows.kind(row);
-        let kind = WarningKind::not_opened(errno, &self.path(row), kind);
-        self.failed(row, gate, errno, kind);
+    fn missing(&self, row: usize, gate: Gate, why: NotOpened) -> Outcome {
+        let warning = why.warning(&self.path(row), self.work.rows.kind(row), gate);
+        self.work.diagnostics.warn(warning);
         Outcome::Missing
     }
 
@@ -482,7 +484,7 @@ impl<'a> Reader<'a> {
 
 /// Why a file was not read.
 enum Failed {
-    Call(Gate, Errno),
+    Call(Gate, NotOpened),
     Stopped,
 }
 
@@ -492,13 +494,8 @@ impl From<Stopped> for Failed {
     }
 }
 
-fn failed(gate: Gate) -> impl Fn(Errno) -> Failed {
-    move |errno| Failed::Call(gate, errno)
-}
-
-/// The metadata of an open file.
-pub fn stat(fd: &Fd) -> Result<Meta, Errno> {
-    statx(fd, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen).lasting())
+fn failed<E: Into<NotOpened>>(gate: Gate) -> impl Fn(E) -> Failed {
+    move |why| Failed::Call(gate, why.into())
 }
 
 /// Whether a file is the same, and unchanged.

@@ -4,10 +4,11 @@
 //! listed.
 
 use std::cmp::Ordering;
+use std::os::fd::AsFd;
 
-use gate::fs::{At, Open};
-use gate::long::{open_long, statx_long};
-use gate::{Errno, Gate};
+use gate::fs::{At, Open, Resolve, statx};
+use gate::long::{c_string, open_long, openat2_long};
+use gate::{Errno, Fd, Gate};
 use mounts::Warning;
 use mounts::listed::{is_gone, is_removed};
 use ondisk::Dev;
@@ -156,6 +157,8 @@ pub(super) fn collect_listed<'a>(
         diagnostics,
         path: root.clone(),
         levels: vec![Level::root(&root, &top)],
+        top: &top,
+        open: None,
         directories: Vec::new(),
         has_found: false,
         first_failure: None,
@@ -192,36 +195,48 @@ fn open_root(root: &[u8]) -> std::result::Result<Top, walk::Error> {
 /// Walks some directories. If one of them cannot be opened, the others are walked.
 fn walk_some(
     options: &Walk,
-    some: &[Vec<u8>],
+    some: &[ListedDirectory],
     sink: &ListedSink<'_, '_>,
     diagnostics: &Diagnostics,
 ) -> std::result::Result<Vec<WalkReport>, walk::Error> {
-    let walk_dirs = |dirs: &[Vec<u8>]| {
+    let walk_dirs = |some: &[ListedDirectory]| {
         let options = Walk {
-            dirs: dirs.to_vec(),
+            dirs: some.iter().map(|(path, _)| path.clone()).collect(),
+            identities: some.iter().map(|(_, identity)| *identity).collect(),
             ..options.clone()
         };
         walk(&options, sink, diagnostics)
     };
     match walk_dirs(some) {
         Ok(report) => return Ok(vec![report]),
-        Err(walk::Error::Directory(_)) => {}
+        Err(walk::Error::Directory(_) | walk::Error::Replaced(_)) => {}
         Err(other) => return Err(other),
     }
     let mut reports = Vec::new();
     for dir in some {
         match walk_dirs(std::slice::from_ref(dir)) {
             Ok(report) => reports.push(report),
+            Err(walk::Error::Replaced(path)) => {
+                diagnostics.warn(Warning::about(&path, WarningKind::OtherSource));
+            }
             Err(walk::Error::Directory(error)) => {
                 let errno = error.errno.unwrap_or(Errno::EIO);
                 let gate = error.gate.unwrap_or(Gate::Openat);
-                diagnostics.warn(Warning::failed(dir, gate, errno, WarningKind::Unreadable));
+                diagnostics.warn(Warning::failed(
+                    &dir.0,
+                    gate,
+                    errno,
+                    WarningKind::Unreadable,
+                ));
             }
             Err(other) => return Err(other),
         }
     }
     Ok(reports)
 }
+
+/// The path of a listed directory, its device and its inode number.
+type ListedDirectory = (Vec<u8>, (Dev, u64));
 
 /// A name of the list, or a directory above one.
 struct Level {
@@ -267,7 +282,8 @@ fn is_excluded(matcher: &mut Matcher<'_>, root: &[u8], name: &[u8]) -> bool {
     })
 }
 
-/// Examines listed names, and the directories above them, with one call each.
+/// Examines listed names, and the directories above them, with one call each. What one of them leads to if a symlink takes its
+/// place meanwhile is not looked at: directories are opened as well, each below the last one.
 struct Examination<'a> {
     one_file_system: bool,
     matcher: Matcher<'a>,
@@ -277,8 +293,11 @@ struct Examination<'a> {
     path: Vec<u8>,
     /// The directories above it, outermost first, and the name.
     levels: Vec<Level>,
+    top: &'a Top,
+    /// The open directory of one of the levels below the first, and the number of levels down to it.
+    open: Option<(usize, Fd)>,
     /// Listed directories, which are walked.
-    directories: Vec<Vec<u8>>,
+    directories: Vec<ListedDirectory>,
     /// Whether a listed name exists.
     has_found: bool,
     /// The first listed name that could not be examined, and why.
@@ -290,7 +309,7 @@ impl Examination<'_> {
     ///
     /// # Errors
     /// No listed name exists, as for a SRC that does not exist: an increment would remove all.
-    fn finish(self) -> std::result::Result<Vec<Vec<u8>>, walk::Error> {
+    fn finish(self) -> std::result::Result<Vec<ListedDirectory>, walk::Error> {
         match self.first_failure {
             Some((name, errno)) if !self.has_found => {
                 let kind = mounts::ErrorKind::ReadAttributes;
@@ -331,6 +350,7 @@ impl Examination<'_> {
         let known = self.levels.iter().skip(1).zip(&parts);
         let known = known.take_while(|(level, part)| level.name == **part);
         self.levels.truncate(1 + known.count());
+        self.open.take_if(|(depth, _)| *depth > self.levels.len());
         self.path.truncate(self.levels[0].end);
         append(&mut self.path, name);
         for (depth, part) in parts.iter().enumerate().skip(self.levels.len() - 1) {
@@ -341,6 +361,17 @@ impl Examination<'_> {
             if !matches!(above.found, Found::Directory { .. }) {
                 let warning = above.warning_below(&self.path);
                 return warning.into_iter().for_each(|warning| self.fail(warning));
+            }
+            let end = above.end;
+            if let Err(errno) = self.open_last() {
+                let path = &self.path[..end];
+                let kind = WarningKind::not_opened(errno, path, Type::Directory);
+                let warning = Warning::failed(path, Gate::Openat2, errno, kind);
+                self.levels
+                    .last_mut()
+                    .into_iter()
+                    .for_each(|level| level.found = Found::Failed);
+                return self.fail(warning);
             }
             let level = self.enter(part, is_listed);
             self.levels.push(level);
@@ -354,9 +385,31 @@ impl Examination<'_> {
         }
     }
 
-    /// Examines an entry of the last level, and emits it unless the walk of a listed directory does.
+    /// Opens the directory of the last level, unless it is the first one, which is open.
+    fn open_last(&mut self) -> std::result::Result<(), Errno> {
+        let depth = self.levels.len();
+        if depth == 1 || self.open.as_ref().is_some_and(|(open, _)| *open == depth) {
+            return Ok(());
+        }
+        let (from, below) = match &self.open {
+            Some((open, fd)) => (fd, *open),
+            None => (&self.top.fd, 1),
+        };
+        let (start, end) = (self.levels[below - 1].end, self.levels[depth - 1].end);
+        let name = relative(&self.path[..start], &self.path[..end]);
+        let place = Open::PATH | Open::DIRECTORY;
+        let fd = openat2_long(from.as_fd(), name, place, Resolve::NO_SYMLINKS)?;
+        self.open = Some((depth, fd));
+        Ok(())
+    }
+
+    /// Examines an entry of the last level, which is open, and emits it unless the walk of a listed directory does.
     fn enter(&mut self, name: &[u8], is_listed: bool) -> Level {
-        const ITSELF: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT);
+        // An automount that is listed is entered, so it is examined as what it leads to.
+        let itself = match is_listed {
+            true => At::SYMLINK_NOFOLLOW,
+            false => At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
+        };
         let above = &self.levels[self.levels.len() - 1];
         let (dir, rest) = self.path.split_at(above.end);
         let slash = usize::from(rest.starts_with(b"/"));
@@ -367,7 +420,13 @@ impl Examination<'_> {
             found: Found::Missing,
         };
         let path = &self.path[..level.end];
-        let meta = match statx_long(path, ITSELF, Meta::WANT) {
+        let place = self
+            .open
+            .as_ref()
+            .filter(|(depth, _)| *depth == self.levels.len());
+        let place = place.map_or(&self.top.fd, |(_, fd)| fd);
+        let seen = c_string(name).and_then(|name| statx(place, &name, itself, Meta::WANT));
+        let meta = match seen {
             Ok(seen) => Meta::from_statx(&seen),
             Err(errno) if is_gone(errno) && is_removed(path, false) => return level,
             // It may have anything below it, listed or not.
@@ -393,7 +452,7 @@ impl Examination<'_> {
         }
         let is_walked = is_listed && meta.is_dir() && covered.is_none();
         if is_walked {
-            self.directories.push(path.to_vec());
+            self.directories.push((path.to_vec(), (meta.dev, meta.ino)));
         }
         level.found = match meta.kind() {
             Type::Directory => Found::Directory {

@@ -10,10 +10,11 @@
 //! wherever its archive creates an entry, it also sets the attributes of the directory.
 
 use std::collections::{HashMap, HashSet};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use gate::fs::At;
-use gate::long::statx_long;
+use gate::fs::{At, Open, Resolve, statx};
+use gate::long::{open_long, openat2_long, statx_long};
 use gate::sync::Mutex;
 use gate::{Errno, Gate};
 use mounts::{ErrorKind, Warning};
@@ -25,10 +26,10 @@ use walk::{
     WalkOptions, Worker, digest, walk_together,
 };
 
-use super::{CollectOptions, Gather, Gathered, engines, gathered, source, stat};
+use super::{CollectOptions, Gather, Gathered, engines, gathered, source};
 use crate::attribution::{self, Function};
 use crate::part::relative;
-use crate::rows::{Collector, Rows};
+use crate::rows::{Collector, Rows, Source};
 use crate::warning::WarningKind;
 
 /// What a rank dumps.
@@ -92,6 +93,7 @@ pub(crate) fn collect_together(
     let mut adder = Adder {
         worker: collector.worker(),
         diagnostics,
+        sources: collector.sources(),
         roots,
         known: found.known,
         places: found.places,
@@ -259,6 +261,7 @@ fn exchange(linked: Vec<LinkedName>, team: &dyn Team, adder: &mut Adder<'_>) {
 struct Adder<'a> {
     worker: Box<dyn Worker + 'a>,
     diagnostics: &'a Diagnostics,
+    sources: &'a [Source],
     roots: &'a [Vec<u8>],
     known: HashSet<DirKey>,
     places: HashMap<DirKey, Place>,
@@ -271,7 +274,7 @@ impl Adder<'_> {
         let LinkedName { place, name, .. } = linked;
         let below = relative(&self.roots[place.root], &place.path);
         let key = DirKey::top(place.root).at(below);
-        self.add(&place.path, key, name);
+        self.add(place.root, &place.path, key, name);
         self.places.entry(key).or_insert_with(|| place.clone());
     }
 
@@ -282,7 +285,7 @@ impl Adder<'_> {
             let key = DirKey::top(nth);
             if self.known.insert(key) {
                 self.borrowed.insert(key);
-                self.add(root, key, b"");
+                self.add(nth, root, key, b"");
             }
         }
         for place in std::mem::take(&mut self.places).into_values() {
@@ -293,7 +296,7 @@ impl Adder<'_> {
                 let below = key.below(name);
                 if self.known.insert(below) {
                     self.borrowed.insert(below);
-                    self.add(&path, key, name);
+                    self.add(place.root, &path, key, name);
                 }
                 (path, key) = (joined(&path, name), below);
             }
@@ -301,23 +304,45 @@ impl Adder<'_> {
         self.borrowed
     }
 
-    /// Adds an entry of a directory, with the metadata that it has on this host.
-    fn add(&mut self, path: &[u8], key: DirKey, name: &[u8]) {
-        let meta = match stat(&joined(path, name)) {
+    /// Adds an entry of a directory, with the metadata that it has on this host. No symlink below the SRC is followed.
+    fn add(&mut self, root: usize, path: &[u8], key: DirKey, name: &[u8]) {
+        let whole = joined(path, name);
+        let meta = match stat_in(&self.sources[root], relative(&self.roots[root], &whole)) {
             Ok(meta) => meta,
-            Err(Error::Directory(mounts::Error {
-                errno: Some(errno), ..
-            })) => {
-                let path = joined(path, name);
+            Err(errno) => {
+                let path = whole;
                 let kind = WarningKind::not_opened(errno, &path, walk::Type::File);
                 let warning = Warning::failed(&path, Gate::Statx, errno, kind);
                 return self.diagnostics.warn(warning);
             }
-            Err(_) => return,
         };
         let dir = Dir { path, key };
         self.worker.take(&dir, &[Entry { name, meta }]);
     }
+}
+
+/// The metadata of an entry of a SRC, which is open since it was walked, or of the SRC itself.
+fn stat_in(source: &Source, below: &[u8]) -> std::result::Result<Meta, Errno> {
+    let reopened;
+    let top = match source.open.get() {
+        Some(open) => &**open,
+        None => {
+            let path = &source.path[..];
+            let path = if path.is_empty() { b"." } else { path };
+            reopened = open_long(path, Open::PATH | Open::DIRECTORY)?;
+            &reopened
+        }
+    };
+    let how = Open::PATH | Open::NOFOLLOW;
+    let file;
+    let found = match below {
+        b"" => top,
+        below => {
+            file = openat2_long(top.as_fd(), below, how, Resolve::NO_SYMLINKS)?;
+            &file
+        }
+    };
+    statx(found, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen))
 }
 
 /// The piece of each row: a file with several names is dealt out by its inode number, and any other entry as to a

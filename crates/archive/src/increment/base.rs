@@ -29,6 +29,9 @@ impl Base {
             path: path.to_vec(),
             reader: catalog::Reader::open(path)?,
         };
+        base.reader
+            .check_trusted()
+            .map_err(|kind| base.refused(kind))?;
         let roots = &base.reader.about().roots;
         let is_same =
             |(root, source): (&Root, &Vec<u8>)| in_archive(&root.path) == in_archive(source);

@@ -12,23 +12,30 @@
 //! killed in between is listed, and no later dump is based on it.
 
 use std::io::Write;
+use std::sync::Arc;
 
-use gate::fs::{At, Open, Want};
+use gate::fs::{At, Open, Want, Whence, lseek};
 use gate::long::{open_long, statx_long};
-use gate::scratch::flock;
+use gate::scratch::{flock, open_lock};
 use gate::{Errno, Fd};
+use mounts::Warning;
+use ondisk::pax::ArchiveId;
 use serde::{Deserialize, Serialize};
 use walk::entry::{Time, joined};
 
 use crate::catalog::About;
-use crate::destination::{Destination, remove};
+use crate::destination::{Destination, remove_if};
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::unread::{Unread, last_with_data};
+use crate::input::Input;
 use crate::ranges::Ranges;
 use crate::remote::{self, Object, StoreError, Version};
-use crate::{absolute_file, stored};
+use crate::warning::WarningKind;
+use crate::{absolute_file, stored, trusted};
 
 const FILE: &[u8] = b"dumps.ndjson";
+/// A dump that could not read a thousand files with long names takes 4 MiB.
+const MOST_BYTES: u64 = 2 << 30;
 
 /// A dump of a level.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -51,6 +58,17 @@ pub struct DumpRecord {
     /// What could not be read; nothing in the records of older versions.
     #[serde(default, skip_serializing_if = "Unread::is_empty")]
     pub unread: Unread,
+    /// The id that the archive has in it; `None` in the records of older versions.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "stored::archive_id"
+    )]
+    id: Option<ArchiveId>,
+    /// The record is in a store, and the archive is a file of this machine, or is in another bucket and has no id by which it could be
+    /// recognized: whoever may write to the store does not thereby decide about these.
+    #[serde(skip)]
+    is_elsewhere: bool,
     /// The id of the catalog that was written.
     pub(crate) catalog: String,
     /// The id of the base catalog; `None` for a full dump.
@@ -102,6 +120,8 @@ impl DumpRecord {
             modified: Time::default(),
             entries,
             unread,
+            id: written.archive,
+            is_elsewhere: false,
             catalog: catalog_id(written),
             base: base.map(catalog_id),
         };
@@ -125,7 +145,7 @@ impl DumpRecord {
 
     /// Looks for the archive.
     pub fn status(&self) -> ArchiveStatus {
-        let Some(path) = &self.archive else {
+        let Some(path) = self.archive.as_ref().filter(|_| !self.is_elsewhere) else {
             return ArchiveStatus::Streamed;
         };
         let file = || statx_long(path, At::empty(), Want::BASIC_STATS).ok();
@@ -140,6 +160,70 @@ impl DumpRecord {
             Some(_) => ArchiveStatus::Replaced,
         }
     }
+
+    /// Whether a file, which may be open already, says itself that it is the archive. Records of older versions have no id: their
+    /// archives are recognized by size and time only.
+    fn is_archive(
+        &self,
+        path: &[u8],
+        open: Option<&Arc<Fd>>,
+    ) -> std::result::Result<bool, ErrorKind> {
+        let Some(id) = self.id else {
+            return Ok(true);
+        };
+        let input = Input::from_file(path, open.cloned());
+        match input.and_then(|mut input| input.origin()) {
+            Ok(origin) => Ok(origin.lineage.is_some_and(|lineage| lineage.id == id)),
+            Err(error) if error.errno().is_some() || matches!(error.kind, ErrorKind::Store(_)) => {
+                Err(error.kind)
+            }
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Opens the archive, to be restored: a file that says itself that it is the archive. One of a record without an id is as good as
+    /// its owner. `None` for an object, whose bucket the record is in.
+    ///
+    /// # Errors
+    /// It cannot be opened, or is another file.
+    pub(crate) fn open(&self, archive: &[u8]) -> Result<Option<Arc<Fd>>> {
+        let error = |kind: ErrorKind| Error::new(Action::OpenArchive, archive, kind);
+        let other = || {
+            error(ErrorKind::ArchiveGone {
+                archive: archive.to_vec(),
+                is_replaced: true,
+            })
+        };
+        let file = match remote::is_remote(archive) {
+            true => None,
+            false => {
+                let file = open_long(archive, Open::NONBLOCK).map_err(|e| error(e.into()))?;
+                if self.id.is_none() {
+                    trusted::check(&file).map_err(error)?;
+                }
+                Some(Arc::new(file))
+            }
+        };
+        if !self.is_archive(archive, file.as_ref()).map_err(error)? {
+            return Err(other());
+        }
+        // Its beginning was read.
+        let rewound = file.as_ref().map(|file| lseek(&**file, 0, Whence::Set));
+        rewound.transpose().map_err(|e| error(e.into()))?;
+        Ok(file)
+    }
+
+    /// Removes the archive; `false` if the file is another one.
+    fn remove_archive(&self, path: &[u8]) -> std::result::Result<bool, ErrorKind> {
+        if !remote::is_remote(path) {
+            return remove_if(path, |file| self.is_archive(path, Some(file)));
+        }
+        let is_archive = self.is_archive(path, None)?;
+        if is_archive {
+            remote::remove(path)?;
+        }
+        Ok(is_archive)
+    }
 }
 
 /// The size of an object, and when it was written.
@@ -151,25 +235,29 @@ fn state_of(object: &dyn Object) -> (u64, Time) {
 /// Keeps other dumps away from a state directory while it lives.
 #[derive(Debug)]
 pub struct Lock {
-    _dir: Option<Fd>,
+    _file: Option<Fd>,
 }
 
 impl Lock {
-    /// Locks a directory. Where the file system has no such locks (NFS needs a descriptor for
-    /// writing), it is not locked, and neither is a prefix of a store: there, what two dumps write
-    /// replaces only what they have read.
+    /// Locks a file in the directory: whoever may read the directory could lock that. Where the file system has no such locks, it is
+    /// not locked, and neither is a prefix of a store: there, what two dumps write replaces only what they have read.
     ///
     /// # Errors
     /// Another process has locked it.
     pub(crate) fn take(state: &[u8]) -> Result<Lock> {
         if remote::is_remote(state) {
-            return Ok(Lock { _dir: None });
+            return Ok(Lock { _file: None });
         }
         let error = |kind: ErrorKind| Error::new(Action::OpenState, state, kind);
-        let dir = open_long(state, Open::DIRECTORY).map_err(|e| error(e.into()))?;
-        match flock(&dir) {
+        let dir = trusted::open_directory(state).map_err(error)?;
+        let file = match open_lock(&dir, c"lock") {
+            // Where nothing can be written, there is nothing to lock.
+            Err(Errno::EROFS | Errno::EACCES) => return Ok(Lock { _file: None }),
+            opened => opened.map_err(|errno| error(errno.into()))?,
+        };
+        match flock(&file) {
             Err(Errno::EAGAIN) => Err(error(ErrorKind::StateInUse)),
-            _ => Ok(Lock { _dir: Some(dir) }),
+            _ => Ok(Lock { _file: Some(file) }),
         }
     }
 }
@@ -186,15 +274,24 @@ pub struct History {
 impl History {
     /// Reads it; empty if no dump was recorded.
     pub fn read(state: &[u8]) -> Result<History> {
-        if !remote::is_remote(state) {
-            open_long(state, Open::DIRECTORY)
-                .map_err(|e| Error::new(Action::OpenState, state, e))?;
-        }
         let path = joined(state, FILE);
         let error = |kind: ErrorKind| Error::new(Action::ReadRecords, &path, kind);
+        let records = match remote::is_remote(state) {
+            true => Ranges::open(&path),
+            false => {
+                let dir = trusted::open_directory(state);
+                let dir = dir.map_err(|kind| Error::new(Action::OpenState, state, kind))?;
+                Ranges::open_in(&dir, FILE)
+            }
+        };
         let (mut text, mut version) = (Vec::new(), None);
-        match Ranges::open(&path) {
+        match records {
             Ok(file) => {
+                file.check_trusted().map_err(error)?;
+                if file.len() > MOST_BYTES {
+                    let (bytes, most) = (file.len(), MOST_BYTES);
+                    return Err(error(ErrorKind::TooLong { bytes, most }));
+                }
                 text.resize(file.len() as usize, 0);
                 let n = file.read_at(0, &mut text).map_err(error)?;
                 text.truncate(n);
@@ -212,9 +309,20 @@ impl History {
                 serde_json::from_slice(line)
                     .map_err(|_| error(ErrorKind::DamagedRecord { line: line_number }))
             });
+        let mut dumps = dumps.collect::<Result<Vec<DumpRecord>>>()?;
+        if let Some(bucket) = remote::bucket(state) {
+            for dump in &mut dumps {
+                let place = dump.archive.as_deref().map(remote::bucket);
+                dump.is_elsewhere = match place {
+                    None => false,
+                    Some(None) => true,
+                    Some(Some(other)) => dump.id.is_none() && other != bucket,
+                };
+            }
+        }
         Ok(History {
             state: state.to_vec(),
-            dumps: dumps.collect::<Result<_>>()?,
+            dumps,
             version,
         })
     }
@@ -299,7 +407,7 @@ impl History {
     ///
     /// # Errors
     /// There is no such dump, or an archive of it is not where it was written.
-    pub fn archives_at(&self, time: Time) -> Result<Vec<Vec<u8>>> {
+    pub fn archives_at(&self, time: Time) -> Result<Vec<DumpRecord>> {
         let error = |kind| Error::new(Action::FindDump, &self.state, kind);
         let dump = self.dumps.iter().rposition(|dump| dump.date <= time);
         let dump = dump.ok_or_else(|| match self.dumps.is_empty() {
@@ -311,13 +419,19 @@ impl History {
             .ok_or_else(|| error(ErrorKind::BaseNotRecorded))?;
         let archive = |at: usize| {
             let dump = &self.dumps[at];
-            match (dump.status(), &dump.archive) {
-                (ArchiveStatus::Present, Some(archive)) => Ok(archive.clone()),
-                (status, Some(archive)) => Err(error(ErrorKind::ArchiveGone {
-                    archive: archive.clone(),
-                    is_replaced: status == ArchiveStatus::Replaced,
+            let Some(archive) = &dump.archive else {
+                return Err(error(ErrorKind::ArchiveStreamed { level: dump.level }));
+            };
+            let archive = archive.clone();
+            if dump.is_elsewhere {
+                return Err(error(ErrorKind::LocalArchive { archive }));
+            }
+            match dump.status() {
+                ArchiveStatus::Present => Ok(dump.clone()),
+                status => Err(error(ErrorKind::ArchiveGone {
+                    archive,
+                    is_replaced: status != ArchiveStatus::Missing,
                 })),
-                (_, None) => Err(error(ErrorKind::ArchiveStreamed { level: dump.level })),
             }
         };
         chain.into_iter().map(archive).collect()
@@ -368,8 +482,10 @@ impl History {
     }
 
     /// Removes the archives of dumps, then their records. A file that has the path of another dump's
-    /// archive, or was replaced, stays.
-    pub fn remove(&mut self, dumps: &[usize]) -> Result<()> {
+    /// archive, or was replaced, stays. So does one that is not the archive although it has its size and time, with its record and a
+    /// warning. Returns the dumps that were removed, and the warnings.
+    pub fn remove(&mut self, dumps: &[usize]) -> Result<(Vec<usize>, Vec<Warning>)> {
+        let (mut warnings, mut removed) = (Vec::new(), Vec::new());
         for &at in dumps {
             let dump = &self.dumps[at];
             let others = self.dumps.iter().enumerate();
@@ -379,14 +495,22 @@ impl History {
             if let Some(archive) = dump.archive.as_deref().filter(|_| !is_used)
                 && dump.status() == ArchiveStatus::Present
             {
-                remove(archive).map_err(|e| Error::new(Action::RemoveArchive, archive, e))?;
+                let removed = dump.remove_archive(archive);
+                if !removed.map_err(|e| Error::new(Action::RemoveArchive, archive, e))? {
+                    warnings.push(Warning::about(archive, WarningKind::OtherArchive));
+                    continue;
+                }
             }
+            if let Some(archive) = dump.archive.as_deref().filter(|_| dump.is_elsewhere) {
+                warnings.push(Warning::about(archive, WarningKind::ArchiveElsewhere));
+            }
+            removed.push(at);
         }
         let mut at = 0;
         self.dumps.retain(|_| {
             at += 1;
-            !dumps.contains(&(at - 1))
+            !removed.contains(&(at - 1))
         });
-        self.write()
+        self.write().map(|()| (removed, warnings))
     }
 }

@@ -1,13 +1,12 @@
 //! Levels as in dump(8): a dump of level N has what changed since the last one of a lower level. A
 //! directory, or a prefix of a store, keeps the catalog of the last dump of each level.
 
-use gate::fs::{At, Open, Want, statx};
-use gate::long::open_long;
+use gate::fs::{At, Want, statx};
 use gate::{Errno, Fd};
 use walk::entry::append;
 
 use crate::error::{Action, Error, ErrorKind};
-use crate::remote;
+use crate::{remote, trusted};
 
 /// The highest level.
 pub const MOST: u8 = 9;
@@ -79,7 +78,8 @@ impl Level {
     }
 
     fn open(&self) -> Result<Fd, Error> {
-        open_long(&self.state, Open::DIRECTORY).map_err(|e| self.error(Action::OpenState, e))
+        let opened = trusted::open_directory(&self.state);
+        opened.map_err(|kind| self.error(Action::OpenState, kind))
     }
 
     fn path(&self, number: u8) -> Vec<u8> {

@@ -267,7 +267,10 @@ fn plan_outcome(rows: &Rows, outcome: Outcome) -> Plan {
 /// Two directories have the same name there.
 pub(crate) fn list_other_sources(base: &Base, rows: &Rows, plan: &mut Plan) -> Result<(), Error> {
     let identity = |row| (rows.meta(row).dev, rows.ino(row));
-    for nested in nested_sources(rows).filter(|nested| rows.is_dir(nested.row)) {
+    for nested in nested_sources(rows) {
+        if !rows.is_dir(nested.row) {
+            continue;
+        }
         let (row, other_row) = (nested.row, nested.inner.rows.start);
         if let Some((part, is_last)) = nested.missing {
             let is_directory = !is_last || rows.is_dir(other_row);
@@ -289,17 +292,15 @@ pub(crate) fn list_other_sources(base: &Base, rows: &Rows, plan: &mut Plan) -> R
 /// # Errors
 /// One has.
 pub(crate) fn check_nested_sources(rows: &Rows) -> Result<(), Error> {
-    let is_behind = |nested: &NestedSource<'_>| {
-        nested.missing.is_some() && rows.kind(nested.row) == Type::Symlink
-    };
-    nested_sources(rows)
-        .find(is_behind)
-        .map_or(Ok(()), |nested| {
+    for nested in nested_sources(rows) {
+        if nested.missing.is_some() && rows.kind(nested.row) == Type::Symlink {
             let mut symlink = Vec::new();
             rows.path(nested.row, &mut symlink);
             let kind = ErrorKind::SourceBehindSymlink { symlink };
-            Err(Error::new(Action::DumpSource, &nested.inner.path, kind))
-        })
+            return Err(Error::new(Action::DumpSource, &nested.inner.path, kind));
+        }
+    }
+    Ok(())
 }
 
 /// A SRC whose name in the archive is that of another one, or below it.
@@ -313,36 +314,38 @@ struct NestedSource<'a> {
 }
 
 /// The SRCs that have names in other SRCs.
-fn nested_sources(rows: &Rows) -> impl Iterator<Item = NestedSource<'_>> {
+fn nested_sources(rows: &Rows) -> Vec<NestedSource<'_>> {
     let sources = rows.sources().iter();
     let sources = sources.filter(|source| source.rows.start < rows.len());
     let named = sources.map(|source| (unread::name(&source.path), source));
     let named: Vec<(Vec<u8>, &Source)> = named.collect();
-    let pairs = (0..named.len()).flat_map({
-        let count = named.len();
-        move |outer| (0..count).map(move |inner| (outer, inner))
-    });
-    pairs.filter_map(move |(outer, inner)| {
-        let ((name, outer), (inner_name, inner)) = (&named[outer], &named[inner]);
-        let mut row = outer.rows.start;
-        if row == inner.rows.start || !unread::is_in(inner_name, name) {
-            return None;
-        }
-        let mut rest = components(&inner_name[name.len()..]).peekable();
-        let missing = loop {
-            let Some(part) = rest.next() else { break None };
-            match rows.children(row).find(|child| rows.name(*child) == part) {
-                Some(child) => row = child,
-                None => break Some((part.to_vec(), rest.peek().is_none())),
+    let mut nested = Vec::new();
+    for (name, outer) in &named {
+        for (inner_name, inner) in &named {
+            let mut row = outer.rows.start;
+            if row == inner.rows.start || !unread::is_in(inner_name, name) {
+                continue;
             }
-        };
-        Some(NestedSource {
-            outer,
-            inner,
-            row,
-            missing,
-        })
-    })
+            let mut missing = None;
+            let mut rest = components(&inner_name[name.len()..]).peekable();
+            while let Some(part) = rest.next() {
+                match rows.children(row).find(|child| rows.name(*child) == part) {
+                    Some(child) => row = child,
+                    None => {
+                        missing = Some((part.to_vec(), rest.peek().is_none()));
+                        break;
+                    }
+                }
+            }
+            nested.push(NestedSource {
+                outer,
+                inner,
+                row,
+                missing,
+            });
+        }
+    }
+    nested
 }
 
 /// Protects what could not be read: restoring the increment must not remove it, and the next

@@ -7,6 +7,7 @@ use super::name::Chosen;
 use super::report::Note;
 use super::sequence::Sequence;
 use crate::error::{Action, Error};
+use crate::increment::history::DumpRecord;
 use crate::input::{Input, is_regular};
 use crate::remote::is_remote;
 
@@ -18,6 +19,8 @@ pub(super) struct Archives {
     pub(super) are_chain: bool,
     /// The data of members is read, and checked.
     with_data: bool,
+    /// The records of the archives, if they are from a state directory.
+    recorded: Vec<DumpRecord>,
 }
 
 impl Archives {
@@ -27,10 +30,15 @@ impl Archives {
     /// # Errors
     /// One of them cannot be read, or they have no order.
     pub(super) fn open(
-        archives: &[Vec<u8>],
+        (archives, recorded): (&[Vec<u8>], &[DumpRecord]),
         (are_chain, may_continue, with_data): (bool, bool, bool),
         chosen: &Chosen,
     ) -> Result<Archives, Error> {
+        for dump in recorded {
+            if let Some(path) = &dump.archive {
+                dump.open(path)?;
+            }
+        }
         for path in archives.iter().filter(|path| *path != b"-") {
             if is_remote(path) {
                 Input::open(path)?;
@@ -47,6 +55,7 @@ impl Archives {
             stdin: None,
             are_chain,
             with_data,
+            recorded: recorded.to_vec(),
         };
         if are_chain {
             archives.sequence.arrange()?;
@@ -77,7 +86,11 @@ impl Archives {
         if self.are_chain && !is_regular(path) {
             return self.open_stream(nth, chosen);
         }
-        let mut input = Input::open(path)?;
+        // The file that is read is the one that is checked.
+        let mut recorded = self.recorded.iter();
+        let recorded = recorded.find(|dump| dump.archive.as_ref() == Some(path));
+        let open = recorded.map(|dump| dump.open(path)).transpose()?.flatten();
+        let mut input = Input::from_file(path, open)?;
         match chosen.regions().filter(|_| self.with_data) {
             Some(regions) => {
                 input.check_used();

@@ -11,7 +11,7 @@ use gate::long::c_string;
 use gate::xattr::flistxattr;
 use gate::{Errno, Fd, Gate};
 use ondisk::nfs4_acl;
-use ondisk::pax::acl::{MINIMAL, permissions, permissions_without, to_binary};
+use ondisk::pax::acl::{self, MINIMAL, permissions, permissions_without, to_binary};
 use ondisk::pax::{Kind, Member};
 use walk::entry::time;
 
@@ -86,7 +86,7 @@ impl Maker<'_> {
         if inherits.property && member.kind == Kind::File {
             self.unlist(on, path, COMPRESSION);
         }
-        for (name, value) in properties(member) {
+        for (name, value) in self.properties(member) {
             self.set_xattr(on, path, name.to_bytes(), &value);
         }
         let (atime, mtime) = (member.atime.map(time), Some(time(member.mtime)));
@@ -143,7 +143,7 @@ impl Maker<'_> {
             mode: Some(listed.limit(mode)),
             atime: member.atime.map(time),
             mtime: Some(time(member.mtime)),
-            properties: properties(member).take(4).collect(),
+            properties: self.properties(member).take(4).collect(),
         };
         let inherits = Inherited {
             acl: member.acl_default.is_some(),
@@ -167,6 +167,9 @@ impl Maker<'_> {
 
     /// The owner that a member is given; `None` where that is not ours to give.
     fn owner(&mut self, member: &Member) -> Option<(u32, u32)> {
+        if !self.rights.kept.owners {
+            return None;
+        }
         if self.rights.is_root {
             return Some(self.owners.of_member(member));
         }
@@ -177,7 +180,14 @@ impl Maker<'_> {
     }
 
     fn xattrs(&mut self, on: On<'_>, path: &[u8], member: &Member, which: impl Fn(&[u8]) -> bool) {
-        for (name, value) in member.xattrs.iter().filter(|(name, _)| which(name)) {
+        let kept = self.rights.kept;
+        let is_kept = |name: &[u8]| {
+            let is_permitted = kept.permissions || !gives_permissions(name);
+            // As set-id bits, they would now be given to a program of another owner.
+            kept.xattrs && is_permitted && (kept.owners || name != CAPABILITY)
+        };
+        let wanted = member.xattrs.iter();
+        for (name, value) in wanted.filter(|(name, _)| is_kept(name) && which(name)) {
             let is_user = name.starts_with(b"user.");
             if !is_user && !self.rights.is_root && !is_property(name, value) {
                 self.remarks.note(Note::XattrsLeftOut);
@@ -189,6 +199,17 @@ impl Maker<'_> {
             }
             self.set_xattr(on, path, name, value);
         }
+    }
+
+    /// The properties of btrfs among the extended attributes of a member.
+    fn properties<'m>(
+        &self,
+        member: &'m Member,
+    ) -> impl Iterator<Item = (CString, Vec<u8>)> + use<'m> {
+        let kept = self.rights.kept.xattrs;
+        let all = member.xattrs.iter();
+        all.filter(move |(name, value)| kept && is_property(name, value))
+            .filter_map(|(name, value)| Some((c_string(name).ok()?, value.clone())))
     }
 
     fn set_xattr(&mut self, on: On<'_>, path: &[u8], name: &[u8], value: &[u8]) {
@@ -208,6 +229,9 @@ impl Maker<'_> {
         let Some(text) = text else {
             return Listed::None;
         };
+        if !self.rights.kept.xattrs || !self.rights.kept.permissions {
+            return Listed::Failed(permissions_without(text));
+        }
         let id = |who, name: &[u8], number| self.owners.id(who, name, number);
         let Some(binary) = to_binary(text, id) else {
             self.remarks.warn(path, NotRestored::BadAcl);
@@ -241,9 +265,13 @@ impl Maker<'_> {
     }
 }
 
-/// The properties of btrfs among the extended attributes of a member.
-fn properties(member: &Member) -> impl Iterator<Item = (CString, Vec<u8>)> {
-    let all = member.xattrs.iter();
-    all.filter(|(name, value)| is_property(name, value))
-        .filter_map(|(name, value)| Some((c_string(name).ok()?, value.clone())))
+/// Whether an extended attribute is an access control list, in any form, or stands for capabilities.
+fn gives_permissions(name: &[u8]) -> bool {
+    let is_list = name.starts_with(b"system.") && name.windows(3).any(|part| part == b"acl");
+    // Lists of Windows, of Samba and of the client of SMB.
+    let of_windows = [&b"NTACL"[..], b"ntsd", b"ntsd_full"];
+    is_list
+        || of_windows.iter().any(|end| name.ends_with(end))
+        || acl::is_xfs_form(name)
+        || name == CAPABILITY
 }

@@ -22,6 +22,7 @@ use gate::{Errno, Fd, Gate};
 use ondisk::pax::{Kind, Member};
 
 use crate::error::{Action, Error, ErrorKind};
+use crate::increment::history::DumpRecord;
 use crate::input::{ChecksumStatus, Input, is_regular};
 use crate::split;
 use archives::Archives;
@@ -38,6 +39,7 @@ use workers::Workers;
 pub use not_restored::NotRestored;
 pub use rehearsal::Step;
 pub use report::{Counts, Note, RestoreProgress, RestoreSummary};
+pub use rights::Kept;
 
 mod archives;
 mod assign;
@@ -68,6 +70,8 @@ pub struct RestoreOptions {
     /// The archives; `-` is standard input. Those that do not say which archives they are based on must be in
     /// the order in which they were made.
     pub archives: Vec<Vec<u8>>,
+    /// The records of the archives in a state directory: others are not restored.
+    pub recorded: Vec<DumpRecord>,
     /// An existing directory to restore into.
     pub dir: Vec<u8>,
     /// Names of members, or patterns: these and what is below them, or all if there are none.
@@ -79,6 +83,8 @@ pub struct RestoreOptions {
     pub must_have_paths: bool,
     /// Identify owners by their numbers, even where their names are known.
     pub numeric_owner: bool,
+    /// What members are given that matters if nobody vouches for the archive.
+    pub kept: Kept,
     /// Restore increments even if there is something where the first archive is restored to.
     pub overwrite: bool,
     /// Only tell what would be done.
@@ -103,7 +109,8 @@ pub fn restore(
     progress: &RestoreProgress,
     say: &mut dyn FnMut(Step),
 ) -> Result<RestoreSummary, Error> {
-    let mut chosen = Chosen::new(&options.paths)?.with_stripped(options.strip_components);
+    let chosen = Chosen::new(&options.paths)?.with_stripped(options.strip_components);
+    let mut chosen = chosen.without_devices(!options.kept.devices);
     let are_chain = options.archives.len() > 1 && !options.are_parts;
     if let ([first, ..], 1..) = (&options.archives[..], options.strip_components)
         && are_chain
@@ -119,9 +126,8 @@ pub fn restore(
         .map_err(|errno| Error::new(Action::RestoreInto, &options.dir, errno))?;
     // Before anything is touched: a chain with a missing archive cannot be restored, and a member
     // may have the name of a file that is here.
-    let names = &options.archives;
     let archives = Archives::open(
-        names,
+        (&options.archives, &options.recorded),
         (are_chain, options.overwrite, !options.dry_run),
         &chosen,
     )?;
@@ -149,7 +155,7 @@ fn restore_all(
     top: &Arc<Fd>,
     progress: &RestoreProgress,
 ) -> RestoreSummary {
-    let rights = Rights::take();
+    let rights = Rights::take(options.kept);
     let owners = Owners::new(options.numeric_owner);
     let failures = Failures::default();
     let workers = match options.jobs {

@@ -1,6 +1,6 @@
 //! Names in archives: which are valid, and which were chosen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -96,6 +96,9 @@ pub(super) struct Chosen {
     trees: Vec<Vec<u8>>,
     /// Components to remove from the beginning of each name; only with a single archive.
     stripped: usize,
+    skips_devices: bool,
+    /// The names of those that were skipped.
+    devices: HashSet<Vec<u8>>,
     /// The renames that each archive carries out, where they are known.
     renames: Arc<Vec<Option<Renames>>>,
     /// The index of the current archive.
@@ -138,6 +141,13 @@ impl Chosen {
         Chosen { stripped, ..self }
     }
 
+    pub(super) fn without_devices(self, skips_devices: bool) -> Chosen {
+        Chosen {
+            skips_devices,
+            ..self
+        }
+    }
+
     pub(super) fn is_all(&self) -> bool {
         self.given.is_empty()
     }
@@ -173,6 +183,20 @@ impl Chosen {
         later().for_each(|(old, new)| self.before.carry(new, old));
     }
 
+    /// Whether a member with a name is a device, or a further name of one.
+    fn is_device(&mut self, member: &Member, name: &[u8]) -> bool {
+        let is_device = match member.kind {
+            Kind::Char | Kind::Block => true,
+            Kind::Link => clean(&member.link).is_ok_and(|to| self.devices.contains(&to.path)),
+            _ => false,
+        };
+        match is_device {
+            true => self.devices.insert(name.to_vec()),
+            false => self.devices.remove(name),
+        };
+        is_device
+    }
+
     /// The name under which a member is restored; `None` for one that was not chosen, or whose name
     /// has no more components than are removed.
     pub(super) fn take_member(
@@ -189,6 +213,10 @@ impl Chosen {
             return Ok(None);
         }
         self.keep_match(&place);
+        if self.skips_devices && self.is_device(member, &name.path) {
+            remarks.note(Note::DevicesLeftOut);
+            return Ok(None);
+        }
         if name.was_absolute {
             remarks.note(Note::SlashLeftOut);
         }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use gate::create::{fchmod, unlinkat_directory};
 use gate::file::unlinkat;
-use gate::fs::{At, Open, Resolve, Want, getdents64, has_openat2, openat2, statx};
-use gate::mount::mount_id;
+use gate::fs::{Open, Resolve, getdents64};
 use gate::process::is_root;
+use gate::resolve::openat2;
 use gate::{Errno, Fd, Gate};
 use ondisk::dirent::{EntryType, entries};
 
@@ -187,12 +187,6 @@ impl Removal<'_> {
     }
 }
 
-/// Whether two directories are on the same mount, as far as the kernel says.
-fn is_same_mount(a: &Fd, b: &Fd) -> gate::Result<bool> {
-    let dev = |fd: &Fd| statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS).map(|seen| seen.dev);
-    Ok(mount_id(a) == mount_id(b) && dev(a)? == dev(b)?)
-}
-
 /// Opens a directory that is to be emptied, on the same mount only. If its mode does not let its
 /// owner in, it is changed.
 fn enter(here: &Fd, name: &CStr) -> gate::Result<Fd> {
@@ -206,9 +200,6 @@ fn enter(here: &Fd, name: &CStr) -> gate::Result<Fd> {
         }
         other => other?,
     };
-    if !has_openat2() && !is_same_mount(&fd, here)? {
-        return Err(Errno::EXDEV);
-    }
     if !is_root() {
         let _ = fchmod(&fd, ALL); // if this fails, removing an entry fails as well
     }

@@ -55,6 +55,8 @@ pub enum Note {
     OwnersIgnored,
     /// Extended attributes other than `user.*` cannot be set without root.
     XattrsLeftOut,
+    /// Devices are skipped, as was asked for.
+    DevicesLeftOut,
     /// The first archive is an increment: files are missing that are in earlier archives.
     FirstIsIncrement,
     /// The first archive is the same as the second one: it is restored once.

@@ -1,8 +1,11 @@
 //! The sink that collects rows from several threads, in any order.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use gate::Fd;
+use gate::process::spare_open_files;
 use gate::sync::Mutex;
 use mounts::Warning;
 use walk::{Diagnostics, Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Totals, Worker};
@@ -33,6 +36,8 @@ pub(crate) struct Collector<'a> {
     /// The approximate number of entries, if it is known.
     expected: Option<u64>,
     is_full: AtomicBool,
+    /// The most SRCs that are kept open: a part of the descriptors that the process may have.
+    most_open: usize,
 }
 
 impl<'a> Collector<'a> {
@@ -56,6 +61,7 @@ impl<'a> Collector<'a> {
             sum: None,
             expected: None,
             is_full: AtomicBool::new(false),
+            most_open: spare_open_files() / 8,
         }
     }
 
@@ -76,15 +82,31 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// Keeps a SRC open until its files are read, so that nothing can take its place, and it keeps its inode number, which some
+    /// servers choose anew. Without a descriptor for it, it is opened once more, and compared.
+    fn keep_open(&self, source: u32, open: impl FnOnce() -> gate::Result<Fd>) {
+        if (source as usize) < self.most_open
+            && let Ok(open) = open()
+        {
+            self.sources[source as usize]
+                .open
+                .get_or_init(|| Arc::new(open));
+        }
+    }
+
     /// Begins a mount of which only listed names are collected, so that its token would prove
     /// nothing. That of SRC comes first, with its engine.
     pub(crate) fn begin_listed(&self, mount: &MountContext<'_>, by: Option<EngineKind>) {
         self.parts.begin_listed(mount, by);
+        if by.is_some() {
+            self.keep_open(0, || mount.top.fd.again());
+        }
         self.wait(Some(mount.statfs.magic));
     }
 
-    /// Adds a SRC that is no directory.
-    pub(crate) fn add(&self, source: u32, meta: &Meta) {
+    /// Adds a SRC that is no directory, with its metadata and a descriptor of it.
+    pub(crate) fn add(&self, source: u32, meta: &Meta, open: Fd) {
+        self.keep_open(source, || Ok(open));
         self.parts.turn_to(source as usize);
         let mut batch = Batch::new(self);
         let path = &self.sources[source as usize].path;
@@ -160,6 +182,7 @@ impl Sink for Collector<'_> {
             && let Some(&source) = self.dirs.get(mount.top.key.hash as usize)
         {
             self.parts.turn_to(source as usize);
+            self.keep_open(source, || mount.top.fd.again());
         }
         self.parts.begin(mount, by, self.with_tokens);
         let statfs = &mount.statfs;

@@ -1,3 +1,5 @@
+use std::sync::OnceLock;
+
 use proptest::prelude::*;
 
 use ondisk::Dev;
@@ -17,6 +19,7 @@ fn collector_with_sum(diagnostics: &Diagnostics, with_sum: bool) -> Collector<'_
         path: b"top".to_vec(),
         absolute: None,
         rows: 0..0,
+        open: OnceLock::new(),
     };
     let collector = Collector::new(vec![source], vec![0], None, diagnostics);
     if with_sum {

@@ -1,7 +1,9 @@
 //! A tree in memory, in archive order.
 
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
+use gate::Fd;
 use ondisk::Dev;
 use walk::entry::{Time, append};
 use walk::{Meta, Moment, Totals, Type};
@@ -39,6 +41,8 @@ pub struct Source {
     pub absolute: Option<Vec<u8>>,
     /// Its rows: first itself, then its descendants.
     pub rows: Range<usize>,
+    /// The file, if it was collected by this process, and a descriptor could be spared for it.
+    pub(crate) open: OnceLock<Arc<Fd>>,
 }
 
 /// Rows are numbered from 0; functions that take a number panic if there is no such row.

@@ -192,6 +192,7 @@ fn value_names_are_from_one_list() {
         "METER",
         "METHOD",
         "N",
+        "MODE",
         "NAME",
         "NAME[:LEVEL]",
         "NEW",

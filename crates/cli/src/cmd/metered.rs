@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
-use gate::file::Writer;
+use gate::file::{Permissions, Writer};
 use show::table::TableStyle;
 
 use crate::error::Error;
@@ -31,7 +31,10 @@ impl<'a> Report<'a> {
             Some(b"-") => Ok(Report::Stdout),
             Some(name) => {
                 let cannot = |e| Error::write("cannot write the report to", name, e, "");
-                Ok(Report::File(Writer::create(name).map_err(cannot)?, name))
+                Ok(Report::File(
+                    Writer::create(name, Permissions::Public).map_err(cannot)?,
+                    name,
+                ))
             }
             None if is_for_programs => Ok(Report::Stdout),
             None => Ok(Report::Stderr),
@@ -53,6 +56,11 @@ impl<'a> Report<'a> {
                     .map_err(|e| Error::write("cannot write the report to", name, e, &next))?;
                 file.publish()
                     .map_err(|e| Error::write("cannot write the report to", name, e, &next))
+            }
+            // JSON has names as they are.
+            Report::Stdout if out.json => {
+                let text = text(out.table_style());
+                out.names(|to| to.write_all(text.as_bytes()))
             }
             Report::Stdout => out.data(text(out.table_style())),
             Report::Stderr => {

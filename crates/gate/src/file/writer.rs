@@ -3,6 +3,7 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::temporary::Temporary;
 use crate::create::{fchmod, fchownat, in_proc, linkat, renameat2, unlinkat};
@@ -10,12 +11,34 @@ use crate::fs::{
     At, CWD, FileType, Open, Statx, Want, create, fsync, openat, readlinkat, statx,
     sync_file_range, write,
 };
-use crate::long::{c_string, open_long, reach, statx_long};
+use crate::long::{c_string, open_long, statx_long};
 use crate::scratch::direct_alignment;
+use crate::trust::{ACL, has_acl};
+use crate::xattr::getxattrat;
 use crate::{Errno, Fd, Result};
 
 /// Permissions of a new file; the umask removes some.
 const FOR_ALL: u32 = 0o666;
+/// Permissions of a file until it has those that it should have.
+const FOR_OWNER: u32 = 0o600;
+
+/// Who may read and write a file that a [`Writer`] writes. One that it replaces keeps its permissions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Permissions {
+    /// Everybody, less the umask.
+    Public,
+    /// The owner only, or as [`set_private_mode`] says.
+    Private,
+}
+
+const NO_MODE: u32 = u32::MAX;
+static PRIVATE_MODE: AtomicU32 = AtomicU32::new(NO_MODE);
+
+/// Sets the permissions of all [private](Permissions::Private) files that the process writes from now on, also of those that
+/// replace others, whatever the umask. As the umask, it belongs to the process.
+pub fn set_private_mode(mode: u32) {
+    PRIVATE_MODE.store(mode & 0o777, Relaxed);
+}
 
 /// Creates an `O_TMPFILE`; `None` where the file system or the kernel has none, or no room for it. For a file
 /// with a name there may be room: XFS first writes data for which it has reserved more than it needs.
@@ -67,7 +90,8 @@ impl Fresh {
     /// Creates a file under a temporary name, accessible to its owner only. The name is removed when
     /// the process ends, unless by SIGKILL.
     pub fn named(dir: &Fd) -> Result<Fresh> {
-        let (fd, temporary) = named(openat(dir, c".", Open::PATH | Open::DIRECTORY)?, 0o600)?;
+        let dir = openat(dir, c".", Open::PATH | Open::DIRECTORY)?;
+        let (fd, temporary) = named(dir, FOR_OWNER)?;
         Ok(Fresh {
             fd,
             temporary: Some(temporary),
@@ -124,15 +148,116 @@ enum Target {
 
 /// What a path leads to, after all symlinks.
 enum Destination {
-    /// Something that is written directly.
-    Direct(Vec<u8>),
+    /// One of the descriptors of this process.
+    Descriptor(Vec<u8>),
+    /// A device or a FIFO, which is written directly.
+    Special(Place, Statx),
     /// A plain file, and its attributes if it exists.
-    File(Vec<u8>, Option<Statx>),
+    File(Place, Option<Statx>),
+    /// A directory, which is no file.
+    Directory(Place),
+}
+
+/// A name in an open directory.
+struct Place {
+    dir: Fd,
+    name: CString,
+}
+
+impl Place {
+    fn of(path: &[u8]) -> Result<Place> {
+        let (parent, name) = split(path);
+        let dir = open_long(or_here(parent), Open::PATH | Open::DIRECTORY)?;
+        Ok(Place {
+            dir,
+            name: c_string(name)?,
+        })
+    }
+
+    fn statx(&self) -> Result<Statx> {
+        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+        statx(&self.dir, &self.name, at, Want::BASIC_STATS)
+    }
+
+    fn dir_statx(&self) -> Result<Statx> {
+        statx(&self.dir, c"", At::EMPTY_PATH, Want::BASIC_STATS)
+    }
+
+    fn others_may_write(&self) -> Result<bool> {
+        let acl = || has_acl(getxattrat(&self.dir, c".", ACL, &mut Vec::new()));
+        Ok(self.dir_statx()?.others_may_write(acl))
+    }
+
+    /// Checks that no other user has put a symlink, a FIFO or a device there, to have something else written.
+    fn check(&self, seen: &Statx) -> std::result::Result<(), Refusal> {
+        // What is ours may be another name of a file elsewhere, which somebody has linked here.
+        let is_own = seen.is_ours() && seen.nlink == 1;
+        // In a user namespace, the owner of /dev may be unknown.
+        const NULL: (u32, u32) = (1, 3);
+        if seen.file_type == FileType::Other
+            && seen.mode & libc::S_IFMT == libc::S_IFCHR
+            && seen.rdev == NULL
+        {
+            return Ok(());
+        }
+        match is_own || !self.others_may_write()? {
+            true => Ok(()),
+            false => Err(Refusal::Planted),
+        }
+    }
+}
+
+/// Why a path cannot be followed.
+enum Refusal {
+    /// Another user may have put a symlink, a FIFO or a device there.
+    Planted,
+    Call(Errno),
+}
+
+impl From<Errno> for Refusal {
+    fn from(errno: Errno) -> Refusal {
+        Refusal::Call(errno)
+    }
+}
+
+impl Refusal {
+    /// `EACCES` for what is planted, as for symlinks from the kernel with fs.protected_symlinks.
+    fn errno(self) -> Errno {
+        match self {
+            Refusal::Planted => Errno::EACCES,
+            Refusal::Call(errno) => errno,
+        }
+    }
+}
+
+/// Whether a path is refused because another user may have put a symlink, a FIFO or a device there.
+pub fn is_planted(path: &[u8]) -> bool {
+    matches!(Destination::follow(path), Err(Refusal::Planted))
+}
+
+/// Opens the directory that a path leads to.
+///
+/// # Errors
+/// `EACCES` for a symlink of another user in a directory that others than this user and root may write to; those of openat(2).
+pub fn open_directory(path: &[u8]) -> Result<Fd> {
+    let end = path
+        .iter()
+        .rposition(|&byte| byte != b'/')
+        .map_or(0, |at| at + 1);
+    match Destination::follow(&path[..end]) {
+        _ if end == 0 => open_long(path, Open::DIRECTORY),
+        Ok(Destination::Directory(place)) => {
+            openat(&place.dir, &place.name, Open::DIRECTORY | Open::NOFOLLOW)
+        }
+        // As for a path that does not exist, or is no directory.
+        Ok(_) => open_long(path, Open::DIRECTORY),
+        Err(refusal) => Err(refusal.errno()),
+    }
 }
 
 impl Destination {
     /// Follows symlinks, also dangling ones.
-    fn follow(path: &[u8]) -> Result<Destination> {
+    fn follow(path: &[u8]) -> std::result::Result<Destination, Refusal> {
         /// The kernel follows no more symlinks than this either.
         const MOST_LINKS: usize = 40;
         let is_descriptor = |path: &[u8]| {
@@ -143,31 +268,42 @@ impl Destination {
         let mut path = path.to_vec();
         for _ in 0..MOST_LINKS {
             if is_descriptor(&path) {
-                return Ok(Destination::Direct(path));
+                return Ok(Destination::Descriptor(path));
             }
             let (parent, name) = split(&path);
-            let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-            match statx_long(&path, at, Want::BASIC_STATS) {
-                Ok(seen) if seen.file_type == FileType::Symlink => {
-                    let reach = reach(CWD, &path)?;
-                    let target = readlinkat(reach.dir(), reach.rest())?;
+            if name.is_empty() {
+                let seen = statx_long(&path, At::NO_AUTOMOUNT, Want::BASIC_STATS);
+                let errno = seen.err().filter(|e| *e != Errno::ENOENT);
+                return Err(errno.unwrap_or(Errno::EISDIR).into());
+            }
+            let place = Place::of(&path)?;
+            let seen = match place.statx() {
+                Err(Errno::ENOENT) => return Ok(Destination::File(place, None)),
+                seen => seen?,
+            };
+            match seen.file_type {
+                FileType::Symlink => {
+                    // The name may be that of another symlink by now.
+                    let how = Open::PATH | Open::NOFOLLOW;
+                    let link = openat(&place.dir, &place.name, how)?;
+                    let seen = statx(&link, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
+                    place.check(&seen)?;
+                    let target = readlinkat(&link, c"")?;
                     path = if target.starts_with(b"/") {
                         target
                     } else {
                         [parent, &target].concat()
                     };
                 }
-                Ok(seen) if seen.file_type == FileType::Directory => return Err(Errno::EISDIR),
-                Ok(_) | Err(Errno::ENOENT) if name.is_empty() => return Err(Errno::EISDIR),
-                Ok(seen) if seen.file_type == FileType::Regular => {
-                    return Ok(Destination::File(path, Some(seen)));
+                FileType::Directory => return Ok(Destination::Directory(place)),
+                FileType::Regular => return Ok(Destination::File(place, Some(seen))),
+                _ => {
+                    place.check(&seen)?;
+                    return Ok(Destination::Special(place, seen));
                 }
-                Ok(_) => return Ok(Destination::Direct(path)),
-                Err(Errno::ENOENT) => return Ok(Destination::File(path, None)),
-                Err(e) => return Err(e),
             }
         }
-        Err(Errno::ELOOP)
+        Err(Errno::ELOOP.into())
     }
 }
 
@@ -180,19 +316,45 @@ impl Writer {
     /// Starts writing the file that a path of any length leads to. A symlink is followed and kept.
     ///
     /// # Errors
-    /// `EISDIR` for a directory; those of openat(2).
-    pub fn create(path: &[u8]) -> Result<Writer> {
-        let (path, seen) = match Destination::follow(path)? {
-            Destination::Direct(path) => {
+    /// `EISDIR` for a directory; `EACCES` for a symlink, a FIFO or a device of another user in a directory that others
+    /// than this user and root may write to; those of openat(2).
+    pub fn create(path: &[u8], permissions: Permissions) -> Result<Writer> {
+        let (place, seen) = match Destination::follow(path).map_err(Refusal::errno)? {
+            Destination::Descriptor(path) => {
                 return Ok(Writer::to(open_long(&path, Open::WRONLY)?, Target::Direct));
             }
-            Destination::File(path, seen) => (path, seen),
+            Destination::Special(place, seen) => {
+                let fd = openat(&place.dir, &place.name, Open::WRONLY | Open::NOFOLLOW)?;
+                let now = statx(&fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
+                return match (now.dev, now.ino) == (seen.dev, seen.ino) {
+                    true => Ok(Writer::to(fd, Target::Direct)),
+                    false => Err(Errno::EACCES),
+                };
+            }
+            Destination::Directory(_) => return Err(Errno::EISDIR),
+            Destination::File(place, seen) => (place, seen),
         };
-        let (parent, name) = split(&path);
-        let dir = open_long(or_here(parent), Open::DIRECTORY)?;
-        let writer = Writer::in_dir(dir, c_string(name)?)?;
-        if let Some(seen) = seen {
-            writer.copy_permissions(&seen);
+        // Whoever has put a file there does not get what replaces it: neither as its owner, nor by the mode of a file of ours that
+        // was moved or linked there.
+        let mut kept = seen.filter(Statx::is_ours);
+        if permissions == Permissions::Private
+            && let Some(seen) = &kept
+            && (seen.nlink > 1 || place.others_may_write()?)
+        {
+            kept = None;
+        }
+        let mode = match (permissions, kept) {
+            (Permissions::Public, None) => FOR_ALL,
+            _ => FOR_OWNER,
+        };
+        let dir = openat(&place.dir, c".", Open::DIRECTORY)?;
+        let writer = Writer::in_dir(dir, place.name, mode)?;
+        if let Some(kept) = kept {
+            writer.copy_permissions(&kept);
+        }
+        let mode = PRIVATE_MODE.load(Relaxed);
+        if permissions == Permissions::Private && mode != NO_MODE {
+            fchmod(&writer.fd, mode)?;
         }
         Ok(writer)
     }
@@ -203,14 +365,11 @@ impl Writer {
     /// # Errors
     /// As for [`create`](Writer::create).
     pub fn place(path: &[u8]) -> Result<Option<(Statx, Vec<u8>)>> {
-        let Destination::File(path, _) = Destination::follow(path)? else {
-            return Ok(None);
-        };
-        let (parent, name) = split(&path);
-        Ok(Some((
-            statx_long(or_here(parent), At::NO_AUTOMOUNT, Want::BASIC_STATS)?,
-            name.to_vec(),
-        )))
+        match Destination::follow(path).map_err(Refusal::errno)? {
+            Destination::File(place, _) => Ok(Some((place.dir_statx()?, place.name.into_bytes()))),
+            Destination::Directory(_) => Err(Errno::EISDIR),
+            Destination::Descriptor(_) | Destination::Special(..) => Ok(None),
+        }
     }
 
     /// Gives it the owner and the permissions of the file that it will replace, so that nobody can
@@ -303,11 +462,11 @@ impl Writer {
         }
     }
 
-    fn in_dir(dir: Fd, name: CString) -> Result<Writer> {
-        if let Some(fd) = unnamed(&dir, FOR_ALL)? {
+    fn in_dir(dir: Fd, name: CString, mode: u32) -> Result<Writer> {
+        if let Some(fd) = unnamed(&dir, mode)? {
             return Ok(Writer::to(fd, Target::Unnamed { dir, name }));
         }
-        let (fd, temporary) = named(dir, FOR_ALL)?;
+        let (fd, temporary) = named(dir, mode)?;
         Ok(Writer::to(fd, Target::Named { name, temporary }))
     }
 
@@ -440,7 +599,7 @@ mod tests {
     fn a_file_replaces_another_as_a_whole_or_not_at_all() {
         let dir = temporary_dir("whole");
         let path = dir.join("out");
-        let create = || Writer::create(path.as_os_str().as_bytes()).unwrap();
+        let create = || Writer::create(path.as_os_str().as_bytes(), Permissions::Public).unwrap();
         for content in ["one", "two"] {
             let mut writer = create();
             writer.write_all(content.as_bytes()).unwrap();
@@ -462,7 +621,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "two");
         assert_eq!(names(&dir), ["out"]);
         assert_eq!(
-            Writer::create(dir.as_os_str().as_bytes()).unwrap_err(),
+            Writer::create(dir.as_os_str().as_bytes(), Permissions::Public).unwrap_err(),
             Errno::EISDIR
         );
         std::fs::remove_dir_all(dir).unwrap();
@@ -477,16 +636,20 @@ mod tests {
             std::fs::write(&path, "old").unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             let is_given = std::os::unix::fs::chown(&path, Some(7), Some(8)).is_ok();
-            Writer::create(path.as_os_str().as_bytes())
+            Writer::create(path.as_os_str().as_bytes(), Permissions::Public)
                 .unwrap()
                 .publish()
                 .unwrap();
             let now = path.metadata().unwrap();
-            assert_eq!((now.mode() & 0o7777, now.len()), (mode, 0));
-            assert!(!is_given || (now.uid(), now.gid()) == (7, 8));
+            assert_eq!(now.len(), 0);
+            match is_given {
+                // The file of another user is replaced by a new one.
+                true => assert_eq!(now.uid(), crate::process::ids().0),
+                false => assert_eq!(now.mode() & 0o7777, mode),
+            }
         }
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o6755)).unwrap();
-        Writer::create(path.as_os_str().as_bytes())
+        Writer::create(path.as_os_str().as_bytes(), Permissions::Public)
             .unwrap()
             .publish()
             .unwrap();
@@ -576,7 +739,8 @@ mod tests {
     fn a_symlink_is_kept_and_a_device_is_written_directly() {
         let dir = temporary_dir("link");
         std::os::unix::fs::symlink("real", dir.join("link")).unwrap();
-        let mut writer = Writer::create(dir.join("link").as_os_str().as_bytes()).unwrap();
+        let mut writer =
+            Writer::create(dir.join("link").as_os_str().as_bytes(), Permissions::Public).unwrap();
         writer.write_all(b"x").unwrap();
         writer.publish().unwrap();
         assert_eq!(
@@ -585,7 +749,7 @@ mod tests {
         );
         assert_eq!(std::fs::read(dir.join("real")).unwrap(), b"x");
         std::fs::remove_dir_all(dir).unwrap();
-        let mut null = Writer::create(b"/dev/null").unwrap();
+        let mut null = Writer::create(b"/dev/null", Permissions::Public).unwrap();
         null.write_all(b"x").unwrap();
         null.publish().unwrap();
     }

@@ -17,6 +17,8 @@
 //! Only what is below the top is read, so a small part of a large file system costs little. A name
 //! takes 20 bytes in addition to its length; inodes are not kept.
 
+#[cfg(debug_assertions)]
+use gate::Fd;
 use gate::fs::{EXT4_SUPER_MAGIC, syncfs};
 use gate::machine::processors;
 
@@ -55,31 +57,39 @@ impl Engine for Ext4 {
 
     fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
         let mount = job.mount.ok_or(EngineRefusal::UnknownMount(KIND))?;
-        let mut device = Device::open(job.top.meta.dev, mount)?;
-        let sync = || syncfs(&job.top.fd).map_err(|e| EngineAction::Sync.failed(e));
-        // Before the sync, which may take long: changes during it need not be on the device after it.
-        let begun = Moment::now();
-        sync()?;
-        let transactions = journal_transactions(job.top.meta.dev);
-        device
-            .read_groups()
-            .map_err(|e| EngineAction::GroupDescriptors.failed(e))?;
-
-        let threads = job.threads.unwrap_or_else(processors);
-        let threads = threads.clamp(1, most_threads());
-        let crew = Crew {
-            job,
-            device: &device,
-            threads,
-        };
-        let mut tree = tree::descend(&crew);
-        // After this, the inode of a directory that was changing while it was read shows that.
-        sync()?;
-        let is_quiet =
-            transactions.is_some() && transactions == journal_transactions(job.top.meta.dev);
-        let since = begun.changed_since();
-        live::settle(&crew, &mut tree, since, is_quiet);
-        rows::emit(&crew, &tree, since);
-        Ok(())
+        walk_device(job, Device::open(job.top.meta.dev, mount)?)
     }
+}
+
+/// Walks an image, which nothing changes.
+#[cfg(debug_assertions)]
+pub(crate) fn walk_image(job: &Job<'_>, image: Fd) -> Result<(), EngineRefusal> {
+    walk_device(job, Device::on(image, "an image".to_owned())?)
+}
+
+fn walk_device(job: &Job<'_>, mut device: Device) -> Result<(), EngineRefusal> {
+    let sync = || syncfs(&job.top.fd).map_err(|e| EngineAction::Sync.failed(e));
+    // Before the sync, which may take long: changes during it need not be on the device after it.
+    let begun = Moment::now();
+    sync()?;
+    let transactions = journal_transactions(job.top.meta.dev);
+    device
+        .read_groups()
+        .map_err(|e| EngineAction::GroupDescriptors.failed(e))?;
+
+    let threads = job.threads.unwrap_or_else(processors);
+    let threads = threads.clamp(1, most_threads());
+    let crew = Crew {
+        job,
+        device: &device,
+        threads,
+    };
+    let mut tree = tree::descend(&crew);
+    // After this, the inode of a directory that was changing while it was read shows that.
+    sync()?;
+    let is_quiet = transactions.is_some() && transactions == journal_transactions(job.top.meta.dev);
+    let since = begun.changed_since();
+    live::settle(&crew, &mut tree, since, is_quiet);
+    rows::emit(&crew, &tree, since);
+    Ok(())
 }

@@ -3,18 +3,21 @@
 //! Whether a directory is empty is known only at the end: no entry of it has come by then. Entries
 //! may have been excluded or not read, so [`Selected::finish`] opens the few that are left and looks.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
+use std::os::fd::AsFd;
 
-use gate::fs::{Open, getdents64};
-use gate::long::open_long;
+use gate::fs::{Open, Resolve, getdents64};
+use gate::long::{open_long, openat2_long};
 use gate::sync::Mutex;
-use gate::{Errno, Gate};
+use gate::{Errno, Fd, Gate};
 use mounts::Warning;
 use mounts::listed::{is_gone, is_removed};
+use mounts::path::below;
 use ondisk::dirent::entries;
 
 use super::Predicates;
-use crate::entry::{Dir, Entry, Meta, joined};
+use crate::entry::{Dir, Entry, Meta, joined, relative};
 use crate::error::WarningKind;
 use crate::job::Diagnostics;
 use crate::key::DirKey;
@@ -75,15 +78,50 @@ impl<'a> Selected<'a> {
     }
 }
 
-/// Tells, for [`Selected::finish`], whether a directory has no entries. One that cannot be read has some, and a warning: that
-/// of the walk, if it was warned of already.
-pub fn is_empty_directory(diagnostics: &Diagnostics) -> impl Fn(&[u8]) -> bool {
+/// Tells, for [`Selected::finish`], whether a directory in one of some DIRs has no entries. One that cannot be read has
+/// some, and a warning: that of the walk, if it was warned of already.
+pub fn is_empty_directory<'a>(
+    dirs: &'a [Vec<u8>],
+    diagnostics: &'a Diagnostics,
+) -> impl Fn(&[u8]) -> bool + use<'a> {
     let paths = |all: &[Warning]| all.iter().filter_map(|it| it.path.clone()).collect();
     let warned: HashSet<Vec<u8>> = diagnostics.with_warnings(paths);
-    move |path| !warned.contains(path) && is_empty(path, diagnostics)
+    let tops = Tops {
+        dirs,
+        open: RefCell::default(),
+    };
+    move |path| !warned.contains(path) && is_empty(path, &tops, diagnostics)
 }
 
-fn is_empty(path: &[u8], diagnostics: &Diagnostics) -> bool {
+/// The DIRs, of which the last one used is open.
+struct Tops<'a> {
+    dirs: &'a [Vec<u8>],
+    open: RefCell<Option<(&'a [u8], Fd)>>,
+}
+
+impl Tops<'_> {
+    /// Opens a directory in one of them. No symlink below it is followed: one that has replaced a directory leads elsewhere.
+    fn open(&self, path: &[u8]) -> gate::Result<Fd> {
+        let around = self.dirs.iter().map(Vec::as_slice);
+        let around = around.filter(|dir| below(without_slashes(dir), path).is_some());
+        let top = around.max_by_key(|dir| dir.len()).ok_or(Errno::ENOENT)?;
+        let mut open = self.open.borrow_mut();
+        let (_, fd) = match &mut *open {
+            Some(open) if open.0 == top => open,
+            other => other.insert((top, open_long(top, Open::PATH | Open::DIRECTORY)?)),
+        };
+        let name = relative(top, path);
+        openat2_long(fd.as_fd(), name, Open::SCAN, Resolve::NO_SYMLINKS)
+    }
+}
+
+/// A directory without the slashes at its end, unless it is the root directory.
+fn without_slashes(dir: &[u8]) -> &[u8] {
+    let end = dir.iter().rposition(|&byte| byte != b'/');
+    end.map_or(b"/", |end| &dir[..=end])
+}
+
+fn is_empty(path: &[u8], tops: &Tops<'_>, diagnostics: &Diagnostics) -> bool {
     let mut buffer = [0; 4096];
     let failed = |gate, kind: WarningKind| {
         move |errno: Errno| {
@@ -92,9 +130,8 @@ fn is_empty(path: &[u8], diagnostics: &Diagnostics) -> bool {
             }
         }
     };
-    let Ok(fd) = open_long(path, Open::DIRECTORY | Open::NONBLOCK)
-        .map_err(failed(Gate::Openat, WarningKind::OpenDirectory))
-    else {
+    let opened = tops.open(path);
+    let Ok(fd) = opened.map_err(failed(Gate::Openat2, WarningKind::OpenDirectory)) else {
         return false;
     };
     loop {

@@ -48,7 +48,7 @@ pub(super) fn runs(
     Some(())
 }
 
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
+pub(super) fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..u64::BITS).step_by(7) {
         let byte = *bytes.split_off_first()?;
@@ -114,7 +114,7 @@ fn each_page(
         pages,
         mut rows,
         is_optional,
-        unpacked: most,
+        unpacked: mut most,
     }: Pages<'_>,
     mut are: impl FnMut(bool, usize),
     mut take: impl FnMut(Data<'_>) -> Option<()>,
@@ -123,8 +123,15 @@ fn each_page(
         if let Page::DataPage { num_values, .. } = &page {
             rows = rows.checked_sub(*num_values as usize).ok_or_else(damaged)?;
         }
-        let decode = |bytes: &[u8]| decode_page(&page, bytes, is_optional, &mut are, &mut take);
-        unpacked(page.buffer(), most, decode).ok_or_else(damaged)?;
+        let room = most;
+        let decode = |bytes: &[u8]| {
+            // All pages together have no more bytes than the column.
+            if let Some(most) = &mut most {
+                *most = most.checked_sub(bytes.len())?;
+            }
+            decode_page(&page, bytes, is_optional, &mut are, &mut take)
+        };
+        unpacked(page.buffer(), room, decode).ok_or_else(damaged)?;
     }
     if rows > 0 {
         return Err(ParquetError::EOF("a column has too few values".to_owned()));
@@ -222,6 +229,9 @@ pub(in crate::catalog) fn flags(
     })
 }
 
+/// Bytes of the names of a row group that another program has written.
+const MOST_FOREIGN_NAMES: usize = 256 << 20;
+
 /// The values of a column of names.
 #[derive(Debug, Default)]
 pub struct Names {
@@ -252,10 +262,14 @@ impl Names {
         let place = match self.places.last() {
             Some(&(from, to)) if self.bytes[from as usize..to as usize] == *name => (from, to),
             _ => {
-                let from = self.bytes.len();
+                let (from, to) = (self.bytes.len(), self.bytes.len() + name.len());
+                if to > MOST_FOREIGN_NAMES {
+                    let most = MOST_FOREIGN_NAMES >> 20;
+                    let told = format!("a row group has names of more than {most} MiB");
+                    return Err(ParquetError::General(told));
+                }
                 self.bytes.extend_from_slice(name);
-                let to = u32::try_from(self.bytes.len()).map_err(|_| damaged())?;
-                (from as u32, to)
+                (from as u32, to as u32)
             }
         };
         self.places.push(place);

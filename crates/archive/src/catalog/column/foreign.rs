@@ -3,7 +3,7 @@
 
 use parquet::column::page::PageReader;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
-use parquet::data_type::DataType;
+use parquet::data_type::{ByteArray, DataType, FixedLenByteArray};
 use parquet::errors::{ParquetError, Result};
 use parquet::schema::types::ColumnDescPtr;
 
@@ -37,78 +37,108 @@ impl ForeignColumn {
     ) -> Result<Vec<Option<T>>> {
         let (rows, is_optional) = (self.rows, self.is_optional);
         match self.reader {
-            ColumnReader::Int32ColumnReader(reader) => read(reader, rows, is_optional, narrow),
-            ColumnReader::Int64ColumnReader(reader) => read(reader, rows, is_optional, wide),
+            ColumnReader::Int32ColumnReader(reader) => convert(reader, rows, is_optional, narrow),
+            ColumnReader::Int64ColumnReader(reader) => convert(reader, rows, is_optional, wide),
             _ => Err(damaged()),
         }
     }
 
     pub(in crate::catalog) fn names(self) -> Result<Names> {
         let mut names = Names::default();
-        for name in required(self.bytes(|name| Some(name.to_vec()))?)? {
-            names.push(&name)?;
+        let mut take = |name: Option<&[u8]>| names.push(name.ok_or_else(absent)?);
+        match self.reader {
+            ColumnReader::ByteArrayColumnReader(reader) => {
+                let take = |name: Option<ByteArray>| take(name.as_ref().map(ByteArray::data));
+                read(reader, self.rows, self.is_optional, take)?;
+            }
+            ColumnReader::FixedLenByteArrayColumnReader(reader) => {
+                let take =
+                    |name: Option<FixedLenByteArray>| take(name.as_ref().map(|name| name.data()));
+                read(reader, self.rows, self.is_optional, take)?;
+            }
+            _ => return Err(damaged()),
         }
         Ok(names)
     }
 
     pub(in crate::catalog) fn flags(self) -> Result<Vec<Option<bool>>> {
-        let (rows, is_optional) = (self.rows, self.is_optional);
         match self.reader {
-            ColumnReader::BoolColumnReader(reader) => read(reader, rows, is_optional, Some),
+            ColumnReader::BoolColumnReader(reader) => {
+                convert(reader, self.rows, self.is_optional, Some)
+            }
             _ => Err(damaged()),
         }
     }
 
-    /// Byte strings, of a fixed length or not, converted by `convert`.
+    /// Byte strings, of a fixed length or not, converted by `to`.
     pub(in crate::catalog) fn bytes<T>(
         self,
-        convert: impl Fn(&[u8]) -> Option<T>,
+        to: impl Fn(&[u8]) -> Option<T>,
     ) -> Result<Vec<Option<T>>> {
         let (rows, is_optional) = (self.rows, self.is_optional);
         match self.reader {
             ColumnReader::ByteArrayColumnReader(reader) => {
-                read(reader, rows, is_optional, |value| convert(value.data()))
+                convert(reader, rows, is_optional, |value| to(value.data()))
             }
             ColumnReader::FixedLenByteArrayColumnReader(reader) => {
-                read(reader, rows, is_optional, |value| convert(value.data()))
+                convert(reader, rows, is_optional, |value| to(value.data()))
             }
             _ => Err(damaged()),
         }
     }
 }
 
-/// Reads all values, by row. `convert` returns `None` for a value that is impossible.
-fn read<D: DataType, T>(
+/// Reads all values, by row. `to` returns `None` for a value that is impossible.
+fn convert<D: DataType, T>(
+    reader: ColumnReaderImpl<D>,
+    rows: usize,
+    is_optional: bool,
+    to: impl Fn(D::T) -> Option<T>,
+) -> Result<Vec<Option<T>>> {
+    let mut all = Vec::new();
+    read(reader, rows, is_optional, |value: Option<D::T>| {
+        let value = value.map(|value| to(value).ok_or_else(damaged));
+        all.push(value.transpose()?);
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// Passes the value of each row to `take`.
+fn read<D: DataType>(
     mut reader: ColumnReaderImpl<D>,
     rows: usize,
     is_optional: bool,
-    convert: impl Fn(D::T) -> Option<T>,
-) -> Result<Vec<Option<T>>> {
-    let (mut values, mut levels, mut read) = (Vec::new(), Vec::new(), 0);
-    while read < rows {
-        let levels = is_optional.then_some(&mut levels);
-        match reader
-            .read_records(rows - read, levels, None, &mut values)?
-            .0
-        {
-            0 => return Err(ParquetError::EOF("a column has too few values".to_owned())),
-            records => read += records,
+    mut take: impl FnMut(Option<D::T>) -> Result<()>,
+) -> Result<()> {
+    /// Rows at a time: each may need as much memory as a page.
+    const SOME: usize = 64;
+    let (mut values, mut levels, mut left) = (Vec::new(), Vec::new(), rows);
+    while left > 0 {
+        let to = is_optional.then_some(&mut levels);
+        let (records, _, _) = reader.read_records(left.min(SOME), to, None, &mut values)?;
+        if records == 0 {
+            return Err(ParquetError::EOF("a column has too few values".to_owned()));
+        }
+        left = left.checked_sub(records).ok_or_else(damaged)?;
+        let mut found = values.drain(..);
+        match is_optional {
+            true => levels.drain(..).try_for_each(|level| {
+                let value = (level > 0).then(|| found.next().ok_or_else(damaged));
+                take(value.transpose()?)
+            })?,
+            false => found.try_for_each(|value| take(Some(value)))?,
         }
     }
-    let mut values = values.into_iter();
-    let mut next = || convert(values.next()?).map(Some);
-    let all: Option<Vec<Option<T>>> = match is_optional {
-        true => levels
-            .into_iter()
-            .map(|level| if level > 0 { next() } else { Some(None) })
-            .collect(),
-        false => (0..rows).map(|_| next()).collect(),
-    };
-    all.ok_or_else(damaged)
+    Ok(())
+}
+
+fn absent() -> ParquetError {
+    ParquetError::General("some rows have no value".to_owned())
 }
 
 /// The values of a column in which each row must have one.
 pub(in crate::catalog) fn required<T>(values: Vec<Option<T>>) -> Result<Vec<T>> {
     let all: Option<Vec<T>> = values.into_iter().collect();
-    all.ok_or_else(|| ParquetError::General("some rows have no value".to_owned()))
+    all.ok_or_else(absent)
 }

@@ -13,10 +13,12 @@
 //! [Parquet's encodings](https://parquet.apache.org/docs/file-format/data-pages/encodings/),
 //! [its checksums](https://parquet.apache.org/docs/file-format/data-pages/checksumming/)
 
+mod bounded;
 mod decode;
 mod encode;
 mod foreign;
 
+pub(super) use bounded::BoundedPages;
 pub use decode::Names;
 pub(super) use decode::{Pages, damaged, flags, numbers};
 pub(super) use encode::{Chunk, Encoded, How, PageCompressor};

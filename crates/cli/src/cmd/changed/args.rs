@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::args::help::{EXIT, ending};
 use crate::args::load::LoadArgs;
+use crate::args::mode::ModeArgs;
 use crate::args::predicates::PredicateArgs;
 use crate::args::values::number;
 use crate::cmd::walk::args::{Engine, engine};
@@ -63,6 +64,8 @@ pub(crate) struct Changed {
     #[arg(help_heading = "Output")]
     pub(crate) format: ChangedFormat,
 
+    #[command(flatten)]
+    pub(crate) mode: ModeArgs,
     #[command(flatten)]
     pub(crate) load: LoadArgs,
 }

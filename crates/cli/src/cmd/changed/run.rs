@@ -25,6 +25,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return Err(Error::new("--json cannot be used with --format")
             .and("use --format ndjson for one JSON object per line"));
     }
+    args.mode.apply();
     args.load.apply(1);
     let start = Instant::now();
     let since = args.since.as_bytes();
@@ -52,7 +53,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     })?;
     report.warnings.extend(contradiction);
     let directories = show::restic_directories(args.format, &report.changes);
-    let (has_none, changes) = (is_empty_directory(&diagnostics), &report.changes);
+    let dirs = [options.dir.clone()];
+    let (has_none, changes) = (is_empty_directory(&dirs, &diagnostics), &report.changes);
     let is_empty = |path: &KeptPath| has_none(&joined(&options.dir, &changes.path(*path)));
     let empty: HashSet<KeptPath> = directories.into_iter().filter(is_empty).collect();
     report.warnings.extend(diagnostics.take_warnings());
@@ -64,7 +66,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if out.json {
         out.envelope(SCHEMA, &output, &report.warnings)?;
     } else {
-        out.pieces(|to| show::write(args.format, &report.changes, &empty, to))?;
+        out.names(|to| show::write(args.format, &report.changes, &empty, to))?;
         out.note(output.summary() + &out.reason(&report.reason));
         show::notes(args.format, &report.changes)
             .iter()

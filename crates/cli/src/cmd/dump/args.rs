@@ -8,6 +8,7 @@ use clap::Args;
 
 use crate::args::help::{EXIT, ending};
 use crate::args::load::LoadArgs;
+use crate::args::mode::ModeArgs;
 use crate::args::values::{choice, compress, number, seekable};
 use crate::cmd::selection::Excludes;
 
@@ -248,6 +249,8 @@ pub(crate) struct Dump {
     #[arg(long, value_name = "I/N", hide = true)]
     pub(crate) shard: Option<OsString>,
 
+    #[command(flatten)]
+    pub(crate) mode: ModeArgs,
     #[command(flatten)]
     pub(crate) load: LoadArgs,
 }

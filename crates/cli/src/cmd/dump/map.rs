@@ -4,7 +4,7 @@ use std::io::Write;
 
 use archive::dump::{Line, Map};
 use archive::{Action, Error};
-use gate::file::Writer;
+use gate::file::{Permissions, Writer};
 
 use super::show;
 
@@ -19,7 +19,10 @@ impl MapFile {
     pub(super) fn create(path: &[u8]) -> Result<MapFile, Error> {
         let file = match path {
             b"-" => None,
-            path => Some(Writer::create(path).map_err(|e| Error::new(Action::WriteMap, path, e))?),
+            path => {
+                let file = Writer::create(path, Permissions::Private);
+                Some(file.map_err(|e| Error::new(Action::WriteMap, path, e))?)
+            }
         };
         Ok(MapFile {
             path: path.to_vec(),

@@ -36,6 +36,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         let message = format!("{option} can only be used with --prune");
         return Err(Error::new(message).and("see fathom dump --help"));
     }
+    args.mode.apply();
     if let (Some(state), Some(keep_full)) = (&args.state, args.keep_full) {
         return prune(state.as_bytes(), keep_full, args.yes, out);
     }
@@ -132,11 +133,12 @@ fn prune(state: &[u8], keep_full: usize, remove: bool, out: &Out) -> Outcome {
     let (mut history, _lock) = History::open(state)?;
     let unneeded = history.unneeded(keep_full);
     let listed = history.clone();
-    let dumps = unneeded.dumps.iter().map(|&at| LevelDump::new(&listed, at));
+    let (dumps, warnings) = match remove {
+        true => history.remove(&unneeded.dumps)?,
+        false => (unneeded.dumps, Vec::new()),
+    };
+    let dumps = dumps.iter().map(|&at| LevelDump::new(&listed, at));
     let dumps: Vec<LevelDump<'_>> = dumps.collect();
-    if remove {
-        history.remove(&unneeded.dumps)?;
-    }
     let report = show::Pruned {
         kept: listed.dumps().len() - dumps.len(),
         spared: unneeded.spared,
@@ -154,7 +156,7 @@ fn prune(state: &[u8], keep_full: usize, remove: bool, out: &Out) -> Outcome {
         out.note(show::pruned(&report));
         Ok(())
     };
-    out.report(PRUNE_SCHEMA, &report, &[], print_text)
+    out.report(PRUNE_SCHEMA, &report, &warnings, print_text)
 }
 
 /// Refuses to write an archive to a standard output that JSON goes to, or a terminal.

@@ -27,7 +27,6 @@ mod with_restic {
     use restic::{Repository, SnapshotOptions};
     use show::name::printable;
     use walk::Diagnostics;
-    use walk::entry::joined;
 
     use super::super::environment::{repository_options, snapshot_host};
     use super::super::options::dump_options;
@@ -51,6 +50,13 @@ mod with_restic {
         let (mut options, _) = dump_options(args)?;
         options.sources = restic::distinct_sources(options.sources);
         let failed = |e| Error::snapshot(&shown, &e);
+        if let Some(host) = restic::host_of_plain_password(repository) {
+            out.note(format_args!(
+                "the password of the URL is sent to '{}' without encryption: use rest:https://",
+                printable(&host)
+            ));
+        }
+        gate::process::hide_memory();
         let repository_options = repository_options(args)?;
         // First, so that a wrong password is noticed before hours of reading.
         let opened = Repository::open(repository, &repository_options).map_err(failed)?;
@@ -66,8 +72,8 @@ mod with_restic {
             let name = opened
                 .catalog_name(&options.sources, &about)
                 .map_err(failed)?;
-            let path = joined(state.as_bytes(), name.as_bytes());
-            Ok::<_, Error>(SnapshotCatalog::open(&path, &options)?)
+            let (state, name) = (state.as_bytes(), name.as_bytes());
+            Ok::<_, Error>(SnapshotCatalog::open(state, name, &options)?)
         });
         let catalog = catalog.transpose()?;
         let mut missed = Vec::new();

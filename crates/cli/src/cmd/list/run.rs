@@ -148,11 +148,12 @@ impl<'a> Printer<'a> {
             let end = [&sums, &archives, "}", &after].concat();
             self.buffer.extend(end.as_bytes());
         }
-        self.out.data(&self.buffer)
+        self.out.names(|to| to.write_all(&self.buffer))
     }
 
     fn write(&mut self) -> Result<(), Stop> {
-        let written = self.out.data(&self.buffer).map_err(Stop::Output);
+        let written = self.out.names(|to| to.write_all(&self.buffer));
+        let written = written.map_err(Stop::Output);
         self.buffer.clear();
         written
     }

@@ -200,9 +200,9 @@ fn print(
             }
             Ok(())
         }
-        Format::Paths => out.data(show::paths(points, b'\n')),
-        Format::Paths0 => out.data(show::paths(points, 0)),
-        Format::Mnttab => out.data(show::mnttab(points)),
+        Format::Paths => out.names(|to| to.write_all(&show::paths(points, b'\n'))),
+        Format::Paths0 => out.names(|to| to.write_all(&show::paths(points, 0))),
+        Format::Mnttab => out.names(|to| to.write_all(&show::mnttab(points))),
         Format::Fstab => {
             // The original of a bind mount may be outside of the root.
             let every = if root == b"/" {
@@ -210,9 +210,10 @@ fn print(
             } else {
                 every_mount(report.method)
             };
-            out.data(show::fstab(points, every.as_ref().unwrap_or(points)))
+            let lines = show::fstab(points, every.as_ref().unwrap_or(points));
+            out.names(|to| to.write_all(&lines))
         }
-        Format::Exclude => out.data(show::exclude(points)),
+        Format::Exclude => out.names(|to| to.write_all(&show::exclude(points))),
     }
 }
 

@@ -88,7 +88,7 @@ pub(crate) fn run(root: &[u8], json: bool, out: &Out) -> Outcome {
             if !has_room.map_err(refused)? {
                 return Ok(lost); // nobody reads, and we were told to stop
             }
-            out.data(piece)?;
+            out.names(|to| to.write_all(piece))?;
         }
     }
     Ok(lost)

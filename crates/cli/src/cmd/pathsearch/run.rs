@@ -51,7 +51,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if args.apply_path {
         let better = report.better_path.as_ref().map(|better| &better.path);
         if let Some(path) = better.or(environment.path.as_ref()) {
-            out.data([b"PATH=", &quoted(path)[..], b"; export PATH\n"].concat())?;
+            let line = [b"PATH=", &quoted(path)[..], b"; export PATH\n"].concat();
+            out.names(|to| to.write_all(&line))?;
         }
     }
     out.warn(&warnings);

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::{Args, ValueEnum};
 
 use crate::args::help::{EXIT, ending};
+use crate::args::mode::ModeArgs;
 use crate::args::output::{Format, OutputArgs};
 use crate::args::predicates::PredicateArgs;
 use crate::args::values::{number, seekable};
@@ -47,6 +48,8 @@ pub(crate) struct Query {
     /// All entries are written, whatever the predicates.
     #[arg(long, value_name = "FILE", conflicts_with = "diff", help_heading = "Output", value_parser = seekable())]
     pub(crate) compact: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) mode: ModeArgs,
 
     #[command(flatten)]
     pub(crate) predicates: PredicateArgs,

@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args, [old, new]: [&OsString; 2], out: &Out) -> Outcome
         seconds,
     };
     out.report(SCHEMA, result, &warnings, || {
-        out.pieces(|to| write(format, &changes, &empty, to))?;
+        out.names(|to| write(format, &changes, &empty, to))?;
         out.note(summary(&changes, seconds));
         notes(format, &changes)
             .iter()
@@ -92,8 +92,8 @@ fn groups(
         seconds: start.elapsed().as_secs_f64(),
     };
     out.report(SCHEMA, result, warnings, || match args.output.format {
-        QueryFormat::Csv => out.pieces(|to| groups.write_csv(to)),
-        QueryFormat::Ndjson => out.pieces(|to| groups.write_ndjson(to)),
+        QueryFormat::Csv => out.names(|to| groups.write_csv(to)),
+        QueryFormat::Ndjson => out.names(|to| groups.write_ndjson(to)),
         _ => out.text_pieces(|put| groups.write_table(out.table_style(), put)),
     })
 }

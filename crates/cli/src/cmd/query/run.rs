@@ -50,6 +50,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         is_exclusive: false,
         is_all: predicates.is_all(),
     };
+    args.mode.apply();
     let data = DataSet::open(&bytes(&args.catalogs))?;
     if let Some(file) = &args.compact {
         data.compact(file.as_bytes())?;

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use archive::restore::Kept;
 use clap::Args;
 
 use crate::args::help::{EXIT, ending};
@@ -64,6 +65,22 @@ pub(crate) struct Restore {
     /// Set owners by number, even where their names exist
     #[arg(long)]
     pub(crate) numeric_owner: bool,
+    /// Restore no owners: everything belongs to you
+    ///
+    /// No set-id bits and no capabilities are restored then.
+    #[arg(long, help_heading = "Archives of others")]
+    pub(crate) no_same_owner: bool,
+    /// Restore no set-id bits and no access control lists; apply the umask
+    ///
+    /// Nor sticky bits.
+    #[arg(long, help_heading = "Archives of others")]
+    pub(crate) no_same_permissions: bool,
+    /// Skip devices
+    #[arg(long, help_heading = "Archives of others")]
+    pub(crate) no_devices: bool,
+    /// Restore no extended attributes, so no capabilities or access lists
+    #[arg(long, help_heading = "Archives of others")]
+    pub(crate) no_xattrs: bool,
     /// Restore increments over existing files
     ///
     /// Increments remove files that they do not list. So several archives are restored only into a new
@@ -84,4 +101,16 @@ pub(crate) struct Restore {
 
     #[command(flatten)]
     pub(crate) load: LoadArgs,
+}
+
+impl Restore {
+    /// What members are given.
+    pub(crate) fn kept(&self) -> Kept {
+        Kept {
+            owners: !self.no_same_owner,
+            permissions: !self.no_same_permissions,
+            devices: !self.no_devices,
+            xattrs: !self.no_xattrs,
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
-use archive::increment::history::History;
+use archive::increment::history::{DumpRecord, History};
 use archive::restore::{RestoreOptions, RestoreProgress, Step, restore};
 use gate::fs::Time;
 
@@ -29,6 +29,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if let Some(team) = team {
         return together::run(args, &*team, out);
     }
+    let mut recorded = Vec::new();
     let Archives {
         archives,
         paths,
@@ -36,7 +37,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     } = match &args.state {
         Some(state) => {
             let at = args.at.map(|date| date.last_second(&Zone::local()));
-            let archives = archives_at(state.as_bytes(), at)?;
+            recorded = archives_at(state.as_bytes(), at)?;
+            let archives = recorded.iter().filter_map(|dump| dump.archive.clone());
+            let archives: Vec<Vec<u8>> = archives.collect();
             out.note(show::chosen(&archives));
             Archives {
                 archives,
@@ -48,11 +51,13 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     };
     let options = RestoreOptions {
         archives,
+        recorded,
         dir: args.directory.as_bytes().to_vec(),
         must_have_paths: args.state.is_none() && args.paths.is_empty() && !paths.is_empty(),
         paths,
         strip_components: args.strip_components,
         numeric_owner: args.numeric_owner,
+        kept: args.kept(),
         overwrite: args.overwrite,
         dry_run: args.dry_run,
         jobs: args.jobs,
@@ -102,7 +107,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 }
 
 /// The archives that restore the last dump that began by a second; the last of all without one.
-fn archives_at(state: &[u8], second: Option<i64>) -> Result<Vec<Vec<u8>>, error::Error> {
+fn archives_at(state: &[u8], second: Option<i64>) -> Result<Vec<DumpRecord>, error::Error> {
     let time = Time {
         sec: second.unwrap_or(i64::MAX),
         nsec: 999_999_999,

@@ -82,6 +82,7 @@ pub(crate) fn note(note: &Note) -> Cow<'static, str> {
         Note::XattrsLeftOut => {
             "extended attributes other than user.* are not restored, because only root can set them"
         }
+        Note::DevicesLeftOut => "devices are skipped, because of --no-devices",
         Note::FirstIsIncrement => {
             "the first archive is an increment: unchanged files are only in the archives before it"
         }

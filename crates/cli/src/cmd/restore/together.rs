@@ -50,6 +50,7 @@ fn restore_parts(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
         dir: dir.to_vec(),
         strip_components: args.strip_components,
         numeric_owner: args.numeric_owner,
+        kept: args.kept(),
         jobs: args.jobs,
         sync: args.sync,
         are_parts: true,

@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use account::report::{AccountReport, Grouping};
 use gate::Errno;
-use gate::fs::{At, FileType, Open, Want};
+use gate::file::Writer;
+use gate::fs::Open;
 use gate::interrupt::{Guard, let_go};
-use gate::long::{open_long, statx_long};
+use gate::long::open_long;
 use gate::lookup::may_create_in;
 use gate::machine::{memory, processors, uname};
 use gate::process::{is_root, yield_to_others};
@@ -156,13 +157,9 @@ fn check_page(name: &[u8]) -> Result<(), Error> {
         let hint = "choose another file with -o, or give --no-page";
         Error::write("cannot write the page to", name, e, hint)
     };
-    if let Ok(stat) = statx_long(name, At::empty(), Want::TYPE) {
-        match stat.file_type {
-            FileType::Directory => return Err(cannot(Errno::EISDIR)),
-            FileType::Regular => {}
-            // A device or a fifo is written as it is.
-            _ => return Ok(()),
-        }
+    // A device or a FIFO is written as it is.
+    if Writer::place(name).map_err(cannot)?.is_none() {
+        return Ok(());
     }
     let parent = match name.iter().rposition(|byte| *byte == b'/') {
         Some(0) => &b"/"[..],

@@ -8,6 +8,7 @@ use walk::{EngineKind, Shard};
 
 use crate::args::help::{EXIT, ending};
 use crate::args::load::LoadArgs;
+use crate::args::mode::ModeArgs;
 use crate::args::output::OutputArgs;
 use crate::args::predicates::PredicateArgs;
 use crate::args::values::{choice, number, seekable, shard};
@@ -134,6 +135,8 @@ pub(crate) struct Walk {
     #[arg(long, help_heading = "Output", requires = "catalog", conflicts_with_all = ["PredicateArgs", "explain"])]
     pub(crate) resume: bool,
 
+    #[command(flatten)]
+    pub(crate) mode: ModeArgs,
     #[command(flatten)]
     pub(crate) load: LoadArgs,
 }

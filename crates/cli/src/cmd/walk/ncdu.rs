@@ -54,12 +54,12 @@ impl Ncdu {
             text.extend_from_slice(&node.files);
             open.push(node.directories);
             if text.len() > PIECE {
-                out.data(&text)?;
+                out.names(|to| to.write_all(&text))?;
                 text.clear();
             }
         }
         text.push(b'\n');
-        out.data(&text)
+        out.names(|to| to.write_all(&text))
     }
 }
 

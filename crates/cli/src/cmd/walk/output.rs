@@ -151,8 +151,8 @@ impl View<'_> {
         };
         out.report(self.schema, result, &emitted.warnings, || {
             match self.args.format {
-                Format::Csv => out.pieces(|to| groups.write_csv(to)),
-                Format::Ndjson => out.pieces(|to| groups.write_ndjson(to)),
+                Format::Csv => out.names(|to| groups.write_csv(to)),
+                Format::Ndjson => out.names(|to| groups.write_ndjson(to)),
                 _ => out.text_pieces(|put| groups.write_table(out.table_style(), put)),
             }
         })

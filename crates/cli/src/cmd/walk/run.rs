@@ -29,6 +29,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         Some(_) => None, // each process has a shard of its own
         None => ranks::join(out, "each process walks alone")?,
     };
+    args.mode.apply();
     args.load.apply(team.as_ref().map_or(1, |team| team.size()));
     if let Some(team) = team {
         return together::run(args, &*team, out);
@@ -85,7 +86,7 @@ impl Source for Request<'_> {
         let report = watch_walk(wanted, &diagnostics, || {
             walk::walk(&self.options, all, &diagnostics)
         })?;
-        selected.finish(is_empty_directory(&diagnostics));
+        selected.finish(is_empty_directory(&self.options.dirs, &diagnostics));
         let mut warnings = diagnostics.take_warnings();
         // If the output is closed the walk has stopped early, and the catalog is not of the whole tree.
         if let Some(catalog) = catalog.filter(|_| !sink.is_closed()) {

@@ -69,7 +69,7 @@ impl<'a> Output<'a> {
 
     fn write(&self, state: &mut State, lines: &[u8]) {
         if state.failed.is_none()
-            && let Err(failed) = self.out.data(lines)
+            && let Err(failed) = self.out.names(|to| to.write_all(lines))
         {
             state.failed = Some(failed);
             self.is_closed.store(true, Ordering::Relaxed);
@@ -101,7 +101,7 @@ impl<'a> Output<'a> {
         let State { kept, failed } = self.state.into_inner();
         match failed {
             Some(failed) => Err(failed),
-            None => self.out.data(&kept),
+            None => self.out.names(|to| to.write_all(&kept)),
         }
     }
 }

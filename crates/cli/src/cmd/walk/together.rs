@@ -74,7 +74,7 @@ fn walk(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
         ..out.messages()
     };
     let mut walked = watch_walk(wanted, &diagnostics, || pieces.walk())?;
-    selected.finish(is_empty_directory(&diagnostics));
+    selected.finish(is_empty_directory(&request.options.dirs, &diagnostics));
     walked.warnings.extend(diagnostics.take_warnings());
     let contradiction = request.predicates.contradiction();
     if team.rank() == 0 {

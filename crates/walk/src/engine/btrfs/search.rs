@@ -7,7 +7,7 @@ use gate::Errno;
 use gate::btrfs::{SEARCH_HEAD, SearchKey, get_subvol_info, tree_search_v2};
 use gate::fs::{Attributes, Statfs, Time};
 use ondisk::Dev;
-use ondisk::btrfs::{Inode, Items, Key, LAST_INODE, Subvolume, items, kind, links};
+use ondisk::btrfs::{Inode, Item, Items, Key, LAST_INODE, Subvolume, items, kind, links};
 
 use crate::entry::{Meta, Type, time};
 
@@ -32,7 +32,11 @@ pub(super) fn search<'b>(
         items: most,
     };
     let count = tree_search_v2(fd, &key, buffer)?;
-    Ok(items(buffer.get(SEARCH_HEAD..).unwrap_or_default(), count))
+    let found = buffer.get(SEARCH_HEAD..).unwrap_or_default();
+    // Others mean damage, and a search that continues after them might not end.
+    let is_wanted = |item: &Item<'_>| keys.contains(&item.key);
+    let count = items(found, count).take_while(is_wanted).count();
+    Ok(items(found, count))
 }
 
 /// The first inode number at or after `ino` that has items in the tree.

@@ -84,10 +84,12 @@ pub(super) struct Readahead<'a> {
 
 impl<'a> Readahead<'a> {
     pub(super) fn new(fd: &'a Fd, shape: &Geometry) -> Readahead<'a> {
+        /// Groups: a file system of 16 TiB has so many of the smallest ones.
+        const MOST: u32 = 1 << 20;
         let group = |n| (AtomicU64::new(shape.first_of(n)), shape.first_of(n + 1));
         Readahead {
             fd,
-            groups: (0..shape.groups).map(group).collect(),
+            groups: (0..shape.groups.min(MOST)).map(group).collect(),
         }
     }
 

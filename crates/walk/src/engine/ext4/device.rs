@@ -41,6 +41,11 @@ impl Device {
             return Err(EngineRefusal::Ext2Driver);
         }
         let (fd, name) = find(dev, mount)?;
+        Device::on(fd, name)
+    }
+
+    /// Reads the superblock of an open device.
+    pub(super) fn on(fd: Fd, name: String) -> Result<Device, EngineRefusal> {
         let mut bytes = [0; superblock::LENGTH];
         let mut tries = 3;
         let superblock = loop {

@@ -1,0 +1,30 @@
+//! The permissions of files that only their owner should read, as they have the names or the contents of other files.
+
+use clap::Args;
+
+/// The permissions of archives, catalogs and the like.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct ModeArgs {
+    /// Write files with these permissions [default: 600]
+    ///
+    /// In octal, whatever the umask. Archives, catalogs, lists and records have names and contents of files that others may
+    /// not read. Without this option, a file that is replaced keeps its permissions.
+    #[arg(long, value_name = "MODE", help_heading = "Output", value_parser = permissions)]
+    mode: Option<u32>,
+}
+
+impl ModeArgs {
+    /// Applies them to what the process writes from now on.
+    pub(crate) fn apply(self) {
+        if let Some(mode) = self.mode {
+            gate::file::set_private_mode(mode);
+        }
+    }
+}
+
+fn permissions(text: &str) -> Result<u32, &'static str> {
+    let mode = u32::from_str_radix(text, 8).ok();
+    // Files that others may write to are not trusted: see docs/root.md.
+    let mode = mode.filter(|mode| mode & !0o755 == 0 && mode & 0o400 != 0);
+    mode.ok_or("give octal permissions by which only the owner writes, such as 640")
+}

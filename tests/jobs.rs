@@ -7,4 +7,8 @@
 )]
 
 mod mpi;
+#[cfg(feature = "cloud")]
+#[path = "cloud/server.rs"]
+#[allow(dead_code, reason = "the tests of stores use the rest of it")]
+mod server;
 mod support;

@@ -297,6 +297,12 @@ impl Server {
     /// fathom with the credentials of the server.
     pub(crate) fn fathom<A: Into<OsString>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         let mut command = fathom(args);
+        self.prepare(&mut command);
+        command
+    }
+
+    /// Gives a command the credentials of the server.
+    pub(crate) fn prepare(&self, command: &mut Command) {
         command
             .current_dir(self.place())
             .env("AWS_ENDPOINT_URL", self.proxy.url())
@@ -308,7 +314,7 @@ impl Server {
             .env("NO_PROXY", "127.0.0.1")
             .env_remove("AWS_SESSION_TOKEN");
         match Software::chosen() {
-            Software::Versitygw | Software::Rclone => &mut command,
+            Software::Versitygw | Software::Rclone => command,
             Software::Azurite => command
                 .env(
                     "AZURE_STORAGE_ENDPOINT",
@@ -319,7 +325,6 @@ impl Server {
                 .env("AZURE_STORAGE_ACCOUNT_KEY", ACCOUNT_KEY),
             Software::FakeGcs => command.env("STORAGE_EMULATOR_HOST", self.proxy.url()),
         };
-        command
     }
 
     /// What the AWS CLI prints of the server's answer to a request.

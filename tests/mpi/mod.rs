@@ -5,6 +5,8 @@ mod hosts;
 mod killing;
 mod pathwalk;
 mod resume;
+#[cfg(feature = "cloud")]
+mod store;
 mod together;
 mod walk;
 

@@ -5,6 +5,8 @@ mod caching;
 mod changing;
 mod histories;
 mod interruptions;
+mod locking;
+mod options;
 mod overlaps;
 #[cfg_attr(not(feature = "cloud"), allow(dead_code, unused_imports))]
 mod places;

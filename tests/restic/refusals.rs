@@ -43,8 +43,9 @@ fn what_cannot_be_done_is_said_in_one_line() {
         refused(&args!["tree", "--password-file", "blank"], "no password in");
         let skipped = "'tree/below' lies below another SRC, but was skipped there";
         refused(&args!["tree", "tree/below", "--exclude", "below"], skipped);
-        let same = "'/tree' and 'tree' have the same path in a snapshot";
-        refused(&args!["tree", "/tree"], same);
+        dir(ground.join("proc"));
+        let same = "'/proc' and 'proc' have the same path in a snapshot";
+        refused(&args!["proc", "/proc"], same);
         refused(&args!["none"], "none");
         refused(&args!["tree", "-o", "x.tar"], "--restic");
         let other = |repository: &str, why: &str| {

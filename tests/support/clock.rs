@@ -1,5 +1,5 @@
-//! A monotonic clock for a program under test, which stands still until the test sets it forward.
-//! Deadlines and latencies are then exact on a machine of any load.
+//! Clocks for a program under test. A monotonic one stands still until the test sets it forward, so that deadlines and
+//! latencies are exact on a machine of any load. The time of day can be set forward, too, as after the machine was suspended.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -19,11 +19,24 @@ pub(crate) struct Clock {
     library: PathBuf,
     file: PathBuf,
     nanoseconds: AtomicU64,
+    /// Where in the file.
+    at: u64,
 }
 
 impl Clock {
-    /// A clock whose files are in `dir`.
+    /// A monotonic clock whose files are in `dir`.
     pub(crate) fn new(dir: &Path) -> Clock {
+        let clock = Clock::in_file(dir, 0);
+        clock.advance(Duration::from_secs(1000));
+        clock
+    }
+
+    /// The clocks of the machine, of which the time of day and the time since the boot can be set forward.
+    pub(crate) fn of_the_day(dir: &Path) -> Clock {
+        Clock::in_file(dir, 8)
+    }
+
+    fn in_file(dir: &Path, at: u64) -> Clock {
         let (source, library) = (dir.join("clock.c"), dir.join("clock.so"));
         fs::write(&source, include_str!("clock.c")).unwrap();
         tool(
@@ -35,9 +48,9 @@ impl Clock {
             library,
             file: dir.join("clock"),
             nanoseconds: AtomicU64::new(0),
+            at,
         };
-        File::create(&clock.file).unwrap();
-        clock.advance(Duration::from_secs(1000));
+        fs::write(&clock.file, [0; 16]).unwrap();
         clock
     }
 
@@ -53,6 +66,6 @@ impl Clock {
         let by = u64::try_from(by.as_nanos()).unwrap();
         let now = self.nanoseconds.fetch_add(by, Ordering::SeqCst) + by;
         let file = File::options().write(true).open(&self.file).unwrap();
-        file.write_all_at(&now.to_ne_bytes(), 0).unwrap();
+        file.write_all_at(&now.to_ne_bytes(), self.at).unwrap();
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Request {
     /// The path and the query.
     pub(crate) target: String,
     pub(crate) range: Option<String>,
+    /// It has the header If-Match or If-None-Match.
+    pub(crate) is_conditional: bool,
 }
 
 /// What the proxy does with a request.
@@ -35,6 +37,10 @@ pub(crate) enum Fault {
     Error,
     /// Answers with status 403, and passes nothing on.
     Denied,
+    /// Answers with this status and body, and passes nothing on.
+    Answer(u16, &'static str),
+    /// Answers nothing.
+    Silence,
     /// Closes the connection after so many bytes of the request's body.
     CutRequest(u64),
     /// Closes the connection after so many bytes of the answer.
@@ -119,6 +125,7 @@ impl Proxy {
 fn serve(client: TcpStream, server: &Address, shared: &Mutex<State>) -> io::Result<()> {
     let mut from = BufReader::new(client.try_clone()?);
     let (mut head, mut length, mut range) = (String::new(), 0_u64, None);
+    let mut is_conditional = false;
     if from.read_line(&mut head)? == 0 {
         return Ok(());
     }
@@ -136,6 +143,7 @@ fn serve(client: TcpStream, server: &Address, shared: &Mutex<State>) -> io::Resu
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.trim().parse().unwrap(),
             "range" => range = Some(value.trim().to_owned()),
+            "if-match" | "if-none-match" => is_conditional = true,
             "connection" => continue,
             _ => {}
         }
@@ -149,18 +157,30 @@ fn serve(client: TcpStream, server: &Address, shared: &Mutex<State>) -> io::Resu
             method,
             target,
             range,
+            is_conditional,
         };
         state.requests.push(request.clone());
         (request, state.plan.clone())
     };
     // Without the lock: a plan may run fathom.
     let fault = plan.map_or(Fault::Pass, |plan| plan(&request));
-    if let Fault::Error | Fault::Denied = fault {
+    let answer = match fault {
+        Fault::Error => Some((500, "")),
+        Fault::Denied => Some((403, "")),
+        Fault::Answer(status, body) => Some((status, body)),
+        Fault::Silence => {
+            // Until the other side has gone.
+            return io::copy(&mut from, &mut io::sink()).map(drop);
+        }
+        _ => None,
+    };
+    if let Some((status, body)) = answer {
         // The body is read first: closing a socket with unread data resets it.
         io::copy(&mut from.by_ref().take(length), &mut io::sink())?;
-        let status = if fault == Fault::Error { 500 } else { 403 };
-        let answer =
-            format!("HTTP/1.1 {status} Fault\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        let length = body.len();
+        let answer = format!(
+            "HTTP/1.1 {status} Fault\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        );
         return (&client).write_all(answer.as_bytes());
     }
     let mut upstream = server.connect()?;

@@ -43,7 +43,7 @@ mounts --compare --by search
 mounts --deadline 1s
 mounts --check --deadline soon
 mounts --check --deadline -1s => '-1s' for '--deadline <DURATION>': use a duration over 0
-mounts --check --deadline 2h => use a duration such as 500ms, 2s or 1m
+mounts --check --deadline 2d => use a duration such as 500ms, 2s, 1m or 1h30m
 mounts --json --format paths
 mounts --watch --check
 mounts --watch --format fstab

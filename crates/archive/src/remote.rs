@@ -109,6 +109,22 @@ pub enum StoreError {
     Unsupported,
     #[error("the URL has no bucket and key")]
     BadUrl,
+    /// With what is wrong about the name of the bucket or the key.
+    #[error("the URL cannot be used: {0}")]
+    BadKey(&'static str),
+    /// With the variable or the option.
+    #[error("the value of {0} has a blank or a character that cannot be in a request")]
+    BadSetting(String),
+    /// With the variable or the option.
+    #[error("the endpoint in {0} is no URL with a scheme and a host")]
+    BadEndpoint(String),
+    #[error("the store says that the clock of this machine is wrong")]
+    WrongClock,
+    /// With the region of the bucket, if the store says it.
+    #[error("the bucket is in another region{}", .0.as_ref().map_or(String::new(), |region| format!(": {region}")))]
+    WrongRegion(Option<String>),
+    #[error("the store does not support such a request")]
+    NotImplemented,
     #[error("no credentials: the variable {0} is not set")]
     NoCredentials(&'static str),
     /// The variable names a file, or has a value, that is malformed.
@@ -210,10 +226,31 @@ pub(crate) fn remove(url: &[u8]) -> Result<(), StoreError> {
     client(url)?.map_or(Ok(()), |client| client.remove(url))
 }
 
-/// The names below a prefix, which ends with a slash; `None` for another name.
-pub(crate) fn names(name: &[u8]) -> Result<Option<Vec<Vec<u8>>>, StoreError> {
-    match client(name)? {
-        Some(client) if is_prefix(name) => client.names(name).map(Some),
-        _ => Ok(None),
+/// The name of a directory as the beginning of the names of objects: with a slash at its end, if it is remote.
+pub fn as_prefix(name: &[u8]) -> Vec<u8> {
+    let mut name = name.to_vec();
+    if is_remote(&name) && name.last() != Some(&b'/') {
+        name.push(b'/');
     }
+    name
+}
+
+/// The names below a prefix: of a name that ends with a slash; or of one that could, if no object has that name and there is
+/// something below it. `None` for the name of a file or an object, which `is_object` recognizes without a request.
+pub(crate) fn names(
+    name: &[u8],
+    is_object: impl Fn(&[u8]) -> bool,
+) -> Result<Option<Vec<Vec<u8>>>, StoreError> {
+    let Some(client) = client(name)? else {
+        return Ok(None);
+    };
+    let prefix = as_prefix(name);
+    if is_prefix(name) {
+        return client.names(&prefix).map(Some);
+    }
+    if is_object(name) || find(name)?.is_some() {
+        return Ok(None);
+    }
+    let names = client.names(&prefix)?;
+    Ok((!names.is_empty()).then_some(names))
 }

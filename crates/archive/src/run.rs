@@ -11,6 +11,8 @@ use walk::entry::joined;
 
 use crate::error::{Action, Error, ErrorKind, MissingParts};
 use crate::input::Input;
+use crate::ranges::Ranges;
+use crate::{remote, split};
 
 /// The names in a directory that are wanted, in order; `None` if it is none.
 pub(crate) fn names_in(
@@ -43,7 +45,20 @@ pub fn archive_names_in(path: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
         let mut suffixes = name.windows(4);
         name.starts_with(b"part-") && suffixes.any(|it| it == b".tar")
     };
-    names_in(path, is_archive).map_err(|errno| Error::new(Action::ReadArchive, path, errno))
+    let error = |kind: ErrorKind| Error::new(Action::ReadArchive, path, kind);
+    let has_suffix = |path: &[u8]| split(path).1.windows(4).any(|it| it == b".tar");
+    let objects = remote::names(path, has_suffix).map_err(|e| error(e.into()))?;
+    if let Some(mut names) = objects {
+        names.retain(|name| is_archive(name));
+        names.sort_unstable();
+        return Ok(Some(names));
+    }
+    names_in(path, is_archive).map_err(|errno| error(errno.into()))
+}
+
+/// The length of an archive; 0 if that is not known.
+pub fn len_of(archive: &[u8]) -> u64 {
+    Ranges::open(archive).map_or(0, |opened| opened.len())
 }
 
 /// Which part of a dump an archive is; `None` if it is by itself.

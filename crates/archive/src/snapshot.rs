@@ -25,6 +25,8 @@ use crate::trusted;
 pub struct SnapshotCatalog<'a> {
     path: Vec<u8>,
     options: &'a DumpOptions,
+    /// Snapshots record the device number of each entry.
+    has_devices: bool,
     begun: Moment,
     base: Option<Base>,
 }
@@ -57,6 +59,7 @@ pub enum TreeState<K> {
 
 impl<'a> SnapshotCatalog<'a> {
     /// Opens a catalog in a state directory. One that does not exist, is damaged, or is of other sources will be replaced.
+    /// With `has_devices`, snapshots record the device number of each entry.
     ///
     /// # Errors
     /// It cannot be read, or others may have written it, or to the directory.
@@ -64,6 +67,7 @@ impl<'a> SnapshotCatalog<'a> {
         state: &[u8],
         name: &[u8],
         options: &'a DumpOptions,
+        has_devices: bool,
     ) -> Result<SnapshotCatalog<'a>, Error> {
         if !remote::is_remote(state) {
             let opened = trusted::open_directory(state);
@@ -79,6 +83,7 @@ impl<'a> SnapshotCatalog<'a> {
         Ok(SnapshotCatalog {
             path,
             options,
+            has_devices,
             begun: Moment::now(),
             base,
         })
@@ -101,7 +106,7 @@ impl<'a> SnapshotCatalog<'a> {
     ) -> Result<TreeState<K>, Error> {
         let mut request = self.options.collect_options(Some(self.begun));
         let base = self.base.as_ref();
-        let base = base.filter(|base| has_same_devices(base.about()));
+        let base = base.filter(|base| !self.has_devices || has_same_devices(base.about()));
         let Some((base, kept)) = base.zip(kept) else {
             let (rows, parts) = gather(&request, diagnostics)?;
             return self.collected(rows, parts, None);
@@ -213,7 +218,7 @@ fn can_be_replaced(kind: &ErrorKind) -> bool {
     is_missing || kind.is_unusable_catalog()
 }
 
-/// Whether every file system has the device number that it had: snapshots record it for each entry.
+/// Whether every file system has the device number that it had.
 fn has_same_devices(about: &About) -> bool {
     about.parts.iter().all(|part| {
         let root = about.roots.get(part.top as usize);

@@ -99,10 +99,17 @@ fn snapshot_hint(error: &restic::Error) -> &'static str {
     match error {
         E::NoRepository => "create it with restic init, or check the name",
         E::WrongPassword => "check --password-file",
-        E::PasswordNotUtf8 => "give the password that the repository was created with",
+        E::BadKey(_) => "check the repository with restic check; restic key list prints the keys",
         E::Locked(_) => {
-            "wait until restic prune or forget has ended; restic unlock removes a lock whose process has died"
+            "wait until restic prune or forget has ended, with --retry-lock 1h; restic unlock removes a lock whose process has died"
         }
+        E::UnreadableLock(_) => {
+            "try again; if no other program uses the repository, restic unlock --remove-all removes it"
+        }
+        E::LockLost(_) => {
+            "make the snapshot again: what the repository has by now is not sent again"
+        }
+        E::UnsafeSnapshot { .. } => "remove it with restic forget, and make the snapshot again",
         E::Nested(_) => "make a snapshot of each, or change --exclude and --one-file-system",
         E::SamePath(..) => "give both by absolute paths, or make a snapshot of each",
         E::NoPath(_) => "give it by its absolute path",

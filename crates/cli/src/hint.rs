@@ -258,6 +258,14 @@ fn store_hint(error: &StoreError) -> Cow<'static, str> {
     let hint = match error {
         StoreError::Unsupported => "use a build with --features cloud",
         StoreError::BadUrl => "give s3://BUCKET/KEY, az://CONTAINER/KEY or gs://BUCKET/KEY",
+        StoreError::BadKey(_) => "give a bucket and a key such as s3://bucket/dir/name.tar.zst",
+        StoreError::BadSetting(_) => "look for blanks and for a newline at its end",
+        StoreError::BadEndpoint(_) => "give it with its scheme, such as https://s3.example.com",
+        StoreError::WrongClock => {
+            "set the clock of this machine: timedatectl shows whether it is synchronized"
+        }
+        StoreError::WrongRegion(_) => "set AWS_REGION to the region of the bucket",
+        StoreError::NotImplemented => "use another store, or an object without conditions",
         StoreError::NoCredentials(variable) => match service(variable) {
             "AZURE" => {
                 "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY; docs/backup.md lists other variables"

@@ -84,7 +84,7 @@ fn main() -> ExitCode {
     archive::remote::set_client(Box::new(remote::Client::new(
         cli.global.endpoint_url.clone(),
         team::launched_rank().is_none(),
-        out::warn_of_retry,
+        out::tell_of_store,
     )));
     use args::Command::{Changed, List, Query, Verify};
     if let Changed(_) | List(_) | Query(_) | Verify(_) = cli.command {

@@ -380,18 +380,34 @@ pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Error> {
     file.publish().map_err(cannot)
 }
 
-/// Prints what went wrong and, on a second line, what to do about it.
-/// Warns at once that a request failed: until it succeeds, nothing else tells why the program waits.
+/// Says at once what takes long: nothing else tells why the program waits.
 #[cfg(feature = "cloud")]
-pub(crate) fn warn_of_retry(error: &archive::StoreError, most: std::time::Duration) {
-    let error = error.to_string();
-    let (error, minutes) = (printable(error.as_bytes()), most.as_secs() / 60);
-    write_message(
-        &format!("{error}; the request is tried again for up to {minutes} minutes"),
-        "",
-    );
+pub(crate) fn tell_of_store(notice: remote::Notice<'_>) {
+    use remote::Notice::{Failed, NoConditions, Silent};
+    let message = match notice {
+        Failed(error, most) => {
+            let (error, minutes) = (error.to_string(), most.as_secs() / 60);
+            let error = printable(error.as_bytes());
+            format!("{error}; the request is tried again for up to {minutes} minutes")
+        }
+        Silent(host, since, _) => silence(host, since),
+        NoConditions => {
+            "the store has no conditional requests: of two programs that write the same object at \
+                         the same time, the last one wins"
+                .to_owned()
+        }
+    };
+    write_message(&message, "");
 }
 
+/// Says that a server does not answer.
+#[cfg(any(feature = "cloud", feature = "restic"))]
+pub(crate) fn silence(host: &str, since: std::time::Duration) -> String {
+    let (host, since) = (printable(host.as_bytes()), duration(since.as_secs() as f64));
+    format!("'{host}' has not answered for {since}")
+}
+
+/// Prints what went wrong and, on a second line, what to do about it.
 fn write_message(message: &str, hint: &str) {
     match hint {
         "" => write_stderr(&format!("fathom: {message}\n")),

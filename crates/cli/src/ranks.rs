@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 
 use archive::catalog::ShardOfRun;
+use archive::remote::is_remote;
 use gate::fs::{At, Open, Want, openat, statx};
 use gate::long::{open_long, parent};
 use gate::machine::uname;
@@ -264,6 +265,9 @@ pub(crate) fn has_old_part(doing: &str, dir: &[u8], part: &[u8]) -> Error {
 /// Creates a directory for the parts of a run on all ranks, for which it must be the same one.
 pub(crate) fn create_on_all(dir: &[u8], doing: &str, team: &dyn Team) -> Result<(), Error> {
     agree(team, create_dir(dir, doing).map_err(Some))?;
+    if is_remote(dir) {
+        return Ok(());
+    }
     let is_same = check_same_directory(dir, team).map_err(|error| match error {
         WalkError::OtherDirectory(_) => {
             let next = "give a directory on a file system that all hosts share";
@@ -282,7 +286,11 @@ pub(crate) fn create_on_all(dir: &[u8], doing: &str, team: &dyn Team) -> Result<
 /// Checks that the directory of the parts is not in a tree that is read in several attempts: the parts of
 /// one attempt would be entries in the next.
 pub(crate) fn check_outside(dir: &[u8], trees: &[Vec<u8>], doing: &str) -> Result<(), Error> {
-    match trees.iter().find(|tree| is_below(dir, tree)) {
+    match trees
+        .iter()
+        .filter(|_| !is_remote(dir))
+        .find(|tree| is_below(dir, tree))
+    {
         Some(tree) => {
             let why = format!("it is in '{}'", printable(tree));
             let next = "with --resume, give a directory outside of what is read";
@@ -319,8 +327,11 @@ fn is_below(dir: &[u8], tree: &[u8]) -> bool {
     false
 }
 
-/// Creates a directory for the parts of a run, on a rank.
+/// Creates a directory for the parts of a run, on a rank. In a store there are none.
 pub(crate) fn create_dir(dir: &[u8], doing: &str) -> Result<(), Error> {
+    if is_remote(dir) {
+        return Ok(());
+    }
     create_directories(dir).map_err(|errno| {
         let next = "give a directory that all ranks can write to";
         Error::write(doing, dir, errno, next)

@@ -19,6 +19,12 @@ pub fn monotonic() -> u64 {
     nanoseconds(libc::CLOCK_MONOTONIC)
 }
 
+/// Nanoseconds of `CLOCK_BOOTTIME`, which also counts the time in which the machine is suspended.
+/// [clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html)
+pub fn boot_time() -> u64 {
+    nanoseconds(libc::CLOCK_BOOTTIME)
+}
+
 /// Microseconds since 1970, as the paper measures time.
 /// [gettimeofday(2)](https://man7.org/linux/man-pages/man2/gettimeofday.2.html)
 #[inline]

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use archive::StoreError;
@@ -21,9 +22,9 @@ use reqwest::header::{HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 
 use crate::error::store_error;
 use crate::resumable::Resumable;
-use crate::retry::{Attempts, Notices};
+use crate::retry::{Attempts, Notices, Servers};
 use crate::runtime::{ABORT, Pending, Runtime};
-use crate::service::{Clients, Credentials, Patience, Service, Settings};
+use crate::service::{Clients, Credentials, Service, Settings};
 use crate::transport::{AzureSigner, Transport};
 
 /// A bucket.
@@ -32,9 +33,10 @@ pub(crate) struct Bucket {
     name: String,
     settings: Arc<Settings>,
     credentials: Credentials,
-    notices: Notices,
+    servers: Servers,
+    /// The store has no conditional requests.
+    is_unconditional: Arc<AtomicBool>,
     runtime: Arc<Runtime>,
-    first: Arc<dyn ObjectStore>,
     store: Arc<dyn ObjectStore>,
 }
 
@@ -108,14 +110,10 @@ impl Bucket {
         settings.check()?;
         // The only provider in the program, so that no choice depends on the features of the crates.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let silent = Transport::default();
-        let made = settings.client(name, Patience::Little, &Credentials::Own, silent)?;
-        let (first, credentials) = made;
-        let transport = Transport {
-            notices: Some(notices.clone()),
-            ..Transport::default()
-        };
-        let (store, _) = settings.client(name, Patience::Much, &credentials, transport)?;
+        let servers = Servers::new(notices);
+        let is_unconditional = Arc::<AtomicBool>::default();
+        let transport = Transport::new(servers.clone(), Arc::clone(&is_unconditional));
+        let (store, credentials) = settings.client(name, &Credentials::Own, transport)?;
         let settings = Arc::new(settings);
         let (checked, shared) = (Arc::clone(&settings), credentials.clone());
         let check = async move { checked.check_credentials(shared).await };
@@ -124,9 +122,9 @@ impl Bucket {
             name: name.to_owned(),
             settings,
             credentials,
-            notices,
+            servers,
+            is_unconditional,
             runtime,
-            first: first.objects,
             store: store.objects,
         })
     }
@@ -146,7 +144,7 @@ impl Bucket {
 
     /// Reads the end of an object: its description, and up to so many bytes.
     pub(crate) fn tail(&self, key: &str, bytes: u64) -> Result<(ObjectMeta, Bytes), StoreError> {
-        let (path, store) = (parse_key(key)?, Arc::clone(&self.first));
+        let (path, store) = (parse_key(key)?, Arc::clone(&self.store));
         let tail = async move { tail(&*store, &path, bytes).await };
         self.start(tail).wait()
     }
@@ -169,10 +167,10 @@ impl Bucket {
             ..GetOptions::default()
         };
         let is_versioned = options.version.is_some();
-        let notices = self.notices.clone();
+        let servers = self.servers.clone();
         self.start(async move {
             // object_store repeats a request that gets no answer, and not one whose answer ends early.
-            let mut attempts = Attempts::new(&notices);
+            let mut attempts = Attempts::new(&servers);
             loop {
                 let got = store.get_opts(&path, options.clone()).await;
                 let got = got.map_err(|e| match store_error(&e) {
@@ -210,7 +208,7 @@ impl Bucket {
                 tag.as_ref().map_or(Some("0"), |tag| tag.as_deref()),
                 (UPLOAD, &upload),
                 Arc::clone(credentials),
-                self.notices.clone(),
+                self.servers.clone(),
             )?;
             return Ok(Target {
                 service: Service::Google,
@@ -242,8 +240,7 @@ impl Bucket {
         };
         let mut transport = Transport {
             headers: Vec::from_iter(header),
-            notices: Some(self.notices.clone()),
-            ..Transport::default()
+            ..Transport::new(self.servers.clone(), Arc::clone(&self.is_unconditional))
         };
         if let Credentials::Azure(credentials) = &self.credentials {
             // object_store has no attributes for the parts of Azure.
@@ -256,9 +253,7 @@ impl Bucket {
             });
         }
         let credentials = &self.credentials;
-        let made = self
-            .settings
-            .client(&self.name, Patience::Much, credentials, transport)?;
+        let made = self.settings.client(&self.name, credentials, transport)?;
         Ok(Target {
             service: self.service(),
             path,
@@ -281,14 +276,19 @@ impl Bucket {
                 }
             };
         }
-        let (target, notices) = (target.clone(), self.notices.clone());
+        let (target, servers) = (target.clone(), self.servers.clone());
+        let is_unconditional = Arc::clone(&self.is_unconditional);
         let put = async move {
-            let mut mode = target.mode.clone();
             // object_store itself does not repeat a request that may have been carried out.
-            let mut attempts = Attempts::new(&notices);
+            let mut attempts = Attempts::new(&servers);
             loop {
+                let mode = match is_unconditional.load(Relaxed) {
+                    true => PutMode::Overwrite,
+                    false => target.mode.clone(),
+                };
+                let has_condition = mode != PutMode::Overwrite;
                 let options = PutOptions {
-                    mode: mode.clone(),
+                    mode,
                     attributes: target.attributes(),
                     ..PutOptions::default()
                 };
@@ -301,11 +301,8 @@ impl Bucket {
                     return Ok(());
                 }
                 match error {
-                    // The store has no conditional requests.
-                    StoreError::Other(code)
-                        if code == "NotImplemented" && mode != PutMode::Overwrite =>
-                    {
-                        mode = PutMode::Overwrite;
+                    StoreError::NotImplemented if has_condition => {
+                        omit_conditions(&is_unconditional, &servers);
                     }
                     error if attempts.wait(&error).await => {}
                     error => return Err(error),
@@ -368,15 +365,25 @@ impl Bucket {
         parts: Vec<PartId>,
     ) -> Result<(), StoreError> {
         let (target, upload) = (target.clone(), id.to_owned());
+        let (servers, is_unconditional) =
+            (self.servers.clone(), Arc::clone(&self.is_unconditional));
         let complete = async move {
-            let completed = target
-                .clients
-                .parts
-                .complete_multipart(&target.path, &upload, parts)
-                .await;
-            match completed.map_err(|e| store_error(&e)) {
-                Err(_) if target.is_done().await => Ok(()),
-                other => other.map(drop),
+            let mut attempts = Attempts::new(&servers);
+            loop {
+                let has_condition = !is_unconditional.load(Relaxed);
+                let completing =
+                    target
+                        .clients
+                        .parts
+                        .complete_multipart(&target.path, &upload, parts.clone());
+                match completing.await.map_err(|e| store_error(&e)) {
+                    Err(StoreError::NotImplemented) if has_condition => {
+                        omit_conditions(&is_unconditional, &servers);
+                    }
+                    Err(_) if target.is_done().await => return Ok(()),
+                    Err(error) if attempts.wait(&error).await => {}
+                    other => return other.map(drop),
+                }
             }
         };
         self.start(complete).wait()?;
@@ -409,7 +416,7 @@ impl Bucket {
 
     /// The same, even when a signal is about to end the program.
     pub(crate) fn remove_anyway(&self, path: Path) -> Result<(), StoreError> {
-        let store = self.first.clone();
+        let store = self.store.clone();
         let remove = async move { store.delete(&path).await.map_err(|e| store_error(&e)) };
         self.runtime.clean_up(remove)
     }
@@ -436,7 +443,7 @@ impl Bucket {
 
     /// The objects directly below a prefix, and the prefixes there.
     pub(crate) fn list(&self, prefix: Path) -> Result<ListResult, StoreError> {
-        let store = self.first.clone();
+        let store = self.store.clone();
         let list = async move {
             let prefix = (!prefix.as_ref().is_empty()).then_some(&prefix);
             let listed = store.list_with_delimiter(prefix).await;
@@ -446,9 +453,24 @@ impl Bucket {
     }
 }
 
+/// From now on, requests have no conditions: the store does not know them. That is said once.
+fn omit_conditions(is_unconditional: &AtomicBool, servers: &Servers) {
+    if !is_unconditional.swap(true, Relaxed) {
+        servers.notices.report_no_conditions();
+    }
+}
+
 /// The key as it is: only `/` separates its parts.
 pub(crate) fn parse_key(key: &str) -> Result<Path, StoreError> {
-    Path::parse(key).map_err(|_| StoreError::BadUrl)
+    use object_store::path::Error;
+    let why = |error| match error {
+        Error::EmptySegment { .. } => "the key has an empty part (//)",
+        Error::BadSegment { .. } if key.split('/').any(|part| part == "." || part == "..") => {
+            "the key has the part '.' or '..'"
+        }
+        _ => "the key has a character that keys cannot have here",
+    };
+    Path::parse(key).map_err(|error| StoreError::BadKey(why(error)))
 }
 
 /// Reads an answer of at most so many bytes: as many as it says that it has. What a server sends in place of the end of an answer is

@@ -10,7 +10,7 @@ use crate::bucket::Bucket;
 use crate::object::OpenObject;
 use crate::repository::ObjectFiles;
 use crate::rest::RestFiles;
-use crate::retry::{Notices, OnRetry};
+use crate::retry::{Notices, OnNotice};
 use crate::runtime::Runtime;
 use crate::service::{Service, Settings};
 use crate::upload::ObjectUpload;
@@ -43,13 +43,13 @@ impl State {
 
 impl Client {
     /// A client that reads its settings from the environment. An endpoint that is given has priority over that of
-    /// the environment. `on_retry` is told when a request fails and is repeated. With `hides_memory`, no other process can read the
+    /// the environment. `on_notice` is told what takes long. With `hides_memory`, no other process can read the
     /// keys from this one, but the ranks of an MPI job read each other's memory. Nothing is connected yet.
-    pub fn new(endpoint: Option<String>, hides_memory: bool, on_retry: OnRetry) -> Client {
+    pub fn new(endpoint: Option<String>, hides_memory: bool, on_notice: OnNotice) -> Client {
         Client {
             endpoint,
             hides_memory,
-            notices: Notices::new(on_retry),
+            notices: Notices::new(on_notice),
             state: Mutex::default(),
         }
     }

@@ -17,8 +17,14 @@ pub(crate) fn store_error(error: &Error) -> StoreError {
         source = within.source();
     }
     let text = deepest(error);
-    let code = error_code(&text);
+    let (code, status) = (element(&text, "Code"), status_of(&text));
     match code {
+        Some("RequestTimeTooSkewed") => return StoreError::WrongClock,
+        Some("AuthorizationHeaderMalformed" | "PermanentRedirect") => {
+            if let Some(region) = element(&text, "Region") {
+                return StoreError::WrongRegion(Some(one_line(region)));
+            }
+        }
         Some("NoSuchBucket" | "ContainerNotFound") => return StoreError::NoBucket,
         Some(
             // The second line is of Azure, the last one of the gateway of Versity.
@@ -44,6 +50,12 @@ pub(crate) fn store_error(error: &Error) -> StoreError {
         {
             StoreError::NotFound
         }
+        // Of two requests at the same time, one gets this, which says nothing about the object.
+        Error::AlreadyExists { .. }
+            if status == Some(409) && code.is_none_or(|code| code != "BlobAlreadyExists") =>
+        {
+            StoreError::Other(code.unwrap_or("409 Conflict").to_owned())
+        }
         Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotModified { .. } => {
             StoreError::Changed
         }
@@ -53,7 +65,16 @@ pub(crate) fn store_error(error: &Error) -> StoreError {
             Some(text) => StoreError::Certificate(text),
             None => StoreError::NoConnection(text),
         },
-        _ => StoreError::Other(code.map_or_else(|| one_line(&text), str::to_owned)),
+        _ if text.contains("incorrectly configured region") => StoreError::WrongRegion(None),
+        _ => {
+            let text = code.map_or_else(|| one_line(&text), str::to_owned);
+            // The same request will get the same answer.
+            match status {
+                Some(408 | 409 | 429) | None => StoreError::Other(text),
+                Some(status) if (400..500).contains(&status) => StoreError::Refused(text),
+                Some(_) => StoreError::Other(text),
+            }
+        }
     }
 }
 
@@ -107,10 +128,16 @@ fn deepest(error: &dyn std::error::Error) -> String {
     last.to_string()
 }
 
-/// The code in the XML of an answer.
-fn error_code(text: &str) -> Option<&str> {
-    let (_, rest) = text.split_once("<Code>")?;
-    Some(rest.split_once("</Code>")?.0)
+/// The text of an element in the XML of an answer.
+fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    Some(rest.split_once(&format!("</{name}>"))?.0)
+}
+
+/// The status of an answer, which the text of the library begins with.
+fn status_of(text: &str) -> Option<u16> {
+    let (_, rest) = text.split_once("status code: ")?;
+    rest.get(..3)?.parse().ok()
 }
 
 pub(crate) fn one_line(text: &str) -> String {
@@ -132,7 +159,8 @@ mod tests {
 
     #[test]
     fn codes_of_the_store_are_told_apart() {
-        let xml = |code| format!("403: <?xml version=\"1.0\"?><Error><Code>{code}</Code></Error>");
+        let xml =
+            |code: &str| format!("403: <?xml version=\"1.0\"?><Error><Code>{code}</Code></Error>");
         assert_eq!(answered(&xml("NoSuchBucket")), StoreError::NoBucket);
         assert_eq!(answered(&xml("ContainerNotFound")), StoreError::NoBucket);
         for wrong in ["SignatureDoesNotMatch", "AuthenticationFailed"] {
@@ -145,6 +173,41 @@ mod tests {
             source: Box::new(StoreError::Denied),
         };
         assert_eq!(store_error(&passed), StoreError::Denied);
+        let status = |status: u16, code: &str| {
+            let text = format!(
+                "Server returned non-2xx status code: {status} X: {}",
+                xml(code)
+            );
+            Error::AlreadyExists {
+                path: "k".to_owned(),
+                source: text.into(),
+            }
+        };
+        let changed = store_error(&status(412, "PreconditionFailed"));
+        assert_eq!(changed, StoreError::Changed);
+        assert_eq!(
+            store_error(&status(409, "BlobAlreadyExists")),
+            StoreError::Changed
+        );
+        for code in ["ConditionalRequestConflict", "OperationAborted"] {
+            let other = StoreError::Other(code.to_owned());
+            assert_eq!(store_error(&status(409, code)), other);
+        }
+        let malformed = "<Code>AuthorizationHeaderMalformed</Code><Region>eu-central-1</Region>";
+        let region = StoreError::WrongRegion(Some("eu-central-1".to_owned()));
+        assert_eq!(answered(malformed), region);
+        assert_eq!(
+            answered(&xml("RequestTimeTooSkewed")),
+            StoreError::WrongClock
+        );
+        let refused = StoreError::Refused("EntityTooSmall".to_owned());
+        assert_eq!(
+            answered(&format!(
+                "status code: 400 Bad Request: {}",
+                xml("EntityTooSmall")
+            )),
+            refused
+        );
         assert_eq!(
             answered(&xml("SlowDown")),
             StoreError::Other("SlowDown".to_owned())

@@ -50,4 +50,4 @@ mod url;
 #[cfg(feature = "cloud")]
 pub use client::Client;
 #[cfg(feature = "cloud")]
-pub use retry::OnRetry;
+pub use retry::{Notice, OnNotice};

@@ -2,7 +2,6 @@
 //! [REST protocol](https://restic.readthedocs.io/en/stable/REST_backend.html).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use archive::StoreError;
 use archive::remote::{Files, MOST_BYTES};
@@ -11,8 +10,9 @@ use reqwest::header::{ACCEPT, CONTENT_LENGTH, RANGE};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 
 use crate::error::no_connection;
-use crate::retry::{Attempts, CONNECT, Notices, SILENCE};
+use crate::retry::{Attempts, CONNECT, Notices, SILENCE, Servers};
 use crate::runtime::Runtime;
+use crate::transport::is_repeated;
 
 /// Lists have lengths.
 const VERSION_2: &str = "application/vnd.x.restic.rest.v2";
@@ -30,8 +30,9 @@ struct Server {
     /// Ends with a slash.
     base: Url,
     user: Option<(String, String)>,
-    has_answered: AtomicBool,
-    notices: Notices,
+    /// The host and the port, for messages.
+    host: String,
+    servers: Servers,
 }
 
 /// A file in a list of the server.
@@ -71,12 +72,17 @@ impl RestFiles {
             .read_timeout(SILENCE)
             .build()
             .map_err(|e| no_connection(&e))?;
+        let host = base.host_str().unwrap_or_default();
+        let host = match base.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        };
         let server = Server {
             client,
             base,
             user,
-            has_answered: AtomicBool::default(),
-            notices,
+            host,
+            servers: Servers::new(notices),
         };
         Ok(RestFiles {
             server: Arc::new(server),
@@ -109,9 +115,11 @@ impl Server {
         }
     }
 
-    async fn send(&self, request: RequestBuilder) -> Result<Response, StoreError> {
-        let answer = request.send().await.map_err(|e| no_connection(&e))?;
-        self.has_answered.store(true, Ordering::Relaxed);
+    /// Sends a request of so many bytes.
+    async fn send(&self, request: RequestBuilder, bytes: usize) -> Result<Response, StoreError> {
+        let answer = self.servers.watch(&self.host, bytes, request.send()).await;
+        let answer = answer.map_err(|e| no_connection(&e))?;
+        self.servers.note_answer(&self.host);
         status_error(answer.status()).map_or(Ok(answer), Err)
     }
 
@@ -122,9 +130,9 @@ impl Server {
         most: usize,
         add: impl Fn(RequestBuilder) -> RequestBuilder,
     ) -> Result<Bytes, StoreError> {
-        let mut attempts = self.attempts();
+        let mut attempts = Attempts::new(&self.servers);
         loop {
-            let sent = self.send(add(self.request(method.clone(), path))).await;
+            let sent = self.send(add(self.request(method.clone(), path)), 0).await;
             let read = match sent {
                 Ok(answer) => body(answer, most).await,
                 Err(error) => Err(error),
@@ -136,24 +144,16 @@ impl Server {
         }
     }
 
-    /// Before the first answer a wrong URL is more likely than a server that restarts.
-    fn attempts(&self) -> Attempts {
-        match self.has_answered.load(Ordering::Relaxed) {
-            true => Attempts::new(&self.notices),
-            false => Attempts::first(),
-        }
-    }
-
     /// Writes a file. The server refuses one that exists: then an answer was lost, or another process has written
     /// the same bytes, from which files have their names.
     async fn write(&self, path: &str, content: Bytes) -> Result<(), StoreError> {
-        let mut attempts = self.attempts();
+        let mut attempts = Attempts::new(&self.servers);
         loop {
             let request = self.request(Method::POST, path).body(content.clone());
-            let Err(error) = self.send(request).await else {
+            let Err(error) = self.send(request, content.len()).await else {
                 return Ok(());
             };
-            let found = self.send(self.request(Method::HEAD, path)).await;
+            let found = self.send(self.request(Method::HEAD, path), 0).await;
             let len = found.ok().and_then(|found| {
                 let len = found.headers().get(CONTENT_LENGTH)?.to_str().ok()?;
                 len.parse::<usize>().ok()
@@ -273,7 +273,10 @@ fn status_error(status: StatusCode) -> Option<StoreError> {
             Some(StoreError::WrongCredentials(status.to_string(), Vec::new()))
         }
         StatusCode::FORBIDDEN => Some(StoreError::Denied),
-        _ => Some(StoreError::Other(status.to_string())),
+        _ if status.is_redirection() || is_repeated(status) => {
+            Some(StoreError::Other(status.to_string()))
+        }
+        _ => Some(StoreError::Refused(status.to_string())),
     }
 }
 
@@ -310,7 +313,7 @@ mod tests {
             }
             sent
         });
-        let notices = Notices::new(|_, _| {});
+        let notices = Notices::new(|_| {});
         let files = RestFiles::new(&url, Arc::new(Runtime::start().unwrap()), notices).unwrap();
         let read = files.read("data/ab/abcd", Some((0, 100)));
         assert_eq!(read, Err(StoreError::LongAnswer(100)));

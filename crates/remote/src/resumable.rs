@@ -17,7 +17,7 @@ use archive::StoreError;
 
 use crate::error::{no_connection, one_line};
 use crate::rest::body;
-use crate::retry::{Attempts, CONNECT, Notices, SILENCE};
+use crate::retry::{Attempts, CONNECT, SILENCE, Servers};
 use crate::transport::is_repeated;
 
 /// All pieces but the last are multiples of this.
@@ -32,7 +32,7 @@ pub(crate) struct Resumable {
     begin: Url,
     /// The name of the upload, in the metadata of the object.
     metadata: String,
-    notices: Notices,
+    servers: Servers,
     progress: Mutex<Progress>,
     has_moved: Notify,
 }
@@ -64,7 +64,7 @@ impl Resumable {
         replaces: Option<&str>,
         (name, upload): (&str, &str),
         credentials: GcpCredentialProvider,
-        notices: Notices,
+        servers: Servers,
     ) -> Result<Resumable, StoreError> {
         let begin = format!("{base}/upload/storage/v1/b/{bucket}/o?uploadType=resumable");
         let mut begin = Url::parse(&begin).map_err(|_| StoreError::BadUrl)?;
@@ -85,7 +85,7 @@ impl Resumable {
             credentials,
             begin,
             metadata: serde_json::json!({ "metadata": { name: upload } }).to_string(),
-            notices,
+            servers,
             progress: Mutex::default(),
             has_moved: Notify::new(),
         })
@@ -93,7 +93,7 @@ impl Resumable {
 
     /// Begins the upload, and gives the URL of its session.
     async fn begin(&self) -> Result<String, StoreError> {
-        let mut attempts = Attempts::new(&self.notices);
+        let mut attempts = Attempts::new(&self.servers);
         loop {
             let credential = self.credentials.get_credential().await;
             let bearer = &credential
@@ -133,7 +133,7 @@ impl Resumable {
         progress: &mut Progress,
         is_last: bool,
     ) -> Result<(), StoreError> {
-        let mut attempts = Attempts::new(&self.notices);
+        let mut attempts = Attempts::new(&self.servers);
         loop {
             let from = progress.sent;
             let units = progress.rest.len() / UNIT * UNIT;
@@ -166,7 +166,7 @@ impl Resumable {
             let _ = progress.rest.split_to((has - from) as usize);
             progress.sent = has;
             if has > from {
-                attempts = Attempts::new(&self.notices);
+                attempts = Attempts::new(&self.servers);
             } else if !attempts.wait(&malformed()).await {
                 return Err(malformed());
             }
@@ -376,7 +376,7 @@ mod tests {
         let bearer = "token".to_owned();
         let credentials = Arc::new(StaticCredentialProvider::new(GcpCredential { bearer }));
         let key = Path::parse("a/b c").unwrap();
-        let notices = Notices::new(|_, _| {});
+        let servers = Servers::new(crate::retry::Notices::new(|_| {}));
         let (replaces, upload) = (Some("7"), ("name", "upload"));
         let upload = Resumable::new(
             &base,
@@ -385,7 +385,7 @@ mod tests {
             replaces,
             upload,
             credentials,
-            notices,
+            servers,
         )
         .unwrap();
         let upload = Arc::new(upload);

@@ -1,5 +1,7 @@
 //! How long failed requests are repeated, and who is told.
 
+use std::collections::HashSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +13,8 @@ use crate::error::no_connection;
 
 /// How long requests are repeated.
 pub(crate) const MOST_PATIENCE: Duration = Duration::from_secs(5 * 60);
+/// The same, of a server that has never answered: a wrong URL is more likely than a server that restarts.
+const LEAST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long a connection may take.
 pub(crate) const CONNECT: Duration = Duration::from_secs(10);
@@ -18,21 +22,34 @@ pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 /// A server that accepts a connection and says nothing for so long is given up.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5 * 60);
 
-/// What the program does when a request fails and is repeated: it gets the error, and for how long.
-pub type OnRetry = fn(&StoreError, Duration);
+/// What the program says about a store, if it takes long.
+#[derive(Debug)]
+pub enum Notice<'a> {
+    /// A request has failed, and is repeated for up to so long.
+    Failed(&'a StoreError, Duration),
+    /// A server has not answered for so long, and may be given up only after so long.
+    Silent(&'a str, Duration, Duration),
+    /// The store has no conditional requests.
+    NoConditions,
+}
 
-/// Reports the first failure in a while, since all requests fail while a server is down.
+/// What the program does with a notice.
+pub type OnNotice = fn(Notice<'_>);
+
+/// Reports the first trouble in a while, since all requests fail while a server is down.
 #[derive(Clone, Debug)]
 pub(crate) struct Notices {
-    on_retry: OnRetry,
-    last: Arc<Mutex<Option<Instant>>>,
+    on_notice: OnNotice,
+    last_failure: Arc<Mutex<Option<Instant>>>,
+    last_silence: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Notices {
-    pub(crate) fn new(on_retry: OnRetry) -> Notices {
+    pub(crate) fn new(on_notice: OnNotice) -> Notices {
         Notices {
-            on_retry,
-            last: Arc::default(),
+            on_notice,
+            last_failure: Arc::default(),
+            last_silence: Arc::default(),
         }
     }
 
@@ -41,20 +58,110 @@ impl Notices {
     }
 
     fn report_error_at(&self, error: &StoreError, now: Instant) {
-        const PERIOD: Duration = Duration::from_secs(60);
-        let mut last = self.last.lock();
-        if last.is_none_or(|last| now.saturating_duration_since(last) >= PERIOD) {
-            (self.on_retry)(error, MOST_PATIENCE);
-            *last = Some(now);
+        if is_due(&self.last_failure, now) {
+            (self.on_notice)(Notice::Failed(error, MOST_PATIENCE));
         }
     }
 
-    pub(crate) fn report_status(&self, status: StatusCode) {
-        self.report_error(&StoreError::Other(status.to_string()));
+    fn report_silence(&self, host: &str, since: Duration) {
+        if is_due(&self.last_silence, Instant::now()) {
+            (self.on_notice)(Notice::Silent(host, since, SILENCE));
+        }
     }
 
-    pub(crate) fn report(&self, error: &(dyn std::error::Error + 'static)) {
-        self.report_error(&no_connection(error));
+    pub(crate) fn report_no_conditions(&self) {
+        (self.on_notice)(Notice::NoConditions);
+    }
+}
+
+/// Notices of a kind come once a minute.
+fn is_due(last: &Mutex<Option<Instant>>, now: Instant) -> bool {
+    const PERIOD: Duration = Duration::from_secs(60);
+    let mut last = last.lock();
+    let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= PERIOD);
+    if is_due {
+        *last = Some(now);
+    }
+    is_due
+}
+
+/// The servers of a store: which of them have answered, and whom to tell about them.
+#[derive(Clone, Debug)]
+pub(crate) struct Servers {
+    pub(crate) notices: Notices,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The hosts that have answered, whatever they said.
+    have_answered: HashSet<String>,
+    /// When the first request failed, before any was answered.
+    failing_since: Option<Instant>,
+}
+
+impl Servers {
+    pub(crate) fn new(notices: Notices) -> Servers {
+        Servers {
+            notices,
+            state: Arc::default(),
+        }
+    }
+
+    /// Notes that a host has answered.
+    pub(crate) fn note_answer(&self, host: &str) {
+        let answered = &mut self.state.lock().have_answered;
+        if !answered.contains(host) {
+            answered.insert(host.to_owned());
+        }
+    }
+
+    /// Notes an answer that is an error which may pass.
+    pub(crate) fn note_status(&self, status: StatusCode) {
+        let error = StoreError::Other(status.to_string());
+        self.notices.report_error(&error);
+    }
+
+    /// Notes that a host has not answered a request; whether that is a reason to repeat it.
+    pub(crate) fn note_failure(
+        &self,
+        host: &str,
+        error: &(dyn std::error::Error + 'static),
+    ) -> bool {
+        let mut state = self.state.lock();
+        if state.have_answered.contains(host) {
+            drop(state);
+            self.notices.report_error(&no_connection(error));
+            return true;
+        }
+        let since = *state.failing_since.get_or_insert_with(Instant::now);
+        since.elapsed() < LEAST_PATIENCE
+    }
+
+    fn has_answered(&self) -> bool {
+        !self.state.lock().have_answered.is_empty()
+    }
+
+    /// Waits for what a host answers after it got so many bytes, and tells while it says nothing.
+    pub(crate) async fn watch<T>(
+        &self,
+        host: &str,
+        bytes: usize,
+        answer: impl Future<Output = T>,
+    ) -> T {
+        const FIRST: Duration = Duration::from_secs(10);
+        const LATER: Duration = Duration::from_secs(60);
+        /// Bytes per second, at least, in which a request is sent.
+        const SLOW: u64 = 128 << 10;
+        let (began, mut answer) = (Instant::now(), pin!(answer));
+        let mut patience = FIRST + Duration::from_secs(bytes as u64 / SLOW);
+        loop {
+            match tokio::time::timeout(patience, &mut answer).await {
+                Ok(answer) => return answer,
+                Err(_) => self.notices.report_silence(host, began.elapsed()),
+            }
+            patience = LATER;
+        }
     }
 }
 
@@ -62,27 +169,16 @@ impl Notices {
 pub(crate) struct Attempts {
     began: Instant,
     wait: Duration,
-    most: Duration,
-    notices: Option<Notices>,
+    servers: Servers,
 }
 
 impl Attempts {
-    /// Repeats a request for some minutes.
-    pub(crate) fn new(notices: &Notices) -> Attempts {
-        Attempts::within(MOST_PATIENCE, Some(notices))
-    }
-
-    /// Repeats a request that is the first one for two seconds.
-    pub(crate) fn first() -> Attempts {
-        Attempts::within(Duration::from_secs(2), None)
-    }
-
-    fn within(most: Duration, notices: Option<&Notices>) -> Attempts {
+    /// Repeats a request for some minutes; for two seconds if the server has never answered.
+    pub(crate) fn new(servers: &Servers) -> Attempts {
         Attempts {
             began: Instant::now(),
             wait: Duration::from_millis(100),
-            most,
-            notices: notices.cloned(),
+            servers: servers.clone(),
         }
     }
 
@@ -90,11 +186,17 @@ impl Attempts {
     pub(crate) async fn wait(&mut self, error: &StoreError) -> bool {
         const LONGEST: Duration = Duration::from_secs(20);
         let may_pass = matches!(error, StoreError::NoConnection(_) | StoreError::Other(_));
-        if !may_pass || self.began.elapsed() + self.wait > self.most {
+        let has_answered = self.servers.has_answered();
+        let most = if has_answered {
+            MOST_PATIENCE
+        } else {
+            LEAST_PATIENCE
+        };
+        if !may_pass || self.began.elapsed() + self.wait > most {
             return false;
         }
-        if let Some(notices) = &self.notices {
-            notices.report_error(error);
+        if has_answered {
+            self.servers.notices.report_error(error);
         }
         tokio::time::sleep(self.wait).await;
         self.wait = (self.wait * 2).min(LONGEST);
@@ -111,7 +213,7 @@ mod tests {
     #[test]
     fn failures_are_reported_once_a_minute() {
         static LINES: AtomicU32 = AtomicU32::new(0);
-        let notices = Notices::new(|_, _| {
+        let notices = Notices::new(|_| {
             LINES.fetch_add(1, SeqCst);
         });
         let (error, begin) = (StoreError::Other("500".to_owned()), Instant::now());
@@ -124,5 +226,19 @@ mod tests {
             [0, 0, 59, 60, 61, 119, 120].map(report),
             [1, 1, 1, 2, 2, 2, 3]
         );
+    }
+
+    #[test]
+    fn patience_is_short_until_a_server_has_answered() {
+        let servers = Servers::new(Notices::new(|_| {}));
+        let error = std::io::Error::other("refused");
+        assert!(servers.note_failure("host", &error));
+        let past = Instant::now().checked_sub(LEAST_PATIENCE);
+        servers.state.lock().failing_since = past;
+        assert!(!servers.note_failure("host", &error));
+        servers.note_answer("metadata");
+        assert!(!servers.note_failure("host", &error));
+        servers.note_answer("host");
+        assert!(servers.note_failure("host", &error));
     }
 }

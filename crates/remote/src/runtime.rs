@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -124,7 +124,7 @@ impl Runtime {
         }
     }
 
-    /// Runs a task that cleans up: also after a signal that is about to end the program.
+    /// Runs a task that cleans up: also after a signal that is about to end the program, which then waits for some seconds.
     pub(crate) fn clean_up(
         &self,
         task: impl Future<Output = Result<(), StoreError>> + Send + 'static,
@@ -133,8 +133,17 @@ impl Runtime {
         self.handle.spawn(async move {
             let _ = sender.send(task.await);
         });
-        let late = |_| StoreError::NoConnection("no answer".to_owned());
-        receiver.recv_timeout(ABORT).map_err(late).flatten()
+        let mut end = None;
+        loop {
+            if end.is_none() && interrupt::asked().is_some() {
+                end = Some(Instant::now() + ABORT);
+            }
+            match receiver.recv_timeout(Duration::from_millis(100)) {
+                Ok(result) => return result,
+                Err(RecvTimeoutError::Timeout) if end.is_none_or(|end| Instant::now() < end) => {}
+                Err(_) => return Err(StoreError::NoConnection("no answer".to_owned())),
+            }
+        }
     }
 
     /// Has SIGINT, SIGTERM and SIGHUP abort an upload before they end the program, until it is

@@ -43,6 +43,10 @@ impl Service {
 pub(crate) struct Settings {
     pub(crate) service: Service,
     endpoint: Option<String>,
+    /// The variable or the option that the endpoint is from.
+    endpoint_from: &'static str,
+    /// What object_store cannot put into a request.
+    bad: Option<String>,
     /// What must be set that is not, if there are no credentials.
     missing: Option<&'static str>,
     /// What was looked at first, if the credentials are those of the machine.
@@ -107,6 +111,48 @@ const GOOGLE: [&str; 5] = [
     "GOOGLE_BEARER_TOKEN",
 ];
 
+const ENDPOINT_OPTION: &str = "--endpoint-url";
+
+/// A variable of AWS with a value that object_store panics on, or that no request can have.
+fn bad_variable() -> Option<String> {
+    let all =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let mut all = all.filter(|(name, _)| name.starts_with("AWS_"));
+    all.find(|(name, value)| is_bad(name, value.as_encoded_bytes()))
+        .map(|(name, _)| name)
+}
+
+fn is_bad(name: &str, value: &[u8]) -> bool {
+    // Secret keys, names of files and of profiles may have blanks.
+    const STRICT: [&str; 6] = [
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SESSION_TOKEN",
+        "AWS_TOKEN",
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
+        "AWS_REQUEST_PAYER",
+    ];
+    match STRICT.contains(&name) || name.contains("ENDPOINT") {
+        true => !value.iter().all(u8::is_ascii_graphic),
+        false => value.iter().any(u8::is_ascii_control),
+    }
+}
+
+fn check_endpoint(endpoint: &str, from: &str) -> Result<(), StoreError> {
+    if !endpoint.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(StoreError::BadSetting(from.to_owned()));
+    }
+    let rest = ["http://", "https://"]
+        .iter()
+        .find_map(|scheme| endpoint.strip_prefix(scheme));
+    // The library would take a part of the path for the host.
+    let has_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
+    match has_host && reqwest::Url::parse(endpoint).is_ok() {
+        true => Ok(()),
+        false => Err(StoreError::BadEndpoint(from.to_owned())),
+    }
+}
+
 impl Settings {
     pub(crate) fn from_environment(service: Service, endpoint: Option<String>) -> Settings {
         match service {
@@ -120,6 +166,8 @@ impl Settings {
         Settings {
             service,
             endpoint,
+            endpoint_from: ENDPOINT_OPTION,
+            bad: None,
             missing: None,
             unset: None,
             forbids_http: (!is_true(allow_http)).then_some(allow_http),
@@ -143,9 +191,14 @@ impl Settings {
                 (!has_other).then_some("AWS_ACCESS_KEY_ID")
             }
         };
-        let endpoint = endpoint.or_else(|| first_of(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]));
+        const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
+        let from = ENDPOINTS.into_iter().find(|name| has(name));
+        let from = from.filter(|_| endpoint.is_none());
+        let endpoint = endpoint.or_else(|| variable(from?));
         Settings {
             missing,
+            endpoint_from: from.unwrap_or(ENDPOINT_OPTION),
+            bad: bad_variable(),
             ..Settings::new(Service::S3, endpoint, "AWS_ALLOW_HTTP")
         }
     }
@@ -189,6 +242,7 @@ impl Settings {
         Settings {
             forbids_http: self.forbids_http.filter(|_| !is_http),
             endpoint: Some(endpoint),
+            endpoint_from: "the location",
             ..self
         }
     }
@@ -203,8 +257,15 @@ impl Settings {
         }
     }
 
-    /// Whether something is missing that every request needs.
+    /// Whether something is missing or malformed that every request needs.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
+        if let Some(variable) = &self.bad {
+            return Err(StoreError::BadSetting(variable.clone()));
+        }
+        let is_s3 = self.service == Service::S3;
+        if let Some(endpoint) = self.endpoint.as_ref().filter(|_| is_s3) {
+            check_endpoint(endpoint, self.endpoint_from)?;
+        }
         if let Some(variable) = self.missing {
             return Err(StoreError::NoCredentials(variable));
         }
@@ -235,18 +296,15 @@ impl Settings {
             .with_read_timeout(SILENCE)
     }
 
-    fn retries(patience: Patience) -> RetryConfig {
-        let max_retries = match patience {
-            Patience::Little => 4,
-            Patience::Much => usize::MAX,
-        };
+    /// [`Transport`] says when no request is repeated any more.
+    fn retries() -> RetryConfig {
         RetryConfig {
             backoff: BackoffConfig {
                 init_backoff: Duration::from_millis(100),
-                max_backoff: Duration::from_secs(20),
-                base: 3.0,
+                max_backoff: Duration::from_secs(10),
+                base: 2.0,
             },
-            max_retries,
+            max_retries: usize::MAX,
             retry_timeout: MOST_PATIENCE,
         }
     }
@@ -255,11 +313,10 @@ impl Settings {
     pub(crate) fn client(
         &self,
         bucket: &str,
-        patience: Patience,
         credentials: &Credentials,
         transport: Transport,
     ) -> Result<(Clients, Credentials), StoreError> {
-        let retries = Settings::retries(patience);
+        let retries = Settings::retries();
         match self.service {
             Service::S3 => {
                 let mut builder = AmazonS3Builder::from_env()
@@ -396,18 +453,35 @@ pub(crate) enum Credentials {
     Google(GcpCredentialProvider),
 }
 
-/// How long to wait, and how often to try again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Patience {
-    /// For the first request, where a wrong endpoint is more likely than a server that restarts.
-    Little,
-    /// Some minutes: a backup survives a server that restarts.
-    Much,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_that_no_request_can_have_are_refused() {
+        for (name, value, expected) in [
+            ("AWS_SECRET_ACCESS_KEY", "abc/+= def", false),
+            ("AWS_SECRET_ACCESS_KEY", "abc\n", true),
+            ("AWS_REGION", "eu-central-1 ", true),
+            ("AWS_ENDPOINT_URL", "http://a b", true),
+            ("AWS_PROFILE", "my profile", false),
+            ("AWS_PROFILE", "my profile\n", true),
+        ] {
+            assert_eq!(is_bad(name, value.as_bytes()), expected, "{name} {value}");
+        }
+        assert_eq!(check_endpoint("https://host:9000/path", "X"), Ok(()));
+        for endpoint in [
+            "host",
+            "host:9000",
+            "localhost:9000/x",
+            "ftp://host",
+            "http://",
+            "https:///b",
+        ] {
+            let expected = Err(StoreError::BadEndpoint("X".to_owned()));
+            assert_eq!(check_endpoint(endpoint, "X"), expected, "{endpoint}");
+        }
+    }
 
     #[test]
     fn only_variables_that_are_used_are_named() {

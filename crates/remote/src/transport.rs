@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use archive::StoreError;
@@ -16,22 +16,35 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
     HttpResponseBody, HttpService, ReqwestConnector,
 };
-use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue, RANGE};
+use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH, RANGE};
 use reqwest::{Method, StatusCode};
 
-use crate::retry::Notices;
+use crate::retry::Servers;
 
 /// Sends requests.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Transport {
     /// Headers that are added to the request that completes an upload.
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     /// Signs that request again: the signature of Azure covers these headers, which that of S3 need not.
     pub(crate) signer: Option<AzureSigner>,
-    /// Where a request is reported that fails for the first time.
-    pub(crate) notices: Option<Notices>,
+    pub(crate) servers: Servers,
+    /// The store has no conditional requests.
+    pub(crate) is_unconditional: Arc<AtomicBool>,
     /// Bytes of the list that is being read, which comes in pages.
     pub(crate) listed: Arc<AtomicUsize>,
+}
+
+impl Transport {
+    pub(crate) fn new(servers: Servers, is_unconditional: Arc<AtomicBool>) -> Transport {
+        Transport {
+            headers: Vec::new(),
+            signer: None,
+            servers,
+            is_unconditional,
+            listed: Arc::default(),
+        }
+    }
 }
 
 /// The account and its credentials.
@@ -78,17 +91,26 @@ fn completes(request: &HttpRequest) -> bool {
     }
 }
 
-/// Whether an error of the server may pass.
+/// Whether an error of the server may pass. What is not implemented will not be soon.
 pub(crate) fn is_repeated(status: StatusCode) -> bool {
     let busy = [StatusCode::TOO_MANY_REQUESTS, StatusCode::REQUEST_TIMEOUT];
-    status.is_server_error() || busy.contains(&status)
+    let is_final = status == StatusCode::NOT_IMPLEMENTED;
+    status.is_server_error() && !is_final || busy.contains(&status)
 }
 
 #[async_trait]
 impl HttpService for Service {
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         if !self.transport.headers.is_empty() && completes(&request) {
-            for (name, value) in &self.transport.headers {
+            let is_unconditional = self.transport.is_unconditional.load(Relaxed);
+            let is_left =
+                |name: &HeaderName| is_unconditional && [IF_MATCH, IF_NONE_MATCH].contains(name);
+            for (name, value) in self
+                .transport
+                .headers
+                .iter()
+                .filter(|(name, _)| !is_left(name))
+            {
                 request.headers_mut().insert(name, value.clone());
             }
             if let Some(signer) = &self.transport.signer {
@@ -103,18 +125,37 @@ impl HttpService for Service {
             }
             Arc::clone(&self.transport.listed)
         });
-        let answer = self.client.execute(request).await;
-        if let Some(notices) = &self.transport.notices {
-            match &answer {
-                Ok(answer) if is_repeated(answer.status()) => {
-                    notices.report_status(answer.status());
+        let servers = &self.transport.servers;
+        let (host, bytes) = (host_of(&request), request.body().content_length());
+        let answer = servers.watch(&host, bytes, self.client.execute(request));
+        let answer = match answer.await {
+            Ok(answer) => {
+                servers.note_answer(&host);
+                match answer.status() {
+                    // Of other errors of a server, object_store repeats the request.
+                    StatusCode::NOT_IMPLEMENTED => Err(HttpError::new(
+                        HttpErrorKind::Unknown,
+                        StoreError::NotImplemented,
+                    )),
+                    status => {
+                        if is_repeated(status) {
+                            servers.note_status(status);
+                        }
+                        Ok(answer)
+                    }
                 }
-                Err(error) => notices.report(error),
-                Ok(_) => {}
             }
-        }
+            Err(error) if servers.note_failure(&host, &error) => Err(error),
+            Err(error) => Err(HttpError::new(HttpErrorKind::Unknown, error)),
+        };
         answer.map(|answer| answer.map(|body| Bounded::of(body, most, list.unwrap_or_default())))
     }
+}
+
+/// The host and the port of a request.
+fn host_of(request: &HttpRequest) -> String {
+    let authority = request.uri().authority();
+    authority.map_or_else(String::new, ToString::to_string)
 }
 
 /// The most bytes of an answer: the range that is asked for.

@@ -27,8 +27,9 @@ impl<'a> Url<'a> {
             _ => return Err(StoreError::BadUrl),
         };
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
-        match bucket.is_empty() || key.starts_with('/') {
-            true => Err(StoreError::BadUrl),
+        check_bucket(bucket)?;
+        match key.starts_with('/') {
+            true => Err(StoreError::BadKey("the key begins with a slash")),
             false => Ok(Url {
                 service,
                 bucket,
@@ -44,6 +45,17 @@ impl<'a> Url<'a> {
             true => Err(StoreError::BadUrl),
             false => Ok(url),
         }
+    }
+}
+
+/// Refuses what is no name of a bucket in any store.
+fn check_bucket(bucket: &str) -> Result<(), StoreError> {
+    match bucket.bytes().all(|byte| byte.is_ascii_graphic()) {
+        _ if bucket.is_empty() => Err(StoreError::BadUrl),
+        true => Ok(()),
+        false => Err(StoreError::BadKey(
+            "the name of the bucket has a blank or a character that no bucket has",
+        )),
     }
 }
 
@@ -68,7 +80,8 @@ impl<'a> RepositoryUrl<'a> {
         let (host, rest) = rest.split_once('/').ok_or(StoreError::BadUrl)?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let prefix = prefix.trim_matches('/');
-        match host.is_empty() || bucket.is_empty() {
+        check_bucket(bucket)?;
+        match host.is_empty() {
             true => Err(StoreError::BadUrl),
             false => Ok(RepositoryUrl {
                 endpoint: format!("{scheme}://{host}"),
@@ -99,7 +112,6 @@ mod tests {
             "s3://b",
             "s3://b/",
             "s3://b/dir/",
-            "s3://b//k",
             "b/k",
             "http://b/k",
         ] {
@@ -110,6 +122,10 @@ mod tests {
             );
         }
         assert_eq!(Url::parse_object(b"s3://b/\xff"), Err(StoreError::BadUrl));
+        for bad in ["s3://b//k", "s3://a b/k", "s3://a\n/k"] {
+            let refused = Url::parse_object(bad.as_bytes());
+            assert!(matches!(refused, Err(StoreError::BadKey(_))), "{bad}");
+        }
     }
 
     #[test]

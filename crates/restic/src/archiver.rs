@@ -24,7 +24,7 @@ use crate::id::Id;
 use crate::index::Kind;
 use crate::layout::{Layout, SourceRoot};
 use crate::node::{
-    Attributes, Extra, NodeEncoder, ReadAttributes, collect_attributes, write_contents,
+    Attributes, DeviceIds, Extra, NodeEncoder, ReadAttributes, collect_attributes, write_contents,
     write_subtree,
 };
 use crate::parent::{OldNode, TreeReader};
@@ -46,6 +46,7 @@ const THREADS: usize = 2;
 pub(crate) struct Archiver<'a> {
     pub(crate) rows: &'a Arc<Rows>,
     pub(crate) users: &'a Users,
+    pub(crate) device_ids: DeviceIds,
     /// Rows instead of which others are archived, because they are SRCs themselves, or none: the repository.
     pub(crate) instead: BTreeMap<usize, Option<usize>>,
     /// For each row, whether the entry or anything below it has changed since the last snapshot, if that is known.
@@ -156,7 +157,7 @@ impl Archiver<'_> {
             writer: self.store.writer()?,
             places: Places::new(self.rows.clone(), OPEN_DIRECTORIES),
             attributes: AttributeReader::default(),
-            encoder: NodeEncoder::new(self.users),
+            encoder: NodeEncoder::new(self.users, self.device_ids),
             buffer: Vec::new(),
         })
     }
@@ -468,6 +469,18 @@ impl<'a> Run<'a> {
         let (mut blobs, mut seen) = (Vec::new(), 0);
         buffer.clear();
         while !file.is_at_end() {
+            // Of a hole, only what is no whole blob is made of zeros and cut.
+            let zeros = chunker.zeros();
+            let count = if buffer.is_empty() {
+                file.skip_hole(zeros)
+            } else {
+                0
+            };
+            if count > 0 {
+                let id = self.store_large(writer, vec![0; zeros])?;
+                blobs.extend((0..count).map(|_| id));
+                continue;
+            }
             let missing = chunker.shortest().saturating_sub(buffer.len());
             let most = if missing > 0 { missing } else { PIECE };
             if file.read(most, buffer).is_none() {

@@ -11,7 +11,9 @@ use gate::sync::Mutex;
 use rustic_core::{FileType, Id};
 
 use crate::id::Id as Hash;
-use crate::local::{make_dirs, names, read_file, write_file};
+use crate::local::{Modes, make_dirs, names, read_file, write_file};
+
+const MODES: Modes = Modes::PRIVATE;
 
 /// A cache that is never needed: what fails costs time only.
 #[derive(Debug)]
@@ -32,11 +34,11 @@ impl Cache {
             failed: Mutex::default(),
         };
         cache.try_to(|| {
-            if make_dirs(base)? {
+            if make_dirs(base, MODES)? {
                 // Backups skip the directory.
-                write_file(&[base, b"/CACHEDIR.TAG"].concat(), [SIGNATURE])?;
+                write_file(&[base, b"/CACHEDIR.TAG"].concat(), [SIGNATURE], MODES)?;
             }
-            make_dirs(&cache.dir).map(drop)
+            make_dirs(&cache.dir, MODES).map(drop)
         });
         cache
     }
@@ -71,11 +73,11 @@ impl Cache {
     pub(crate) fn put(&self, kind: FileType, id: &Id, bytes: &[u8]) {
         if self.failed().is_none() && is_sound(id, bytes) {
             self.try_to(|| {
-                make_dirs(&self.subdir(kind, id))?;
+                make_dirs(&self.subdir(kind, id), MODES)?;
                 let path = self.path(kind, id);
                 // A symlink would be followed, and a FIFO written.
                 match remove(&path) {
-                    Ok(()) | Err(Errno::ENOENT) => write_file(&path, [bytes]),
+                    Ok(()) | Err(Errno::ENOENT) => write_file(&path, [bytes], MODES),
                     Err(errno) => Err(errno),
                 }
             });

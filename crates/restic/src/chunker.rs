@@ -72,6 +72,15 @@ impl Chunker {
         self.shortest
     }
 
+    /// The length of a blob that has zeros only, and more of them after it.
+    pub(crate) fn zeros(&self) -> usize {
+        // Their fingerprint is zero, which ends a blob as soon as it may end.
+        match self.rabin {
+            Some(_) => self.shortest,
+            None => self.longest,
+        }
+    }
+
     /// The end of the first blob of `bytes`; `None` if they do not contain it. It is known that it is not among the first
     /// `seen` bytes. The caller ends a blob at the end of a file.
     pub(crate) fn end(&self, bytes: &[u8], seen: usize) -> Option<usize> {
@@ -231,6 +240,7 @@ mod tests {
     #[test]
     fn limits_hold() {
         // The fingerprint of zeros is zero.
+        assert_eq!(chunker().zeros(), 512 << 10);
         assert_eq!(cut(&[0; 2 << 20], 1 << 20), [512 << 10; 4]);
         assert_eq!(cut(&[1; 17 << 20], 1 << 20), [8 << 20, 8 << 20, 1 << 20]);
         assert_eq!(cut(b"small", 1), [5]);

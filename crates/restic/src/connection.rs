@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
+use std::time::Instant;
 
 use archive::StoreError;
 use archive::remote::MOST_BYTES;
@@ -20,10 +21,13 @@ const CLOSE: u8 = 4;
 const READ: u8 = 5;
 const WRITE: u8 = 6;
 const FSTAT: u8 = 8;
+const SETSTAT: u8 = 9;
+const FSETSTAT: u8 = 10;
 const OPENDIR: u8 = 11;
 const READDIR: u8 = 12;
 const REMOVE: u8 = 13;
 const MKDIR: u8 = 14;
+const STAT: u8 = 17;
 const RENAME: u8 = 18;
 const STATUS: u8 = 101;
 const HANDLE: u8 = 102;
@@ -68,6 +72,8 @@ pub(crate) struct Connection {
     /// The number of the last request.
     nth: u32,
     extensions: Vec<String>,
+    /// When the last packet came or went.
+    last_packet: Arc<Mutex<Instant>>,
 }
 
 /// An entry of a directory.
@@ -79,7 +85,10 @@ pub(crate) struct DirEntry {
 
 impl Connection {
     /// Starts ssh with these arguments.
-    pub(crate) fn start(words: &[String]) -> Result<Connection, StoreError> {
+    pub(crate) fn start(
+        words: &[String],
+        last_packet: Arc<Mutex<Instant>>,
+    ) -> Result<Connection, StoreError> {
         let mut ssh = Command::new("ssh");
         ssh.args(words)
             .stdin(Stdio::piped())
@@ -119,6 +128,7 @@ impl Connection {
             said,
             nth: 0,
             extensions: Vec::new(),
+            last_packet,
         };
         match connection.begin() {
             Ok(()) => Ok(connection),
@@ -171,6 +181,7 @@ impl Connection {
             let parts = [&len[..], &[kind], body];
             parts.iter().all(|part| to.write_all(part).is_ok())
         });
+        *self.last_packet.lock() = Instant::now();
         sent.then_some(()).ok_or_else(|| self.lost())
     }
 
@@ -186,6 +197,7 @@ impl Connection {
         }
         let mut body = vec![0; len];
         self.from.read_exact(&mut body).map_err(|_| self.lost())?;
+        *self.last_packet.lock() = Instant::now();
         let mut body = Bytes::from(body);
         let kind = body.get_u8();
         Ok((kind, body))
@@ -302,9 +314,26 @@ impl Connection {
         result.map(|()| bytes)
     }
 
-    /// Creates a file, which does not exist, and writes it to the disk.
-    pub(crate) fn write_file(&mut self, path: &str, content: &[Bytes]) -> Result<(), StoreError> {
+    /// The mode of a file.
+    pub(crate) fn mode(&mut self, path: &str) -> Result<u32, StoreError> {
+        let mut attributes = self.call(STAT, &text(path), ATTRS)?;
+        Ok(Attributes::take(&mut attributes)?.mode)
+    }
+
+    /// Creates a file, which does not exist, with a mode, whatever the umask of the server, and writes it to the disk.
+    pub(crate) fn write_file(
+        &mut self,
+        path: &str,
+        content: &[Bytes],
+        mode: u32,
+    ) -> Result<(), StoreError> {
         let handle = self.open(path, NEW_FOR_WRITING)?;
+        // Not every server has modes.
+        let _ = self.call(
+            FSETSTAT,
+            &[string(&handle), only_mode(mode)].concat(),
+            STATUS,
+        );
         let mut written = self.write_handle(&handle, content);
         if written.is_ok() && self.has(FSYNC) {
             let body = [text(FSYNC), string(&handle)].concat();
@@ -348,12 +377,12 @@ impl Connection {
         .map(drop)
     }
 
-    /// Creates a directory for its owner alone.
-    pub(crate) fn mkdir(&mut self, path: &str) -> Result<(), StoreError> {
-        let mut body = text(path);
-        body.put_u32(HAS_MODE);
-        body.put_u32(0o700);
-        self.call(MKDIR, &body, STATUS).map(drop)
+    /// Creates a directory with a mode, whatever the umask of the server.
+    pub(crate) fn mkdir(&mut self, path: &str, mode: u32) -> Result<(), StoreError> {
+        let body = [text(path), only_mode(mode)].concat();
+        self.call(MKDIR, &body, STATUS)?;
+        let _ = self.call(SETSTAT, &body, STATUS);
+        Ok(())
     }
 
     /// Removes a file.
@@ -463,6 +492,11 @@ fn take_entries(from: &mut Bytes, found: &mut Vec<DirEntry>) -> Result<(), Store
         }
     }
     Ok(())
+}
+
+/// The attributes of a file, of which there is only the mode.
+fn only_mode(mode: u32) -> Vec<u8> {
+    [HAS_MODE.to_be_bytes(), mode.to_be_bytes()].concat()
 }
 
 /// Bytes with their length.

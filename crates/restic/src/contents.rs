@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use archive::WarningKind;
 use archive::dump::{NotOpened, Places, Progress, is_unchanged, is_unchanged_as_read, stat};
 use archive::rows::Rows;
-use gate::fs::read;
+use gate::fs::{Whence, lseek, pread64};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
 use mounts::{Warning, Warnings};
@@ -72,6 +72,13 @@ impl EntryWarnings {
     }
 }
 
+/// A part of a file.
+#[derive(Clone, Copy)]
+struct Extent {
+    is_hole: bool,
+    end: u64,
+}
+
 /// An open file.
 pub(crate) struct Contents<'a> {
     warnings: &'a EntryWarnings,
@@ -79,6 +86,8 @@ pub(crate) struct Contents<'a> {
     row: usize,
     meta: Meta,
     fd: Fd,
+    /// What is next: data or a hole, and where that ends. `None` if it is not known.
+    extent: Option<Extent>,
     /// Bytes still to be read.
     left: u64,
     /// The file has become shorter: the rest is zeros.
@@ -109,12 +118,17 @@ impl<'a> Contents<'a> {
                 if !is_unchanged(&now, meta) {
                     *meta = now;
                 }
+                let is_dense = meta.blocks.saturating_mul(512) >= meta.size;
                 Some(Contents {
                     warnings,
                     progress,
                     row,
                     meta: *meta,
                     fd,
+                    extent: is_dense.then_some(Extent {
+                        is_hole: false,
+                        end: u64::MAX,
+                    }),
                     left: meta.size,
                     is_short: false,
                     end: None,
@@ -127,30 +141,65 @@ impl<'a> Contents<'a> {
         }
     }
 
+    /// What is at an offset, and how long. What a file system does not tell counts as data.
+    fn extent_at(&mut self, at: u64) -> Extent {
+        if let Some(extent) = self.extent.filter(|extent| at < extent.end) {
+            return extent;
+        }
+        let (size, seek) = (self.meta.size, |whence| lseek(&self.fd, at, whence));
+        let (is_hole, end) = match seek(Whence::Data) {
+            Ok(data) if data > at => (true, data.min(size)),
+            Err(Errno::ENXIO) if at < size => (true, size),
+            // What is punched out meanwhile is read as zeros.
+            Ok(_) => (false, seek(Whence::Hole).unwrap_or(size).max(at + 1)),
+            Err(_) => (false, u64::MAX),
+        };
+        *self.extent.insert(Extent { is_hole, end })
+    }
+
+    /// Skips so many parts of the same length as are all in the hole that is next, and returns their number.
+    pub(crate) fn skip_hole(&mut self, part: usize) -> u64 {
+        let at = self.meta.size - self.left;
+        let extent = self.extent_at(at);
+        if !extent.is_hole || part == 0 || self.is_short {
+            return 0;
+        }
+        let count = extent.end.saturating_sub(at) / part as u64;
+        self.left -= count * part as u64;
+        self.progress.add_bytes(count * part as u64);
+        count
+    }
+
     /// Appends up to `most` bytes, fewer only at the end. `None` if they cannot be read; then there is a warning.
     pub(crate) fn read(&mut self, most: usize, to: &mut Vec<u8>) -> Option<()> {
         let most = usize::try_from(self.left).map_or(most, |left| left.min(most));
-        let (mut at, end) = (to.len(), to.len() + most);
-        to.resize(end, 0);
-        while at < end && !self.is_short {
-            match read(&self.fd, &mut to[at..]) {
+        let (first, at, mut have) = (to.len(), self.meta.size - self.left, 0);
+        to.resize(first + most, 0);
+        while have < most && !self.is_short {
+            let offset = at + have as u64;
+            let extent = self.extent_at(offset);
+            let length = (extent.end - offset).min((most - have) as u64) as usize;
+            if extent.is_hole {
+                have += length; // the zeros are there already
+                continue;
+            }
+            match pread64(&self.fd, &mut to[first + have..][..length], offset) {
                 Err(Errno::EINTR) => {}
                 Ok(0) => {
                     // As restic does: without what the file states and does not have.
-                    let left = (end - at) as u64 + self.left - most as u64;
-                    let end = Some(self.meta.size - left);
+                    let end = Some(offset);
                     let is_same = |now| is_unchanged_as_read(&now, &self.meta, end);
                     if stat(&self.fd).is_ok_and(is_same) {
                         self.end = end;
                         self.left = 0;
-                        to.truncate(at);
+                        to.truncate(first + have);
                         return Some(());
                     }
                     self.is_short = true; // the rest is zeros already
                 }
-                Ok(n) => at += n,
+                Ok(n) => have += n,
                 Err(e) => {
-                    self.warnings.not_opened(self.row, Gate::Read, e.into());
+                    self.warnings.not_opened(self.row, Gate::Pread64, e.into());
                     return None;
                 }
             }

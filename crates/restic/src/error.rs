@@ -1,5 +1,7 @@
 //! Why there is no snapshot.
 
+use std::time::Duration;
+
 use archive::StoreError;
 use gate::Errno;
 use rustic_core::RusticError;
@@ -13,12 +15,28 @@ pub enum Error {
     /// The repository cannot be decrypted with the password.
     #[error("wrong password")]
     WrongPassword,
-    /// The password is not UTF-8.
-    #[error("the password is not UTF-8")]
-    PasswordNotUtf8,
+    /// The file of a key is malformed, or asks for more memory or time than that of any program.
+    #[error("the key '{0}' cannot be used")]
+    BadKey(String),
     /// Another process has locked the repository for itself.
     #[error("locked by {0}")]
     Locked(Locker),
+    /// A lock cannot be read: it may be that of a process that has locked the repository for itself.
+    #[error("the lock '{0}' cannot be read")]
+    UnreadableLock(String),
+    /// The lock of this process was not held all the time, so that data may have been removed.
+    #[error("{0}, so that another process may have removed data")]
+    LockLost(LockLoss),
+    /// Whether the lock was held is not known, or it was not, when the snapshot had its name already; and it cannot be removed.
+    #[error("{why}; the snapshot {id} was written before, and cannot be removed: {error}")]
+    UnsafeSnapshot {
+        /// The id of the snapshot.
+        id: String,
+        /// What is wrong with the lock.
+        why: Box<Error>,
+        /// Why the snapshot cannot be removed.
+        error: Box<Error>,
+    },
     /// A SRC lies below another one, which does not contain it.
     #[error("'{}' lies below another SRC, but was skipped there", String::from_utf8_lossy(.0))]
     Nested(Vec<u8>),
@@ -83,6 +101,17 @@ pub enum Action {
     Encrypt,
     #[error("found a hardware error when encrypting")]
     VerifyEncrypted,
+}
+
+/// What has happened to the lock of this process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LockLoss {
+    /// Another process has removed it.
+    #[error("the lock of this process was removed meanwhile")]
+    Removed,
+    /// It was not renewed for so long that others may remove it.
+    #[error("the lock of this process was not renewed for {} minutes", .0.as_secs() / 60)]
+    Stale(Duration),
 }
 
 /// A process that has locked a repository.

@@ -17,7 +17,7 @@ use walk::Meta;
 
 use crate::error::Error;
 use crate::id::Id;
-use crate::node::{Extra, NodeEncoder, ReadAttributes, collect_attributes};
+use crate::node::{DeviceIds, Extra, NodeEncoder, ReadAttributes, collect_attributes};
 use crate::parent::TreeReader;
 use crate::trees::Directory;
 
@@ -252,13 +252,16 @@ impl Layout {
 
     /// A hash of what the trees of a snapshot depend on beside the entries of the SRCs and the directories above them:
     /// where the SRCs are in it, the names of users and groups, and the way in which this program makes trees.
-    pub(crate) fn context(&self, users: &Users) -> String {
+    pub(crate) fn context(&self, users: &Users, device_ids: DeviceIds) -> String {
         let mut hash = Sha256::new();
         let mut add = |bytes: &[u8]| {
             hash.update(bytes.len().to_le_bytes());
             hash.update(bytes);
         };
         add(VERSION);
+        if device_ids == DeviceIds::HardLinks {
+            add(b"device-id-for-hardlinks");
+        }
         self.parts.iter().for_each(|part| add(&part.path));
         for names in users.all() {
             add(b"");

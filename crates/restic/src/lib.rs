@@ -5,6 +5,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `snapshot` | makes a snapshot: opens the repository, locks it, and archives |
+//! | `options` | how a repository is opened, and what a snapshot records about itself |
 //! | `report` | what a snapshot was, and what it took |
 //! | `layout` | where the SRCs are in the snapshot, and the directories above them |
 //! | `archiver`, `queue` | archives a tree by several threads |
@@ -18,6 +19,7 @@
 //! | `repository` | the files of a repository, wherever it is |
 //! | `sftp` | the files of a repository on a host that ssh reaches |
 //! | `local` | reads and writes local files and directories |
+//! | `key` | the keys of a repository, and the password |
 //! | `lock` | locks that restic respects, and the locks of others |
 //! | `connection` | requests of SFTP, by the standard streams of ssh |
 //! | `error` | why there is no snapshot |
@@ -35,10 +37,12 @@ mod contents;
 mod error;
 mod id;
 mod index;
+mod key;
 mod layout;
 mod local;
 mod lock;
 mod node;
+mod options;
 mod packer;
 mod parent;
 mod queue;
@@ -51,8 +55,10 @@ mod text;
 mod times;
 mod trees;
 
-pub use error::{Action, Error, Locker};
+pub use error::{Action, Error, LockLoss, Locker};
 pub use layout::distinct_sources;
+pub use node::DeviceIds;
+pub use options::{OnSilence, RepositoryOptions, RetryLock, SnapshotOptions};
 pub use report::Snapshot;
 pub use repository::{host_of_plain_password, without_password};
-pub use snapshot::{LastSnapshot, Repository, RepositoryOptions, SnapshotOptions};
+pub use snapshot::{LastSnapshot, Repository};

@@ -10,6 +10,39 @@ use gate::long::c_string;
 use gate::{Errno, Fd};
 use ondisk::dirent::entries;
 
+/// The name of the file that makes a directory a repository.
+pub(crate) const CONFIG: &str = "config";
+
+/// The modes of files and directories.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Modes {
+    pub(crate) file: u32,
+    pub(crate) dir: u32,
+}
+
+impl Modes {
+    /// Those of a cache.
+    pub(crate) const PRIVATE: Modes = Modes {
+        file: 0o600,
+        dir: 0o700,
+    };
+
+    /// Those of a repository whose configuration has this mode: as restic does, the group may read what it may read of that, and
+    /// nobody may write a file again (`internal/backend/util/file_helpers.go`).
+    pub(crate) fn of_repository(config: u32) -> Modes {
+        match config & 0o040 {
+            0 => Modes {
+                file: 0o400,
+                dir: 0o700,
+            },
+            _ => Modes {
+                file: 0o440,
+                dir: 0o770,
+            },
+        }
+    }
+}
+
 /// The names in a directory that are UTF-8, without `.` and `..`.
 pub(crate) fn names(dir: &Fd) -> Result<Vec<String>, Errno> {
     let (mut buffer, mut found) = (vec![0; 32 << 10], Vec::new());
@@ -41,8 +74,9 @@ pub(crate) fn read_file(path: &[u8], range: Option<(u64, usize)>) -> Result<Vec<
 pub(crate) fn write_file<'a>(
     path: &[u8],
     pieces: impl IntoIterator<Item = &'a [u8]>,
+    modes: Modes,
 ) -> Result<(), Errno> {
-    let mut file = Writer::create(path, Permissions::Public)?;
+    let mut file = Writer::create(path, Permissions::Exactly(modes.file))?;
     for piece in pieces {
         let written = file.write_all(piece);
         written.map_err(|e| Errno(e.raw_os_error().unwrap_or(Errno::EIO.0)))?;
@@ -51,8 +85,8 @@ pub(crate) fn write_file<'a>(
 }
 
 /// Makes a directory and those above it; whether it did not exist.
-pub(crate) fn make_dirs(path: &[u8]) -> Result<bool, Errno> {
-    let make = |path: &[u8]| mkdirat(CWD, &c_string(path)?, 0o700);
+pub(crate) fn make_dirs(path: &[u8], modes: Modes) -> Result<bool, Errno> {
+    let make = |path: &[u8]| mkdirat(CWD, &c_string(path)?, modes.dir);
     match make(path) {
         Ok(()) => Ok(true),
         Err(Errno::EEXIST) => Ok(false),
@@ -61,7 +95,7 @@ pub(crate) fn make_dirs(path: &[u8]) -> Result<bool, Errno> {
             if above == 0 {
                 return Err(Errno::ENOENT);
             }
-            make_dirs(&path[..above])?;
+            make_dirs(&path[..above], modes)?;
             make(path).map(|()| true)
         }
         Err(errno) => Err(errno),

@@ -1,32 +1,33 @@
 //! Locks. restic removes data only under an exclusive lock, which it cannot get while there is
 //! another one; the engine knows no locks. So a lock that is not exclusive is held while a snapshot is
-//! made (`internal/repository/lock_file.go`).
+//! made (`internal/repository/lock_file.go`), and there is no snapshot if it was not held all the time.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
-use gate::clock::time_of_day;
-use gate::fs::{At, Want};
-use gate::long::statx_long;
+use archive::StoreError;
+use gate::clock::{boot_time, time_of_day};
 use gate::sync::Mutex;
 use gate::{Errno, interrupt};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::error::{Action, Error, Locker};
+use crate::error::{Action, Error, LockLoss, Locker};
 use crate::id::Id;
+use crate::options::RetryLock;
 use crate::repository::{Fault, HeldFile, RepositoryFiles};
 use crate::seal::Cipher;
 
 /// The directory of the locks.
 const DIR: &str = "locks";
 
-/// A lock that was not renewed for so long is stale.
+/// A lock that was not renewed for so long is stale: `restic unlock` removes it.
 const STALE: Duration = Duration::from_secs(30 * 60);
-/// How often our own is renewed.
+/// How often our own is renewed, and how soon again if that fails.
 const RENEWED: Duration = Duration::from_secs(5 * 60);
+const RENEWED_AGAIN: Duration = Duration::from_secs(30);
 /// How often the holder of a lock looks for a signal that waits for its removal.
 const SIGNALS: Duration = Duration::from_millis(100);
 /// An exclusive lock that was made at the same time appears within this time.
@@ -45,6 +46,7 @@ pub(crate) struct Owner {
 pub(crate) struct Lock {
     place: Arc<RepositoryLocks>,
     made: Instant,
+    retry: Mutex<Waiting>,
     renewal: Option<Task>,
     removal: Option<Task>,
 }
@@ -73,14 +75,17 @@ impl Lock {
         repository: &Arc<RepositoryFiles>,
         cipher: Arc<Cipher>,
         owner: Owner,
+        retry: RetryLock,
     ) -> Result<Lock, Error> {
         let place = Arc::new(RepositoryLocks {
             files: Arc::clone(repository),
             held: Mutex::default(),
+            renewed: Mutex::new(Moment::now()),
             cipher,
             owner,
         });
-        place.check_others()?;
+        let mut retry = Waiting::new(retry);
+        retry.until_free(&place)?;
         // Before the lock is written: requests that are made after a signal wait until it ends the process.
         let signals = (!repository.is_local()).then(interrupt::hold);
         let (held, again) = (Arc::clone(&place), Arc::clone(&place));
@@ -93,17 +98,21 @@ impl Lock {
         let mut lock = Lock {
             place,
             made: Instant::now(),
+            retry: Mutex::new(retry),
             renewal: None,
             removal,
         };
+        *lock.place.renewed.lock() = Moment::now();
         lock.place.write()?;
         lock.made = Instant::now();
         lock.renewal = start(move |ended| {
-            while ended.recv_timeout(RENEWED) == Err(RecvTimeoutError::Timeout) {
-                // The old lock holds for 25 more minutes.
-                if again.write().is_ok() {
-                    again.remove_all_but(1);
-                }
+            let mut wait = RENEWED;
+            while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                wait = match again.renew() {
+                    Ok(()) => RENEWED,
+                    Err(Error::LockLost(_)) => return,
+                    Err(_) => RENEWED_AGAIN,
+                };
             }
         });
         Ok(lock)
@@ -116,7 +125,16 @@ impl Lock {
     /// Another process has locked the repository for itself.
     pub(crate) fn settle(&self) -> Result<(), Error> {
         sleep(SETTLING.saturating_sub(self.made.elapsed()));
-        self.place.check_others()
+        self.retry.lock().until_free(&self.place)
+    }
+
+    /// Makes sure that the lock is there, and has been all the time.
+    ///
+    /// # Errors
+    /// It was removed, or was stale so that anybody could remove it; or the locks cannot be listed.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let renewed = self.place.renewed.lock();
+        self.place.check_held(*renewed)
     }
 }
 
@@ -127,11 +145,77 @@ impl Drop for Lock {
     }
 }
 
+/// The time by two clocks: the first is that of the locks, and can be set; the second counts the time in which the machine
+/// was suspended.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    wall: Duration,
+    boot: Duration,
+}
+
+impl Moment {
+    fn now() -> Moment {
+        Moment {
+            wall: Duration::from_micros(time_of_day()),
+            boot: Duration::from_nanos(boot_time()),
+        }
+    }
+
+    /// The longer of the times by both clocks: what another process may take for the age of a lock.
+    fn elapsed(self, now: Moment) -> Duration {
+        let wall = now.wall.saturating_sub(self.wall);
+        wall.max(now.boot.saturating_sub(self.boot))
+    }
+}
+
+/// Waits for another process, with growing pauses as in restic.
+struct Waiting {
+    retry: RetryLock,
+    pause: Duration,
+    begun: Option<Instant>,
+}
+
+impl Waiting {
+    fn new(retry: RetryLock) -> Waiting {
+        Waiting {
+            retry,
+            pause: Duration::from_secs(5),
+            begun: None,
+        }
+    }
+
+    /// Waits until no other process has locked the repository for itself.
+    fn until_free(&mut self, place: &RepositoryLocks) -> Result<(), Error> {
+        const LONGEST: Duration = Duration::from_secs(60);
+        loop {
+            let locked = match place.check_others() {
+                Err(error @ Error::Locked(_)) => error,
+                other => return other,
+            };
+            let waited = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+            let left = self.retry.most.saturating_sub(waited);
+            if left.is_zero() {
+                return Err(locked);
+            }
+            if self.begun.is_none()
+                && let Some(on_wait) = self.retry.on_wait
+            {
+                on_wait(&locked, self.retry.most);
+            }
+            self.begun.get_or_insert_with(Instant::now);
+            sleep(self.pause.min(left));
+            self.pause = (self.pause * 2).min(LONGEST);
+        }
+    }
+}
+
 /// The locks of a repository.
 struct RepositoryLocks {
     files: Arc<RepositoryFiles>,
     /// Our own: one, or two while it is renewed.
     held: Mutex<Vec<HeldFile>>,
+    /// When the last one was written. It is locked while there are two.
+    renewed: Mutex<Moment>,
     cipher: Arc<Cipher>,
     owner: Owner,
 }
@@ -165,27 +249,94 @@ impl RepositoryLocks {
         made.map_err(|fault| self.files.error_at(Action::Lock, DIR, fault))
     }
 
-    /// Fails if another process has locked the repository for itself. A lock that cannot be read may
-    /// be being written or removed; it does not count.
-    fn check_others(&self) -> Result<(), Error> {
+    /// Replaces our lock by a new one. There is one at each moment: the old one is still there when the new one is.
+    ///
+    /// # Errors
+    /// The lock is [lost](Error::LockLost), which is final; or the new one cannot be written.
+    fn renew(&self) -> Result<(), Error> {
+        let mut renewed = self.renewed.lock();
+        let (began, count) = (Moment::now(), self.held.lock().len());
+        self.check_held(*renewed)?;
+        let made = self.write().and_then(|()| self.check_held(*renewed));
+        if made.is_err() {
+            // Even if it could not be written: a request may have been carried out without an answer.
+            let new = self.held.lock().split_off(count);
+            drop(new);
+            return made;
+        }
+        *renewed = began;
+        drop(renewed);
+        self.remove_all_but(1);
+        Ok(())
+    }
+
+    /// Makes sure that our oldest lock, which was written at some moment, is there and was never stale.
+    fn check_held(&self, written: Moment) -> Result<(), Error> {
+        let listed = self.list()?;
+        // After the answer, which may have taken its time.
+        let age = written.elapsed(Moment::now());
+        let held = self.held.lock();
+        let is_there = |own: &HeldFile| listed.iter().any(|(name, _)| own.is_named(name));
+        let lost = match held.first() {
+            _ if age > STALE => Some(LockLoss::Stale(age)),
+            Some(own) if is_there(own) => None,
+            _ => Some(LockLoss::Removed),
+        };
+        match lost {
+            None => Ok(()),
+            Some(loss) => {
+                self.files.stop_writing(loss);
+                Err(Error::LockLost(loss))
+            }
+        }
+    }
+
+    fn list(&self) -> Result<Vec<(String, u64)>, Error> {
         let listed = self.files.list_dir(DIR);
-        let listed = listed.map_err(|fault| self.files.error_at(Action::List, DIR, fault))?;
-        for (name, _) in listed {
-            let lock = self.files.read_part(&format!("{DIR}/{name}"), None);
-            let lock = lock.ok().and_then(|bytes| self.parse(bytes.to_vec()));
-            let Some(lock) = lock.filter(|lock| lock["exclusive"] == true) else {
+        listed.map_err(|fault| self.files.error_at(Action::List, DIR, fault))
+    }
+
+    /// Fails if another process has locked the repository for itself. Whether it still exists does not matter: it may be in
+    /// another container, and its clock may be wrong; only `restic unlock` decides. A lock that cannot be read may be such a
+    /// one; it may also be about to be removed, so it is read again.
+    fn check_others(&self) -> Result<(), Error> {
+        const TRIES: u32 = 4;
+        let mut pause = Duration::from_millis(100);
+        for _ in 1..TRIES {
+            match self.check_others_once() {
+                Err(Error::UnreadableLock { .. } | Error::Remote { .. } | Error::File { .. }) => {}
+                other => return other,
+            }
+            sleep(pause);
+            pause *= 2;
+        }
+        self.check_others_once()
+    }
+
+    fn check_others_once(&self) -> Result<(), Error> {
+        for (name, size) in self.list()? {
+            // An empty file is what an interrupted program leaves where files are not written as a whole; restic skips it, too.
+            if size == 0 || self.held.lock().iter().any(|own| own.is_named(&name)) {
                 continue;
+            }
+            let path = format!("{DIR}/{name}");
+            let lock = match self.files.read_part(&path, None) {
+                Ok(bytes) => self.parse(bytes.to_vec()),
+                // It was removed meanwhile.
+                Err(Fault::Errno(Errno::ENOENT) | Fault::Store(StoreError::NotFound)) => continue,
+                Err(fault) => return Err(self.files.error_at(Action::Read, &path, fault)),
             };
+            let lock = lock.ok_or_else(|| Error::UnreadableLock(path))?;
+            if lock["exclusive"] != true {
+                continue;
+            }
             let text = |field: &str| lock[field].as_str().unwrap_or("").to_owned();
-            let locker = Locker {
+            return Err(Error::Locked(Locker {
                 pid: lock["pid"].as_u64().unwrap_or(0),
                 user: text("username"),
                 host: text("hostname"),
                 since: text("time"),
-            };
-            if !self.is_stale(&locker) {
-                return Err(Error::Locked(locker));
-            }
+            }));
         }
         Ok(())
     }
@@ -193,23 +344,106 @@ impl RepositoryLocks {
     fn parse(&self, mut sealed: Vec<u8>) -> Option<Value> {
         serde_json::from_slice(&self.cipher.open_file(&mut sealed)?).ok()
     }
-
-    /// Whether nobody holds a lock any more: it was not renewed in time, or its process on this host
-    /// has ended.
-    fn is_stale(&self, locker: &Locker) -> bool {
-        let age = locker.since.parse::<Timestamp>().map(|since| {
-            let age = now().as_second() - since.as_second();
-            age > STALE.as_secs() as i64
-        });
-        let proc = |name: &str| statx_long(name.as_bytes(), At::empty(), Want::TYPE);
-        let has_ended = || {
-            proc("/proc/self").is_ok()
-                && proc(&format!("/proc/{}", locker.pid)).err() == Some(Errno::ENOENT)
-        };
-        age.unwrap_or(false) || (locker.host == self.owner.host && has_ended())
-    }
 }
 
 fn now() -> Timestamp {
     Timestamp::from_microsecond(time_of_day() as i64).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the tests look past the gate")]
+mod tests {
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+
+    use rustic_core::{FileType, WriteBackend};
+
+    use super::*;
+    use crate::options::RepositoryOptions;
+    use crate::seal::tests::cipher;
+
+    /// The locks of a repository, with one of our own.
+    fn locked(dir: &std::path::Path) -> RepositoryLocks {
+        fs::write(dir.join("config"), "config").unwrap();
+        let location = dir.as_os_str().as_bytes();
+        let files = RepositoryFiles::open(location, &RepositoryOptions::default()).unwrap();
+        let locks = RepositoryLocks {
+            files: Arc::new(files),
+            held: Mutex::default(),
+            renewed: Mutex::new(Moment::now()),
+            cipher: Arc::new(cipher()),
+            owner: Owner {
+                host: "here".to_owned(),
+                user: "me".to_owned(),
+                uid: 1,
+                gid: 1,
+            },
+        };
+        locks.write().unwrap();
+        locks
+    }
+
+    fn names(dir: &std::path::Path) -> Vec<std::ffi::OsString> {
+        let entries = fs::read_dir(dir.join("locks")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).collect()
+    }
+
+    #[test]
+    fn a_lock_is_renewed_while_it_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let locks = locked(dir.path());
+        let first = names(dir.path());
+        locks.renew().unwrap();
+        let second = names(dir.path());
+        assert_eq!((first.len(), second.len()), (1, 1));
+        assert_ne!(first, second);
+        assert!(locks.check_others().is_ok());
+        fs::remove_file(dir.path().join("locks").join(&second[0])).unwrap();
+        let lost = locks.renew();
+        assert!(matches!(lost, Err(Error::LockLost(LockLoss::Removed))));
+        assert!(names(dir.path()).is_empty());
+        // Nothing is written any more.
+        let id = rustic_core::Id::default();
+        let written =
+            locks
+                .files
+                .write_bytes(FileType::Pack, &id, false, bytes::Bytes::new().into());
+        assert!(matches!(
+            locks.files.error(written.unwrap_err()),
+            Error::LockLost(_)
+        ));
+    }
+
+    #[test]
+    fn a_lock_that_was_stale_is_lost_although_it_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let locks = locked(dir.path());
+        let now = Moment::now();
+        *locks.renewed.lock() = Moment {
+            wall: now.wall.saturating_sub(STALE + Duration::from_secs(60)),
+            ..now
+        };
+        let lost = locks.renew();
+        assert!(matches!(lost, Err(Error::LockLost(LockLoss::Stale(_)))));
+        assert_eq!(names(dir.path()).len(), 1);
+    }
+
+    #[test]
+    fn the_age_of_a_lock_is_that_of_the_faster_clock() {
+        let moment = |wall, boot| Moment {
+            wall: Duration::from_secs(wall),
+            boot: Duration::from_secs(boot),
+        };
+        let written = moment(1000, 50);
+        for (now, age) in [
+            (moment(1010, 60), 10),
+            // The machine was suspended, and its clock is set later.
+            (moment(1010, 2000), 1950),
+            // The clock was set: forward, and back.
+            (moment(9000, 60), 8000),
+            (moment(10, 60), 10),
+        ] {
+            assert_eq!(written.elapsed(now), Duration::from_secs(age), "{now:?}");
+        }
+    }
 }

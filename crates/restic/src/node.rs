@@ -48,16 +48,29 @@ impl Default for Attributes<'_> {
     }
 }
 
+/// The nodes that have the number of the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DeviceIds {
+    /// All of them.
+    #[default]
+    All,
+    /// Those of files with several names, which it identifies: with restic's feature `device-id-for-hardlinks`. So a file
+    /// system with another number each time has the same trees.
+    HardLinks,
+}
+
 /// Writes nodes.
 pub(crate) struct NodeEncoder<'a> {
     users: &'a Users,
+    device_ids: DeviceIds,
     pub(crate) times: Times,
 }
 
 impl<'a> NodeEncoder<'a> {
-    pub(crate) fn new(users: &'a Users) -> NodeEncoder<'a> {
+    pub(crate) fn new(users: &'a Users, device_ids: DeviceIds) -> NodeEncoder<'a> {
         NodeEncoder {
             users,
+            device_ids,
             times: Times::local(),
         }
     }
@@ -88,11 +101,16 @@ impl<'a> NodeEncoder<'a> {
         text("user", self.users.user(meta.uid), out);
         text("group", self.users.group(meta.gid), out);
         number("inode", meta.ino, out);
-        number("device_id", st_dev(meta.dev), out);
+        let has_links = matches!(kind, Type::File | Type::Symlink | Type::Block | Type::Char);
+        // As in restic, which knows no number of links of a fifo or a socket.
+        let has_one_name = kind == Type::Directory || has_links && meta.nlink == 1;
+        if self.device_ids == DeviceIds::All || !has_one_name {
+            number("device_id", st_dev(meta.dev), out);
+        }
         if kind == Type::File {
             number("size", meta.size, out);
         }
-        if matches!(kind, Type::File | Type::Symlink | Type::Block | Type::Char) {
+        if has_links {
             number("links", meta.nlink.into(), out);
         }
         text("linktarget", extra.link, out);
@@ -239,7 +257,7 @@ mod tests {
 
     fn encode(name: &[u8], meta: &Meta, extra: Extra<'_>) -> String {
         let (users, mut json) = (Users::default(), Vec::new());
-        let mut encoder = NodeEncoder::new(&users);
+        let mut encoder = NodeEncoder::new(&users, DeviceIds::All);
         encoder.times = Times::utc();
         encoder.write(name, meta, extra, &mut json);
         String::from_utf8(json).unwrap()

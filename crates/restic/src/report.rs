@@ -12,8 +12,8 @@ use crate::trees::TreeCounts;
 /// A snapshot that was made.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Its id.
-    pub id: String,
+    /// Its id; none if nothing was written.
+    pub id: Option<String>,
     /// The id of the snapshot that it is based on: the last one of the same host and paths.
     pub parent: Option<String>,
     /// The numbers of its files and directories, and what was added to the repository.

@@ -11,15 +11,16 @@ use bytes::Bytes;
 use gate::Errno;
 use gate::file::{Held, unlinkat};
 use gate::fs::{At, CWD, Open, Want, statx};
-use gate::long::{c_string, open_long};
+use gate::long::{c_string, open_long, statx_long};
 use gate::sync::Mutex;
 use rustic_core::{
     BytesList, ErrorKind, FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend,
 };
 
 use crate::cache::Cache;
-use crate::error::{Action, Error};
-use crate::local::{make_dirs, names, read_file, write_file};
+use crate::error::{Action, Error, LockLoss};
+use crate::local::{CONFIG, Modes, make_dirs, names, read_file, write_file};
+use crate::options::{OnSilence, RepositoryOptions};
 use crate::sftp::SftpFiles;
 
 /// Where a repository is.
@@ -28,6 +29,20 @@ enum Backend {
     /// A local directory.
     Local(Vec<u8>),
     Remote(Arc<dyn Files>),
+}
+
+impl Backend {
+    /// The modes of new files and directories.
+    fn modes(&self) -> Modes {
+        let mode = match self {
+            Backend::Local(dir) => {
+                let config = [dir, &b"/"[..], CONFIG.as_bytes()].concat();
+                statx_long(&config, At::empty(), Want::BASIC_STATS).map_or(0, |seen| seen.mode)
+            }
+            Backend::Remote(_) => 0,
+        };
+        Modes::of_repository(mode)
+    }
 }
 
 /// Why a file cannot be read or written.
@@ -53,6 +68,8 @@ impl From<StoreError> for Fault {
 #[derive(Debug)]
 pub(crate) struct RepositoryFiles {
     backend: Backend,
+    /// Of a local directory.
+    modes: Modes,
     location: String,
     /// The beginning of the name of the key that is tried first.
     key_hint: String,
@@ -60,6 +77,10 @@ pub(crate) struct RepositoryFiles {
     failed: Mutex<Option<Error>>,
     /// The last snapshot that was written.
     snapshot: Mutex<Option<Id>>,
+    /// Why nothing may be written any more.
+    stopped: OnceLock<LockLoss>,
+    /// Nothing is written.
+    is_dry: bool,
     cache: OnceLock<Cache>,
 }
 
@@ -69,13 +90,20 @@ impl RepositoryFiles {
     ///
     /// # Errors
     /// The location is malformed or cannot be opened, or has no repository.
-    pub(crate) fn open(location: &[u8], key_hint: &str) -> Result<RepositoryFiles, Error> {
+    pub(crate) fn open(
+        location: &[u8],
+        options: &RepositoryOptions,
+    ) -> Result<RepositoryFiles, Error> {
+        let backend = open_backend(location, options.on_silence)?;
         let repository = RepositoryFiles {
-            backend: open_backend(location)?,
-            key_hint: key_hint.to_owned(),
+            modes: backend.modes(),
+            backend,
+            key_hint: options.key_hint.clone(),
             location: String::from_utf8_lossy(location).into_owned(),
             failed: Mutex::default(),
             snapshot: Mutex::default(),
+            stopped: OnceLock::new(),
+            is_dry: options.is_dry,
             cache: OnceLock::new(),
         };
         match repository.read_part(CONFIG, None) {
@@ -98,6 +126,9 @@ impl RepositoryFiles {
 
     /// The error of the call that failed, or else the engine's.
     pub(crate) fn error(&self, engine: Box<RusticError>) -> Error {
+        if let Some(loss) = self.stopped.get() {
+            return Error::LockLost(*loss);
+        }
         self.failed.lock().take().unwrap_or(Error::Engine(engine))
     }
 
@@ -117,6 +148,11 @@ impl RepositoryFiles {
         }
     }
 
+    /// Has all writes fail from now on.
+    pub(crate) fn stop_writing(&self, why: LockLoss) {
+        let _ = self.stopped.set(why);
+    }
+
     /// The device and inode number of a local directory.
     pub(crate) fn identity(&self) -> Option<((u32, u32), u64)> {
         let Backend::Local(dir) = &self.backend else {
@@ -131,10 +167,9 @@ impl RepositoryFiles {
         seen.ok().map(|seen| (seen.dev, seen.ino))
     }
 
-    /// The name of the last snapshot that was written.
-    pub(crate) fn last_snapshot_name(&self) -> String {
-        let id = *self.snapshot.lock();
-        id.map_or_else(String::new, |id| id.to_hex().to_string())
+    /// The last snapshot that was written.
+    pub(crate) fn last_snapshot(&self) -> Option<Id> {
+        *self.snapshot.lock()
     }
 
     /// The path of a file of a local repository.
@@ -179,7 +214,7 @@ impl RepositoryFiles {
         match &self.backend {
             Backend::Local(_) => {
                 let pieces = || content.slice().iter().map(|piece| &piece[..]);
-                let write = || write_file(&self.below(path), pieces());
+                let write = || write_file(&self.below(path), pieces(), self.modes);
                 Ok(self.in_its_directory(path, write)?)
             }
             Backend::Remote(files) => Ok(files.write(path, content.slice().to_vec())?),
@@ -197,7 +232,7 @@ impl RepositoryFiles {
             (Err(Errno::ENOENT), Some((dir, _))) => {
                 // Not the repository itself, where it has been mounted.
                 open_long(&self.below("."), Open::PATH | Open::DIRECTORY)?;
-                make_dirs(&self.below(dir))?;
+                make_dirs(&self.below(dir), self.modes)?;
                 act()
             }
             (done, _) => done,
@@ -222,15 +257,19 @@ impl RepositoryFiles {
                 let (dir, name) = path.rsplit_once('/').unwrap_or((".", path));
                 let open = || open_long(&self.below(dir), Open::DIRECTORY);
                 let dir = self.in_its_directory(path, open)?;
-                let file = Held::create(&dir, &c_string(name.as_bytes())?, content)?;
-                held.lock().push(HeldFile::Local { _file: file });
+                let file =
+                    Held::create(&dir, &c_string(name.as_bytes())?, content, self.modes.file)?;
+                held.lock().push(HeldFile {
+                    path: path.to_owned(),
+                    kept: Kept::Local { _file: file },
+                });
                 Ok(())
             }
             Backend::Remote(files) => {
                 // First: the request may have been carried out when a signal or an error ends it.
-                held.lock().push(HeldFile::Remote {
-                    files: Arc::clone(files),
+                held.lock().push(HeldFile {
                     path: path.to_owned(),
+                    kept: Kept::Remote(Arc::clone(files)),
                 });
                 Ok(files.write(path, vec![Bytes::copy_from_slice(content)])?)
             }
@@ -258,6 +297,18 @@ impl RepositoryFiles {
         Ok(found)
     }
 
+    /// Removes a file.
+    pub(crate) fn remove_file(&self, kind: FileType, id: &Id) -> Result<(), Error> {
+        let path = Self::path(kind, id);
+        let removed = match &self.backend {
+            Backend::Local(_) => c_string(&self.below(&path))
+                .and_then(|name| unlinkat(CWD, &name))
+                .map_err(Fault::Errno),
+            Backend::Remote(files) => files.remove(&path).map_err(Fault::Store),
+        };
+        removed.map_err(|fault| self.error_at(Action::Remove, &path, fault))
+    }
+
     fn list_ids(&self, dir: &str, found: &mut Vec<(Id, u32)>) -> RusticResult<()> {
         match self.list_dir(dir) {
             Ok(names) => found.extend(names.into_iter().filter_map(|(name, size)| {
@@ -270,10 +321,7 @@ impl RepositoryFiles {
     }
 }
 
-/// The name of the file that makes a directory a repository.
-const CONFIG: &str = "config";
-
-fn open_backend(location: &[u8]) -> Result<Backend, Error> {
+fn open_backend(location: &[u8], on_silence: Option<OnSilence>) -> Result<Backend, Error> {
     let (scheme, rest) = match location.iter().position(|&b| b == b':') {
         Some(colon) if !location[..colon].contains(&b'/') => location.split_at(colon),
         _ => (&b"local"[..], location),
@@ -294,7 +342,7 @@ fn open_backend(location: &[u8]) -> Result<Backend, Error> {
             };
         }
         b"rest" | b"s3" => remote::repository(text()?),
-        b"sftp" => SftpFiles::connect(text()?),
+        b"sftp" => SftpFiles::connect(text()?, on_silence),
         _ => return Err(Error::Scheme(String::from_utf8_lossy(scheme).into_owned())),
     };
     match opened {
@@ -346,16 +394,28 @@ fn plain_host(location: &[u8], has_password: bool) -> Option<Vec<u8>> {
 }
 
 /// A file that disappears when this is dropped.
-pub(crate) enum HeldFile {
+pub(crate) struct HeldFile {
+    path: String,
+    kept: Kept,
+}
+
+enum Kept {
     Local { _file: Held },
-    Remote { files: Arc<dyn Files>, path: String },
+    Remote(Arc<dyn Files>),
+}
+
+impl HeldFile {
+    /// Whether it has this name in its directory.
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        self.path.rsplit('/').next() == Some(name)
+    }
 }
 
 impl Drop for HeldFile {
     fn drop(&mut self) {
-        if let HeldFile::Remote { files, path } = self {
+        if let Kept::Remote(files) = &self.kept {
             // What remains is stale in half an hour.
-            let _ = files.remove(path);
+            let _ = files.remove(&self.path);
         }
     }
 }
@@ -441,6 +501,12 @@ impl WriteBackend for RepositoryFiles {
         is_cacheable: bool,
         content: BytesList,
     ) -> RusticResult<()> {
+        if self.is_dry {
+            return Ok(());
+        }
+        if let Some(loss) = self.stopped.get() {
+            return Err(RusticError::new(ErrorKind::InputOutput, loss.to_string()));
+        }
         // Not if anything before it could not be read or written.
         if let (FileType::Snapshot, Some(error)) = (kind, &*self.failed.lock()) {
             return Err(RusticError::new(ErrorKind::InputOutput, error.to_string()));
@@ -458,14 +524,8 @@ impl WriteBackend for RepositoryFiles {
     }
 
     fn remove(&self, kind: FileType, id: &Id, _is_cacheable: bool) -> RusticResult<()> {
-        let path = Self::path(kind, id);
-        let removed = match &self.backend {
-            Backend::Local(_) => c_string(&self.below(&path))
-                .and_then(|name| unlinkat(CWD, &name))
-                .map_err(Fault::Errno),
-            Backend::Remote(files) => files.remove(&path).map_err(Fault::Store),
-        };
-        removed.map_err(|fault| self.fail(Action::Remove, &path, fault))
+        let removed = self.remove_file(kind, id);
+        removed.map_err(|error| RusticError::new(ErrorKind::InputOutput, error.to_string()))
     }
 }
 

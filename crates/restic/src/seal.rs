@@ -9,6 +9,8 @@ use rustic_core::repofile::MasterKey;
 use zstd::bulk;
 use zstd::stream::decode_all;
 
+/// Bytes of a key.
+pub(crate) const KEY: usize = 64;
 const NONCE: usize = 16;
 const TAG: usize = 16;
 /// The bytes by which encryption lengthens.
@@ -23,12 +25,12 @@ impl Cipher {
     /// `None` if a part of the key has a wrong length.
     pub(crate) fn new(key: &MasterKey) -> Option<Cipher> {
         let parts = [&key.encrypt[..], &key.mac.k, &key.mac.r].concat();
-        let mut all = Key::default();
-        if parts.len() != all.len() {
-            return None;
-        }
-        all.copy_from_slice(&parts);
-        Some(Cipher(Aes256CtrPoly1305Aes::new(&all)))
+        Some(Cipher::of_bytes(parts.as_slice().try_into().ok()?))
+    }
+
+    /// With the key of AES, and both parts of that of Poly1305-AES.
+    pub(crate) fn of_bytes(key: &[u8; KEY]) -> Cipher {
+        Cipher(Aes256CtrPoly1305Aes::new(Key::from_slice(key)))
     }
 
     /// Appends the encrypted form of `plain`.

@@ -2,9 +2,10 @@
 //! ([version 3](https://datatracker.ietf.org/doc/html/draft-ietf-secsh-filexfer-02)): ssh makes the connection, with its
 //! configuration, keys and known hosts, and starts the server on the host.
 
-use std::sync::mpsc::{Sender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, sync_channel};
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use archive::StoreError;
 use archive::remote::{Files, MOST_BYTES};
@@ -13,12 +14,52 @@ use gate::sync::Mutex;
 use rand::Rng;
 
 use crate::connection::Connection;
+use crate::local::{CONFIG, Modes};
+use crate::options::OnSilence;
 
 /// A directory on another host.
 #[derive(Debug)]
 pub(crate) struct SftpFiles {
     dir: String,
+    modes: Modes,
     requests: Mutex<Sender<Request>>,
+    host: Host,
+}
+
+/// The other side, and who is told that it says nothing.
+#[derive(Debug)]
+struct Host {
+    name: String,
+    /// When the last packet came or went.
+    last: Arc<Mutex<Instant>>,
+    on_silence: Option<OnSilence>,
+}
+
+impl Host {
+    /// Waits for an answer, and tells if nothing has come or gone for a while.
+    fn wait<T>(&self, answer: &Receiver<Result<T, StoreError>>) -> Result<T, StoreError> {
+        const FIRST: Duration = Duration::from_secs(10);
+        const LATER: Duration = Duration::from_secs(60);
+        let mut patience = FIRST;
+        loop {
+            match answer.recv_timeout(FIRST) {
+                Ok(answer) => return answer,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(StoreError::NoConnection("ssh has ended".to_owned()));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let silent = self.last.lock().elapsed();
+            if silent < FIRST {
+                patience = FIRST;
+            } else if silent >= patience
+                && let Some(on_silence) = self.on_silence
+            {
+                on_silence(&self.name, silent);
+                patience = silent + LATER;
+            }
+        }
+    }
 }
 
 type Request = Box<dyn FnOnce(&mut Connection) + Send>;
@@ -91,15 +132,24 @@ impl SftpFiles {
     ///
     /// # Errors
     /// The location is malformed; ssh does not connect.
-    pub(crate) fn connect(location: &str) -> Result<Arc<dyn Files>, StoreError> {
+    pub(crate) fn connect(
+        location: &str,
+        on_silence: Option<OnSilence>,
+    ) -> Result<Arc<dyn Files>, StoreError> {
         let place = Location::parse(location).ok_or(StoreError::BadUrl)?;
         let words = place.words();
+        let host = Host {
+            name: place.host.to_owned(),
+            last: Arc::new(Mutex::new(Instant::now())),
+            on_silence,
+        };
+        let last = Arc::clone(&host.last);
         let (sender, requests) = mpsc::channel::<Request>();
         let (connected, connection) = sync_channel(1);
         thread::spawn(move || {
             // The program ends by SIGPIPE when its standard output is closed; that ssh has ended is only an error.
             gate::process::block_sigpipe();
-            match Connection::start(&words) {
+            match Connection::start(&words, last) {
                 Ok(mut connection) => {
                     let _ = connected.send(Ok(()));
                     requests.iter().for_each(|request| request(&mut connection));
@@ -107,12 +157,20 @@ impl SftpFiles {
                 Err(error) => drop(connected.send(Err(error))),
             }
         });
-        let ended = |_| StoreError::NoConnection("ssh has ended".to_owned());
-        connection.recv().map_err(ended).flatten()?;
-        Ok(Arc::new(SftpFiles {
+        host.wait(&connection)?;
+        let mut files = SftpFiles {
+            host,
             dir: place.dir.to_owned(),
+            modes: Modes::of_repository(0),
             requests: Mutex::new(sender),
-        }))
+        };
+        let config = files.path(CONFIG);
+        if let Ok(mode) = files.request(move |connection| connection.mode(&config)) {
+            files.modes = Modes::of_repository(mode);
+        }
+        // As restic does: over SFTP files stay writable.
+        files.modes.file |= (files.modes.file & 0o440) >> 1;
+        Ok(Arc::new(files))
     }
 
     fn path(&self, path: &str) -> String {
@@ -126,9 +184,9 @@ impl SftpFiles {
     ) -> Result<T, StoreError> {
         let (sender, result) = sync_channel(1);
         let request: Request = Box::new(move |connection| drop(sender.send(work(connection))));
-        let ended = || StoreError::NoConnection("ssh has ended".to_owned());
-        self.requests.lock().send(request).map_err(|_| ended())?;
-        result.recv().map_err(|_| ended()).flatten()
+        let ended = |_| StoreError::NoConnection("ssh has ended".to_owned());
+        self.requests.lock().send(request).map_err(ended)?;
+        self.host.wait(&result)
     }
 }
 
@@ -146,13 +204,15 @@ impl Files for SftpFiles {
         let dirs: Vec<String> = dirs.collect();
         let path = self.path(path);
         // restic's own temporary names begin and end like that; restic prune skips them.
+        let modes = self.modes;
         let temporary = format!("{path}-restic-temp-{:016x}", rand::rng().next_u64());
         self.request(move |connection| {
-            let mut written = connection.write_file(&temporary, &content);
+            let mut written = connection.write_file(&temporary, &content, modes.file);
             if let Err(StoreError::NotFound) = written {
                 // Most of them exist, which is an error without a code of its own.
-                dirs.iter().for_each(|dir| drop(connection.mkdir(dir)));
-                written = connection.write_file(&temporary, &content);
+                dirs.iter()
+                    .for_each(|dir| drop(connection.mkdir(dir, modes.dir)));
+                written = connection.write_file(&temporary, &content, modes.file);
             }
             let written = written.and_then(|()| connection.rename(&temporary, &path));
             if written.is_err() {

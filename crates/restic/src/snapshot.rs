@@ -25,45 +25,18 @@ use crate::contents::EntryWarnings;
 use crate::error::Error;
 use crate::id::Id;
 use crate::index::Index;
+use crate::key::open_key;
 use crate::layout::{DirectoriesAbove, Layout, SourceRoot};
 use crate::lock::{Lock, Owner};
-use crate::node::NodeEncoder;
+
+use crate::node::{DeviceIds, NodeEncoder};
+use crate::options::{RepositoryOptions, SnapshotOptions};
 use crate::packer::Written;
 use crate::parent::{TreeReader, changed_since};
 use crate::report::{Snapshot, summary};
 use crate::repository::RepositoryFiles;
 use crate::seal::Cipher;
 use crate::trees::{TreeCounts, Trees};
-
-/// What a snapshot records about itself.
-#[derive(Clone, Debug, Default)]
-pub struct SnapshotOptions {
-    /// Its tags.
-    pub tags: Vec<String>,
-    /// The name of the host.
-    pub host: String,
-    /// The program and its version.
-    pub program: String,
-    /// The number of threads, if it is not the usual one.
-    pub threads: Option<usize>,
-}
-
-/// How a repository is opened and written.
-#[derive(Clone, Debug, Default)]
-pub struct RepositoryOptions {
-    /// Its password.
-    pub password: Vec<u8>,
-    /// The name of this host, for the lock.
-    pub host: String,
-    /// The directory with the caches of repositories that are not local.
-    pub caches: Option<Vec<u8>>,
-    /// The id of the key to try first, or the beginning of it.
-    pub key_hint: String,
-    /// The level of zstd, 0 for no compression.
-    pub compression: Option<i32>,
-    /// The size of packs of data in MiB.
-    pub pack_size: Option<u32>,
-}
 
 /// An open repository, locked against the removal of data.
 pub struct Repository {
@@ -74,10 +47,12 @@ pub struct Repository {
     /// Read when it is needed.
     index: OnceCell<Index>,
     users: Users,
+    device_ids: DeviceIds,
     /// Directories above the SRCs.
     above: DirectoriesAbove,
     owner: Owner,
-    lock: Lock,
+    /// None if nothing is written.
+    lock: Option<Lock>,
     /// When it was opened: the tree is read later.
     begun: Zoned,
 }
@@ -99,20 +74,15 @@ impl Repository {
     /// # Errors
     /// There is no repository, the password is wrong, or another process has locked it for itself.
     pub fn open(location: &[u8], options: &RepositoryOptions) -> Result<Repository, Error> {
-        let password = std::str::from_utf8(&options.password);
-        let password = password.map_err(|_| Error::PasswordNotUtf8)?;
-        let files = Arc::new(RepositoryFiles::open(location, &options.key_hint)?);
-        let failed = |e: Box<RusticError>| match e.is_incorrect_password() {
-            true => Error::WrongPassword,
-            false => files.error(e),
-        };
+        let files = Arc::new(RepositoryFiles::open(location, options)?);
+        let failed = |e: Box<RusticError>| files.error(e);
+        let key = open_key(&files, &options.password)?;
         // Ours has what is read each time.
         let no_cache = rustic_core::RepositoryOptions::default().no_cache(true);
         let backends = RepositoryBackends::new(files.clone(), None);
         let closed = rustic_core::Repository::new(&no_cache, &backends).map_err(failed)?;
-        let engine = closed
-            .open(&Credentials::password(password))
-            .map_err(failed)?;
+        let cipher = Arc::new(Cipher::new(&key).ok_or(Error::WrongPassword)?);
+        let engine = closed.open(&Credentials::Masterkey(key)).map_err(failed)?;
         let caches = options.caches.as_ref().filter(|_| !files.is_local());
         if let Some(base) = caches {
             files.use_cache(Cache::open(base, &engine.config().id.to_hex()));
@@ -124,8 +94,8 @@ impl Repository {
             uid,
             gid,
         };
-        let cipher = Arc::new(Cipher::new(&engine.key()).ok_or(Error::WrongPassword)?);
-        let lock = Lock::acquire(&files, cipher.clone(), owner.clone())?;
+        let lock = || Lock::acquire(&files, cipher.clone(), owner.clone(), options.retry);
+        let lock = (!options.is_dry).then(lock).transpose()?;
         Ok(Repository {
             config: config(engine.config(), options),
             files,
@@ -133,6 +103,7 @@ impl Repository {
             cipher,
             index: OnceCell::new(),
             users,
+            device_ids: options.device_ids,
             above: DirectoriesAbove::default(),
             owner,
             lock,
@@ -179,6 +150,7 @@ impl Repository {
         let archiver = Archiver {
             rows: &rows,
             users: &self.users,
+            device_ids: self.device_ids,
             instead,
             changed: last.map(|(_, changed)| &changed[..]),
             changed_since: parent.as_ref().map(changed_since).unwrap_or_default(),
@@ -189,7 +161,7 @@ impl Repository {
             progress: &progress,
             warnings: &warnings,
         };
-        self.lock.settle()?;
+        self.settle()?;
         let root = parent.map(|parent| Id::from(&*parent.tree));
         let (trees, counts) = archiver.archive(&layout, root)?;
         let written = store.finish()?;
@@ -255,7 +227,9 @@ impl Repository {
         options: &SnapshotOptions,
     ) -> Result<Option<LastSnapshot>, Error> {
         let layout = self.layout(sources)?;
-        if record.repository != self.id() || record.context != layout.context(&self.users) {
+        if record.repository != self.id()
+            || record.context != layout.context(&self.users, self.device_ids)
+        {
             return Ok(None);
         }
         // Blobs disappear from a repository, for good or to be repaired, only with the index files that name
@@ -272,7 +246,7 @@ impl Repository {
         let Some(summary) = parent.summary.clone() else {
             return Ok(None);
         };
-        let mut encoder = NodeEncoder::new(&self.users);
+        let mut encoder = self.encoder();
         let tops = match record.above == layout.above(&mut encoder) {
             true => None,
             false => {
@@ -305,7 +279,7 @@ impl Repository {
         let mut next = self.snapshot_file(options, &kept.layout)?;
         next.parent = Some(kept.parent.id);
         next.parents = vec![kept.parent.id];
-        self.lock.settle()?;
+        self.settle()?;
         let (mut record, root) = (kept.record, Id::from(&*kept.parent.tree));
         let (trees, written) = match kept.tops {
             None => (TreeCounts::none(root), Default::default()),
@@ -343,7 +317,7 @@ impl Repository {
         let index = self.index()?;
         let store = self.store(index)?;
         let (trees, mut writer) = (Trees::new(&store), store.writer()?);
-        let mut encoder = NodeEncoder::new(&self.users);
+        let mut encoder = self.encoder();
         let (above, tops) = layout.build_above(Some(root), &self.reader(index), &mut encoder);
         for (SourceRoot { up, place, .. }, node) in tops.into_iter().zip(nodes) {
             up.set(place.unwrap_or_default(), node);
@@ -383,24 +357,58 @@ impl Repository {
             summary: Some(made.summary.clone()),
             ..next
         };
-        let saved = self.engine.save_snapshots(vec![next]);
-        saved.map_err(|e| self.files.error(e))?;
+        let id = match &self.lock {
+            None => None,
+            Some(lock) => Some(self.save_under(lock, next)?),
+        };
         Ok(Snapshot {
-            id: self.files.last_snapshot_name(),
+            id: id.map(|id| id.to_hex().to_string()),
             parent,
             cache_failed: self.files.cache().and_then(Cache::failed),
             ..made
         })
     }
 
+    /// Saves a snapshot, if the lock was held all the time.
+    fn save_under(&self, lock: &Lock, next: SnapshotFile) -> Result<rustic_core::Id, Error> {
+        lock.check()?;
+        let saved = self.engine.save_snapshots(vec![next]);
+        saved.map_err(|e| self.files.error(e))?;
+        let id = self.files.last_snapshot().unwrap_or_default();
+        // The process may have been stopped for long just before it was written.
+        lock.check().map_err(|why| self.take_back(&id, why))?;
+        Ok(id)
+    }
+
+    fn settle(&self) -> Result<(), Error> {
+        self.lock.as_ref().map_or(Ok(()), Lock::settle)
+    }
+
+    /// Removes a snapshot that may rely on data that is gone.
+    fn take_back(&self, id: &rustic_core::Id, why: Error) -> Error {
+        let removed = self.files.remove_file(FileType::Snapshot, id);
+        let Err(error) = removed else {
+            return why;
+        };
+        Error::UnsafeSnapshot {
+            id: id.to_hex().to_string(),
+            why: Box::new(why),
+            error: Box::new(error),
+        }
+    }
+
     fn record(&self, layout: &Layout, root: Id) -> Result<SnapshotRecord, Error> {
         Ok(SnapshotRecord {
-            above: layout.above(&mut NodeEncoder::new(&self.users)),
-            context: layout.context(&self.users),
+            above: layout.above(&mut self.encoder()),
+            context: layout.context(&self.users, self.device_ids),
             indexes: indexes(&self.files)?,
             repository: self.id(),
             tree: root.to_string(),
         })
+    }
+
+    fn encoder(&self) -> NodeEncoder<'_> {
+        NodeEncoder::new(&self.users, self.device_ids)
     }
 
     fn index(&self) -> Result<&Index, Error> {

@@ -17,7 +17,8 @@ use crate::run::{missing_parts, names_in};
 /// It cannot be read.
 pub fn catalogs_in(path: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
     let is_catalog = |name: &[u8]| name.ends_with(b".parquet");
-    let objects = remote::names(path).map_err(|e| Error::new(Action::ReadCatalog, path, e))?;
+    let objects =
+        remote::names(path, is_catalog).map_err(|e| Error::new(Action::ReadCatalog, path, e))?;
     if let Some(mut names) = objects {
         names.retain(|name| is_catalog(name));
         names.sort_unstable();

@@ -19,7 +19,7 @@ use super::inode_sums::InodeSums;
 use super::parts::{catalogs_in, check_complete, describe, number};
 use crate::error::{Action, Error, ErrorKind};
 use crate::part::{magic_of, may_have_changed};
-use crate::remote;
+use crate::remote::{self, StoreError};
 
 /// A catalog, open for reading.
 #[derive(Debug)]
@@ -48,6 +48,13 @@ impl Reader {
         match CatalogFile::open(path) {
             Ok(file) => Ok(Reader::from_file(file)),
             Err(error) if error.errno() == Some(Errno::EISDIR) => Reader::open_parts(path),
+            // Parts below a prefix that was given without its slash.
+            Err(error) if matches!(error.kind, ErrorKind::Store(StoreError::NotFound)) => {
+                match catalogs_in(path)? {
+                    Some(_) => Reader::open_parts(path),
+                    None => Err(error),
+                }
+            }
             Err(error) => Err(error),
         }
     }

@@ -7,6 +7,7 @@ use super::read::Reader;
 use super::sums::Sums;
 use crate::destination::remove;
 use crate::error::{Action, Error, ErrorKind};
+use crate::remote::StoreError;
 
 /// A finished part.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +43,9 @@ pub fn finished_part(
 ) -> Result<Option<Finished>, Error> {
     let reader = match Reader::open(file) {
         Err(error) if error.errno() == Some(Errno::ENOENT) => return Ok(None),
+        Err(error) if matches!(error.kind, ErrorKind::Store(StoreError::NotFound)) => {
+            return Ok(None);
+        }
         reader => reader?,
     };
     let about = reader.about();

@@ -107,22 +107,33 @@ fn split_unit(text: &str) -> (&str, &str) {
     text.split_at(unit.unwrap_or(text.len()))
 }
 
-/// A duration: a number with a unit, `us`, `ms`, `s` or `m`.
+/// A duration: a number with a unit, `us`, `ms`, `s`, `m` or `h`; or several of them, such as `1h30m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
-    const NOT_TIME: &str = "use a duration such as 500ms, 2s or 1m";
-    let (number, unit) = split_unit(text);
-    let factor = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "" if number.parse::<f64>().is_ok() => {
-            return Err("a duration needs a unit, such as 5ms or 5s");
+    const NOT_TIME: &str = "use a duration such as 500ms, 2s, 1m or 1h30m";
+    let (mut seconds, mut rest) = (0.0, text);
+    while !rest.is_empty() || seconds == 0.0 {
+        let (number, unit) = split_unit(rest);
+        let end = unit.find(|c: char| !c.is_ascii_alphabetic());
+        let (unit, next) = unit.split_at(end.unwrap_or(unit.len()));
+        let factor = match unit {
+            "us" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" | "min" => 60.0,
+            "h" => 3600.0,
+            "" if number.parse::<f64>().is_ok() => {
+                return Err("a duration needs a unit, such as 5ms or 5s");
+            }
+            _ => return Err(NOT_TIME),
+        };
+        let number: f64 = number.trim().parse().map_err(|_| NOT_TIME)?;
+        seconds += number * factor;
+        rest = next;
+        if rest.is_empty() {
+            break;
         }
-        _ => return Err(NOT_TIME),
-    };
-    let seconds: f64 = number.trim().parse().map_err(|_| NOT_TIME)?;
-    Duration::try_from_secs_f64(seconds * factor)
+    }
+    Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|time| !time.is_zero() && time.as_secs() < 1_000_000)
         .ok_or("use a duration over 0 and under 11 days")
@@ -251,9 +262,13 @@ mod tests {
         assert_eq!(duration("2s"), Ok(Duration::from_secs(2)));
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("0.5s"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
         let needs_unit = Err("a duration needs a unit, such as 5ms or 5s");
         assert_eq!([duration("5"), duration("0.5")], [needs_unit, needs_unit]);
-        for bad in ["", "s", "-1s", "2h", "0", "nan", "inf"] {
+        for bad in [
+            "", "s", "-1s", "2d", "0", "0s", "nan", "inf", "1h30", "1s-2s",
+        ] {
             assert!(duration(bad).is_err(), "{bad}");
         }
     }

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use super::temporary::Temporary;
-use super::writer::Fresh;
+use super::writer::{FOR_OWNER, Fresh, set_mode};
 use crate::fs::{Open, openat, write};
 use crate::{Errno, Fd, Result};
 
@@ -15,16 +15,17 @@ pub struct Held {
 }
 
 impl Held {
-    /// Creates a file with these contents, which is complete when it appears under its name.
+    /// Creates a file with these contents and this mode, whatever the umask. It is complete when it appears under its name.
     ///
     /// # Errors
     /// `EEXIST` when the name exists; `EMFILE` when too many temporary names are in use; those of
     /// openat(2), write(2) and linkat(2).
-    pub fn create(dir: &Fd, name: &CStr, contents: &[u8]) -> Result<Held> {
-        let mut fresh = match Fresh::unnamed(dir, 0o666)? {
+    pub fn create(dir: &Fd, name: &CStr, contents: &[u8], mode: u32) -> Result<Held> {
+        let mut fresh = match Fresh::unnamed(dir, FOR_OWNER)? {
             Some(fresh) => fresh,
             None => Fresh::named(dir)?,
         };
+        set_mode(fresh.fd(), mode)?;
         let mut left = contents;
         while !left.is_empty() {
             match write(fresh.fd(), left) {

@@ -20,7 +20,7 @@ use crate::{Errno, Fd, Result};
 /// Permissions of a new file; the umask removes some.
 const FOR_ALL: u32 = 0o666;
 /// Permissions of a file until it has those that it should have.
-const FOR_OWNER: u32 = 0o600;
+pub(super) const FOR_OWNER: u32 = 0o600;
 
 /// Who may read and write a file that a [`Writer`] writes. One that it replaces keeps its permissions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +29,9 @@ pub enum Permissions {
     Public,
     /// The owner only, or as [`set_private_mode`] says.
     Private,
+    /// As this mode says, whatever the umask, also of a file that replaces another; the owner only, where the file system
+    /// does not let a mode be set.
+    Exactly(u32),
 }
 
 const NO_MODE: u32 = u32::MAX;
@@ -55,6 +58,14 @@ fn unnamed(dir: impl AsFd, mode: u32) -> Result<Option<Fd>> {
             | Errno::ENOSPC,
         ) => Ok(None),
         Err(e) => Err(e),
+    }
+}
+
+/// Sets the mode of a new file, where the file system has modes that can be set.
+pub(super) fn set_mode(fd: &Fd, mode: u32) -> Result<()> {
+    match fchmod(fd, mode) {
+        Err(Errno::EPERM | Errno::EOPNOTSUPP) => Ok(()),
+        done => done,
     }
 }
 
@@ -336,7 +347,8 @@ impl Writer {
         };
         // Whoever has put a file there does not get what replaces it: neither as its owner, nor by the mode of a file of ours that
         // was moved or linked there.
-        let mut kept = seen.filter(Statx::is_ours);
+        let is_exact = matches!(permissions, Permissions::Exactly(_));
+        let mut kept = seen.filter(|seen| seen.is_ours() && !is_exact);
         if permissions == Permissions::Private
             && let Some(seen) = &kept
             && (seen.nlink > 1 || place.others_may_write()?)
@@ -352,9 +364,10 @@ impl Writer {
         if let Some(kept) = kept {
             writer.copy_permissions(&kept);
         }
-        let mode = PRIVATE_MODE.load(Relaxed);
-        if permissions == Permissions::Private && mode != NO_MODE {
-            fchmod(&writer.fd, mode)?;
+        match (permissions, PRIVATE_MODE.load(Relaxed)) {
+            (Permissions::Exactly(mode), _) => set_mode(&writer.fd, mode)?,
+            (Permissions::Private, mode) if mode != NO_MODE => fchmod(&writer.fd, mode)?,
+            _ => {}
         }
         Ok(writer)
     }

@@ -1,6 +1,7 @@
 //! The flags of `fathom dump`.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use archive::compression::Compress;
 use archive::gather::Gather;
@@ -9,7 +10,7 @@ use clap::Args;
 use crate::args::help::{EXIT, ending};
 use crate::args::load::LoadArgs;
 use crate::args::mode::ModeArgs;
-use crate::args::values::{choice, compress, number, seekable};
+use crate::args::values::{choice, compress, duration, number, seekable};
 use crate::cmd::selection::Excludes;
 
 const EXAMPLES: &str = "\
@@ -75,7 +76,7 @@ pub(crate) struct Dump {
         help_heading = "Snapshots in restic repositories"
     )]
     #[arg(conflicts_with_all = ["output", "since", "catalog", "level", "prune", "compress", "map", "no_output",
-          "dry_run", "account", "explain", "files_from"])]
+          "account", "explain", "files_from"])]
     pub(crate) restic: Option<OsString>,
     /// With --restic, add this tag (repeatable)
     #[arg(
@@ -85,6 +86,37 @@ pub(crate) struct Dump {
         requires = "restic"
     )]
     pub(crate) tag: Vec<String>,
+    /// With --restic, the host of the snapshot
+    ///
+    /// Parents and catalogs are those of this host. The default is that of RESTIC_HOST, or the name of this machine.
+    #[arg(
+        long,
+        value_name = "NAME",
+        help_heading = "Snapshots in restic repositories",
+        requires = "restic"
+    )]
+    pub(crate) host: Option<String>,
+    /// With --restic, wait this long for a process that has locked REPO
+    ///
+    /// Such as 5m or 2h. Without it, fathom fails at once.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        help_heading = "Snapshots in restic repositories",
+        requires = "restic",
+        value_parser = duration
+    )]
+    pub(crate) retry_lock: Option<Duration>,
+    /// With --restic, record device numbers of files with several names only
+    ///
+    /// So directories that have not changed keep their trees where a file system gets another number each time, as
+    /// a snapshot of LVM or btrfs does. RESTIC_FEATURES=device-id-for-hardlinks has the same effect, for restic too.
+    #[arg(
+        long,
+        help_heading = "Snapshots in restic repositories",
+        requires = "restic"
+    )]
+    pub(crate) device_id_for_hardlinks: bool,
     /// With --restic, read the password from this file
     ///
     /// The default is that of RESTIC_PASSWORD_FILE. With neither file nor command, RESTIC_PASSWORD has the password.
@@ -107,6 +139,14 @@ pub(crate) struct Dump {
         conflicts_with = "password_file"
     )]
     pub(crate) password_command: Option<OsString>,
+    /// With --restic, the password of REPO is empty
+    #[arg(
+        long,
+        help_heading = "Snapshots in restic repositories",
+        requires = "restic",
+        conflicts_with_all = ["password_file", "password_command"]
+    )]
+    pub(crate) insecure_no_password: bool,
     /// With --restic, cache index files, snapshots and trees in DIR
     ///
     /// So the next snapshot need not read them again, if REPO is not a local directory. The default is restic's
@@ -220,6 +260,7 @@ pub(crate) struct Dump {
     ///
     /// With --state and without --level, for the dumps of all levels. The tree is read once, and no
     /// file is opened: extended attributes do not count, and of sparse files the allocated space.
+    /// With --restic, files are read, and compared with what REPO has; nothing is written, not even a lock.
     #[arg(short = 'n', long, help_heading = "Reports", conflicts_with_all = ["account", "explain", "map", "no_output"])]
     pub(crate) dry_run: bool,
     /// Print the CPU time by function, system call and method

@@ -3,14 +3,18 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use gate::Errno;
 use gate::fs::{Open, read};
 use gate::long::open_long;
+use restic::{DeviceIds, RetryLock};
 use show::name::printable;
+use show::units::duration;
 
 use super::args::Dump as Args;
 use crate::error::Error;
+use crate::out::{silence, write_stderr};
 use crate::ranks::host;
 
 const PASSWORD_COMMAND: &str = "RESTIC_PASSWORD_COMMAND";
@@ -40,12 +44,54 @@ pub(super) fn repository_options(args: &Args) -> Result<restic::RepositoryOption
         host: host(),
         caches: cache_dir(args),
         key_hint: text("RESTIC_KEY_HINT").unwrap_or_default(),
+        device_ids: match args.device_id_for_hardlinks || has_feature(DEVICE_IDS) {
+            true => DeviceIds::HardLinks,
+            false => DeviceIds::All,
+        },
+        retry: RetryLock {
+            most: args.retry_lock.unwrap_or_default(),
+            on_wait: Some(warn_of_lock),
+        },
+        is_dry: args.dry_run,
+        on_silence: Some(warn_of_silence),
     })
 }
 
 /// The host of the snapshot.
-pub(super) fn snapshot_host() -> String {
-    text("RESTIC_HOST").unwrap_or_else(host)
+pub(super) fn snapshot_host(args: &Args) -> String {
+    let own = args.host.clone().filter(|host| !host.is_empty());
+    own.or_else(|| text("RESTIC_HOST")).unwrap_or_else(host)
+}
+
+const DEVICE_IDS: &str = "device-id-for-hardlinks";
+
+/// Whether a feature of restic is switched on: `RESTIC_FEATURES` has its name, or its name and `=true`.
+fn has_feature(name: &str) -> bool {
+    text("RESTIC_FEATURES").is_some_and(|features| is_on(&features, name))
+}
+
+fn is_on(features: &str, name: &str) -> bool {
+    // The values that Go takes for true.
+    let is_true = |value: &str| matches!(value, "" | "1" | "t" | "T" | "true" | "TRUE" | "True");
+    let parts = features
+        .split(',')
+        .map(|it| it.split_once('=').unwrap_or((it, "")));
+    let mut values = parts.filter(|(it, _)| it.trim() == name);
+    values
+        .next_back()
+        .is_some_and(|(_, value)| is_true(value.trim()))
+}
+
+fn warn_of_silence(host: &str, since: Duration) {
+    write_stderr(&format!("fathom: {}\n", silence(host, since)));
+}
+
+fn warn_of_lock(error: &restic::Error, most: Duration) {
+    let error = error.to_string();
+    let (error, most) = (printable(error.as_bytes()), duration(most.as_secs_f64()));
+    write_stderr(&format!(
+        "fathom: the repository is {error}; waiting for up to {most}\n"
+    ));
 }
 
 /// The level of zstd, 0 for none, that is next to the one that restic uses. `None` is that of the repository.
@@ -104,7 +150,16 @@ fn password(args: &Args) -> Result<Vec<u8>, Error> {
     let file = args.password_file.clone();
     let command = args.password_command.clone();
     let file = file.or_else(|| variable(PASSWORD_FILE));
-    match (file, command.or_else(|| variable(PASSWORD_COMMAND))) {
+    let command = command.or_else(|| variable(PASSWORD_COMMAND));
+    if args.insecure_no_password {
+        let given = file.or(command).or_else(|| variable(PASSWORD));
+        return match given {
+            None => Ok(Vec::new()),
+            Some(_) => Err(Error::new("--insecure-no-password excludes a password from a file, a command or a variable")
+                .and("omit it, or unset RESTIC_PASSWORD, RESTIC_PASSWORD_FILE and RESTIC_PASSWORD_COMMAND")),
+        };
+    }
+    match (file, command) {
         (Some(_), Some(_)) => Err(Error::new(
             "the password comes from a file and from a command",
         )
@@ -115,7 +170,7 @@ fn password(args: &Args) -> Result<Vec<u8>, Error> {
         (None, Some(command)) => password_of_command(command.as_bytes()),
         (None, None) => variable(PASSWORD).map(OsStringExt::into_vec).ok_or_else(|| {
             Error::new("no password for the repository").and(
-                "give --password-file FILE or --password-command COMMAND, or set RESTIC_PASSWORD",
+                "give --password-file FILE, --password-command COMMAND or --insecure-no-password, or set RESTIC_PASSWORD",
             )
         }),
     }
@@ -227,7 +282,7 @@ fn password_in(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn trim(bytes: &[u8]) -> &[u8] {
-    std::str::from_utf8(bytes).map_or(bytes, |text| text.trim().as_bytes())
+    std::str::from_utf8(bytes).map_or(bytes.trim_ascii(), |text| text.trim().as_bytes())
 }
 
 #[cfg(test)]
@@ -248,7 +303,7 @@ mod tests {
         for (file, password) in files {
             assert_eq!(password_in(file), password.as_bytes(), "{file:?}");
         }
-        assert_eq!(password_in(b"\xe4\n"), b"\xe4\n");
+        assert_eq!(password_in(b" \xe4\n"), b"\xe4");
     }
 
     #[test]
@@ -275,6 +330,23 @@ mod tests {
         }
         for command in ["", " ", "''", "a 'b", "a \"b'"] {
             assert!(words(command).is_err(), "{command}");
+        }
+    }
+
+    #[test]
+    fn features_are_switched_as_in_restic() {
+        for (features, expected) in [
+            ("device-id-for-hardlinks", true),
+            ("a=true, device-id-for-hardlinks=true", true),
+            ("device-id-for-hardlinks=1,b", true),
+            ("device-id-for-hardlinks=false", false),
+            (
+                "device-id-for-hardlinks,device-id-for-hardlinks=false",
+                false,
+            ),
+            ("other", false),
+        ] {
+            assert_eq!(is_on(features, DEVICE_IDS), expected, "{features}");
         }
     }
 

@@ -20,11 +20,16 @@ mod with_restic {
     use std::sync::Arc;
     use std::time::Instant;
 
+    use archive::WarningKind;
     use archive::dump::Progress;
     use archive::gather::gather;
     use archive::since::GoneMount;
     use archive::snapshot::{SnapshotCatalog, TreeState};
-    use restic::{Repository, SnapshotOptions};
+    use gate::fs::{At, Want};
+    use gate::long::statx_long;
+    use mounts::Warning;
+    use mounts::listed::is_gone;
+    use restic::{DeviceIds, Repository, SnapshotOptions};
     use show::name::printable;
     use walk::Diagnostics;
 
@@ -49,6 +54,7 @@ mod with_restic {
         }
         let (mut options, _) = dump_options(args)?;
         options.sources = restic::distinct_sources(options.sources);
+        let absent = take_absent(&mut options.sources);
         let failed = |e| Error::snapshot(&shown, &e);
         if let Some(host) = restic::host_of_plain_password(repository) {
             out.note(format_args!(
@@ -64,7 +70,7 @@ mod with_restic {
         let (diagnostics, progress) = (Diagnostics::default(), Arc::new(Progress::default()));
         let about = SnapshotOptions {
             tags: args.tag.clone(),
-            host: snapshot_host(),
+            host: snapshot_host(args),
             program: format!("fathom {}", env!("CARGO_PKG_VERSION")),
             threads: options.threads,
         };
@@ -73,7 +79,8 @@ mod with_restic {
                 .catalog_name(&options.sources, &about)
                 .map_err(failed)?;
             let (state, name) = (state.as_bytes(), name.as_bytes());
-            Ok::<_, Error>(SnapshotCatalog::open(state, name, &options)?)
+            let has_devices = repository_options.device_ids == DeviceIds::All;
+            Ok::<_, Error>(SnapshotCatalog::open(state, name, &options, has_devices)?)
         });
         let catalog = catalog.transpose()?;
         let mut missed = Vec::new();
@@ -93,7 +100,9 @@ mod with_restic {
                     renewed,
                 } => {
                     let snapshot = opened.keep(kept, &about).map_err(failed)?;
-                    catalog.renew(&renewed, &snapshot.record)?;
+                    if !args.dry_run {
+                        catalog.renew(&renewed, &snapshot.record)?;
+                    }
                     missed = catalog.gone_mounts().to_vec();
                     Ok((snapshot, parts))
                 }
@@ -103,13 +112,16 @@ mod with_restic {
                     last,
                     gone,
                 } => {
-                    let draft = catalog.draft()?;
+                    let draft = (!args.dry_run).then(|| catalog.draft()).transpose()?;
                     let (tree, last) = (rows.clone(), last.as_ref());
                     let snapshot = opened.back_up(tree, last, &about, progress.clone());
                     let snapshot = snapshot.map_err(failed)?;
                     let is_complete = snapshot.is_complete && !diagnostics.has_warnings();
                     missed.clone_from(&gone);
-                    catalog.replace(draft, (&rows, gone), snapshot.record.clone(), is_complete)?;
+                    if let Some(draft) = draft {
+                        let record = snapshot.record.clone();
+                        catalog.replace(draft, (&rows, gone), record, is_complete)?;
+                    }
                     Ok((snapshot, parts))
                 }
             }
@@ -125,10 +137,12 @@ mod with_restic {
         let mut warnings = diagnostics.take_warnings();
         warnings.extend(snapshot.warnings.iter().cloned());
         warnings.extend(missed.iter().map(GoneMount::warning));
+        warnings.extend(absent);
         let report = Report {
             repository: &shown,
             method: parts.first(),
             snapshot: &snapshot,
+            is_dry: args.dry_run,
             seconds: start.elapsed().as_secs_f64(),
         };
         if snapshot.skips_repository {
@@ -138,5 +152,19 @@ mod with_restic {
             out.note(summary(&report));
             Ok(())
         })
+    }
+
+    /// Takes the SRCs that do not exist out of several, unless none does: as by restic, the others are archived.
+    fn take_absent(sources: &mut Vec<Vec<u8>>) -> Vec<Warning> {
+        let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
+        let is_absent = |path: &[u8]| statx_long(path, at, Want::TYPE).is_err_and(is_gone);
+        let (absent, present): (Vec<_>, Vec<_>) =
+            sources.iter().cloned().partition(|path| is_absent(path));
+        if present.is_empty() {
+            return Vec::new();
+        }
+        *sources = present;
+        let warning = |path: &Vec<u8>| Warning::about(path, WarningKind::DoesNotExist);
+        absent.iter().map(warning).collect()
     }
 }

@@ -8,6 +8,7 @@ use std::time::Instant;
 use archive::catalog::{Options, ShardOfRun, Sums, Writer, catalogs_in, remove_part};
 use archive::compression::{Compress, Compression};
 use archive::dump::{DumpOptions, DumpPart, DumpShare, DumpSummary, Progress, WrittenPart};
+use archive::remote::as_prefix;
 use archive::run::{archive_names_in, part_in};
 use team::Team;
 use walk::Diagnostics;
@@ -174,6 +175,9 @@ impl Parts {
         if let (true, Some(dir), None) = (resume, &options.archive, &options.catalog) {
             // It tells whether a piece has changed.
             options.catalog = Some(joined(dir, b".catalog"));
+        }
+        for dir in [&mut options.archive, &mut options.catalog] {
+            *dir = dir.as_deref().map(as_prefix);
         }
         let suffix = match options.compress {
             Compress::No => ".tar",

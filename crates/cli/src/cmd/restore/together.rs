@@ -11,9 +11,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use archive::restore::{Counts, RestoreOptions, RestoreProgress, restore};
+use archive::run::len_of;
 use gate::Errno;
-use gate::fs::{At, Open, Want};
-use gate::long::{open_long, statx_long};
+use gate::fs::Open;
+use gate::long::open_long;
 use gate::lookup::may_create_in;
 use team::Team;
 use walk::check_same_directory;
@@ -38,7 +39,7 @@ fn restore_parts(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
     let dir = args.directory.as_bytes();
     check_dir(dir, team)?;
     // By the sizes that rank 0 sees: they must be the same for all.
-    let sizes: Vec<u64> = parts.iter().map(|part| size(part)).collect();
+    let sizes: Vec<u64> = parts.iter().map(|part| len_of(part)).collect();
     let sizes = of_first(team, sizes);
     let ranks = deal(&sizes, team.size());
     let own = parts
@@ -98,10 +99,6 @@ fn restore_parts(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
         out.note(ranks_text(&ranks));
         Ok(())
     })
-}
-
-fn size(file: &[u8]) -> u64 {
-    statx_long(file, At::empty(), Want::SIZE).map_or(0, |seen| seen.size)
 }
 
 /// The rank that restores each part: the largest parts first, each to the rank that has least to read.

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use archive::catalog::{Catalog, Writer, catalogs_in, finished_part};
 use archive::query::DataSet;
+use archive::remote::{as_prefix, is_remote};
 use gate::Errno;
 use mounts::Warning;
 use walk::entry::joined;
@@ -141,10 +142,13 @@ fn create_catalog(file: &OsStr, args: &Args, options: &WalkOptions) -> Result<Ca
     let selection = selection(args);
     let mut file = file.as_bytes().to_vec();
     if let Some(shard) = &selection.shard {
-        create_directories(&file).map_err(|errno| {
-            let next = "give a directory that you can write to";
-            Error::write(ranks::WRITING_CATALOG, &file, errno, next)
-        })?;
+        file = as_prefix(&file);
+        if !is_remote(&file) {
+            create_directories(&file).map_err(|errno| {
+                let next = "give a directory that you can write to";
+                Error::write(ranks::WRITING_CATALOG, &file, errno, next)
+            })?;
+        }
         // Other shards of this run may be there, but none of a run with another number of shards.
         let suffix = format!("-of-{}.parquet", shard.of);
         let mut names = catalogs_in(&file)?.unwrap_or_default().into_iter();

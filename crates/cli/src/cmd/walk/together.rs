@@ -6,10 +6,12 @@
 //! rank finds an entry differs from walk to walk, but not in which shard it is: a shard of which all parts are
 //! there is kept, and any other is walked again by all ranks.
 
+use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use archive::catalog::{Catalog, Options, Sealed, ShardOfRun, Writer, catalogs_in, remove_part};
 use archive::query::DataSet;
+use archive::remote::as_prefix;
 use mounts::Warning;
 use team::Team;
 use walk::entry::joined;
@@ -24,7 +26,6 @@ use super::request::{Request, explain, needed_fields, print_note, selection};
 use super::show::{self, RankEntries, SCHEMA, Walk};
 use super::sinks::Watched;
 use crate::args::output::Format;
-use crate::args::values::bytes;
 use crate::cmd::walk::args::Walk as Args;
 use crate::error::{Error, Outcome};
 use crate::out::{Messages, Out};
@@ -256,7 +257,7 @@ impl Parts {
         };
         let mut part = part_of_run(args.run.clone(), team);
         let mut parts = Parts {
-            dir: bytes(std::slice::from_ref(dir)).swap_remove(0),
+            dir: as_prefix(dir.as_bytes()),
             top: top.clone(),
             options: selection(args),
             ranks: part.of,

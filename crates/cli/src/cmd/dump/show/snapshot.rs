@@ -13,11 +13,14 @@ pub(crate) struct Report<'a> {
     /// How the mount of the first source was gathered; `None` if no source is a directory.
     pub(crate) method: Option<&'a Gathered>,
     pub(crate) snapshot: &'a Snapshot,
+    /// Nothing was written.
+    pub(crate) is_dry: bool,
     pub(crate) seconds: f64,
 }
 
 json_object!(Report<'_>, |report| {
     name "repository": Some(report.repository),
+    "dry_run": report.is_dry,
     "snapshot": report.snapshot.id,
     "parent": report.snapshot.parent,
     "tree": report.snapshot.record.tree,
@@ -38,10 +41,13 @@ json_object!(Report<'_>, |report| {
 /// The summary: the id as restic shortens it, and how much of the parent was kept.
 pub(crate) fn summary(report: &Report<'_>) -> String {
     let Snapshot { id, summary, .. } = report.snapshot;
+    let files = plural(summary.total_files_processed, "file", "files");
+    let made = match id {
+        Some(id) => format!("snapshot {} of {files} made", id.get(..8).unwrap_or(id)),
+        None => format!("a snapshot of {files} would be made, compared"),
+    };
     format!(
-        "snapshot {} of {} made in {}: {} new, {} changed, {} unmodified; {} added ({} stored)",
-        id.get(..8).unwrap_or(id),
-        plural(summary.total_files_processed, "file", "files"),
+        "{made} in {}: {} new, {} changed, {} unmodified; {} added ({} stored)",
         duration(report.seconds),
         summary.files_new,
         summary.files_changed,

@@ -1,0 +1,101 @@
+//! The keys of a repository. Each file in `keys` has the master key, encrypted with a password (`doc/design.rst`, "Keys,
+//! Encryption and MAC"). A password is any bytes, also none.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rustic_core::repofile::MasterKey;
+use rustic_core::{FileType, ReadBackend};
+use scrypt::{Params, scrypt};
+use serde::Deserialize;
+
+use crate::error::Error;
+use crate::repository::RepositoryFiles;
+use crate::seal::{Cipher, KEY};
+
+/// A file of a key.
+#[derive(Deserialize)]
+struct KeyFile {
+    kdf: String,
+    #[serde(rename = "N")]
+    n: u64,
+    r: u32,
+    p: u32,
+    salt: String,
+    data: String,
+}
+
+/// The master key, encrypted with the password in one of the key files.
+///
+/// # Errors
+/// None of them has this password; one is malformed, or cannot be read.
+pub(crate) fn open_key(files: &RepositoryFiles, password: &[u8]) -> Result<MasterKey, Error> {
+    let failed = |e| files.error(e);
+    for (id, _) in files.list_with_size(FileType::Key).map_err(failed)? {
+        let bytes = files.read_full(FileType::Key, &id).map_err(failed)?;
+        let bad = || Error::BadKey(RepositoryFiles::path(FileType::Key, &id));
+        let file = serde_json::from_slice::<KeyFile>(&bytes).map_err(|_| bad())?;
+        let (cipher, mut data) = file.cipher(password).ok_or_else(bad)?;
+        if let Some(json) = cipher.open(&mut data) {
+            return serde_json::from_slice(json).map_err(|_| bad());
+        }
+    }
+    Err(Error::WrongPassword)
+}
+
+impl KeyFile {
+    /// What decrypts the data, and the data. `None` if the file makes no sense.
+    fn cipher(&self, password: &[u8]) -> Option<(Cipher, Vec<u8>)> {
+        /// Bytes of memory, and bytes that are computed: a minute. restic chooses what takes half a second.
+        const MOST_MEMORY: u64 = 1 << 30;
+        const MOST_WORK: u64 = 64 << 30;
+        const BLOCK: u64 = 128;
+        let memory = self.n.checked_mul(u64::from(self.r))?.checked_mul(BLOCK)?;
+        let work = memory.checked_mul(u64::from(self.p))?;
+        let is_too_much = memory > MOST_MEMORY || work > MOST_WORK;
+        if self.kdf != "scrypt" || !self.n.is_power_of_two() || is_too_much {
+            return None;
+        }
+        let log_n = u8::try_from(self.n.trailing_zeros()).ok()?;
+        let parameters = Params::new(log_n, self.r, self.p).ok()?;
+        let salt = STANDARD.decode(&self.salt).ok()?;
+        let mut key = [0; KEY];
+        scrypt(password, &salt, &parameters, &mut key).ok()?;
+        Some((Cipher::of_bytes(&key), STANDARD.decode(&self.data).ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key_file(n: u64, r: u32, p: u32) -> KeyFile {
+        KeyFile {
+            kdf: "scrypt".to_owned(),
+            n,
+            r,
+            p,
+            salt: STANDARD.encode(b"salt"),
+            data: STANDARD.encode(b"data"),
+        }
+    }
+
+    #[test]
+    fn parameters_that_take_all_memory_are_refused() {
+        assert!(key_file(1 << 10, 8, 1).cipher(b"\xff").is_some());
+        for (n, r, p) in [
+            (1 << 40, 8, 1),
+            (1 << 24, 8, 1),
+            (1 << 10, 1 << 30, 1),
+            (1 << 10, 8, 1 << 30),
+            (1 << 63, u32::MAX, u32::MAX),
+            (1000, 8, 1),
+            (0, 8, 1),
+            (1 << 10, 0, 1),
+        ] {
+            assert!(key_file(n, r, p).cipher(b"").is_none(), "{n} {r} {p}");
+        }
+        let mut other = key_file(1 << 10, 8, 1);
+        other.kdf = "argon2".to_owned();
+        assert!(other.cipher(b"").is_none());
+    }
+}

@@ -8,6 +8,7 @@ mod odd;
 mod page;
 mod sections;
 mod stopped;
+mod wrong;
 
 use std::ffi::OsString;
 use std::path::Path;

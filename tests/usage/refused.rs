@@ -224,7 +224,7 @@ probe s --max-bytes lots
 probe s --max-bytes 5X => 64K
 probe . --max-bytes 3X => use a whole number with a unit, such as 64K, 1M or 2G
 probe s --max-seconds 0s
-probe s --max-seconds 5 => needs a unit
+probe s --max-seconds 5x => use a duration
 probe s --cache-limit 1K => from 16M to 4G
 probe s block --cache-limit 64M => hint: add cache to the experiments
 probe s --replay x.csv

@@ -13,7 +13,8 @@ use serde_json::Value;
 use super::right::{census_of, every_engine_is_right, objects, same, walk};
 use crate::support::build::{dir, file, unmount, unmount_whole};
 use crate::support::disks::{EXT4, attach, image};
-use crate::support::fuse::{Manner::Hung, serve};
+use crate::support::fuse::Manner::{Held, Hung};
+use crate::support::fuse::serve;
 use crate::support::reference::{Census, census};
 use crate::support::run::{args, path};
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
@@ -316,9 +317,15 @@ fn walk_that_waits_for_a_server_names_the_mount() {
             let tree = dir(base.join("tree"));
             file(tree.join("a"), 1);
             let hung = tree.join("people");
-            let _server = serve(Hung, &hung);
+            // It answers as long as it is asked whether it does.
+            let asked = serve(Held, base.join("asked"));
+            asked.release(1000);
+            run(&mut fathom(args!["mounts", base.join("asked"), "--check"])).exits(0);
+            let requests = usize::try_from(asked.requests()).unwrap();
             let expected = format!("waiting for '{}'; fathom mounts --check", hung.display());
             for engine in ["stat", "threads"] {
+                let server = serve(Held, &hung);
+                server.release(requests);
                 let mut walk = fathom(args!["walk", &tree, "--engine", engine])
                     .stdout(Stdio::null())
                     .stderr(Stdio::piped())
@@ -328,11 +335,64 @@ fn walk_that_waits_for_a_server_names_the_mount() {
                 let stderr = walk.stderr.take().unwrap();
                 BufReader::new(stderr).read_line(&mut line).unwrap();
                 walk.kill().unwrap();
+                drop(server); // it has read the request, and its client could not end otherwise
                 walk.wait().unwrap();
                 assert!(line.starts_with(&expected), "{engine}: {line}");
+                unmount(&hung);
             }
+            let _server = serve(Hung, &hung);
             let ran = run(&mut fathom(args!["walk", &tree, "--exclude", "people"])).exits(0);
             assert!(!ran.stderr.contains("waiting"), "{ran}");
+        });
+    }
+}
+
+/// The names that a walk of a tree with a hung mount prints, and the warning.
+#[test]
+fn mount_that_does_not_answer_is_skipped() {
+    if require(&FAR) {
+        in_namespace(|base| {
+            let tree = dir(base.join("tree"));
+            file(dir(tree.join("near")).join("file"), 1);
+            let _server = serve(Hung, tree.join("far/hung"));
+            let expected = ["", "/far", "/near", "/near/file"];
+            let expected = expected.map(|name| format!("{}{name}", tree.display()));
+            for (options, engine) in [
+                ("-x", "threads"),
+                ("-x", "stat"),
+                ("--deadline=1s", "threads"),
+            ] {
+                let ran = run(&mut fathom(args![
+                    "walk", &tree, "--format", "paths", options, "--engine", engine
+                ]))
+                .exits(1);
+                let mut names: Vec<&str> = ran.lines();
+                names.sort_unstable();
+                assert_eq!(names, expected, "{options} {engine}");
+                let warning = "does not answer within";
+                assert!(
+                    ran.stderr.contains("far/hung") && ran.stderr.contains(warning),
+                    "{ran:?}"
+                );
+            }
+            // DIR itself.
+            let hung = tree.join("far/hung");
+            let refused = run(&mut fathom(args!["walk", &hung, "--deadline", "1s"])).exits(2);
+            assert!(
+                refused.stderr.contains("does not answer within 1.00 s"),
+                "{refused:?}"
+            );
+            // It is not recorded as removed.
+            let (catalog, archive) = (base.join("c.parquet"), base.join("a.tar"));
+            let dump = |more: &[&str]| {
+                let mut command = fathom(args!["dump", &tree, "--deadline", "1s", "-o", &archive]);
+                run(command.args(more).arg("--catalog").arg(&catalog)).exits(1)
+            };
+            let dumped = dump(&[]);
+            assert!(
+                dumped.stderr.contains("does not answer within"),
+                "{dumped:?}"
+            );
         });
     }
 }

@@ -18,7 +18,7 @@ use gate::long::{open_long, statx_long};
 use gate::{Errno, Fd, Gate};
 use mounts::ErrorKind;
 use walk::{
-    Diagnostics, EngineKind, EngineRefusal, Meta, Moment, PlanReason, WalkOptions as Walk,
+    Around, Diagnostics, EngineKind, EngineRefusal, Meta, Moment, PlanReason, WalkOptions as Walk,
     WalkReport, walk,
 };
 
@@ -146,6 +146,8 @@ pub struct CollectOptions {
     pub for_catalog: Option<Moment>,
     /// The approximate number of entries, if it is known.
     pub expected: Option<u64>,
+    /// The mounts around the sources, if they were asked.
+    pub around: Option<Arc<Around>>,
 }
 
 /// A mount that was gathered.
@@ -228,6 +230,7 @@ pub(crate) fn collect<'a>(
         one_file_system: options.selection.one_file_system,
         filter: options.selection.filter(),
         noatime: true,
+        around: options.around.clone(),
         ..Walk::default()
     };
     if let Some(listed) = &options.listed {

@@ -218,6 +218,9 @@ impl From<walk::Error> for Error {
             .and("use --engine auto; --explain lists the engines that work here"),
             walk::Error::Replaced(_) => Error::new(printable(error.to_string().as_bytes()))
                 .and("find out by whom, and run it again"),
+            walk::Error::Silent(..) => Error::new(printable(error.to_string().as_bytes())).and(
+                "mend the server, wait longer with --deadline, or find such mounts with fathom mounts --check",
+            ),
             walk::Error::OtherDirectory(_) => Error::new(printable(error.to_string().as_bytes()))
                 .and("mount the same file system on all hosts"),
             walk::Error::Process(_) | walk::Error::Thread(_) | walk::Error::OtherRank => {

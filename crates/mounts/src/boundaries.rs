@@ -103,7 +103,10 @@ pub fn find(
             })
         };
         let answers = |point: &Point| {
-            matches!(point.verdict, Some(Verdict::Ok | Verdict::Slow)) && !is_unfinished(point)
+            matches!(
+                point.verdict,
+                Some(Verdict::Ok | Verdict::Slow | Verdict::Failing)
+            ) && !is_unfinished(point)
         };
         walked.extend(remote.into_iter().filter(answers));
         context.warnings.extend(warnings);

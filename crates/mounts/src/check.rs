@@ -19,6 +19,8 @@ use gate::process::{Child, Shared};
 use gate::{Errno, Gate, Tally};
 
 use crate::error::WarningKind;
+use crate::fault::{Fault, examine};
+use crate::kind::may_hang;
 use crate::point::Point;
 pub use crate::point::Verdict;
 use crate::warning::Warning;
@@ -98,9 +100,24 @@ impl Board {
 pub fn check(
     points: &mut [Point],
     deadline: Duration,
+    tick: impl FnMut(usize),
+) -> gate::Result<Vec<Warning>> {
+    check_those(points, |_| true, deadline, tick)
+}
+
+/// [`check`], of those mounts only that `is_wanted` chooses.
+///
+/// # Errors
+/// When no child can be started.
+pub fn check_those(
+    points: &mut [Point],
+    is_wanted: impl Fn(&Point) -> bool,
+    deadline: Duration,
     mut tick: impl FnMut(usize),
 ) -> gate::Result<Vec<Warning>> {
-    let visible: Vec<usize> = (0..points.len()).filter(|&at| !points[at].hidden).collect();
+    examine(points);
+    let is_checked = |at: &usize| !points[*at].hidden && is_wanted(&points[*at]);
+    let visible: Vec<usize> = (0..points.len()).filter(is_checked).collect();
     // A killed child keeps its place on the board, for its tally; at worst every mount takes one.
     let places = visible.len() + MOST.min(visible.len());
     let words = 1 + visible.len() * Board::PER_MOUNT + places * Board::PER_CHILD;
@@ -272,6 +289,8 @@ fn verdicts(
                 Verdict::Slow
             }
             _ if hung[at] => Verdict::Hung,
+            Errno(0) if points[which].fault == Some(Fault::ShutDown) => Verdict::Stale,
+            Errno(0) if points[which].fault.is_some() => Verdict::Failing,
             Errno(0) if took > deadline / 10 => Verdict::Slow,
             Errno(0) => Verdict::Ok,
             COVERED => Verdict::Hidden,
@@ -289,6 +308,15 @@ fn verdicts(
             Verdict::Slow if hung[at] => WarningKind::SlowToAll(deadline),
             Verdict::Slow => WarningKind::Slow(took),
             Verdict::Hung => WarningKind::Hung(deadline),
+            Verdict::Failing => match point.fault {
+                Some(Fault::Errors(errors)) => WarningKind::Errors(errors),
+                _ => WarningKind::ReadOnlyByError,
+            },
+            Verdict::Stale if point.fault == Some(Fault::ShutDown) => WarningKind::ShutDown,
+            // No server is behind it, and the device may well be there.
+            Verdict::Stale if errno == Errno::EIO && !point.fstype().is_some_and(may_hang) => {
+                WarningKind::Broken
+            }
             Verdict::Stale if is_gone(errno) => WarningKind::Gone,
             Verdict::Stale if is_deleted => WarningKind::Removed,
             Verdict::Stale => WarningKind::Stale,

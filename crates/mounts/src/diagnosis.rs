@@ -2,8 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ondisk::split_options;
-
+use crate::fault::Fault;
 use crate::kind::is_pseudo;
 use crate::point::{Beneath, Kind, Point, Verdict};
 
@@ -23,8 +22,8 @@ pub enum Anomaly<'a> {
     Covers(Beneath),
     /// It shows the same directory as the mount at this path.
     Duplicate(&'a [u8]),
-    /// It is read-only, and its options say that an error makes it so.
-    ReadOnly,
+    /// The file system says that it has met an error.
+    Failing(Fault),
     /// Permission to look at it was denied.
     Denied,
     /// It is mounted on a file, not on a directory.
@@ -37,11 +36,11 @@ pub enum Anomaly<'a> {
 pub enum AnomalyKind {
     /// [`Anomaly::Hung`] and [`Anomaly::Stale`].
     Unresponsive,
+    Failing,
     Slow,
     Hidden,
     Covers,
     Duplicate,
-    ReadOnly,
     Denied,
     OnFile,
 }
@@ -55,7 +54,7 @@ impl Anomaly<'_> {
             Anomaly::Hidden { .. } => AnomalyKind::Hidden,
             Anomaly::Covers(_) => AnomalyKind::Covers,
             Anomaly::Duplicate(_) => AnomalyKind::Duplicate,
-            Anomaly::ReadOnly => AnomalyKind::ReadOnly,
+            Anomaly::Failing(_) => AnomalyKind::Failing,
             Anomaly::Denied => AnomalyKind::Denied,
             Anomaly::OnFile => AnomalyKind::OnFile,
         }
@@ -79,7 +78,7 @@ impl Diagnosis<'_> {
 }
 
 /// The mounts that have anomalies, the most serious first, and otherwise in the order of the table.
-pub fn diagnose(points: &[Point]) -> Vec<Diagnosis<'_>> {
+pub fn diagnose<'a>(points: &[&'a Point]) -> Vec<Diagnosis<'a>> {
     let visible: HashSet<&[u8]> = points
         .iter()
         .filter(|point| !point.hidden)
@@ -87,7 +86,7 @@ pub fn diagnose(points: &[Point]) -> Vec<Diagnosis<'_>> {
         .collect();
     let mut shown: HashMap<_, &[u8]> = HashMap::new();
     let mut diagnoses = Vec::new();
-    for point in points {
+    for &point in points {
         let target = &point.target[..];
         let mut anomalies = own_anomalies(point, visible.contains(target));
         if is_pseudo(point) {
@@ -117,19 +116,15 @@ fn own_anomalies(point: &Point, is_visible: bool) -> Vec<Anomaly<'static>> {
         Some(Verdict::Stale) => Some(Anomaly::Stale),
         Some(Verdict::Slow) => Some(Anomaly::Slow),
         Some(Verdict::Denied) => Some(Anomaly::Denied),
-        Some(Verdict::Ok | Verdict::Hidden) | None => None,
+        Some(Verdict::Ok | Verdict::Failing | Verdict::Hidden) | None => None,
     };
-    let has_option = |wanted: &[u8]| {
-        split_options(point.options().unwrap_or_default()).any(|option| option == wanted)
-    };
-    let is_read_only = has_option(b"ro") && has_option(b"errors=remount-ro");
     let hidden = Anomaly::Hidden {
         at_same_path: is_visible,
     };
     let covered = point.beneath.filter(|beneath| beneath.files > 0);
     let anomalies = [
         verdict,
-        is_read_only.then_some(Anomaly::ReadOnly),
+        point.fault.map(Anomaly::Failing),
         point.hidden.then_some(hidden),
         covered.map(Anomaly::Covers),
         (point.kind == Some(Kind::File)).then_some(Anomaly::OnFile),
@@ -153,6 +148,7 @@ mod tests {
             fstype: b"ext4".to_vec(),
             source: None,
             options: options.to_vec(),
+            ..Content::default()
         };
         Point {
             content: Some(Arc::new(content)),
@@ -181,9 +177,14 @@ mod tests {
             hidden(mount(b"/mnt/x", 5, b"rw")),
             judged(mount(b"/nfs", 6, b"rw"), Verdict::Hung),
             mount(b"/srv", 7, b"ro,errors=remount-ro"),
+            Point {
+                fault: Some(Fault::ReadOnly),
+                ..mount(b"/failed", 9, b"ro")
+            },
             mount(b"/again", 1, b"rw"),
             judged(mount(b"/fine", 8, b"rw"), Verdict::Ok),
         ];
+        let points: Vec<&Point> = points.iter().collect();
         let found: Vec<_> = diagnose(&points)
             .into_iter()
             .map(|one| (one.target, one.anomalies))
@@ -193,10 +194,10 @@ mod tests {
             found,
             [
                 (&b"/nfs"[..], vec![Anomaly::Hung]),
+                (b"/failed", vec![Anomaly::Failing(Fault::ReadOnly)]),
                 (b"/mnt", hidden(true)),
                 (b"/mnt/x", hidden(false)),
                 (b"/again", vec![Anomaly::Duplicate(b"/")]),
-                (b"/srv", vec![Anomaly::ReadOnly]),
                 (b"/etc/hosts", vec![Anomaly::OnFile]),
             ]
         );

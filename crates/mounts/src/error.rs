@@ -191,6 +191,17 @@ pub enum WarningKind {
     Hung(Duration),
     #[error("stale: its server or device is gone")]
     Gone,
+    #[error("stale: the file system fails; the kernel log (dmesg) has the reason")]
+    Broken,
+    #[error("stale: the file system was shut down, after an error or by request")]
+    ShutDown,
+    #[error("failing: an error has made it read-only; the kernel log (dmesg) has the reason")]
+    ReadOnlyByError,
+    #[error("failing: it has recorded {}; unmount it and run fsck", match .0 {
+        1 => "1 error".to_owned(),
+        n => format!("{n} errors"),
+    })]
+    Errors(u64),
     #[error("stale: the mounted directory has been removed")]
     Removed,
     #[error("stale: answers with an error")]

@@ -13,6 +13,7 @@
 //! | [`compare`] | every method on one tree, each in a process of its own |
 //! | [`runs`] | what runs of a method or an engine took, and statistics of them |
 //! | [`check`] | which mounts answer |
+//! | [`fault`] | what a file system itself says is wrong with it |
 //! | [`beneath`] | the files hidden under a mount point |
 //! | [`diagnosis`] | mounts that are hidden, unresponsive, duplicate or otherwise unusual |
 //! | [`boundaries`] | changes of file system that the table does not name |
@@ -28,6 +29,7 @@ pub mod check;
 pub mod compare;
 pub mod diagnosis;
 mod error;
+pub mod fault;
 mod kind;
 pub mod listed;
 pub mod locate;

@@ -34,6 +34,8 @@ pub enum Verdict {
     Hung,
     /// With an error that says that server or device is gone.
     Stale,
+    /// It answers, but the file system says that it has met an error.
+    Failing,
     /// With `EACCES` or `EPERM`.
     Denied,
     /// It was not touched: no path reaches it.
@@ -48,10 +50,22 @@ impl Verdict {
             Verdict::Slow => "slow",
             Verdict::Hung => "hung",
             Verdict::Stale => "stale",
+            Verdict::Failing => "failing",
             Verdict::Denied => "denied",
             Verdict::Hidden => "hidden",
         }
     }
+}
+
+/// What is wrong with a file system, by what it says itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// It was shut down, after an error or by request: nothing can be read or written.
+    ShutDown,
+    /// An error has made it read-only.
+    ReadOnly,
+    /// It has recorded so many errors since it was last checked by fsck(8).
+    Errors(u64),
 }
 
 /// The files that a mount covers.
@@ -84,6 +98,8 @@ pub struct Point {
     pub hidden: bool,
     pub server: Option<String>,
     pub verdict: Option<Verdict>,
+    /// What the file system itself says is wrong, where that was looked for.
+    pub fault: Option<Fault>,
     pub beneath: Option<Beneath>,
 }
 
@@ -102,6 +118,7 @@ impl Point {
             hidden: false,
             server: None,
             verdict: None,
+            fault: None,
             beneath: None,
         }
     }

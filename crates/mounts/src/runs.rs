@@ -81,7 +81,7 @@ pub fn median_ms(runs: &[Times], time: fn(&Times) -> f64) -> Option<f64> {
 }
 
 /// A time for people, to a hundredth of a second or a millisecond.
-pub(crate) fn time_text(time: Duration) -> String {
+pub fn time_text(time: Duration) -> String {
     match time.as_secs_f64() {
         seconds if seconds >= 1.0 => format!("{seconds:.2} s"),
         seconds => format!("{:.0} ms", 1000.0 * seconds),

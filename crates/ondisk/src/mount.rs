@@ -53,6 +53,15 @@ pub struct Content {
     /// The mount's options, then the superblock's others, separated by commas and escaped (see
     /// [`split_options`](crate::split_options)); `ro` if either is.
     pub options: Vec<u8>,
+    /// This mount is read-only, whatever the super block is.
+    pub mount_read_only: bool,
+    /// The super block is read-only, and with it all its mounts.
+    pub super_read_only: bool,
+}
+
+/// Whether options of a mount or of a super block have `ro`.
+pub(crate) fn is_read_only(options: &[u8]) -> bool {
+    words(options).any(|word| word == b"ro")
 }
 
 /// The [`Content::options`] of a mount and its super block.

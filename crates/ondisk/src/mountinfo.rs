@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::escape::unescape;
-use crate::mount::merge_options;
+use crate::mount::{is_read_only, merge_options};
 use crate::{Content, Dev, Mount};
 
 /// Parses one line without its newline; `None` if it is malformed.
@@ -80,6 +80,8 @@ impl Parser {
                 fstype: unescape(fstype),
                 source: Some(unescape(source)).filter(|source| !source.is_empty()),
                 options: merge_options(mount_options, super_options),
+                mount_read_only: is_read_only(mount_options),
+                super_read_only: is_read_only(super_options),
             });
         }
         Arc::clone(&self.content)

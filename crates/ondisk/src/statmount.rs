@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::mount::merge_options;
+use crate::mount::{is_read_only, merge_options};
 use crate::{Content, Dev, Mount, u32_at, u64_at};
 
 const SB_BASIC: u64 = 0x1;
@@ -48,7 +48,11 @@ pub fn parse(buffer: &[u8]) -> Option<Mount> {
         let from = buffer.get(offset::STRINGS.checked_add(u32_at(buffer, field)? as usize)?..)?;
         Some(from[..from.iter().position(|&b| b == 0)?].to_vec())
     };
-    let sb_flags = u32_at(buffer, offset::SB_FLAGS)?;
+    let mount_options = mount_options(u64_at(buffer, offset::MNT_ATTR)?);
+    let super_options = super_options(
+        u32_at(buffer, offset::SB_FLAGS)?,
+        string(MNT_OPTS, offset::MNT_OPTS),
+    );
     let mut fstype = string(FS_TYPE, offset::FS_TYPE).unwrap_or_default();
     if let Some(subtype) = string(FS_SUBTYPE, offset::FS_SUBTYPE).filter(|s| !s.is_empty()) {
         fstype.push(b'.');
@@ -66,10 +70,9 @@ pub fn parse(buffer: &[u8]) -> Option<Mount> {
             fsroot: string(MNT_ROOT, offset::MNT_ROOT).unwrap_or_default(),
             fstype,
             source: string(SB_SOURCE, offset::SB_SOURCE).filter(|source| !source.is_empty()),
-            options: merge_options(
-                &mount_options(u64_at(buffer, offset::MNT_ATTR)?),
-                &super_options(sb_flags, string(MNT_OPTS, offset::MNT_OPTS)),
-            ),
+            options: merge_options(&mount_options, &super_options),
+            mount_read_only: is_read_only(&mount_options),
+            super_read_only: is_read_only(&super_options),
         }),
         slave: u64_at(buffer, offset::MNT_MASTER)? != 0,
     })

@@ -275,6 +275,7 @@ mod tests {
             fstype: fstype.into(),
             source: None,
             options: options.into(),
+            ..ondisk::Content::default()
         };
         Mount {
             target: Some(target.into()),

@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use mounts::check::Verdict;
+use mounts::fault::Fault;
 use mounts::path::below;
 use mounts::{Point, is_pseudo, may_hang};
-use ondisk::{Dev, split_options};
+use ondisk::Dev;
 
 /// Space and inodes of a file system, as statfs(2) states them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -33,6 +34,16 @@ impl Capacity {
     pub fn inodes_percent(&self) -> Option<f64> {
         percent(self.inodes_used, self.inodes)
     }
+
+    /// Whether users can make no more files, though there may be space.
+    pub fn lacks_inodes(&self) -> bool {
+        self.inodes > 0 && self.inodes_used >= self.inodes
+    }
+
+    /// Whether users have no space, or no inodes, left.
+    fn is_full(&self) -> bool {
+        self.lacks_inodes() || self.used > 0 && self.available == 0
+    }
 }
 
 fn percent(part: u64, whole: u64) -> Option<f64> {
@@ -48,8 +59,10 @@ pub enum FsState {
     Stale,
     /// No space or no inodes are left to users.
     Full,
-    /// It is read-only, and its options say that an error makes it so.
+    /// An error has made it read-only.
     ReadOnlyByError,
+    /// It was shut down, or it has recorded errors.
+    Failing,
     /// At least nine tenths of the space or of the inodes are in use.
     NearlyFull,
     /// It answered late.
@@ -72,6 +85,7 @@ impl FsState {
             FsState::Stale => "stale",
             FsState::Full => "full",
             FsState::ReadOnlyByError => "read-only by error",
+            FsState::Failing => "failing",
             FsState::NearlyFull => "nearly full",
             FsState::Slow => "slow",
             FsState::Denied => "denied",
@@ -139,11 +153,28 @@ pub fn file_systems(
     (found, pseudo)
 }
 
-/// One mount for each file system that stores files: of all of it rather than of a part, and with
-/// the shortest path.
+/// The file systems that are full, each with its path.
+pub(crate) fn full<'a>(
+    points: &[&'a Point],
+    capacities: &HashMap<Dev, Capacity>,
+) -> Vec<(&'a [u8], Capacity)> {
+    let full = representatives(points).into_iter().filter_map(|point| {
+        let capacity = *capacities.get(&point.dev)?;
+        let is_full = state(point, Some(capacity)) == FsState::Full;
+        is_full.then_some((&point.target[..], capacity))
+    });
+    full.collect()
+}
+
+/// One mount for each file system that stores files: of all of it rather than of a part, one that may
+/// be written rather than one that may not, and with the shortest path.
 pub fn representatives<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
     let mut best: HashMap<Dev, &'a Point> = HashMap::new();
-    let rank = |point: &Point| (point.fsroot() != Some(b"/"), point.target.len());
+    let is_read_only = |point: &Point| point.content.as_ref().is_some_and(|it| it.mount_read_only);
+    let rank = |point: &Point| {
+        let is_part = point.fsroot() != Some(b"/");
+        (is_part, is_read_only(point), point.target.len())
+    };
     for &point in points {
         if point.hidden || point.fstype().is_none() || is_pseudo(point) {
             continue;
@@ -164,7 +195,7 @@ pub fn representatives<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
 /// server: neither are they on one that has not answered, nor does their path lead through one.
 pub fn answering<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
     let is_doubtful = |point: &&Point| match point.verdict {
-        Some(verdict) => verdict != Verdict::Ok,
+        Some(verdict) => !matches!(verdict, Verdict::Ok | Verdict::Failing),
         None => point.fstype().is_some_and(may_hang),
     };
     let visible = points.iter().copied().filter(|point| !point.hidden);
@@ -184,8 +215,11 @@ fn is_image(fstype: &[u8]) -> bool {
 fn state(point: &Point, capacity: Option<Capacity>) -> FsState {
     const NEARLY: f64 = 90.0;
     let fstype = point.fstype().unwrap_or_default();
-    let options = point.options().unwrap_or_default();
-    let has = |wanted: &[u8]| split_options(options).any(|option| option == wanted);
+    let is_read_only = point
+        .content
+        .as_ref()
+        .is_some_and(|content| content.mount_read_only || content.super_read_only);
+    let is_full = capacity.is_some_and(|capacity| capacity.is_full());
     let highest = capacity.and_then(|capacity| {
         let percents = [capacity.percent(), capacity.inodes_percent()];
         percents.into_iter().flatten().max_by(f64::total_cmp)
@@ -195,15 +229,16 @@ fn state(point: &Point, capacity: Option<Capacity>) -> FsState {
         (Some(Verdict::Stale), _) => FsState::Stale,
         (Some(Verdict::Denied), _) => FsState::Denied,
         _ if is_image(fstype) => FsState::Ok,
-        _ if has(b"ro") && has(b"errors=remount-ro") => FsState::ReadOnlyByError,
-        (verdict, Some(percent)) if !has(b"ro") && percent >= NEARLY => match percent >= 100.0 {
+        _ if point.fault == Some(Fault::ReadOnly) => FsState::ReadOnlyByError,
+        _ if point.fault.is_some() => FsState::Failing,
+        (verdict, Some(percent)) if !is_read_only && percent >= NEARLY => match is_full {
             true => FsState::Full,
             false if verdict == Some(Verdict::Slow) => FsState::Slow,
             false => FsState::NearlyFull,
         },
         (Some(Verdict::Slow), _) => FsState::Slow,
         (None, None) if may_hang(fstype) => FsState::NotChecked,
-        _ if has(b"ro") => FsState::ReadOnly,
+        _ if is_read_only => FsState::ReadOnly,
         _ => FsState::Ok,
     }
 }

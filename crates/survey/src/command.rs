@@ -3,6 +3,7 @@
 use probe::Experiment;
 use walk::EngineKind;
 
+use crate::capacity::Capacity;
 use crate::section::Section;
 
 /// A command on the directory of the survey, or on another one where that is given.
@@ -22,6 +23,8 @@ pub enum Command<'a> {
     Probe(&'a [u8], Vec<Experiment>),
     /// Walk.
     Walk,
+    /// What takes most of the space of a full file system, or of its inodes if they are used up.
+    Largest(&'a [u8], Capacity),
     /// Walk by this engine.
     WalkBy(EngineKind),
     /// Walk, and write a catalog.

@@ -10,6 +10,7 @@ use walk::EngineKind;
 use walk::compare::Agreement;
 
 use crate::bounded::{Bounded, StoppedEngine};
+use crate::capacity::Capacity;
 use crate::command::Command;
 use crate::missing::{Missing, Unseen};
 use crate::section::Section;
@@ -48,6 +49,8 @@ impl<'a> Conclusion<'a> {
 pub enum Statement<'a> {
     /// How many mounts there are, how many are unusual, and which of them.
     Mounts(usize, usize, Vec<(AnomalyKind, Vec<&'a [u8]>)>),
+    /// File systems on which users have no space or no inodes left.
+    Full(Vec<(&'a [u8], Capacity)>),
     /// The method that finds the mounts, and the most expensive one.
     MountMethods(Cost, Cost),
     /// The properties of the first file system that was probed.
@@ -90,6 +93,8 @@ pub enum Statement<'a> {
 
     /// Do something about the mounts of a kind.
     MendMounts(AnomalyKind, Vec<&'a [u8]>),
+    /// Make room on full file systems.
+    FreeSpace(Vec<(&'a [u8], Capacity)>),
     /// Check so many network mounts before scans.
     CheckServers(usize),
     /// Keep a catalog: a scan takes long.

@@ -52,6 +52,8 @@ pub struct Machine {
     pub cpus: usize,
     pub memory: Option<u64>,
     pub root: bool,
+    /// The program that runs a command as root, if there is one: `sudo` or `doas`.
+    pub sudo: Option<&'static str>,
     /// What more privilege would have shown.
     pub unseen: Vec<Unseen>,
     pub version: &'static str,

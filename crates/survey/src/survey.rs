@@ -3,7 +3,7 @@
 use account::report::AccountReport;
 use mounts::Warning;
 
-use crate::capacity::{FileSystem, file_systems};
+use crate::capacity::{Capacity, FileSystem, file_systems, full};
 use crate::conclusion::Conclusion;
 use crate::found::Found;
 use crate::missing::Missing;
@@ -35,6 +35,12 @@ impl<'a> Survey<'a> {
         mounts.map_or_else(Default::default, |mounted| {
             file_systems(&mounted.all(), &self.found.capacities)
         })
+    }
+
+    /// The file systems that are full, each with its path.
+    pub fn full(&self) -> Vec<(&'a [u8], Capacity)> {
+        let (mounts, capacities) = (self.found.mounts.as_ref(), &self.found.capacities);
+        mounts.map_or_else(Vec::new, |mounted| full(&mounted.all(), capacities))
     }
 
     /// The sections that were not gathered, and why.

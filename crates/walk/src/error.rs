@@ -1,9 +1,11 @@
 //! Errors, why an engine cannot work on a mount, and the reasons of warnings.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use gate::Errno;
 use mounts::WarningReason;
+use mounts::runs::time_text;
 use ondisk::Dev;
 use ondisk::ext4;
 
@@ -30,6 +32,9 @@ pub enum Error {
     /// It is not what it was when it was examined: see [`WalkOptions::identities`](crate::WalkOptions::identities).
     #[error("'{}' has been replaced meanwhile", String::from_utf8_lossy(.0))]
     Replaced(Vec<u8>),
+    /// It does not answer within a time.
+    #[error("'{}' does not answer within {}", String::from_utf8_lossy(.0), time_text(*.1))]
+    Silent(Vec<u8>, Duration),
     #[error("another rank has failed")]
     OtherRank,
 }
@@ -138,6 +143,8 @@ pub enum WarningKind {
     OpenMountParent,
     #[error("cannot read the attributes of the mount")]
     ReadMountAttributes,
+    #[error("does not answer within {}", time_text(*.0))]
+    Silent(Duration),
     #[error("was mounted over during the walk")]
     MountedMeanwhile,
     #[error("was moved or removed during the walk")]
@@ -175,6 +182,7 @@ impl WarningReason for WarningKind {
             WarningKind::ReadAttributes
             | WarningKind::OpenMountParent
             | WarningKind::ReadMountAttributes
+            | WarningKind::Silent(_)
             | WarningKind::InvalidName { .. } => "it is skipped",
             WarningKind::MountedMeanwhile | WarningKind::Moved => "its contents are skipped",
             WarningKind::Damaged(_) => "entries are listed as the kernel reads them",

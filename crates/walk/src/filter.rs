@@ -5,6 +5,9 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use mounts::path::split;
+
+use crate::entry::append;
 use crate::predicate::glob::{Glob, Reached};
 use crate::shard::Shard;
 use crate::tags::Tags;
@@ -18,6 +21,8 @@ pub struct Filter {
     max_depth: Option<u32>,
     tags: Tags,
     shard: Option<Shard>,
+    /// Single entries, by the paths of their directories.
+    single: HashMap<Vec<u8>, HashSet<Vec<u8>>>,
 }
 
 /// Patterns for names, those without special characters apart: there may be thousands of them.
@@ -65,6 +70,12 @@ impl PathPatterns {
     }
 }
 
+/// A path without slashes at its end.
+fn bare(path: &[u8]) -> &[u8] {
+    let end = path.iter().rposition(|byte| *byte != b'/');
+    &path[..end.map_or(0, |end| end + 1)]
+}
+
 impl Filter {
     /// Excludes entries that match any of `globs`, with everything below them; and entries deeper than
     /// `max_depth` (DIR is at 0). A pattern without a slash is matched with names, one with a slash
@@ -103,7 +114,30 @@ impl Filter {
             max_depth,
             tags: Tags::default(),
             shard: None,
+            single: HashMap::new(),
         }
+    }
+
+    /// Excludes these paths, too, with everything below them.
+    pub(crate) fn without(mut self, paths: &[Vec<u8>]) -> Filter {
+        for path in paths {
+            let (dir, name) = split(path);
+            let names = self.single.entry(bare(dir).to_vec()).or_default();
+            names.insert(name.to_vec());
+        }
+        self
+    }
+
+    /// Whether a walk of `dir` comes to an entry below it.
+    pub(crate) fn keeps_all(&self, dir: &[u8], rel: &[u8]) -> bool {
+        let (mut matcher, mut path, mut depth) = (self.matcher(), dir.to_vec(), 0);
+        rel.split(|byte| *byte == b'/').all(|name| {
+            matcher.enter(&path);
+            let is_kept = self.enters(depth) && matcher.keeps(name);
+            append(&mut path, name);
+            depth += 1;
+            is_kept
+        })
     }
 
     /// Excludes what other shards have, too; there must be one DIR only.
@@ -128,7 +162,7 @@ impl Filter {
 
     /// Whether [`Matcher::enter`] needs the directory's path.
     pub fn wants_paths(&self) -> bool {
-        !self.paths.is_empty()
+        !self.paths.is_empty() || !self.single.is_empty()
     }
 
     /// Applies the patterns, in one thread.
@@ -137,6 +171,7 @@ impl Filter {
             filter: self,
             trail: Trail::default(),
             names: Vec::new(),
+            single: None,
         }
     }
 
@@ -155,11 +190,15 @@ pub struct Matcher<'a> {
     trail: Trail<Vec<Reached>>,
     /// The names that are excluded in it.
     names: Vec<&'a HashSet<Vec<u8>>>,
+    single: Option<&'a HashSet<Vec<u8>>>,
 }
 
 impl Matcher<'_> {
     /// Turns to a directory, by its path, which begins with DIR as it was given.
     pub fn enter(&mut self, path: &[u8]) {
+        if !self.filter.single.is_empty() {
+            self.single = self.filter.single.get(bare(path));
+        }
         let paths = &self.filter.paths;
         if paths.is_empty() {
             return;
@@ -183,6 +222,7 @@ impl Matcher<'_> {
         let Filter { names, paths, .. } = self.filter;
         (names.is_empty() || !names.is_match(name))
             && (paths.is_empty() || !self.is_path_excluded(name))
+            && !self.single.is_some_and(|single| single.contains(name))
     }
 
     fn is_path_excluded(&self, name: &[u8]) -> bool {
@@ -209,7 +249,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::entry::append;
     use crate::predicate::glob::STEPS;
 
     fn keeps(patterns: &[&str], dir: &[u8], name: &[u8]) -> bool {

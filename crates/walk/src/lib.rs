@@ -14,6 +14,7 @@
 //! | `filter` | excluded names and the depth limit |
 //! | `shard` | one of several parts of a tree, each walked by a process of its own |
 //! | `tags` | files that mark directories whose contents are excluded |
+//! | `around` | the mount table, and which mounts do not answer |
 //! | `top` | the directory where a job begins, and what is known of its mount |
 //! | `missing` | what a directory lists, but the kernel does not find: removed, or a fault |
 //! | `job` | the work of an engine: one mount, from a directory down |
@@ -33,6 +34,7 @@
 //! | `largest` | the largest files |
 #![forbid(unsafe_code)]
 
+mod around;
 pub mod attribution;
 mod blocked;
 pub mod compare;
@@ -67,6 +69,7 @@ mod trail;
 mod traversal;
 mod usage;
 
+pub use around::{Around, DEADLINE};
 pub use blocked::blocked_paths;
 pub use digest::Digest;
 pub use directories::{DirectoryCount, DirectoryCounts};
@@ -86,7 +89,7 @@ pub use shard::Shard;
 pub use sink::{Both, Fields, Sink, Worker};
 pub use summary::{Summary, Totals};
 pub use tags::{FoundTags, Tags};
-pub use top::{MountContext, Top};
+pub use top::{MountContext, Top, mounts_around};
 pub use trail::{KeptPath, PathTree};
-pub use traversal::{Part, WalkOptions, WalkReport, mounts_around, open_top, walk};
+pub use traversal::{Part, WalkOptions, WalkReport, open_top, walk};
 pub use usage::{DirectoryUsage, Sums, Usage, UsageOrder, UsageSink};

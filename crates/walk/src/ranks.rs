@@ -26,10 +26,8 @@ use crate::kind::EngineKind;
 use crate::plan::PlanReason;
 use crate::shard::Sharded;
 use crate::sink::Sink;
-use crate::top::{MountContext, Top};
-use crate::traversal::{
-    Part, TopEntry, Traversal, WalkOptions, WalkReport, mounts_around, open_top, walk,
-};
+use crate::top::{MountContext, Top, mounts_around};
+use crate::traversal::{Part, TopEntry, Traversal, WalkOptions, WalkReport, open_top, walk};
 
 /// Walks each directory together with all ranks; the entries of each rank go to its own sink. The
 /// report has the mounts in which this rank took part.

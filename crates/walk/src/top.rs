@@ -4,6 +4,7 @@ use gate::fs::{At, Attributes, Open, Statfs, fstatfs, statx};
 use gate::long::open_long;
 use gate::mount::mount_id;
 use gate::{Errno, Fd};
+use mounts::table::read_either;
 use ondisk::{Dev, Mount, split_options};
 
 use crate::entry::Meta;
@@ -58,6 +59,12 @@ impl Top {
     pub fn mount<'a>(&self, mounts: &'a [Mount]) -> Option<&'a Mount> {
         mounts.iter().find(|mount| mount.id == self.meta.mount)
     }
+}
+
+/// The mount table, if it can be read and has the mount of a directory; else an empty one.
+pub fn mounts_around(top: Option<&Top>) -> Vec<Mount> {
+    let anchor = top.map(|top| top.meta.mount).filter(|&id| id != 0);
+    read_either(false, anchor).map_or(Vec::new(), |(table, _)| table.mounts)
 }
 
 /// What is known of a mount before it is walked.

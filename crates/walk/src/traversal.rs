@@ -2,16 +2,17 @@
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use gate::fs::{At, Attributes, Open, has_statx, openat, statx};
 use gate::long::{open_long, open_long_no_symlinks};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
 use mounts::listed::{is_gone, is_removed_from};
-use mounts::table::read_either;
 use mounts::{ErrorKind, Warning};
 use ondisk::{Dev, Mount};
 
+use crate::around::Around;
 use crate::engine::engine;
 use crate::entry::{Dir, Entry, Meta, joined};
 use crate::error::{Error, WarningKind};
@@ -22,7 +23,7 @@ use crate::kind::EngineKind;
 use crate::plan::{Plan, PlanReason, plan};
 use crate::shard::Sharded;
 use crate::sink::Sink;
-use crate::top::{MountContext, Top};
+use crate::top::{MountContext, Top, mounts_around};
 
 /// What to walk, and how.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +50,9 @@ pub struct WalkOptions {
     pub expected: Option<u64>,
     /// The sink calls syncfs(2) before reading, so a second syncfs is cheap.
     pub sink_syncs_first: bool,
+    /// The mount table, and the mounts that do not answer, if they were asked; else a walk that comes
+    /// to one of these waits.
+    pub around: Option<Arc<Around>>,
 }
 
 /// A mount that was walked, and the engine that did it.
@@ -68,12 +72,6 @@ pub struct Part {
 pub struct WalkReport {
     /// The mounts that were walked, in order; the first one is DIR's.
     pub parts: Vec<Part>,
-}
-
-/// The mount table, if it can be read and has the mount of a directory; else an empty one.
-pub fn mounts_around(top: Option<&Top>) -> Vec<Mount> {
-    let anchor = top.map(|top| top.meta.mount).filter(|&id| id != 0);
-    read_either(false, anchor).map_or(Vec::new(), |(table, _)| table.mounts)
 }
 
 /// Opens a directory to be walked, through a symlink if it is one.
@@ -110,12 +108,30 @@ pub fn walk(
             return Err(Error::Replaced(top.path.clone()));
         }
     }
-    let mounts = mounts_around(tops.first());
+    let around = options.around.as_deref();
+    let fresh;
+    let mounts = match around {
+        Some(around) if tops.first().is_none_or(|top| around.holds(top.meta.mount)) => {
+            &around.mounts
+        }
+        _ => {
+            fresh = mounts_around(tops.first());
+            &fresh
+        }
+    };
+    let careful = around.and_then(|around| around.filter(&options.filter));
+    let careful = careful.map(|filter| WalkOptions {
+        filter,
+        ..options.clone()
+    });
+    let options = careful.as_ref().unwrap_or(options);
+    let silent = around.into_iter().flat_map(Around::warnings);
+    silent.for_each(|warning| diagnostics.warn(warning));
     let sharded = Sharded::new(options.filter.shard(), &options.dirs, sink);
     let sink = sharded.as_ref().map_or(sink, |sharded| sharded);
     let mut report = WalkReport::default();
     for top in tops {
-        let traversal = Traversal::new(options, sink, diagnostics, &mounts, &top);
+        let traversal = Traversal::new(options, sink, diagnostics, mounts, &top);
         traversal.walk_dir(top, &mut report)?;
     }
     if !has_statx() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mounts::Warning;
-use walk::{Meta, Moment, Type};
+use walk::{Around, Meta, Moment, Type};
 
 use crate::catalog::Options;
 use crate::compression::Compress;
@@ -36,6 +36,8 @@ pub struct DumpOptions {
     pub selection: Options,
     /// Other files that are being written: they are not dumped.
     pub own: Vec<Vec<u8>>,
+    /// The mounts around the sources, if they were asked.
+    pub around: Option<Arc<Around>>,
 }
 
 /// The summary of a dump.
@@ -80,6 +82,7 @@ impl DumpOptions {
             selection: self.selection.clone(),
             for_catalog,
             expected: None,
+            around: self.around.clone(),
         }
     }
 }

@@ -139,6 +139,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
         .ok_or("use a duration over 0 and under 11 days")
 }
 
+/// A duration for an option whose name says that it is in seconds: a number may come without a unit.
+pub(crate) fn seconds(text: &str) -> Result<Duration, &'static str> {
+    match text.trim().parse::<f64>() {
+        Ok(_) => duration(&format!("{}s", text.trim())),
+        Err(_) => duration(text),
+    }
+}
+
 /// A date without a duration.
 pub(crate) fn date(text: &str) -> Result<Date, NotDate> {
     Date::parse(text.trim()).ok_or(NotDate)

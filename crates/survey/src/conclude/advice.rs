@@ -29,6 +29,7 @@ pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
     let found = survey.found;
     let mut advice = Vec::new();
     advice.extend(found.mounts.iter().flat_map(mounts));
+    advice.extend(free_space(survey));
     if let Some(walking) = &found.walking {
         advice.extend(scan(walking));
         advice.extend(walk_as_root(walking).filter(|_| !survey.machine.root));
@@ -40,9 +41,17 @@ pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
     advice
 }
 
+fn free_space<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
+    let full = survey.full();
+    let &(first, capacity) = full.first()?;
+    let command = Command::Largest(first, capacity);
+    let statement = Statement::FreeSpace(full);
+    Some(Conclusion::new(Section::Mounts, 99, command, statement))
+}
+
 fn mounts(mounted: &Mounted) -> impl Iterator<Item = Conclusion<'_>> {
     let points = &mounted.report.points;
-    let diagnoses = diagnose(points);
+    let diagnoses = diagnose(&mounted.all());
     let files = points
         .iter()
         .filter(|point| point.kind == Some(MountKind::File));
@@ -52,7 +61,7 @@ fn mounts(mounted: &Mounted) -> impl Iterator<Item = Conclusion<'_>> {
         (AnomalyKind::Unresponsive, 100, Command::ListExcludes),
         (AnomalyKind::Hidden, 70, Command::Mounts),
         (AnomalyKind::Duplicate, 30, Command::Mounts),
-        (AnomalyKind::ReadOnly, 68, Command::Mounts),
+        (AnomalyKind::Failing, 98, Command::CheckMounts),
     ];
     rules
         .into_iter()
@@ -241,7 +250,14 @@ fn more<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
         let command = Command::SurveyAsRoot;
         found.push(Conclusion::new(Section::Steps, 25, command, statement));
     }
-    for (section, missing) in survey.missing() {
+    let is_silent = survey
+        .found
+        .mounts
+        .as_ref()
+        .is_some_and(|mounted| mounted.is_silent);
+    // What does not answer cannot be measured either.
+    let missing = survey.missing().into_iter().filter(|_| !is_silent);
+    for (section, missing) in missing {
         let statement = Statement::Gather(section, missing);
         found.push(Conclusion::new(
             section,

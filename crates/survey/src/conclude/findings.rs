@@ -22,6 +22,7 @@ pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
     let walking = found.walking.as_ref();
     [
         found.mounts.as_ref().map(mounts),
+        full(survey),
         methods(found),
         file_system(survey),
         disagreement_with_kernel(found),
@@ -39,7 +40,7 @@ pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
 
 fn mounts(mounted: &Mounted) -> Conclusion<'_> {
     let points = &mounted.report.points;
-    let diagnoses = diagnose(points);
+    let diagnoses = diagnose(&mounted.all());
     // In their order: the most serious first.
     let kinds: BTreeSet<_> = diagnoses.iter().map(|one| one.kind()).collect();
     let kinds: Vec<_> = kinds
@@ -47,11 +48,19 @@ fn mounts(mounted: &Mounted) -> Conclusion<'_> {
         .map(|kind| (kind, targets(&diagnoses, kind)))
         .collect();
     let (weight, command) = match kinds.first() {
-        Some((AnomalyKind::Unresponsive, _)) => (100, Command::CheckMounts),
+        Some((AnomalyKind::Unresponsive | AnomalyKind::Failing, _)) => (100, Command::CheckMounts),
         _ => (90, Command::Mounts),
     };
     let statement = Statement::Mounts(points.len(), diagnoses.len(), kinds);
     Conclusion::new(Section::Mounts, weight, command, statement)
+}
+
+fn full<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
+    let full = survey.full();
+    let &(first, capacity) = full.first()?;
+    let command = Command::Largest(first, capacity);
+    let statement = Statement::Full(full);
+    Some(Conclusion::new(Section::Mounts, 99, command, statement))
 }
 
 fn methods(found: &Found) -> Option<Conclusion<'_>> {

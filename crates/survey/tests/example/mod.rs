@@ -49,6 +49,7 @@ pub(crate) fn point_of(target: &[u8], minor: u32, fstype: &[u8]) -> Point {
         fstype: fstype.to_vec(),
         source: Some(b"/dev/x".to_vec()),
         options: b"rw".to_vec(),
+        ..Content::default()
     };
     Point {
         content: Some(Arc::new(content)),
@@ -290,6 +291,7 @@ fn machine() -> Machine {
         cpus: 2,
         memory: Some(8 << 30),
         root: false,
+        sudo: Some("sudo"),
         unseen: vec![Unseen::BpfMeter],
         version: "0.1.0",
         when: 1_700_000_000,

@@ -237,6 +237,12 @@ pub(crate) struct Dump {
     #[arg(short, long, value_name = "N", help_heading = "Metadata", value_parser = number(1..=65_535_usize))]
     pub(crate) jobs: Option<usize>,
 
+    /// Skip a network or FUSE mount that is silent for so long [default: 30s]
+    ///
+    /// What does not answer is skipped with a warning, and is not recorded as removed.
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Selection")]
+    pub(crate) deadline: Option<Duration>,
+
     /// Compress with none, gzip, xz or zstd [default: by the suffix]
     ///
     /// A level may follow: gzip:1 to gzip:9, xz:0 to xz:9, zstd:1 to zstd:19.

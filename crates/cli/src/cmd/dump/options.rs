@@ -7,6 +7,7 @@ use std::sync::Arc;
 use archive::catalog::Options;
 use archive::dump::DumpOptions;
 use archive::increment::levels::Level;
+use walk::Around;
 
 use crate::args::values::bytes;
 use crate::cmd::dump::args::Dump as Args;
@@ -44,8 +45,21 @@ pub(super) fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>)
         },
         own: map.iter().cloned().collect(),
         listed,
+        around: None,
     };
     Ok((options, map))
+}
+
+/// Asks the mounts that might not answer. To be called before there are threads.
+pub(super) fn ask(args: &Args, options: &mut DumpOptions) -> Result<(), Error> {
+    let deadline = args.deadline.unwrap_or(walk::DEADLINE);
+    let Options {
+        one_file_system, ..
+    } = options.selection;
+    let filter = options.selection.filter();
+    let around = Around::ask(&options.sources, one_file_system, &filter, deadline)?;
+    options.around = Some(Arc::new(around));
+    Ok(())
 }
 
 /// Refuses the option with which fathom walk walks a part of a tree. What is in a part changes between two dumps: an

@@ -13,7 +13,7 @@ use gate::long::statx_long;
 use walk::{Diagnostics, Explained};
 
 use super::map::MapFile;
-use super::options::{SCHEMA, dump_options};
+use super::options::{SCHEMA, ask, dump_options};
 use super::show::costs::account_text;
 use super::show::{self, Possible, Report};
 use super::snapshot;
@@ -58,10 +58,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return Err(Error::new("--resume requires mpirun")
             .and("omit it: a dump by one process is one archive, which is complete or absent"));
     }
-    let (options, map) = dump_options(args)?;
+    let (mut options, map) = dump_options(args)?;
     if args.explain {
         return explain(args, out);
     }
+    ask(args, &mut options)?;
     if args.dry_run {
         return dry_run(args, &options, out);
     }

@@ -187,7 +187,9 @@ pub(crate) fn table(points: &[Point], style: TableStyle, put: &mut dyn FnMut(&st
 
 pub(crate) fn tone(point: &Point) -> Tone {
     match point.verdict {
-        Some(Verdict::Slow | Verdict::Hung | Verdict::Stale | Verdict::Denied) => Tone::Bad,
+        Some(
+            Verdict::Slow | Verdict::Hung | Verdict::Stale | Verdict::Failing | Verdict::Denied,
+        ) => Tone::Bad,
         _ if point.hidden => Tone::Dim,
         _ => Tone::Plain,
     }
@@ -416,6 +418,7 @@ mod tests {
             fstype: fstype.into(),
             fsroot: b"/".to_vec(),
             options: b"rw".to_vec(),
+            ..Content::default()
         };
         Point {
             content: Some(Arc::new(content)),

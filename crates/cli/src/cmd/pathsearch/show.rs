@@ -320,7 +320,15 @@ fn prediction(prediction: &Prediction, style: TableStyle) -> String {
     });
     let nodes = match prediction.nodes {
         1 => "one node".to_owned(),
-        nodes => format!("{} nodes at once", count(nodes)),
+        nodes => {
+            let nodes = count(nodes);
+            match prediction.server_rate {
+                Some(_) => format!("{nodes} nodes at once"),
+                None => format!(
+                    "{nodes} nodes at once, and a server that answers all of them as fast as one (--server-rate)"
+                ),
+            }
+        }
     };
     let own = match prediction.compute {
         0.0 => String::new(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::args::help::{EXIT, ending};
-use crate::args::values::{cache_limit, duration, size};
+use crate::args::values::{cache_limit, seconds, size};
 
 const EXAMPLES: &str = "\
 fathom probe /srv  # all experiments, at most 1 GiB of reads and writes
@@ -35,8 +35,8 @@ pub(crate) struct Probe {
     /// Read and write at most SIZE bytes, such as 64M or 2G
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size, help_heading = "Limits")]
     pub(crate) max_bytes: u64,
-    /// Stop after DURATION, such as 60s or 5m
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration, help_heading = "Limits")]
+    /// Stop after DURATION, such as 60 (seconds) or 5m
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = seconds, help_heading = "Limits")]
     pub(crate) max_seconds: Duration,
 
     /// Measure the size of the page cache by METHOD

@@ -46,6 +46,23 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         for series in &report.series {
             draw(into, "", series)?;
         }
+        let is_drawn = |one: &probe::Experiment| {
+            let mut series = report.series.iter();
+            series.any(|series| series.kind.experiment() == *one)
+        };
+        let named = args
+            .experiments
+            .iter()
+            .filter(|one| **one != Experiment::All);
+        let named: Vec<Experiment> = named.copied().collect();
+        if !named.is_empty() {
+            for one in experiments(&named).iter().filter(|one| !is_drawn(one)) {
+                out.note(format_args!(
+                    "no plot of {}: it has no series of samples; --csv writes what it has",
+                    one.name()
+                ));
+            }
+        }
     }
     let shown = Report {
         dir,

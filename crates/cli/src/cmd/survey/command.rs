@@ -13,16 +13,32 @@ pub(crate) struct Commands {
     root: String,
     /// Levels of the tree on which the engines were compared, if not on all.
     levels: Option<u32>,
+    /// The program that runs a command as root.
+    sudo: Option<&'static str>,
 }
 
 impl Commands {
     pub(crate) fn new(root: &[u8], levels: Option<u32>) -> Commands {
-        let root = quoted(root);
-        Commands { root, levels }
+        Commands {
+            root: quoted(root),
+            levels,
+            sudo: None,
+        }
     }
 
     pub(crate) fn from_survey(survey: &Survey<'_>) -> Commands {
-        Commands::new(survey.root, survey.found.compared_levels())
+        Commands {
+            sudo: survey.machine.sudo,
+            ..Commands::new(survey.root, survey.found.compared_levels())
+        }
+    }
+
+    /// A command that runs as root here; su(1) is everywhere.
+    fn as_root(&self, command: &str) -> String {
+        match self.sudo {
+            Some(sudo) => format!("{sudo} {command}"),
+            None => format!("su -c {}", quoted(command.as_bytes())),
+        }
     }
 
     pub(crate) fn gather(&self, section: Section) -> String {
@@ -53,13 +69,17 @@ impl Commands {
                 format!("fathom probe {} {}", quoted(dir), names.join(" "))
             }
             Walk => format!("fathom walk {root} -x"),
+            Largest(dir, capacity) => match capacity.lacks_inodes() {
+                true => format!("fathom walk {} -x --group-by dir --sort count", quoted(dir)),
+                false => format!("fathom walk {} -x --top 20", quoted(dir)),
+            },
             WalkBy(engine) => format!("fathom walk {root} -x --engine {}", engine.name()),
             WriteCatalog => format!("fathom walk {root} -x --catalog walk.parquet"),
             CompareEngines => match self.levels {
                 Some(levels) => format!("fathom walk {root} -x --max-depth {levels} --compare"),
                 None => format!("fathom walk {root} -x --compare"),
             },
-            CompareEnginesAsRoot => format!("sudo {}", self.text(&CompareEngines)),
+            CompareEnginesAsRoot => self.as_root(&self.text(&CompareEngines)),
             GatherDump => format!("fathom dump {root} -x --no-output --account"),
             DumpInFull => format!("fathom dump {root} -x -o full.tar --catalog full.parquet"),
             Account => format!("fathom account fathom walk {root} -x --engine stat"),
@@ -68,7 +88,7 @@ impl Commands {
             StartInDetail(program) => format!("fathom pathsearch -v --network / {program}"),
             Prices => format!("fathom probe {root} gates"),
             Gather(section) => self.gather(*section),
-            SurveyAsRoot => format!("sudo fathom survey {root}"),
+            SurveyAsRoot => self.as_root(&format!("fathom survey {root}")),
         }
     }
 }

@@ -4,15 +4,17 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use gate::fs::Open;
+use gate::process::Child;
 use mounts::check::{self, Verdict};
-use mounts::compare::{Bounds, run_in_child};
+use mounts::diagnosis::{AnomalyKind, diagnose};
 use mounts::locate::{self, Method};
-use mounts::{Class, Hints, Kind, LocateReport, Point, may_hang, servers};
+use mounts::{Class, Hints, Kind, LocateReport, Point, Warning, may_hang, servers};
 use ondisk::{Content, split_options};
-use survey::capacity::{self, Capacity};
+use survey::capacity::{self, Capacity, FsState};
 use survey::{ComparedMethods, Failure, Found, Missing, Mounted, SkippedMethods, Task};
 
 use super::context::{Ration, SurveyContext};
+use super::warning::WarningKind;
 use crate::cmd::mounts::compare::compare_methods;
 
 /// Runs of each method and of each engine.
@@ -46,31 +48,60 @@ pub(super) fn table(
     // The server may be waited for twice: for the directory, and for the mounts below it.
     let patience = PATIENCE.min(ration.left() / 3);
     let dirs = [context.dir().to_vec()];
-    let look = || {
-        walk::explain(&dirs, false, walk::Fields::all())
-            .ok()
-            .map(|_| [])
-    };
+    let look = || drop(walk::explain(&dirs, false, walk::Fields::all()));
     let is_silent = is_remote && times_out(patience, look);
     let points = &mut report.points;
     servers::name_servers(points);
-    if context.args.network {
-        let count = points.len();
-        let checked = check::check(points, patience, |done| {
-            progress.at(|| format!("{done} of {count} mounts have answered"));
-        });
-        let failed = |e| Missing::Failed(Failure::new(Task::CheckMounts, e));
-        found.warnings.extend(checked.map_err(failed)?);
+    let failed = |e| Missing::Failed(Failure::new(Task::CheckMounts, e));
+    let may_wait = |point: &Point| point.fstype().is_none_or(may_hang);
+    let is_local = |point: &Point| !may_wait(point);
+    let count = points.len();
+    let mut tick = |done| progress.at(|| format!("{done} of {count} mounts have answered"));
+    let checked = check::check_those(points, may_wait, patience, &mut tick);
+    found.warnings.extend(checked.map_err(failed)?);
+    // A survey yields to other processes, so that a local disk may seem slow.
+    let patience = ration.left() / 2;
+    let checked = check::check_those(points, is_local, patience, &mut tick);
+    let checked = checked.map_err(failed)?.into_iter();
+    let is_slow = |one: &Warning| matches!(one.reason(), Some(mounts::WarningKind::Slow(_)));
+    found.warnings.extend(checked.filter(|one| !is_slow(one)));
+    for point in points.iter_mut().filter(|point| is_local(point)) {
+        if point.verdict == Some(Verdict::Slow) {
+            point.verdict = Some(Verdict::Ok);
+        }
+    }
+    // The directory was asked for, and has been asked.
+    let own = |point: &&mut Point| !point.hidden && point.target == context.root.path;
+    if let Some(point) = points.iter_mut().filter(own).find(|_| is_remote) {
+        point.verdict.get_or_insert(answer(is_silent));
+    }
+    if is_silent {
+        let kind = mounts::WarningKind::Hung(patience);
+        found
+            .warnings
+            .push(Warning::about(&context.root.path, kind));
     }
     found.to_probe = to_probe(context, points, is_remote, is_silent);
+    let mut own = own_mount(context, &report, is_remote, is_silent);
+    if !is_remote {
+        let checked = check::check(own.as_mut_slice(), patience, |_| {});
+        found.warnings.extend(checked.map_err(failed)?);
+    }
     found.mounts = Some(Mounted {
-        excludes: context.excludes(points),
-        own: own_mount(context, &report, is_remote, is_silent),
+        excludes: context.excludes(&report.points),
+        own,
         report,
         is_remote,
         is_silent,
     });
     Ok(())
+}
+
+fn answer(is_silent: bool) -> Verdict {
+    match is_silent {
+        true => Verdict::Hung,
+        false => Verdict::Ok,
+    }
 }
 
 /// The mount that DIR is on, where it is not mounted just there.
@@ -87,10 +118,7 @@ fn own_mount(
     }
     let target = mount.target.clone()?;
     Some(Point {
-        verdict: is_remote.then_some(match is_silent {
-            true => Verdict::Hung,
-            false => Verdict::Ok,
-        }),
+        verdict: is_remote.then_some(answer(is_silent)),
         ..Point::from_row(mount, target, None, Class::Internal, false)
     })
 }
@@ -102,7 +130,8 @@ pub(super) fn capacities(
     ration: &Ration,
     _: usize,
 ) -> Result<(), Missing> {
-    let points = found.responding()?.all();
+    let mounted = found.mounts.as_ref().ok_or(Missing::NoMounts)?;
+    let points = mounted.all();
     let mut capacities = HashMap::new();
     for point in capacity::answering(&points) {
         if ration.left().is_zero() {
@@ -120,17 +149,32 @@ pub(super) fn capacities(
             capacities.insert(point.dev, capacity);
         }
     }
+    let (systems, _) = capacity::file_systems(&points, &capacities);
+    let full = systems.into_iter().filter(|one| one.state == FsState::Full);
+    let full = full.map(|one| Warning::about(&one.target, WarningKind::Full));
+    let hidden = diagnose(&points)
+        .into_iter()
+        .filter(|one| one.kind() == AnomalyKind::Hidden);
+    let hidden = hidden.map(|one| Warning::about(one.target, WarningKind::Hidden));
+    let warnings: Vec<Warning> = full.chain(hidden).collect();
+    found.warnings.extend(warnings);
     found.capacities = capacities;
     Ok(())
 }
 
-/// Whether a process that does this does not end in time: a server does not respond.
-pub(super) fn times_out(limit: Duration, work: impl FnOnce() -> Option<[u64; 0]>) -> bool {
-    let bounds = Bounds {
-        grace: Duration::ZERO,
-        ..Bounds::time(limit)
+/// Whether a process that does this does not end in time: a server does not respond. The process may
+/// never end, and has none of this one's descriptors: a reader of its output would wait for it.
+pub(super) fn times_out(limit: Duration, work: impl FnOnce()) -> bool {
+    const REAP: Duration = Duration::from_millis(500);
+    let Ok(mut child) = Child::fork_detached(work) else {
+        return false;
     };
-    run_in_child(&bounds, work).is_ok_and(|ran| ran.is_err())
+    let is_late = child.wait(limit).is_none();
+    if is_late {
+        child.kill();
+        child.wait(REAP);
+    }
+    is_late
 }
 
 /// Compares the methods. Those that search every directory are skipped where they would enter a

@@ -70,6 +70,7 @@ fn machine(args: &Args, found: &mut Found, when: i64, begun: Instant) -> Machine
         cpus: processors(),
         memory: memory(),
         root: is_root(),
+        sudo: ["sudo", "doas"].into_iter().find(|name| is_in_path(name)),
         unseen,
         version: env!("CARGO_PKG_VERSION"),
         when,
@@ -80,6 +81,10 @@ fn machine(args: &Args, found: &mut Found, when: i64, begun: Instant) -> Machine
         limit_bytes: steps::bytes(args.deep),
         deep: args.deep,
     }
+}
+
+fn is_in_path(program: &str) -> bool {
+    meter::call::Command::find(&[program.into()]).is_ok()
 }
 
 /// Draws the plots, and makes page, text and JSON of what was found.

@@ -17,6 +17,10 @@ pub(crate) enum WarningKind {
         missing: Missing,
         command: String,
     },
+    #[error("full: users have no space or no inodes left on it")]
+    Full,
+    #[error("hidden: another mount covers it")]
+    Hidden,
     #[error("interrupted: the sections that were not measured are named")]
     Interrupted,
     #[error("{0}")]

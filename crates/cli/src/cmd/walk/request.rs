@@ -1,9 +1,11 @@
 //! What `fathom walk` is asked to do, by one process or by the ranks of an MPI job.
 
+use std::sync::Arc;
+
 use ::show::units::{count, duration, plural};
 use archive::catalog::{Options, ShardOfRun};
 use walk::predicate::Predicates;
-use walk::{EngineKind, Fields, Part, Shard, Totals, WalkOptions};
+use walk::{Around, EngineKind, Fields, Part, Shard, Totals, WalkOptions};
 
 use super::output::{Emitted, check, fields};
 use super::show::{self, SCHEMA, Walk};
@@ -34,6 +36,18 @@ impl<'a> Request<'a> {
             options,
             predicates,
         })
+    }
+}
+
+impl Request<'_> {
+    /// Asks the mounts that might not answer. To be called before there are threads.
+    pub(super) fn ask(&mut self) -> Result<(), Error> {
+        let deadline = self.args.deadline.unwrap_or(walk::DEADLINE);
+        let options = &mut self.options;
+        let one_file_system = options.one_file_system;
+        let around = Around::ask(&options.dirs, one_file_system, &options.filter, deadline)?;
+        options.around = Some(Arc::new(around));
+        Ok(())
     }
 }
 

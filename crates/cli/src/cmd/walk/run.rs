@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if let Some(team) = team {
         return together::run(args, &*team, out);
     }
-    let request = Request::new(args, out)?;
+    let mut request = Request::new(args, out)?;
     if args.explain {
         return explain(&request.options, needed_fields(args)?, out);
     }
@@ -48,6 +48,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if args.run.is_some() && args.shard.is_none() {
         return Err(Error::new("--run requires --shard or mpirun").and("add --shard I/N"));
     }
+    request.ask()?;
     let view = View {
         args: &args.output,
         schema: SCHEMA,

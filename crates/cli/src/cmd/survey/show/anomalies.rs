@@ -1,6 +1,7 @@
 //! What is unusual about mounts, in words.
 
 use ::mounts::diagnosis::{Anomaly, AnomalyKind, Diagnosis};
+use ::mounts::fault::Fault;
 use show::name::printable;
 use show::units::{plural, sized};
 
@@ -12,7 +13,7 @@ pub(crate) fn kind(kind: AnomalyKind) -> &'static str {
         AnomalyKind::Hidden => "hidden",
         AnomalyKind::Covers => "hides files",
         AnomalyKind::Duplicate => "duplicate",
-        AnomalyKind::ReadOnly => "read-only, possibly because of an error",
+        AnomalyKind::Failing => "failing",
         AnomalyKind::Denied => "access denied",
         AnomalyKind::OnFile => "on a file",
     }
@@ -29,8 +30,13 @@ fn text(anomaly: &Anomaly<'_>) -> String {
         Anomaly::Stale => "stale: its server or device is gone",
         Anomaly::Slow => "slow to answer",
         Anomaly::Denied => "access denied",
-        Anomaly::ReadOnly => {
-            "read-only, possibly because of an error (errors=remount-ro): check the kernel log"
+        Anomaly::Failing(Fault::ReadOnly) => {
+            "failing: an error has made it read-only; the kernel log (dmesg) has the reason"
+        }
+        Anomaly::Failing(Fault::ShutDown) => "failing: it was shut down; nothing can be read",
+        Anomaly::Failing(Fault::Errors(errors)) => {
+            let errors = plural(*errors, "error", "errors");
+            return format!("failing: it has recorded {errors}; unmount it and run fsck");
         }
         Anomaly::Hidden { at_same_path: true } => "hidden: another mount is on the same directory",
         Anomaly::Hidden {

@@ -8,6 +8,7 @@ use show::json_object;
 use show::name::printable;
 use show::units::{count, duration, plural, size, sized};
 use survey::bounded::{Bounded, StoppedEngine};
+use survey::capacity::Capacity;
 use survey::{Command, Conclusion, Cost, Section, Statement, Survey};
 
 use super::bounded::{
@@ -79,6 +80,7 @@ fn finding_text(
 ) -> Option<(String, String)> {
     Some(match statement {
         Statement::Mounts(all, unusual, kinds) => mounts(root, *all, *unusual, kinds),
+        Statement::Full(full) => full_text(full),
         Statement::MountMethods(used, dearest) => (
             format!("{} to find the mounts", duration(used.ms / 1e3)),
             format!(
@@ -191,6 +193,28 @@ fn mounts(
         (_, false) => format!("{mounts} at or under {root}, {unusual} of them unusual: {kinds}."),
     };
     (format!("{mounts}, {unusual} unusual"), text)
+}
+
+fn full_text(full: &[(&[u8], Capacity)]) -> (String, String) {
+    let text = |(dir, capacity): &(&[u8], Capacity)| {
+        let what = if capacity.lacks_inodes() {
+            "inodes"
+        } else {
+            "space"
+        };
+        format!("{} has no {what} left", printable(dir))
+    };
+    let first = full.first().map(text).unwrap_or_default();
+    let others = match full.len().saturating_sub(1) as u64 {
+        0 => String::new(),
+        n => format!(", nor {}", plural(n, "other", "others")),
+    };
+    let figure = plural(
+        full.len() as u64,
+        "file system is full",
+        "file systems are full",
+    );
+    (figure, format!("{first}{others}."))
 }
 
 fn file_system(
@@ -377,6 +401,10 @@ fn statx_price(warm: f64, cold: Option<f64>, empty: Option<f64>) -> (String, Str
 fn advice_text(statement: &Statement<'_>, root: &str) -> (String, String) {
     match statement {
         Statement::MendMounts(kind, targets) => mend_mounts(*kind, targets),
+        Statement::FreeSpace(full) => {
+            let names = names(&full.iter().map(|(dir, _)| *dir).collect::<Vec<_>>());
+            (full_text(full).0, format!("Make room on {names}."))
+        }
         Statement::CheckServers(servers) => check_servers(*servers as u64),
         Statement::KeepCatalog(effort) => {
             let text = format!(
@@ -492,9 +520,9 @@ fn mend_mounts(kind: AnomalyKind, targets: &[&[u8]]) -> (String, String) {
             plural(count, "duplicate mount", "duplicate mounts"),
             format!("Exclude {names} from backups: another mount shows the same files."),
         ),
-        AnomalyKind::ReadOnly => (
-            plural(count, "mount is read-only", "mounts are read-only"),
-            format!("Look for errors of {names} in dmesg: an error makes it read-only."),
+        AnomalyKind::Failing => (
+            plural(count, "file system is failing", "file systems are failing"),
+            format!("Save what is on {names}, and look for its errors in the kernel log (dmesg)."),
         ),
         _ => (
             plural(count, "mount does not answer", "mounts do not answer"),

@@ -28,20 +28,28 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle, page: Option<&[u8]>) 
         width: Some(width),
         ..style
     };
-    let mut below = format!("\n{}", costs(survey, style));
+    let mut costs = format!("\n{}", costs(survey, style));
     let (warnings, count) = warnings(survey);
     if !warnings.is_empty() {
-        below += "\n";
+        costs += "\n";
         warnings
             .iter()
-            .for_each(|line| below += &format!("{}\n", cut(line, width)));
+            .for_each(|line| costs += &format!("{}\n", cut(line, width)));
     }
-    below += &advice(survey, width);
-    below += &format!("\n{}", last(page, count));
+    let last = format!("\n{}", last(page, count));
     let above = format!("{}\n\n", cut(&title(survey), width));
-    // The heading, what is not shown, and the pseudo file systems.
-    let others = above.lines().count() + below.lines().count() + 3;
-    let rows = LINES.saturating_sub(others).clamp(1, SHOWN);
+    let (systems, _) = survey.file_systems();
+    // What is wrong goes before advice, and the file system of the directory is always shown.
+    let bad = systems.iter().filter(|one| one.state.is_bad()).count();
+    let with_pieces = |pieces| {
+        let below = costs.clone() + &advice(survey, pieces, width) + &last;
+        // The heading, what is not shown, and the pseudo file systems.
+        let others = above.lines().count() + below.lines().count() + 3;
+        (below, LINES.saturating_sub(others).clamp(1, SHOWN))
+    };
+    let mut pieces = (1..=ADVICE).rev().map(with_pieces);
+    let fits = |(_, rows): &(String, usize)| *rows > bad.min(SHOWN - 1);
+    let (below, rows) = pieces.find(fits).unwrap_or_else(|| with_pieces(1));
     above + &file_systems(survey, rows, style) + &below
 }
 
@@ -63,6 +71,11 @@ fn title(survey: &Survey<'_>) -> String {
     )
 }
 
+/// Percent as df(1) rounds them: up, so that what is left is never promised.
+pub(crate) fn whole_percent(percent: f64) -> String {
+    format!("{:.0}", percent.ceil())
+}
+
 pub(crate) fn file_system_table<'a>(systems: impl IntoIterator<Item = &'a FileSystem>) -> Table {
     use Align::{Left, Right};
     let columns = [
@@ -76,7 +89,7 @@ pub(crate) fn file_system_table<'a>(systems: impl IntoIterator<Item = &'a FileSy
     ];
     let mut table = Table::new(&columns, 0);
     for one in systems {
-        let percent = |value: Option<f64>| value.map_or("-".to_owned(), |n| format!("{n:.0}"));
+        let percent = |value: Option<f64>| value.map_or("-".to_owned(), whole_percent);
         let capacity = one.capacity;
         let bytes = |value: Option<u64>| value.map_or("-".to_owned(), size);
         let cells = [
@@ -102,8 +115,19 @@ fn file_systems(survey: &Survey<'_>, rows: usize, style: TableStyle) -> String {
     let Some(mounted) = &survey.found.mounts else {
         return "The mounts are unknown; --full prints the reason.\n".to_owned();
     };
-    let (systems, pseudo) = survey.file_systems();
-    let (shown, others) = systems.split_at(systems.len().min(rows));
+    let (mut systems, pseudo) = survey.file_systems();
+    let rows = systems.len().min(rows);
+    // The file system of the directory is shown, whatever is wrong with others.
+    let holds = |one: &&FileSystem| below(&one.target, survey.root).is_some();
+    let own = systems
+        .iter()
+        .filter(holds)
+        .max_by_key(|one| one.target.len());
+    let own = own.and_then(|own| systems.iter().position(|one| std::ptr::eq(one, own)));
+    if let Some(own) = own.filter(|own| (1..=*own).contains(&rows)) {
+        systems[rows - 1..=own].rotate_right(1);
+    }
+    let (shown, others) = systems.split_at(rows);
     let mut text = match shown {
         [] => "No file system that stores files is mounted here.\n".to_owned(),
         shown => file_system_table(shown).to_text(style.width, style.color),
@@ -210,7 +234,8 @@ pub(crate) fn means(cost: &ActivityCost<'_>, commands: &Commands) -> String {
     text.to_owned()
 }
 
-/// What was found wrong, the worst first, as far as there is room; and how much there is in all.
+/// What was found wrong, the worst first, as far as there is room and the table of file systems does
+/// not show it; and how much there is in all.
 fn warnings(survey: &Survey<'_>) -> (Vec<String>, usize) {
     let is_wrong = |statement: &Statement<'_>| {
         matches!(
@@ -220,16 +245,25 @@ fn warnings(survey: &Survey<'_>) -> (Vec<String>, usize) {
     };
     let findings = survey.findings.iter().zip(Point::findings(survey));
     let wrong = findings.filter(|(conclusion, _)| is_wrong(&conclusion.statement));
-    let wrong = wrong.map(|(_, point)| point.text);
+    let wrong: Vec<String> = wrong.map(|(_, point)| point.text).collect();
+    let (systems, _) = survey.file_systems();
+    let is_in_table = |path: &[u8]| {
+        let mut bad = systems.iter().filter(|one| one.state.is_bad());
+        bad.any(|one| one.target == path)
+    };
     let others = json_warnings(survey.warnings);
-    let others = others.iter().map(|warning| {
+    let others = others
+        .iter()
+        .filter(|warning| !warning.path.as_deref().is_some_and(is_in_table));
+    let others = others.map(|warning| {
         let path = warning.path.as_deref().map(printable);
         let path = path.map_or(String::new(), |path| format!("'{path}': "));
         let errno = warning.errno.as_deref();
         let errno = errno.map_or(String::new(), |errno| format!(" ({errno})"));
         format!("{path}{}{errno}", printable(warning.message.as_bytes()))
     });
-    let all: Vec<String> = wrong.chain(others).collect();
+    let count = survey.warnings.len() + wrong.len();
+    let all: Vec<String> = wrong.into_iter().chain(others).collect();
     let shown = match all.len() {
         0..=WARNINGS => all.len(),
         _ => WARNINGS - 1,
@@ -241,12 +275,12 @@ fn warnings(survey: &Survey<'_>) -> (Vec<String>, usize) {
     if all.len() > shown {
         lines.push(format!("and {} more warnings (--full)", all.len() - shown));
     }
-    (lines, all.len())
+    (lines, count)
 }
 
-fn advice(survey: &Survey<'_>, width: usize) -> String {
+fn advice(survey: &Survey<'_>, pieces: usize, width: usize) -> String {
     let mut text = String::new();
-    for (n, point) in (1..).zip(Point::advice(survey).iter().take(ADVICE)) {
+    for (n, point) in (1..).zip(Point::advice(survey).iter().take(pieces)) {
         text += if n == 1 { "\n" } else { "" };
         let line = format!("{n}. {}", point.with_figure());
         text += &two_lines(&line, width);

@@ -27,6 +27,7 @@ fn mount(target: &str, minor: u32, fstype: &str, source: &str, options: &str) ->
         fstype: fstype.into(),
         source: Some(source.into()),
         options: options.into(),
+        ..Content::default()
     };
     Point {
         content: Some(Arc::new(content)),

@@ -642,6 +642,7 @@ fn hostile_names_are_escaped_on_the_page() {
         fstype: NAME.to_vec(),
         source: Some(NAME.to_vec()),
         options: NAME.to_vec(),
+        ..Content::default()
     };
     owned.points().push(Mount {
         content: Some(Arc::new(content)),

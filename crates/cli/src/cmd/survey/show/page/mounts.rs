@@ -26,7 +26,7 @@ pub(crate) fn mounts(survey: &Survey<'_>, mounted: &Mounted) -> Vec<Block> {
     let commands = Commands::from_survey(survey);
     let report = &mounted.report;
     let points = &report.points;
-    let diagnoses = diagnose(points);
+    let diagnoses = diagnose(&mounted.all());
     let by = report.method.name();
     let pseudo = points.iter().filter(|point| is_pseudo(point)).count();
     let mut facts = vec![

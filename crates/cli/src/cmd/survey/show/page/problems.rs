@@ -9,6 +9,7 @@ use survey::{Section, Survey};
 
 use crate::cmd::mounts::show::cell;
 use crate::cmd::survey::show::anomalies;
+use crate::cmd::survey::show::summary::whole_percent;
 use crate::cmd::survey::show::title::section_title;
 use show::units::size;
 use walk::compare::Agreement;
@@ -79,11 +80,11 @@ fn mounts(survey: &Survey<'_>) -> Vec<Problem> {
     let Some(mounted) = &survey.found.mounts else {
         return Vec::new();
     };
-    let diagnoses = diagnose(&mounted.report.points);
+    let diagnoses = diagnose(&mounted.all());
     let kinds = [
         (Severity::Error, Unresponsive),
+        (Severity::Error, Failing),
         (Severity::Warning, Slow),
-        (Severity::Warning, ReadOnly),
         (Severity::Warning, Hidden),
         (Severity::Warning, Covers),
         (Severity::Note, Duplicate),
@@ -120,10 +121,10 @@ fn capacity(survey: &Survey<'_>) -> Vec<Problem> {
         let target = printable(&one.target);
         let state = one.state.name();
         let capacity = one.capacity?;
-        let space = format!("{:.0} % of the space", capacity.percent()?);
+        let space = format!("{} % of the space", whole_percent(capacity.percent()?));
         let inodes = capacity.inodes_percent();
         let inodes = inodes.map_or(String::new(), |inodes| {
-            format!(", {inodes:.0} % of the inodes")
+            format!(", {} % of the inodes", whole_percent(inodes))
         });
         Some(Problem {
             severity,
@@ -176,7 +177,7 @@ fn disk(one: &FileSystem) -> Disk {
     let source = one.source.as_deref().map(printable);
     let fstype = cell(Some(&one.fstype));
     let class = match one.state {
-        FsState::Hung | FsState::Stale | FsState::Full => "error",
+        state if state <= FsState::Failing => "error",
         state if state.is_bad() => "warning",
         _ => "",
     };
@@ -202,11 +203,18 @@ fn meters(capacity: &Capacity) -> Vec<(String, String)> {
         (text, bar(class, percent))
     };
     let space = capacity.percent().map(|percent| {
-        let text = format!("{percent:.0} % of {} used", size(capacity.size));
+        let text = format!(
+            "{} % of {} used",
+            whole_percent(percent),
+            size(capacity.size)
+        );
         meter(text, percent)
     });
-    let inodes = capacity
-        .inodes_percent()
-        .map(|percent| meter(format!("{percent:.0} % of inodes used"), percent));
+    let inodes = capacity.inodes_percent().map(|percent| {
+        meter(
+            format!("{} % of inodes used", whole_percent(percent)),
+            percent,
+        )
+    });
     space.into_iter().chain(inodes).collect()
 }

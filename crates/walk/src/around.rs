@@ -1,0 +1,132 @@
+//! The mounts around the directories of a walk, and which of them do not answer.
+//!
+//! A call that waits for a dead server cannot be interrupted. What may lead through a network or FUSE
+//! mount is touched by a child process first, which can be left behind ([`mounts::check`]); without
+//! such mounts this costs nothing, because a walk reads the mount table anyway.
+
+use std::time::Duration;
+
+use gate::fs::Open;
+use gate::long::open_long;
+use mounts::check::{Verdict, check};
+use mounts::path::below;
+use mounts::root::name_of;
+use mounts::{Class, Point, Warning, may_hang};
+use ondisk::{Dev, Mount};
+
+use crate::entry::joined;
+use crate::error::{Error, WarningKind};
+use crate::filter::Filter;
+use crate::top::mounts_around;
+
+/// How long a server may take for its first answer.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// The mount table, and the mounts in it that a walk has to keep out of.
+#[derive(Debug, Default)]
+pub struct Around {
+    pub(crate) mounts: Vec<Mount>,
+    /// Paths that begin with a DIR as it was given.
+    silent: Vec<Vec<u8>>,
+    deadline: Duration,
+}
+
+impl Around {
+    /// Reads the mount table, and asks those mounts that a walk of `dirs` would come to, if they might
+    /// not answer. With `one_file_system` nothing is entered that is mounted below them, so that
+    /// little time is spent on it. To be called before there are threads.
+    ///
+    /// # Errors
+    /// [`Error::Silent`]: a DIR itself does not answer in time.
+    pub fn ask(
+        dirs: &[Vec<u8>],
+        one_file_system: bool,
+        filter: &Filter,
+        deadline: Duration,
+    ) -> Result<Around, Error> {
+        /// Only the attributes of the mount point are wanted.
+        const ATTRIBUTES: Duration = Duration::from_secs(2);
+        let mounts = mounts_around(None);
+        let mut around = Around {
+            mounts,
+            silent: Vec::new(),
+            deadline,
+        };
+        let is_doubtful =
+            |mount: &&Mount| may_hang(&mount.content.fstype) && mount.content.fstype != b"autofs";
+        if !around.mounts.iter().any(|mount| is_doubtful(&mount)) {
+            return Ok(around);
+        }
+        // A slash and a dot at the end lead through a symlink.
+        let tops = dirs.iter().map(|dir| joined(&absolute(dir), b"."));
+        let mut tops: Vec<Point> = tops
+            .map(|dir| Point::bare(dir, Dev::default(), None))
+            .collect();
+        ask(&mut tops, deadline);
+        let silent = tops.iter().zip(dirs).find(|(top, _)| is_silent(top));
+        if let Some((_, dir)) = silent {
+            return Err(Error::Silent(dir.clone(), deadline));
+        }
+        if one_file_system {
+            around.deadline = deadline.min(ATTRIBUTES);
+        }
+        let mut met = Vec::new();
+        for dir in dirs {
+            let opened = open_long(dir, Open::PATH | Open::DIRECTORY);
+            let name = opened.ok().and_then(|dir| name_of(&dir).ok());
+            let Some(absolute) = name else {
+                continue; // the walk reports it
+            };
+            for mount in around.mounts.iter().filter(is_doubtful) {
+                let target = mount.target.as_deref();
+                let rel = target.and_then(|target| below(&absolute, target));
+                if let Some(rel) = rel.filter(|rel| !rel.is_empty() && filter.keeps_all(dir, rel)) {
+                    met.push((joined(dir, rel), mount.clone()));
+                }
+            }
+        }
+        let point = |mount: &Mount| {
+            let target = mount.target.clone().unwrap_or_default();
+            Point::from_row(mount.clone(), target, None, Class::Leaf, false)
+        };
+        let mut points: Vec<Point> = met.iter().map(|(_, mount)| point(mount)).collect();
+        ask(&mut points, around.deadline);
+        let silent = met.into_iter().zip(&points);
+        let silent = silent.filter(|(_, point)| is_silent(point));
+        around.silent = silent.map(|((path, _), _)| path).collect();
+        Ok(around)
+    }
+
+    /// Whether the table has the mount of a directory, by its id.
+    pub(crate) fn holds(&self, mount: u64) -> bool {
+        self.mounts.iter().any(|row| row.id == mount)
+    }
+
+    /// What a walk excludes: besides what `filter` does, the mounts that do not answer.
+    pub(crate) fn filter(&self, filter: &Filter) -> Option<Filter> {
+        (!self.silent.is_empty()).then(|| filter.clone().without(&self.silent))
+    }
+
+    /// A warning for each mount that does not answer.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = Warning> {
+        let silent = self.silent.iter();
+        silent.map(|path| Warning::about(path, WarningKind::Silent(self.deadline)))
+    }
+}
+
+/// Where no child can be made, nothing is known, and the walk waits.
+fn ask(points: &mut [Point], deadline: Duration) {
+    let _ = check(points, deadline, |_| {});
+}
+
+fn is_silent(point: &Point) -> bool {
+    point.verdict == Some(Verdict::Hung)
+}
+
+fn absolute(dir: &[u8]) -> Vec<u8> {
+    match dir.starts_with(b"/") {
+        true => dir.to_vec(),
+        false => gate::fs::readlinkat(gate::fs::CWD, c"/proc/self/cwd")
+            .map_or_else(|_| dir.to_vec(), |cwd| joined(&cwd, dir)),
+    }
+}

@@ -102,22 +102,21 @@ pub fn check(
     deadline: Duration,
     tick: impl FnMut(usize),
 ) -> gate::Result<Vec<Warning>> {
-    check_those(points, |_| true, deadline, tick)
+    check_within(points, |_| deadline, tick)
 }
 
-/// [`check`], of those mounts only that `is_wanted` chooses.
+/// [`check`] with a deadline of its own for each mount.
 ///
 /// # Errors
 /// When no child can be started.
-pub fn check_those(
+pub fn check_within(
     points: &mut [Point],
-    is_wanted: impl Fn(&Point) -> bool,
-    deadline: Duration,
+    deadline: impl Fn(&Point) -> Duration,
     mut tick: impl FnMut(usize),
 ) -> gate::Result<Vec<Warning>> {
     examine(points);
-    let is_checked = |at: &usize| !points[*at].hidden && is_wanted(&points[*at]);
-    let visible: Vec<usize> = (0..points.len()).filter(is_checked).collect();
+    let visible: Vec<usize> = (0..points.len()).filter(|&at| !points[at].hidden).collect();
+    let deadlines: Vec<Duration> = visible.iter().map(|&at| deadline(&points[at])).collect();
     // A killed child keeps its place on the board, for its tally; at worst every mount takes one.
     let places = visible.len() + MOST.min(visible.len());
     let words = 1 + visible.len() * Board::PER_MOUNT + places * Board::PER_CHILD;
@@ -137,7 +136,7 @@ pub fn check_those(
         starved: None,
     };
     loop {
-        let (alive, stuck) = crew.watch(deadline);
+        let (alive, stuck) = crew.watch(&deadlines);
         let is_done = |at: &usize| crew.hung[*at] || board.is_done(*at);
         let done = (0..visible.len()).filter(is_done).count();
         tick(done);
@@ -165,7 +164,7 @@ pub fn check_those(
     for place in 0..children.len() {
         gate::meter::add(&Tally::collect(&board.child(place)[1..]));
     }
-    let mut warnings = verdicts(points, &visible, &board, &hung, deadline);
+    let mut warnings = verdicts(points, &visible, &board, &hung, &deadlines);
     warnings.extend(reap(killed, points, &visible));
     Ok(warnings)
 }
@@ -185,9 +184,9 @@ struct Crew<'a> {
 }
 
 impl Crew<'_> {
-    /// Kills the children that have exceeded the deadline. Returns how many are alive, and how many
+    /// Kills the children that have exceeded a deadline. Returns how many are alive, and how many
     /// of them are stuck.
-    fn watch(&mut self, deadline: Duration) -> (usize, usize) {
+    fn watch(&mut self, deadlines: &[Duration]) -> (usize, usize) {
         let (mut alive, mut stuck) = (0, 0);
         for (place, slot) in self.children.iter_mut().enumerate() {
             let Some(child) = slot else { continue };
@@ -200,7 +199,7 @@ impl Crew<'_> {
                 *slot = None;
                 continue;
             }
-            if let Some((at, _)) = at_work.filter(|(_, since)| *since > deadline) {
+            if let Some((at, _)) = at_work.filter(|&(at, since)| since > deadlines[at]) {
                 self.hung[at] = true;
                 child.kill();
                 self.killed.extend(slot.take().map(|child| (at, child)));
@@ -270,13 +269,14 @@ fn verdicts(
     visible: &[usize],
     board: &Board,
     hung: &[bool],
-    deadline: Duration,
+    deadlines: &[Duration],
 ) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for point in points.iter_mut().filter(|point| point.hidden) {
         point.verdict = Some(Verdict::Hidden);
     }
     for (at, &which) in visible.iter().enumerate() {
+        let deadline = deadlines[at];
         let [begun, done, errno, gate, answered] =
             std::array::from_fn(|w| board.mount(at)[w].load(SeqCst));
         let took = Duration::from_nanos(done.saturating_sub(begun));

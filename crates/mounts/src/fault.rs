@@ -8,12 +8,10 @@
 use std::collections::{HashMap, HashSet};
 
 use gate::file::read_kernel_in;
-use gate::fs::{CWD, readlinkat};
-use gate::long::c_string;
 use ondisk::{Content, Dev, split_options};
 
 use crate::kind::is_one_of;
-use crate::path::split;
+use crate::names::kernel_name;
 pub use crate::point::Fault;
 use crate::point::Point;
 
@@ -72,10 +70,8 @@ fn fault(content: &Content, errors: Option<u64>, is_meant_writable: bool) -> Opt
 /// The errors that ext4 has recorded on a device, from
 /// [/sys/fs/ext4/DEVICE/errors_count](https://docs.kernel.org/admin-guide/ext4.html).
 fn ext4_errors(dev: Dev) -> Option<u64> {
-    let link = c_string(format!("/sys/dev/block/{dev}").as_bytes()).ok()?;
-    let device = readlinkat(CWD, &link).ok()?;
-    let (_, name) = split(&device);
-    let text = read_kernel_in(&[b"/sys/fs/ext4/", name].concat(), b"errors_count").ok()?;
+    let dir = [&b"/sys/fs/ext4/"[..], &kernel_name(dev)?].concat();
+    let text = read_kernel_in(&dir, b"errors_count").ok()?;
     str::from_utf8(&text).ok()?.trim_ascii().parse().ok()
 }
 

@@ -154,7 +154,7 @@ pub fn file_systems(
 }
 
 /// The file systems that are full, each with its path.
-pub(crate) fn full<'a>(
+pub fn full<'a>(
     points: &[&'a Point],
     capacities: &HashMap<Dev, Capacity>,
 ) -> Vec<(&'a [u8], Capacity)> {

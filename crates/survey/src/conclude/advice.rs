@@ -10,7 +10,7 @@ use pathsearch::{Kind, is_worthwhile};
 use walk::{EngineKind, Explained};
 
 use super::activities::useful_fixes;
-use super::costs::{EngineCosts, Timed, cost, stopped, targets};
+use super::costs::{EngineCosts, Timed, cost, of_full, stopped, targets};
 use crate::command::Command;
 use crate::conclusion::{Conclusion, Effort, Statement};
 use crate::found::{Found, Mounted, Walking};
@@ -29,7 +29,7 @@ pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
     let found = survey.found;
     let mut advice = Vec::new();
     advice.extend(found.mounts.iter().flat_map(mounts));
-    advice.extend(free_space(survey));
+    advice.extend(of_full(survey, Statement::FreeSpace));
     if let Some(walking) = &found.walking {
         advice.extend(scan(walking));
         advice.extend(walk_as_root(walking).filter(|_| !survey.machine.root));
@@ -39,14 +39,6 @@ pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
     advice.extend(calls(survey));
     advice.extend(more(survey));
     advice
-}
-
-fn free_space<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
-    let full = survey.full();
-    let &(first, capacity) = full.first()?;
-    let command = Command::Largest(first, capacity);
-    let statement = Statement::FreeSpace(full);
-    Some(Conclusion::new(Section::Mounts, 99, command, statement))
 }
 
 fn mounts(mounted: &Mounted) -> impl Iterator<Item = Conclusion<'_>> {

@@ -6,8 +6,12 @@ use walk::EngineKind;
 use walk::compare::EngineRuns;
 
 use crate::bounded::StoppedEngine;
-use crate::conclusion::Cost;
+use crate::capacity::Capacity;
+use crate::command::Command;
+use crate::conclusion::{Conclusion, Cost, Statement};
 use crate::found::Walking;
+use crate::section::Section;
+use crate::survey::Survey;
 
 /// The paths of the mounts whose most serious anomaly is of a kind.
 pub(super) fn targets<'a>(diagnoses: &[Diagnosis<'a>], kind: AnomalyKind) -> Vec<&'a [u8]> {
@@ -55,4 +59,20 @@ pub(super) fn cost((engine, ms): Timed<'_>) -> Cost {
 pub(super) fn stopped(walking: &Walking, engine: EngineKind) -> Option<&StoppedEngine> {
     let mut all = walking.stopped.iter();
     all.find(|stopped| stopped.engine == engine && stopped.has_run())
+}
+
+/// What is to be said of full file systems, if there are any.
+pub(super) fn of_full<'a>(
+    survey: &Survey<'a>,
+    statement: impl FnOnce(Vec<(&'a [u8], Capacity)>) -> Statement<'a>,
+) -> Option<Conclusion<'a>> {
+    let full = survey.full();
+    let &(first, capacity) = full.first()?;
+    let command = Command::Largest(first, capacity);
+    Some(Conclusion::new(
+        Section::Mounts,
+        99,
+        command,
+        statement(full),
+    ))
 }

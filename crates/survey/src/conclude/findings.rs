@@ -9,7 +9,7 @@ use probe::{Experiment, ProbeReport};
 use walk::EngineKind;
 use walk::compare::Agreement;
 
-use super::costs::{EngineCosts, cost, stopped, targets};
+use super::costs::{EngineCosts, cost, of_full, stopped, targets};
 use crate::command::Command;
 use crate::conclusion::{Conclusion, Cost, Statement};
 use crate::found::{Found, Mounted, Walking};
@@ -22,7 +22,7 @@ pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
     let walking = found.walking.as_ref();
     [
         found.mounts.as_ref().map(mounts),
-        full(survey),
+        of_full(survey, Statement::Full),
         methods(found),
         file_system(survey),
         disagreement_with_kernel(found),
@@ -53,14 +53,6 @@ fn mounts(mounted: &Mounted) -> Conclusion<'_> {
     };
     let statement = Statement::Mounts(points.len(), diagnoses.len(), kinds);
     Conclusion::new(Section::Mounts, weight, command, statement)
-}
-
-fn full<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
-    let full = survey.full();
-    let &(first, capacity) = full.first()?;
-    let command = Command::Largest(first, capacity);
-    let statement = Statement::Full(full);
-    Some(Conclusion::new(Section::Mounts, 99, command, statement))
 }
 
 fn methods(found: &Found) -> Option<Conclusion<'_>> {

@@ -10,7 +10,7 @@ use mounts::diagnosis::{AnomalyKind, diagnose};
 use mounts::locate::{self, Method};
 use mounts::{Class, Hints, Kind, LocateReport, Point, Warning, may_hang, servers};
 use ondisk::{Content, split_options};
-use survey::capacity::{self, Capacity, FsState};
+use survey::capacity::{self, Capacity};
 use survey::{ComparedMethods, Failure, Found, Missing, Mounted, SkippedMethods, Task};
 
 use super::context::{Ration, SurveyContext};
@@ -53,23 +53,23 @@ pub(super) fn table(
     let points = &mut report.points;
     servers::name_servers(points);
     let failed = |e| Missing::Failed(Failure::new(Task::CheckMounts, e));
-    let may_wait = |point: &Point| point.fstype().is_none_or(may_hang);
-    let is_local = |point: &Point| !may_wait(point);
-    let count = points.len();
-    let mut tick = |done| progress.at(|| format!("{done} of {count} mounts have answered"));
-    let checked = check::check_those(points, may_wait, patience, &mut tick);
-    found.warnings.extend(checked.map_err(failed)?);
+    let is_local = |point: &Point| !point.fstype().is_none_or(may_hang);
     // A survey yields to other processes, so that a local disk may seem slow.
-    let patience = ration.left() / 2;
-    let checked = check::check_those(points, is_local, patience, &mut tick);
-    let checked = checked.map_err(failed)?.into_iter();
+    let of_disks = ration.left() / 2;
+    let deadline = |point: &Point| if is_local(point) { of_disks } else { patience };
+    let count = points.len();
+    let checked = check::check_within(points, deadline, |done| {
+        progress.at(|| format!("{done} of {count} mounts have answered"));
+    });
+    let mut checked = checked.map_err(failed)?;
     let is_slow = |one: &Warning| matches!(one.reason(), Some(mounts::WarningKind::Slow(_)));
-    found.warnings.extend(checked.filter(|one| !is_slow(one)));
     for point in points.iter_mut().filter(|point| is_local(point)) {
         if point.verdict == Some(Verdict::Slow) {
             point.verdict = Some(Verdict::Ok);
+            checked.retain(|one| !is_slow(one) || one.path.as_ref() != Some(&point.target));
         }
     }
+    found.warnings.append(&mut checked);
     // The directory was asked for, and has been asked.
     let own = |point: &&mut Point| !point.hidden && point.target == context.root.path;
     if let Some(point) = points.iter_mut().filter(own).find(|_| is_remote) {
@@ -84,7 +84,7 @@ pub(super) fn table(
     found.to_probe = to_probe(context, points, is_remote, is_silent);
     let mut own = own_mount(context, &report, is_remote, is_silent);
     if !is_remote {
-        let checked = check::check(own.as_mut_slice(), patience, |_| {});
+        let checked = check::check(own.as_mut_slice(), of_disks, |_| {});
         found.warnings.extend(checked.map_err(failed)?);
     }
     found.mounts = Some(Mounted {
@@ -149,9 +149,8 @@ pub(super) fn capacities(
             capacities.insert(point.dev, capacity);
         }
     }
-    let (systems, _) = capacity::file_systems(&points, &capacities);
-    let full = systems.into_iter().filter(|one| one.state == FsState::Full);
-    let full = full.map(|one| Warning::about(&one.target, WarningKind::Full));
+    let full = capacity::full(&points, &capacities).into_iter();
+    let full = full.map(|(target, _)| Warning::about(target, WarningKind::Full));
     let hidden = diagnose(&points)
         .into_iter()
         .filter(|one| one.kind() == AnomalyKind::Hidden);

@@ -29,7 +29,8 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle, page: Option<&[u8]>) 
         ..style
     };
     let mut costs = format!("\n{}", costs(survey, style));
-    let (warnings, count) = warnings(survey);
+    let (systems, pseudo) = survey.file_systems();
+    let (warnings, count) = warnings(survey, &systems);
     if !warnings.is_empty() {
         costs += "\n";
         warnings
@@ -38,11 +39,11 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle, page: Option<&[u8]>) 
     }
     let last = format!("\n{}", last(page, count));
     let above = format!("{}\n\n", cut(&title(survey), width));
-    let (systems, _) = survey.file_systems();
     // What is wrong goes before advice, and the file system of the directory is always shown.
     let bad = systems.iter().filter(|one| one.state.is_bad()).count();
+    let advised = Point::advice(survey);
     let with_pieces = |pieces| {
-        let below = costs.clone() + &advice(survey, pieces, width) + &last;
+        let below = costs.clone() + &advice(&advised, pieces, width) + &last;
         // The heading, what is not shown, and the pseudo file systems.
         let others = above.lines().count() + below.lines().count() + 3;
         (below, LINES.saturating_sub(others).clamp(1, SHOWN))
@@ -50,7 +51,7 @@ pub(crate) fn text(survey: &Survey<'_>, style: TableStyle, page: Option<&[u8]>) 
     let mut pieces = (1..=ADVICE).rev().map(with_pieces);
     let fits = |(_, rows): &(String, usize)| *rows > bad.min(SHOWN - 1);
     let (below, rows) = pieces.find(fits).unwrap_or_else(|| with_pieces(1));
-    above + &file_systems(survey, rows, style) + &below
+    above + &file_systems(survey, (systems, pseudo), rows, style) + &below
 }
 
 fn title(survey: &Survey<'_>) -> String {
@@ -111,11 +112,15 @@ pub(crate) fn file_system_table<'a>(systems: impl IntoIterator<Item = &'a FileSy
     table
 }
 
-fn file_systems(survey: &Survey<'_>, rows: usize, style: TableStyle) -> String {
+fn file_systems(
+    survey: &Survey<'_>,
+    (mut systems, pseudo): (Vec<FileSystem>, usize),
+    rows: usize,
+    style: TableStyle,
+) -> String {
     let Some(mounted) = &survey.found.mounts else {
         return "The mounts are unknown; --full prints the reason.\n".to_owned();
     };
-    let (mut systems, pseudo) = survey.file_systems();
     let rows = systems.len().min(rows);
     // The file system of the directory is shown, whatever is wrong with others.
     let holds = |one: &&FileSystem| below(&one.target, survey.root).is_some();
@@ -236,7 +241,7 @@ pub(crate) fn means(cost: &ActivityCost<'_>, commands: &Commands) -> String {
 
 /// What was found wrong, the worst first, as far as there is room and the table of file systems does
 /// not show it; and how much there is in all.
-fn warnings(survey: &Survey<'_>) -> (Vec<String>, usize) {
+fn warnings(survey: &Survey<'_>, systems: &[FileSystem]) -> (Vec<String>, usize) {
     let is_wrong = |statement: &Statement<'_>| {
         matches!(
             statement,
@@ -246,7 +251,6 @@ fn warnings(survey: &Survey<'_>) -> (Vec<String>, usize) {
     let findings = survey.findings.iter().zip(Point::findings(survey));
     let wrong = findings.filter(|(conclusion, _)| is_wrong(&conclusion.statement));
     let wrong: Vec<String> = wrong.map(|(_, point)| point.text).collect();
-    let (systems, _) = survey.file_systems();
     let is_in_table = |path: &[u8]| {
         let mut bad = systems.iter().filter(|one| one.state.is_bad());
         bad.any(|one| one.target == path)
@@ -278,9 +282,9 @@ fn warnings(survey: &Survey<'_>) -> (Vec<String>, usize) {
     (lines, count)
 }
 
-fn advice(survey: &Survey<'_>, pieces: usize, width: usize) -> String {
+fn advice(advised: &[Point], pieces: usize, width: usize) -> String {
     let mut text = String::new();
-    for (n, point) in (1..).zip(Point::advice(survey).iter().take(pieces)) {
+    for (n, point) in (1..).zip(advised.iter().take(pieces)) {
         text += if n == 1 { "\n" } else { "" };
         let line = format!("{n}. {}", point.with_figure());
         text += &two_lines(&line, width);

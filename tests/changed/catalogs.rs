@@ -669,7 +669,10 @@ fn pyarrow_rewrites_catalogs_that_are_read() {
             ("type", "column 'part' has the type DOUBLE instead of INT32"),
             ("rows", "the file is damaged"),
             ("null", "the file is damaged: some rows have no value"),
-            ("stale", "its description has the checksums of the original"),
+            (
+                "stale",
+                "its checksums are wrong: another program has written it",
+            ),
         ] {
             let query = args!["query", format!("{way}.parquet"), "--format", "ndjson"];
             let ran = run(fathom(query).current_dir(base)).exits(2);

@@ -141,10 +141,8 @@ pub enum ErrorKind {
     NewerCatalog { version: u64, known: u64 },
     #[error("the file is damaged")]
     DamagedCatalog,
-    /// A catalog that another program has written again.
-    #[error(
-        "another program has written it, and its description has the checksums of the original"
-    )]
+    /// A catalog with wrong checksums that does not name fathom as its writer.
+    #[error("its checksums are wrong: another program has written it, or it is damaged")]
     StaleChecksum,
     #[error("it has no column '{name}'")]
     NoColumn { name: String },

@@ -395,7 +395,7 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
             "give a file that --catalog has written"
         }
         (_, ErrorKind::StaleChecksum) => {
-            "remove the members checksum and checksums from the metadata fathom.catalog"
+            "remove checksum and checksums from its metadata fathom.catalog, or make a full dump"
         }
         (_, ErrorKind::UnknownCodec(_)) => "write it again with zstd, Snappy, gzip or LZ4_RAW",
         (ReadRecords, ErrorKind::TooLong { .. }) => {

@@ -8,6 +8,7 @@ mod one_run;
 mod patterns;
 mod savings;
 mod seconds;
+mod suspend;
 mod waits;
 
 use serde_json::{Value, json};

@@ -238,6 +238,62 @@ fn waiting_for_a_lock_is_a_line_of_its_own() {
     }
 }
 
+/// A call with two descriptors waits for the one that is no file.
+#[test]
+fn copies_into_a_pipe_wait_for_it() {
+    if !require(&[Need::Program("python3")]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, vec![b'x'; 1 << 20]).unwrap();
+    // The main thread fills the pipe, until the other one has read from standard input. In the end it
+    // waits, so that perf can look at the descriptors.
+    let text = r#"
+import os, sys, threading
+r, w = os.pipe()
+file = os.open(sys.argv[1], os.O_RDONLY)
+left = size = os.fstat(file).st_size
+def read():
+    global left
+    os.read(0, 1)
+    while left > 0: left -= len(os.read(r, 1 << 16))
+threading.Thread(target=read).start()
+copy = {
+    "sendfile": lambda: os.sendfile(w, file, None, size),
+    "splice": lambda: os.splice(file, w, size),
+}[sys.argv[2]]
+while size > 0: size -= copy()
+os.read(0, 1)
+"#;
+    let calls = [
+        ("sendfile", libc::SYS_sendfile),
+        ("splice", libc::SYS_splice),
+    ];
+    for meter in METERS {
+        for (name, number) in calls {
+            for options in [&[][..], &["--calls", "0"]] {
+                let words = ["python3", "-c", text, file.to_str().unwrap(), name];
+                let mut python = Held::start(meter, options, words);
+                python.hold(|call, _| call == number);
+                python.write(b"x");
+                python.hold(is_read_of_stdin);
+                let (value, held) = python.end();
+                let (_, seconds) = waits(&value)["pipe"];
+                assert!(
+                    seconds >= held.as_secs_f64(),
+                    "{meter} {name} {options:?}: held for {held:?}: {value}"
+                );
+                let copied = value["gates"][name]["seconds"].as_f64().unwrap();
+                assert!(
+                    copied < held.as_secs_f64(),
+                    "{meter} {name} {options:?}: {value}"
+                );
+            }
+        }
+    }
+}
+
 /// Beyond the calls that are examined, only those that wait are looked at.
 #[test]
 fn waits_beyond_the_limit_of_calls_are_told_apart() {

@@ -46,6 +46,9 @@ impl WaitKind {
         if is_lock(syscall, call) {
             return Some(WaitKind::Lock);
         }
+        if only_waits(syscall, call) {
+            return Some(WaitKind::On(DescriptorKind::Other));
+        }
         let kind = descriptor.filter(|kind| *kind != DescriptorKind::File);
         kind.map(WaitKind::On)
     }
@@ -63,6 +66,13 @@ fn is_lock(syscall: &Syscall, call: &Call<'_>) -> bool {
         "fcntl" => matches!(call.args[1] as u32, F_SETLKW | F_OFD_SETLKW),
         _ => false,
     }
+}
+
+/// Whether the call of an io_uring submits nothing, and waits for the end of what was submitted before.
+fn only_waits(syscall: &Syscall, call: &Call<'_>) -> bool {
+    const IORING_ENTER_GETEVENTS: u64 = 1;
+    let [_, to_submit, _, flags, ..] = call.args;
+    syscall.name == "io_uring_enter" && to_submit == 0 && flags & IORING_ENTER_GETEVENTS != 0
 }
 
 /// What calls waited for, by program, process and call.
@@ -229,6 +239,13 @@ mod tests {
             let syscall = syscalls::by_number(call.number).unwrap();
             let kind = WaitKind::of(syscall, &call, None);
             assert_eq!(kind, is_wait.then_some(WaitKind::Lock), "{name} {command}");
+        }
+        for (to_submit, flags, is_wait) in [(0, 1, true), (1, 1, false), (0, 0, false)] {
+            let call = call(1, "io_uring_enter", [3, to_submit, 1, flags, 0, 0], 5);
+            let syscall = syscalls::by_number(call.number).unwrap();
+            let kind = WaitKind::of(syscall, &call, Some(DescriptorKind::File));
+            let other = WaitKind::On(DescriptorKind::Other);
+            assert_eq!(kind, is_wait.then_some(other), "{to_submit} {flags}");
         }
     }
 

@@ -7,11 +7,12 @@
 
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use libc::{c_char, c_int, c_void};
 
-use crate::process::{self, Ended, Shared};
+use crate::process::{self, Change, Ended, Shared};
 use crate::signals::{Handled, disposition, forget_handlers, set_disposition};
 use crate::{Errno, Result};
 
@@ -170,36 +171,83 @@ impl Running {
         }
     }
 
-    /// Waits for its end, also after signals. A tracer waits with [`crate::ptrace::wait`] instead.
+    /// Waits for its end, also after signals; stops with it ([`Running::stopped`]). A tracer waits with
+    /// [`crate::ptrace::wait`] instead.
     ///
     /// # Errors
     /// `ECHILD` when it has been reaped before.
     pub fn wait(&mut self) -> Result<Ended> {
         loop {
-            let waited = process::wait4(self.pid, 0).map(|(_, ended)| ended);
-            match waited {
-                Err(Errno::EINTR) => {}
-                // A traced process has only stopped.
-                Ok(ended) if ended.status.is_none() && ended.signal.is_none() => {}
-                other => {
-                    self.ended();
-                    return other;
-                }
+            match self.change(0) {
+                Err(Errno::EINTR) | Ok(None) => {}
+                other => return other.and_then(|ended| ended.ok_or(Errno::ECHILD)),
             }
         }
     }
 
-    /// How it ended, if it has; does not wait.
+    /// How it ended, if it has; does not wait. Stops with it ([`Running::stopped`]).
     ///
     /// # Errors
     /// `ECHILD` when it has been reaped before.
     pub fn try_wait(&mut self) -> Result<Option<Ended>> {
-        let (pid, ended) = process::wait4(self.pid, libc::WNOHANG)?;
-        if pid == 0 {
-            return Ok(None);
+        self.change(libc::WNOHANG)
+    }
+
+    /// How it ended, if that is the next change of its state.
+    fn change(&mut self, options: c_int) -> Result<Option<Ended>> {
+        let changed = process::wait4(self.pid, options | libc::WUNTRACED)?;
+        if let Some(Change::Stopped(signal)) = changed {
+            self.stopped(signal);
         }
+        let Some(Change::Ended(ended)) = changed else {
+            return Ok(None);
+        };
         self.ended();
         Ok(Some(ended))
+    }
+
+    /// This signal has stopped the command. Stops this process, too: the shell that has started it sees
+    /// only this one, and takes the terminal back. When SIGCONT continues this process, the command goes
+    /// on, with the terminal if it had it. Returns at once if nothing would continue this process.
+    pub fn stopped(&self, signal: c_int) {
+        let handled = disposition(signal);
+        if self.signals.is_none() || handled.sa_sigaction == libc::SIG_IGN {
+            return;
+        }
+        // SAFETY: no pointers, but for those to a live sigaction that sigaction filled in, or null where
+        // that is allowed; SIG_DFL is always valid. The command has not been reaped.
+        unsafe {
+            let (own, group) = (libc::getpgrp(), libc::getpgid(self.pid));
+            let terminal = terminal();
+            let foreground = || terminal.as_ref().map(|fd| libc::tcgetpgrp(fd.as_raw_fd()));
+            let had = foreground();
+            let has_shell = libc::getsid(libc::getppid()) == libc::getsid(0);
+            let is_job = has_shell && (had == Some(own) || had == Some(group));
+            if signal == libc::SIGSTOP && !is_job {
+                return;
+            }
+            SUSPENDED.store(true, Ordering::SeqCst);
+            libc::signal(signal, libc::SIG_DFL); // fails for SIGSTOP, which has no handler
+            // The kernel ignores the signals of the terminal in a process group that no shell controls.
+            libc::kill(libc::getpid(), signal);
+            libc::sigaction(signal, &raw const handled, std::ptr::null_mut());
+            // Another thread may handle SIGCONT.
+            for _ in 0..10 {
+                if SUSPENDED.load(Ordering::SeqCst) {
+                    libc::usleep(1000);
+                }
+            }
+            if SUSPENDED.swap(false, Ordering::SeqCst) {
+                return;
+            }
+            if had == Some(group)
+                && foreground() == Some(own)
+                && let Some(terminal) = terminal
+            {
+                libc::tcsetpgrp(terminal.as_raw_fd(), group);
+            }
+            libc::kill(self.pid, libc::SIGCONT);
+        }
     }
 
     /// Must be called when it has been reaped in another way: from now on another process may have
@@ -221,16 +269,18 @@ impl Running {
 static TARGET: AtomicI32 = AtomicI32::new(0);
 /// Whether one of [`ENDING`] has arrived without a target.
 static STOP: AtomicBool = AtomicBool::new(false);
+/// Whether this process stops with its command ([`Running::stopped`]), until SIGCONT.
+static SUSPENDED: AtomicBool = AtomicBool::new(false);
 /// Whether a [`Signals`] exists.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Signals that ask a process to end. Without a command, they ask this one.
 const ENDING: [c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
 
-/// Until this is dropped, the signals of [`ENDING`], SIGUSR1, SIGUSR2 and SIGWINCH do nothing to
-/// this process. Those of other processes are passed on to the command; those of the terminal the
-/// command gets itself. Ignored signals stay ignored.
-struct Signals(Handled<7>);
+/// Until this is dropped, the signals of [`ENDING`], SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2 and SIGWINCH do
+/// nothing to this process; without a command, SIGTSTP stops it. Those of other processes are passed on
+/// to the command; those of the terminal the command gets itself. Ignored signals stay ignored.
+struct Signals(Handled<9>);
 
 impl Signals {
     /// `None` when this process runs another command already.
@@ -242,7 +292,8 @@ impl Signals {
         TARGET.store(pid, Ordering::SeqCst);
         let [int, quit, term, hup] = ENDING;
         let (usr1, usr2, winch) = (libc::SIGUSR1, libc::SIGUSR2, libc::SIGWINCH);
-        let all = [int, quit, term, hup, usr1, usr2, winch];
+        let (tstp, cont) = (libc::SIGTSTP, libc::SIGCONT);
+        let all = [int, quit, term, hup, usr1, usr2, winch, tstp, cont];
         // SAFETY: the handler stores words and sends a signal, and restores errno. Without
         // SA_RESTART a signal interrupts the wait for the command.
         Some(Signals(unsafe { Handled::new(all, on_signal, 0) }))
@@ -259,20 +310,34 @@ impl Drop for Signals {
 
 extern "C" fn on_signal(signal: c_int, info: *const libc::siginfo_t, _: *const c_void) {
     let target = TARGET.load(Ordering::SeqCst);
-    if target == 0 {
-        if ENDING.contains(&signal) {
-            STOP.store(true, Ordering::SeqCst);
-        }
-        return;
-    }
-    // SAFETY: the kernel passes a live siginfo to a handler with SA_SIGINFO; errno is restored.
+    // SAFETY: the kernel passes a live siginfo to a handler with SA_SIGINFO, with the sender of a signal
+    // from a process; errno is restored.
     unsafe {
+        let errno = *libc::__errno_location();
         let is_from_process = (*info).si_code <= 0;
-        if is_from_process {
-            let errno = *libc::__errno_location();
-            libc::kill(target, signal);
-            *libc::__errno_location() = errno;
+        // An editor that suspends itself sends it to its whole process group.
+        let is_for_group = signal == libc::SIGTSTP
+            && is_from_process
+            && libc::getpgid((*info).si_pid()) == libc::getpgrp();
+        match target {
+            0 if ENDING.contains(&signal) => STOP.store(true, Ordering::SeqCst),
+            0 if signal == libc::SIGTSTP => drop(libc::kill(libc::getpid(), libc::SIGSTOP)),
+            0 => {}
+            _ if signal == libc::SIGCONT && SUSPENDED.swap(false, Ordering::SeqCst) => {}
+            _ if is_from_process && !is_for_group => drop(libc::kill(target, signal)),
+            _ => {}
         }
+        *libc::__errno_location() = errno;
+    }
+}
+
+/// The terminal that controls this process.
+fn terminal() -> Option<OwnedFd> {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOCTTY;
+    // SAFETY: the name is NUL-terminated, and the new descriptor is nobody else's.
+    unsafe {
+        let terminal = libc::open(c"/dev/tty".as_ptr(), flags);
+        (terminal >= 0).then(|| OwnedFd::from_raw_fd(terminal))
     }
 }
 

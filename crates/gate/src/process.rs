@@ -134,11 +134,10 @@ impl Child {
 
     /// How it ended, if it has; does not wait.
     pub fn try_wait(&mut self) -> Option<Ended> {
-        if self.ended.is_none() {
-            let waited = wait4(self.pid, libc::WNOHANG).ok();
-            self.ended = waited
-                .filter(|(pid, _)| *pid == self.pid)
-                .map(|(_, ended)| ended);
+        if self.ended.is_none()
+            && let Ok(Some(Change::Ended(ended))) = wait4(self.pid, libc::WNOHANG)
+        {
+            self.ended = Some(ended);
         }
         self.ended
     }
@@ -200,16 +199,29 @@ pub(crate) fn fork() -> Result<libc::pid_t> {
         .map(|pid| pid as libc::pid_t)
 }
 
-/// The id of a process that has ended (0 when none has, with `WNOHANG`), and how it ended.
+/// A change of the state of a child.
+pub(crate) enum Change {
+    /// It has ended.
+    Ended(Ended),
+    /// This signal has stopped it; with `WUNTRACED`, and for a traced child.
+    Stopped(c_int),
+}
+
+/// The next change of the state of a child; `None` when there is none, with `WNOHANG`.
 /// [wait4(2)](https://man7.org/linux/man-pages/man2/wait4.2.html)
-pub(crate) fn wait4(pid: libc::pid_t, options: c_int) -> Result<(libc::pid_t, Ended)> {
+pub(crate) fn wait4(pid: libc::pid_t, options: c_int) -> Result<Option<Change>> {
     let mut status: c_int = 0;
     // SAFETY: zero is a valid rusage.
     let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
     // SAFETY: both pointers are to live variables.
     let pid = unsafe { libc::wait4(pid, &raw mut status, options, &raw mut usage) };
-    let pid = check(c_long::from(pid))? as libc::pid_t;
-    Ok((pid, ended(status, &usage)))
+    if check(c_long::from(pid))? == 0 {
+        return Ok(None);
+    }
+    Ok(Some(match libc::WIFSTOPPED(status) {
+        true => Change::Stopped(libc::WSTOPSIG(status)),
+        false => Change::Ended(ended(status, &usage)),
+    }))
 }
 
 /// The result of wait4(2) for a process that has ended.

@@ -15,11 +15,13 @@ use crate::process::{Ended, ended};
 use crate::{Errno, Result};
 
 // The C libraries disagree on the type of these, and lack some.
+const POKEDATA: c_long = 5;
 const CONT: c_long = 7;
 const DETACH: c_long = 17;
 const SYSCALL: c_long = 24;
 const GETEVENTMSG: c_long = 0x4201;
 const GETREGSET: c_long = 0x4204;
+const SETREGSET: c_long = 0x4205;
 const SEIZE: c_long = 0x4206;
 const INTERRUPT: c_long = 0x4207;
 const LISTEN: c_long = 0x4208;
@@ -92,13 +94,13 @@ pub enum Stop {
     Execs,
     /// It was just created, or continues after [`How::Listen`].
     Begins,
-    /// A signal such as SIGSTOP has stopped its process: [`How::Listen`] must follow.
-    Group,
+    /// This signal, such as SIGSTOP, has stopped its process: [`How::Listen`] must follow.
+    Group(i32),
     /// It is about to get this signal, which [`resume`] must deliver.
     Signal(i32),
 }
 
-/// A state change of a traced thread or a child.
+/// A state change of a traced thread.
 #[derive(Clone, Copy, Debug)]
 pub enum Came {
     /// It has stopped, until [`resume`].
@@ -107,7 +109,7 @@ pub enum Came {
     Ended(Ended),
 }
 
-/// Waits for a traced thread or a child to stop or end. With `times`, the CPU times of those that end
+/// Waits for a traced thread to stop or end. With `times`, the CPU times of those that end
 /// are read; that makes each stop a little slower. Unless `spin` is 0, it polls for so long instead of
 /// sleeping, since waking an idle processor may take far longer than the event. With a `limit` it sleeps
 /// no longer than that; that takes more calls, and SIGCHLD stays blocked.
@@ -125,7 +127,8 @@ pub fn wait(times: bool, spin: Duration, limit: Option<Duration>) -> Result<(u32
         std::ptr::null_mut()
     };
     let mut wait4 = |how: c_int| {
-        let how = libc::__WALL | libc::__WNOTHREAD | how;
+        // Without __WALL, for traced threads alone: not for children that this process had before execve(2).
+        let how = libc::__WCLONE | libc::__WNOTHREAD | how;
         // SAFETY: `status` and `usage` live, and a null pointer for the latter is allowed.
         let tid = unsafe { libc::wait4(-1, &raw mut status, how, into) };
         check(c_long::from(tid)).map(|tid| tid as u32)
@@ -166,7 +169,7 @@ pub fn wait(times: bool, spin: Duration, limit: Option<Duration>) -> Result<(u32
         }
         libc::PTRACE_EVENT_EXEC => Stop::Execs,
         EVENT_STOP if signal == libc::SIGTRAP => Stop::Begins,
-        EVENT_STOP => Stop::Group,
+        EVENT_STOP => Stop::Group(signal),
         _ if signal == libc::SIGTRAP | 0x80 => Stop::Returns,
         _ => Stop::Signal(signal),
     };
@@ -298,6 +301,33 @@ pub struct CallRegisters {
     pub result: i64,
 }
 
+/// Indices in the general registers: of the number, of the arguments, of the result.
+type Places = (usize, [usize; 6], usize);
+const REGISTERS: Option<Places> = if cfg!(target_arch = "x86_64") {
+    // orig_rax; rdi, rsi, rdx, r10, r8, r9; rax of struct user_regs_struct
+    Some((15, [14, 13, 12, 7, 9, 8], 10))
+} else if cfg!(target_arch = "aarch64") {
+    Some((8, [0, 1, 2, 3, 4, 5], 0)) // x8; x0 to x5; x0
+} else {
+    None
+};
+
+/// Gets or sets the first `len` bytes of the general registers. Returns them, and how many bytes there are.
+fn registers(
+    request: c_long,
+    tid: u32,
+    mut values: [u64; 40],
+    len: usize,
+) -> Result<([u64; 40], usize)> {
+    const NT_PRSTATUS: usize = 1;
+    let mut part = libc::iovec {
+        iov_base: values.as_mut_ptr().cast::<c_void>(),
+        iov_len: size_of_val(&values).min(len),
+    };
+    ptrace(request, tid, NT_PRSTATUS, (&raw mut part) as usize)?;
+    Ok((values, part.iov_len))
+}
+
 /// The registers of a thread at any stop. They do not say whether it enters a call, returns from it,
 /// or is in none. `None` for a 32-bit program, and on processors that are not supported.
 /// `PTRACE_GETREGSET`
@@ -305,33 +335,39 @@ pub struct CallRegisters {
 /// # Errors
 /// `ESRCH`: the thread is not stopped, for example because it has been killed.
 pub fn call_registers(tid: u32) -> Result<Option<CallRegisters>> {
-    /// Indices in the general registers: of the number, of the arguments, of the result.
-    type Places = (usize, [usize; 6], usize);
-    const PLACES: Option<Places> = if cfg!(target_arch = "x86_64") {
-        // orig_rax; rdi, rsi, rdx, r10, r8, r9; rax of struct user_regs_struct
-        Some((15, [14, 13, 12, 7, 9, 8], 10))
-    } else if cfg!(target_arch = "aarch64") {
-        Some((8, [0, 1, 2, 3, 4, 5], 0)) // x8; x0 to x5; x0
-    } else {
-        None
-    };
-    const NT_PRSTATUS: usize = 1;
-    let Some((number, args, result)) = PLACES else {
+    let Some((number, args, result)) = REGISTERS else {
         return Ok(None);
     };
-    let mut registers = [0_u64; 40];
-    let mut part = libc::iovec {
-        iov_base: registers.as_mut_ptr().cast::<c_void>(),
-        iov_len: size_of_val(&registers),
-    };
-    ptrace(GETREGSET, tid, NT_PRSTATUS, (&raw mut part) as usize)?;
+    let (registers, len) = registers(GETREGSET, tid, [0; 40], usize::MAX)?;
     // A 32-bit program has fewer and smaller ones.
-    let is_64_bit = part.iov_len >= 27 * size_of::<u64>();
+    let is_64_bit = len >= 27 * size_of::<u64>();
     Ok(is_64_bit.then(|| CallRegisters {
         number: registers[number],
         args: args.map(|place| registers[place]),
         result: registers[result].cast_signed(),
     }))
+}
+
+/// Changes the first argument of the call that a stopped thread enters. `PTRACE_SETREGSET`
+///
+/// # Errors
+/// `ESRCH`: the thread is not stopped; `EINVAL` on a processor that is not supported.
+pub fn set_first_argument(tid: u32, value: u64) -> Result<()> {
+    let Some((_, [first, ..], _)) = REGISTERS else {
+        return Err(Errno::EINVAL);
+    };
+    let (mut values, len) = registers(GETREGSET, tid, [0; 40], usize::MAX)?;
+    values[first] = value;
+    registers(SETREGSET, tid, values, len).map(drop)
+}
+
+/// Writes a word of the memory of a stopped thread, also where the program itself may only read.
+/// `PTRACE_POKEDATA`
+///
+/// # Errors
+/// `ESRCH`: the thread is not stopped; `EIO`: the address is not mapped.
+pub fn write_word(tid: u32, address: u64, word: u64) -> Result<()> {
+    ptrace(POKEDATA, tid, address as usize, word as usize).map(drop)
 }
 
 /// Reads memory of a traced process as far as it is readable, page by page, and returns the number of
@@ -387,7 +423,7 @@ mod tests {
 
     #[test]
     fn a_traced_command_stops_at_its_calls_and_its_memory_is_readable() {
-        let filter = Filter::trace([libc::SYS_execve as u32]);
+        let filter = Filter::trace([libc::SYS_execve as u32], (u32::MAX, 0));
         let program = c"/bin/true";
         let held = Held::fork(program, &[program.to_owned()], || {
             filter.install().map(drop)

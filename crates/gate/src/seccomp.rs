@@ -18,10 +18,13 @@ pub const ARCH: u32 = if cfg!(target_arch = "x86_64") {
 /// Offsets in `struct seccomp_data`.
 const NUMBER_AT: u32 = 0;
 const ARCH_AT: u32 = 4;
+/// Its lower half: both architectures are little-endian.
+const FIRST_ARGUMENT_AT: u32 = 16;
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const IF_AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
+const IF_ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const JUMP: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
@@ -33,9 +36,10 @@ const fn step(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
 pub struct Filter(Vec<sock_filter>);
 
 impl Filter {
-    /// A filter that stops at the calls with these numbers (`SECCOMP_RET_TRACE`) and allows all
-    /// others, also all of 32-bit programs and of x32, which have other numbers.
-    pub fn trace(numbers: impl IntoIterator<Item = u32>) -> Filter {
+    /// A filter that stops at the calls with these numbers (`SECCOMP_RET_TRACE`), at the call `flagged` if
+    /// its first argument has one of these flags, and allows all others, also all of 32-bit programs and
+    /// of x32, which have other numbers.
+    pub fn trace(numbers: impl IntoIterator<Item = u32>, flagged: (u32, u32)) -> Filter {
         let mut numbers: Vec<u32> = numbers.into_iter().collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -52,6 +56,11 @@ impl Filter {
             step(IF_EQUAL, 1, 0, ARCH),
             step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
             step(LOAD, 0, 0, NUMBER_AT),
+            step(IF_EQUAL, 0, 4, flagged.0),
+            step(LOAD, 0, 0, FIRST_ARGUMENT_AT),
+            step(IF_ANY_BIT, 0, 1, flagged.1),
+            step(RETURN, 0, 0, libc::SECCOMP_RET_TRACE),
+            step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
         ];
         search(&changes, false, &mut steps);
         Filter(steps)
@@ -119,12 +128,29 @@ mod tests {
 
     /// Runs the filter.
     fn verdict(filter: &Filter, arch: u32, number: u32) -> u32 {
+        verdict_of(filter, arch, number, 0)
+    }
+
+    fn verdict_of(filter: &Filter, arch: u32, number: u32, argument: u32) -> u32 {
         let (mut at, mut loaded) = (0, 0);
         loop {
             let step = filter.0[at];
             at += 1;
             match step.code {
-                LOAD => loaded = if step.k == ARCH_AT { arch } else { number },
+                LOAD => {
+                    loaded = match step.k {
+                        ARCH_AT => arch,
+                        FIRST_ARGUMENT_AT => argument,
+                        _ => number,
+                    }
+                }
+                IF_ANY_BIT => {
+                    at += usize::from(if loaded & step.k != 0 {
+                        step.jt
+                    } else {
+                        step.jf
+                    })
+                }
                 IF_EQUAL => at += usize::from(if loaded == step.k { step.jt } else { step.jf }),
                 IF_AT_LEAST => at += usize::from(if loaded >= step.k { step.jt } else { step.jf }),
                 JUMP => at += step.k as usize,
@@ -143,7 +169,7 @@ mod tests {
             &[7, 3, 3, 5],
             &[0, 2, 3, 4, 9, 10, 257, 439, 440],
         ] {
-            let filter = Filter::trace(numbers.iter().copied());
+            let filter = Filter::trace(numbers.iter().copied(), FLAGGED);
             for number in (0..500).chain([0x4000_0000, 0x4000_0003, u32::MAX]) {
                 let traced = verdict(&filter, ARCH, number) == libc::SECCOMP_RET_TRACE;
                 assert_eq!(traced, numbers.contains(&number), "{number} of {numbers:?}");
@@ -153,10 +179,21 @@ mod tests {
                 );
             }
         }
-        let many = Filter::trace((0..450).step_by(2));
+        let many = Filter::trace((0..450).step_by(2), FLAGGED);
         assert!(
             (0..450).all(|n| (verdict(&many, ARCH, n) == libc::SECCOMP_RET_TRACE) == (n % 2 == 0))
         );
         assert!(many.0.len() < 4096);
+        for (argument, stops) in [
+            (0, false),
+            (0x11, false),
+            (FLAGGED.1, true),
+            (u32::MAX, true),
+        ] {
+            let verdict = verdict_of(&many, ARCH, FLAGGED.0, argument);
+            assert_eq!(verdict == libc::SECCOMP_RET_TRACE, stops, "{argument:#x}");
+        }
     }
+
+    const FLAGGED: (u32, u32) = (501, 0x80_0000);
 }

@@ -6,7 +6,10 @@ use std::time::Duration;
 use libc::c_int;
 
 use crate::file::read_kernel;
+use crate::fs::{CWD, Open, openat, pread64};
+use crate::long::c_string;
 use crate::process::ended;
+use crate::{Fd, Result};
 
 /// Bytes of disk I/O caused by a process and by the children that it has waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +75,31 @@ pub fn children_time() -> (Duration, Duration) {
 /// [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html), `ru_nivcsw`
 pub fn preemptions() -> i64 {
     usage(libc::RUSAGE_THREAD).ru_nivcsw
+}
+
+/// The time for which a thread was ready to run while others ran.
+/// [proc_pid_schedstat(5)](https://man7.org/linux/man-pages/man5/proc_pid_schedstat.5.html)
+#[derive(Debug)]
+pub struct RunDelay(Fd);
+
+impl RunDelay {
+    /// That of a thread; of the calling one without a number.
+    ///
+    /// # Errors
+    /// `ENOENT` when it has ended, or the kernel was built without it.
+    pub fn of(tid: Option<u32>) -> Result<RunDelay> {
+        let thread = tid.map_or("thread-self".to_owned(), |tid| tid.to_string());
+        let name = c_string(format!("/proc/{thread}/schedstat").as_bytes())?;
+        openat(CWD, &name, Open::empty()).map(RunDelay)
+    }
+
+    /// Nanoseconds, until it last began to run; `None` when it has ended.
+    pub fn nanos(&self) -> Option<u64> {
+        let mut text = [0; 64];
+        let len = pread64(&self.0, &mut text, 0).ok()?;
+        let text = str::from_utf8(text.get(..len)?).ok()?;
+        text.split_ascii_whitespace().nth(1)?.parse().ok()
+    }
 }
 
 fn usage(whose: c_int) -> libc::rusage {

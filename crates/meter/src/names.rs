@@ -181,7 +181,9 @@ impl Names {
             false => Vec::new(),
         };
         self.change(pid, |table| {
-            table.close_if(|_, cloexec| cloexec);
+            // Those that an io_uring has replaced have stale names.
+            let has_ring = std::mem::take(&mut table.has_ring);
+            table.close_if(|_, cloexec| cloexec || has_ring);
             // Also those with a name: beyond the limit of calls, nothing tells that they were replaced.
             for (fd, kind) in others {
                 table.set_unnamed(fd, kind, false);

@@ -120,6 +120,7 @@ pub const NUMBERS: usize = 512;
 
 // Calls that are not in the table.
 pub(crate) const CLONE: u32 = if IS_X86_64 { 56 } else { 220 };
+pub(crate) const CLONE3: u32 = 435;
 pub(crate) const PRCTL: u32 = if IS_X86_64 { 157 } else { 167 };
 pub(crate) const SECCOMP: u32 = if IS_X86_64 { 317 } else { 277 };
 const IS_X86_64: bool = cfg!(target_arch = "x86_64");
@@ -131,6 +132,7 @@ pub(crate) const O_CLOEXEC: u64 = 0o2_000_000;
 pub(crate) const CLONE_FS: u64 = 0x200;
 pub(crate) const CLONE_FILES: u64 = 0x400;
 pub(crate) const CLONE_THREAD: u64 = 0x1_0000;
+pub(crate) const CLONE_UNTRACED: u64 = 0x80_0000;
 pub(crate) const CLONE_NEWNS: u64 = 0x2_0000;
 pub(crate) const CLONE_NEWUSER: u64 = 0x1000_0000;
 

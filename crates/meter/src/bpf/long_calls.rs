@@ -30,7 +30,7 @@ pub(super) fn descriptor_in(record: &[u8], call: &Call<'_>) -> Option<Descriptor
         })
     };
     let all = long::DESCRIPTORS.into_iter().enumerate();
-    DescriptorKind::of_all(all.filter_map(descriptor))
+    DescriptorKind::of_all(all.filter_map(descriptor), true)
 }
 
 /// `None` for one of several that have no inode of their own, such as those of eventfd(2).

@@ -51,7 +51,12 @@ impl Names {
             "openat" | "open_tree" | "open_tree_attr" => self.open_by_name(tid, call, a2, about),
             "creat" => self.open_by_name(tid, call, O_CREAT, about),
             // The flags are in the memory of the process: it may be close-on-exec.
-            "openat2" | "open_by_handle_at" => self.open_by_name(tid, call, O_CLOEXEC, about),
+            "openat2" => self.open_by_name(tid, call, O_CLOEXEC, about),
+            // The descriptor that it is given is of any file of the file system.
+            "open_by_handle_at" => {
+                *about = Subject::default();
+                self.open_by_name(tid, call, a2, about);
+            }
             "dup" | "dup2" | "dup3" => {
                 let cloexec = syscall.name == "dup3" && a2 & O_CLOEXEC != 0;
                 let new = new.filter(|new| to_fd(a0) != Some(*new));
@@ -69,8 +74,14 @@ impl Names {
             "inotify_init" | "inotify_init1" | "fanotify_init" => {
                 self.open_unnamed(tid, new, DescriptorKind::Watch);
             }
-            "io_uring_setup" | "fsopen" | "fsmount" | "fspick" => {
+            "fsopen" | "fsmount" | "fspick" => {
                 self.open_unnamed(tid, new, DescriptorKind::File);
+            }
+            "io_uring_setup" | "io_uring_enter" => {
+                if syscall.name == "io_uring_setup" {
+                    self.open_unnamed(tid, new, DescriptorKind::File);
+                }
+                self.change(tid, |table| table.has_ring = true);
             }
             "getdents64" | "getdents" => about.directory = true,
             _ => self.follow_place(tid, syscall, call, about),

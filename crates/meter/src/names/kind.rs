@@ -47,12 +47,18 @@ impl DescriptorKind {
         }
     }
 
-    /// That of several descriptors which one call uses: a file if one of them is.
-    pub(crate) fn of_all(kinds: impl Iterator<Item = DescriptorKind>) -> Option<DescriptorKind> {
-        kinds.reduce(|first, other| match other {
-            DescriptorKind::File => other,
-            _ => first,
-        })
+    /// That of several descriptors which one call uses: a file if one of them is, unless the call took so
+    /// long that it has waited: then for the other one.
+    pub(crate) fn of_all(
+        kinds: impl Iterator<Item = DescriptorKind>,
+        is_long: bool,
+    ) -> Option<DescriptorKind> {
+        kinds.reduce(
+            |first, other| match (other == DescriptorKind::File) == is_long {
+                true => first,
+                false => other,
+            },
+        )
     }
 
     /// That of a file that was opened by this absolute name: a terminal, or a file.

@@ -77,6 +77,8 @@ fn look_up(
         (Some(b"") | None, _) => unknown,
         // RESOLVE_IN_ROOT of openat2, which is in the memory of the process, changes the root.
         (Some([b'/', ..]), _) if !place.has_commands_root || syscall.name == "openat2" => unknown,
+        // There, `..` stays below the directory.
+        (Some(name), _) if syscall.name == "openat2" && has_parent(name) => unknown,
         (Some(name @ [b'/', ..]), _) => join(b"", 0, name).unwrap_or(unknown),
         (Some(name), Some(base)) => match join(&base.name, base.real, name) {
             Some(joined) => Subject {
@@ -91,6 +93,10 @@ fn look_up(
             joined.unwrap_or(unknown)
         }
     })
+}
+
+fn has_parent(name: &[u8]) -> bool {
+    name.split(|&b| b == b'/').any(|part| part == b"..")
 }
 
 /// The file `dir/name`, without empty components and `.`; without `..` at the root and behind one

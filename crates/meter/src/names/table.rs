@@ -49,6 +49,8 @@ pub(super) struct Unnamed {
 pub(super) struct Table {
     pub(super) open: HashMap<u32, Descriptor>,
     pub(super) unnamed: HashMap<u32, Unnamed>,
+    /// Requests of an io_uring may close and open descriptors, which no call shows.
+    pub(super) has_ring: bool,
     pub(super) held: Rc<Cell<usize>>,
 }
 
@@ -57,6 +59,7 @@ impl Table {
         Table {
             open: HashMap::new(),
             unnamed: HashMap::new(),
+            has_ring: false,
             held: Rc::clone(held),
         }
     }
@@ -103,6 +106,7 @@ impl Clone for Table {
         Table {
             open: self.open.clone(),
             unnamed: self.unnamed.clone(),
+            has_ring: self.has_ring,
             held: Rc::clone(&self.held),
         }
     }
@@ -135,7 +139,11 @@ pub(super) struct Task {
 
 impl Task {
     pub(super) fn open(&self, fd: u64) -> Option<Descriptor> {
-        self.files.borrow().open.get(&to_fd(fd)?).cloned()
+        let files = self.files.borrow();
+        if files.has_ring {
+            return None;
+        }
+        files.open.get(&to_fd(fd)?).cloned()
     }
 
     pub(super) fn unnamed(&self, fd: u64) -> Option<Unnamed> {

@@ -565,3 +565,45 @@ fn components_are_separated_by_slashes() {
         [0, 1, 2, 0]
     );
 }
+
+#[test]
+fn names_that_no_call_has_given_are_unknown() {
+    let mut names = Names::new(start());
+    // A handle is of any file of the file system; the descriptor that comes with it is of another one.
+    let handle = make(7, "open_by_handle_at", [5, 0, 0, 0, 0, 0], None, 6);
+    assert_eq!(subject(&mut names, &handle), None);
+    assert_eq!(file_of(&mut names, 7, 6), None);
+    assert_eq!(file_of(&mut names, 7, 5), known("/srv"));
+    // RESOLVE_IN_ROOT, which no argument shows, keeps `..` below the directory.
+    for (path, name) in [
+        (&b"x"[..], known("/srv/x")),
+        (b"../x", None),
+        (b"a/../x", None),
+    ] {
+        let open = make(7, "openat2", [5, 0, 0, 0, 0, 0], Some(path), 8);
+        assert_eq!(subject(&mut names, &open), name);
+        assert_eq!(file_of(&mut names, 7, 8), name);
+    }
+    // Requests of an io_uring close and open descriptors.
+    assert_eq!(opens(&mut names, 7, CWD_FD, b"a", 0, 10), known("/home/a"));
+    names.fork(&Fork {
+        parent: 7,
+        pid: 8,
+        tid: 8,
+        shares_files: false,
+        shares_fs: false,
+    });
+    names.call(&make(7, "io_uring_setup", [8, 0, 0, 0, 0, 0], None, 11));
+    for fd in [0, 5, 10, 11] {
+        assert_eq!(file_of(&mut names, 7, fd), None, "{fd}");
+    }
+    assert_eq!(opens(&mut names, 7, 5, b"x", 0, 12), None);
+    assert_eq!(opens(&mut names, 7, CWD_FD, b"b", 0, 12), known("/home/b"));
+    assert_eq!(file_of(&mut names, 7, 12), None);
+    // The table of another process is its own; and that of the next program, which has no ring.
+    assert_eq!(file_of(&mut names, 8, 10), known("/home/a"));
+    names.exec(7);
+    assert_eq!(file_of(&mut names, 7, 5), None);
+    assert_eq!(opens(&mut names, 7, CWD_FD, b"b", 0, 5), known("/home/b"));
+    assert_eq!(file_of(&mut names, 7, 5), known("/home/b"));
+}

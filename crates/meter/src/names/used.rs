@@ -24,7 +24,8 @@ impl Names {
             return None;
         }
         let used = arguments(syscall, call).chain(itself(syscall, call));
-        DescriptorKind::of_all(used.map(|fd| self.kind(tid, call, fd)))
+        let is_long = call.nanos >= LONG_CALL;
+        DescriptorKind::of_all(used.map(|fd| self.kind(tid, call, fd)), is_long)
     }
 
     /// What the descriptor is that a long call has used or opened. Calls before it were not followed, so
@@ -47,7 +48,7 @@ impl Names {
         };
         let found = long
             .descriptor
-            .or_else(|| DescriptorKind::of_all(used.map(kind)));
+            .or_else(|| DescriptorKind::of_all(used.map(kind), true));
         found.unwrap_or(DescriptorKind::File)
     }
 

@@ -13,6 +13,7 @@
 mod attach;
 mod poller;
 mod processes;
+mod queue;
 mod thread;
 
 use std::collections::HashMap;
@@ -28,13 +29,14 @@ use gate::seccomp::{ARCH, Filter};
 use gate::{Errno, Fd, machine};
 
 use self::poller::Poller;
+use self::queue::Queue;
 use self::thread::{Entered, Process, Thread};
 use crate::attach::Attach;
 use crate::call::{Command, Ended, LONG_CALL, LONGEST_NAME, Listener, Meter, Metered};
 use crate::collector::{Collector, Timing, run_held, warn_of};
 use crate::cpu_time::CpuTime;
 use crate::error::{Error, Step, Unavailable, WarningKind};
-use crate::syscalls::{self, Kind, PRCTL, SECCOMP};
+use crate::syscalls::{self, CLONE, CLONE_UNTRACED, CLONE3, Kind, PRCTL, SECCOMP};
 use crate::totals::Sums;
 
 /// The meter.
@@ -56,7 +58,8 @@ impl Meter for Ptrace {
 
     fn run(&self, command: &Command, calls: u64, to: &mut dyn Listener) -> Result<Metered, Error> {
         let numbers = syscalls::all().map(|call| call.number);
-        let filter = Filter::trace(numbers.chain([PRCTL, SECCOMP]));
+        let numbers = numbers.chain([PRCTL, SECCOMP, CLONE3]);
+        let filter = Filter::trace(numbers, (CLONE, CLONE_UNTRACED as u32));
         let words = Shared::new(WORDS).map_err(Step::ShareMemory.early())?;
         let held = Held::fork(&command.program, &command.args, || prepare(&filter, &words))
             .map_err(Step::Fork.early())?;
@@ -119,6 +122,8 @@ const ROUNDS: u32 = 64;
 const WARMING: u32 = 16;
 /// How long to poll for the next stop before sleeping.
 const POLLING: Duration = Duration::from_micros(200);
+/// How long nothing must happen after the command has stopped, before this process stops, too.
+const QUIET: Duration = Duration::from_millis(20);
 /// Nanoseconds. A stop that came within this time, wake-up included, came soon.
 const SOON: u64 = 500_000;
 
@@ -148,6 +153,7 @@ struct Tracer<'a> {
     gone: Vec<u32>,
     root: u32,
     poller: Poller,
+    queue: Queue,
     /// The command's own program has been executed.
     has_begun: bool,
     /// Nanoseconds of the empty calls, until then; and their median.
@@ -164,6 +170,10 @@ struct Tracer<'a> {
     unfollowed: u64,
     /// Nanoseconds that stopped threads have waited for this process, once it knew of the stop.
     stopped_for: u64,
+    /// When the last stop came, in nanoseconds of the monotonic clock.
+    came_at: u64,
+    /// The signal that has stopped the command, and since when.
+    suspended: Option<(i32, u64)>,
     /// When [`Tracer::wait`] is to return at the latest, without intervals.
     limit: Option<Duration>,
     /// Each stop wakes a processor.
@@ -185,6 +195,7 @@ impl<'a> Tracer<'a> {
                 processors: machine::processors(),
                 ..Poller::default()
             },
+            queue: Queue::default(),
             has_begun: false,
             empty_calls: Vec::with_capacity((WARMING + ROUNDS) as usize),
             empty_call: 0,
@@ -195,6 +206,8 @@ impl<'a> Tracer<'a> {
             is_ending: false,
             unfollowed: 0,
             stopped_for: 0,
+            came_at: 0,
+            suspended: None,
             limit: None,
             _awake: machine::keep_awake(),
         }
@@ -217,9 +230,45 @@ impl<'a> Tracer<'a> {
                 Err(_) => return command_ended.unwrap_or(Ended::Exited(0)),
             }
             self.tick();
+            self.stop_with_command(running);
             if running.asked_to_stop() && !self.processes.is_empty() {
                 self.kill_all();
             }
+        }
+    }
+
+    /// A thread is created, or goes on after its process was stopped.
+    fn begins(&mut self, tid: u32) {
+        if self.is_of_command(tid) {
+            self.suspended = None;
+        }
+        self.resume(tid, 0);
+    }
+
+    /// A signal has stopped the process of a thread.
+    fn stops(&mut self, tid: u32, signal: i32) {
+        let _ = ptrace::resume(tid, How::Listen, 0);
+        if self.is_of_command(tid) && self.suspended.is_none() {
+            self.suspended = Some((signal, clock::monotonic()));
+        }
+    }
+
+    fn is_of_command(&self, tid: u32) -> bool {
+        self.threads
+            .get(&tid)
+            .is_some_and(|thread| thread.pid == self.root)
+    }
+
+    /// Stops with a command that has stopped, once nothing has happened for a while: until then, others
+    /// that the terminal has asked to stop restore its modes, and that takes calls.
+    fn stop_with_command(&mut self, running: &Running) {
+        let now = clock::monotonic();
+        let is_over = |since: u64, limit: Duration| u128::from(now - since) >= limit.as_nanos();
+        if let Some((signal, since)) = self.suspended
+            && (is_over(self.came_at, QUIET) || is_over(since, 10 * QUIET))
+        {
+            self.suspended = None;
+            running.stopped(signal);
         }
     }
 
@@ -233,12 +282,21 @@ impl<'a> Tracer<'a> {
             false => Duration::ZERO,
         };
         let before = clock::monotonic();
-        let limit = match (self.limit, self.collector.until_tick()) {
-            (Some(limit), Some(tick)) => Some(limit.min(tick)),
-            (limit, tick) => limit.or(tick),
-        };
-        let came = ptrace::wait(self.has_orphans, polling, limit);
-        self.poller.is_busy = came.is_ok() && clock::monotonic().saturating_sub(before) < SOON;
+        let quiet = self.suspended.map(|_| QUIET);
+        let limits = [self.limit, self.collector.until_tick(), quiet];
+        let limit = limits.into_iter().flatten().min();
+        let times = self.has_orphans;
+        let came = self
+            .queue
+            .next(self.threads.len() > 1, |is_ready| match is_ready {
+                true => ptrace::wait(times, Duration::from_nanos(1), None),
+                false => ptrace::wait(times, polling, limit),
+            });
+        let now = clock::monotonic();
+        self.poller.is_busy = came.is_ok() && now.saturating_sub(before) < SOON;
+        if came.is_ok() {
+            self.came_at = now;
+        }
         came
     }
 
@@ -248,9 +306,9 @@ impl<'a> Tracer<'a> {
             Stop::Returns => self.leave(tid, clock::monotonic()),
             Stop::Makes => self.fork(tid),
             Stop::Execs => self.exec(tid),
-            Stop::Begins if self.threads.contains_key(&tid) => self.resume(tid, 0),
+            Stop::Begins if self.threads.contains_key(&tid) => self.begins(tid),
             Stop::Begins => self.early.push(tid),
-            Stop::Group => drop(ptrace::resume(tid, How::Listen, 0)),
+            Stop::Group(signal) => self.stops(tid, signal),
             Stop::Signal(signal) => self.resume(tid, signal),
         }
     }
@@ -314,8 +372,14 @@ impl<'a> Tracer<'a> {
         };
         thread.is_inside = true;
         thread.installs_filter = INSTALLS.contains(&(number, args[0]));
-        let Some(call) = u32::try_from(number).ok().and_then(syscalls::by_number) else {
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        trace_child(tid, number, args[0]);
+        let Some(call) = syscalls::by_number(number) else {
             return self.resume(tid, 0);
+        };
+        let delay = match self.queue.is_shared {
+            true => self.queue.delay_of(tid, &mut thread.delay),
+            false => None,
         };
         let mut has_names = [false; 2];
         if self.collector.wants_calls() || call.kind == Kind::Exec {
@@ -329,6 +393,7 @@ impl<'a> Tracer<'a> {
             args,
             has_names,
             start: clock::monotonic(),
+            delay,
         });
         self.resume(tid, 0);
     }
@@ -354,7 +419,13 @@ impl<'a> Tracer<'a> {
             process.is_filtered = true;
         }
         let entered = thread.call.take();
-        let took = entered.map_or(0, |entered| now.saturating_sub(entered.start));
+        let took = entered.map_or(0, |entered| {
+            let took = now.saturating_sub(entered.start);
+            took.saturating_sub(
+                self.queue
+                    .held_up(took, entered.delay, thread.delay.as_ref()),
+            )
+        });
         // A short call is recorded while its thread runs. Of a long one /proc shows what the descriptor
         // is while the thread is stopped: it may close it next.
         let is_long = took >= LONG_CALL;
@@ -383,6 +454,23 @@ impl<'a> Tracer<'a> {
         let program = self.processes.get(&pid).map(|process| process.program);
         let call = thread.call(tid, &entered, Some(result), nanos);
         self.collector.add(program.unwrap_or_default(), &call);
+    }
+}
+
+/// Has the child of a clone(2) or clone3(2) traced that asks for one which is not: its calls would stop at
+/// the filter without a tracer, and fail.
+fn trace_child(tid: u32, number: u32, argument: u64) {
+    match number {
+        CLONE if argument & CLONE_UNTRACED != 0 => {
+            let _ = ptrace::set_first_argument(tid, argument & !CLONE_UNTRACED);
+        }
+        CLONE3 => {
+            let flags = processes::clone3_flags(tid, argument);
+            if flags & CLONE_UNTRACED != 0 {
+                let _ = ptrace::write_word(tid, argument, flags & !CLONE_UNTRACED);
+            }
+        }
+        _ => {}
     }
 }
 

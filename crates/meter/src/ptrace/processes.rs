@@ -13,7 +13,7 @@ use super::thread::{Process, Thread};
 use super::{Tracer, UNPRIVILEGED};
 use crate::call::Fork;
 use crate::error::WarningKind;
-use crate::syscalls::{CLONE, CLONE_FILES, CLONE_FS, CLONE_THREAD};
+use crate::syscalls::{CLONE, CLONE_FILES, CLONE_FS, CLONE_THREAD, CLONE3};
 
 impl Tracer<'_> {
     /// A thread has created a process or a thread.
@@ -67,9 +67,9 @@ impl Tracer<'_> {
         self.collector.to.fork(fork);
     }
 
-    /// Begins threads whose parents were perhaps killed before the stop of their fork; /proc says
-    /// whose they are.
-    pub(super) fn begin_early(&mut self) {
+    /// Begins threads whose parents were killed before the stop of their fork, and those of this process
+    /// that has lost its other threads; /proc says whose they are. Of all others the stop comes.
+    fn begin_early(&mut self, of: Option<u32>) {
         for tid in std::mem::take(&mut self.early) {
             let status = CString::new(format!("/proc/{tid}/status")).unwrap_or_default();
             let status = file::read_kernel(&status).unwrap_or_default();
@@ -85,6 +85,11 @@ impl Tracer<'_> {
             } else {
                 field(b"PPid:")
             };
+            let creator = parent.filter(|parent| self.processes.contains_key(parent));
+            if creator.is_some() && creator != of {
+                self.early.push(tid);
+                continue;
+            }
             self.begin(&Fork {
                 parent: parent.unwrap_or(self.root),
                 pid,
@@ -109,9 +114,13 @@ impl Tracer<'_> {
                 self.collector.to.exit(pid, tid);
             }
         }
-        let thread = self.threads.remove(&former);
+        let mut thread = self.threads.remove(&former);
+        if let Some(thread) = &mut thread {
+            self.queue.forget(thread.delay.take()); // its id may be another one now
+        }
         let given = thread.as_ref().map(|thread| thread.names[0].clone());
         self.threads.extend(thread.map(|thread| (pid, thread)));
+        self.begin_early(Some(pid));
         if pid == self.root && !self.has_begun {
             self.has_begun = true;
             self.empty_calls.sort_unstable();
@@ -169,7 +178,7 @@ impl Tracer<'_> {
             self.has_orphans |= process.children > 0;
         }
         self.exit(tid);
-        self.begin_early();
+        self.begin_early(None);
     }
 
     /// A thread has ended, and with the main thread its process.
@@ -187,7 +196,8 @@ impl Tracer<'_> {
 
     /// Removes a thread, and returns its process. The call that it is in has not returned.
     pub(super) fn remove(&mut self, tid: u32) -> Option<u32> {
-        let thread = self.threads.remove(&tid)?;
+        let mut thread = self.threads.remove(&tid)?;
+        self.queue.forget(thread.delay.take());
         if let Some(entered) = thread.call.filter(|_| self.has_begun) {
             self.collector.end_in(&thread.call(tid, &entered, None, 0));
         }
@@ -207,19 +217,20 @@ impl Tracer<'_> {
 /// The flags of the clone(2) or clone3(2) that a thread is in; none for fork(2) and vfork(2), or if
 /// they cannot be read (a 32-bit program).
 fn clone_flags(tid: u32) -> u64 {
-    const CLONE3: u64 = 435;
     let registers = ptrace::call_registers(tid).ok().flatten();
-    match registers.map(|registers| (registers.number, registers.args[0])) {
-        Some((call, flags)) if call == u64::from(CLONE) => flags,
-        Some((CLONE3, address)) => {
-            let mut flags = [0; 8];
-            let read = ptrace::read_memory(tid, address, &mut flags);
-            if read == flags.len() {
-                u64::from_ne_bytes(flags)
-            } else {
-                0
-            }
-        }
+    let call = registers.map(|registers| (registers.number as u32, registers.args[0]));
+    match call {
+        Some((CLONE, flags)) => flags,
+        Some((CLONE3, address)) => clone3_flags(tid, address),
         _ => 0,
+    }
+}
+
+/// The flags at the beginning of the argument of clone3(2); none if they cannot be read.
+pub(super) fn clone3_flags(tid: u32, address: u64) -> u64 {
+    let mut flags = [0; 8];
+    match ptrace::read_memory(tid, address, &mut flags) == flags.len() {
+        true => u64::from_ne_bytes(flags),
+        false => 0,
     }
 }

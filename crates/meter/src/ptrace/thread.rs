@@ -1,5 +1,7 @@
 //! What is known of a traced thread and its process.
 
+use gate::usage::RunDelay;
+
 use crate::call::Call;
 use crate::totals::Program;
 
@@ -11,6 +13,8 @@ pub(super) struct Entered {
     /// Which of the thread's names are this call's.
     pub(super) has_names: [bool; 2],
     pub(super) start: u64,
+    /// [`RunDelay`] of the thread then; `None` while no other thread can hold it up.
+    pub(super) delay: Option<u64>,
 }
 
 pub(super) struct Thread {
@@ -23,6 +27,8 @@ pub(super) struct Thread {
     pub(super) installs_filter: bool,
     /// What the path arguments of the call point to; kept, so that calls do not allocate.
     pub(super) names: [Vec<u8>; 2],
+    /// Read at its calls while there are other threads.
+    pub(super) delay: Option<RunDelay>,
 }
 
 impl Thread {
@@ -33,6 +39,7 @@ impl Thread {
             is_inside: false,
             installs_filter: false,
             names: [Vec::new(), Vec::new()],
+            delay: None,
         }
     }
 

@@ -1,0 +1,128 @@
+//! How long stopped threads wait for the tracer, which is one for all of them, and for a processor.
+//!
+//! While several threads run, a call seems to take as long as others keep the tracer and the processors
+//! busy: the same command took 9 ms by bpf, and 214 ms to 7 s. So both are taken from the time of a call.
+//! What is left is the time in the call itself, waiting for a disk or a server included.
+
+use gate::clock;
+use gate::usage::RunDelay;
+use gate::{Errno, Result};
+
+/// The queue of threads that have stopped.
+#[derive(Default)]
+pub(super) struct Queue {
+    /// There are several threads.
+    pub(super) is_shared: bool,
+    /// When it was last empty, in nanoseconds of the monotonic clock.
+    empty_at: u64,
+    /// The longest time, in nanoseconds, for which the thread that came last may have been in it.
+    queued: u64,
+    /// Of the tracer, and what it was when the last thread came.
+    own: Option<RunDelay>,
+    own_nanos: u64,
+    /// Files of [`RunDelay`] that are open.
+    open: u32,
+}
+
+/// Nanoseconds. A shorter call was not held up.
+const SHORT: u64 = 20_000;
+/// The most files to hold open.
+const MOST_OPEN: u32 = 256;
+
+impl Queue {
+    /// Waits for the next thread; `wait` is first asked for one that is there already.
+    pub(super) fn next<T>(
+        &mut self,
+        is_shared: bool,
+        mut wait: impl FnMut(bool) -> Result<T>,
+    ) -> Result<T> {
+        self.is_shared = is_shared;
+        self.queued = 0;
+        if !is_shared {
+            self.empty_at = clock::monotonic();
+            return wait(false);
+        }
+        match wait(true) {
+            Err(Errno::EAGAIN) => {}
+            came => {
+                self.queued = clock::monotonic().saturating_sub(self.empty_at);
+                return came;
+            }
+        }
+        self.empty_at = clock::monotonic();
+        let came = wait(false);
+        if self.own.is_none() {
+            self.own = RunDelay::of(None).ok();
+        }
+        // The tracer was asked to run, and waited for a processor.
+        let own = self
+            .own
+            .as_ref()
+            .and_then(RunDelay::nanos)
+            .unwrap_or_default();
+        self.queued = own.saturating_sub(self.own_nanos);
+        self.own_nanos = own;
+        came
+    }
+
+    /// The delay of a thread that enters a call.
+    pub(super) fn delay_of(&mut self, tid: u32, delay: &mut Option<RunDelay>) -> Option<u64> {
+        if delay.is_none() && self.open < MOST_OPEN {
+            *delay = RunDelay::of(Some(tid)).ok();
+            self.open += u32::from(delay.is_some());
+        }
+        delay.as_ref()?.nanos()
+    }
+
+    /// A thread has ended, or has another number.
+    pub(super) fn forget(&mut self, delay: Option<RunDelay>) {
+        self.open -= u32::from(delay.is_some());
+    }
+
+    /// How long the thread that came last was held up in a call that took so long; `entered` is its delay
+    /// at the entry.
+    pub(super) fn held_up(&self, took: u64, entered: Option<u64>, delay: Option<&RunDelay>) -> u64 {
+        if took < SHORT {
+            return 0;
+        }
+        let now = entered.and_then(|_| delay?.nanos());
+        let delayed = now
+            .zip(entered)
+            .map_or(0, |(now, then)| now.saturating_sub(then));
+        delayed.saturating_add(self.queued)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Waits once, for a thread that is there already or comes later.
+    fn next(queue: &mut Queue, is_shared: bool, is_there: bool) {
+        let came = queue.next(is_shared, |asks_first| match asks_first && !is_there {
+            true => Err(Errno::EAGAIN),
+            false => Ok(()),
+        });
+        assert_eq!(came, Ok(()));
+    }
+
+    #[test]
+    fn only_threads_that_others_hold_up_are_held_up() {
+        const PAUSE: u64 = 5_000_000;
+        let mut queue = Queue::default();
+        next(&mut queue, false, true);
+        assert_eq!(queue.held_up(PAUSE, None, None), 0);
+        next(&mut queue, true, false);
+        std::thread::sleep(std::time::Duration::from_nanos(PAUSE));
+        // It may have come at any time since the queue was empty.
+        next(&mut queue, true, true);
+        assert!(queue.held_up(PAUSE, None, None) >= PAUSE);
+        assert_eq!(queue.held_up(SHORT - 1, None, None), 0);
+        let mut delay = None;
+        let before = queue.delay_of(std::process::id(), &mut delay);
+        assert!(before.is_some() && queue.open == 1);
+        assert!(queue.held_up(PAUSE, before, delay.as_ref()) >= PAUSE);
+        queue.forget(delay.take());
+        assert_eq!(queue.open, 0);
+    }
+}

@@ -160,6 +160,72 @@ fn server_that_never_answers_is_hung() {
     }
 }
 
+/// What waits for a server cannot be killed: each check that touches the mount leaves one more process.
+#[test]
+fn later_checks_leave_no_further_process() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|base| {
+            let (tree, silent) = (base.join("tree"), base.join("tree/silent"));
+            let server = serve(Silent, &silent);
+            let checked = |by: &str| {
+                let words = args![
+                    "mounts",
+                    &tree,
+                    "--check",
+                    "--deadline",
+                    "200ms",
+                    "--by",
+                    by
+                ];
+                run(&mut fathom(words)).exits(1)
+            };
+            checked("kernel");
+            let waiting = left(&tree);
+            assert_eq!(waiting.len(), 1);
+            for by in ["kernel", "mountinfo", "search"] {
+                let ran = checked(by);
+                let told = "hung: a process that an earlier check has left there still waits";
+                assert!(ran.stderr.contains(told), "{by}: {ran}");
+                assert_eq!(left(&tree), waiting, "{by}");
+            }
+            let walked = run(&mut fathom(args!["walk", &tree, "--deadline", "200ms"])).exits(1);
+            assert!(walked.stderr.contains("does not answer"), "{walked}");
+            assert_eq!(left(&tree), waiting);
+            drop(server);
+            wait_until("no process is left", || left(&tree).is_empty());
+            let ran = run(&mut fathom(args!["mounts", &tree, "--check"])).exits(1);
+            assert!(ran.stderr.contains("stale: "), "{ran}");
+        });
+    }
+}
+
+#[test]
+fn search_does_not_wait_for_what_is_mounted_below_a_stopped_server() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|base| {
+            let tree = base.join("tree");
+            let server = serve(LongName, tree.join("far"));
+            let inside = tree.join("far/short");
+            tmpfs(&inside);
+            server.stop();
+            // Entries of directories are looked up anew.
+            let expected = [tree.join("far"), inside];
+            for hints in ["auto", "ids"] {
+                let words = args![
+                    "mounts", &tree, "--json", "--by", "search", "--hints", hints
+                ];
+                let ran = run(&mut fathom(words)).exits(1);
+                let value = ran.json();
+                mount_at(&value, &expected[0]);
+                assert!(ran.stderr.contains("it was not searched"), "{hints}: {ran}");
+                if hints == "auto" {
+                    mount_at(&value, &expected[1]);
+                }
+            }
+        });
+    }
+}
+
 #[test]
 fn two_hundred_hung_mounts_take_one_deadline() {
     if require(&[Need::Root, Need::Fuse, CC]) {

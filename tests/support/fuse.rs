@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
@@ -52,6 +52,7 @@ pub(crate) enum Manner {
 pub(crate) struct Server {
     requests: Arc<AtomicU64>,
     release: Option<Sender<()>>,
+    is_stopped: Arc<AtomicBool>,
     /// The thread ends when this is closed.
     end: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
@@ -63,6 +64,11 @@ impl Server {
     /// answer. [`Manner::Hung`] receives none.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::SeqCst)
+    }
+
+    /// Reads no more requests.
+    pub(crate) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
     }
 
     /// Lets [`Manner::Held`] answer this many requests.
@@ -96,20 +102,22 @@ pub(crate) fn serve_as(manner: Manner, at: &Path, source: &str, fstype: &str) ->
     );
 
     let requests = Arc::new(AtomicU64::new(0));
+    let is_stopped = Arc::new(AtomicBool::new(false));
     let (release, released) = channel();
     let (ended, end) = pipe().unwrap();
     let (thread, device) = match manner {
         Manner::Stale => (None, None),
         Manner::Hung => (None, Some(device)),
         _ => {
-            let requests = Arc::clone(&requests);
-            let attend = move || attend(manner, &device, &requests, &released, &ended);
+            let (requests, is_stopped) = (Arc::clone(&requests), Arc::clone(&is_stopped));
+            let attend = move || attend(manner, &device, &requests, &is_stopped, &released, &ended);
             (Some(thread::spawn(attend)), None)
         }
     };
     Server {
         requests,
         release: Some(release),
+        is_stopped,
         end: Some(end),
         thread,
         _device: device,
@@ -159,6 +167,7 @@ fn attend(
     manner: Manner,
     mut device: &File,
     requests: &AtomicU64,
+    is_stopped: &AtomicBool,
     released: &Receiver<()>,
     ended: &PipeReader,
 ) {
@@ -171,6 +180,10 @@ fn attend(
         ];
         let _ = poll(&mut fds, None); // a signal interrupts it
         if !fds[1].revents().is_empty() {
+            return;
+        }
+        if is_stopped.load(Ordering::SeqCst) {
+            let _ = poll(&mut fds[1..], None);
             return;
         }
         let length = match device.read(&mut request) {

@@ -375,6 +375,16 @@ fn mount_that_does_not_answer_is_skipped() {
                     "{ran:?}"
                 );
             }
+            let compared = args![
+                "walk",
+                &tree,
+                "--compare",
+                "--trials",
+                "1",
+                "--deadline",
+                "1s"
+            ];
+            run(&mut fathom(compared)).exits(1);
             // DIR itself.
             let hung = tree.join("far/hung");
             let refused = run(&mut fathom(args!["walk", &hung, "--deadline", "1s"])).exits(2);
@@ -393,6 +403,18 @@ fn mount_that_does_not_answer_is_skipped() {
                 dumped.stderr.contains("does not answer within"),
                 "{dumped:?}"
             );
+            // What was there before the server stopped.
+            let known = base.join("known.parquet");
+            let second = tree.join("far/second");
+            file(dir(&second).join("file"), 1);
+            let words = args!["walk", &tree, "--exclude", "hung", "--catalog", &known];
+            run(&mut fathom(words)).exits(0);
+            let _second = serve(Hung, &second);
+            let words = args!["changed", &tree, "--since", &known, "--deadline", "1s"];
+            let changed = run(&mut fathom(words)).exits(1);
+            assert!(!changed.stdout.contains(&b'-'), "{changed:?}");
+            assert!(changed.stderr.contains("far/second"), "{changed:?}");
+            assert!(!changed.stderr.contains("far/hung"), "{changed:?}");
         });
     }
 }

@@ -9,6 +9,7 @@ use crate::cmd::{
     query, restore, survey, verify, walk,
 };
 
+pub(crate) mod deadline;
 pub(crate) mod help;
 pub(crate) mod load;
 pub(crate) mod mode;

@@ -146,7 +146,10 @@ fn hint_for_mounts(kind: &mounts::WarningKind, errno: Option<Errno>) -> Option<&
         UnreadableMountPoint => "run as root",
         Incomplete(Incompleteness::MissingRoot) => "try --by search",
         Incomplete(Incompleteness::DepthBound { .. }) => "use --depth 0 for no limit",
-        Hung(_) => "exclude it from backups (--format exclude), or detach it with umount -l",
+        NotSearched(_) => "fathom mounts --check names what does not answer",
+        Hung(_) | StillHung => {
+            "exclude it from backups (--format exclude), or detach it with umount -l"
+        }
         Gone => "detach it with umount -l",
         Removed => "unmount it",
         Stale => "check its server",

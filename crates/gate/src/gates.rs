@@ -56,6 +56,7 @@ gates! {
     Fchmodat "fchmodat" libc::SYS_fchmodat,
     Fchmodat2 "fchmodat2" 452,
     Fchownat "fchownat" libc::SYS_fchownat,
+    Fcntl "fcntl" libc::SYS_fcntl,
     Fgetxattr "fgetxattr" libc::SYS_fgetxattr,
     Flistxattr "flistxattr" libc::SYS_flistxattr,
     Flock "flock" libc::SYS_flock,

@@ -34,6 +34,7 @@
 //! | [`long`] | the same calls on names longer than `PATH_MAX` |
 //! | [`lookup`] | lookups of names, nothing else |
 //! | [`machine`] | the machine's kernel, memory, processors, terminal |
+//! | [`mark`] | marks of processes, which others find in the list of locks |
 //! | [`mount`] | `listmount`, `statmount`, `open_tree` |
 //! | [`notify`] | `fanotify_init`, `fanotify_mark`, `poll`, and signals as a descriptor |
 //! | [`perf`] | tracepoints as events, and their rings |
@@ -81,6 +82,7 @@ pub mod interrupt;
 pub mod long;
 pub mod lookup;
 pub mod machine;
+pub mod mark;
 mod memory;
 pub mod meter;
 pub mod mount;

@@ -8,6 +8,9 @@
 //! To touch a mount is to open it with `O_PATH`, to read its attributes anew and those of its file
 //! system, and to read the first entries of its directory. Of an autofs mount only the attributes
 //! are read: the rest would trigger the automount.
+//!
+//! A child that cannot be killed stays until the server answers. It is marked with the device that it
+//! waits for ([`gate::mark`]): while it is there, that device is hung, and no other child is left there.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
@@ -15,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use gate::fs::{At, FileType, Open, Want, fstatfs, getdents64, openat, statx};
 use gate::long::open_long;
+use gate::mark::{Marks, marks_of_killed};
 use gate::process::{Child, Shared};
 use gate::{Errno, Gate, Tally};
 
@@ -40,6 +44,8 @@ const TICK: Duration = Duration::from_millis(2);
 const STARVED: Duration = Duration::from_secs(1);
 /// How long to wait for all killed children.
 const REAP: Duration = Duration::from_millis(500);
+/// How long a killed process takes to end, unless it waits in a call.
+const ENDS: Duration = Duration::from_millis(50);
 
 /// Shared words: the number of the next mount; then for each mount when it was begun, when it was
 /// done and when it last answered a call (nanoseconds after the start, plus one), the errno and the
@@ -115,7 +121,9 @@ pub fn check_within(
     mut tick: impl FnMut(usize),
 ) -> gate::Result<Vec<Warning>> {
     examine(points);
-    let visible: Vec<usize> = (0..points.len()).filter(|&at| !points[at].hidden).collect();
+    let waiting = waiting(points);
+    let is_asked = |at: &usize| !points[*at].hidden && !waiting.contains(at);
+    let visible: Vec<usize> = (0..points.len()).filter(is_asked).collect();
     let deadlines: Vec<Duration> = visible.iter().map(|&at| deadline(&points[at])).collect();
     // A killed child keeps its place on the board, for its tally; at worst every mount takes one.
     let places = visible.len() + MOST.min(visible.len());
@@ -165,8 +173,41 @@ pub fn check_within(
         gate::meter::add(&Tally::collect(&board.child(place)[1..]));
     }
     let mut warnings = verdicts(points, &visible, &board, &hung, &deadlines);
+    for at in waiting {
+        points[at].verdict = Some(Verdict::Hung);
+        let kind = WarningKind::StillHung;
+        warnings.push(Warning::about(&points[at].target, kind));
+    }
     warnings.extend(reap(killed, points, &visible));
     Ok(warnings)
+}
+
+/// The mounts for which a child of an earlier check still waits.
+fn waiting(points: &[Point]) -> Vec<usize> {
+    if !are_marked(points) {
+        return Vec::new();
+    }
+    let mut marks = marks_of_killed();
+    if !marks.is_empty() {
+        // Those that have just been killed are ending.
+        std::thread::sleep(ENDS);
+        let still = marks_of_killed();
+        marks.retain(|mark| still.contains(mark));
+    }
+    let is_waited_for = |at: &usize| !points[*at].hidden && marks.contains(&mark_of(&points[*at]));
+    (0..points.len()).filter(is_waited_for).collect()
+}
+
+/// Whether some call may wait for a server: at a mount, or on the way to one.
+fn are_marked(points: &[Point]) -> bool {
+    let is_doubtful = |point: &Point| !point.hidden && point.fstype().is_some_and(may_hang);
+    points.iter().any(is_doubtful)
+}
+
+/// The mark of a child that touches this mount.
+fn mark_of(point: &Point) -> u32 {
+    const MINOR: u32 = 20;
+    point.dev.major << MINOR | point.dev.minor
 }
 
 struct Crew<'a> {
@@ -357,11 +398,15 @@ fn work(board: &Board, place: usize, points: &[Point], visible: &[usize]) {
     let before = gate::meter::tally();
     let mine = board.child(place);
     let _ = gate::fs::chdir(c"/"); // a child that cannot be killed must not keep a directory busy
+    let marks = are_marked(points).then(|| Marks::new().ok()).flatten();
     loop {
         let at = board.shared[Board::NEXT].fetch_add(1, SeqCst) as usize;
         let Some(&which) = visible.get(at) else {
             return;
         };
+        if let Some(marks) = &marks {
+            let _ = marks.set(mark_of(&points[which]));
+        }
         let mount = board.mount(at);
         mount[Board::BEGUN].store(board.now(), SeqCst);
         mine[0].store(at as u64 + 1, SeqCst);

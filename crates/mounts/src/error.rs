@@ -149,6 +149,8 @@ pub enum Incompleteness {
     NoMountAttributes,
     #[error("the mount table kept changing during the search")]
     TableKeptChanging,
+    #[error("some mounts do not answer, and were not searched")]
+    SilentMounts,
     #[error("some mount points cannot be accessed")]
     UnreadableMountPoints,
     #[error("some directories could not be read")]
@@ -174,6 +176,8 @@ pub enum WarningKind {
     Incomplete(Incompleteness),
     #[error("it is in the mount table, but cannot be accessed")]
     UnreadableMountPoint,
+    #[error("no answer within {}: it was not searched, and mounts on it are taken from the mount table", time_text(*.0))]
+    NotSearched(Duration),
     #[error("cannot count the files beneath it: no path reaches its parent mount")]
     UnreachableParent,
     #[error("cannot count the files beneath it")]
@@ -189,6 +193,8 @@ pub enum WarningKind {
     SlowToAll(Duration),
     #[error("hung: no answer within {}", time_text(*.0))]
     Hung(Duration),
+    #[error("hung: a process that an earlier check has left there still waits for an answer")]
+    StillHung,
     #[error("stale: its server or device is gone")]
     Gone,
     #[error("stale: the file system fails; the kernel log (dmesg) has the reason")]

@@ -48,7 +48,7 @@ pub(crate) fn is_one_of(fstype: &[u8], types: &str) -> bool {
         .any(|one| one.as_bytes() == fstype)
 }
 
-fn is_fuse(fstype: &[u8]) -> bool {
+pub(crate) fn is_fuse(fstype: &[u8]) -> bool {
     fstype == b"fuse" || fstype.starts_with(b"fuse.")
 }
 

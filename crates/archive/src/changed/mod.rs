@@ -2,14 +2,15 @@
 //! docs/changed.md. [`crate::since`] finds the cheapest way to tell; this module names the changes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use mounts::Warning;
 use walk::entry::joined;
 use walk::predicate::Predicates;
 use walk::predicate::select::is_empty_directory;
 use walk::{
-    Both, Diagnostics, EngineKind, Filter, KeptPath, MountContext, Sink, Summary, WalkOptions,
-    WalkReport, open_top, walk,
+    Around, Both, Diagnostics, EngineKind, Filter, KeptPath, MountContext, Sink, Summary,
+    WalkOptions, WalkReport, open_top, walk,
 };
 
 use crate::catalog::columns::{DIR, NAME};
@@ -46,6 +47,8 @@ pub struct ChangedOptions {
     pub by: Option<EngineKind>,
     /// Threads; `None` for as many as the engine makes use of.
     pub threads: Option<usize>,
+    /// The mounts around the directory, if they were asked.
+    pub around: Option<Arc<Around>>,
     /// Replace the catalog by one of the directory as it is now, whatever the predicates.
     pub update: bool,
     /// Which changes are reported: of removed entries by their metadata in the catalog.
@@ -132,12 +135,15 @@ impl ChangedReport {
     }
 }
 
-/// Finds what has changed.
+/// Finds what has changed; `reader` is that of the catalog.
 ///
 /// # Errors
 /// The catalog or the directory cannot be read. The catalog is as it was.
-pub fn changed(options: &ChangedOptions, desk: &Diagnostics) -> Result<ChangedReport, Error> {
-    let reader = Reader::open(&options.since)?;
+pub fn changed(
+    options: &ChangedOptions,
+    reader: Reader,
+    desk: &Diagnostics,
+) -> Result<ChangedReport, Error> {
     let about = reader.about();
     if options.update && reader.is_in_parts() {
         return Err(Error::new(
@@ -271,6 +277,7 @@ impl CatalogScan<'_> {
             one_file_system: about.options.one_file_system,
             filter: self.filter.clone(),
             expected: Some(about.entries),
+            around: self.options.around.clone(),
             ..WalkOptions::default()
         };
         walk(&walk_options, sink, self.desk).map_err(Error::from)

@@ -73,13 +73,17 @@ pub fn read_full_at(fd: &Fd, mut offset: u64, buffer: &mut [u8]) -> Result<usize
 
 /// Reads a file of /proc or /sys, up to 64 KiB.
 pub fn read_kernel(name: &CStr) -> Result<Vec<u8>> {
-    const LIMIT: usize = 64 << 10;
+    read_kernel_up_to(name, 64 << 10)
+}
+
+/// Reads a file of /proc or /sys, up to a number of bytes that is a power of two from 4096.
+pub fn read_kernel_up_to(name: &CStr, limit: usize) -> Result<Vec<u8>> {
     let fd = openat(CWD, name, Open::NONBLOCK)?;
     let (mut text, mut have) = (vec![0; 4096], 0);
     loop {
         let n = read(&fd, &mut text[have..])?;
         have += n;
-        if n == 0 || have == LIMIT {
+        if n == 0 || have == limit {
             text.truncate(have);
             return Ok(text);
         }

@@ -22,7 +22,9 @@ use ondisk::{Dev, Mount};
 use super::breadth::Queue;
 use super::context::SearchContext;
 use super::depth;
+use crate::check::{ANSWER_WITHIN, Verdict, check};
 use crate::error::{Error, Incompleteness, WarningKind};
+use crate::kind::{is_fuse, may_hang};
 use crate::path::{below, compare, join, parent};
 use crate::point::{Class, Kind, Point};
 use crate::root::Root;
@@ -87,6 +89,8 @@ pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) 
         context,
         found: HashMap::new(),
         denied: HashSet::new(),
+        silent: HashMap::new(),
+        silent_paths: HashSet::new(),
         autofs: HashSet::new(),
     };
     let mut table = (!matches!(hints, Hints::None)).then(read);
@@ -97,6 +101,7 @@ pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) 
         search.context.incomplete.truncate(reasons);
         search.found.clear();
         search.denied.clear();
+        search.silent_paths.clear();
         let (rows, mut reason) = match &table {
             None => (None, SearchReason::NoHints),
             Some(Ok((table, reason))) => (Some(table), SearchReason::NamesHold(reason.clone())),
@@ -205,6 +210,10 @@ struct Search<'r, 'h, 'a> {
     found: HashMap<Vec<u8>, Point>,
     /// Mounts whose mount point this process may not look at.
     denied: HashSet<u64>,
+    /// Mounts that were asked, by their ids, and whether they do not answer.
+    silent: HashMap<u64, bool>,
+    /// Where those are that do not answer.
+    silent_paths: HashSet<Vec<u8>>,
     autofs: HashSet<u64>,
 }
 
@@ -249,16 +258,60 @@ impl Search<'_, '_, '_> {
         }
     }
 
+    /// Asks mounts whose server might not answer, each at its path, and warns of those that do not.
+    fn ask(&mut self, mounts: &[(&Mount, &[u8])]) {
+        let is_unknown = |(row, _): &&(&Mount, &[u8])| {
+            let fstype = &row.content.fstype[..];
+            may_hang(fstype) && fstype != b"autofs" && !self.silent.contains_key(&row.id)
+        };
+        let point = |(row, path): &(&Mount, &[u8])| {
+            Point::from_row((*row).clone(), path.to_vec(), None, Class::Leaf, false)
+        };
+        let unknown = mounts.iter().filter(is_unknown);
+        let mut points: Vec<Point> = unknown.map(point).collect();
+        // Where no child can be made, nothing is known.
+        if !points.is_empty() && check(&mut points, ANSWER_WITHIN, |_| {}).is_ok() {
+            let verdicts = points
+                .iter()
+                .filter_map(|point| Some((point.id?, point.verdict == Some(Verdict::Hung))));
+            self.silent.extend(verdicts);
+        }
+        for (row, path) in mounts {
+            if !self.is_silent(row.id) {
+                continue;
+            }
+            let kind = WarningKind::NotSearched(ANSWER_WITHIN);
+            self.context.warnings.push(Warning::about(path, kind));
+            self.context.mark_incomplete(Incompleteness::SilentMounts);
+            self.silent_paths.insert(path.to_vec());
+        }
+    }
+
+    fn is_silent(&self, id: u64) -> bool {
+        self.silent.get(&id).copied().unwrap_or_default()
+    }
+
     /// Checks the path of every mount that should be visible. Returns whether each holds, as far as
-    /// this process may look.
+    /// this process may look. What a server hides that does not answer is taken from the table.
     fn verify(&mut self, rows: &[Mount], tree: &Tree<'_>) -> bool {
         let visible = tree.visible(&self.root.path, self.anchor);
         let mut all_hold = true;
-        for (row, is_visible) in rows.iter().zip(visible) {
-            let Some(target) = row.target.as_deref() else {
-                continue;
-            };
-            if !is_visible || row.id == self.anchor || below(&self.root.path, target).is_none() {
+        let rows = rows.iter().zip(visible).filter_map(|(row, is_visible)| {
+            let target = row.target.as_deref()?;
+            let is_below = below(&self.root.path, target).is_some();
+            (is_visible && row.id != self.anchor && is_below).then_some((row, target))
+        });
+        let rows: Vec<(&Mount, &[u8])> = rows.collect();
+        // The root of a FUSE mount is found without its server.
+        let waits =
+            |row: &Mount| !is_fuse(&row.content.fstype) || tree.class(row.id) == Class::Internal;
+        let asked: Vec<_> = rows.iter().copied().filter(|(row, _)| waits(row)).collect();
+        self.ask(&asked);
+        for (row, target) in rows {
+            let mut silent = self.silent_paths.iter();
+            if silent.any(|silent| below(silent, target).is_some()) {
+                let dir = Kind::Dir;
+                self.enter(target.to_vec(), dir, row.dev, row.id, None, Some(tree));
                 continue;
             }
             self.context.progress.entries += 1;
@@ -333,7 +386,12 @@ impl Search<'_, '_, '_> {
                 if is_directory && !seen.attributes.contains(Attributes::AUTOMOUNT) {
                     let mount = new_mount.unwrap_or(mount);
                     let row = tree.and_then(|tree| tree.row(mount));
+                    let at_mount = row.filter(|_| new_mount.is_some());
+                    if let Some(row) = at_mount {
+                        self.ask(&[(row, &join(&path, &name))]);
+                    }
                     let enter = match new_mount {
+                        _ if self.is_silent(mount) => Enter::Never,
                         None if self.autofs.contains(&mount) => Enter::Never,
                         Some(_) if row.is_none_or(|row| row.content.fstype == b"autofs") => {
                             Enter::Carefully
@@ -393,12 +451,16 @@ impl Search<'_, '_, '_> {
         } else {
             queue.open(at)
         };
+        let silent = &self.silent_paths;
         self.context
             .read(path, opened, buffer, |context, dir, entry| {
                 if !is_wanted(entry.entry_type) {
                     return;
                 }
                 let name = entry.name.to_bytes();
+                if !silent.is_empty() && silent.contains(&join(path, name)) {
+                    return;
+                }
                 match statx(dir, entry.name, LOOK, Want::empty()) {
                     Ok(seen) if mount_root(&seen).is_none() && !may_be_directory(&seen) => {}
                     Ok(seen) => entries.push((name.to_vec(), entry.entry_type, seen)),

@@ -160,7 +160,8 @@ fn catalog_of_rows_is_that_of_a_walk() {
             by,
             ..Default::default()
         };
-        changed(&options, &Diagnostics::default())
+        let reader = Reader::open(&options.since).unwrap();
+        changed(&options, reader, &Diagnostics::default())
             .unwrap()
             .changes
             .entries()
@@ -222,7 +223,7 @@ fn catalog_of_several_sources() {
         since: bytes(&file),
         ..Default::default()
     };
-    assert!(changed(&options, &Diagnostics::default()).is_err());
+    assert!(changed(&options, reader, &Diagnostics::default()).is_err());
 }
 
 #[test]

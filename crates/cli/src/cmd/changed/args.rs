@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
 
+use crate::args::deadline::DeadlineArgs;
 use crate::args::help::{EXIT, ending};
 use crate::args::load::LoadArgs;
 use crate::args::mode::ModeArgs;
@@ -58,6 +59,8 @@ pub(crate) struct Changed {
     /// again.
     #[arg(short = 'x', long, help_heading = "Method")]
     pub(crate) one_file_system: bool,
+    #[command(flatten)]
+    pub(crate) deadline: DeadlineArgs,
 
     /// Print the changes in this format
     #[arg(long, value_name = "FORMAT", default_value = "table")]

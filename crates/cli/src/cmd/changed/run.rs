@@ -2,15 +2,16 @@
 
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 use std::time::Instant;
 
 use archive::catalog::Reader;
 use archive::changed::{ChangedOptions, changed};
 use mounts::Warning;
-use walk::KeptPath;
 use walk::entry::joined;
 use walk::predicate::Predicates;
 use walk::predicate::select::is_empty_directory;
+use walk::{Around, KeptPath};
 
 use super::args::{Changed as Args, ChangedFormat};
 use super::show;
@@ -29,7 +30,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     args.load.apply(1);
     let start = Instant::now();
     let since = args.since.as_bytes();
-    if args.one_file_system && !Reader::open(since)?.about().options.one_file_system {
+    let reader = Reader::open(since)?;
+    let selection = &reader.about().options;
+    if args.one_file_system && !selection.one_file_system {
         const WHY: &str = "it was written without -x";
         const NEXT: &str = "omit -x, or write a new catalog with fathom walk -x --catalog";
         return Err(Error::read("cannot use catalog", since, WHY, NEXT));
@@ -39,8 +42,17 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         ..args.predicates.predicates()?
     };
     let contradiction = predicates.contradiction().map(Warning::general);
+    let dir = args.dir.as_bytes().to_vec();
+    // Before there are threads.
+    let around = Around::ask(
+        std::slice::from_ref(&dir),
+        selection.one_file_system,
+        &selection.filter(),
+        args.deadline.get(),
+    )?;
     let options = ChangedOptions {
-        dir: args.dir.as_bytes().to_vec(),
+        dir,
+        around: Some(Arc::new(around)),
         since: since.to_vec(),
         by: args.engine,
         threads: args.jobs,
@@ -49,7 +61,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     };
     let diagnostics = walk::Diagnostics::default();
     let mut report = watch_walk(out.messages(), &diagnostics, || {
-        changed(&options, &diagnostics)
+        changed(&options, reader, &diagnostics)
     })?;
     report.warnings.extend(contradiction);
     let directories = show::restic_directories(args.format, &report.changes);

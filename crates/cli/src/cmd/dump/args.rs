@@ -7,6 +7,7 @@ use archive::compression::Compress;
 use archive::gather::Gather;
 use clap::Args;
 
+use crate::args::deadline::DeadlineArgs;
 use crate::args::help::{EXIT, ending};
 use crate::args::load::LoadArgs;
 use crate::args::mode::ModeArgs;
@@ -237,11 +238,8 @@ pub(crate) struct Dump {
     #[arg(short, long, value_name = "N", help_heading = "Metadata", value_parser = number(1..=65_535_usize))]
     pub(crate) jobs: Option<usize>,
 
-    /// Skip a network or FUSE mount that is silent for so long [default: 30s]
-    ///
-    /// What does not answer is skipped with a warning, and is not recorded as removed.
-    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Selection")]
-    pub(crate) deadline: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) deadline: DeadlineArgs,
 
     /// Compress with none, gzip, xz or zstd [default: by the suffix]
     ///

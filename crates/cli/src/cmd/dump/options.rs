@@ -52,7 +52,7 @@ pub(super) fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>)
 
 /// Asks the mounts that might not answer. To be called before there are threads.
 pub(super) fn ask(args: &Args, options: &mut DumpOptions) -> Result<(), Error> {
-    let deadline = args.deadline.unwrap_or(walk::DEADLINE);
+    let deadline = args.deadline.get();
     let Options {
         one_file_system, ..
     } = options.selection;

@@ -1,18 +1,18 @@
 //! The flags of `fathom walk`.
 
 use std::ffi::OsString;
-use std::time::Duration;
 
 use clap::Args;
 use clap::builder::TypedValueParser;
 use walk::{EngineKind, Shard};
 
+use crate::args::deadline::DeadlineArgs;
 use crate::args::help::{EXIT, ending};
 use crate::args::load::LoadArgs;
 use crate::args::mode::ModeArgs;
 use crate::args::output::OutputArgs;
 use crate::args::predicates::PredicateArgs;
-use crate::args::values::{choice, duration, number, seekable, shard};
+use crate::args::values::{choice, number, seekable, shard};
 
 const EXAMPLES: &str = "\
 fathom walk /srv  # count files, directories and bytes
@@ -80,12 +80,8 @@ pub(crate) struct Walk {
     /// Stay on the file system of each DIR, as find -xdev does
     #[arg(short = 'x', long, help_heading = "Selection")]
     pub(crate) one_file_system: bool,
-    /// Skip a network or FUSE mount that is silent for so long [default: 30s]
-    ///
-    /// A child process touches each such mount before the walk. What does not answer is skipped with a
-    /// warning. With -x such mounts are not entered, and get 2 seconds.
-    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Selection")]
-    pub(crate) deadline: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) deadline: DeadlineArgs,
     /// Descend at most N levels; DIR is level 0
     ///
     /// With --format du, deeper directories are counted, but not printed.

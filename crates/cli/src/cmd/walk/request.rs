@@ -42,7 +42,7 @@ impl<'a> Request<'a> {
 impl Request<'_> {
     /// Asks the mounts that might not answer. To be called before there are threads.
     pub(super) fn ask(&mut self) -> Result<(), Error> {
-        let deadline = self.args.deadline.unwrap_or(walk::DEADLINE);
+        let deadline = self.args.deadline.get();
         let options = &mut self.options;
         let one_file_system = options.one_file_system;
         let around = Around::ask(&options.dirs, one_file_system, &options.filter, deadline)?;

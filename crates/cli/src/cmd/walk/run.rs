@@ -36,6 +36,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return together::run(args, &*team, out);
     }
     let mut request = Request::new(args, out)?;
+    request.ask()?;
     if args.explain {
         return explain(&request.options, needed_fields(args)?, out);
     }
@@ -48,7 +49,6 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if args.run.is_some() && args.shard.is_none() {
         return Err(Error::new("--run requires --shard or mpirun").and("add --shard I/N"));
     }
-    request.ask()?;
     let view = View {
         args: &args.output,
         schema: SCHEMA,

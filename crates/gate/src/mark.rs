@@ -1,0 +1,131 @@
+//! Marks that a process has for as long as it exists, also while it waits in a call and cannot be
+//! killed, and that other processes find by reading one file.
+//!
+//! A mark is a lock on a byte of a memory file of the process, at an offset that is the mark.
+//! [proc_locks(5)](https://man7.org/linux/man-pages/man5/proc_locks.5.html) lists all locks of the
+//! machine, with their processes and offsets.
+
+use std::ffi::CString;
+use std::os::fd::AsFd;
+
+use libc::{c_int, off_t};
+
+use crate::errno::check;
+use crate::fd::Fd;
+use crate::file::{read_kernel, read_kernel_up_to};
+use crate::syscall::syscall;
+use crate::{Gate, Result, process};
+
+/// The upper half of the offset of a mark, which hardly any other lock has.
+const MARK: u64 = 0x6661_7468 << 32;
+/// The most bytes of the list of locks that are read.
+const MOST: usize = 4 << 20;
+
+/// What holds the marks of this process.
+#[derive(Debug)]
+pub struct Marks(Fd);
+
+impl Marks {
+    /// None yet. [memfd_create(2)](https://man7.org/linux/man-pages/man2/memfd_create.2.html), which is
+    /// not counted
+    pub fn new() -> Result<Marks> {
+        // SAFETY: the name is NUL-terminated.
+        let fd = unsafe { libc::memfd_create(c"fathom".as_ptr(), libc::MFD_CLOEXEC) };
+        check(fd.into()).map(|fd| Marks(Fd::take(fd)))
+    }
+
+    /// Has this mark alone.
+    pub fn set(&self, mark: u32) -> Result<()> {
+        self.lock(libc::F_UNLCK, 0, 0)?;
+        self.lock(libc::F_WRLCK, MARK | u64::from(mark), 1)
+    }
+
+    fn lock(&self, kind: c_int, start: u64, len: off_t) -> Result<()> {
+        // SAFETY: zero is a valid flock, and the pointer is to a live one.
+        unsafe {
+            let mut lock: libc::flock = std::mem::zeroed();
+            (lock.l_type, lock.l_start, lock.l_len) = (kind as _, start.cast_signed(), len);
+            syscall!(Gate::Fcntl, self.0.as_fd(), libc::F_SETLK, &raw const lock).map(drop)
+        }
+    }
+}
+
+/// Marks of processes of this user, or of root, that were killed and have not ended. A killed process
+/// that does not wait in a call ends within milliseconds.
+pub fn marks_of_killed() -> Vec<u32> {
+    let locks = read_kernel_up_to(c"/proc/locks", MOST).unwrap_or_default();
+    let marked = locks.split(|&byte| byte == b'\n').filter_map(mark_in);
+    let killed = marked.filter(|(pid, _)| is_killed(*pid));
+    killed.map(|(_, mark)| mark).collect()
+}
+
+/// The process and the mark of a line such as `1: POSIX  ADVISORY  WRITE 77 00:01:9 START END`.
+fn mark_in(line: &[u8]) -> Option<(u32, u32)> {
+    let fields: Vec<&str> = str::from_utf8(line)
+        .ok()?
+        .split_ascii_whitespace()
+        .collect();
+    let [_, "POSIX", _, "WRITE", pid, _, start, end] = fields[..] else {
+        return None;
+    };
+    let start: u64 = start.parse().ok().filter(|_| start == end)?;
+    let mark = (start & !0xffff_ffff == MARK).then_some(start as u32)?;
+    Some((pid.parse().ok()?, mark))
+}
+
+/// Whether a process of this user or of root has SIGKILL pending.
+fn is_killed(pid: u32) -> bool {
+    let name = CString::new(format!("/proc/{pid}/status")).unwrap_or_default();
+    let status = read_kernel(&name).unwrap_or_default();
+    let field = |name: &[u8]| {
+        let mut lines = status.split(|byte| *byte == b'\n');
+        let value = lines.find_map(|line| line.strip_prefix(name))?;
+        str::from_utf8(value).ok()?.split_ascii_whitespace().next()
+    };
+    let pending = |name| {
+        let set = field(name).and_then(|set| u64::from_str_radix(set, 16).ok());
+        set.is_some_and(|set| set & 1 << (libc::SIGKILL - 1) != 0)
+    };
+    let owner = field(b"Uid:").and_then(|uid| uid.parse().ok());
+    owner.is_some_and(|uid: u32| uid == 0 || uid == process::ids().0)
+        && (pending(b"ShdPnd:") || pending(b"SigPnd:"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_locks_at_marks_are_marks() {
+        for (line, found) in [
+            (
+                &b"1: POSIX  ADVISORY  WRITE 77 00:01:9 7377862877421993991 7377862877421993991"[..],
+                None,
+            ),
+            (
+                b"2: POSIX  ADVISORY  WRITE 77 00:01:9 7377872677399560197 7377872677399560197",
+                None,
+            ),
+            (b"3: FLOCK  ADVISORY  WRITE 77 00:01:9 0 EOF", None),
+            (b"", None),
+        ] {
+            assert_eq!(mark_in(line), found);
+        }
+        let at = MARK | 0x2d;
+        let line = |end: u64| format!("1: POSIX  ADVISORY  WRITE 77 00:01:9 {at} {end}");
+        assert_eq!(mark_in(line(at).as_bytes()), Some((77, 0x2d)));
+        assert_eq!(mark_in(line(at + 1).as_bytes()), None);
+    }
+
+    #[test]
+    fn a_process_has_its_last_mark_and_lives() {
+        let marks = Marks::new().unwrap();
+        marks.set(7).unwrap();
+        marks.set(0xfa71_0001).unwrap();
+        let locks = read_kernel_up_to(c"/proc/locks", MOST).unwrap();
+        let all = locks.split(|&byte| byte == b'\n').filter_map(mark_in);
+        let mine: Vec<_> = all.filter(|(pid, _)| *pid == std::process::id()).collect();
+        assert_eq!(mine, [(std::process::id(), 0xfa71_0001)]);
+        assert!(!marks_of_killed().contains(&0xfa71_0001));
+    }
+}

@@ -210,23 +210,43 @@ impl Calibration {
     /// bytes, and fstat(2) after a read.
     fn measure_reading(&mut self, fd: &Fd, buffer: &mut [u8], repetitions: usize) -> Result<()> {
         let (len, page) = (buffer.len() as u64, page_size() as u64);
-        let drop_cached = || fadvise64(fd, 0, len, Advice::DontNeed);
+        // Pages that are mapped, or still being read ahead, are not dropped. Reading them is no request,
+        // so they would say that this file system needs none.
+        let drop_cached = || {
+            fadvise64(fd, 0, len, Advice::DontNeed)?;
+            match cachestat(fd, 0, len) {
+                Ok(cached) if cached.pages > 0 => Err(Errno::EBUSY),
+                Ok(_) => Ok(true),
+                Err(_) => Ok(false), // before Linux 6.5
+            }
+        };
+        let mut is_known = true;
         fadvise64(fd, 0, 0, Advice::Random)?; // no readahead
         let (mut small, mut large, mut seen) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..repetitions {
-            drop_cached()?;
+            is_known &= drop_cached()?;
             small.push(timed(|| pread64(fd, &mut buffer[..1], 0)).1);
             seen.push(timed(|| statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)).1);
-            drop_cached()?;
+            is_known &= drop_cached()?;
             large.push(timed(|| pread64(fd, buffer, 0)).1);
         }
-        self.record_reads((small, page), (large, len));
+        self.record_reads((small, page), (large, len), is_known)?;
         self.behavior.stats_after_read = self.record_if_request(Request::Getattr, seen, 0.0);
         Ok(())
     }
 
-    /// Sets the price of a read and of its bytes, given the seconds that reads of two sizes took.
-    fn record_reads(&mut self, (small, page): (Vec<f64>, u64), (large, len): (Vec<f64>, u64)) {
+    /// Sets the price of a read and of its bytes, given the seconds that reads of two sizes took, and
+    /// whether the pages are known to have been dropped before.
+    fn record_reads(
+        &mut self,
+        (small, page): (Vec<f64>, u64),
+        (large, len): (Vec<f64>, u64),
+        is_known: bool,
+    ) -> Result<()> {
+        let least = least(small.iter().chain(&large).copied());
+        if !is_known && least <= self.max_local {
+            return Err(Errno::EBUSY); // the pages may have been cached
+        }
         self.behavior.reads = self.record_if_request(Request::Read, small, 0.0);
         if self.behavior.reads && len > page {
             let small = self.prices.get(Request::Read);
@@ -234,6 +254,7 @@ impl Calibration {
             let of_page = self.prices.byte * page as f64;
             self.prices.set(Request::Read, (small - of_page).max(0.0));
         }
+        Ok(())
     }
 
     /// Seconds of resolving a name again; 0 if the client has cached it.
@@ -323,14 +344,20 @@ mod tests {
     #[test]
     fn reads_have_a_price_and_another_for_each_byte() {
         let mut found = calibration();
-        found.record_reads((vec![2e-3; 3], 4096), (vec![3e-3; 3], 5 << 12));
+        let record = |found: &mut Calibration, small, large, len, is_known| {
+            found.record_reads((vec![small; 3], 4096), (vec![large; 3], len), is_known)
+        };
+        assert_eq!(record(&mut found, 2e-3, 3e-3, 5 << 12, true), Ok(()));
         assert!(found.behavior.reads);
         assert!((found.prices.byte * 4096.0 - 0.25e-3).abs() < 1e-9);
         assert!((found.prices.get(Request::Read) - 1.75e-3).abs() < 1e-9);
         // A small file has no larger read to compare with.
-        found.record_reads((vec![2e-3; 3], 4096), (vec![2e-3; 3], 19));
+        assert_eq!(record(&mut found, 2e-3, 2e-3, 19, false), Ok(()));
         assert_eq!(found.prices.get(Request::Read), 2e-3);
-        found.record_reads((vec![2e-6; 3], 4096), (vec![3e-6; 3], 5 << 12));
+        // A read without a request says nothing if its page may have been cached.
+        let unknown = record(&mut found, 2e-6, 3e-3, 5 << 12, false);
+        assert_eq!((unknown, found.behavior.reads), (Err(Errno::EBUSY), true));
+        assert_eq!(record(&mut found, 2e-6, 3e-6, 5 << 12, true), Ok(()));
         assert!(!found.behavior.reads);
     }
 }

@@ -2,12 +2,15 @@
 //! crates, because many of them name a flag or a command.
 
 use std::borrow::Cow;
+use std::ffi::CStr;
 
 use archive::compression::{BadSuffix, Compression};
 use archive::restore::NotRestored;
 use archive::verify::Difference;
 use archive::{Action, ErrorKind, NotArchive, StoreError};
 use gate::Errno;
+use gate::fs::{At, FileType, Statx, Want};
+use gate::long::statx_long;
 use mounts::{Incompleteness, Warning};
 use show::name::printable;
 
@@ -176,7 +179,7 @@ pub(crate) fn meter_hint(why: &meter::Unavailable) -> Option<&'static str> {
             "in a container, allow ptrace (--cap-add=SYS_PTRACE); elsewhere, set kernel.yama.ptrace_scope to \
              at most 1, and do not trace fathom itself",
         ),
-        Ptrace(_) => Some("use --meter bpf or perf, as root"),
+        Ptrace(_) => Some("use --meter bpf, as root"),
         _ => None,
     }
 }
@@ -205,15 +208,28 @@ pub(crate) fn command_hint(why: &meter::CommandError) -> &'static str {
             "for a shell command line, give sh -c '...'"
         }
         NotFound(_) => "check the name, or give the path of the command",
-        NotExecuted(_, errno) => match *errno {
-            Errno::ENOENT | Errno::ENOTDIR => {
-                "check the path, and the interpreter that a script names"
+        NotExecuted(program, errno) => match (*errno, examine(program)) {
+            (Errno::ENOENT, Ok(_)) => "install the interpreter that it names",
+            (Errno::ENOENT | Errno::ENOTDIR, _) => "check the path",
+            (Errno::EACCES, Ok(seen)) if seen.file_type == FileType::Directory => {
+                "it is a directory: give the path of a program"
             }
-            Errno::EACCES => "make it executable; its file system must not be mounted noexec",
-            Errno::ENOEXEC => "begin a script with #! and its interpreter",
+            (Errno::EACCES, Ok(seen)) if seen.mode & 0o111 == 0 => {
+                "make it executable with chmod +x"
+            }
+            (Errno::EACCES, Ok(_)) => {
+                "check its owner and mode; its file system must not be mounted noexec"
+            }
+            (Errno::EACCES, Err(_)) => "check the modes of the directories above it",
+            (Errno::ENOEXEC, _) => "begin a script with #! and its interpreter",
             _ => "check whether it runs without fathom",
         },
     }
+}
+
+/// The type and mode of a program that cannot be executed.
+fn examine(program: &CStr) -> gate::Result<Statx> {
+    statx_long(program.to_bytes(), At::empty(), Want::TYPE | Want::MODE)
 }
 
 fn hint_for_meter(kind: &meter::WarningKind) -> Option<&'static str> {

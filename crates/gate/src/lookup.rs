@@ -7,7 +7,9 @@
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
+use crate::fs::CWD;
 use crate::gates::Gate;
+use crate::long::c_string;
 use crate::syscall::syscall;
 use crate::{Errno, Fd, Result};
 
@@ -59,6 +61,30 @@ pub fn may_create_in(dir: BorrowedFd<'_>) -> Result<()> {
     unsafe { syscall!(Gate::Faccessat, dir, c".", wanted) }.map(drop)
 }
 
+/// What a user wants to do with a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Permission {
+    /// `W_OK`
+    Write,
+    /// `X_OK`
+    Execute,
+}
+
+/// Whether this user may do something with a file: access(3).
+/// [faccessat(2)](https://man7.org/linux/man-pages/man2/access.2.html)
+///
+/// # Errors
+/// `EACCES` if not, `EROFS` to write on a read-only file system.
+pub fn check_permission(path: &[u8], wanted: Permission) -> Result<()> {
+    let name = c_string(path)?;
+    let mode = match wanted {
+        Permission::Write => libc::W_OK,
+        Permission::Execute => libc::X_OK,
+    };
+    // SAFETY: the name is NUL-terminated.
+    unsafe { syscall!(Gate::Faccessat, CWD, &*name, mode) }.map(drop)
+}
+
 /// Opens for reading, as the dynamic linker and interpreters do.
 /// [openat(2)](https://man7.org/linux/man-pages/man2/openat.2.html)
 #[inline]
@@ -71,7 +97,6 @@ pub fn openat(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Fd> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fs::CWD;
 
     #[test]
     fn each_call_finds_existing_names_only() {
@@ -88,5 +113,17 @@ mod tests {
             assert_eq!(faccessat(CWD, name), found);
             assert_eq!(openat(CWD, name).map(drop), found);
         }
+    }
+
+    #[test]
+    fn a_file_without_mode_x_may_not_be_executed_by_anyone() {
+        assert_eq!(
+            check_permission(b"/proc/self/exe", Permission::Execute),
+            Ok(())
+        );
+        let denied = check_permission(b"/proc/version", Permission::Execute);
+        assert_eq!(denied, Err(Errno::EACCES));
+        let missing = check_permission(b"/no such name", Permission::Write);
+        assert_eq!(missing, Err(Errno::ENOENT));
     }
 }

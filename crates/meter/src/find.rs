@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use gate::Errno;
 use gate::fs::{At, CWD, FileType, Want, statx};
+use gate::lookup::{Permission, check_permission};
 
 use crate::call::Command;
 use crate::error::{CommandError, Error};
@@ -39,9 +40,11 @@ impl Command {
             let Ok(program) = CString::new([dir, b"/", name.as_bytes()].concat()) else {
                 continue;
             };
-            match statx(CWD, &program, At::empty(), Want::TYPE | Want::MODE) {
+            match statx(CWD, &program, At::empty(), Want::TYPE) {
                 Ok(file) if file.file_type != FileType::Regular => {}
-                Ok(file) if file.mode & 0o111 == 0 => refused = Some(program),
+                Ok(_) if check_permission(program.as_bytes(), Permission::Execute).is_err() => {
+                    refused = Some(program);
+                }
                 Ok(_) => return Ok(Command { program, args }),
                 Err(_) => {}
             }

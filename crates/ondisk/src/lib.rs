@@ -15,7 +15,7 @@
 //! | [`btf`] | the kernel's description of its own types |
 //! | [`perf`] | records of perf_event_open(2), formats of tracepoints |
 //! | [`btrfs`] | items of btrfs trees, subvolumes |
-//! | [`elf`] | the interpreter of a program or script |
+//! | [`elf`] | the interpreter of a program or script, and the RUNPATH of a program or library |
 //! | [`ext4`] | the superblock, inodes and directories of ext4 |
 //! | [`members`] | the index of the members of an archive |
 //! | [`nfs4_acl`] | access control lists of NFSv4 |

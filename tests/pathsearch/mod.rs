@@ -1,5 +1,6 @@
 //! End-to-end tests of `fathom pathsearch`.
 
+mod advice;
 mod kinds;
 mod odd;
 mod order;

@@ -3,9 +3,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::environment::Environment;
 use crate::family::{Family, lists};
 use crate::kind::Kind;
 use crate::lookup::{DEFAULT_PATH, Op, absolute_dirs, components};
+
+/// The most directories of PATH and of PYTHONPATH that are known.
+const MOST_DIRECTORIES: usize = 1000;
 
 /// A process that looks names up.
 #[derive(Clone, Debug, Default)]
@@ -75,15 +79,26 @@ impl SearchPaths {
         paths
     }
 
+    /// Adds the directories of another environment: that of a process which has its own.
+    pub(crate) fn add(&mut self, environment: &Environment) {
+        let [_, python, ..] = &environment.lists;
+        let other = SearchPaths::new(environment.path.as_deref(), python.as_deref());
+        for (dir, times) in other.path {
+            self.add_to_path(&dir, times);
+        }
+        self.working_directory = self.working_directory.max(other.working_directory);
+        let room = MOST_DIRECTORIES.saturating_sub(self.python.len());
+        self.python.extend(other.python.into_iter().take(room));
+    }
+
     /// Adds a directory to PATH: the command sets a PATH of its own.
-    fn add_to_path(&mut self, dir: &[u8]) {
-        const MOST: usize = 1000;
-        if !self.in_path(dir) && self.path.len() < MOST {
-            self.path.insert(dir.to_vec(), 1);
+    fn add_to_path(&mut self, dir: &[u8], times: u64) {
+        if !self.in_path(dir) && self.path.len() < MOST_DIRECTORIES {
+            self.path.insert(dir.to_vec(), times);
         }
     }
 
-    fn in_path(&self, dir: &[u8]) -> bool {
+    pub(crate) fn in_path(&self, dir: &[u8]) -> bool {
         self.path.contains_key(dir)
     }
 
@@ -107,7 +122,7 @@ impl SearchPaths {
             searcher.missed.clear();
         }
         if kind == Kind::Path && lookup.op == Op::Exec {
-            self.add_to_path(lookup.dir);
+            self.add_to_path(lookup.dir, 1);
         }
         kind
     }

@@ -369,6 +369,9 @@ impl<'a> Client<'a> {
         if self.behavior.flushes {
             self.requests.add(Request::Flush, used.opens);
         }
+        if used.created && used.reads == 0 {
+            return false; // a file that it only writes
+        }
         self.read(file, size, reading(used, size, self.page))
     }
 

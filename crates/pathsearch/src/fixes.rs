@@ -1,13 +1,17 @@
 //! Changes that would make the searches of a command cheaper, and what each saves.
 
-use mounts::path::below;
+use meter::call::Command;
+use mounts::path::{join, parent};
 
+use crate::bytecode::keep_bytecode;
+use crate::change::Change;
 use crate::kind::Kind;
-use crate::lookup::{absolute_dirs, components, normalize, split};
+use crate::lookup::{normalize, split};
 use crate::model::{StartRequests, count_lookups};
-use crate::path::{PathProposal, ProgramDirectories, propose_path};
+use crate::path::{PathProposal, ProgramDirectories, is_executable, propose_path};
 use crate::request::{ClientBehavior, Prices, Request, Requests};
-use crate::trace::{NameUse, Trace};
+use crate::shorten::{UsedDirectories, shorten_runpaths, shorten_variables};
+use crate::trace::{NameUse, Shim, Trace};
 use crate::tree::{FileTree, Node};
 
 /// A change, and what it saves.
@@ -33,72 +37,6 @@ pub fn is_worthwhile(saving: f64, total: f64) -> bool {
     /// Both may be sums of the same values in another order.
     const ROUNDING: f64 = 1e-9;
     saving >= LEAST && saving >= SHARE * total && saving <= total * (1.0 + ROUNDING)
-}
-
-/// What to change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Set PATH to a better value.
-    SetPath(PathProposal),
-    /// Add the directories of LD_LIBRARY_PATH to ld.so.cache, and unset it.
-    UnsetLibraryPath,
-    /// Give programs a shorter RUNPATH, or none.
-    ShortenRunpath {
-        /// Programs that search for libraries.
-        programs: Vec<Vec<u8>>,
-    },
-    /// Run Python without PYTHONPATH, user packages and site-packages.
-    IsolatePython,
-    /// Pack Python modules into one file.
-    PackPythonModules,
-    /// Shorten Perl's @INC, or pack the program.
-    ShortenPerlPath,
-    /// Cache where Ruby libraries are.
-    CacheRubyLibraries,
-    /// Bundle a Node program into one file.
-    BundleNodeProgram,
-    /// Reorder the search paths of a compiler, or cache its results.
-    ReorderCompilerPaths,
-    /// Set LC_ALL to the name of an installed locale.
-    SetInstalledLocale,
-    /// Set TERM to a terminal that has a description, or TERMINFO to its directory.
-    SetInstalledTerminal,
-    /// Copy all files to a local disk.
-    CopyToLocalDisk {
-        /// Files.
-        files: u64,
-        /// Their size.
-        bytes: u64,
-    },
-}
-
-impl Change {
-    /// The kind of search that it makes cheaper.
-    pub fn kind(&self) -> Kind {
-        match self {
-            Change::SetPath(_) => Kind::Path,
-            Change::UnsetLibraryPath | Change::ShortenRunpath { .. } => Kind::Linker,
-            Change::IsolatePython | Change::PackPythonModules => Kind::Python,
-            Change::ShortenPerlPath => Kind::Perl,
-            Change::CacheRubyLibraries => Kind::Ruby,
-            Change::BundleNodeProgram => Kind::Node,
-            Change::ReorderCompilerPaths => Kind::Gcc,
-            Change::SetInstalledLocale => Kind::Locale,
-            Change::SetInstalledTerminal => Kind::Terminfo,
-            Change::CopyToLocalDisk { .. } => Kind::Other,
-        }
-    }
-}
-
-/// The search paths in the environment of the command.
-#[derive(Clone, Debug, Default)]
-pub struct Environment {
-    /// PATH.
-    pub path: Option<Vec<u8>>,
-    /// LD_LIBRARY_PATH.
-    pub library_path: Option<Vec<u8>>,
-    /// PYTHONPATH.
-    pub python_path: Option<Vec<u8>>,
 }
 
 /// The modelled network file system.
@@ -192,20 +130,34 @@ pub(crate) fn choose_path(
 /// of the whole start.
 pub(crate) fn propose_fixes(
     trace: &Trace,
-    environment: &Environment,
     path: Option<&PathProposal>,
     start: &StartRequests,
+    directories: &mut dyn ProgramDirectories,
     remote: &mut Remote<'_>,
 ) -> Vec<Fix> {
     let mut fixes = Vec::new();
     fixes.extend(path.and_then(|path| fix_path(trace, path, remote)));
-    for (change, names) in missed_names(trace, environment) {
+    let used = UsedDirectories::new(trace);
+    let mut changes = missed_names(trace);
+    changes.extend(shorten_variables(trace, &used));
+    changes.extend(shorten_runpaths(trace, &used, directories));
+    changes.extend(keep_bytecode(trace, remote.tree));
+    for (change, names) in changes {
         fixes.extend(fix_misses(trace, change, &names, remote));
     }
+    let shims = trace.shims.iter().filter(|shim| shim.processes > 0);
+    fixes.extend(shims.map(|shim| {
+        let change = Change::AvoidShim {
+            shim: shim.clone(),
+            manager: manager(shim),
+        };
+        remote.fix(trace, change, shim.misses, 0, &[])
+    }));
     if start.cold.waited() > 0 {
         fixes.push(Fix {
             change: Change::CopyToLocalDisk {
-                files: start.files,
+                files: start.files.len() as u64,
+                links: start.links.len() as u64,
                 bytes: start.bytes,
             },
             saves_misses: 0,
@@ -219,45 +171,16 @@ pub(crate) fn propose_fixes(
 }
 
 /// The names that missed and that each change would save, by kind of search.
-fn missed_names<'a>(
-    trace: &'a Trace,
-    environment: &Environment,
-) -> Vec<(Change, Vec<&'a NameUse>)> {
-    let dirs = |list: &Option<Vec<u8>>| -> Vec<Vec<u8>> {
-        absolute_dirs(list.as_deref().unwrap_or_default()).collect()
-    };
-    let libraries = dirs(&environment.library_path);
-    let modules = dirs(&environment.python_path);
-    let is_by_variable = |used: &NameUse| is_below(&libraries, used);
-    let is_linker = |used: &NameUse| used.kind == Kind::Linker && split(&used.path).0 != b"/etc";
-    let is_python = |used: &NameUse| used.kind == Kind::Python;
-    let is_extra = |used: &NameUse| {
-        let (_, name) = split(&used.path);
-        name.starts_with(b"sitecustomize")
-            || name.starts_with(b"usercustomize")
-            || is_below(&modules, used)
-            || components(&used.path).any(|part| part == b".local")
-    };
-    let missed = |applies: &dyn Fn(&NameUse) -> bool| -> Vec<&'a NameUse> {
+fn missed_names(trace: &Trace) -> Vec<(Change, Vec<&NameUse>)> {
+    let missed = |applies: &dyn Fn(&NameUse) -> bool| -> Vec<&NameUse> {
         let missed = trace.names.iter().filter(|used| used.count.misses > 0);
         missed.filter(|used| applies(used)).collect()
     };
-    let programs = programs_with_misses(trace, Kind::Linker);
-    let by_variable = missed(&|used| is_linker(used) && is_by_variable(used));
-    let by_runpath = missed(&|used| is_linker(used) && !is_by_variable(used));
-    let extra = missed(&|used| is_python(used) && is_extra(used));
-    let installed = missed(&|used| is_python(used) && !is_extra(used));
-    let mut all = vec![
-        (Change::UnsetLibraryPath, by_variable),
-        (Change::ShortenRunpath { programs }, by_runpath),
-        (Change::IsolatePython, extra),
-        (Change::PackPythonModules, installed),
-    ];
+    let mut all = Vec::new();
     for change in [
-        Change::ShortenPerlPath,
         Change::CacheRubyLibraries,
         Change::BundleNodeProgram,
-        Change::ReorderCompilerPaths,
+        Change::CacheCompilations,
         Change::SetInstalledTerminal,
     ] {
         let kind = change.kind();
@@ -272,6 +195,22 @@ fn missed_names<'a>(
         all.push((Change::SetInstalledLocale, absent));
     }
     all
+}
+
+/// The version manager of a script, as it can be executed here: it prints the program of a name with
+/// `which NAME`.
+fn manager(shim: &Shim) -> Option<Vec<u8>> {
+    const MANAGERS: &str = "pyenv rbenv nodenv asdf mise goenv jenv plenv phpenv";
+    // Its directory has the directories `shims` and `bin`.
+    let root = parent(split(&shim.path).0);
+    let own = |name: &&str| is_executable(&join(root, format!("bin/{name}").as_bytes()));
+    let is_named = |name: &&str| split(root).1.ends_with(name.as_bytes());
+    let mut all = MANAGERS.split(' ');
+    let name = all.clone().find(own).or_else(|| all.find(is_named))?;
+    match Command::find(&[name.into()]) {
+        Ok(_) => Some(name.into()),
+        Err(_) => Some(join(root, format!("bin/{name}").as_bytes())).filter(|_| own(&name)),
+    }
 }
 
 /// Whether it is a file of a locale, as setlocale(3) opens it:
@@ -341,28 +280,12 @@ fn seconds_per_miss(trace: &Trace, kind: Kind) -> f64 {
     }
 }
 
-fn is_below(dirs: &[Vec<u8>], used: &NameUse) -> bool {
-    dirs.iter().any(|dir| below(dir, &used.path).is_some())
-}
-
-/// The names of programs that have searches of a kind with misses.
-fn programs_with_misses(trace: &Trace, kind: Kind) -> Vec<Vec<u8>> {
-    let mut names: Vec<Vec<u8>> = Vec::new();
-    for search in &trace.searches {
-        let name = split(&search.program).1;
-        // Every program looks ld.so.preload up, and hardly any finds it.
-        let is_counted = search.kind == kind && search.name != b"ld.so.preload";
-        if is_counted && search.misses() > 0 && !names.iter().any(|known| known == name) {
-            names.push(name.to_vec());
-        }
-    }
-    names
-}
-
 #[cfg(test)]
 mod tests {
     use gate::{Errno, Result};
     use proptest::prelude::*;
+
+    use mounts::path::below;
 
     use super::*;
     use crate::kind::Count;
@@ -556,8 +479,7 @@ mod tests {
                 let mut standard = kept.iter().filter(|dir| DIRS[..3].contains(dir));
                 prop_assert!(standard.by_ref().map(|dir| place(dir)).is_sorted(), "{}", shown);
             }
-            let environment = Environment::default();
-            for fix in propose_fixes(&trace, &environment, chosen.as_ref(), &start, &mut remote) {
+            for fix in propose_fixes(&trace, chosen.as_ref(), &start, directories, &mut remote) {
                 let Totals { misses, nanos, .. } = trace.totals;
                 prop_assert!(fix.saves_misses <= misses, "{:?}", fix);
                 prop_assert!(fix.saves_seconds_here <= nanos as f64 / 1e9, "{:?}", fix);
@@ -582,7 +504,7 @@ mod tests {
             names: names.collect(),
             ..Trace::default()
         };
-        let proposed = missed_names(&trace, &Environment::default());
+        let proposed = missed_names(&trace);
         let is_locale = |change: &Change| *change == Change::SetInstalledLocale;
         let mut proposed = proposed.iter();
         proposed.any(|(change, names)| is_locale(change) && !names.is_empty())

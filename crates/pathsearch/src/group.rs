@@ -14,6 +14,9 @@ pub struct Try {
     pub path: Vec<u8>,
     /// How many times.
     pub count: Count,
+    /// It exists but could not be used, so that the search continued: no program that this process
+    /// may execute, or a library for another architecture.
+    pub is_refused: bool,
 }
 
 /// A search.
@@ -31,6 +34,8 @@ pub struct Search {
     pub tried: Vec<Try>,
     /// The name that was found.
     pub found: Option<Vec<u8>>,
+    /// Whether PATH has the value that the command was given.
+    pub has_given_path: bool,
     /// Nanoseconds in misses.
     pub nanos: u64,
     /// The number of searches that began before it.
@@ -41,6 +46,11 @@ impl Search {
     /// Tries that missed.
     pub fn misses(&self) -> u64 {
         self.tried.iter().map(|tried| tried.count.misses).sum()
+    }
+
+    /// Names that exist but could not be used.
+    pub fn refused(&self) -> u64 {
+        self.tried.iter().filter(|tried| tried.is_refused).count() as u64
     }
 
     /// The memory that its names take, with their overhead.
@@ -73,6 +83,7 @@ impl Search {
                 self.tried.push(Try {
                     path: path.to_vec(),
                     count: Count::default(),
+                    is_refused: false,
                 });
                 self.tried.len() - 1
             }
@@ -80,9 +91,20 @@ impl Search {
         self.tried[at].count.add(outcome != Outcome::Missed);
         match outcome {
             Outcome::Found => self.found = Some(path.to_vec()),
-            Outcome::Refused => {}
+            Outcome::Refused => {
+                self.tried[at].is_refused = true;
+                self.found = self.found.take().filter(|found| found != path);
+            }
             Outcome::Missed => self.nanos += nanos,
         }
+    }
+
+    /// What was found cannot be used: the search continues.
+    pub(crate) fn retract(&mut self) {
+        let found = self.found.take();
+        let mut tried = self.tried.iter_mut();
+        let tried = tried.find(|tried| Some(&tried.path) == found.as_ref());
+        tried.into_iter().for_each(|tried| tried.is_refused = true);
     }
 
     /// Whether a lookup of the same name continues this search.
@@ -96,6 +118,11 @@ impl Search {
                     Kind::Python | Kind::Node | Kind::Perl | Kind::Ruby
                 );
             return found == path || is_same_module;
+        }
+        // A shell examines a file in several ways before it continues.
+        let mut last = self.tried.last().into_iter();
+        if last.any(|tried| tried.is_refused && tried.path == path) {
+            return true;
         }
         // A search that starts over is another one.
         match self.tried.first().filter(|tried| tried.path == path) {
@@ -115,6 +142,8 @@ pub(crate) struct Process<'a> {
     /// The file of the program that it executes.
     pub(crate) program: &'a Rc<[u8]>,
     pub(crate) is_shell: bool,
+    /// Whether PATH has the value that the command was given.
+    pub(crate) has_given_path: bool,
 }
 
 /// The search that a lookup belongs to.
@@ -158,6 +187,7 @@ pub(crate) fn assign(
             program: Rc::clone(process.program),
             tried: Vec::new(),
             found: None,
+            has_given_path: process.has_given_path,
             nanos: 0,
             number: 0,
         });

@@ -6,6 +6,7 @@
 //! | `report` | the result: everything below, put together |
 //! | `kind` | what a search is for, and counts by kind |
 //! | `lookup` | which calls are lookups, and the directory that a name is looked up in |
+//! | `environment` | the variables of a process that its searches depend on |
 //! | `classify` | the kind of a lookup |
 //! | `family` | the language or purpose of a program |
 //! | `search_name` | the name that a search is for |
@@ -22,14 +23,20 @@
 //! | `predict` | what a start would take on a network file system |
 //! | `order` | the best order of directories |
 //! | `path` | a better PATH |
+//! | `change` | what to change |
+//! | `shorten` | shorter lists of directories, in variables and in programs |
+//! | `bytecode` | Python modules that are compiled at each start |
 //! | `fixes` | changes that would help, and what each saves |
 //! | `startup` | what starting programs costs on this machine |
 //! | `warning` | why a report is incomplete |
 #![forbid(unsafe_code)]
 
+mod bytecode;
 mod calibrate;
+mod change;
 mod classify;
 mod client;
+mod environment;
 mod family;
 mod fixes;
 mod group;
@@ -45,6 +52,7 @@ mod recorder;
 mod report;
 mod request;
 mod search_name;
+mod shorten;
 mod startup;
 mod trace;
 mod tree;
@@ -53,10 +61,11 @@ mod warning;
 use meter::call::Command;
 use meter::names::Inherited;
 
-use classify::SearchPaths;
 use recorder::Recorder;
 
-pub use fixes::{Change, Environment, Fix, is_worthwhile};
+pub use change::{Change, RunpathChange};
+pub use environment::Environment;
+pub use fixes::{Fix, is_worthwhile};
 pub use group::{Search, Try};
 pub use kind::{Count, Kind, KindCounts};
 pub use load::StartTime;
@@ -66,7 +75,7 @@ pub use predict::{Prediction, RoundTrip, RttSource, SearchOptions};
 pub use report::{DirectoryReport, SearchReport};
 pub use request::{ASSUMED_RTT, ClientBehavior, Prices, Request, Requests};
 pub use startup::{PathElement, ProgramStart, StartupReport, path_elements};
-pub use trace::{DirectoryLookups, Totals, Trace};
+pub use trace::{DirectoryLookups, Execution, Shim, Totals, Trace};
 pub use tree::RemoteScope;
 pub use warning::WarningKind;
 
@@ -80,11 +89,7 @@ pub fn search(
     environment: &Environment,
     options: &SearchOptions,
 ) -> Result<SearchReport, meter::Error> {
-    let paths = SearchPaths::new(
-        environment.path.as_deref(),
-        environment.python_path.as_deref(),
-    );
-    let mut recorder = Recorder::new(Inherited::from_this_process(), paths);
+    let mut recorder = Recorder::new(Inherited::from_this_process(), environment.clone());
     let metered = meter::run_exact(meter, command, &mut recorder)?;
     let trace = recorder.finish();
     Ok(SearchReport::new(trace, metered, environment, options))

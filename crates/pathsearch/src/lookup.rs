@@ -56,18 +56,20 @@ pub(crate) fn parse(call: &Call<'_>) -> Option<(Op, bool)> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     Found,
-    /// Permission was denied. It counts as a hit, but execvp(3), shells and ld.so continue the
-    /// search.
+    /// The name exists, or may exist, but cannot be used: permission is denied, or the file is no
+    /// program. It counts as a hit, but execvp(3), shells and ld.so continue the search.
     Refused,
     Missed,
 }
 
 impl Outcome {
-    pub(crate) fn from_errno(errno: Option<i32>) -> Outcome {
+    pub(crate) fn new(op: Op, errno: Option<i32>) -> Outcome {
         match errno.map(Errno) {
+            None | Some(Errno::EEXIST) => Outcome::Found,
             Some(Errno::ENOENT | Errno::ENOTDIR) => Outcome::Missed,
-            Some(Errno::EACCES) => Outcome::Refused,
-            _ => Outcome::Found,
+            // readlink(2) of a file that is no link.
+            Some(Errno::EINVAL) if op == Op::Readlink => Outcome::Found,
+            Some(_) => Outcome::Refused,
         }
     }
 }

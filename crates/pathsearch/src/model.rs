@@ -9,7 +9,7 @@ use crate::trace::NameUse;
 use crate::tree::{FileTree, Node};
 
 /// The requests of a start.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct StartRequests {
     /// With cold caches.
     pub cold: Requests,
@@ -17,8 +17,10 @@ pub struct StartRequests {
     pub warm: Requests,
     /// The size of the files that are read.
     pub bytes: u64,
-    /// The number of those files.
-    pub files: u64,
+    /// Those files.
+    pub files: Vec<Vec<u8>>,
+    /// The symbolic links on the way to them.
+    pub links: Vec<Vec<u8>>,
 }
 
 /// Remote files that a command has used, to measure their file system with.
@@ -42,7 +44,9 @@ pub(crate) fn predict_requests(
     let mut client = Client::new(&mut *tree, *behavior);
     let (cold, first) = client.start(names, &seconds);
     let (mut warm, second) = client.start(names, &seconds);
-    let (bytes, files) = (client.bytes, client.files.len() as u64);
+    let bytes = client.bytes;
+    let files = client.files.keys().cloned().collect();
+    let links = client.links.iter().cloned().collect();
     if let Some(kept) = behavior.keeps_attributes
         && first.seconds > kept.as_secs_f64()
     {
@@ -56,6 +60,7 @@ pub(crate) fn predict_requests(
         warm,
         bytes,
         files,
+        links,
     }
 }
 

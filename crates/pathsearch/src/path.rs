@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use gate::fs::{At, FileType, Open, Want, getdents64};
 use gate::long::{open_long, statx_long};
+use gate::lookup::{Permission, check_permission};
 use gate::{Errno, Result};
 use mounts::path::join;
 use ondisk::dirent::entries;
@@ -298,6 +299,14 @@ fn constraints(
         after[second].push(first);
     }
     after
+}
+
+/// Whether a file that was found along PATH can be executed by this user. If it cannot be examined,
+/// it is taken to be what the process found.
+pub(crate) fn is_executable(path: &[u8]) -> bool {
+    statx_long(path, At::empty(), Want::TYPE).map_or(true, |seen| {
+        seen.file_type == FileType::Regular && check_permission(path, Permission::Execute).is_ok()
+    })
 }
 
 /// A value quoted for a shell.

@@ -126,6 +126,7 @@ pub(crate) fn predict(
         };
         start_time(&start, options.nodes, options.server_rate)
     };
+    let (cold, warm) = (time(&requests.cold, compute), time(&requests.warm, compute));
     Prediction {
         prices,
         rtt_source,
@@ -135,8 +136,8 @@ pub(crate) fn predict(
         compute,
         nodes: options.nodes,
         server_rate: options.server_rate,
-        cold: time(&requests.cold, compute),
-        warm: time(&requests.warm, compute),
+        cold,
+        warm,
     }
 }
 

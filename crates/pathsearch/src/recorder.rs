@@ -3,22 +3,28 @@
 //! All tables are bounded. What does not fit into them is still counted in [`Trace::totals`], and
 //! [`Trace::omitted`] says how much that is.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use gate::Errno;
+use gate::file::Reader;
 use meter::call::{Call, Fork, Listener};
 use meter::names::{Inherited, Names};
 use meter::syscalls;
+use ondisk::elf::architecture;
 
 use crate::classify::{Lookup, SearchPaths, Searcher};
+use crate::environment::Environment;
 use crate::family::Family;
 use crate::group::{Process as SearchProcess, Search, assign};
 use crate::kind::Count;
 use crate::kind::Kind;
 use crate::lookup::{self, Op, Outcome, join, split};
+use crate::path::is_executable;
 use crate::search_name::search_name;
-use crate::trace::{DirectoryLookups, NameUse, Omitted, Program, ProgramUse, Totals, Trace};
+use crate::trace::{
+    DirectoryLookups, Execution, NameUse, Omitted, Program, ProgramUse, Shim, Totals, Trace,
+};
 
 // The most entries of each table, and the most bytes of names in each of them.
 const MOST_DIRECTORIES: usize = 40_000;
@@ -27,6 +33,8 @@ const MOST_SEARCHES: usize = 10_000;
 const MOST_BYTES: usize = 6 << 20;
 /// Searches of a process that may still continue.
 const MOST_OPEN: usize = 16;
+/// Programs with their environments, and scripts of version managers.
+const MOST_EXECUTIONS: usize = 1000;
 /// Open files whose offset is followed.
 const MOST_READERS: usize = 8192;
 
@@ -34,6 +42,7 @@ const MOST_READERS: usize = 8192;
 #[derive(Default)]
 struct Image {
     program: Rc<[u8]>,
+    environment: Rc<Environment>,
     searcher: Searcher,
     open: Vec<Search>,
 }
@@ -45,12 +54,24 @@ struct Process {
     /// What it executed until just now: the meter may report the execve(2) that replaced it after
     /// the replacement.
     before: Option<Image>,
+    /// The script of a version manager that it began with.
+    shim: Option<Begun>,
+}
+
+/// The state when a process executed the script of a version manager.
+struct Begun {
+    path: Vec<u8>,
+    forks: u64,
+    misses: u64,
+    start: u64,
 }
 
 /// A listener that records lookups.
 #[derive(Default)]
 pub(crate) struct Recorder {
     names: Names,
+    /// The environment of the command.
+    environment: Rc<Environment>,
     paths: SearchPaths,
     processes: HashMap<u32, Process>,
     directories: HashMap<Vec<u8>, DirectoryLookups>,
@@ -64,18 +85,23 @@ pub(crate) struct Recorder {
     name_bytes: usize,
     begun: u64,
     programs: HashMap<Program, ProgramUse>,
+    executions: HashSet<Execution>,
+    shims: Vec<Shim>,
+    /// Processes that were created.
+    forks: u64,
     totals: Totals,
     recorded: u64,
     omitted: Omitted,
 }
 
 impl Recorder {
-    /// Records a command that begins with this state, and with these directories in its
-    /// environment.
-    pub(crate) fn new(inherited: Inherited, paths: SearchPaths) -> Recorder {
+    /// Records a command that begins with this state and this environment.
+    pub(crate) fn new(inherited: Inherited, environment: Environment) -> Recorder {
+        let [_, python, ..] = &environment.lists;
         Recorder {
             names: Names::new(inherited),
-            paths,
+            paths: SearchPaths::new(environment.path.as_deref(), python.as_deref()),
+            environment: Rc::new(environment),
             ..Recorder::default()
         }
     }
@@ -89,7 +115,11 @@ impl Recorder {
         directories.sort_by(|a, b| a.0.cmp(&b.0));
         let mut programs: Vec<_> = self.programs.into_iter().collect();
         programs.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut executions: Vec<_> = self.executions.into_iter().collect();
+        executions.sort();
         Trace {
+            executions,
+            shims: self.shims,
             searches: self.searches,
             directories,
             names: self.uses,
@@ -113,8 +143,15 @@ impl Recorder {
 
     /// Moves searches that cannot continue into the tables.
     fn close(&mut self, open: Vec<Search>) {
-        for search in open {
-            if search.kind == Kind::Path {
+        for mut search in open {
+            let found = search
+                .found
+                .as_deref()
+                .filter(|_| search.kind == Kind::Path);
+            if found.is_some_and(|found| !is_executable(found)) {
+                search.retract();
+            }
+            if search.kind == Kind::Path && search.has_given_path {
                 let program = Program {
                     name: search.name.clone(),
                     found: search.found.clone(),
@@ -203,7 +240,7 @@ impl Recorder {
 
     /// Records a lookup of `path`. `file` is the file that it names: `path` without a final `.`.
     fn lookup(&mut self, call: &Call<'_>, path: &[u8], file: &[u8], (op, follow): (Op, bool)) {
-        let outcome = Outcome::from_errno(call.errno());
+        let outcome = Outcome::new(op, call.errno());
         let is_hit = outcome != Outcome::Missed;
         // An execve(2) that succeeds was made by what the process executed before.
         let is_replaced = op == Op::Exec && call.errno().is_none();
@@ -211,6 +248,9 @@ impl Recorder {
             self.close_before(call.pid);
         }
         let mut process = self.processes.remove(&call.pid).unwrap_or_default();
+        if is_replaced {
+            self.record_shim(&mut process.shim, path, call.start);
+        }
         let kind = self.record_search(call, &mut process, path, op, outcome);
         self.processes.insert(call.pid, process);
 
@@ -251,7 +291,9 @@ impl Recorder {
             times: self.paths.times(dir),
         };
         let kind = self.paths.classify(&mut image.searcher, &lookup);
-        if is_replaced && self.end_search_by_exec(process.parent, &mut image.open, path) {
+        if op == Op::Exec
+            && self.continue_by_exec(process.parent, &mut image.open, path, outcome, call.nanos)
+        {
             return Kind::Path;
         }
         let program = match image.program.is_empty() {
@@ -262,8 +304,23 @@ impl Recorder {
             pid: call.pid,
             program,
             is_shell: image.searcher.family == Family::Shell,
+            has_given_path: image.environment.path.is_none()
+                || image.environment.path == self.environment.path,
         };
         let name = search_name(kind, dir, name);
+        // The same name in another directory: what was found cannot be used.
+        let is_superseded = |search: &&mut Search| {
+            let found = search.found.as_deref().filter(|found| *found != path);
+            search.name == name
+                && found.is_some_and(|found| match search.kind {
+                    Kind::Path => !is_executable(found),
+                    Kind::Other => searcher.is_shell && !is_executable(found),
+                    Kind::Linker => !have_one_architecture(found, program),
+                    _ => false,
+                })
+        };
+        let superseded = image.open.iter_mut().rev().find(is_superseded);
+        superseded.into_iter().for_each(Search::retract);
         let assigned = assign(&mut image.open, &lookup, path, kind, name, &searcher);
         if let Some(promoted) = assigned.promoted {
             self.count_as_path(&promoted);
@@ -281,14 +338,59 @@ impl Recorder {
         assigned.kind
     }
 
-    /// Whether a successful execve(2) runs what a search along PATH has found. A shell searches, and
-    /// its child runs the result, so the searches of the parent are considered as well.
-    fn end_search_by_exec(
+    /// Records that a process executes a file. A version manager has a directory `shims` of scripts,
+    /// which find the program of the version that is wanted here and execute it.
+    fn record_shim(&mut self, begun: &mut Option<Begun>, path: &[u8], start: u64) {
+        let (dir, name) = split(path);
+        let is_shim = split(dir).1 == b"shims";
+        let Some(first) = begun else {
+            *begun = (is_shim && self.paths.in_path(dir)).then(|| Begun {
+                path: path.to_vec(),
+                forks: self.forks,
+                misses: self.totals.misses,
+                start,
+            });
+            return;
+        };
+        if is_shim || split(&first.path).1 != name {
+            return;
+        }
+        let found = Shim {
+            path: std::mem::take(&mut first.path),
+            program: path.to_vec(),
+            processes: self.forks - first.forks,
+            nanos: start.saturating_sub(first.start),
+            misses: self.totals.misses - first.misses,
+            times: 1,
+        };
+        *begun = None;
+        let is_same = |shim: &&mut Shim| shim.path == found.path && shim.program == found.program;
+        let has_room = self.shims.len() < MOST_EXECUTIONS;
+        match self.shims.iter_mut().find(is_same) {
+            Some(shim) => {
+                shim.processes += found.processes;
+                shim.nanos += found.nanos;
+                shim.misses += found.misses;
+                shim.times += 1;
+            }
+            None if has_room => self.shims.push(found),
+            None => {}
+        }
+    }
+
+    /// Whether an execve(2) runs what a search along PATH has found, or fails to, or is the next try of
+    /// a search whose result could not be executed. A shell searches, and its child runs the result,
+    /// so the searches of the parent are considered as well.
+    fn continue_by_exec(
         &mut self,
         parent: Option<u32>,
         open: &mut [Search],
         path: &[u8],
+        outcome: Outcome,
+        nanos: u64,
     ) -> bool {
+        let (dir, name) = split(path);
+        let is_next = self.paths.in_path(dir);
         let parent = parent.and_then(|parent| self.processes.get_mut(&parent));
         let of_parent = parent
             .into_iter()
@@ -297,11 +399,19 @@ impl Recorder {
             .iter_mut()
             .chain(of_parent)
             .rev()
-            .find(|search| search.found.as_deref() == Some(path))
             .filter(|search| matches!(search.kind, Kind::Path | Kind::Other))
+            .find(|search| match search.found.as_deref() {
+                Some(found) => found == path,
+                None => is_next && search.refused() > 0 && search.name == name,
+            })
         else {
             return false;
         };
+        match outcome {
+            _ if search.found.is_none() => search.add(path, outcome, nanos),
+            Outcome::Found => {}
+            Outcome::Refused | Outcome::Missed => search.retract(),
+        }
         if std::mem::replace(&mut search.kind, Kind::Path) == Kind::Other {
             let search = search.clone();
             self.count_as_path(&search);
@@ -370,6 +480,16 @@ impl Recorder {
     }
 }
 
+/// Whether two ELF files are for the same architecture, as far as they can be read.
+fn have_one_architecture(one: &[u8], other: &[u8]) -> bool {
+    let architecture = |path| {
+        let mut head = [0; 20];
+        let n = Reader::open(path).and_then(|file| file.read_at(0, &mut head));
+        n.ok().and_then(|n| architecture(head.get(..n)?))
+    };
+    architecture(one) == architecture(other)
+}
+
 /// Records a call of the stat family.
 fn record_stat(used: &mut NameUse) {
     used.stats += 1;
@@ -434,7 +554,7 @@ impl Listener for Recorder {
             // A call on the descriptor itself is not a lookup.
             (Some(name), _) if !about.by_name => self.work(call, name, about.opened),
             // An empty name fails with ENOENT; it counts for the directory that it is relative to.
-            (_, Some(b"")) if Outcome::from_errno(call.errno()) == Outcome::Missed => {
+            (_, Some(b"")) if Outcome::new(lookup.0, call.errno()) == Outcome::Missed => {
                 let base = Call {
                     name: Some(b"."),
                     ..*call
@@ -457,9 +577,11 @@ impl Listener for Recorder {
         if fork.pid == fork.parent {
             return;
         }
+        self.forks += 1;
         let image = match self.processes.get(&fork.parent) {
             Some(parent) => Image {
                 program: Rc::clone(&parent.image.program),
+                environment: Rc::clone(&parent.image.environment),
                 searcher: Searcher::forked(&parent.image.searcher),
                 open: Vec::new(),
             },
@@ -469,6 +591,7 @@ impl Listener for Recorder {
             parent: Some(fork.parent),
             image,
             before: None,
+            shim: None,
         };
         let replaced = self.processes.insert(fork.pid, process);
         self.close_all(replaced);
@@ -477,13 +600,36 @@ impl Listener for Recorder {
     fn exec(&mut self, pid: u32, program: &[u8]) {
         self.names.exec(pid);
         self.close_before(pid);
-        let process = self.processes.entry(pid).or_default();
-        let image = Image {
+        let first = || Process {
+            image: Image {
+                environment: Rc::clone(&self.environment),
+                ..Image::default()
+            },
+            ..Process::default()
+        };
+        let process = self.processes.entry(pid).or_insert_with(first);
+        let mut environment = Rc::clone(&process.image.environment);
+        // The meter holds the process, or reports it later: then its environment may be unknown.
+        if let Some(own) = Environment::of_process(pid, program)
+            && own != *environment
+        {
+            environment = Rc::new(own);
+            self.paths.add(&environment);
+        }
+        let execution = Execution {
             program: program.into(),
+            environment: Rc::clone(&environment),
+        };
+        let image = Image {
+            program: Rc::clone(&execution.program),
+            environment,
             searcher: Searcher::starting(program),
             open: Vec::new(),
         };
         process.before = Some(std::mem::replace(&mut process.image, image));
+        if self.executions.len() < MOST_EXECUTIONS {
+            self.executions.insert(execution);
+        }
     }
 
     fn exit(&mut self, pid: u32, tid: u32) {
@@ -511,7 +657,11 @@ mod tests {
             cwd: Some(b"/work".to_vec()),
             ..Inherited::default()
         };
-        let mut recorder = Recorder::new(inherited, SearchPaths::new(Some(path), None));
+        let environment = Environment {
+            path: Some(path.to_vec()),
+            ..Environment::default()
+        };
+        let mut recorder = Recorder::new(inherited, environment);
         recorder.exec(1, b"/bin/dash");
         recorder
     }

@@ -3,8 +3,10 @@
 use meter::call::Metered;
 use mounts::Warning;
 
-use crate::fixes::{Environment, Fix, Remote, choose_path, is_worthwhile, propose_fixes};
+use crate::environment::Environment;
+use crate::fixes::{Fix, Remote, choose_path, is_worthwhile, propose_fixes};
 use crate::kind::{Count, KindCounts};
+use crate::model::StartRequests;
 use crate::path::{LocalDirectories, PathProposal};
 use crate::predict::{Prediction, SearchOptions, predict};
 use crate::trace::{DirectoryLookups, Trace};
@@ -69,7 +71,8 @@ impl SearchReport {
             )
         });
         let path = better_path.as_ref();
-        let fixes = propose_fixes(&trace, environment, path, &prediction.requests, &mut remote);
+        let requests = &prediction.requests;
+        let fixes = propose_fixes(&trace, path, requests, &mut LocalDirectories, &mut remote);
         warnings.extend(omissions(&trace, &metered).map(Warning::general));
         SearchReport {
             metered,
@@ -82,11 +85,20 @@ impl SearchReport {
         }
     }
 
+    /// The files that the command reads on the file system that is modelled, and the symbolic links
+    /// on the way to them, sorted.
+    pub fn files(&self) -> Vec<&[u8]> {
+        let StartRequests { files, links, .. } = &self.prediction.requests;
+        let mut all: Vec<&[u8]> = files.iter().chain(links).map(Vec::as_slice).collect();
+        all.sort_unstable();
+        all
+    }
+
     /// The fixes whose predicted gain is worth a change.
     pub fn worthwhile_fixes(&self) -> impl Iterator<Item = &Fix> {
         let total = self.prediction.seconds_alone();
         let fixes = self.fixes.iter();
-        fixes.filter(move |fix| is_worthwhile(fix.saves_seconds, total))
+        fixes.filter(move |fix| fix.change.saves_work() || is_worthwhile(fix.saves_seconds, total))
     }
 
     /// The lookups of each kind in all directories.
@@ -138,20 +150,27 @@ fn omissions(trace: &Trace, metered: &Metered) -> impl Iterator<Item = WarningKi
     // A call that never returned is not in the totals.
     let returned: u64 = metered.totals.iter().map(|total| total.calls).sum();
     let unrecorded = returned.saturating_sub(trace.recorded);
+    let meter = metered.meter;
     [
         (
             omitted.searches,
-            WarningKind::SearchesOmitted as fn(u64) -> _,
+            WarningKind::SearchesOmitted(omitted.searches),
         ),
-        (omitted.directories, WarningKind::DirectoriesOmitted),
-        (omitted.names, WarningKind::NamesOmitted),
-        (omitted.untracked, WarningKind::Untracked),
-        (omitted.nameless, WarningKind::Nameless),
-        (unrecorded, WarningKind::Unrecorded),
+        (
+            omitted.directories,
+            WarningKind::DirectoriesOmitted(omitted.directories),
+        ),
+        (omitted.names, WarningKind::NamesOmitted(omitted.names)),
+        (omitted.untracked, WarningKind::Untracked(omitted.untracked)),
+        (
+            omitted.nameless,
+            WarningKind::Nameless(omitted.nameless, meter),
+        ),
+        (unrecorded, WarningKind::Unrecorded(unrecorded, meter)),
     ]
     .into_iter()
     .filter(|(n, _)| *n > 0)
-    .map(|(n, kind)| kind(n))
+    .map(|(_, kind)| kind)
 }
 
 #[cfg(test)]
@@ -163,13 +182,12 @@ mod tests {
     use meter::syscalls::by_name;
 
     use super::*;
-    use crate::classify::SearchPaths;
     use crate::predict::RoundTrip;
     use crate::recorder::Recorder;
 
     #[test]
     fn calls_that_never_returned_do_not_hide_unrecorded_ones() {
-        let mut recorder = Recorder::new(Inherited::default(), SearchPaths::default());
+        let mut recorder = Recorder::new(Inherited::default(), Environment::default());
         let number = by_name("read").unwrap().number;
         // Five calls are recorded, of which two never return. Three more are known only to never
         // return.
@@ -223,8 +241,8 @@ mod tests {
             .iter()
             .map(|warning| warning.reason::<WarningKind>().copied())
             .collect();
-        assert_eq!(kinds, [Some(WarningKind::Unrecorded(4))]);
-        let message = "4 calls are not counted: the meter did not report them";
+        assert_eq!(kinds, [Some(WarningKind::Unrecorded(4, "bpf"))]);
+        let message = "4 calls are not counted: bpf did not report them";
         assert_eq!(report.warnings[0].message(), message);
     }
 }

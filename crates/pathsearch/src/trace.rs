@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use crate::environment::Environment;
 use crate::group::Search;
 use crate::kind::{Count, Kind, KindCounts};
 
@@ -104,6 +105,32 @@ pub struct ProgramUse {
     pub misses: u64,
 }
 
+/// A program that was executed with an environment.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Execution {
+    /// The file of the program.
+    pub program: Rc<[u8]>,
+    /// The environment.
+    pub environment: Rc<Environment>,
+}
+
+/// A script of a version manager that was executed in place of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shim {
+    /// The script.
+    pub path: Vec<u8>,
+    /// The program that it executes in the end.
+    pub program: Vec<u8>,
+    /// Processes that it created before.
+    pub processes: u64,
+    /// Nanoseconds until then, under the meter.
+    pub nanos: u64,
+    /// Failed lookups until then.
+    pub misses: u64,
+    /// How many times it was executed.
+    pub times: u64,
+}
+
 /// The lookups of a command.
 #[derive(Debug, Default)]
 pub struct Trace {
@@ -115,6 +142,10 @@ pub struct Trace {
     pub names: Vec<NameUse>,
     /// Programs that were searched for along PATH.
     pub programs: Vec<(Program, ProgramUse)>,
+    /// Programs that were executed, each with its environments.
+    pub executions: Vec<Execution>,
+    /// Scripts of version managers.
+    pub shims: Vec<Shim>,
     /// Sums over all lookups.
     pub totals: Totals,
     /// Calls, lookups or not, that were recorded and have returned.

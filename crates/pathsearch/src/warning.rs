@@ -22,12 +22,12 @@ pub enum WarningKind {
          the table is full"
     )]
     Untracked(u64),
-    /// Lookups whose names the meter could not read.
-    #[error("{0} lookups are not counted: the meter could not read their names")]
-    Nameless(u64),
-    /// Calls that the meter did not report one by one.
-    #[error("{0} calls are not counted: the meter did not report them")]
-    Unrecorded(u64),
+    /// Lookups whose names the meter of this name could not read.
+    #[error("{0} lookups are not counted: {1} could not read their names")]
+    Nameless(u64, &'static str),
+    /// Calls that the meter of this name did not report one by one.
+    #[error("{0} calls are not counted: {1} did not report them")]
+    Unrecorded(u64, &'static str),
     /// The round trip cannot be measured, because no lookup was on a network file system.
     #[error(
         "the command looked up no name on a network file system; a round trip of {} ms is assumed",

@@ -142,6 +142,8 @@ pub fn useful_fixes<'a>(startup: &'a StartupReport, start: &'a ProgramStart) -> 
         let is_possible = match &fix.change {
             Change::SetPath(path) => is_remote || !path.is_reordered,
             Change::CopyToLocalDisk { .. } => is_remote,
+            // What the example finds says nothing of other programs with the same variable.
+            Change::ShortenVariable { .. } => false,
             _ => true,
         };
         let saving = fix.saves_seconds_here;

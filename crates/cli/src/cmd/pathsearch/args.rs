@@ -15,6 +15,7 @@ fathom pathsearch --rtt auto /nfs/app/tool  # with the round trip measured on it
 fathom pathsearch --network /opt /opt/app/tool  # as if /opt were on a network file system
 fathom pathsearch --rtt 200us --nodes 1000 --server-rate 50000 ./tool  # on 1000 nodes at once
 fathom pathsearch --apply-path sh -c './build >&2'  # print a better PATH
+fathom pathsearch --files0 sh -c './tool >&2' | tar --null -T - -cf FILE  # archive what it reads
 fathom pathsearch --json -o FILE make  # write JSON for other programs";
 
 /// perf is not among them: it sees no file names.
@@ -65,6 +66,13 @@ pub(crate) struct Pathsearch {
     /// The line PATH='...'; export PATH goes to standard output, after the output of the command.
     #[arg(long, help_heading = "Output", conflicts_with = "json")]
     pub(crate) apply_path: bool,
+    /// Print only the names of the files that are read, NUL-terminated
+    ///
+    /// For `tar --null -T -` and `rsync --from0 --files-from=-`. They are the files that would be remote
+    /// (see --network), and the symbolic links on the way to them. They go to standard output, after the
+    /// output of the command.
+    #[arg(long, help_heading = "Output", conflicts_with_all = ["json", "apply_path"])]
+    pub(crate) files0: bool,
     /// Write the report to FILE (- for stdout)
     ///
     /// FILE is written atomically, when the command has ended.

@@ -21,14 +21,17 @@ const SCHEMA: &str = "fathom.pathsearch/1";
 /// The exit status is the command's own.
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let output = args.output.as_deref();
-    if args.apply_path && (output == Some(OsStr::new("-")) || out.json && output.is_none()) {
-        let message = "--apply-path and the report cannot both go to standard output";
-        return Err(Error::new(message).and("write the report to a file with -o FILE"));
+    let to_stdout = output == Some(OsStr::new("-")) || out.json && output.is_none();
+    for (given, option) in [(args.apply_path, "--apply-path"), (args.files0, "--files0")] {
+        if given && to_stdout {
+            let message = format!("{option} and the report cannot both go to standard output");
+            return Err(Error::new(message).and("write the report to a file with -o FILE"));
+        }
     }
     // All checks come before the command runs.
     let options = options(args)?;
     let to = match output {
-        None if args.apply_path => None,
+        None if args.apply_path || args.files0 => None,
         output => Some(Report::begin(output, out.json)?),
     };
     let environment = environment();
@@ -47,6 +50,12 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             false => show::report(&report, style, all),
         };
         to.end(text, status, out)?;
+    }
+    if args.files0 {
+        out.names(|to| {
+            let mut files = report.files().into_iter();
+            files.try_for_each(|file| to.write_all(&[file, b"\0"].concat()))
+        })?;
     }
     if args.apply_path {
         let better = report.better_path.as_ref().map(|better| &better.path);
@@ -81,10 +90,5 @@ fn options(args: &Args) -> Result<SearchOptions, Error> {
 }
 
 pub(crate) fn environment() -> Environment {
-    let variable = |name: &str| std::env::var_os(name).map(OsString::into_vec);
-    Environment {
-        path: variable("PATH"),
-        library_path: variable("LD_LIBRARY_PATH"),
-        python_path: variable("PYTHONPATH"),
-    }
+    Environment::new(|name| std::env::var_os(name).map(OsString::into_vec))
 }

@@ -10,7 +10,8 @@ use ::show::table::{Table, TableStyle, Tone};
 use ::show::units::{count, duration, sized};
 use pathsearch::{
     Change, ClientBehavior, Count, DirectoryReport, Fix, Kind, KindCounts, PathProposal,
-    Prediction, RemoteScope, Request, Search, SearchReport, Totals, WarningKind, quoted,
+    Prediction, RemoteScope, Request, RunpathChange, Search, SearchReport, Shim, Totals,
+    WarningKind, quoted,
 };
 
 use crate::json::Json;
@@ -46,6 +47,7 @@ json_object!(Json<'_, Search>, |search| {
     names "tried": Some(&search.tried.iter().map(|tried| &tried.path[..]).collect::<Vec<_>>()),
     name "found": search.found.as_deref(),
     "misses": search.misses(),
+    "refused": search.refused(),
     "seconds": seconds(search.nanos),
 });
 
@@ -253,7 +255,9 @@ fn kinds(report: &SearchReport, style: TableStyle) -> String {
 
 /// The searches with failed lookups, summed up by name and program; those with the most first.
 fn searches(searches: &[Search], style: TableStyle, most: usize) -> String {
-    let missed = searches.iter().filter(|search| search.misses() > 0);
+    let missed = searches
+        .iter()
+        .filter(|search| search.misses() + search.refused() > 0);
     let mut sums: HashMap<_, (u64, u64, &Search)> = HashMap::new();
     for search in missed {
         let key = (
@@ -404,6 +408,7 @@ pub(crate) fn fix_savings(fix: &Fix) -> String {
     let here = duration(fix.saves_seconds_here);
     match fix.saves_misses {
         0 => format!("saves {remote}"),
+        _ if fix.saves_requests == 0 => format!("saves {misses}"),
         // One request there tells that a directory is missing, and so all names in it.
         _ if fix.saves_seconds < fix.saves_seconds_here => format!("saves {misses}, {here} here"),
         _ => format!("saves {misses}, {here} here and {remote}"),
@@ -417,52 +422,90 @@ fn counted(n: u64, one: &str, many: &str) -> String {
 pub(crate) fn change_text(change: &Change) -> String {
     match change {
         Change::SetPath(path) => return set_path_text(path),
-        Change::UnsetLibraryPath => {
-            "unset LD_LIBRARY_PATH; list its directories in a file in /etc/ld.so.conf.d, and run \
-             ldconfig"
+        Change::ShortenVariable {
+            variable,
+            programs,
+            value,
+            removed,
+            ..
+        } => {
+            let (programs, removed) = (program_names(programs), joined(removed));
+            return match value {
+                None => format!("run {programs} without {variable}: nothing is found in {removed}"),
+                Some(value) => format!(
+                    "run {programs} with {variable}={}, without the directories in which nothing is \
+                     found: {removed}",
+                    shell_word(value)
+                ),
+            };
         }
-        Change::ShortenRunpath { programs } => {
+        Change::ShortenRunpaths {
+            objects,
+            has_patchelf,
+        } => {
+            let each = objects.iter().map(|object| runpath_text(object, *has_patchelf));
+            let each = each.collect::<Vec<_>>().join("; ");
+            return format!("search no directories that contain no library: {each}");
+        }
+        Change::CompileModules {
+            python,
+            option,
+            modules,
+            dirs,
+        } => {
+            let dirs: Vec<String> = dirs.iter().map(|dir| shell_word(dir)).collect();
+            let option = if option.is_empty() { "" } else { &format!(" {option}") };
             return format!(
-                "shorten the RUNPATH of {} to the directories that contain its libraries (patchelf \
-                 --set-rpath); or list these directories in ld.so.cache (ldconfig) and remove the \
-                 RUNPATH",
-                program_names(programs)
+                "compile {} once, which Python compiles at each start: {}{option} -m compileall -q -l {}",
+                counted(*modules, "module", "modules"),
+                shell_word(python),
+                dirs.join(" ")
             );
         }
-        Change::IsolatePython => {
-            "run python with -I -S, if the program needs neither PYTHONPATH nor user packages nor \
-             site-packages"
+        Change::SetBytecodeDirectory {
+            modules,
+            dir,
+            is_read_only,
+        } => {
+            let first = match is_read_only {
+                true => "run Python without -B and PYTHONDONTWRITEBYTECODE, and set",
+                false => "set",
+            };
+            return format!(
+                "{first} PYTHONPYCACHEPREFIX={}: Python compiles {} at each start, because their \
+                 directories are not writable",
+                shell_word(dir),
+                counted(*modules, "module", "modules")
+            );
         }
-        Change::PackPythonModules => {
-            "put the imported modules into one zip file on sys.path (python -m zipfile), or freeze \
-             the program (PyInstaller, zipapp, shiv)"
-        }
-        Change::ShortenPerlPath => {
-            "shorten @INC: unset PERL5LIB and PERLLIB, or pack the program (pp)"
-        }
+        Change::AvoidShim { shim, manager } => return shim_text(shim, manager.as_deref()),
         Change::CacheRubyLibraries => {
-            "cache the paths of libraries (bootsnap), or run ruby with --disable-gems if the \
-             program needs no gems"
+            "cache the paths of libraries (bootsnap)"
         }
         Change::BundleNodeProgram => {
             "bundle the program and its modules into one file (esbuild, ncc)"
         }
-        Change::ReorderCompilerPaths => {
-            "list the directories of the included headers and linked libraries first (-I, -L), or \
-             cache compilations (ccache)"
-        }
+        Change::CacheCompilations => "cache compilations (ccache)",
         Change::SetInstalledLocale => {
-            "set LC_ALL to the exact name of an installed locale (see locale -a), or to C"
+            "set LC_ALL=C, which programs use now because the locale is not installed"
         }
         Change::SetInstalledTerminal => {
             "set TERM to a terminal with an installed description (see toe -a), or TERMINFO to its \
              directory"
         }
-        Change::CopyToLocalDisk { files, bytes } => {
+        Change::CopyToLocalDisk {
+            files,
+            links,
+            bytes,
+        } => {
+            let links = match links {
+                0 => String::new(),
+                links => format!(" and {}", counted(*links, "symbolic link", "symbolic links")),
+            };
             return format!(
-                "copy the {} files that it reads ({}) to a local disk, as a container image or an \
-                 archive unpacked when the job starts",
-                count(*files),
+                "copy the {}{links} that it reads ({}; --files0 prints their names) to a local disk, \
+                 as a container image or an archive unpacked when the job starts",
+                counted(*files, "file", "files"),
                 sized(*bytes)
             );
         }
@@ -470,11 +513,57 @@ pub(crate) fn change_text(change: &Change) -> String {
     .to_owned()
 }
 
+/// How to give a file another RUNPATH or RPATH.
+fn runpath_text(change: &RunpathChange, has_patchelf: bool) -> String {
+    let object = shell_word(&change.object);
+    let (kind, option) = match change.is_runpath {
+        true => ("RUNPATH", ""),
+        false => ("RPATH", "--force-rpath "),
+    };
+    match &change.value {
+        None if has_patchelf => format!("patchelf --remove-rpath {object}"),
+        None => format!("link {object} without {kind}"),
+        Some(value) if has_patchelf => {
+            format!(
+                "patchelf {option}--set-rpath {} {object}",
+                shell_word(value)
+            )
+        }
+        Some(value) => format!("link {object} with the {kind} {}", shell_word(value)),
+    }
+}
+
+fn shim_text(shim: &Shim, manager: Option<&[u8]>) -> String {
+    let (path, program) = (lossy(&shim.path), shell_word(&shim.program));
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let which = manager.map_or(String::new(), |manager| {
+        format!(" ({} which {name} prints its path)", lossy(manager))
+    });
+    format!(
+        "execute {program} directly{which}: the script {path} of a version manager runs {} before, in \
+         {} under the meter",
+        counted(shim.processes / shim.times.max(1), "process", "processes"),
+        duration(seconds(shim.nanos / shim.times.max(1)))
+    )
+}
+
+fn joined(names: &[Vec<u8>]) -> String {
+    let names: Vec<_> = names.iter().map(|name| lossy(name)).collect();
+    names.join(", ")
+}
+
+/// A name as a word of a shell.
+fn shell_word(name: &[u8]) -> String {
+    lossy(&quoted(name))
+}
+
 fn set_path_text(path: &PathProposal) -> String {
-    let mut text = format!("set PATH={}", lossy(&quoted(&path.path)));
+    let mut text = format!("set PATH={}", shell_word(&path.path));
     if !path.removed.is_empty() {
-        let removed: Vec<_> = path.removed.iter().map(|dir| lossy(dir)).collect();
-        text += &format!(", without the missing or duplicate {}", removed.join(", "));
+        text += &format!(
+            ", without the missing or duplicate {}",
+            joined(&path.removed)
+        );
     }
     if path.is_reordered {
         text += ", in an order in which every name still finds the same program";
@@ -509,8 +598,8 @@ fn more(n: usize, one: &str, many: &str) -> String {
 
 pub(crate) fn warning_hint(kind: WarningKind) -> Option<&'static str> {
     match kind {
-        WarningKind::Nameless(_) | WarningKind::Unrecorded(_) => {
-            Some("use --meter ptrace, which reports every call")
+        WarningKind::Nameless(_, meter) | WarningKind::Unrecorded(_, meter) => {
+            (meter != "ptrace").then_some("use --meter ptrace, which reports every call")
         }
         WarningKind::NothingRemote => Some("set --rtt, or name a directory with --network"),
         WarningKind::RttNotMeasured => Some("set --rtt"),
@@ -541,6 +630,7 @@ mod tests {
                 hits,
                 misses: 1 - hits,
             },
+            is_refused: false,
         };
         let search = Search {
             kind: Kind::Path,
@@ -549,6 +639,7 @@ mod tests {
             program: b"/bin/sh"[..].into(),
             tried: vec![tried(b"/a/l\xffs", 0), tried(b"/bin/l\xffs", 1)],
             found: Some(b"/bin/l\xffs".to_vec()),
+            has_given_path: true,
             nanos: 2000,
             number: 0,
         };

@@ -494,15 +494,15 @@ pub(crate) fn short_change(change: &Change) -> String {
             let count = plural(path.removed.len() as u64, "directory", "directories");
             return format!("remove {count} from PATH");
         }
-        Change::UnsetLibraryPath => "move LD_LIBRARY_PATH into ld.so.cache",
-        Change::ShortenRunpath { .. } => "shorten RUNPATH (patchelf)",
-        Change::IsolatePython => "run python with -I and -S",
-        Change::PackPythonModules => "pack its modules into one zip file",
-        Change::ShortenPerlPath => "shorten @INC, or pack the program",
+        Change::ShortenVariable { variable, .. } => return format!("shorten {variable}"),
+        Change::ShortenRunpaths { .. } => "shorten RUNPATH",
+        Change::CompileModules { .. } => "compile its modules once (compileall)",
+        Change::SetBytecodeDirectory { .. } => "set PYTHONPYCACHEPREFIX",
+        Change::AvoidShim { .. } => "execute it without its version manager",
         Change::CacheRubyLibraries => "cache library paths (bootsnap)",
         Change::BundleNodeProgram => "bundle it into one file (esbuild)",
-        Change::ReorderCompilerPaths => "reorder -I and -L, or use ccache",
-        Change::SetInstalledLocale => "set LC_ALL to an installed locale",
+        Change::CacheCompilations => "cache compilations (ccache)",
+        Change::SetInstalledLocale => "set LC_ALL=C",
         Change::SetInstalledTerminal => "set TERM to an installed terminal",
         Change::CopyToLocalDisk { .. } => "copy its files to a local disk",
     };

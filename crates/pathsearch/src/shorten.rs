@@ -1,0 +1,255 @@
+//! Shorter lists of directories: LD_LIBRARY_PATH, PYTHONPATH and the like, as each process of the
+//! command has them, and RUNPATH and RPATH of its programs and libraries.
+//!
+//! A directory is removed only if no lookup in it succeeded, whichever process made it. Then every
+//! name that was searched for is found where it was before.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use gate::file::Reader;
+use gate::lookup::{Permission, check_permission};
+use meter::call::Command;
+use mounts::path::{below, parent};
+use ondisk::elf::search_path;
+
+use crate::change::{Change, RunpathChange};
+use crate::environment::LISTS;
+use crate::family::Family;
+use crate::kind::Kind;
+use crate::lookup::{normalize, split};
+use crate::path::ProgramDirectories;
+use crate::trace::{NameUse, Trace};
+
+/// The directories in or below which something was found, and the files of which something was
+/// read: a ZIP file can be in the place of a directory.
+pub(crate) struct UsedDirectories<'a>(HashSet<&'a [u8]>);
+
+impl<'a> UsedDirectories<'a> {
+    pub(crate) fn new(trace: &'a Trace) -> UsedDirectories<'a> {
+        let mut used: HashSet<&[u8]> = HashSet::new();
+        for name in trace.names.iter().filter(|name| name.count.hits > 0) {
+            if name.reads > 0 {
+                used.insert(&name.path);
+            }
+            let mut dir = parent(&name.path);
+            while used.insert(dir) && dir.len() > 1 {
+                dir = parent(dir);
+            }
+        }
+        UsedDirectories(used)
+    }
+
+    fn contains(&self, dir: &[u8]) -> bool {
+        self.0.contains(dir)
+    }
+}
+
+/// A list of directories without some of them.
+struct Shortened {
+    /// `None` if no element is left.
+    value: Option<Vec<u8>>,
+    removed: Vec<Vec<u8>>,
+    /// The directories that they are.
+    dirs: Vec<Vec<u8>>,
+}
+
+/// Removes the elements for which `removable` returns a directory.
+fn shorten(
+    elements: impl Iterator<Item = Vec<u8>>,
+    mut removable: impl FnMut(&[u8]) -> Option<Vec<u8>>,
+) -> Shortened {
+    let (mut kept, mut removed, mut dirs) = (Vec::new(), Vec::new(), Vec::new());
+    for element in elements {
+        match removable(&element) {
+            Some(dir) => {
+                removed.push(element);
+                dirs.push(dir);
+            }
+            None => kept.push(element),
+        }
+    }
+    // An empty element is the working directory, but an empty list is none.
+    let value = match kept.join(&b':') {
+        value if value.is_empty() && !kept.is_empty() => Some(b".".to_vec()),
+        value => (!kept.is_empty()).then_some(value),
+    };
+    Shortened {
+        value,
+        removed,
+        dirs,
+    }
+}
+
+/// Names that were not found in or below these directories.
+fn missed<'a>(trace: &'a Trace, kind: Kind, dirs: &[Vec<u8>]) -> Vec<&'a NameUse> {
+    let all = trace.names.iter();
+    let missed = all.filter(|used| used.kind == kind && used.count.misses > 0);
+    let inside = |used: &&NameUse| dirs.iter().any(|dir| below(dir, &used.path).is_some());
+    missed.filter(inside).collect()
+}
+
+/// For each variable and each of its values a shorter value, if there is one, and the names that need
+/// not be looked up then.
+pub(crate) fn shorten_variables<'a>(
+    trace: &'a Trace,
+    used: &UsedDirectories<'_>,
+) -> Vec<(Change, Vec<&'a NameUse>)> {
+    let mut changes = Vec::new();
+    for (at, (variable, kind)) in LISTS.into_iter().enumerate() {
+        let mut values: BTreeMap<&[u8], BTreeSet<&[u8]>> = BTreeMap::new();
+        for execution in &trace.executions {
+            let is_read = match Family::from_program(&execution.program) {
+                _ if kind == Kind::Linker => true,
+                Family::Python => kind == Kind::Python,
+                Family::Perl => kind == Kind::Perl,
+                Family::Ruby => kind == Kind::Ruby,
+                Family::Node => kind == Kind::Node,
+                Family::Shell | Family::Gcc | Family::Plain => false,
+            };
+            if let Some(value) = execution.environment.lists[at]
+                .as_deref()
+                .filter(|_| is_read)
+            {
+                let programs = values.entry(value).or_default();
+                programs.insert(split(&execution.program).1);
+            }
+        }
+        for (value, programs) in values {
+            let is_end = |byte: &u8| *byte == b':' || *byte == b';' && kind == Kind::Linker;
+            let elements = value.split(is_end).map(<[u8]>::to_vec);
+            let list = shorten(elements, |element| {
+                let is_plain = element.starts_with(b"/") && !element.contains(&b'$');
+                let dir = is_plain.then(|| normalize(element))?;
+                (!used.contains(&dir)).then_some(dir)
+            });
+            let names = missed(trace, kind, &list.dirs);
+            let change = Change::ShortenVariable {
+                variable,
+                kind,
+                programs: programs.into_iter().map(<[u8]>::to_vec).collect(),
+                value: list.value,
+                removed: list.removed,
+            };
+            changes.push((change, names));
+        }
+    }
+    changes
+}
+
+/// Shorter RUNPATHs of the programs and libraries that this user may change, and the names that need
+/// not be looked up then. Directories that contain a library are kept, whether it was used or not: a
+/// file is changed for all who execute it.
+pub(crate) fn shorten_runpaths<'a>(
+    trace: &'a Trace,
+    used: &UsedDirectories<'_>,
+    directories: &mut dyn ProgramDirectories,
+) -> Option<(Change, Vec<&'a NameUse>)> {
+    /// The most files that are read.
+    const MOST: usize = 1000;
+    let programs = trace.executions.iter().map(|execution| &execution.program);
+    let is_library = |used: &&NameUse| used.kind == Kind::Linker && used.opens > 0;
+    let libraries = trace.names.iter().filter(is_library).map(|used| &used.path);
+    let all: BTreeSet<_> = programs.chain(libraries).collect();
+    let (mut objects, mut dirs) = (Vec::new(), Vec::new());
+    let mut removable: HashMap<Vec<u8>, bool> = HashMap::new();
+    let mut is_removable = |dir: &Vec<u8>| {
+        !used.contains(dir)
+            && !missed(trace, Kind::Linker, std::slice::from_ref(dir)).is_empty()
+            && !contains_library(dir, directories)
+    };
+    for object in all.into_iter().take(MOST) {
+        let Ok(file) = Reader::open(object) else {
+            continue;
+        };
+        let found = search_path(|from, most| {
+            let mut bytes = vec![0; most];
+            let n = file.read_at(from, &mut bytes).ok()?;
+            bytes.truncate(n);
+            Some(bytes)
+        });
+        let Some(found) = found else { continue };
+        let list = shorten(
+            found.value.split(|&b| b == b':').map(<[u8]>::to_vec),
+            |element| {
+                let dir = expand_origin(element, split(object).0)?;
+                let known = removable.get(&dir).copied();
+                let is_removed = known.unwrap_or_else(|| is_removable(&dir));
+                removable.insert(dir.clone(), is_removed);
+                is_removed.then_some(dir)
+            },
+        );
+        if !list.dirs.is_empty() && check_permission(object, Permission::Write).is_ok() {
+            dirs.extend(list.dirs);
+            objects.push(RunpathChange {
+                object: object.to_vec(),
+                is_runpath: found.is_runpath,
+                value: list.value,
+            });
+        }
+    }
+    let change = Change::ShortenRunpaths {
+        objects,
+        has_patchelf: Command::find(&["patchelf".into()]).is_ok(),
+    };
+    (!dirs.is_empty()).then(|| (change, missed(trace, Kind::Linker, &dirs)))
+}
+
+/// The directory that an element of a RUNPATH is; `None` if that depends on the process or the
+/// processor.
+fn expand_origin(element: &[u8], origin: &[u8]) -> Option<Vec<u8>> {
+    let rest = element.strip_prefix(b"$ORIGIN");
+    let dir = match rest.or_else(|| element.strip_prefix(b"${ORIGIN}")) {
+        Some(rest) if rest.is_empty() || rest.starts_with(b"/") => [origin, rest].concat(),
+        _ => element.to_vec(),
+    };
+    (dir.starts_with(b"/") && !dir.contains(&b'$')).then(|| normalize(&dir))
+}
+
+/// Whether a directory has a library in it, as far as it can be listed.
+fn contains_library(dir: &[u8], directories: &mut dyn ProgramDirectories) -> bool {
+    match directories.directory(dir) {
+        Ok(None) => false,
+        _ => directories.names(dir).map_or(true, |names| {
+            let mut names = names.iter();
+            names.any(|name| name == b"glibc-hwcaps" || name.windows(3).any(|part| part == b".so"))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_keeps_the_working_directory() {
+        let without = |list: &str| {
+            let elements = list.split(':').map(|element| element.as_bytes().to_vec());
+            let list = shorten(elements, |element| {
+                element.starts_with(b"/no").then(|| element.to_vec())
+            });
+            list.value.map(|value| String::from_utf8(value).unwrap())
+        };
+        assert_eq!(without("/no/a:/b:/no").as_deref(), Some("/b"));
+        assert_eq!(without("/no:").as_deref(), Some("."));
+        assert_eq!(without("/no::/b").as_deref(), Some(":/b"));
+        assert_eq!(without("/no"), None);
+    }
+
+    #[test]
+    fn the_origin_of_an_object_is_its_directory() {
+        let expanded = |element: &str| expand_origin(element.as_bytes(), b"/opt/bin");
+        assert_eq!(expanded("$ORIGIN/../lib/").unwrap(), b"/opt/bin/../lib");
+        assert_eq!(expanded("${ORIGIN}").unwrap(), b"/opt/bin");
+        assert_eq!(expanded("/a//b").unwrap(), b"/a/b");
+        for none in [
+            "",
+            "lib",
+            "$ORIGINAL",
+            "$LIB/x",
+            "/usr/$LIB",
+            "$ORIGIN/$PLATFORM",
+        ] {
+            assert_eq!(expanded(none), None, "{none}");
+        }
+    }
+}

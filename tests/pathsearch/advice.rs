@@ -59,6 +59,9 @@ struct Case {
     command: Vec<String>,
 }
 
+/// Sets up a case.
+type Prepare = fn(Case) -> Case;
+
 impl Case {
     fn new(dir: &Path, command: &[&str]) -> Case {
         let case = Case {
@@ -253,7 +256,7 @@ impl Case {
 #[test]
 fn advice_leaves_every_library_where_it_was_found() {
     if require(&[Need::Program("gcc"), Need::Program("dash")]) {
-        let cases: [(&str, bool, fn(Case) -> Case); 14] = [
+        let cases: [(&str, bool, Prepare); 14] = [
             ("RUNPATH", true, |case| {
                 case.linked(Paths::Runpath, "@/none:@/empty:@/a:@/y")
             }),
@@ -342,7 +345,6 @@ fn advice_leaves_every_module_and_program_where_it_was_found() {
         let python = ["/usr/bin/python3", "-c", python];
         let perl = ["perl", "-e", "use Own; print $INC{'Own.pm'}"];
         let shell = ["dash", "-c", "tool; both"];
-        type Prepare = fn(Case) -> Case;
         let cases: [(&str, &[&str], bool, Prepare); 9] = [
             ("PYTHONPATH", &python, true, |case| {
                 case.with("PYTHONPATH", "@/none:@/empty:@/a:@/b")
@@ -351,14 +353,13 @@ fn advice_leaves_every_module_and_program_where_it_was_found() {
                 case.with("PYTHONPATH", "@/empty:@/none/x:@/b").wrapped()
             }),
             ("a ZIP file in PYTHONPATH", &python, true, |case| {
-                let archive =
-                    "import sys, zipfile; zipfile.ZipFile(sys.argv[1], 'w').writestr('own.py', '')";
+                let archive = "import sys, zipfile; zipfile.ZipFile(sys.argv[1], 'w').writestr('sub/own.py', '')";
                 let zip = case.dir.join("own.zip");
                 run(Command::new("/usr/bin/python3")
                     .args(["-c", archive])
                     .arg(zip))
                 .exits(0);
-                case.with("PYTHONPATH", "@/none/y:@/own.zip:@/b")
+                case.with("PYTHONPATH", "@/none/y:@/own.zip/sub:@/own.zip:@/b")
             }),
             ("PERL5LIB", &perl, true, |case| {
                 case.with("PERL5LIB", "@/none:@/empty:@/b:@/a")

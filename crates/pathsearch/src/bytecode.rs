@@ -132,7 +132,7 @@ fn set_directory(
     let environments = executions
         .filter(|execution| Family::from_program(&execution.program) == Family::Python)
         .filter(|execution| *execution.program == *python)
-        .map(|execution| &execution.environment);
+        .filter_map(|execution| execution.environment.as_ref());
     let environments: Vec<_> = environments.collect();
     let cache = environments.first()?.cache.clone()?;
     let mut exists = &cache[..];

@@ -139,8 +139,10 @@ pub(crate) fn propose_fixes(
     fixes.extend(path.and_then(|path| fix_path(trace, path, remote)));
     let used = UsedDirectories::new(trace);
     let mut changes = missed_names(trace);
-    changes.extend(shorten_variables(trace, &used));
-    changes.extend(shorten_runpaths(trace, &used, directories));
+    if trace.is_complete {
+        changes.extend(shorten_variables(trace, &used));
+        changes.extend(shorten_runpaths(trace, &used, directories));
+    }
     changes.extend(keep_bytecode(trace, remote.tree));
     for (change, names) in changes {
         fixes.extend(fix_misses(trace, change, &names, remote));

@@ -126,6 +126,7 @@ impl Recorder {
             programs,
             totals: self.totals,
             recorded: self.recorded,
+            is_complete: false, // until the result of the meter is known
             omitted: Omitted {
                 untracked: self.names.forgotten(),
                 ..self.omitted
@@ -609,16 +610,16 @@ impl Listener for Recorder {
         };
         let process = self.processes.entry(pid).or_insert_with(first);
         let mut environment = Rc::clone(&process.image.environment);
-        // The meter holds the process, or reports it later: then its environment may be unknown.
-        if let Some(own) = Environment::of_process(pid, program)
-            && own != *environment
-        {
+        // A meter that does not hold the process may report it too late for this.
+        let own = Environment::of_process(pid, program);
+        let is_known = own.is_some();
+        if let Some(own) = own.filter(|own| *own != *environment) {
             environment = Rc::new(own);
             self.paths.add(&environment);
         }
         let execution = Execution {
             program: program.into(),
-            environment: Rc::clone(&environment),
+            environment: is_known.then(|| Rc::clone(&environment)),
         };
         let image = Image {
             program: Rc::clone(&execution.program),

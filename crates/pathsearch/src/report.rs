@@ -9,7 +9,7 @@ use crate::kind::{Count, KindCounts};
 use crate::model::StartRequests;
 use crate::path::{LocalDirectories, PathProposal};
 use crate::predict::{Prediction, SearchOptions, predict};
-use crate::trace::{DirectoryLookups, Trace};
+use crate::trace::{DirectoryLookups, Omitted, Trace};
 use crate::tree::{LocalTree, MountPoints, RemoteScope};
 use crate::warning::WarningKind;
 
@@ -35,11 +35,19 @@ pub struct SearchReport {
 impl SearchReport {
     /// Evaluates the trace of a command.
     pub(crate) fn new(
-        trace: Trace,
+        mut trace: Trace,
         metered: Metered,
         environment: &Environment,
         options: &SearchOptions,
     ) -> SearchReport {
+        let Omitted {
+            names,
+            nameless,
+            untracked,
+            ..
+        } = trace.omitted;
+        let unseen = names + nameless + untracked + metered.lost + unrecorded(&trace, &metered);
+        trace.is_complete = unseen == 0 && metered.warnings.is_empty();
         let mounts = MountPoints::read();
         let mut warnings = Vec::new();
         let directories = report_directories(&trace, &mounts);
@@ -144,12 +152,17 @@ pub(crate) fn report_directories(trace: &Trace, mounts: &MountPoints) -> Vec<Dir
     directories
 }
 
+/// Calls that the meter did not report one by one.
+fn unrecorded(trace: &Trace, metered: &Metered) -> u64 {
+    // A call that never returned is not in the totals.
+    let returned: u64 = metered.totals.iter().map(|total| total.calls).sum();
+    returned.saturating_sub(trace.recorded)
+}
+
 /// What is missing from a trace.
 fn omissions(trace: &Trace, metered: &Metered) -> impl Iterator<Item = WarningKind> + use<> {
     let omitted = trace.omitted;
-    // A call that never returned is not in the totals.
-    let returned: u64 = metered.totals.iter().map(|total| total.calls).sum();
-    let unrecorded = returned.saturating_sub(trace.recorded);
+    let unrecorded = unrecorded(trace, metered);
     let meter = metered.meter;
     [
         (

@@ -2,7 +2,7 @@
 //! command has them, and RUNPATH and RPATH of its programs and libraries.
 //!
 //! A directory is removed only if no lookup in it succeeded, whichever process made it. Then every
-//! name that was searched for is found where it was before.
+//! name that was searched for is found where it was before. All lookups must have been recorded.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -20,27 +20,38 @@ use crate::lookup::{normalize, split};
 use crate::path::ProgramDirectories;
 use crate::trace::{NameUse, Trace};
 
-/// The directories in or below which something was found, and the files of which something was
-/// read: a ZIP file can be in the place of a directory.
-pub(crate) struct UsedDirectories<'a>(HashSet<&'a [u8]>);
+/// The directories in or below which something was found, or that a program listed.
+pub(crate) struct UsedDirectories<'a> {
+    dirs: HashSet<&'a [u8]>,
+    /// Files of which something was read: a ZIP file can be in the place of a directory.
+    files: HashSet<&'a [u8]>,
+}
 
 impl<'a> UsedDirectories<'a> {
     pub(crate) fn new(trace: &'a Trace) -> UsedDirectories<'a> {
-        let mut used: HashSet<&[u8]> = HashSet::new();
+        let (mut dirs, mut files) = (HashSet::new(), HashSet::new());
         for name in trace.names.iter().filter(|name| name.count.hits > 0) {
             if name.reads > 0 {
-                used.insert(&name.path);
+                files.insert(&name.path[..]);
+            }
+            // Python lists each directory of its path.
+            if name.listings > 0 && name.kind != Kind::Python {
+                dirs.insert(&name.path[..]);
             }
             let mut dir = parent(&name.path);
-            while used.insert(dir) && dir.len() > 1 {
+            while dirs.insert(dir) && dir.len() > 1 {
                 dir = parent(dir);
             }
         }
-        UsedDirectories(used)
+        UsedDirectories { dirs, files }
     }
 
     fn contains(&self, dir: &[u8]) -> bool {
-        self.0.contains(dir)
+        let mut above = dir;
+        while !self.files.contains(above) && above.len() > 1 {
+            above = parent(above);
+        }
+        self.dirs.contains(dir) || self.files.contains(above)
     }
 }
 
@@ -106,10 +117,8 @@ pub(crate) fn shorten_variables<'a>(
                 Family::Node => kind == Kind::Node,
                 Family::Shell | Family::Gcc | Family::Plain => false,
             };
-            if let Some(value) = execution.environment.lists[at]
-                .as_deref()
-                .filter(|_| is_read)
-            {
+            let environment = execution.environment.as_ref().filter(|_| is_read);
+            if let Some(value) = environment.and_then(|known| known.lists[at].as_deref()) {
                 let programs = values.entry(value).or_default();
                 programs.insert(split(&execution.program).1);
             }

@@ -110,8 +110,8 @@ pub struct ProgramUse {
 pub struct Execution {
     /// The file of the program.
     pub program: Rc<[u8]>,
-    /// The environment.
-    pub environment: Rc<Environment>,
+    /// The environment; `None` if it could not be read.
+    pub environment: Option<Rc<Environment>>,
 }
 
 /// A script of a version manager that was executed in place of a program.
@@ -152,4 +152,6 @@ pub struct Trace {
     pub recorded: u64,
     /// What is not in the tables.
     pub omitted: Omitted,
+    /// All lookups are in the table of names.
+    pub is_complete: bool,
 }

@@ -490,8 +490,7 @@ pub(crate) fn change_text(change: &Change) -> String {
             "set LC_ALL=C, which programs use now because the locale is not installed"
         }
         Change::SetInstalledTerminal => {
-            "set TERM to a terminal with an installed description (see toe -a), or TERMINFO to its \
-             directory"
+            "set TERM to a terminal with an installed description, or TERMINFO to its directory"
         }
         Change::CopyToLocalDisk {
             files,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -13,6 +14,7 @@ use serde_json::Value;
 
 use super::{searched, searched_with, sh};
 use crate::support::build::chmod;
+use crate::support::restrict::fail_calls;
 use crate::support::run::args;
 use crate::support::slow_mirror::{Mirror, Slowness, serve_mirror};
 use crate::support::{Need, in_namespace, require, run};
@@ -290,6 +292,48 @@ fn on_a_network_file_system_the_round_trip_is_measured_and_only_its_lookups_are_
                 }
                 unmount(&root, UnmountFlags::DETACH).unwrap();
             }
+        });
+    }
+}
+
+#[test]
+fn pages_that_stay_cached_do_not_mean_that_reads_need_no_requests() {
+    const CACHESTAT: u32 = 451;
+    if require(&[Need::Root, Need::Fuse, Need::Program("dash")]) {
+        in_namespace(|scratch| {
+            let (tree, root) = (scratch.join("tree"), scratch.join("far"));
+            std::fs::create_dir(&tree).unwrap();
+            std::fs::write(tree.join("mapped"), vec![1; 100_000]).unwrap();
+            std::fs::write(tree.join("small"), "text").unwrap();
+            let how = Slowness {
+                latency: Duration::from_millis(5),
+                ..Slowness::default()
+            };
+            let _mirror = serve_mirror(&tree, &root, how);
+            // posix_fadvise(2) does not drop the pages of the largest file.
+            let mapped = std::fs::File::open(root.join("mapped")).unwrap();
+            // SAFETY: a new mapping, which is not used.
+            let pages = unsafe {
+                let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+                let fd = mapped.as_raw_fd();
+                libc::mmap(std::ptr::null_mut(), 100_000, libc::PROT_READ, flags, fd, 0)
+            };
+            assert_ne!(pages, libc::MAP_FAILED);
+            let script = format!("cd {}; cat mapped small >/dev/null", root.display());
+            for fails in [&[][..], &[CACHESTAT]] {
+                let place = tempfile::tempdir().unwrap();
+                let flags = ["--rtt", "auto"];
+                let (value, _) =
+                    searched_with(place.path(), &flags, &sh("dash", &script), |command| {
+                        fail_calls(command, fails, libc::ENOSYS);
+                    });
+                assert_eq!(value["result"]["predicted"]["rtt_source"], "measured");
+                assert!(
+                    predicted(&value, "cold").contains_key("READ"),
+                    "{fails:?}: {value}"
+                );
+            }
+            unmount(&root, UnmountFlags::DETACH).unwrap();
         });
     }
 }

@@ -524,12 +524,19 @@ fn the_script_of_a_version_manager_is_named_with_the_program_that_it_executes() 
             shim.display()
         );
         assert!(report.contains(&advice), "{advice}\n{report}");
-        let (value, _) = searched(
-            place.path(),
-            &sh("dash", &real.display().to_string()),
-            |_| {},
-        );
-        assert!(!changes(&value, "PATH").concat().contains("version manager"));
+        // Without a version manager there is no command to advise.
+        std::fs::remove_file(root.join("bin/pyenv")).unwrap();
+        for (tool, expected) in [("tool", true), (real.to_str().unwrap(), false)] {
+            let (value, _) = searched(place.path(), &sh("dash", tool), |command| {
+                command.env("PATH", &path);
+            });
+            let change = changes(&value, "PATH").concat();
+            assert_eq!(
+                change.contains(" directly: the script "),
+                expected,
+                "{change}"
+            );
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::change::Change;
 use crate::kind::Kind;
 use crate::lookup::{normalize, split};
 use crate::model::{StartRequests, count_lookups};
-use crate::path::{PathProposal, ProgramDirectories, is_executable, propose_path};
+use crate::path::{LocalDirectories, PathProposal, ProgramDirectories, propose_path};
 use crate::request::{ClientBehavior, Prices, Request, Requests};
 use crate::shorten::{UsedDirectories, shorten_runpaths, shorten_variables};
 use crate::trace::{NameUse, Shim, Trace};
@@ -205,14 +205,16 @@ fn manager(shim: &Shim) -> Option<Vec<u8>> {
     const MANAGERS: &str = "pyenv rbenv nodenv asdf mise goenv jenv plenv phpenv";
     // Its directory has the directories `shims` and `bin`.
     let root = parent(split(&shim.path).0);
-    let own = |name: &&str| is_executable(&join(root, format!("bin/{name}").as_bytes()));
+    let file = |name: &str| join(root, format!("bin/{name}").as_bytes());
+    let own = |name: &&str| LocalDirectories.program(&file(name)).is_some();
     let is_named = |name: &&str| split(root).1.ends_with(name.as_bytes());
     let mut all = MANAGERS.split(' ');
-    let name = all.clone().find(own).or_else(|| all.find(is_named))?;
-    match Command::find(&[name.into()]) {
-        Ok(_) => Some(name.into()),
-        Err(_) => Some(join(root, format!("bin/{name}").as_bytes())).filter(|_| own(&name)),
+    if let Some(name) = all.clone().find(own) {
+        return Some(file(name));
     }
+    let name = all.find(is_named)?;
+    let found = Command::find(&[name.into()]);
+    found.is_ok().then(|| name.into())
 }
 
 /// Whether it is a file of a locale, as setlocale(3) opens it:

@@ -612,9 +612,12 @@ fn what_cannot_be_executed_is_not_found() {
     ]) {
         let place = tempfile::tempdir().unwrap();
         let dir = |name: &str| place.path().join(name);
-        for name in ["mode", "directory/tool", "good"] {
+        for name in ["mode", "directory/tool", "plain", "good"] {
             std::fs::create_dir_all(dir(name)).unwrap();
         }
+        // Shells and execvp(3) interpret it, and look no further.
+        std::fs::write(dir("plain/tool"), "exit 0\n").unwrap();
+        chmod(dir("plain/tool"), 0o755);
         for (file, mode) in [("mode/tool", 0o644), ("good/tool", 0o755)] {
             std::fs::write(dir(file), "#!/bin/sh\nexit 0\n").unwrap();
             chmod(dir(file), mode);
@@ -649,6 +652,10 @@ fn what_cannot_be_executed_is_not_found() {
                     "{search}"
                 );
                 assert_eq!(search["refused"], 2, "{search}");
+            }
+            for search in places(&list(&["mode", "plain", "good"])) {
+                let plain = dir("plain/tool");
+                assert_eq!(search["found"], plain.to_str().unwrap(), "{search}");
             }
             for search in places(&none) {
                 assert!(

@@ -69,6 +69,8 @@ impl Outcome {
             Some(Errno::ENOENT | Errno::ENOTDIR) => Outcome::Missed,
             // readlink(2) of a file that is no link.
             Some(Errno::EINVAL) if op == Op::Readlink => Outcome::Found,
+            // Shells and execvp(3) interpret the file as a script, and search no further.
+            Some(Errno::ENOEXEC) => Outcome::Found,
             Some(_) => Outcome::Refused,
         }
     }

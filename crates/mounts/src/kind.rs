@@ -19,6 +19,17 @@ pub fn may_hang(fstype: &[u8]) -> bool {
     is_one_of(fstype, REMOTE) || is_fuse(fstype)
 }
 
+/// Whether the files of a FUSE file system are on a server that its source names: of `disk1:disk2` of
+/// mergerfs, neither is a machine.
+pub(crate) fn is_remote_fuse(fstype: &[u8]) -> bool {
+    const REMOTE: &str = "afpfs beegfs blobfuse blobfuse2 ceph ceph-fuse cephfs curlftpfs cvmfs2 davfs2 fuse-nfs \
+        gcsfuse glusterfs goofys hdfs juicefs lizardfs mfs moosefs mount.davfs mountpoint-s3 nfs orangefs \
+        quobyte rclone s3fs saunafs seaweedfs smbnetfs ssh sshfs webdavfs weed xtreemfs";
+    fstype
+        .strip_prefix(b"fuse.")
+        .is_some_and(|subtype| is_one_of(subtype, REMOTE))
+}
+
 /// Whether the files of a file system are made by the kernel, and not stored.
 pub fn is_kernel_file_system(fstype: &[u8]) -> bool {
     const KERNEL: &str = "binfmt_misc bpf cgroup cgroup2 configfs cpuset debugfs devpts devtmpfs \
@@ -34,11 +45,15 @@ pub fn is_pseudo(point: &Point) -> bool {
     let Some(fstype) = point.fstype() else {
         return false;
     };
-    let is_below = |dir: &&str| below(dir.as_bytes(), &point.target).is_some();
     is_kernel_file_system(fstype)
         || is_one_of(fstype, OTHERS)
-        || is_one_of(fstype, "tmpfs ramfs")
-            && ["/dev", "/run", "/sys", "/proc"].iter().any(is_below)
+        || is_one_of(fstype, "tmpfs ramfs") && is_system_path(&point.target)
+}
+
+/// Whether a path is in a directory that the system sets up while it starts.
+pub fn is_system_path(path: &[u8]) -> bool {
+    let is_below = |dir: &&str| below(dir.as_bytes(), path).is_some();
+    ["/dev", "/run", "/sys", "/proc"].iter().any(is_below)
 }
 
 /// Whether a type of file system is one of these, which are separated by spaces.

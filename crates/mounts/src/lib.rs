@@ -49,7 +49,7 @@ pub mod watch;
 pub use error::{
     Error, ErrorKind, FanotifyRefusal, Incompleteness, Loss, TableSource, WarningKind,
 };
-pub use kind::{is_kernel_file_system, is_pseudo, may_hang};
+pub use kind::{is_kernel_file_system, is_pseudo, is_system_path, may_hang};
 pub use locate::{LocateOptions, LocateReport, Method, locate};
 pub use method::search::Hints;
 pub use point::{Class, Kind, Point};

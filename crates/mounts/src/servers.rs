@@ -2,6 +2,7 @@
 
 use ondisk::split_options;
 
+use crate::kind::is_remote_fuse;
 use crate::point::Point;
 
 /// Enters the machine behind each network mount.
@@ -39,9 +40,11 @@ fn server(fstype: &[u8], source: &[u8], options: &[u8]) -> Option<String> {
             .strip_prefix(['#', '%'])
             .map(|cell| cell.split(':').next().unwrap_or(cell).to_owned()),
         b"beegfs" | b"gpfs" => None,
-        _ if fstype.starts_with(b"fuse") => host_of_url(&source)
+        _ if is_remote_fuse(fstype) => host_of_url(&source)
             .or_else(|| host_of_share(&source))
             .or_else(|| host_of_colon_path(&source)),
+        // A URL names a machine, whatever the type.
+        _ if fstype.starts_with(b"fuse") => host_of_url(&source),
         _ => None,
     };
     named.filter(|name| !name.is_empty())
@@ -99,7 +102,7 @@ mod tests {
                 options.join(",").as_bytes(),
             )
         };
-        let cases: [(&str, &str, &[&str], Option<&str>); 14] = [
+        let cases: [(&str, &str, &[&str], Option<&str>); 18] = [
             ("nfs4", "nas1:/srv/home", &[], Some("nas1")),
             ("nfs", "[fe80::1%eth0]:/srv", &[], Some("fe80::1%eth0")),
             ("nfs", "/srv", &["addr=10.0.0.7"], Some("10.0.0.7")),
@@ -132,6 +135,10 @@ mod tests {
                 Some("dav.example.org"),
             ),
             ("fuse.bindfs", "/srv/a:b", &[], None),
+            ("fuse.mergerfs", "disk1:disk2", &[], None),
+            ("fuse.unionfs", "//disk1/a", &[], None),
+            ("fuse", "a:b", &[], None),
+            ("fuse.rclone", "store:bucket", &[], Some("store")),
             ("ext4", "/dev/sda1", &[], None),
             ("9p", "hostshare", &["trans=virtio"], None),
         ];

@@ -120,6 +120,40 @@ fn unprivileged_user_polls_mountinfo() {
 }
 
 #[test]
+fn moved_mounts_have_their_new_paths_as_what_is_on_them_has() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            for command in [
+                fathom(args!["mounts", base, "--watch"]),
+                fathom_as_nobody(base, args!["mounts", base, "--watch"]),
+            ] {
+                let (old, new) = (tmpfs(base.join("old")), dir(base.join("new")));
+                tmpfs(old.join("child"));
+                let mut command = command;
+                let watch = Watch::start(&mut command);
+                rustix::mount::mount_move(&old, &new).unwrap();
+                let mut seen: Vec<String> = (0..4).map(|_| watch.next()).collect();
+                seen.sort();
+                let of =
+                    |event: &str, at: &Path, rest: &str| format!("{event} {}{rest}", at.display());
+                let expected = [
+                    of("attach", &new, " some\\040tmpfs tmpfs"),
+                    of("attach", &new.join("child"), " some\\040tmpfs tmpfs"),
+                    of("detach", &old, ""),
+                    of("detach", &old.join("child"), ""),
+                ];
+                assert_eq!(seen, expected, "{}", watch.source);
+                unmount(new.join("child"));
+                assert_eq!(watch.next(), of("detach", &new.join("child"), ""));
+                unmount(&new);
+                assert_eq!(watch.next(), of("detach", &new, ""));
+                assert_eq!(watch.end(Signal::INT).1, Vec::<String>::new());
+            }
+        });
+    }
+}
+
+#[test]
 fn json_lines_are_exact_for_any_name() {
     if require(&[Need::Root]) {
         in_namespace(|base| {

@@ -147,6 +147,7 @@ impl Watch {
                     }
                 };
                 let mut describe = Describe::everything();
+                let mut is_moved = false;
                 for event in ondisk::fanotify::events(&buffer[..n]) {
                     if event.mask & FAN_Q_OVERFLOW != 0 {
                         self.pending.push_back(Change::Overflow);
@@ -155,6 +156,7 @@ impl Watch {
                     // Events of one mount can be merged: it was attached and then detached, or moved.
                     let detached = event.mask & FAN_MNT_DETACH != 0;
                     let attached = event.mask & FAN_MNT_ATTACH != 0;
+                    is_moved |= detached && attached && known.contains_key(&id);
                     if detached && (!attached || known.contains_key(&id)) {
                         self.pending
                             .push_back(Change::Detach(id, known.remove(&id).map(Box::new)));
@@ -167,6 +169,21 @@ impl Watch {
                             .push_back(Change::Attach(id, mount.map(Box::new)));
                         if detached && gone {
                             self.pending.push_back(Change::Detach(id, None));
+                        }
+                    }
+                }
+                if is_moved {
+                    // There are no events for the mounts that are on a mount that was moved.
+                    for (&id, old) in known.iter_mut() {
+                        let Ok(Some(new)) = describe.mount(id) else {
+                            continue;
+                        };
+                        if new.target != old.target {
+                            let old = std::mem::replace(old, new.clone());
+                            self.pending.extend([
+                                Change::Detach(id, Some(Box::new(old))),
+                                Change::Attach(id, Some(Box::new(new))),
+                            ]);
                         }
                     }
                 }

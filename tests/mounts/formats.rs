@@ -330,15 +330,16 @@ fn without_dead_mounts_the_excludes_are_empty() {
 fn fstab_keeps_the_options_of_a_bind_mount() {
     if require(&[Need::Root]) {
         in_namespace(|base| {
-            let from = dir(base.join("from"));
-            let strict = bind(&from, base.join("strict"));
+            let tree = dir(base.join("tree"));
+            let from = dir(tree.join("from"));
+            let strict = bind(&from, tree.join("strict"));
             let flags =
                 MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
             mount_remount(&strict, flags | MountFlags::RDONLY, c"").unwrap();
-            let orphan = bind(dir(base.join("gone")), base.join("orphan"));
-            fs::remove_dir(base.join("gone")).unwrap();
+            let orphan = bind(dir(tree.join("gone")), tree.join("orphan"));
+            fs::remove_dir(tree.join("gone")).unwrap();
 
-            let ran = format(base, "fstab").exits(0);
+            let ran = format(&tree, "fstab").exits(0);
             let line = |at: &Path| {
                 let holds = |line: &&str| line.contains(&format!(" {} ", at.display()));
                 ran.lines()

@@ -8,6 +8,7 @@ mod compare;
 mod counts;
 mod fire;
 mod formats;
+mod fstab;
 mod hints;
 mod methods;
 mod stuck;

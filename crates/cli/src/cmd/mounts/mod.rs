@@ -3,6 +3,7 @@
 pub(crate) mod args;
 mod assert;
 pub(crate) mod compare;
+mod fstab;
 pub(crate) mod methods;
 mod run;
 pub(crate) mod show;

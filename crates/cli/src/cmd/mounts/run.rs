@@ -16,7 +16,7 @@ use mounts::{
 };
 
 use super::show::{self, Mounts, SCHEMA};
-use super::{assert, compare, watch};
+use super::{assert, compare, fstab, watch};
 use crate::cmd::mounts::args::{Format, Mounts as Args, Names};
 use crate::error::{Error, Outcome};
 use crate::input::whole;
@@ -202,7 +202,7 @@ fn print(
         }
         Format::Paths => out.names(|to| to.write_all(&show::paths(points, b'\n'))),
         Format::Paths0 => out.names(|to| to.write_all(&show::paths(points, 0))),
-        Format::Mnttab => out.names(|to| to.write_all(&show::mnttab(points))),
+        Format::Mnttab => out.names(|to| to.write_all(&fstab::mnttab(points))),
         Format::Fstab => {
             // The original of a bind mount may be outside of the root.
             let every = if root == b"/" {
@@ -210,7 +210,7 @@ fn print(
             } else {
                 every_mount(report.method)
             };
-            let lines = show::fstab(points, every.as_ref().unwrap_or(points));
+            let lines = fstab::fstab(points, every.as_ref().unwrap_or(points));
             out.names(|to| to.write_all(&lines))
         }
         Format::Exclude => out.names(|to| to.write_all(&show::exclude(points))),

@@ -6,8 +6,7 @@ use mounts::beneath::Beneath;
 use mounts::boundaries::Boundary;
 use mounts::check::Verdict;
 use mounts::method::Progress;
-use mounts::{Class, Kind, Point, is_kernel_file_system, path};
-use ondisk::mnttab::escape;
+use mounts::{Class, Kind, Point};
 use ondisk::split_options;
 use show::json_object;
 use show::name::printable;
@@ -229,113 +228,6 @@ pub(crate) fn paths(points: &[Point], end: u8) -> Vec<u8> {
     out
 }
 
-/// A mount table as /etc/mtab holds it; a parent comes before what is on it.
-pub(crate) fn mnttab(points: &[Point]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for point in points {
-        let fields = (point.source(), point.fstype(), options(point));
-        tab_line(&mut out, &point.target, fields, b"0 0");
-    }
-    out
-}
-
-fn options(point: &Point) -> &[u8] {
-    let options = point.options();
-    options
-        .filter(|options| !options.is_empty())
-        .unwrap_or(b"rw")
-}
-
-/// Adds a line of a mount table. `numbers` are its last two fields.
-fn tab_line(
-    out: &mut Vec<u8>,
-    target: &[u8],
-    (source, fstype, options): (Option<&[u8]>, Option<&[u8]>, &[u8]),
-    numbers: &[u8],
-) {
-    let or = |field: Option<&[u8]>, default: &[u8]| {
-        escape(field.filter(|f| !f.is_empty()).unwrap_or(default))
-    };
-    let fields = [
-        or(source, b"none"),
-        escape(target),
-        or(fstype, b"auto"),
-        options.to_vec(),
-        numbers.to_vec(),
-    ];
-    out.extend(fields.join(&b' '));
-    out.push(b'\n');
-}
-
-/// Options that a bind mount has for itself.
-const OF_THE_MOUNT: [&[u8]; 8] = [
-    b"ro",
-    b"nosuid",
-    b"nodev",
-    b"noexec",
-    b"noatime",
-    b"nodiratime",
-    b"strictatime",
-    b"nosymfollow",
-];
-
-/// Lines for /etc/fstab, without what the system mounts by itself. A bind mount names its original,
-/// which is on one of `every` mount.
-pub(crate) fn fstab(points: &[Point], every: &[Point]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for point in points.iter().filter(|point| !point.hidden) {
-        let fstype = point.fstype().unwrap_or(b"auto");
-        let is_automatic = matches!(fstype, b"autofs" | b"rootfs" | b"rpc_pipefs");
-        if is_automatic || is_kernel_file_system(fstype) {
-            continue; // the system mounts it by itself
-        }
-        let part = point.fsroot().unwrap_or(b"/");
-        let may_be_bind = fstype != b"btrfs" || part != b"/" && !has_subvolume(point, part);
-        match original(point, part, every).filter(|_| may_be_bind) {
-            Some(original) => {
-                if original.ends_with(b"//deleted") {
-                    out.extend(b"# what is mounted here has been removed: ");
-                }
-                let own = split_options(options(point));
-                let own = own.filter(|option| OF_THE_MOUNT.contains(&option.as_slice()));
-                let options = own.fold(b"bind".to_vec(), |all, option| [all, option].join(&b','));
-                let fields = (Some(&original[..]), Some(&b"none"[..]), &options[..]);
-                tab_line(&mut out, &point.target, fields, b"0 0");
-            }
-            None => {
-                let pass: &[u8] = match (&point.target[..], point.dev.major) {
-                    (b"/", _) => b"0 1",
-                    (_, 0) => b"0 0",
-                    _ => b"0 2",
-                };
-                let fields = (point.source(), Some(fstype), options(point));
-                tab_line(&mut out, &point.target, fields, pass);
-            }
-        }
-    }
-    out
-}
-
-/// The name of the mounted part on the first visible mount of `every` that is of the same file system
-/// and contains it.
-fn original(point: &Point, part: &[u8], every: &[Point]) -> Option<Vec<u8>> {
-    let visible = every.iter().filter(|other| !other.hidden);
-    let before = visible.take_while(|other| (other.id, &other.target) != (point.id, &point.target));
-    let mut before = before.filter(|other| other.dev == point.dev);
-    before.find_map(
-        |other| match path::below(other.fsroot().unwrap_or(b"/"), part)? {
-            b"" => Some(other.target.clone()),
-            rest => Some(path::join(&other.target, rest)),
-        },
-    )
-}
-
-/// Whether the options of a btrfs mount name the mounted part. Then it is a subvolume, and no bind
-/// mount.
-fn has_subvolume(point: &Point, part: &[u8]) -> bool {
-    split_options(options(point)).any(|option| option.strip_prefix(b"subvol=") == Some(part))
-}
-
 /// The mount points that a backup should exclude, a line each, as patterns that match only this name
 /// in tar, restic and borg. What ends a line for one of them is written `?`. Slow mounts can be backed up.
 pub(crate) fn exclude(points: &[Point]) -> Vec<u8> {
@@ -406,10 +298,6 @@ mod tests {
     use ondisk::{Content, Dev};
     use std::sync::Arc;
 
-    fn content(point: &mut Point) -> &mut Content {
-        Arc::make_mut(point.content.as_mut().unwrap())
-    }
-
     /// A visible mount point of a whole file system.
     fn point(target: &str, fstype: &str) -> Point {
         let dev = Dev { major: 8, minor: 1 };
@@ -444,28 +332,6 @@ mod tests {
             .map(|line| line.split(" /dev").next().unwrap().trim_end())
             .collect();
         assert_eq!(names, ["/", "├─/a", "│ └─/a/b", "│   └─/a/b", "└─/c"]);
-    }
-
-    #[test]
-    fn mnttab_escapes_odd_names() {
-        let mut odd = point("/a b\n\\#", "ext4");
-        content(&mut odd).source = None;
-        assert_eq!(
-            mnttab(&[odd]),
-            b"none /a\\040b\\012\\134\\043 ext4 rw 0 0\n"
-        );
-    }
-
-    #[test]
-    fn fstab_has_the_original_of_a_bind_mount() {
-        let mut bind = point("/jail/etc", "ext4");
-        content(&mut bind).fsroot = b"/srv/etc".to_vec();
-        let rows = [point("/", "ext4"), bind, point("/proc", "proc")];
-        let text = String::from_utf8(fstab(&rows, &rows)).unwrap();
-        assert_eq!(
-            text,
-            "/dev/x / ext4 rw 0 1\n/srv/etc /jail/etc none bind 0 0\n"
-        );
     }
 
     #[test]

@@ -1,0 +1,614 @@
+//! Lines of mount tables: `--format mnttab` and `--format fstab`.
+//!
+//! mount -a performs the lines of /etc/fstab in their order. So [`fstab`] keeps track of what is mounted before
+//! each line: a mount has a line once its mount point is reachable, and a bind mount once its original is.
+
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use mounts::{Kind, Point, is_kernel_file_system, is_system_path, may_hang, path};
+use ondisk::mnttab::escape;
+use ondisk::{Dev, split_options};
+
+/// A mount table as /etc/mtab has it; a parent comes before what is on it.
+pub(crate) fn mnttab(points: &[Point]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let points: Vec<&Point> = points.iter().collect();
+    for at in parents_first(&points) {
+        let point = points[at];
+        let fields = (point.source(), point.fstype(), options(point));
+        tab_line(&mut out, &point.target, fields, b"0 0");
+    }
+    out
+}
+
+/// The indices of mounts in their order, except that parents come first: mount --move can put a mount on a
+/// later one.
+fn parents_first(points: &[&Point]) -> Vec<usize> {
+    let by_id = by_id(points);
+    let mut order = Vec::with_capacity(points.len());
+    let mut is_listed = vec![false; points.len()];
+    for at in 0..points.len() {
+        let (begin, mut next) = (order.len(), Some(at));
+        while let Some(at) = next.filter(|&at| !std::mem::replace(&mut is_listed[at], true)) {
+            order.push(at);
+            next = points[at].parent.and_then(|id| by_id.get(&id).copied());
+        }
+        order[begin..].reverse();
+    }
+    order
+}
+
+fn by_id(points: &[&Point]) -> HashMap<u64, usize> {
+    let ids = points.iter().enumerate();
+    ids.filter_map(|(at, point)| Some((point.id?, at)))
+        .collect()
+}
+
+fn options(point: &Point) -> &[u8] {
+    let options = point.options();
+    options
+        .filter(|options| !options.is_empty())
+        .unwrap_or(b"rw")
+}
+
+/// Adds a line of a mount table. `numbers` are its last two fields.
+fn tab_line(
+    out: &mut Vec<u8>,
+    target: &[u8],
+    (source, fstype, options): (Option<&[u8]>, Option<&[u8]>, &[u8]),
+    numbers: &[u8],
+) {
+    let or = |field: Option<&[u8]>, default: &[u8]| {
+        escape(field.filter(|f| !f.is_empty()).unwrap_or(default))
+    };
+    let fields = [
+        or(source, b"none"),
+        escape(target),
+        or(fstype, b"auto"),
+        options.to_vec(),
+        numbers.to_vec(),
+    ];
+    out.extend(fields.join(&b' '));
+    out.push(b'\n');
+}
+
+/// Lines for /etc/fstab, without what the system mounts by itself. A bind mount names its original, which may
+/// be on a mount of `every` that is not among the points. A mount that no line can make has a comment.
+pub(crate) fn fstab(points: &[Point], every: &[Point]) -> Vec<u8> {
+    let ids: HashSet<Option<u64>> = points.iter().map(|point| point.id).collect();
+    let outside = every.iter().filter(|other| !ids.contains(&other.id));
+    let (mut plan, mut waiting) = Plan::new(outside.collect(), points);
+    while !waiting.is_empty() {
+        let mut blocked: Vec<(usize, Obstacle)> = Vec::new();
+        for &at in &waiting {
+            match plan.write(at) {
+                Ok(()) => {}
+                Err(why) if why >= Obstacle::Parent => plan.skip(at, why),
+                Err(why) => blocked.push((at, why)),
+            }
+        }
+        if blocked.len() == waiting.len() {
+            // No line that is still to come helps another one.
+            let first = blocked.iter().map(|(_, why)| *why).max();
+            for (at, why) in blocked.extract_if(.., |(_, why)| Some(*why) == first) {
+                plan.skip(at, why);
+            }
+        }
+        waiting = blocked.into_iter().map(|(at, _)| at).collect();
+    }
+    plan.out
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It is mounted before the first line.
+    Given,
+    Waiting,
+    Written,
+    Skipped,
+}
+
+/// Why a mount has no line. Those up to [`Obstacle::Original`] may disappear with the next line.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Obstacle {
+    /// What it is mounted on has no line yet.
+    ParentWaits,
+    Covers,
+    Covered,
+    InMemory,
+    Original,
+    Parent,
+    MountPoint,
+    Removed,
+    Idmapped,
+    Root,
+    Unreported,
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Obstacle::ParentWaits | Obstacle::Parent => "the mount that it is on is skipped",
+            Obstacle::Covers => "it would cover a mount point before that is used",
+            Obstacle::Covered => "another mount covers its mount point",
+            Obstacle::InMemory => {
+                "its original is on a tmpfs, which is empty when it is mounted again"
+            }
+            Obstacle::Original => "no other mount shows its original",
+            Obstacle::MountPoint => "its mount point cannot be created on an empty tmpfs",
+            Obstacle::Removed => "its original was removed",
+            Obstacle::Idmapped => "fstab cannot express the user namespace of an idmapped mount",
+            Obstacle::Root => "mount -a ignores mounts on /",
+            Obstacle::Unreported => {
+                "this method does not report what is mounted (use --by mountinfo)"
+            }
+        })
+    }
+}
+
+/// What is mounted when the next line is performed.
+struct Plan<'a> {
+    /// Those outside of the root, and then the mounts for which lines are written.
+    mounts: Vec<&'a Point>,
+    state: Vec<State>,
+    parent: Vec<Option<usize>>,
+    /// By what they are on, in the order of [`path::compare`].
+    children: HashMap<Option<usize>, Vec<usize>>,
+    /// How many mounts wait, of a mount and of all that are on it.
+    waiting: Vec<usize>,
+    /// What is mounted, by the mount and the path that it is on; `None` for mounts that are not known.
+    mounted: HashMap<(Option<usize>, &'a [u8]), usize>,
+    by_device: HashMap<Dev, Vec<usize>>,
+    out: Vec<u8>,
+}
+
+impl<'a> Plan<'a> {
+    /// A plan in which mounts outside of the root are given, and the order in which others wait.
+    fn new(outside: Vec<&'a Point>, points: &'a [Point]) -> (Plan<'a>, Vec<usize>) {
+        let given = outside.len();
+        let mounts: Vec<&Point> = outside.into_iter().chain(points).collect();
+        let by_id = by_id(&mounts);
+        let mut order = parents_first(&mounts);
+        let mut rank = vec![0; mounts.len()];
+        (0..).zip(&order).for_each(|(at, &mount)| rank[mount] = at);
+        let parent = |(at, point): (usize, &&Point)| {
+            let parent = point.parent.and_then(|id| by_id.get(&id).copied());
+            // A table that was read while mounts moved can have a cycle.
+            parent.filter(|&parent| rank[parent] < rank[at])
+        };
+        let mut plan = Plan {
+            state: vec![State::Waiting; mounts.len()],
+            parent: mounts.iter().enumerate().map(parent).collect(),
+            children: HashMap::new(),
+            waiting: vec![0; mounts.len()],
+            mounted: HashMap::new(),
+            by_device: HashMap::new(),
+            out: Vec::new(),
+            mounts,
+        };
+        for (at, &parent) in plan.parent.iter().enumerate() {
+            plan.children.entry(parent).or_default().push(at);
+        }
+        let target = |at: usize| &plan.mounts[at].target;
+        for children in plan.children.values_mut() {
+            children.sort_by(|&a, &b| path::compare(target(a), target(b)));
+        }
+        for at in 0..plan.mounts.len() {
+            if at < given || is_automatic(plan.mounts[at]) {
+                plan.add(at, plan.parent[at], State::Given);
+            } else {
+                plan.count(at, |waiting| waiting + 1);
+            }
+        }
+        order.retain(|&at| plan.state[at] == State::Waiting);
+        (plan, order)
+    }
+
+    fn add(&mut self, at: usize, on: Option<usize>, state: State) {
+        let point = self.mounts[at];
+        self.state[at] = state;
+        self.mounted.insert((on, &point.target), at);
+        self.by_device.entry(point.dev).or_default().push(at);
+    }
+
+    /// Changes the number of those that wait, of a mount and of all that it is on.
+    fn count(&mut self, at: usize, change: impl Fn(usize) -> usize) {
+        let mut next = Some(at);
+        while let Some(at) = next {
+            self.waiting[at] = change(self.waiting[at]);
+            next = self.parent[at];
+        }
+    }
+
+    /// Writes a comment instead of a line.
+    fn skip(&mut self, at: usize, why: Obstacle) {
+        let point = self.mounts[at];
+        let target = escape(&point.target);
+        self.out
+            .extend([b"# ", &target[..], b" is skipped: "].concat());
+        self.out.extend(format!("{why}\n").bytes());
+        self.count(at, |waiting| waiting - 1);
+        match is_root(point) {
+            // It is mounted before any line.
+            true => self.add(at, self.parent[at], State::Given),
+            false => self.state[at] = State::Skipped,
+        }
+    }
+
+    /// The mount that a path leads to.
+    fn reached(&self, path: &[u8]) -> Option<usize> {
+        let slashes = path.iter().enumerate().skip(1);
+        let ends = slashes.filter(|(_, byte)| **byte == b'/');
+        let ends = [1].into_iter().chain(ends.map(|(at, _)| at));
+        let mut mount = None;
+        for end in ends.chain([path.len()]) {
+            while let Some(&on) = self.mounted.get(&(mount, &path[..end])) {
+                mount = Some(on);
+            }
+        }
+        mount
+    }
+
+    /// The mount that the mount point of another one is on, if lines can put it there now.
+    fn place(&self, at: usize) -> Result<Option<usize>, Obstacle> {
+        let target = &self.mounts[at].target;
+        let mut place = self.parent[at];
+        while let Some(parent) = place {
+            match self.state[parent] {
+                State::Given | State::Written => break,
+                State::Waiting => return Err(Obstacle::ParentWaits),
+                // The mount that this one covers is skipped, so it is mounted on what that was on.
+                State::Skipped if self.mounts[parent].target == *target => {
+                    place = self.parent[parent];
+                }
+                State::Skipped => return Err(Obstacle::Parent),
+            }
+        }
+        if self.reached(target) != place {
+            return Err(Obstacle::Covered);
+        }
+        // A mount on /a comes after one on /a/b, and after all that is on that, if both are on the same mount.
+        let beside = self.children.get(&place).map_or(&[][..], Vec::as_slice);
+        let compared = |&other: &usize| path::compare(&self.mounts[other].target, target);
+        let after = beside.partition_point(|other| compared(other) != Ordering::Greater);
+        let below = beside[after..]
+            .iter()
+            .take_while(|&&other| path::below(target, &self.mounts[other].target).is_some());
+        match below.map(|&other| self.waiting[other]).sum() {
+            0 => Ok(place),
+            _ => Err(Obstacle::Covers),
+        }
+    }
+
+    /// A path that shows what a mount shows, and the mount that it is on.
+    fn original(&self, point: &Point, part: &[u8]) -> Result<(usize, Vec<u8>), Obstacle> {
+        let same = self
+            .by_device
+            .get(&point.dev)
+            .map_or(&[][..], Vec::as_slice);
+        let mut obstacle = Obstacle::Original;
+        for &at in same {
+            let other = self.mounts[at];
+            // NFS mounts of several exports can have the same device.
+            let is_same = has_own_device(point) || other.source() == point.source();
+            let Some(rest) = path::below(part_of(other), part).filter(|_| is_same) else {
+                continue;
+            };
+            let path = match rest {
+                b"" => other.target.clone(),
+                rest => path::join(&other.target, rest),
+            };
+            if self.reached(&path) != Some(at) {
+                continue;
+            }
+            if rest.is_empty() || !self.is_empty(at) {
+                return Ok((at, path));
+            }
+            obstacle = Obstacle::InMemory;
+        }
+        Err(obstacle)
+    }
+
+    /// Whether a mount has no files once its line is performed.
+    fn is_empty(&self, at: usize) -> bool {
+        let is_in_memory = matches!(self.mounts[at].fstype(), Some(b"tmpfs" | b"ramfs"));
+        is_in_memory && self.state[at] == State::Written
+    }
+
+    /// Writes the line of a mount, and regards it as mounted.
+    fn write(&mut self, at: usize) -> Result<(), Obstacle> {
+        let point = self.mounts[at];
+        let part = part_of(point);
+        let fstype = point.fstype().ok_or(Obstacle::Unreported)?;
+        if point.target == b"/" && !is_root(point) {
+            return Err(Obstacle::Root);
+        }
+        if part.ends_with(b"//deleted") {
+            return Err(Obstacle::Removed);
+        }
+        if split_options(options(point)).any(|option| option == b"idmapped") {
+            return Err(Obstacle::Idmapped);
+        }
+        let place = self.place(at)?;
+        let is_missing =
+            |&place: &usize| self.is_empty(place) && self.mounts[place].target != point.target;
+        let mkdir: &[u8] = match place.filter(is_missing) {
+            Some(on) if point.kind == Some(Kind::File) || is_read_only(self.mounts[on]) => {
+                return Err(Obstacle::MountPoint);
+            }
+            Some(_) => b",X-mount.mkdir",
+            None => b"",
+        };
+        let is_subvolume = fstype == b"btrfs" && (part == b"/" || has_subvolume(point, part));
+        let original = match self.original(point, part) {
+            _ if is_subvolume => None,
+            Ok(original) => Some(original),
+            Err(_) if part == b"/" && self.is_mountable(point) => None,
+            Err(why) => return Err(why),
+        };
+        let mut out = std::mem::take(&mut self.out);
+        if point.hidden {
+            let target = escape(&point.target);
+            out.extend([b"# ", &target[..], b" is covered by a later line\n"].concat());
+        }
+        match original {
+            Some((original, path)) => {
+                let mut own = own_options(point);
+                if own.is_empty() && !own_options(self.mounts[original]).is_empty() {
+                    // A bind mount inherits options, unless it has one.
+                    own.extend(b",relatime");
+                }
+                let options = [b"bind", &own[..], mkdir].concat();
+                let fields = (Some(&path[..]), Some(&b"none"[..]), &options[..]);
+                tab_line(&mut out, &point.target, fields, b"0 0");
+            }
+            None => {
+                let pass: &[u8] = match (&point.target[..], point.dev.major) {
+                    (b"/", _) => b"0 1",
+                    (_, 0) => b"0 0",
+                    _ => b"0 2",
+                };
+                let shown = options(point);
+                // The option ro of this line is for all mounts of the device.
+                let writable = shown
+                    .strip_prefix(b"ro")
+                    .filter(|_| self.has_writable(point));
+                let line = match writable {
+                    Some(rest) => [b"rw", rest, mkdir].concat(),
+                    None => [shown, mkdir].concat(),
+                };
+                tab_line(
+                    &mut out,
+                    &point.target,
+                    (point.source(), Some(fstype), &line),
+                    pass,
+                );
+                if writable.is_some() {
+                    let line = [b"remount,bind", &own_options(point)[..]].concat();
+                    tab_line(
+                        &mut out,
+                        &point.target,
+                        (None, Some(b"none"), &line),
+                        b"0 0",
+                    );
+                }
+            }
+        }
+        self.out = out;
+        self.count(at, |waiting| waiting - 1);
+        self.add(at, place, State::Written);
+        Ok(())
+    }
+
+    /// Whether a line can mount a whole file system by its source. A second mount of a tmpfs would be a new one.
+    fn is_mountable(&self, point: &Point) -> bool {
+        let is_remote = || {
+            let fstype = point.fstype().unwrap_or_default();
+            may_hang(fstype) && !fstype.starts_with(b"fuse")
+        };
+        has_own_device(point) || is_remote() || !self.by_device.contains_key(&point.dev)
+    }
+
+    /// Whether only this mount of a file system is read-only, and not another one.
+    fn has_writable(&self, point: &Point) -> bool {
+        let is_own = point.content.as_ref().is_some_and(|c| !c.super_read_only);
+        let others = || self.mounts.iter().filter(|other| other.dev == point.dev);
+        is_own && is_read_only(point) && others().any(|other| !is_read_only(other))
+    }
+}
+
+/// Whether the system mounts something by itself.
+fn is_automatic(point: &Point) -> bool {
+    point.fstype().is_some_and(|fstype| {
+        matches!(fstype, b"autofs" | b"rootfs" | b"rpc_pipefs")
+            || is_kernel_file_system(fstype) && is_system_path(&point.target)
+    })
+}
+
+/// Whether it is the root of the file tree. The method `mountinfo` lists what is mounted over it as hidden.
+fn is_root(point: &Point) -> bool {
+    point.target == b"/" && !point.hidden
+}
+
+/// Whether mounting the source again shows the same files.
+fn has_own_device(point: &Point) -> bool {
+    point.dev.major != 0 || matches!(point.fstype(), Some(b"btrfs" | b"zfs" | b"bcachefs"))
+}
+
+fn is_read_only(point: &Point) -> bool {
+    let content = point.content.as_ref();
+    content.is_some_and(|content| content.mount_read_only || content.super_read_only)
+}
+
+/// The part of the file system that is mounted.
+fn part_of(point: &Point) -> &[u8] {
+    let part = point.fsroot().filter(|part| !part.is_empty());
+    part.unwrap_or(b"/")
+}
+
+/// The options that a bind mount has for itself, each after a comma.
+fn own_options(point: &Point) -> Vec<u8> {
+    const OF_THE_MOUNT: [&[u8]; 8] = [
+        b"ro",
+        b"nosuid",
+        b"nodev",
+        b"noexec",
+        b"noatime",
+        b"nodiratime",
+        b"strictatime",
+        b"nosymfollow",
+    ];
+    let own = split_options(options(point));
+    let own = own.filter(|option| OF_THE_MOUNT.contains(&option.as_slice()));
+    own.fold(Vec::new(), |all, option| [&all[..], &option].join(&b','))
+}
+
+/// Whether the options of a btrfs mount name the mounted part. Then it is a subvolume, and no bind
+/// mount.
+fn has_subvolume(point: &Point, part: &[u8]) -> bool {
+    split_options(options(point)).any(|option| option.strip_prefix(b"subvol=") == Some(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use mounts::Class;
+    use mounts::tree::Tree;
+    use ondisk::Mount;
+
+    use super::*;
+
+    /// Mounts from lines of mountinfo, of which the first is the root.
+    fn points(table: &str) -> Vec<Point> {
+        let rows: Vec<Mount> = table
+            .lines()
+            .map(|line| ondisk::mountinfo::parse(line.trim().as_bytes()).unwrap())
+            .collect();
+        let visible = Tree::new(&rows).visible(b"/", rows[0].id);
+        let point = |(row, visible): (&Mount, bool)| {
+            let target = row.target.clone().unwrap();
+            Point::from_row(row.clone(), target, None, Class::Leaf, !visible)
+        };
+        rows.iter().zip(visible).map(point).collect()
+    }
+
+    fn fstab_of(table: &str) -> Vec<String> {
+        let points = points(&format!("1 0 8:1 / / rw - ext4 /dev/a rw\n{table}"));
+        let text = String::from_utf8(fstab(&points, &points)).unwrap();
+        text.lines().skip(1).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn mnttab_escapes_odd_names() {
+        let odd = points("1 0 8:1 / /a\\040b\\012\\134# rw - ext4 none rw");
+        assert_eq!(mnttab(&odd), b"none /a\\040b\\012\\134\\043 ext4 rw 0 0\n");
+    }
+
+    #[test]
+    fn parents_come_first_although_the_table_has_a_moved_child_before() {
+        let table = "2 3 0:5 / /new/child rw - tmpfs child rw\n3 1 0:6 / /new rw - tmpfs new rw";
+        let expected = [
+            "new /new tmpfs rw 0 0",
+            "child /new/child tmpfs rw,X-mount.mkdir 0 0",
+        ];
+        assert_eq!(fstab_of(table), expected);
+        let table = format!("1 0 8:1 / / rw - ext4 /dev/a rw\n{table}");
+        let text = String::from_utf8(mnttab(&points(&table))).unwrap();
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        assert_eq!(
+            lines,
+            ["new /new tmpfs rw 0 0", "child /new/child tmpfs rw 0 0"]
+        );
+    }
+
+    #[test]
+    fn bind_mount_names_its_original() {
+        let table = "2 1 8:1 /srv/etc /jail/etc ro - ext4 /dev/a rw\n3 1 0:3 / /proc rw - proc proc rw\n\
+            4 1 0:3 / /jail/proc rw - proc proc rw";
+        let expected = [
+            "/srv/etc /jail/etc none bind,ro 0 0",
+            "/proc /jail/proc none bind 0 0",
+        ];
+        assert_eq!(fstab_of(table), expected);
+    }
+
+    #[test]
+    fn part_of_a_file_system_that_is_mounted_nowhere_is_skipped() {
+        let table = "2 1 8:2 /part /part rw - ext4 /dev/b rw\n3 2 0:5 / /part/on rw - tmpfs on rw\n\
+            4 1 8:1 /gone//deleted /gone rw - ext4 /dev/a rw";
+        let expected = [
+            "# /gone is skipped: its original was removed",
+            "# /part is skipped: no other mount shows its original",
+            "# /part/on is skipped: the mount that it is on is skipped",
+        ];
+        assert_eq!(fstab_of(table), expected);
+    }
+
+    #[test]
+    fn original_is_named_before_a_later_line_covers_it() {
+        let table = "2 1 8:2 / /a rw - ext4 /dev/b rw\n3 1 8:2 /part /part rw - ext4 /dev/b rw\n\
+            4 2 0:5 / /a rw - tmpfs over rw";
+        let expected = [
+            "# /a is covered by a later line",
+            "/dev/b /a ext4 rw 0 2",
+            "/a/part /part none bind 0 0",
+            "over /a tmpfs rw 0 0",
+        ];
+        assert_eq!(fstab_of(table), expected);
+    }
+
+    #[test]
+    fn only_mount_points_below_the_root_of_a_new_tmpfs_are_created() {
+        let table = "2 1 0:5 / /a ro - tmpfs a ro\n3 2 0:6 / /a rw - tmpfs over rw\n\
+            4 3 0:7 / /a/b ro - tmpfs b ro\n5 4 0:8 / /a/b/c rw - tmpfs c rw";
+        let expected = [
+            "# /a is covered by a later line",
+            "a /a tmpfs ro 0 0",
+            "over /a tmpfs rw 0 0",
+            "b /a/b tmpfs ro,X-mount.mkdir 0 0",
+            "# /a/b/c is skipped: its mount point cannot be created on an empty tmpfs",
+        ];
+        assert_eq!(fstab_of(table), expected);
+    }
+
+    #[test]
+    fn mount_on_a_directory_comes_after_those_below_it() {
+        // The last one was moved over the others.
+        let table = "2 1 0:5 / /a rw - tmpfs over rw\n3 1 8:2 / /a/b rw - ext4 /dev/b rw\n\
+            4 3 8:3 / /a/b/c rw - ext4 /dev/c rw";
+        let expected = [
+            "# /a/b is covered by a later line",
+            "/dev/b /a/b ext4 rw 0 2",
+            "# /a/b/c is covered by a later line",
+            "/dev/c /a/b/c ext4 rw 0 2",
+            "over /a tmpfs rw 0 0",
+        ];
+        assert_eq!(fstab_of(table), expected);
+    }
+
+    #[test]
+    fn read_only_mount_of_a_device_leaves_its_others_writable() {
+        let table =
+            "2 1 8:2 / /a ro,relatime - ext4 /dev/b rw\n3 1 8:2 / /b rw,relatime - ext4 /dev/b rw";
+        let expected = [
+            "/dev/b /a ext4 rw,relatime 0 2",
+            "none /a none remount,bind,ro 0 0",
+            "/a /b none bind,relatime 0 0",
+        ];
+        assert_eq!(fstab_of(table), expected);
+    }
+
+    #[test]
+    fn subvolume_is_mounted_by_its_option_and_a_directory_in_it_is_bound() {
+        let table = "2 1 0:5 /@home /home rw - btrfs /dev/b rw,subvolid=256,subvol=/@home\n\
+            3 1 0:5 /@home/joe /joe rw - btrfs /dev/b rw,subvolid=256,subvol=/@home\n\
+            4 1 0:5 /@srv/x /x rw - btrfs /dev/b rw,subvolid=257,subvol=/@srv";
+        let expected = [
+            "/dev/b /home btrfs rw,subvolid=256,subvol=/@home 0 0",
+            "/home/joe /joe none bind 0 0",
+            "# /x is skipped: no other mount shows its original",
+        ];
+        assert_eq!(fstab_of(table), expected);
+    }
+}

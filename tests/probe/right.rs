@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use super::{finding, inferred};
-use crate::support::disks::{Make, image, mount_image};
+use crate::support::disks::{EXT4, Make, image, mount_image};
 use crate::support::effort::effort;
 use crate::support::run::args;
 use crate::support::trees::Dice;
@@ -190,5 +190,53 @@ fn block_and_readahead_are_found_on_every_file_system() {
             crate::support::build::unmount_whole(&at);
             fs::remove_file(&file).unwrap();
         }
+    });
+}
+
+/// A control without readahead shows the same, so that there is none, and a window that the file is too short for is
+/// unknown.
+#[test]
+fn readahead_that_cannot_be_seen_has_no_value() {
+    if !require(&[Need::Root, Need::Loop]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let (at, file) = (ground.join("at"), ground.join("image"));
+        fs::create_dir(&at).unwrap();
+        image(EXT4[0], 600, &file);
+        let flags = rustix::mount::MountFlags::empty();
+        assert!(mount_image(EXT4[0], &file, &at, flags));
+        for (kib, reason) in [
+            (0, "no readahead"),
+            (4, "no readahead"),
+            (16 << 10, "did not become constant"),
+        ] {
+            set_readahead(&at, "ext4", kib);
+            let value = probed(&at, &["timer", "readahead"]);
+            for name in [
+                "readahead-initial",
+                "readahead-ramp",
+                "readahead-steady",
+                "readahead-trigger",
+            ] {
+                let found = finding(&value, name);
+                assert_eq!(
+                    (&found["inferred"], &found["agrees"]),
+                    (&Value::Null, &Value::Null)
+                );
+                let method = found["method"].as_str().unwrap();
+                assert!(method.contains(reason), "{kib} KiB: {found}");
+            }
+            let by_time = finding(&value, "readahead-steady-by-time");
+            assert_eq!(by_time["inferred"], Value::Null, "{kib} KiB: {by_time}");
+        }
+        set_readahead(&at, "ext4", 0);
+        let table = run(fathom(args!["probe", &at, "readahead"]).args(PATIENT)).exits(0);
+        let table = table.lines().join("\n");
+        assert!(
+            table.contains("none") && !table.contains("unknown"),
+            "{table}"
+        );
+        crate::support::build::unmount_whole(&at);
     });
 }

@@ -265,8 +265,10 @@ pub enum Error {
     NoBlock(SampleCount),
     #[error("{0}: the slow calls are not periodic")]
     NoPeriod(SampleCount),
-    #[error("no readahead: each read fetched only its own page")]
+    #[error("no readahead: each read fetched only its own page or block")]
     NoReadahead,
+    #[error("reads without readahead (FADV_RANDOM) have the same period of {}", mebibytes(*.period))]
+    NotReadahead { period: u64 },
     #[error("the window size did not become constant: {windows} windows in {reads} reads")]
     NoSteadyWindow { reads: usize, windows: usize },
     #[error("the second pass takes the same time per step at each of {lengths} lengths")]
@@ -275,6 +277,9 @@ pub enum Error {
     NotFilled(SampleCount),
     #[error("{samples}: {waits} waits were long, but not periodic")]
     NoSyncPeriod { samples: SampleCount, waits: usize },
+
+    #[error("overwriting, which allocates nothing, has the same period")]
+    NotExtents,
 
     // A file of samples.
     #[error("{}{fault}", if *.line == 0 { String::new() } else { format!("line {line}: ") })]

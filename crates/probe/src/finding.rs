@@ -407,6 +407,11 @@ impl Finding {
         }
     }
 
+    /// Whether there is nothing to have a value: no readahead.
+    pub fn is_none(&self) -> bool {
+        self.obstacle() == Some(&Error::NoReadahead)
+    }
+
     /// How sure the value is, from 0 to 1; 0 where there is none. If times contradict the kernel, one
     /// of the two is wrong: at most a half.
     pub fn confidence(&self) -> f64 {

@@ -4,9 +4,13 @@
 //! or mincore) shows every window that the kernel fetches: the first, how they grow, the steady
 //! one, and how early the next is fetched. From times alone the steady window is found as the paper
 //! did: the read that has the next one fetched takes longer.
+//!
+//! Both are repeated without readahead (`FADV_RANDOM`), as a control: a window that is still there is that of
+//! something else, such as blocks larger than a page.
 
 use std::time::Duration;
 
+use gate::Fd;
 use gate::cache::page_size;
 use gate::fs::pread64;
 
@@ -18,8 +22,8 @@ use crate::finding::{Finding, Note, Outcome, Value, find_value, or_unknown};
 use crate::infer::comb::CYCLES;
 use crate::infer::robust::{median, mode};
 use crate::infer::series::judge;
-use crate::infer::windows::readahead as infer_windows;
-use crate::io::{CHECKED, fill, read_at, times};
+use crate::infer::windows::{readahead as infer_windows, windows};
+use crate::io::{CHECKED, fill, read_at, reopen_random, times};
 use crate::names::{Kind, Quantity};
 use crate::residency::{Residency, drop_cache};
 use crate::samples::Series;
@@ -65,8 +69,8 @@ fn measure(context: &mut Context<'_>) -> Result<Vec<Finding>> {
     let dir = context.dir;
     let scratch = dir.scratch()?;
     let [short, long] = LENGTHS.map(|len| {
-        // The file is written once, and read once for each trial and once for the windows.
-        let affordable = context.bytes_left() / (2 + TRIALS as u64);
+        // The file is written once, and read once for each trial, for the windows and for the control.
+        let affordable = context.bytes_left() / (3 + TRIALS as u64);
         len.min(dir.room()).min(affordable) >> 20 << 20
     });
     if short < LEAST {
@@ -105,14 +109,23 @@ fn measure_with(
         Some(Value::Number(bytes)) => Some(*bytes as u64),
         _ => None,
     };
-    if can_follow && steady.is_none_or(|bytes| len / bytes.max(1) < ENOUGH) {
+    let is_none = found.iter().any(Finding::is_none);
+    if can_follow && !is_none && steady.is_none_or(|bytes| len / bytes.max(1) < ENOUGH) {
         context.series.clear();
         return Ok(None);
     }
     context.begin(Activity::ReadaheadTimes)?;
-    // In fewer windows the comb would find a finer structure, such as requests of half a window.
+    // In fewer windows the comb would find a finer structure, such as requests of half a window, or folios.
     let is_too_long = |bytes: &u64| len / 4 * 3 / bytes.max(&1) < CYCLES as u64;
-    let by_time = match steady.filter(is_too_long) {
+    let window = steady.or(match residency {
+        Some(_) => context.series.last().map(largest_window),
+        None => context.dir.readahead().and_then(|truth| match truth.value {
+            Value::Number(bytes) => Some(bytes as u64),
+            _ => None,
+        }),
+    });
+    let by_time = match window.filter(is_too_long) {
+        _ if is_none => Err(Error::NoReadahead),
         Some(window) => Err(Error::WindowTooLong { window, len }),
         None => by_time(context, scratch, len, residency.as_mut()).map(|finding| vec![finding]),
     };
@@ -125,6 +138,17 @@ fn measure_with(
     }
     found.extend(by_time);
     Ok(Some(found))
+}
+
+/// Bytes of the largest window that a series of [`Kind::Cached`] shows.
+fn largest_window(cached: &Series) -> u64 {
+    let windows = windows(&to_pages(&cached.trials[0]));
+    let largest = windows.iter().map(|window| window.pages).max();
+    largest.unwrap_or(0).saturating_mul(cached.step)
+}
+
+fn to_pages(cached: &[f64]) -> Vec<u64> {
+    cached.iter().map(|v| *v as u64).collect()
 }
 
 /// Finds every window from what is in memory, in several trials, of which most must agree.
@@ -140,13 +164,15 @@ fn by_residency(
     // this begins with a part of it.
     let mut part = (len / 16).max(LEAST.min(len));
     loop {
-        let cached = match read_pages(context, scratch, len, part, residency) {
+        let cached = match read_pages(context, scratch, len, part, residency, |scratch| {
+            scratch.reopen()
+        }) {
             // One trial is evidence, too.
             Err(Error::OutOfTime) if !trials.is_empty() => break,
             cached => cached?,
         };
-        let pages: Vec<u64> = cached.iter().map(|v| *v as u64).collect();
-        let is_enough = infer_windows(&pages, len / page).is_some_and(|seen| seen.agree.0 >= 4);
+        let seen = infer_windows(&to_pages(&cached), len / page);
+        let is_enough = seen.is_some_and(|seen| seen.agree.0 >= 4);
         if !is_enough && part < len {
             part = (part * 4).min(len);
             trials.clear();
@@ -182,8 +208,20 @@ fn by_residency(
         finding.with_note(note).with_trials(count)
     };
     let found = judged.into_iter().nth(shown).unwrap_or_default();
+    if let Some(window) = steady(&found) {
+        let part = LEAST.min(len);
+        let control = read_pages(context, scratch, len, part, residency, reopen_random)?;
+        let control = infer_windows(&to_pages(&control), len / page);
+        if control.is_some_and(|seen| seen.steady * page == window) {
+            let none = or_unknown(Err(Error::NoReadahead), &Quantity::READAHEAD_WINDOWS)?;
+            return Ok(none.into_iter().map(qualified).collect());
+        }
+    }
     Ok(found.into_iter().map(qualified).collect())
 }
+
+/// Opens the file again, with readahead or without.
+type Reopen = fn(&Scratch<'_>) -> Result<Fd>;
 
 /// Reads a part of the file page by page; how many pages of the file are in memory after each.
 fn read_pages(
@@ -192,10 +230,11 @@ fn read_pages(
     len: u64,
     part: u64,
     residency: &mut Residency,
+    reopen: Reopen,
 ) -> Result<Vec<f64>> {
     let page = page_size();
     drop_cache(&scratch.file, len, Some(residency))?;
-    let reader = scratch.reopen()?;
+    let reader = reopen(scratch)?;
     context.spend(part, 0)?;
     let mut buffer = vec![0; page];
     let (mut cached, mut recent) = (Vec::new(), Recent::default());
@@ -242,30 +281,18 @@ fn by_time(
     len: u64,
     mut residency: Option<&mut Residency>,
 ) -> Result<Finding> {
-    let page = page_size();
-    let mut buffer = vec![0; page];
+    let page = page_size() as u64;
     let mut trials = Vec::new();
     for _ in 0..TRIALS {
-        drop_cache(&scratch.file, len, residency.as_deref_mut())?;
-        let reader = scratch.reopen()?;
-        context.spend(len, 0)?;
-        // Without the pauses, reads within a window would wait as well, at the beginning of each
-        // folio, as regularly as at the beginning of a window.
-        let mut left = MOST_PAUSES.min(context.time_left() / 20);
-        let pause = |took: f64| {
-            if took > LONG && left >= PAUSE {
-                std::thread::sleep(PAUSE);
-                left -= PAUSE;
-            }
-        };
-        let read = |at| pread64(&reader, &mut buffer, at);
-        match times(context, Action::Read, (len, page), read, pause) {
+        match time_pages(context, scratch, (len, len), &mut residency, |scratch| {
+            scratch.reopen()
+        }) {
             Ok(times) => trials.push(times),
             Err(Error::OutOfTime) if !trials.is_empty() => break,
             Err(why) => return Err(why),
         }
     }
-    let samples = Series::from_trials(Kind::Blocks, page as u64, trials);
+    let samples = Series::from_trials(Kind::Blocks, page, trials);
     let mut judged = context.judge_one(samples)?;
     judged.quantity = Quantity::ReadaheadSteadyByTime;
     if let Outcome::Found {
@@ -273,14 +300,72 @@ fn by_time(
         ..
     } = &mut judged.outcome
     {
+        // The comb ignores the first quarter.
+        let part = (*blocks as u64 * page * 2 * CYCLES as u64).min(len);
+        let control = time_pages(context, scratch, (len, part), &mut residency, reopen_random)?;
+        let control = judge(&Series::from_trial(Kind::Blocks, page, control));
+        if let Some(Value::Number(again)) = find_value(&control, Quantity::FetchedAtOnce)
+            && is_same_period(*again, *blocks)
+        {
+            let period = *blocks as u64 * page;
+            return Ok(Finding {
+                outcome: Outcome::Unknown(Error::NotReadahead { period }),
+                ..judged
+            });
+        }
         *blocks *= page as f64;
     }
     Ok(judged)
 }
 
+/// Whether two periods are the same. A tolerance that is larger would take the 31 pages after which the kernel moves
+/// new pages to its lists (a full folio_batch) for a window of 128 KiB.
+fn is_same_period(a: f64, b: f64) -> bool {
+    (a - b).abs() * 64.0 <= b
+}
+
+/// The time of each read of a page, in a part of the file.
+fn time_pages(
+    context: &mut Context<'_>,
+    scratch: &Scratch<'_>,
+    (len, part): (u64, u64),
+    residency: &mut Option<&mut Residency>,
+    reopen: Reopen,
+) -> Result<Vec<f64>> {
+    let page = page_size();
+    let mut buffer = vec![0; page];
+    drop_cache(&scratch.file, len, residency.as_deref_mut())?;
+    let reader = reopen(scratch)?;
+    context.spend(part, 0)?;
+    // Without the pauses, reads within a window would wait as well, at the beginning of each
+    // folio, as regularly as at the beginning of a window.
+    let mut left = MOST_PAUSES.min(context.time_left() / 20);
+    let pause = |took: f64| {
+        if took > LONG && left >= PAUSE {
+            std::thread::sleep(PAUSE);
+            left -= PAUSE;
+        }
+    };
+    let read = |at| pread64(&reader, &mut buffer, at);
+    times(context, Action::Read, (part, page), read, pause)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn largest_window_is_that_of_the_ramp_where_none_is_steady() {
+        let cached = [4.0, 4.0, 12.0, 12.0, 28.0, 28.0, 60.0];
+        let series = Series::from_trial(Kind::Cached, 4096, cached.to_vec());
+        assert_eq!(largest_window(&series), 32 * 4096);
+    }
+
+    #[test]
+    fn periods_are_the_same_within_a_64th() {
+        assert!(is_same_period(31.0, 31.0) && is_same_period(510.0, 512.0));
+        assert!(!is_same_period(31.0, 32.0) && !is_same_period(16.0, 32.0));
+    }
 
     #[test]
     fn long_reads_are_told_from_those_of_a_slow_machine() {

@@ -132,16 +132,18 @@ fn blocks(series: &Series, samples: &[f64]) -> Vec<Finding> {
 fn windows(series: &Series, samples: &[f64]) -> Vec<Finding> {
     let cached: Vec<u64> = samples.iter().map(|v| v.max(0.0) as u64).collect();
     let quantities = Quantity::READAHEAD_WINDOWS;
+    let fetches = super::windows::windows(&cached).len();
+    let unknown = |why: Error| {
+        let of = |quantity| Finding::unknown(quantity, why.clone());
+        quantities.map(of).into()
+    };
+    // Each read fetches, so that nothing was there before it was read.
+    if fetches >= cached.len() && fetches > 0 {
+        return unknown(Error::NoReadahead);
+    }
     let Some(seen) = readahead(&cached, cached.len() as u64) else {
-        let (reads, windows) = (cached.len(), super::windows::windows(&cached).len());
-        let why = if windows >= reads && reads > 0 {
-            Error::NoReadahead
-        } else {
-            Error::NoSteadyWindow { reads, windows }
-        };
-        return quantities
-            .map(|quantity| Finding::unknown(quantity, why.clone()))
-            .into();
+        let (reads, windows) = (cached.len(), fetches);
+        return unknown(Error::NoSteadyWindow { reads, windows });
     };
     let (alike, windows) = seen.agree;
     let sure = alike as f64 / windows.max(1) as f64;

@@ -163,9 +163,13 @@ impl Report<'_> {
             let unit = finding.quantity.unit();
             let text = |value: &Value| value_text(value, unit);
             let confidence = value.map(|_| format!("{:.0} %", 100.0 * finding.confidence()));
+            let no_value = match finding.is_none() {
+                true => "none",
+                false => "unknown",
+            };
             let cells = [
                 finding.quantity.name(),
-                &value.map_or("unknown".to_owned(), text),
+                &value.map_or(no_value.to_owned(), text),
                 &truth.map_or(String::new(), |truth| text(&truth.value)),
                 finding.agrees.map_or("", yes_or_no),
                 &confidence.unwrap_or_default(),
@@ -300,7 +304,7 @@ pub(crate) fn warnings(dir: &[u8], report: &ProbeReport) -> Vec<Warning> {
     let contradicted = findings().filter(|one| one.agrees == Some(false) && !one.by_time);
     let contradicted = contradicted.cloned().map(WarningKind::Contradicted);
     warnings.extend(contradicted.map(|reason| Warning::about(dir, reason)));
-    let is_unknown = |finding: &Finding| finding.value().is_none();
+    let is_unknown = |finding: &Finding| finding.value().is_none() && !finding.is_none();
     if warnings.is_empty() && findings().all(is_unknown) {
         let why = findings().find_map(Finding::obstacle).cloned();
         warnings.extend(why.map(|why| Warning::about(dir, WarningKind::NothingMeasured(why))));

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::right::PATIENT;
 use super::{finding, inferred};
@@ -156,6 +156,61 @@ fn the_capacity_is_within_5_percent_of_the_limit_and_others_keep_their_pages() {
             crate::support::build::unmount_whole(&at);
             fs::remove_file(&file).unwrap();
         }
+    });
+}
+
+/// The limit is that of a cgroup above, of which processes in another cgroup use a part, and files as well.
+#[test]
+fn capacity_agrees_with_a_limit_that_other_cgroups_share() {
+    if !require(&[Need::Root, Need::Loop]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let (at, file) = (ground.join("at"), ground.join("image"));
+        fs::create_dir(&at).unwrap();
+        image(EXT4[0], 600, &file);
+        let flags = rustix::mount::MountFlags::empty();
+        assert!(mount_image(EXT4[0], &file, &at, flags));
+
+        let limit = 128 << 20;
+        let above = Group::new("shared", limit).expect("no memory cgroup");
+        let _ = fs::write(above.0.join("cgroup.subtree_control"), "+memory");
+        let [ours, others] = ["ours", "others"].map(|name| {
+            let group = Group(above.0.join(name));
+            fs::create_dir(&group.0).unwrap();
+            group
+        });
+        let enter = |command: &mut Command, group: &Group| {
+            let procs = group.0.join("cgroup.procs");
+            // SAFETY: between fork and exec a few bytes are written to a file.
+            unsafe { command.pre_exec(move || fs::write(&procs, "0")) };
+        };
+        // 32 MiB of memory, a quarter of the limit.
+        let mut hog = Command::new("sh");
+        hog.args([
+            "-c",
+            "x=$(head -c 32M /dev/zero | tr '\\0' x); echo; read end",
+        ]);
+        enter(&mut hog, &others);
+        let pipes = hog.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut hog = pipes.spawn().unwrap();
+        hog.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+
+        let mut probe = fathom(args!["probe", &at, "cache", "--json"]);
+        enter(probe.args(PATIENT), &ours);
+        let value = run(&mut probe).exits(0).json();
+        let found = finding(&value, "cache-capacity");
+        assert_eq!(
+            (&found["truth"], &found["agrees"]),
+            (&limit.into(), &true.into()),
+            "{found}"
+        );
+        let capacity = found["inferred"].as_u64().unwrap();
+        assert!(capacity < limit - (28 << 20), "{found}");
+        drop(hog.stdin.take());
+        hog.wait().unwrap();
+        crate::support::build::unmount_whole(&at);
+        drop((ours, others));
     });
 }
 

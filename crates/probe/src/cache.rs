@@ -19,7 +19,7 @@ use gate::machine::memory;
 use mounts::compare::{Bounds, NoRun, run_in_child};
 
 use crate::activity::Activity;
-use crate::cgroup::{Cgroup, TemporaryCgroup};
+use crate::cgroup::{Cgroup, Charged, TemporaryCgroup};
 use crate::context::Context;
 use crate::error::{Action, Error, Result};
 use crate::finding::{CacheBound, Finding, Note, Outcome, Source, Truth, Value, or_unknown};
@@ -43,7 +43,8 @@ const STEPS: usize = 128;
 /// Words for what the process writes: its samples, or why there are none.
 const ROOM: usize = 16 * STEPS;
 
-type Samples = Vec<(u64, f64)>;
+/// Samples, and what was charged to the cgroup when most of the file was in memory; unknown for the paper's way.
+type Samples = (Vec<(u64, f64)>, Option<Charged>);
 
 pub(crate) fn cache(context: &mut Context<'_>, options: CacheOptions) -> Result<Vec<Finding>> {
     let dir = context.dir;
@@ -143,20 +144,23 @@ fn measure(context: &mut Context<'_>, options: CacheOptions) -> Result<Finding> 
         limit,
         two_passes: paper,
     })?;
+    let charged = || cgroup.charged(&file);
     // A second process in a cgroup that others share would only take from what is measured.
-    let samples = match &own {
-        Some(own) => fill_in(own, context, paper, limit)?,
-        None => fill_here(context, paper, limit)?,
+    let (samples, at_most) = match &own {
+        Some(own) => fill_in(own, context, paper, limit, &charged)?,
+        None => fill_here(context, paper, limit, &charged)?,
     };
-    // The temporary file is gone. What the cgroup still holds belongs to other files, such as this
-    // program: mapped pages are reclaimed last.
-    // The limit is also for the memory of the programs in the cgroup, which leaves less for files.
-    let (files, programs) = match own {
-        Some(_) => (0, 0),
-        None => {
-            let files = cgroup.page_cache().filter(|_| !paper);
-            (files.unwrap_or(0), cgroup.other_memory().unwrap_or(0))
+    // The limit is also for other files, such as this program (mapped pages are reclaimed last), and for the memory
+    // of the programs and of the kernel, which leaves less for files. These change while the cache is filled: what
+    // counts is what there was beside the samples' maximum.
+    let ours = samples.iter().map(|(_, bytes)| *bytes as u64).max();
+    let (files, programs) = match (at_most.or_else(charged), ours) {
+        (Some(charged), Some(ours)) if !paper => {
+            let files = charged.files.saturating_sub(ours);
+            (files, charged.all.saturating_sub(ours + files))
         }
+        (Some(charged), _) => (0, charged.all.saturating_sub(charged.files)),
+        (None, _) => (0, 0),
     };
     let note = match own {
         Some(_) => Note::OwnCgroup(available),
@@ -196,6 +200,7 @@ fn fill_in(
     context: &mut Context<'_>,
     paper: bool,
     limit: u64,
+    charged: &dyn Fn() -> Option<Charged>,
 ) -> Result<Samples> {
     let dir = context.dir;
     let time = context.time_left().max(Duration::from_secs(1));
@@ -207,7 +212,7 @@ fn fill_in(
         let mut inner = Context::new(dir, Limits { bytes, time }, &mut quiet);
         inner.clock = clock;
         let entered = cgroup.enter().map_err(Action::EnterCgroup.failed());
-        let done = entered.and_then(|()| fill_here(&mut inner, paper, limit));
+        let done = entered.and_then(|()| fill_here(&mut inner, paper, limit, charged));
         log.write(&(inner.io_bytes, done));
         Some([])
     });
@@ -222,16 +227,25 @@ fn fill_in(
     samples
 }
 
-fn fill_here(context: &mut Context<'_>, paper: bool, limit: u64) -> Result<Samples> {
+fn fill_here(
+    context: &mut Context<'_>,
+    paper: bool,
+    limit: u64,
+    charged: &dyn Fn() -> Option<Charged>,
+) -> Result<Samples> {
     if paper {
-        read_twice(context, limit)
+        Ok((read_twice(context, limit)?, None))
     } else {
-        read_holes(context, limit)
+        read_holes(context, limit, charged)
     }
 }
 
 /// Reads holes a step at a time, up to a third more than the limit; what is in memory after each.
-fn read_holes(context: &mut Context<'_>, limit: u64) -> Result<Samples> {
+fn read_holes(
+    context: &mut Context<'_>,
+    limit: u64,
+    charged: &dyn Fn() -> Option<Charged>,
+) -> Result<Samples> {
     let step = step(limit, false);
     let len = step * STEPS as u64;
     let scratch = context.dir.scratch()?;
@@ -245,7 +259,7 @@ fn read_holes(context: &mut Context<'_>, limit: u64) -> Result<Samples> {
         let _ = fadvise64(&reader, 0, 0, Advice::Random);
     }
     let mut buffer = vec![0; 64 << 10];
-    let mut samples = Vec::new();
+    let (mut samples, mut most, mut at_most) = (Vec::new(), 0, None);
     for run in 1..=STEPS as u64 {
         context.check()?;
         let (mut at, end) = ((run - 1) * step, run * step);
@@ -257,16 +271,19 @@ fn read_holes(context: &mut Context<'_>, limit: u64) -> Result<Samples> {
             }
         }
         let pages = residency.pages(0, len)?;
+        if pages > most {
+            (most, at_most) = (pages, charged());
+        }
         samples.push((run, (pages * page_size() as u64) as f64));
     }
-    Ok(samples)
+    Ok((samples, at_most))
 }
 
 /// How many steps the file has that is read twice: one and a half times the limit.
 const MOST_STEPS: u64 = 24;
 
 /// Reads a part of a file, and reads it again, at the lengths of a search.
-fn read_twice(context: &mut Context<'_>, limit: u64) -> Result<Samples> {
+fn read_twice(context: &mut Context<'_>, limit: u64) -> Result<Vec<(u64, f64)>> {
     const CHUNK: usize = 256 << 10;
     let step = step(limit, true);
     let len = MOST_STEPS * step;
@@ -302,7 +319,7 @@ fn read_twice(context: &mut Context<'_>, limit: u64) -> Result<Samples> {
 ///
 /// The first pass is read from the disk, whatever else the machine does. So the second is judged
 /// relative to the first: a load that slows both down is divided out.
-fn search_lengths(mut both: impl FnMut(u64) -> Result<(f64, f64)>) -> Result<Samples> {
+fn search_lengths(mut both: impl FnMut(u64) -> Result<(f64, f64)>) -> Result<Vec<(u64, f64)>> {
     /// The largest share of the first pass that the second may take where all is in memory.
     const CLEAR: f64 = 0.5;
     /// Up to so many steps a slow pass is repeated, so that a load at the wrong moment does not end
@@ -316,7 +333,7 @@ fn search_lengths(mut both: impl FnMut(u64) -> Result<(f64, f64)>) -> Result<Sam
         return Err(Error::DiskAsFastAsMemory);
     }
     let mut samples = vec![(1, memory)];
-    let mut is_slow = |runs: u64, samples: &mut Samples| -> Result<bool> {
+    let mut is_slow = |runs: u64, samples: &mut Vec<(u64, f64)>| -> Result<bool> {
         let mut share = || both(runs).map(|(first, second)| second / first);
         let mut least_share = share()?;
         if least_share > least.sqrt() && runs <= REPEATED {

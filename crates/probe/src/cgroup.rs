@@ -52,6 +52,14 @@ pub struct Cgroup {
     top: Vec<u8>,
 }
 
+/// Bytes that are charged to a cgroup and to those below it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Charged {
+    pub(crate) all: u64,
+    /// Those of the page cache.
+    pub(crate) files: u64,
+}
+
 impl Cgroup {
     /// The cgroup of this process; `None` where none is visible.
     pub fn current(table: &[Mount]) -> Option<Cgroup> {
@@ -88,26 +96,21 @@ impl Cgroup {
         limits.min_by_key(|(bytes, _)| *bytes)
     }
 
-    /// Bytes of page cache that are charged to this cgroup; `None` where memory.stat does not say.
-    pub(crate) fn page_cache(&self) -> Option<u64> {
-        let name = match self.version {
-            Version::V1 => "cache ",
-            Version::V2 => "file ",
+    /// What is charged to the cgroup that has a limit, by the file of [`Cgroup::limit`]; `None` where the kernel does
+    /// not say. Processes of other cgroups below that one use the same limit.
+    pub(crate) fn charged(&self, limit_file: &str) -> Option<Charged> {
+        let (used, cache): (&[u8], _) = match self.version {
+            Version::V1 => (b"memory.usage_in_bytes", "total_cache "),
+            Version::V2 => (b"memory.current", "file "),
         };
-        let stat = String::from_utf8(self.read(&self.dir, b"memory.stat")?).ok()?;
-        let bytes = stat.lines().find_map(|line| line.strip_prefix(name))?;
-        bytes.parse().ok()
-    }
-
-    /// Bytes that this cgroup holds apart from the page cache: memory of programs, and of the kernel.
-    pub(crate) fn other_memory(&self) -> Option<u64> {
-        let file: &[u8] = match self.version {
-            Version::V1 => b"memory.usage_in_bytes",
-            Version::V2 => b"memory.current",
-        };
-        let used = String::from_utf8(self.read(&self.dir, file)?).ok()?;
-        let used: u64 = used.trim().parse().ok()?;
-        Some(used.saturating_sub(self.page_cache()?))
+        let (dir, _) = limit_file.rsplit_once('/')?;
+        let read = |file| String::from_utf8(self.read(dir.as_bytes(), file)?).ok();
+        let stat = read(b"memory.stat")?;
+        let files = stat.lines().find_map(|line| line.strip_prefix(cache))?;
+        Some(Charged {
+            all: read(used)?.trim().parse().ok()?,
+            files: files.parse().ok()?,
+        })
     }
 
     /// The directory of this cgroup, and of its ancestors as far as they are visible.
@@ -357,6 +360,22 @@ mod tests {
         assert!(limit_is(512 << 20, &files[2]), "{:?}", cgroup.limit());
         write(&dir, "memory.max", "67108864\n");
         assert!(limit_is(64 << 20, &files[0]), "{:?}", cgroup.limit());
+        // What counts is charged to the cgroup that has the limit.
+        files.push(write(&top, "memory.current", "5000\n"));
+        files.push(write(
+            &top,
+            "memory.stat",
+            "anon 1000\nfile 3000\nfile_mapped 1\n",
+        ));
+        let charged = |dir: &[u8]| {
+            let file = [dir, b"/memory.max"].concat();
+            cgroup.charged(&String::from_utf8_lossy(&file))
+        };
+        let expected = Charged {
+            all: 5000,
+            files: 3000,
+        };
+        assert_eq!((charged(&top), charged(&dir)), (Some(expected), None));
         files
             .iter()
             .for_each(|file| gate::file::unlinkat(CWD, &name(file)).unwrap());

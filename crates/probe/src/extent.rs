@@ -18,6 +18,7 @@ use crate::dir::Scratch;
 use crate::error::{Action, Error, NoDeviceReads, Result};
 use crate::finding::{Finding, Method, Source, Truth, Value, find_value, or_unknown};
 use crate::infer::robust::{median, mode};
+use crate::infer::series::judge;
 use crate::io::{noise, sync, write_all};
 use crate::names::{Kind, Quantity};
 use crate::samples::Series;
@@ -60,11 +61,47 @@ fn measure(context: &mut Context<'_>) -> Result<Vec<Finding>> {
         Err(Errno::EINTR) => return Err(Error::Interrupted),
         Err(errno) => vec![device_reads(context, &scratch, len, errno)?],
     };
+    let by_time = refute_by_overwriting(context, &scratch.file, len / STEP, by_time)?;
     let largest = find_value(&found, Quantity::ExtentLargest).cloned();
     let truth = largest.map(|largest| Truth::new(largest, Source::Fiemap));
     let compared = |finding: Finding| finding.compared_with(truth.clone(), 0.05);
     found.extend(by_time.into_iter().map(compared));
     Ok(found)
+}
+
+/// Writes the file again, as a control: that allocates nothing, so a period that is still there is not that of extents.
+fn refute_by_overwriting(
+    context: &mut Context<'_>,
+    file: &Fd,
+    runs: u64,
+    found: Vec<Finding>,
+) -> Result<Vec<Finding>> {
+    let Some(period) = find_value(&found, Quantity::ExtentByTime) else {
+        return Ok(found);
+    };
+    let why = match write_and_sync(context, file, runs) {
+        Ok(waits) => {
+            let again = judge(&Series::from_trial(Kind::Syncs, STEP, waits));
+            let again = find_value(&again, Quantity::ExtentByTime);
+            if !again.is_some_and(|again| is_same_period(again, period)) {
+                return Ok(found);
+            }
+            Error::NotExtents
+        }
+        Err(why) => why,
+    };
+    or_unknown(Err(why), &[Quantity::ExtentByTime])
+}
+
+/// Whether two periods overlap, within a sixteenth.
+fn is_same_period(a: &Value, b: &Value) -> bool {
+    let range = |value: &Value| match *value {
+        Value::Number(period) => Some((period, period)),
+        Value::Range(low, high) => Some((low, high)),
+        _ => None,
+    };
+    let ranges = range(a).zip(range(b));
+    ranges.is_some_and(|(a, b)| a.0 * 16.0 <= b.1 * 17.0 && b.0 * 16.0 <= a.1 * 17.0)
 }
 
 /// Writes a mebibyte at a time and syncs it; the time of each fsync(2).
@@ -190,6 +227,14 @@ fn device_reads(
 mod tests {
     use super::*;
     use ondisk::fiemap::Flags;
+
+    #[test]
+    fn periods_are_the_same_where_they_overlap() {
+        let range = |low, high| Value::Range(low, high);
+        assert!(is_same_period(&range(83.0, 84.0), &Value::Number(80.0)));
+        assert!(!is_same_period(&range(83.0, 84.0), &range(60.0, 70.0)));
+        assert!(!is_same_period(&Value::Number(5.0), &Value::Number(10.0)));
+    }
 
     #[test]
     fn space_that_was_allocated_and_not_written_is_ignored() {

@@ -27,16 +27,16 @@ pub enum Command<'a> {
     Largest(&'a [u8], Capacity),
     /// Walk by this engine.
     WalkBy(EngineKind),
-    /// Walk, and write a catalog.
-    WriteCatalog,
+    /// Walk, and write a catalog into this directory; into the working directory if it is empty.
+    WriteCatalog(&'a [u8]),
     /// Compare the engines, on the part of the tree that the survey compared them on.
     CompareEngines,
     /// The same, as root.
     CompareEnginesAsRoot,
     /// Gather what a dump would, and account for it.
     GatherDump,
-    /// Make a full dump, and a catalog for increments.
-    DumpInFull,
+    /// Make a full dump, and a catalog for increments, in this directory; likewise.
+    DumpInFull(&'a [u8]),
     /// Account for a walk with one call after the other.
     Account,
     /// Search the paths of the usual program.

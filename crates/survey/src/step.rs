@@ -54,6 +54,11 @@ pub struct Machine {
     pub root: bool,
     /// The program that runs a command as root, if there is one: `sudo` or `doas`.
     pub sudo: Option<&'static str>,
+    /// Where this user can write files, and the bytes that are available there: the working directory, whose
+    /// name is empty, and those for temporary files.
+    pub places: Vec<(Vec<u8>, u64)>,
+    /// Whether this user may write in the directory of the survey.
+    pub is_writable: bool,
     /// What more privilege would have shown.
     pub unseen: Vec<Unseen>,
     pub version: &'static str,

@@ -4,7 +4,7 @@ use mounts::is_pseudo;
 use pathsearch::{Change, is_worthwhile};
 use proptest::prelude::*;
 use survey::cost::Activity;
-use survey::{Command, Conclusion, Statement, Survey, activity_costs};
+use survey::{Command, Conclusion, Section, Statement, Survey, activity_costs};
 use walk::Explained;
 
 use example::random::{Machine, machine, survey_of};
@@ -72,7 +72,14 @@ fn is_sound(advice: &Conclusion<'_>, survey: &Survey<'_>, machine: &Machine) {
                 assert!(machine.is_network || !path.is_reordered);
             }
         }
-        Statement::KeepCatalog(effort) => assert!(effort.seconds() >= Some(10.0)),
+        Statement::KeepCatalog(effort) => {
+            assert!(effort.seconds() >= Some(10.0) && machine.room > 1 << 20);
+        }
+        Statement::DumpIncrements(dump) => assert!(machine.room >= dump.first.bytes),
+        Statement::Gather(section, _) => {
+            let needs_file = [Section::Gates, Section::Probe].contains(section);
+            assert!(machine.is_writable || !needs_file);
+        }
         Statement::WalkAsRoot(..) | Statement::SurveyAsRoot(_) => {
             assert!(!machine.is_root);
             let says_so = [Command::CompareEnginesAsRoot, Command::SurveyAsRoot];

@@ -109,7 +109,7 @@ impl Meter for Ptrace {
 
 /// Calls that install a seccomp filter, with their first arguments: PR_SET_SECCOMP of prctl(2),
 /// SECCOMP_SET_MODE_FILTER of seccomp(2).
-const INSTALLS: [(u64, u64); 2] = [(PRCTL as u64, 22), (SECCOMP as u64, 1)];
+const INSTALLS: [(u32, u64); 2] = [(PRCTL, 22), (SECCOMP, 1)];
 
 // Words that the command's process writes before it executes the command: whether the filter took
 // its right to gain privileges, and nanoseconds of time and CPU time of the empty calls.
@@ -367,13 +367,13 @@ impl<'a> Tracer<'a> {
             }) => (number, args),
             _ => return self.resume(tid, 0),
         };
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        self.trace_child(tid, number, args[0]);
         let Some(thread) = self.threads.get_mut(&tid) else {
             return self.resume(tid, 0);
         };
         thread.is_inside = true;
         thread.installs_filter = INSTALLS.contains(&(number, args[0]));
-        let number = u32::try_from(number).unwrap_or(u32::MAX);
-        trace_child(tid, number, args[0]);
         let Some(call) = syscalls::by_number(number) else {
             return self.resume(tid, 0);
         };
@@ -454,23 +454,6 @@ impl<'a> Tracer<'a> {
         let program = self.processes.get(&pid).map(|process| process.program);
         let call = thread.call(tid, &entered, Some(result), nanos);
         self.collector.add(program.unwrap_or_default(), &call);
-    }
-}
-
-/// Has the child of a clone(2) or clone3(2) traced that asks for one which is not: its calls would stop at
-/// the filter without a tracer, and fail.
-fn trace_child(tid: u32, number: u32, argument: u64) {
-    match number {
-        CLONE if argument & CLONE_UNTRACED != 0 => {
-            let _ = ptrace::set_first_argument(tid, argument & !CLONE_UNTRACED);
-        }
-        CLONE3 => {
-            let flags = processes::clone3_flags(tid, argument);
-            if flags & CLONE_UNTRACED != 0 {
-                let _ = ptrace::write_word(tid, argument, flags & !CLONE_UNTRACED);
-            }
-        }
-        _ => {}
     }
 }
 

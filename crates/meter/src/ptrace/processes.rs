@@ -13,9 +13,26 @@ use super::thread::{Process, Thread};
 use super::{Tracer, UNPRIVILEGED};
 use crate::call::Fork;
 use crate::error::WarningKind;
-use crate::syscalls::{CLONE, CLONE_FILES, CLONE_FS, CLONE_THREAD, CLONE3};
+use crate::syscalls::{CLONE, CLONE_FILES, CLONE_FS, CLONE_THREAD, CLONE_UNTRACED, CLONE3};
 
 impl Tracer<'_> {
+    /// Has the child of a clone(2) or clone3(2) traced that asks for one which is not: its calls would stop
+    /// at the filter without a tracer, and fail.
+    pub(super) fn trace_child(&self, tid: u32, number: u32, argument: u64) {
+        let flags = match number {
+            CLONE => argument,
+            CLONE3 => clone3_flags(tid, argument),
+            _ => 0,
+        };
+        if flags & CLONE_UNTRACED != 0 {
+            let others = flags & !CLONE_UNTRACED;
+            let _ = match number {
+                CLONE => ptrace::set_first_argument(tid, others),
+                _ => ptrace::write_word(tid, argument, others),
+            };
+        }
+    }
+
     /// A thread has created a process or a thread.
     pub(super) fn fork(&mut self, by: u32) {
         let parent = self.threads.get(&by).map(|thread| thread.pid);
@@ -227,7 +244,7 @@ fn clone_flags(tid: u32) -> u64 {
 }
 
 /// The flags at the beginning of the argument of clone3(2); none if they cannot be read.
-pub(super) fn clone3_flags(tid: u32, address: u64) -> u64 {
+fn clone3_flags(tid: u32, address: u64) -> u64 {
     let mut flags = [0; 8];
     match ptrace::read_memory(tid, address, &mut flags) == flags.len() {
         true => u64::from_ne_bytes(flags),

@@ -31,11 +31,11 @@ pub(super) fn all<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
     advice.extend(found.mounts.iter().flat_map(mounts));
     advice.extend(of_full(survey, Statement::FreeSpace));
     if let Some(walking) = &found.walking {
-        advice.extend(scan(walking));
+        advice.extend(scan(survey, walking));
         advice.extend(walk_as_root(walking).filter(|_| !survey.machine.root));
     }
     advice.extend(path(found));
-    advice.extend(dump(found));
+    advice.extend(dump(survey));
     advice.extend(calls(survey));
     advice.extend(more(survey));
     advice
@@ -68,7 +68,18 @@ fn mounts(mounted: &Mounted) -> impl Iterator<Item = Conclusion<'_>> {
         })
 }
 
-fn scan(walking: &Walking) -> Vec<Conclusion<'_>> {
+/// A directory with room for files of so many bytes.
+fn place<'a>(survey: &Survey<'a>, bytes: u64) -> Option<&'a [u8]> {
+    // What is written grows until then.
+    let needed = bytes + bytes / 8;
+    let mut places = survey.machine.places.iter();
+    let found = places.find(|(_, available)| *available >= needed);
+    found.map(|(dir, _)| &dir[..])
+}
+
+fn scan<'a>(survey: &Survey<'a>, walking: &'a Walking) -> Vec<Conclusion<'a>> {
+    /// More than the catalog of a million entries.
+    const CATALOG: u64 = 64 << 20;
     let engine = walking.part.engine;
     let bounded = walking.bounded.as_ref();
     let advise =
@@ -81,9 +92,11 @@ fn scan(walking: &Walking) -> Vec<Conclusion<'_>> {
         (None, Some(stopped), _) => Some(Effort::Stopped(stopped)),
         (None, None, costs) => costs.as_ref().map(|costs| Effort::Ms(costs.chosen.1)),
     };
-    if let Some(effort) = effort.filter(|effort| effort.seconds() >= Some(LONG_SCAN)) {
+    if let Some(effort) = effort.filter(|effort| effort.seconds() >= Some(LONG_SCAN))
+        && let Some(place) = place(survey, CATALOG)
+    {
         let statement = Statement::KeepCatalog(effort);
-        found.push(advise(81, Command::WriteCatalog, statement));
+        found.push(advise(81, Command::WriteCatalog(place), statement));
     }
     let Some(costs) = costs else {
         return found;
@@ -190,16 +203,16 @@ fn path(found: &Found) -> impl Iterator<Item = Conclusion<'_>> {
     })
 }
 
-fn dump(found: &Found) -> Option<Conclusion<'_>> {
+fn dump<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
     /// Less is dumped in full without much loss.
     const MUCH: u64 = 1 << 20;
-    let dump = found.dump.as_ref()?;
+    let dump = survey.found.dump.as_ref()?;
     let saving = dump.first.cpu_seconds - dump.changed.cpu_seconds;
     let is_useful = dump.first.bytes >= MUCH
         && dump.changed.bytes < dump.first.bytes
         && is_worthwhile(saving, dump.first.cpu_seconds);
     let statement = Statement::DumpIncrements(dump);
-    let command = Command::DumpInFull;
+    let command = Command::DumpInFull(place(survey, dump.first.bytes)?);
     is_useful.then(|| Conclusion::new(Section::Dump, 65, command, statement))
 }
 
@@ -247,8 +260,12 @@ fn more<'a>(survey: &Survey<'a>) -> Vec<Conclusion<'a>> {
         .mounts
         .as_ref()
         .is_some_and(|mounted| mounted.is_silent);
-    // What does not answer cannot be measured either.
-    let missing = survey.missing().into_iter().filter(|_| !is_silent);
+    // What does not answer cannot be measured either, nor a file system without a temporary file.
+    let needs_file = |section: &Section| matches!(section, Section::Gates | Section::Probe);
+    let missing = survey
+        .missing()
+        .into_iter()
+        .filter(|(section, _)| !is_silent && (machine.is_writable || !needs_file(section)));
     for (section, missing) in missing {
         let statement = Statement::Gather(section, missing);
         found.push(Conclusion::new(

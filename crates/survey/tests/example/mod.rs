@@ -292,6 +292,8 @@ fn machine() -> Machine {
         memory: Some(8 << 30),
         root: false,
         sudo: Some("sudo"),
+        places: vec![(Vec::new(), 1 << 40)],
+        is_writable: true,
         unseen: vec![Unseen::BpfMeter],
         version: "0.1.0",
         when: 1_700_000_000,

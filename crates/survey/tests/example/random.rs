@@ -101,6 +101,9 @@ pub(crate) struct Machine {
     pub(crate) is_network: bool,
     /// CPU seconds of a full dump, and of an increment.
     pub(crate) dumps: [f64; 2],
+    /// Bytes that files can be written to.
+    pub(crate) room: u64,
+    pub(crate) is_writable: bool,
 }
 
 pub(crate) fn machine() -> impl Strategy<Value = Machine> {
@@ -128,8 +131,10 @@ pub(crate) fn machine() -> impl Strategy<Value = Machine> {
     let starting = (starts, 0.0..1.2_f64, any::<bool>(), any::<bool>());
     let calls = (prop::collection::vec(change(), 0..4), seconds());
     let mounts = prop::collection::vec(mount(), 0..12);
+    let room = prop::sample::select(vec![0, 1 << 20, 1 << 40]);
+    let place = (room, any::<bool>());
     (
-        any::<bool>(),
+        (any::<bool>(), place),
         mounts,
         walking,
         calls,
@@ -137,7 +142,8 @@ pub(crate) fn machine() -> impl Strategy<Value = Machine> {
         [seconds(), seconds()],
     )
         .prop_map(
-            |(is_root, mounts, walking, (changes, cpu), starting, dumps)| {
+            |((is_root, place), mounts, walking, (changes, cpu), starting, dumps)| {
+                let (room, is_writable) = place;
                 let (walks, is_stopped, inodes, refusal) = walking;
                 let (starts, share, is_reordered, is_network) = starting;
                 let saves = share * starts.first().copied().unwrap_or(1.0);
@@ -155,6 +161,8 @@ pub(crate) fn machine() -> impl Strategy<Value = Machine> {
                     is_reordered,
                     is_network,
                     dumps,
+                    room,
+                    is_writable,
                 }
             },
         )
@@ -163,6 +171,8 @@ pub(crate) fn machine() -> impl Strategy<Value = Machine> {
 pub(crate) fn survey_of(machine: &Machine) -> Owned {
     let mut owned = Owned::new();
     owned.machine.root = machine.is_root;
+    owned.machine.places = vec![(Vec::new(), machine.room)];
+    owned.machine.is_writable = machine.is_writable;
     *owned.points() = machine.mounts.clone();
     let walking = owned.walking();
     for (engine, real) in walking.engines.engines.iter_mut().zip(machine.walks) {

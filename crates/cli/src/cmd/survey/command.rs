@@ -1,5 +1,6 @@
 //! The commands that a survey names, as they are typed into a shell.
 
+use mounts::path::join;
 use show::shell::quoted;
 use survey::{Command, Section, Survey};
 
@@ -15,6 +16,14 @@ pub(crate) struct Commands {
     levels: Option<u32>,
     /// The program that runs a command as root.
     sudo: Option<&'static str>,
+}
+
+/// A file in a directory; in the working directory if its name is empty.
+fn in_dir(dir: &[u8], name: &str) -> Vec<u8> {
+    match dir {
+        b"" => name.into(),
+        dir => join(dir, name.as_bytes()),
+    }
 }
 
 impl Commands {
@@ -74,14 +83,21 @@ impl Commands {
                 false => format!("fathom walk {} -x --top 20", quoted(dir)),
             },
             WalkBy(engine) => format!("fathom walk {root} -x --engine {}", engine.name()),
-            WriteCatalog => format!("fathom walk {root} -x --catalog walk.parquet"),
+            WriteCatalog(dir) => {
+                let catalog = quoted(&in_dir(dir, "walk.parquet"));
+                format!("fathom walk {root} -x --catalog {catalog}")
+            }
             CompareEngines => match self.levels {
                 Some(levels) => format!("fathom walk {root} -x --max-depth {levels} --compare"),
                 None => format!("fathom walk {root} -x --compare"),
             },
             CompareEnginesAsRoot => self.as_root(&self.text(&CompareEngines)),
             GatherDump => format!("fathom dump {root} -x --no-output --account"),
-            DumpInFull => format!("fathom dump {root} -x -o full.tar --catalog full.parquet"),
+            DumpInFull(dir) => {
+                let names = ["full.tar", "full.parquet"];
+                let [archive, catalog] = names.map(|name| quoted(&in_dir(dir, name)));
+                format!("fathom dump {root} -x -o {archive} --catalog {catalog}")
+            }
             Account => format!("fathom account fathom walk {root} -x --engine stat"),
             Start => self.text(&StartOf(USUAL_PROGRAM)),
             StartOf(program) => format!("fathom pathsearch --network / {program}"),

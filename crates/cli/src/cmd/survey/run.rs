@@ -3,15 +3,15 @@
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use account::report::{AccountReport, Grouping};
 use gate::Errno;
 use gate::file::Writer;
-use gate::fs::Open;
+use gate::fs::{Open, fstatfs};
 use gate::interrupt::{Guard, let_go};
 use gate::long::open_long;
-use gate::lookup::may_create_in;
+use gate::lookup::{Permission, check_permission, may_create_in};
 use gate::machine::{memory, processors, uname};
 use gate::process::{is_root, yield_to_others};
 use mounts::Warning;
@@ -22,6 +22,7 @@ use survey::{Found, Machine, Survey, Unseen, conclude};
 
 use super::args::Survey as Args;
 use super::context::SurveyContext;
+use super::mounts::times_out;
 use super::show::json::JsonSurvey;
 use super::show::page::html;
 use super::show::summary;
@@ -52,12 +53,22 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let signals = gate::interrupt::hold();
     let mut found = Found::default();
     steps::take_all(&context, &mut found);
-    let machine = machine(args, &mut found, i64::try_from(when).unwrap_or(0), begun);
+    let machine = machine(
+        &context,
+        &mut found,
+        i64::try_from(when).unwrap_or(0),
+        begun,
+    );
     print(&context, found, &machine, signals)
 }
 
 /// The machine, and what the survey took.
-fn machine(args: &Args, found: &mut Found, when: i64, begun: Instant) -> Machine {
+fn machine(context: &SurveyContext<'_>, found: &mut Found, when: i64, begun: Instant) -> Machine {
+    let args = context.args;
+    let is_silent = found
+        .mounts
+        .as_ref()
+        .is_some_and(|mounted| mounted.is_silent);
     let system = uname();
     let mut unseen = std::mem::take(&mut found.unseen);
     if !is_root() {
@@ -71,6 +82,8 @@ fn machine(args: &Args, found: &mut Found, when: i64, begun: Instant) -> Machine
         memory: memory(),
         root: is_root(),
         sudo: ["sudo", "doas"].into_iter().find(|name| is_in_path(name)),
+        places: places(),
+        is_writable: !is_silent && may_write(context.dir()),
         unseen,
         version: env!("CARGO_PKG_VERSION"),
         when,
@@ -81,6 +94,33 @@ fn machine(args: &Args, found: &mut Found, when: i64, begun: Instant) -> Machine
         limit_bytes: steps::bytes(args.deep),
         deep: args.deep,
     }
+}
+
+/// Where files can be written, as [`Machine::places`] has it. A working directory whose server does not answer
+/// is none.
+fn places() -> Vec<(Vec<u8>, u64)> {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let look = |dir: &[u8]| {
+        let available = || {
+            let opened = open_long(dir, Open::PATH | Open::DIRECTORY).ok()?;
+            Some(fstatfs(&opened).ok()?.available)
+        };
+        may_write(dir).then(available).flatten()
+    };
+    let candidates: [(&[u8], &[u8]); 3] =
+        [(b"", b"."), (b"/var/tmp", b"/var/tmp"), (b"/tmp", b"/tmp")];
+    let answering = candidates.into_iter().filter(|(_, dir)| {
+        !times_out(PATIENCE, || {
+            look(dir);
+        })
+    });
+    answering
+        .filter_map(|(name, dir)| Some((name.to_vec(), look(dir)?)))
+        .collect()
+}
+
+fn may_write(dir: &[u8]) -> bool {
+    check_permission(dir, Permission::Write).is_ok()
 }
 
 fn is_in_path(program: &str) -> bool {

@@ -15,6 +15,7 @@ use super::{IS_OPEN_MPI, NEEDS, launcher, mpirun, ranks, run_job};
 use crate::support::build::{bush, deep, dir, file, tmpfs};
 use crate::support::concurrent::{Done, with_threads};
 use crate::support::effort::effort;
+use crate::support::fuse::{Manner, serve};
 use crate::support::hold::{Hold, Stop};
 use crate::support::reference::census;
 use crate::support::run::{Ran, args};
@@ -359,6 +360,37 @@ fn errors_of_any_rank_are_one_line() {
         assert_eq!(ran.code(), 1, "{ran}");
         assert_eq!(value["warnings"].as_array().unwrap().len(), 2, "{ran}");
         assert_eq!(ran.stderr.matches("cannot read the directory").count(), 2);
+    });
+}
+
+#[test]
+fn ranks_skip_what_does_not_answer() {
+    if !require(&[NEEDS[0], Need::Root, Need::Fuse]) {
+        return;
+    }
+    in_namespace(|base| {
+        let top = dir(base.join("tree"));
+        bush(&top, 5, 5);
+        let expected = alone(args!["walk", &top, "--json"]);
+        let hung = dir(top.join("hung"));
+        let _server = serve(Manner::Hung, &hung);
+        let walked = walk(3, &top, &["--deadline", "1s"]);
+        assert_eq!(walked.code(), 1, "{walked}");
+        assert_eq!(
+            walked.stderr.matches("does not answer").count(),
+            1,
+            "{walked}"
+        );
+        assert_eq!(result(&walked)["files"], expected["files"], "{walked}");
+        let out = base.join("out");
+        let dumped = mpirun(3, args!["dump", &top, "-o", &out, "--deadline", "1s"]);
+        assert_eq!(dumped.code(), 1, "{dumped}");
+        assert_eq!(
+            dumped.stderr.matches("does not answer").count(),
+            1,
+            "{dumped}"
+        );
+        refused(&walk(3, &hung, &["--deadline", "1s"]), "does not answer");
     });
 }
 

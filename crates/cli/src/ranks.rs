@@ -27,14 +27,23 @@ use crate::hint::{OLD_PARTS, hint};
 use crate::out::{Out, create_directories};
 use crate::rank_warning::RankWarning;
 
-/// Joins the other ranks of the MPI job, if a launcher started this process as one of them.
+/// The ranks of an MPI job, and what was done before.
+type Joined<T> = Option<(Box<dyn Team>, T)>;
+
+/// Joins the other ranks of the MPI job, if a launcher started this process as one of them. `first` is done
+/// before MPI starts threads.
 #[cfg(feature = "mpi")]
-pub(crate) fn join(_: &Out, _: &str) -> Result<Option<Box<dyn Team>>, Error> {
+pub(crate) fn join_after<T>(
+    _: &Out,
+    _: &str,
+    first: impl FnOnce() -> T,
+) -> Result<Joined<T>, Error> {
     if launched_rank().is_none() {
         return Ok(None);
     }
+    let done = first();
     match team::mpi::Ranks::join() {
-        Some(ranks) => Ok(Some(Box::new(ranks))),
+        Some(ranks) => Ok(Some((Box::new(ranks), done))),
         None => Err(Error::new(
             "cannot join the MPI job: MPI is already initialized in this process",
         )),
@@ -43,13 +52,22 @@ pub(crate) fn join(_: &Out, _: &str) -> Result<Option<Box<dyn Team>>, Error> {
 
 /// Does nothing. `alone` says what it means for each process that a launcher started.
 #[cfg(not(feature = "mpi"))]
-pub(crate) fn join(out: &Out, alone: &str) -> Result<Option<Box<dyn Team>>, Error> {
+pub(crate) fn join_after<T>(
+    out: &Out,
+    alone: &str,
+    _: impl FnOnce() -> T,
+) -> Result<Joined<T>, Error> {
     if launched_rank() == Some(0) {
         out.note(format_args!(
             "{alone}: fathom was built without MPI (cargo build --features mpi)"
         ));
     }
     Ok(None)
+}
+
+/// [`join_after`] nothing.
+pub(crate) fn join(out: &Out, alone: &str) -> Result<Option<Box<dyn Team>>, Error> {
+    Ok(join_after(out, alone, || ())?.map(|(team, ())| team))
 }
 
 /// Notes, once, that each process that a launcher has started does all of the work.

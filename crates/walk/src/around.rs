@@ -13,10 +13,12 @@ use mounts::path::below;
 use mounts::root::name_of;
 use mounts::{Class, Point, Warning, may_hang};
 use ondisk::{Dev, Mount};
+use team::{Team, share};
 
 use crate::entry::joined;
 use crate::error::{Error, WarningKind};
 use crate::filter::Filter;
+use crate::job::Diagnostics;
 use crate::top::mounts_around;
 
 /// How long a server may take for its first answer.
@@ -102,15 +104,29 @@ impl Around {
         self.mounts.iter().any(|row| row.id == mount)
     }
 
-    /// What a walk excludes: besides what `filter` does, the mounts that do not answer.
-    pub(crate) fn filter(&self, filter: &Filter) -> Option<Filter> {
-        (!self.silent.is_empty()).then(|| filter.clone().without(&self.silent))
+    /// What the processes of a team have found: the mounts that do not answer one of them.
+    pub(crate) fn union(&self, team: &dyn Team) -> Around {
+        let mut silent = share(team, self.silent.clone()).concat();
+        silent.sort();
+        silent.dedup();
+        Around {
+            silent,
+            mounts: Vec::new(),
+            deadline: self.deadline,
+        }
     }
 
-    /// A warning for each mount that does not answer.
-    pub(crate) fn warnings(&self) -> impl Iterator<Item = Warning> {
-        let silent = self.silent.iter();
-        silent.map(|path| Warning::about(path, WarningKind::Silent(self.deadline)))
+    /// The mounts that do not answer.
+    pub(crate) fn silent(&self) -> &[Vec<u8>] {
+        &self.silent
+    }
+
+    /// Warns of each mount that does not answer.
+    pub(crate) fn warn(&self, diagnostics: &Diagnostics) {
+        for path in &self.silent {
+            let kind = WarningKind::Silent(self.deadline);
+            diagnostics.warn(Warning::about(path, kind));
+        }
     }
 }
 

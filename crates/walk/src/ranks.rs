@@ -43,6 +43,12 @@ pub fn walk_together(
     if team.size() == 1 {
         return walk(options, sink, diagnostics);
     }
+    let around = options.around.as_ref().map(|around| around.union(team));
+    let careful = around.as_ref().map(|around| options.careful(around));
+    let options = careful.as_deref().unwrap_or(options);
+    if team.rank() == 0 {
+        around.iter().for_each(|around| around.warn(diagnostics));
+    }
     let sharded = Sharded::new(options.filter.shard(), &options.dirs, sink);
     let sink = sharded.as_ref().map_or(sink, |sharded| sharded);
     let mut report = WalkReport::default();

@@ -1,5 +1,6 @@
 //! Walks everything below some directories: one job for each mount, by the engine that suits it.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -53,6 +54,19 @@ pub struct WalkOptions {
     /// The mount table, and the mounts that do not answer, if they were asked; else a walk that comes
     /// to one of these waits.
     pub around: Option<Arc<Around>>,
+}
+
+impl WalkOptions {
+    /// The options of a walk that keeps out of the mounts which do not answer.
+    pub(crate) fn careful(&self, around: &Around) -> Cow<'_, WalkOptions> {
+        if around.silent().is_empty() {
+            return Cow::Borrowed(self);
+        }
+        Cow::Owned(WalkOptions {
+            filter: self.filter.clone().without(around.silent()),
+            ..self.clone()
+        })
+    }
 }
 
 /// A mount that was walked, and the engine that did it.
@@ -119,14 +133,11 @@ pub fn walk(
             &fresh
         }
     };
-    let careful = around.and_then(|around| around.filter(&options.filter));
-    let careful = careful.map(|filter| WalkOptions {
-        filter,
-        ..options.clone()
-    });
-    let options = careful.as_ref().unwrap_or(options);
-    let silent = around.into_iter().flat_map(Around::warnings);
-    silent.for_each(|warning| diagnostics.warn(warning));
+    let careful = around.map(|around| options.careful(around));
+    let options = careful.as_deref().unwrap_or(options);
+    around
+        .into_iter()
+        .for_each(|around| around.warn(diagnostics));
     let sharded = Sharded::new(options.filter.shard(), &options.dirs, sink);
     let sink = sharded.as_ref().map_or(sink, |sharded| sharded);
     let mut report = WalkReport::default();

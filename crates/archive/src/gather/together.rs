@@ -66,6 +66,7 @@ pub(crate) fn collect_together(
         filter: options.selection.filter(),
         noatime: true,
         sink_syncs_first: options.for_catalog.is_some(),
+        around: options.around.clone(),
         ..WalkOptions::default()
     };
     let sources = roots.iter().map(|path| source(path, true)).collect();

@@ -45,14 +45,17 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return snapshot::run(args, repository.as_bytes(), out);
     }
     let is_alone = args.explain || args.dry_run;
-    let team = ranks::join(out, "each process dumps alone")?;
-    if is_alone && team.as_ref().is_some_and(|team| team.rank() > 0) {
+    let team = ranks::join_after(out, "each process dumps alone", || {
+        (!is_alone).then(|| together::prepare(args))
+    })?;
+    if is_alone && team.as_ref().is_some_and(|(team, _)| team.rank() > 0) {
         return Ok(0); // rank 0 prints it
     }
-    let team = team.filter(|_| !is_alone);
-    args.load.apply(team.as_ref().map_or(1, |team| team.size()));
-    if let Some(team) = team {
-        return together::run(args, &*team, out);
+    let team = team.and_then(|(team, options)| Some((team, options?)));
+    args.load
+        .apply(team.as_ref().map_or(1, |(team, _)| team.size()));
+    if let Some((team, options)) = team {
+        return together::run(args, options, &*team, out);
     }
     if args.resume {
         return Err(Error::new("--resume requires mpirun")

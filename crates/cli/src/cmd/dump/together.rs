@@ -14,7 +14,7 @@ use team::Team;
 use walk::Diagnostics;
 use walk::entry::joined;
 
-use super::options::{SCHEMA, dump_options};
+use super::options::{SCHEMA, ask, dump_options};
 use super::show::{self, Report};
 use crate::cmd::dump::args::Dump as Args;
 use crate::cmd::walk::show::{RankEntries, kept_text, ranks_text};
@@ -29,14 +29,26 @@ use crate::ranks::{
 
 const WRITING: &str = "cannot write the archive to";
 
-pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
-    reported_by_first(team, dump(args, team, out))
+/// What is done before there are threads.
+pub(super) fn prepare(args: &Args) -> Result<DumpOptions, Error> {
+    check(args)?;
+    let (mut options, _) = dump_options(args)?;
+    ask(args, &mut options)?;
+    Ok(options)
 }
 
-fn dump(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
+pub(super) fn run(
+    args: &Args,
+    options: Result<DumpOptions, Error>,
+    team: &dyn Team,
+    out: &Out,
+) -> Outcome {
+    reported_by_first(team, dump(args, options, team, out))
+}
+
+fn dump(args: &Args, options: Result<DumpOptions, Error>, team: &dyn Team, out: &Out) -> Outcome {
     let start = Instant::now();
     start_together("dumps", &args.sources, args, team)?;
-    let options = check(args).and_then(|()| Ok(dump_options(args)?.0));
     let options = agree(team, options.map_err(Some))?;
     let dir = options.archive.clone();
     let mut parts = Parts::prepare(options, args.resume, team)?;

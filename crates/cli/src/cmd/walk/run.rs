@@ -26,14 +26,16 @@ use crate::progress::watch_walk;
 use crate::ranks;
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
+    let first = || together::prepare(args, out);
     let team = match args.shard {
         Some(_) => None, // each process has a shard of its own
-        None => ranks::join(out, "each process walks alone")?,
+        None => ranks::join_after(out, "each process walks alone", first)?,
     };
     args.mode.apply();
-    args.load.apply(team.as_ref().map_or(1, |team| team.size()));
-    if let Some(team) = team {
-        return together::run(args, &*team, out);
+    args.load
+        .apply(team.as_ref().map_or(1, |(team, _)| team.size()));
+    if let Some((team, request)) = team {
+        return together::run(args, request, &*team, out);
     }
     let mut request = Request::new(args, out)?;
     request.ask()?;

@@ -36,13 +36,25 @@ use crate::ranks::{
     own_error, part_of_run, reported_by_first, start_together, tell_first,
 };
 
-pub(super) fn run(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
-    reported_by_first(team, walk(args, team, out))
+/// What is done before there are threads.
+pub(super) fn prepare<'a>(args: &'a Args, out: &Out) -> Result<Request<'a>, Error> {
+    check(args)?;
+    let mut request = Request::new(args, out)?;
+    request.ask()?;
+    Ok(request)
 }
 
-fn walk(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
+pub(super) fn run(
+    args: &Args,
+    request: Result<Request<'_>, Error>,
+    team: &dyn Team,
+    out: &Out,
+) -> Outcome {
+    reported_by_first(team, walk(args, request, team, out))
+}
+
+fn walk(args: &Args, request: Result<Request<'_>, Error>, team: &dyn Team, out: &Out) -> Outcome {
     start_together("walks", &args.dirs, args, team)?;
-    let request = check(args).and_then(|()| Request::new(args, out));
     let request = agree(team, request.map_err(Some))?;
     if args.explain {
         if team.rank() > 0 {

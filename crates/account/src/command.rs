@@ -47,7 +47,7 @@ impl CommandAccount {
     ) -> Result<CommandAccount, meter::Error> {
         let command = Command::find(words)?;
         let ledger = Ledger::new(Inherited::from_this_process());
-        Self::of(Ticking::new(ledger, intervals), given, |ledger| {
+        Self::meter(Ticking::new(ledger, intervals), given, |ledger| {
             meter::run(meter, &command, calls, ledger)
         })
     }
@@ -67,12 +67,12 @@ impl CommandAccount {
             Target::Machine => Ledger::with_names(Names::of_machine()),
             _ => Ledger::new(Inherited::default()),
         };
-        Self::of(Ticking::new(ledger, intervals), given, |ledger| {
+        Self::meter(Ticking::new(ledger, intervals), given, |ledger| {
             meter::attach(meter, attach, calls, ledger)
         })
     }
 
-    fn of(
+    fn meter(
         mut ticking: Ticking<'_>,
         given: Option<(Given, String)>,
         run: impl FnOnce(&mut dyn Listener) -> Result<Metered, meter::Error>,

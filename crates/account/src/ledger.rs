@@ -158,9 +158,9 @@ impl Listener for Ledger {
         let parts = name.map_or(0, |name| components(name).saturating_sub(1));
         self.work.add(sort, 1, parts);
         let file = about.name.as_ref().and_then(|name| self.files.enter(name));
-        let program = self.programs.of(call.pid);
+        let program = self.programs.executed_by(call.pid);
         let mut call = *call;
-        if let Some(kind) = WaitKind::of(syscall, &call, about.descriptor) {
+        if let Some(kind) = WaitKind::find(syscall, &call, about.descriptor) {
             self.waits.add(kind, program, &call);
             call.nanos = 0;
         } else {
@@ -198,7 +198,7 @@ impl Listener for Ledger {
         let call = &long.call;
         let descriptor = Some(self.names.descriptor_of(long));
         let syscall = syscalls::by_number(call.number);
-        if let Some(kind) = syscall.and_then(|syscall| WaitKind::of(syscall, call, descriptor)) {
+        if let Some(kind) = syscall.and_then(|syscall| WaitKind::find(syscall, call, descriptor)) {
             let program = self.programs.enter(long.program);
             self.waits.add(kind, program, call);
         }

@@ -38,7 +38,7 @@ impl WaitKind {
         }
     }
 
-    pub(crate) fn of(
+    pub(crate) fn find(
         syscall: &Syscall,
         call: &Call<'_>,
         descriptor: Option<DescriptorKind>,
@@ -237,13 +237,13 @@ mod tests {
         ] {
             let call = call(1, name, [3, command, 0, 0, 0, 0], 5);
             let syscall = syscalls::by_number(call.number).unwrap();
-            let kind = WaitKind::of(syscall, &call, None);
+            let kind = WaitKind::find(syscall, &call, None);
             assert_eq!(kind, is_wait.then_some(WaitKind::Lock), "{name} {command}");
         }
         for (to_submit, flags, is_wait) in [(0, 1, true), (1, 1, false), (0, 0, false)] {
             let call = call(1, "io_uring_enter", [3, to_submit, 1, flags, 0, 0], 5);
             let syscall = syscalls::by_number(call.number).unwrap();
-            let kind = WaitKind::of(syscall, &call, Some(DescriptorKind::File));
+            let kind = WaitKind::find(syscall, &call, Some(DescriptorKind::File));
             let other = WaitKind::On(DescriptorKind::Other);
             assert_eq!(kind, is_wait.then_some(other), "{to_submit} {flags}");
         }

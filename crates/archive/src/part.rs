@@ -79,7 +79,7 @@ pub struct SubvolumeIds {
 
 impl SubvolumeIds {
     /// Those of the subvolume that an open directory is in, on a file system with this `f_type`.
-    fn of(dir: &Fd, magic: u64) -> Option<SubvolumeIds> {
+    fn read(dir: &Fd, magic: u64) -> Option<SubvolumeIds> {
         if magic != BTRFS_SUPER_MAGIC {
             return None;
         }
@@ -235,7 +235,7 @@ impl Part {
             mount_point: mount.mount.and_then(|mount| mount.target.clone()),
             engine: Some(by.name().to_owned()),
             token: None,
-            subvolume: SubvolumeIds::of(&top.fd, mount.statfs.magic),
+            subvolume: SubvolumeIds::read(&top.fd, mount.statfs.magic),
         }
     }
 
@@ -276,7 +276,7 @@ impl Part {
             mount_point: is_mount.then(|| absolute_file(path)).flatten(),
             subvolume: subvolume
                 .as_ref()
-                .and_then(|dir| SubvolumeIds::of(dir, magic)),
+                .and_then(|dir| SubvolumeIds::read(dir, magic)),
             dev: meta.dev,
             ino: meta.ino,
             ..Part::default()

@@ -14,8 +14,10 @@ use gate::long::statx_long;
 use mounts::{Incompleteness, Warning};
 use show::name::printable;
 
-use crate::cmd::{compare, pathsearch, pathwalk, probe};
+use self::commands::{hint_for_comparison, hint_for_pathsearch, hint_for_pathwalk, hint_for_probe};
 use crate::rank_warning::Reason;
+
+mod commands;
 
 /// What to do about the parts of another run.
 pub(crate) const OLD_PARTS: &str =
@@ -32,15 +34,13 @@ pub(crate) fn ends_in_cr(path: Option<&[u8]>) -> bool {
 /// What to do about a warning.
 pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     if let Some(kind) = warning.reason() {
-        return pathwalk::show::warning_hint(kind);
+        return hint_for_pathwalk(kind);
     }
     if let Some(reason) = warning.reason::<Reason>() {
         return reason.hint.clone().map(Cow::Owned);
     }
     let hint = if let Some(kind) = warning.reason() {
-        pathsearch::show::warning_hint(*kind)
-    } else if let Some(kind) = warning.reason() {
-        probe::show::warning_hint(kind)
+        hint_for_pathsearch(*kind)
     } else if let Some(kind) = warning.reason() {
         match kind {
             archive::WarningKind::DoesNotExist if ends_in_cr(warning.path.as_deref()) => Some(CRLF),
@@ -55,9 +55,9 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
     } else if let Some(kind) = warning.reason() {
         hint_for_meter(kind)
     } else if let Some(kind) = warning.reason() {
-        probe::show::warning_hint(kind)
-    } else if let Some(hint) = compare::show::warning_hint(warning) {
-        Some(hint)
+        hint_for_probe(kind)
+    } else if let Some(kind) = warning.reason() {
+        hint_for_comparison(kind)
     } else {
         hint_for_mounts(warning.reason()?, warning.errno)
     };

@@ -87,7 +87,7 @@ impl RunDelay {
     ///
     /// # Errors
     /// `ENOENT` when it has ended, or the kernel was built without it.
-    pub fn of(tid: Option<u32>) -> Result<RunDelay> {
+    pub fn open(tid: Option<u32>) -> Result<RunDelay> {
         let thread = tid.map_or("thread-self".to_owned(), |tid| tid.to_string());
         let name = c_string(format!("/proc/{thread}/schedstat").as_bytes())?;
         openat(CWD, &name, Open::empty()).map(RunDelay)

@@ -30,7 +30,7 @@ enum Source<'a> {
 }
 
 impl<'a> CpuTime<'a> {
-    pub(crate) fn of(processes: &[u32]) -> CpuTime<'a> {
+    pub(crate) fn of_processes(processes: &[u32]) -> CpuTime<'a> {
         let mut time = CpuTime::from_source(Source::Processes(Vec::new()));
         processes.iter().for_each(|pid| time.add(*pid));
         time

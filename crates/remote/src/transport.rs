@@ -148,7 +148,7 @@ impl HttpService for Service {
             Err(error) if servers.note_failure(&host, &error) => Err(error),
             Err(error) => Err(HttpError::new(HttpErrorKind::Unknown, error)),
         };
-        answer.map(|answer| answer.map(|body| Bounded::of(body, most, list.unwrap_or_default())))
+        answer.map(|answer| answer.map(|body| Bounded::limit(body, most, list.unwrap_or_default())))
     }
 }
 
@@ -195,7 +195,7 @@ struct Bounded {
 }
 
 impl Bounded {
-    fn of(body: HttpResponseBody, most: usize, read: Arc<AtomicUsize>) -> HttpResponseBody {
+    fn limit(body: HttpResponseBody, most: usize, read: Arc<AtomicUsize>) -> HttpResponseBody {
         HttpResponseBody::new(Bounded { body, read, most })
     }
 }
@@ -250,7 +250,7 @@ mod tests {
     fn a_longer_answer_is_an_error() {
         let read = |most| {
             let body = Bytes::from_static(b"12345").into();
-            let body = Bounded::of(body, most, Arc::default());
+            let body = Bounded::limit(body, most, Arc::default());
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .build()
                 .unwrap();

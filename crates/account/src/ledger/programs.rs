@@ -38,10 +38,10 @@ impl Programs {
     }
 
     pub(super) fn fork(&mut self, parent: u32, pid: u32) {
-        self.processes.insert(pid, self.of(parent));
+        self.processes.insert(pid, self.executed_by(parent));
     }
 
-    pub(super) fn of(&self, pid: u32) -> u16 {
+    pub(super) fn executed_by(&self, pid: u32) -> u16 {
         self.processes.get(&pid).copied().unwrap_or(0)
     }
 }

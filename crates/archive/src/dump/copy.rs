@@ -24,34 +24,45 @@ use crate::error::Error;
 use crate::plan::Plan;
 use crate::rows::Rows;
 
-/// Reads and writes everything in the plan; with one thread, in turns.
-pub(super) fn copy(
-    (rows, plan, diagnostics): (&Rows, &Plan, &Diagnostics),
-    output: &mut Output,
-    (progress, map): (&Progress, Option<&mut (dyn Map + 'static)>),
-    results: Option<ResultSender>,
-    threads: Option<usize>,
-) -> Result<Counts, Error> {
-    attribution::set_phase(Function::Write);
-    // Of several pieces, all are counted before the first one.
-    if progress.done().is_none() {
-        progress.begin(rows, plan, |_| true);
+/// What is copied, and how.
+pub(super) struct Copy<'a> {
+    pub(super) rows: &'a Rows,
+    pub(super) plan: &'a Plan,
+    pub(super) diagnostics: &'a Diagnostics,
+    pub(super) progress: &'a Progress,
+    /// `None` for as many as there are processors.
+    pub(super) threads: Option<usize>,
+}
+
+impl Copy<'_> {
+    /// Reads and writes everything in the plan; with one thread, in turns.
+    pub(super) fn write(
+        &self,
+        output: &mut Output,
+        map: Option<&mut (dyn Map + 'static)>,
+        results: Option<ResultSender>,
+    ) -> Result<Counts, Error> {
+        attribution::set_phase(Function::Write);
+        // Of several pieces, all are counted before the first one.
+        if self.progress.done().is_none() {
+            self.progress.begin(self.rows, self.plan, |_| true);
+        }
+        let (readers, open_directories) = share_open_files(self.threads.unwrap_or_else(processors));
+        let work = Work {
+            rows: self.rows,
+            plan: self.plan,
+            users: &Users::read(),
+            diagnostics: self.diagnostics,
+            open_directories,
+        };
+        let map = map.map(|map| map as &mut dyn Map);
+        let mut writer = Writer::new(work, output, self.progress, map, results);
+        match readers {
+            1 => with_function(Function::Copy, || copy_alone(work, &mut writer)),
+            readers => copy_together(work, &mut writer, readers),
+        }?;
+        writer.finish()
     }
-    let (readers, open_directories) = share_open_files(threads.unwrap_or_else(processors));
-    let work = Work {
-        rows,
-        plan,
-        users: &Users::read(),
-        diagnostics,
-        open_directories,
-    };
-    let map = map.map(|map| map as &mut dyn Map);
-    let mut writer = Writer::new(work, output, progress, map, results);
-    match readers {
-        1 => with_function(Function::Copy, || copy_alone(work, &mut writer)),
-        readers => copy_together(work, &mut writer, readers),
-    }?;
-    writer.finish()
 }
 
 /// How many threads read, and how many directories each keeps open. Opening a file takes up to two more

@@ -54,7 +54,7 @@ use crate::rows::Rows;
 use crate::since::GoneMount;
 pub use attributes::{AttributeFailure, AttributeReader, AttributesOf};
 use chain::Chain;
-use copy::copy;
+use copy::Copy;
 pub use estimate::{Estimate, Estimates, estimate};
 use lineage::lineage;
 pub use options::{Counts, DumpOptions, DumpSummary, Line, Map, Note};
@@ -383,13 +383,14 @@ impl Dump<'_> {
         plan: &Plan,
         results: Option<ResultSender>,
     ) -> Result<(Counts, Whole), Error> {
-        let counts = copy(
-            (rows, plan, self.diagnostics),
-            &mut output,
-            (self.progress, self.map.as_deref_mut()),
-            results,
-            self.options.threads,
-        )?;
+        let copy = Copy {
+            rows,
+            plan,
+            diagnostics: self.diagnostics,
+            progress: self.progress,
+            threads: self.options.threads,
+        };
+        let counts = copy.write(&mut output, self.map.as_deref_mut(), results)?;
         Ok((counts, output.finish()?))
     }
 

@@ -176,7 +176,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(path: &[u8]) -> Result<Place> {
+    fn open(path: &[u8]) -> Result<Place> {
         let (parent, name) = split(path);
         let dir = open_long(or_here(parent), Open::PATH | Open::DIRECTORY)?;
         Ok(Place {
@@ -287,7 +287,7 @@ impl Destination {
                 let errno = seen.err().filter(|e| *e != Errno::ENOENT);
                 return Err(errno.unwrap_or(Errno::EISDIR).into());
             }
-            let place = Place::of(&path)?;
+            let place = Place::open(&path)?;
             let seen = match place.statx() {
                 Err(Errno::ENOENT) => return Ok(Destination::File(place, None)),
                 seen => seen?,

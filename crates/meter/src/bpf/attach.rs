@@ -90,7 +90,7 @@ impl<'a> Adopter<'a> {
 
     /// Meters a process, and passes on what it has open. Returns whether it is metered from now on.
     fn process(&self, pid: u32, reader: &mut Reader<'_>) -> gate::Result<bool> {
-        let before = OpenFiles::of(pid);
+        let before = OpenFiles::read(pid);
         let number = self.new_slot(pid)?;
         let mut adopted = Vec::new();
         let mut seen = HashSet::default();
@@ -135,7 +135,7 @@ impl<'a> Adopter<'a> {
                 pid,
                 threads: adopted,
                 program: running(pid),
-                open: OpenFiles::of(pid).since(&before),
+                open: OpenFiles::read(pid).since(&before),
             },
         );
         Ok(true)

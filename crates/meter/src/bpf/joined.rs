@@ -17,7 +17,7 @@ pub(super) struct Joined {
 
 impl Joined {
     /// Reads what these processes have open.
-    pub(super) fn of(processes: &[u32]) -> Joined {
+    pub(super) fn before(processes: &[u32]) -> Joined {
         /// Of further descriptors there are no names.
         const MOST: usize = 1 << 16;
         let mut joined = Joined::default();
@@ -26,7 +26,7 @@ impl Joined {
             if room == 0 {
                 break;
             }
-            let open = OpenFiles::of(pid);
+            let open = OpenFiles::read(pid);
             room = room.saturating_sub(open.len());
             joined.before.insert(pid, (running(pid), open));
         }
@@ -64,7 +64,7 @@ impl Joined {
             pid,
             threads: all,
             program: program.to_vec(),
-            open: OpenFiles::of(pid).since(&before),
+            open: OpenFiles::read(pid).since(&before),
         })
     }
 

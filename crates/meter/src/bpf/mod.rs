@@ -95,7 +95,7 @@ impl Meter for Bpf {
         to: &mut dyn Listener,
     ) -> Result<Metered, Error> {
         let unmetered_call = time_empty_call();
-        let scope = Scope::of(&attach.target)?;
+        let scope = Scope::new(&attach.target)?;
         let kit = Kit::new(probe::find, scope.room(), calls, scope.joins())?;
         calibrate(&kit)?;
         let words = &kit.words;
@@ -111,19 +111,23 @@ impl Meter for Bpf {
                 for pid in ended_before(wanted, &attached)? {
                     reader.warn(WarningKind::EndedBefore(pid));
                 }
-                (attached.len(), CpuTime::of(&attached), Newcomers::None)
+                (
+                    attached.len(),
+                    CpuTime::of_processes(&attached),
+                    Newcomers::None,
+                )
             }
             Scope::Members(cgroup) => {
                 members = Members::new(cgroup, adopter()?);
                 let attached = members.find(&mut reader)?;
-                let cpu = CpuTime::of(&attached);
+                let cpu = CpuTime::of_processes(&attached);
                 (attached.len(), cpu, Newcomers::Find(&mut members))
             }
             Scope::Joiners {
                 processes, cgroup, ..
             } => {
                 if calls > 0 {
-                    reader.expect(Joined::of(processes));
+                    reader.expect(Joined::before(processes));
                 }
                 begin_joins(&kit)?;
                 let cpu = cgroup.as_ref();
@@ -161,7 +165,7 @@ enum Scope {
 }
 
 impl Scope {
-    fn of(target: &Target) -> Result<Scope, Error> {
+    fn new(target: &Target) -> Result<Scope, Error> {
         Ok(match target {
             Target::Processes(processes) => Scope::Processes(processes.clone()),
             Target::Machine => Scope::Joiners {

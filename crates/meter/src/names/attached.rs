@@ -30,7 +30,7 @@ pub(crate) struct OpenFiles {
 }
 
 impl OpenFiles {
-    pub(crate) fn of(pid: u32) -> OpenFiles {
+    pub(crate) fn read(pid: u32) -> OpenFiles {
         let link = |name: &str| {
             let path = format!("/proc/{pid}/{name}");
             readlinkat(CWD, &gate::long::c_string(path.as_bytes()).ok()?).ok()

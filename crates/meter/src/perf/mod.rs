@@ -92,7 +92,7 @@ impl Meter for Perf {
         let unmetered_call = time_empty_call();
         let has_ids = !in_first_pid_namespace();
         let mut reader = Reader::new(Collector::new(calls, to), tracepoints, has_ids);
-        let before: Vec<OpenFiles> = processes.iter().map(|pid| OpenFiles::of(*pid)).collect();
+        let before: Vec<OpenFiles> = processes.iter().map(|pid| OpenFiles::read(*pid)).collect();
         process::raise_open_files();
         let mut events =
             Events::open(&tracepoints, has_ids, ALL).map_err(Unavailable::PerfEvent)?;
@@ -109,7 +109,7 @@ impl Meter for Perf {
         for pid in ended_before(processes, &attached)? {
             reader.warn(WarningKind::EndedBefore(pid));
         }
-        let mut cpu = CpuTime::of(&attached);
+        let mut cpu = CpuTime::of_processes(&attached);
         let overhead = time_empty_call().saturating_sub(unmetered_call);
         (attach.ready)(attached.len());
         {

@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
             pid,
             threads: found,
             program,
-            open: OpenFiles::of(pid).since(before),
+            open: OpenFiles::read(pid).since(before),
         });
         true
     }

@@ -46,7 +46,7 @@ impl Ptrace {
 impl Tracer<'_> {
     /// Traces all threads of a process that runs already. Returns whether there are any.
     pub(super) fn seize(&mut self, pid: u32) -> gate::Result<bool> {
-        let before = OpenFiles::of(pid);
+        let before = OpenFiles::read(pid);
         let mut seized = Vec::new();
         let mut seen = HashSet::new();
         // A thread that is not traced yet may create others; one that is has its threads traced.
@@ -93,7 +93,7 @@ impl Tracer<'_> {
             pid,
             threads: seized,
             program,
-            open: OpenFiles::of(pid).since(&before),
+            open: OpenFiles::read(pid).since(&before),
         });
         Ok(true)
     }

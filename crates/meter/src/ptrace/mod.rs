@@ -92,7 +92,7 @@ impl Meter for Ptrace {
         tracer.has_begun = true;
         let start = clock::monotonic();
         let attached = Ptrace::seize_all(&mut tracer, processes)?;
-        let mut cpu = CpuTime::of(&attached);
+        let mut cpu = CpuTime::of_processes(&attached);
         tracer.stop_all();
         (attach.ready)(attached.len());
         tracer.follow_attached(attach.until(start), &mut cpu);

@@ -52,7 +52,7 @@ impl Queue {
         self.empty_at = clock::monotonic();
         let came = wait(false);
         if self.own.is_none() {
-            self.own = RunDelay::of(None).ok();
+            self.own = RunDelay::open(None).ok();
         }
         // The tracer was asked to run, and waited for a processor.
         let own = self
@@ -68,7 +68,7 @@ impl Queue {
     /// The delay of a thread that enters a call.
     pub(super) fn delay_of(&mut self, tid: u32, delay: &mut Option<RunDelay>) -> Option<u64> {
         if delay.is_none() && self.open < MOST_OPEN {
-            *delay = RunDelay::of(Some(tid)).ok();
+            *delay = RunDelay::open(Some(tid)).ok();
             self.open += u32::from(delay.is_some());
         }
         delay.as_ref()?.nanos()

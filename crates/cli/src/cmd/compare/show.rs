@@ -227,7 +227,7 @@ pub(super) fn times(ratio: f64) -> String {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum WarningKind {
+pub(crate) enum WarningKind {
     /// The first empty cell of a file, and how many there are.
     #[error(
         "line {line}: no value for {}{}; skipped in the ratios",
@@ -288,16 +288,6 @@ pub(super) fn warn_of_short_times(pair: Pair<'_>) -> Vec<Warning> {
         Some(Warning::about(&first.file, reason))
     };
     Measure::ALL.into_iter().filter_map(warning).collect()
-}
-
-/// What to do about a warning.
-pub(crate) fn warning_hint(warning: &Warning) -> Option<&'static str> {
-    match warning.reason()? {
-        WarningKind::Empty { .. } => None,
-        WarningKind::TooShort { .. } => {
-            Some("measure a larger tree, or more work: times below a clock tick are 0")
-        }
-    }
 }
 
 /// The flags that give a file what it lacks.

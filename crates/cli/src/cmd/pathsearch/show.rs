@@ -10,8 +10,7 @@ use ::show::table::{Table, TableStyle, Tone};
 use ::show::units::{count, duration, sized};
 use pathsearch::{
     Change, ClientBehavior, Count, DirectoryReport, Fix, Kind, KindCounts, PathProposal,
-    Prediction, RemoteScope, Request, RunpathChange, Search, SearchReport, Shim, Totals,
-    WarningKind, quoted,
+    Prediction, RemoteScope, Request, RunpathChange, Search, SearchReport, Shim, Totals, quoted,
 };
 
 use crate::json::Json;
@@ -592,20 +591,6 @@ fn more(n: usize, one: &str, many: &str) -> String {
         0 => String::new(),
         1 => format!("1 more {one} (-v lists all)\n"),
         n => format!("{} more {many} (-v lists all)\n", count(n as u64)),
-    }
-}
-
-pub(crate) fn warning_hint(kind: WarningKind) -> Option<&'static str> {
-    match kind {
-        WarningKind::Nameless(_, meter) | WarningKind::Unrecorded(_, meter) => {
-            (meter != "ptrace").then_some("use --meter ptrace, which reports every call")
-        }
-        WarningKind::NothingRemote => Some("set --rtt, or name a directory with --network"),
-        WarningKind::RttNotMeasured => Some("set --rtt"),
-        WarningKind::SearchesOmitted(_)
-        | WarningKind::DirectoriesOmitted(_)
-        | WarningKind::NamesOmitted(_)
-        | WarningKind::Untracked(_) => None,
     }
 }
 

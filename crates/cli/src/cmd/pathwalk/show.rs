@@ -1,6 +1,5 @@
 //! What `fathom pathwalk` prints: the lines of LLNL's program, and tables and JSON beyond them.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use ::show::json_object;
@@ -11,7 +10,7 @@ use gate::Errno;
 use mounts::runs::Stats;
 use pathwalk::{
     Aftermath, Bucket, DroppedCaches, Event, Histogram, Latency, Operation, Pass, PathwalkOptions,
-    PathwalkReport, RankPass, Reason, Removed, SearchOptions, SearchReport, Shape, WarningKind,
+    PathwalkReport, RankPass, Reason, Removed, SearchOptions, SearchReport, Shape,
 };
 use show::figure::Figure;
 
@@ -451,31 +450,6 @@ fn hint_by_errno(operation: Operation, errno: Errno) -> Option<&'static str> {
         }
         _ => return None,
     })
-}
-
-pub(crate) fn warning_hint(kind: &WarningKind) -> Option<Cow<'static, str>> {
-    let hint = match kind {
-        WarningKind::NoCgroup => {
-            "use systemd-run --scope, or drop the caches of the host with --cold=host"
-        }
-        WarningKind::CgroupNotDropped => "run as root, or use --cold=host",
-        WarningKind::HostNotDropped => "run as root, outside a container",
-        WarningKind::DirectoriesMissing { length, .. } => {
-            return Some(
-                format!("use the -l with which the tree was created, not {length}").into(),
-            );
-        }
-        WarningKind::ObjectsMissing { length, files, .. } => {
-            return Some(
-                format!(
-                    "use the -l and -f with which the tree was created, not -l {length} -f {files}"
-                )
-                .into(),
-            );
-        }
-        WarningKind::LookupsFailed { .. } | WarningKind::ForeignEntries { .. } => return None,
-    };
-    Some(hint.into())
 }
 
 #[cfg(test)]

@@ -282,17 +282,6 @@ impl WarningReason for WarningKind {
     }
 }
 
-/// What to do about a warning.
-pub(crate) fn warning_hint(kind: &WarningKind) -> Option<&'static str> {
-    let hint = match kind {
-        WarningKind::Stopped(why)
-        | WarningKind::Prevented { why, .. }
-        | WarningKind::NothingMeasured(why) => methods::hint(why),
-        WarningKind::Contradicted(_) => "",
-    };
-    Some(hint).filter(|hint| !hint.is_empty())
-}
-
 /// The warnings about a report: what could not be done because a call failed, what contradicts the
 /// kernel, and that the file system no longer answers.
 pub(crate) fn warnings(dir: &[u8], report: &ProbeReport) -> Vec<Warning> {

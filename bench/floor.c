@@ -2,27 +2,22 @@
  *
  *     floor bpf COMMAND...              programs that do nothing at raw tracepoints sys_enter and sys_exit
  *     floor clock COMMAND...            the same, and each reads the clock
- *     floor records COMMAND...          records without fields of both tracepoints, in a ring that nobody reads
- *     floor perf COMMAND...             the same with the fields that a meter needs: time, number, arguments, result
  *     floor ptrace CALL,... COMMAND...  two stops at each of these calls, by number, and PTRACE_GET_SYSCALL_INFO at each
  */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/bpf.h>
 #include <linux/filter.h>
-#include <linux/perf_event.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 static void fail(const char *what) {
@@ -48,30 +43,6 @@ static void attach(const char *tracepoint, int reads_clock) {
     if (program < 0) fail("BPF_PROG_LOAD");
     union bpf_attr open = {.raw_tracepoint = {.name = (unsigned long)tracepoint, .prog_fd = program}};
     if (bpf(BPF_RAW_TRACEPOINT_OPEN, &open) < 0) fail("BPF_RAW_TRACEPOINT_OPEN"); /* until this process ends */
-}
-
-static void record(pid_t child, const char *tracepoint, int has_fields) {
-    char command[256], number[32] = "";
-    const char *mounted = "/sys/kernel/tracing"; /* in a mount namespace of its own */
-    snprintf(command, sizeof command, "unshare -m sh -c 'mount -t tracefs none %s; cat %s/events/raw_syscalls/%s/id'", mounted, mounted,
-             tracepoint);
-    FILE *id = popen(command, "r");
-    if (!id || !fgets(number, sizeof number, id)) fail(command);
-    pclose(id);
-    for (int cpu = 0; cpu < sysconf(_SC_NPROCESSORS_ONLN); cpu++) {
-        struct perf_event_attr attr = {.type = PERF_TYPE_TRACEPOINT, .size = sizeof attr, .config = strtoull(number, NULL, 10)};
-        attr.sample_period = 1;
-        if (has_fields) attr.sample_type = PERF_SAMPLE_TIME | PERF_SAMPLE_RAW;
-        attr.use_clockid = has_fields;
-        attr.clockid = CLOCK_MONOTONIC;
-        attr.inherit = 1;
-        attr.write_backward = 1; /* overwrites what nobody has read */
-        attr.watermark = 1;
-        attr.wakeup_watermark = 1u << 30;
-        int event = syscall(SYS_perf_event_open, &attr, child, cpu, -1, 0);
-        if (event < 0) fail("perf_event_open");
-        if (mmap(NULL, 513 * 4096, PROT_READ, MAP_SHARED, event, 0) == MAP_FAILED) fail("mmap");
-    }
 }
 
 static void filter(char *calls) {
@@ -111,7 +82,7 @@ static int follow(pid_t root) {
 
 int main(int argc, char **argv) {
     int go[2], is_ptrace = argc > 3 && !strcmp(argv[1], "ptrace");
-    if (argc < 3) return fprintf(stderr, "usage: floor bpf|clock|records|perf|ptrace CALL,... COMMAND...\n"), 2;
+    if (argc < 3) return fprintf(stderr, "usage: floor bpf|clock|ptrace CALL,... COMMAND...\n"), 2;
     char **command = argv + 2 + is_ptrace, byte = 0;
     if (pipe(go)) fail("pipe");
     pid_t child = fork();
@@ -129,9 +100,6 @@ int main(int argc, char **argv) {
         long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACESECCOMP | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |
                        PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
         if (ptrace(PTRACE_SEIZE, child, 0, options)) fail("PTRACE_SEIZE");
-    } else if (!strcmp(argv[1], "perf") || !strcmp(argv[1], "records")) {
-        record(child, "sys_enter", argv[1][0] == 'p');
-        record(child, "sys_exit", argv[1][0] == 'p');
     } else {
         attach("sys_exit", argv[1][0] == 'c');
         attach("sys_enter", argv[1][0] == 'c');

@@ -23,11 +23,11 @@ from walks import ENTRIES, FEW, NEVER, join, say
 COLUMNS = (
     "bench case fs cache entries contender trial real user sys maxrss_kib exit"
 ).split()
-METERS = ["bpf", "perf", "ptrace"]
+METERS = ["bpf", "ptrace"]
 HERE = Path(__file__).resolve().parent
 CRATE = HERE.parent / "crates/meter"
 # What the kernel's interfaces cost without a meter: see floor.c.
-FLOORS = ["bpf", "clock", "records", "perf", "ptrace"]
+FLOORS = ["bpf", "clock", "ptrace"]
 UNITS, FEW_UNITS = 100, 10
 # So long a build that the first calls, which are reported one by one, are few of all.
 MACHINE_UNITS = 1000

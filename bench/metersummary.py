@@ -3,10 +3,10 @@
 from figures import divide, load, ms, table, times
 
 # Times as long as without a meter, by the entries that find examines.
-MOST = {1_000_000: {"bpf": 1.20, "perf": 1.9}, 100_000: {"bpf": 1.25}}
+MOST = {1_000_000: {"bpf": 1.20}, 100_000: {"bpf": 1.25}}
 LARGE = {"find": 100_000, "opens": 500_000, "compile": 100, "machine": 1000}  # so many can tell
 PEER, OF_PEER = "strace --seccomp-bpf -c", 0.55
-FLOORS = {"bpf": "floor clock", "perf": "floor perf", "ptrace": "floor ptrace"}  # of floor.c
+FLOORS = {"bpf": "floor clock", "ptrace": "floor ptrace"}  # of floor.c
 START = 25  # ms of CPU time
 MACHINE, MACHINE_MOST = "bpf --system", 1.03
 

@@ -17,9 +17,6 @@ use crate::support::run::program;
 use crate::support::wait::{wait_until, wait_until_blocked};
 use crate::support::{Need, fathom, require, run};
 
-/// The meters that attach.
-pub(crate) const ATTACHING: [&str; 2] = ["bpf", "ptrace"];
-
 pub(crate) type Counts = BTreeMap<String, (u64, u64)>;
 
 /// A shell that waits until [`Workload::go`], and then works. While it waits it makes no call that
@@ -196,7 +193,7 @@ fn agree(work: &str, files: &[&str]) {
     let json = at.path().join("report");
     std::fs::write(at.path().join("input"), "a\nb\n").unwrap();
     let (traced, expected) = traced(at.path(), work);
-    for meter in ATTACHING {
+    for meter in METERS {
         let workload = Workload::start(at.path(), work);
         let (mut child, mut stderr) = attach_fathom(meter, &workload.pid(), &json);
         workload.go();
@@ -258,7 +255,7 @@ fn files_that_were_open_before_have_names() {
         let at = tempfile::tempdir().unwrap();
         let json = at.path().join("report");
         std::fs::write(at.path().join("early"), "a\nb\n").unwrap();
-        for meter in ATTACHING {
+        for meter in METERS {
             let workload = Workload::after("exec 4<early", at.path(), "read -r x <&4; cat <&4");
             let (mut tracer, _stderr) = attach_fathom(meter, &workload.pid(), &json);
             workload.go();
@@ -289,7 +286,7 @@ fn attaching_many_times_changes_nothing() {
     // It is busy until the FIFO is opened and closed.
     let work = "cat \"$1/fifo\" & i=0; while kill -0 $! 2>/dev/null; do test -e \"$1\"; i=$((i+1)); done; \
                 test $i -gt 0 && echo done; exit 5";
-    for meter in ATTACHING {
+    for meter in METERS {
         let workload = Workload::start(at.path(), work);
         workload.go();
         for _ in 0..effort(10, 1000) {
@@ -392,7 +389,7 @@ fn a_line_per_interval_adds_up_to_no_more_than_the_report() {
     let at = tempfile::tempdir().unwrap();
     let json = at.path().join("report");
     let work = "for i in 1 2 3; do test -e none; done; cat \"$1/fifo\"";
-    for meter in ATTACHING {
+    for meter in METERS {
         let workload = Workload::start(at.path(), work);
         let pid = workload.pid();
         let options = ["--meter", meter, "-n", "1", "-p", &pid];
@@ -444,7 +441,7 @@ fn ctrl_c_ends_with_a_report_and_a_kill_leaves_nothing() {
     }
     let at = tempfile::tempdir().unwrap();
     let json = at.path().join("report");
-    for meter in ATTACHING {
+    for meter in METERS {
         let workload = Workload::start(at.path(), "echo done; exit 6");
         let (mut child, _stderr) = attach_fathom(meter, &workload.pid(), &json);
         interrupt(&child);
@@ -485,7 +482,7 @@ fn processes_that_cannot_be_metered_are_refused() {
     // Of several processes, some may have ended since they were listed.
     let mut alive = Command::new("cat");
     let mut alive = alive.stdin(Stdio::piped()).spawn().unwrap();
-    for meter in ATTACHING {
+    for meter in METERS {
         let both = format!("{},{zombie}", alive.id());
         let options = [
             "account",

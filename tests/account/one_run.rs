@@ -11,8 +11,9 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::account::attach::{
-    ATTACHING, Counts, Workload, attach, attach_fathom, counts, report, strace, strace_counts,
+    Counts, Workload, attach, attach_fathom, counts, report, strace, strace_counts,
 };
+use crate::account::counts::METERS;
 use crate::account::seconds::perf_trace_rows;
 use crate::support::run::program;
 use crate::support::tool::tool;
@@ -22,7 +23,7 @@ use crate::support::{Need, require};
 const NEEDS: [Need; 2] = [Need::Root, Need::Program("strace")];
 
 /// Counters that can be attached to a process at a time: it has only one tracer.
-const TOGETHER: [[&str; 3]; 2] = [["bpf", "strace", "perf"], ["ptrace", "perf", "bpf"]];
+const TOGETHER: [[&str; 2]; 2] = [["bpf", "strace"], ["ptrace", "bpf"]];
 
 /// What counts the calls of a process, from now until the process has ended.
 struct Counter {
@@ -57,21 +58,19 @@ impl Counter {
         }
     }
 
-    /// What it has counted; `None` if it says that it has lost calls.
-    fn counts(mut self) -> Option<Counts> {
+    /// What it has counted.
+    fn counts(mut self) -> Counts {
         let status = self.child.wait().unwrap();
         assert_eq!(status.code(), Some(0), "{}", self.name);
         match self.name {
-            "strace" => return Some(strace_counts(&self.result)),
-            "perf trace" => return Some(perf_trace_counts(&self.result)),
+            "strace" => return strace_counts(&self.result),
+            "perf trace" => return perf_trace_counts(&self.result),
             _ => {}
         }
         let result = report(&self.result);
         assert_eq!(result["meter"], self.name, "{result}");
-        // perf has the calls of all processes in its rings, which others may fill.
-        let may_lose = self.name == "perf" && result["lost"] != 0;
-        assert!(may_lose || result["lost"] == 0, "{}: {result}", self.name);
-        (!may_lose).then(|| counts(&result))
+        assert_eq!(result["lost"], 0, "{}: {result}", self.name);
+        counts(&result)
     }
 }
 
@@ -113,10 +112,7 @@ fn try_to_count<const N: usize>(
     let names = counters.each_ref().map(|counter| counter.name);
     work();
     let counted = counters.map(Counter::counts);
-    let mut counted = names
-        .iter()
-        .zip(counted)
-        .filter_map(|(name, counts)| Some((*name, counts?)));
+    let mut counted = names.into_iter().zip(counted);
     let (first, counts) = counted.next().unwrap();
     assert!(!counts.is_empty());
     let mut complete = true;
@@ -280,8 +276,8 @@ fn the_calls_of_a_shell_are_counted_as_by_perf_trace() {
     let work = "for i in 1 2 3 4 5; do read -r line <input; test -e none; echo $line >>output; done; \
                 cd /; exit 3";
     for counters in [
-        ["bpf", "strace", "perf trace", "perf"],
-        ["ptrace", "perf trace", "perf", "bpf"],
+        ["bpf", "strace", "perf trace"],
+        ["ptrace", "perf trace", "bpf"],
     ] {
         let run = || {
             let workload = Workload::start(at.path(), work);
@@ -337,7 +333,7 @@ fn threads_that_begin_and_end_while_we_attach_are_counted() {
     let calls = std::iter::once(("access".to_owned(), (CALLS, CALLS)));
     let calls: Counts = calls.collect();
     // strace lists the threads once, and misses those of whole chains (100 or 300 calls of 400).
-    for counters in [["bpf", "ptrace", "perf"], ["ptrace", "perf", "bpf"]] {
+    for counters in [["bpf", "ptrace"], ["ptrace", "bpf"]] {
         let mut child = tasks(at.path(), "chains");
         wait_until_blocked(child.id(), &[libc::SYS_rt_sigtimedwait]);
         let counted = counted_by(counters, &child.id().to_string(), || {
@@ -360,7 +356,7 @@ fn a_thread_that_cannot_be_interrupted_is_counted_when_it_goes_on() {
         return;
     }
     let at = tempfile::tempdir().unwrap();
-    for meter in ATTACHING {
+    for meter in METERS {
         let mut child = tasks(at.path(), "uninterruptible");
         let pid = child.id().to_string();
         let status = format!("/proc/{pid}/status");
@@ -373,7 +369,7 @@ fn a_thread_that_cannot_be_interrupted_is_counted_when_it_goes_on() {
         assert_eq!(counter.child.try_wait().unwrap(), None, "{meter}");
         drop(child.stdin.take());
         assert_eq!(child.wait().unwrap().code(), Some(3), "{meter}");
-        let counted = counter.counts().unwrap();
+        let counted = counter.counts();
         let (name, calls) = counted.first_key_value().unwrap();
         assert!(name.contains("access") && counted.len() == 1, "{counted:?}");
         assert_eq!(*calls, (CALLS, CALLS), "{meter}");

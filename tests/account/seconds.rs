@@ -1,7 +1,7 @@
 //! The seconds are those of another witness: `perf trace -s`.
 //!
-//! Both take the time between the tracepoints at which a call begins and ends, but perf's interval
-//! has all in it that perf itself does there: on a virtual machine it wakes its reader at each
+//! `bpf` and `perf trace` take the time between the tracepoints at which a call begins and ends, but
+//! the interval of `perf trace` has all in it that perf does there: on a virtual machine it wakes its reader at each
 //! event, for some 15 µs a call. So the calls here are long ones, which wait for a server, and both
 //! measure the same calls of one process: their difference does not depend on other work of the machine.
 
@@ -9,12 +9,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::account::attach::{Workload, attach_fathom, report};
-use crate::account::counts::is_metered;
+use crate::account::counts::{METERS, is_metered};
 use crate::account::one_run::attach_perf_trace;
 use crate::support::synthetic::{SyntheticTree, serve_synthetic};
 use crate::support::{Need, in_namespace, require};
 
-const METERS: [&str; 3] = ["bpf", "perf", "ptrace"];
 const CALLS: u64 = 30;
 const LATENCY: Duration = Duration::from_millis(10);
 /// Runs until `perf trace` loses no calls.

@@ -137,10 +137,7 @@ fn untraced_children_make_their_calls() {
         let ran = run(&mut fathom(words)).exits(0);
         assert_eq!(ran.stdout, b"0\n0\n", "{meter}: {ran}");
         let value = crate::account::attach::report(&report);
-        // perf sees no names.
-        if meter != "perf" {
-            let row = crate::account::command::row(&value["per_file"], &file).unwrap();
-            assert_eq!(row["calls"], 2, "{meter}: {value}");
-        }
+        let row = crate::account::command::row(&value["per_file"], &file).unwrap();
+        assert_eq!(row["calls"], 2, "{meter}: {value}");
     }
 }

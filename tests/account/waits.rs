@@ -229,12 +229,8 @@ fn waiting_for_a_lock_is_a_line_of_its_own() {
             calls == 1 && seconds >= held.as_secs_f64(),
             "{meter}: held for {held:?}: {value}"
         );
-        // perf sees no names.
-        if let Some(row) = crate::account::command::row(&value["per_file"], &lock) {
-            leave_room(&[row["seconds"].as_f64().unwrap()], &value, held);
-        } else {
-            assert_eq!(meter, "perf", "{value}");
-        }
+        let row = crate::account::command::row(&value["per_file"], &lock).unwrap();
+        leave_room(&[row["seconds"].as_f64().unwrap()], &value, held);
     }
 }
 
@@ -248,7 +244,7 @@ fn copies_into_a_pipe_wait_for_it() {
     let file = dir.path().join("file");
     std::fs::write(&file, vec![b'x'; 1 << 20]).unwrap();
     // The main thread fills the pipe, until the other one has read from standard input. In the end it
-    // waits, so that perf can look at the descriptors.
+    // waits, so that the meter can look up the descriptors in /proc.
     let text = r#"
 import os, sys, threading
 r, w = os.pipe()
@@ -303,13 +299,11 @@ fn waits_beyond_the_limit_of_calls_are_told_apart() {
     const STEP: f64 = 0.02;
     let dir = tempfile::tempdir().unwrap();
     let fifo = fifo_at(dir.path());
-    // The descriptors are opened beyond the limit, too, and are closed at once, except for perf, which looks
-    // at them later. A thread waits until the main thread sleeps in a call, and some time more, before it
-    // ends the call.
+    // The descriptors are opened beyond the limit, too, and are closed at once. A thread waits until the
+    // main thread sleeps in a call, and some time more, before it ends the call.
     let text = r#"
 import os, socket, sys, time, threading, ctypes
 fifo, calls, step = sys.argv[1], sys.argv[2].split(","), float(sys.argv[3])
-close = (lambda fd: None) if sys.argv[4] == "perf" else os.close
 for n in range(3000): os.stat("/")
 main = os.getpid()
 def is_blocked():
@@ -322,10 +316,10 @@ def once_blocked(end, *args):
         end(*args)
     threading.Thread(target=wait).start()
 r, w = os.pipe()
-once_blocked(os.write, w, b"x"); os.read(r, 9); close(r)
+once_blocked(os.write, w, b"x"); os.read(r, 9); os.close(r)
 a, b = socket.socketpair()
 a, b = a.detach(), b.detach()
-once_blocked(os.write, b, b"x"); os.read(a, 9); close(a)
+once_blocked(os.write, b, b"x"); os.read(a, 9); os.close(a)
 once_blocked(os.open, fifo, os.O_WRONLY); f = os.open(fifo, os.O_RDONLY)
 c = ctypes.CDLL(None)
 timer = c.timerfd_create(1, 0)
@@ -339,7 +333,7 @@ os.execvp("cat", ["cat"])
         for calls in ["100", "0"] {
             let fifo = fifo.to_str().unwrap();
             let step = STEP.to_string();
-            let words = ["python3", "-c", text, fifo, &blocking, &step, meter];
+            let words = ["python3", "-c", text, fifo, &blocking, &step];
             let mut python = Held::start(meter, &["--calls", calls], words);
             python.hold(is_read_of_stdin);
             python.write(b"x");
@@ -393,9 +387,6 @@ fn pipes_that_are_opened_by_name_are_pipes() {
         assert_eq!(value["waits"][0]["gates"]["openat"], 1, "{meter}: {value}");
         assert_eq!(value["waits"][0]["gates"]["read"], 1, "{meter}: {value}");
         leave_room(&file_seconds(&value), &value, held);
-        if meter == "perf" {
-            continue; // it sees no names
-        }
 
         let mut by_number = Held::start(meter, &[], ["cat", "/dev/stdin"]);
         by_number.hold(is_read);

@@ -172,7 +172,7 @@ account --quiet --verbose ls
 account --csv {--folded,--json} true
 account --
 account --json --model -- true
-account --meter none -- true
+account --meter {none,perf} -- true => possible values: auto, bpf, ptrace
 account --metre ls -l => did you mean '--meter'?
 account --jsn ls -l => did you mean '--json'?
 account --calls2 ls -l => did you mean '--calls'?
@@ -195,7 +195,7 @@ pathsearch --nodes {0,x} -- true
 pathsearch --name true => unexpected argument '--name'
 pathsearch --server-rate {0,nan} -- true
 pathsearch --network /no/such/directory -- true
-pathsearch --meter {no-such-meter,perf} -- true
+pathsearch --meter no-such-meter -- true
 pathsearch --metr bpf true => did you mean '--meter'?
 pathsearch -o /no/such/directory/file -- true
 pathsearch --apply-path --json -- true

@@ -163,15 +163,13 @@ fn hint_for_mounts(kind: &mounts::WarningKind, errno: Option<Errno>) -> Option<&
 
 /// What to do if no meter works, or the chosen one does not.
 pub(crate) fn meter_hint(why: &meter::Unavailable) -> Option<&'static str> {
-    use meter::Unavailable::{BpfMap, BpfProgram, NoMeter, OnlyProcesses, PerfEvent, Ptrace};
+    use meter::Unavailable::{BpfMap, BpfProgram, NoMeter, OnlyProcesses, Ptrace};
     match why {
         OnlyProcesses => Some("use --meter bpf, as root"),
         NoMeter(refused) if refused.iter().any(|(_, why)| *why == OnlyProcesses) => {
             Some("run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE")
         }
-        BpfMap(Errno::EPERM)
-        | BpfProgram(Errno::EPERM, _)
-        | PerfEvent(Errno::EPERM | Errno::EACCES) => Some(
+        BpfMap(Errno::EPERM) | BpfProgram(Errno::EPERM, _) => Some(
             "run as root (or with CAP_BPF, CAP_PERFMON and CAP_IPC_LOCK), or use --meter ptrace",
         ),
         NoMeter(refused) => refused.iter().find_map(|(_, why)| meter_hint(why)),
@@ -233,9 +231,8 @@ fn examine(program: &CStr) -> gate::Result<Statx> {
 }
 
 fn hint_for_meter(kind: &meter::WarningKind) -> Option<&'static str> {
-    use meter::WarningKind::{HiddenPrograms, LostRecords, Unprivileged};
+    use meter::WarningKind::Unprivileged;
     Some(match kind {
-        LostRecords(_) | HiddenPrograms(_) => "use --meter bpf, as root",
         Unprivileged(_) => "run fathom as root",
         _ => return None,
     })

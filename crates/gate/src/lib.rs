@@ -37,7 +37,7 @@
 //! | [`mark`] | marks of processes, which others find in the list of locks |
 //! | [`mount`] | `listmount`, `statmount`, `open_tree` |
 //! | [`notify`] | `fanotify_init`, `fanotify_mark`, `poll`, and signals as a descriptor |
-//! | [`perf`] | tracepoints as events, and their rings |
+//! | [`perf`] | clocks of the CPU time of other threads: `perf_event_open` |
 //! | [`process`] | children that can be killed, memory shared with them, limits and credentials |
 //! | [`ptrace`] | the stops of traced processes: `ptrace`, `process_vm_readv` |
 //! | [`scratch`] | temporary files for experiments |

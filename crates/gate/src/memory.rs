@@ -142,18 +142,13 @@ pub(crate) struct RingMemory {
 
 impl RingMemory {
     /// Maps a page and `size` bytes of data, a power of two.
-    pub(crate) fn new(
-        fd: &Fd,
-        offset: usize,
-        size: usize,
-        protection: c_int,
-    ) -> Result<RingMemory> {
+    pub(crate) fn new(fd: &Fd, offset: usize, size: usize) -> Result<RingMemory> {
         let page = page_size();
         let mapped = Mapped::new(
             fd.as_raw_fd(),
             offset,
             page + size,
-            protection,
+            libc::PROT_READ,
             libc::MAP_SHARED,
         )?;
         mapped.leave_out_of_children();

@@ -99,17 +99,6 @@ pub fn unshare_mounts() -> Result<()> {
     unsafe { syscall!(Gate::Mount, 0, c"/", 0, flags, 0) }.map(drop)
 }
 
-/// Mounts a file system of the kernel's own, such as proc, which has no source.
-/// [mount(2)](https://man7.org/linux/man-pages/man2/mount.2.html)
-///
-/// # Errors
-/// `ENODEV`: the kernel does not know this type. `EPERM` without `CAP_SYS_ADMIN`; `EBUSY` where it
-/// is mounted already.
-pub fn mount_own(kind: &CStr, name: &CStr) -> Result<()> {
-    // SAFETY: the strings are NUL-terminated; these file systems take no data.
-    unsafe { syscall!(Gate::Mount, kind, name, kind, 0, 0) }.map(drop)
-}
-
 /// Detaches the mount at a name, and all mounts on it.
 /// [umount2(2)](https://man7.org/linux/man-pages/man2/umount.2.html), `MNT_DETACH`
 pub fn umount_detach(name: &CStr) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-use libc::{c_int, c_long};
+use libc::c_long;
 
 use crate::errno::check;
 use crate::gates::Gate;
@@ -80,18 +80,11 @@ pub fn poll<const N: usize>(
     let limit = limit.map_or(-1, |d| {
         i32::try_from(d.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
     });
-    poll_all(&mut set, limit)?;
-    Ok(set.map(|fd| fd.revents != 0))
-}
-
-/// One poll(2), with a limit in milliseconds (-1: none). A signal ends it; then nothing is ready.
-pub(crate) fn poll_all(set: &mut [libc::pollfd], limit: c_int) -> Result<()> {
-    let len = set.len() as libc::nfds_t;
-    // SAFETY: `set` has `len` entries.
+    // SAFETY: `set` has N entries.
     match check(c_long::from(unsafe {
-        libc::poll(set.as_mut_ptr(), len, limit)
+        libc::poll(set.as_mut_ptr(), N as libc::nfds_t, limit)
     })) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Ok(_) | Err(Errno::EINTR) => Ok(set.map(|fd| fd.revents != 0)),
         Err(e) => Err(e),
     }
 }

@@ -57,7 +57,6 @@ mod tests {
         fn run(&self, _: &Command, _: u64, _: &mut dyn Listener) -> Result<Metered, Error> {
             self.2.clone().map(|()| Metered {
                 meter: self.0,
-                sees_names: true,
                 choice: Choice::Requested,
                 warnings: Vec::new(),
                 totals: Vec::new(),
@@ -86,7 +85,7 @@ mod tests {
             args: Vec::new(),
         };
         let start = |meter: &dyn Meter| meter.run(&command, 0, &mut ());
-        run(&meters, start).map(|metered| (metered.meter, metered.why()))
+        run(&meters, start).map(|metered| (metered.meter, metered.choice.to_string()))
     }
 
     #[test]

@@ -225,8 +225,6 @@ impl fmt::Display for Choice {
 pub struct Metered {
     /// The name of the meter.
     pub meter: &'static str,
-    /// Whether it sees what the path arguments of calls point to.
-    pub sees_names: bool,
     /// Why this meter was used.
     pub choice: Choice,
     /// What was not seen, and what there was no room for.
@@ -248,20 +246,12 @@ pub struct Metered {
     pub real: Duration,
     /// User CPU time of the metered processes.
     pub user: Duration,
-    /// System CPU time of the metered processes. It may include kernel work of bpf and perf; the
-    /// stops of ptrace are subtracted.
+    /// System CPU time of the metered processes. It may include kernel work of bpf; the stops
+    /// of ptrace are subtracted.
     pub sys: Duration,
 }
 
 impl Metered {
-    /// Why this meter was used, and what it lacks.
-    pub fn why(&self) -> String {
-        match self.sees_names {
-            true => self.choice.to_string(),
-            false => format!("{}; it sees no file names", self.choice),
-        }
-    }
-
     /// What the meter warns about. If calls were lost, there is a warning.
     pub fn warnings(&self) -> Vec<WarningKind> {
         let mut warnings = self.warnings.clone();
@@ -274,13 +264,8 @@ impl Metered {
 
 /// A way to meter.
 pub trait Meter {
-    /// Its name: `bpf`, `perf`, `ptrace`.
+    /// Its name: `bpf`, `ptrace`.
     fn name(&self) -> &'static str;
-
-    /// Whether it reports what the path arguments of calls point to.
-    fn sees_names(&self) -> bool {
-        true
-    }
 
     /// Checks cheaply whether it can work here.
     ///

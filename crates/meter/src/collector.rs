@@ -245,7 +245,6 @@ impl<'a> Collector<'a> {
         warnings.extend(full_tables);
         Metered {
             meter: meter.name(),
-            sees_names: meter.sees_names(),
             choice: Choice::Requested,
             warnings,
             totals,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gate::file::read_kernel;
-use gate::perf::{Event, task_clock};
+use gate::perf::TaskClock;
 use gate::{Errno, clock};
 
 use crate::attach::{Status, myself, threads};
@@ -16,7 +16,7 @@ pub(crate) struct CpuTime<'a> {
     before: [Duration; 2],
     /// The clocks of the threads of processes, which count what they start, too; `None` if one of them
     /// is not permitted.
-    clocks: Option<Vec<Event>>,
+    clocks: Option<Vec<TaskClock>>,
     /// When to read the times of processes again, in nanoseconds of the monotonic clock.
     next: u64,
 }
@@ -61,9 +61,9 @@ impl<'a> CpuTime<'a> {
             && let Some(status) = Status::read(pid)
         {
             processes.push((pid, status, status));
-            let clocks = threads(pid).into_iter().map(task_clock);
+            let clocks = threads(pid).into_iter().map(TaskClock::open);
             let clocks = clocks.filter(|clock| !matches!(clock, Err(Errno::ESRCH)));
-            let clocks: Result<Vec<Event>, Errno> = clocks.collect();
+            let clocks: Result<Vec<TaskClock>, Errno> = clocks.collect();
             match (clocks, &mut self.clocks) {
                 (Ok(clocks), Some(all)) => all.extend(clocks),
                 _ => self.clocks = None,
@@ -98,7 +98,7 @@ impl<'a> CpuTime<'a> {
         let now = self.source.count();
         let [user, sys] = [0, 1].map(|at| now[at].saturating_sub(self.before[at]));
         let clocks = self.clocks.iter().flatten();
-        let all: u64 = clocks.map(|clock| clock.count().unwrap_or_default()).sum();
+        let all: u64 = clocks.map(|clock| clock.nanos().unwrap_or_default()).sum();
         match all {
             0 => (user, sys),
             all => divide(Duration::from_nanos(all), user, sys),

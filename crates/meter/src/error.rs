@@ -125,18 +125,9 @@ pub enum Unavailable {
     /// A thread of this process has panicked.
     #[error("a thread of fathom panicked")]
     ThreadPanicked,
-    /// tracefs cannot be read.
-    #[error("cannot read tracefs: run as root, with tracefs mounted on /sys/kernel/tracing")]
-    NoTracefs,
-    /// perf_event_open(2) failed.
-    #[error("{}", perf_refused(*.0))]
-    PerfEvent(Errno),
     /// ptrace(2) failed.
     #[error("ptrace is not permitted: {0}")]
     Ptrace(Errno),
-    /// Names are wanted, and this meter does not see what path arguments point to.
-    #[error("the meter {0} sees no file names: use bpf, as root, or ptrace")]
-    SeesNoNames(String),
     /// No meter has this name.
     #[error("unknown meter: use auto, {}", .0.join(", "))]
     UnknownMeter(Vec<&'static str>),
@@ -187,16 +178,6 @@ fn program_refused(errno: Errno, log: &str) -> String {
     }
 }
 
-fn perf_refused(errno: Errno) -> String {
-    match errno {
-        Errno::EPERM | Errno::EACCES => format!("perf_event_open is not permitted: {errno}"),
-        Errno::EMFILE => format!(
-            "cannot open the tracepoints: {errno} (three file descriptors per processor are needed, see ulimit -n)"
-        ),
-        _ => format!("cannot open the tracepoints: {errno}"),
-    }
-}
-
 /// A step of metering that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Step {
@@ -216,8 +197,6 @@ pub enum Step {
     BeSeen,
     #[error("wait for the command")]
     Wait,
-    #[error("read the kernel's count of records")]
-    CountRecords,
     #[error("read the maps of the BPF programs")]
     ReadMaps,
     #[error("write the maps of the BPF programs")]
@@ -285,16 +264,6 @@ pub enum WarningKind {
     /// 32-bit programs made calls.
     #[error("{0} calls of 32-bit programs were not counted")]
     Calls32Bit(u64),
-    /// Records of calls were overwritten before they were read.
-    #[error("{0} calls were lost: they came faster than they could be read")]
-    LostRecords(u64),
-    /// Set-user-ID programs were executed, which the kernel hides from perf.
-    #[error(
-        "{} {} not traced: the kernel hides set-user-ID programs from perf",
-        .0,
-        if *.0 == 1 { "program was" } else { "programs were" }
-    )]
-    HiddenPrograms(u64),
     /// A program for another architecture was executed.
     #[error("'{}' is for another architecture: its calls were not counted", escape(.0))]
     OtherArchitecture(Vec<u8>),

@@ -9,7 +9,6 @@
 //! | [`auto`] | the cheapest meter that works here |
 //! | [`mod@attach`] | what is attached to, and for how long |
 //! | `bpf` | for root: BPF programs at the kernel's tracepoints |
-//! | `perf` | for root, where BPF is unavailable: the records of perf events |
 //! | `ptrace` | for everybody: ptrace(2), with a seccomp filter |
 //! | `cgroup` | the processes of a cgroup |
 //! | `cpu_time` | the CPU time of what a meter has attached to |
@@ -20,7 +19,6 @@
 //! | `executable` | the file that a process executes |
 //! | `families` | which exit of a thread is that of its process |
 //! | `unmetered` | a run of a command without a meter |
-//! | `tracefs` | numbers and formats of tracepoints, wherever tracefs is mounted |
 #![forbid(unsafe_code)]
 
 pub mod attach;
@@ -36,7 +34,6 @@ mod families;
 mod find;
 mod listing;
 pub mod names;
-mod perf;
 mod ptrace;
 #[cfg(test)]
 #[path = "../../../tests/support/skip.rs"]
@@ -45,7 +42,6 @@ pub mod syscalls;
 #[cfg(test)]
 mod tests;
 mod totals;
-mod tracefs;
 mod unmetered;
 
 pub use error::{CommandError, Error, TargetError, Unavailable, WarningKind};
@@ -58,34 +54,26 @@ use crate::call::{Choice, Command, Listener, Meter, Metered};
 
 /// Every meter, the cheapest first.
 pub fn all() -> Vec<Box<dyn Meter>> {
-    vec![
-        Box::new(bpf::Bpf),
-        Box::new(perf::Perf),
-        Box::new(ptrace::Ptrace),
-    ]
+    vec![Box::new(bpf::Bpf), Box::new(ptrace::Ptrace)]
 }
 
-/// Runs the command under a meter that sees names, and reports all of its calls. Under `auto`
+/// Runs the command under the meter of this name, and reports all of its calls. Under `auto`
 /// ptrace is tried first: it waits until each call is reported, and so loses none.
 ///
 /// # Errors
 /// Why there are no figures.
 pub fn run_exact(name: &str, command: &Command, to: &mut dyn Listener) -> Result<Metered, Error> {
+    if name != auto::NAME {
+        return run(name, command, u64::MAX, to);
+    }
     let exact = ptrace::Ptrace.name();
     let mut meters = all();
-    meters.retain(|meter| meter.sees_names());
-    if name == auto::NAME {
-        meters.sort_by_key(|meter| meter.name() != exact);
-        let mut metered = auto::run(&meters, |meter| meter.run(command, u64::MAX, to))?;
-        if metered.meter == exact {
-            metered.choice = Choice::Exact;
-        }
-        return Ok(metered);
+    meters.sort_by_key(|meter| meter.name() != exact);
+    let mut metered = auto::run(&meters, |meter| meter.run(command, u64::MAX, to))?;
+    if metered.meter == exact {
+        metered.choice = Choice::Exact;
     }
-    let Some(meter) = meters.iter().find(|meter| meter.name() == name) else {
-        return Err(Unavailable::SeesNoNames(name.to_owned()).into());
-    };
-    auto::run_checked(&**meter, |meter| meter.run(command, u64::MAX, to))
+    Ok(metered)
 }
 
 /// Runs the command under the meter of this name (`auto`: the cheapest that works here), and

@@ -13,7 +13,6 @@
 //! | [`fiemap`] | extents of files |
 //! | [`fsmap`] | owners of the space of a device |
 //! | [`btf`] | the kernel's description of its own types |
-//! | [`perf`] | records of perf_event_open(2), formats of tracepoints |
 //! | [`btrfs`] | items of btrfs trees, subvolumes |
 //! | [`elf`] | the interpreter of a program or script, and the RUNPATH of a program or library |
 //! | [`ext4`] | the superblock, inodes and directories of ext4 |
@@ -39,7 +38,6 @@ mod mount;
 pub mod mountinfo;
 pub mod nfs4_acl;
 pub mod pax;
-pub mod perf;
 pub mod seekable;
 pub mod statmount;
 mod time;

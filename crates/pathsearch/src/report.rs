@@ -228,7 +228,6 @@ mod tests {
         };
         let metered = Metered {
             meter: "bpf",
-            sees_names: true,
             choice: Choice::Requested,
             warnings: Vec::new(),
             totals: vec![total],

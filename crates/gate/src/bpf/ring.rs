@@ -36,7 +36,7 @@ impl Ring {
             consumer: Mapped::new(fd.as_raw_fd(), 0, page, READ_WRITE, libc::MAP_SHARED)?,
             // The kernel could map the data twice in a row, so that no record wraps around. But
             // then it would count twice as this process's memory.
-            data: RingMemory::new(&fd, page, size as usize, libc::PROT_READ)?,
+            data: RingMemory::new(&fd, page, size as usize)?,
             fd,
         })
     }

@@ -130,28 +130,6 @@ fn busy_with(what: &str) -> [OsString; 2] {
     [busy(), what.into()]
 }
 
-/// The same, for meters that see names; of the others checks that they report none.
-fn each_naming<A: Into<OsString> + Clone>(words: &[A], test: impl Fn(&str, Metered, Heard)) {
-    let naming: Vec<_> = all()
-        .into_iter()
-        .filter(|meter| meter.sees_names())
-        .map(|meter| meter.name())
-        .collect();
-    each_running(words, |meter, metered, heard| {
-        if naming.contains(&meter) {
-            test(meter, metered, heard);
-        } else {
-            assert!(
-                heard
-                    .calls
-                    .iter()
-                    .all(|call| call.name.is_none() && call.other.is_none()),
-                "{meter}"
-            );
-        }
-    });
-}
-
 type Counts = BTreeMap<&'static str, (u64, u64)>;
 
 /// Calls and errors by gate: of the totals, and of the reported calls.
@@ -225,7 +203,7 @@ fn threads_forks_and_vforks_are_followed() {
         let missing = heard.calls.iter().filter(|call| is_missing(call));
         assert_eq!(missing.count(), 2 * 860, "{meter}");
     });
-    each_naming(&busy_with("crowd"), |meter, _, heard| {
+    each_running(&busy_with("crowd"), |meter, _, heard| {
         let missing = heard
             .calls
             .iter()
@@ -242,7 +220,7 @@ fn is_missing(call: &HeardCall) -> bool {
 
 #[test]
 fn names_are_reported_as_they_were_given_or_not_at_all() {
-    each_naming(&busy_with("names"), |meter, _, heard| {
+    each_running(&busy_with("names"), |meter, _, heard| {
         let brief = |name: &Option<Vec<u8>>| {
             name.as_ref().map(|name| {
                 (
@@ -287,9 +265,6 @@ fn two_names_come_in_the_order_of_the_arguments() {
     let words = [OsString::from("ln"), "-s".into(), from.clone(), to.clone()];
     let command = find(words);
     each(|meter| {
-        if !meter.sees_names() {
-            return;
-        }
         let _ = fs::remove_file(&to);
         let (metered, heard) = run(meter, &command, ALL);
         assert_eq!(metered.unwrap().ended, Ended::Exited(0));
@@ -532,15 +507,12 @@ fn check_failing_calls(meter: &dyn Meter, count: u64, may_lose: bool) {
     } else {
         assert!(failed + lost >= count, "{}", context());
     }
-    if meter.sees_names() {
-        assert!(counting.missing + lost >= count, "{}", context());
-        assert!(counting.missing <= count, "{}", context());
-    }
+    assert!(counting.missing + lost >= count, "{}", context());
+    assert!(counting.missing <= count, "{}", context());
     assert!(may_lose || lost == 0, "{}", context());
 }
 
-/// Calls for which each ring has room. perf: 176 bytes a call, in a ring of 512 KiB if there are 64
-/// processors.
+/// Calls for which the ring has room.
 const FIT: u64 = 2_000;
 
 #[test]
@@ -731,6 +703,6 @@ fn a_meter_is_chosen_by_name_and_auto_is_the_first_that_works() {
     assert!(
         matches!(metered.choice, Choice::Cheapest(_)),
         "{}",
-        metered.why()
+        metered.choice
     );
 }

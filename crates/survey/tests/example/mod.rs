@@ -471,7 +471,6 @@ fn account() -> AccountReport<'static> {
         is_estimate: false,
         metered: Box::leak(Box::new(Metered {
             meter: "bpf",
-            sees_names: true,
             choice: Choice::Cheapest(Vec::new()),
             warnings: Vec::new(),
             totals: Vec::new(),

@@ -30,7 +30,7 @@ const OPTIONS_FIRST: &str = "\
 Options of fathom come before COMMAND; everything from COMMAND on belongs to the command.";
 
 const ATTACHING: &str = "\
-With -p, --cgroup and --system the exit status is 0 if there is a report, and 2 if there is none. Attaching needs root, and a kernel with BTF; -p also works by perf and ptrace.";
+With -p, --cgroup and --system the exit status is 0 if there is a report, and 2 if there is none. Attaching needs root, and a kernel with BTF; -p also works by ptrace.";
 
 const TABLE: &str = "\
 The table of --model is CSV with the columns gate, ms_per_call, calls_per_dir, calls_per_file (or calls_per_seg) and for_effect (yes or no).";
@@ -38,7 +38,6 @@ The table of --model is CSV with the columns gate, ms_per_call, calls_per_dir, c
 const METERS: &str = "\
 auto    The available meter with the lowest overhead
 bpf     BPF programs on tracepoints; needs root, lowest overhead
-perf    perf events on tracepoints; needs root, sees no file names
 ptrace  ptrace(2) with a seccomp filter; no root needed, about 10 us per call";
 
 #[derive(Args, Debug)]

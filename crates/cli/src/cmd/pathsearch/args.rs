@@ -18,7 +18,6 @@ fathom pathsearch --apply-path sh -c './build >&2'  # print a better PATH
 fathom pathsearch --files0 sh -c './tool >&2' | tar --null -T - -cf FILE  # archive what it reads
 fathom pathsearch --json -o FILE make  # write JSON for other programs";
 
-/// perf is not among them: it sees no file names.
 const METERS: &str = "\
 auto    The same as ptrace
 bpf     BPF programs on tracepoints; needs root, lowest overhead

@@ -31,7 +31,7 @@ json_object!(Report<'_>, |report| {
     "fixes": Json(&report.0.fixes[..]),
     name "better_path": report.0.better_path.as_ref().map(|better| &better.path[..]),
     "meter": report.0.metered.meter,
-    "why": report.0.metered.why(),
+    "why": report.0.metered.choice.to_string(),
     "lost": report.0.metered.lost,
     "seconds": report.0.metered.real.as_secs_f64(),
     "overhead_seconds": report.0.metered.overhead.as_secs_f64(),
@@ -176,7 +176,7 @@ fn summary(report: &SearchReport, style: TableStyle, all: bool) -> String {
     );
     if all {
         text.pop();
-        text += &format!(": {}.", printable(metered.why().as_bytes()));
+        text += &format!(": {}.", printable(metered.choice.to_string().as_bytes()));
     }
     if metered.lost > 0 {
         let lost = count(metered.lost);
@@ -672,7 +672,6 @@ mod tests {
     fn metered() -> Metered {
         Metered {
             meter: "ptrace",
-            sees_names: true,
             choice: Choice::Exact,
             warnings: Vec::new(),
             totals: Vec::new(),

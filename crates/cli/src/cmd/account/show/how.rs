@@ -67,7 +67,7 @@ pub(crate) fn advice(kind: ChangeKind, program: &[u8]) -> &'static str {
 
 /// Why the meter was chosen.
 pub(crate) fn explain_meter(metered: &Metered) -> String {
-    let why = metered.why();
+    let why = metered.choice.to_string();
     format!("Meter {}: {}.", metered.meter, printable(why.as_bytes()))
 }
 

@@ -33,7 +33,7 @@ json_object!(Json<'_, AccountReport<'_>>, |account| {
     "what_if": Json(&account.what_if.changes[..]),
     "model": ModelJson(account),
     "meter": account.metered.meter,
-    "why": account.metered.why(),
+    "why": account.metered.choice.to_string(),
     "lost": account.metered.lost,
     "unfinished": account.metered.unfinished,
     "overhead_seconds": account.metered.overhead.as_secs_f64(),

@@ -109,7 +109,6 @@ pub(crate) fn report(path: &[u8]) -> AccountReport<'static> {
         is_estimate: true,
         metered: Box::leak(Box::new(Metered {
             meter: "ptrace",
-            sees_names: true,
             choice: Choice::Cheapest(Vec::new()),
             warnings: Vec::new(),
             totals: Vec::new(),

@@ -32,8 +32,6 @@ pub(crate) struct SyntheticTree {
     /// threads of the process that sent the last one are asleep. A round stands for the latency, but
     /// depends on no clock. Only for requests of other processes than the server's.
     pub(crate) in_rounds: bool,
-    /// The number of requests after which the latency is another, larger one.
-    pub(crate) slower_after: Option<(u64, Duration)>,
     /// Processes that are to share the work, and a number of lookups: a process that has made more waits longer for each
     /// answer, until all have made as many.
     pub(crate) shared_by: Option<(usize, u64)>,
@@ -173,11 +171,7 @@ fn attend(tree: &SyntheticTree, mut device: &File, load: &Load, ended: &AtomicBo
             requester = if thread == 0 { requester } else { thread };
             let seen = load.requests.fetch_add(1, Ordering::Relaxed);
             let is_ahead = load.count(&request[..length], tree.shared_by);
-            let latency = match tree.slower_after {
-                _ if is_ahead => BEHIND,
-                Some((requests, latency)) if seen >= requests => latency,
-                _ => tree.latency,
-            };
+            let latency = if is_ahead { BEHIND } else { tree.latency };
             let due = Instant::now() + latency;
             let at = under_way.partition_point(|(other, _)| *other <= due);
             under_way.insert(at, (due, reply));

@@ -1,15 +1,13 @@
-//! `--max-rate` and `--nice`: how a command spares a file system that others use as well.
+//! `--max-rate`: how a command spares a file system that others use as well.
 
 use std::ffi::OsString;
-use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::support::build::{bush, dir};
 use crate::support::run::{Ran, args};
-use crate::support::synthetic::{SyntheticTree, serve_synthetic};
-use crate::support::{Need, fathom, in_namespace, require, run};
+use crate::support::{fathom, run};
 
 /// The number of system calls that a command has counted.
 fn calls(json: &Value) -> u64 {
@@ -27,7 +25,7 @@ fn check_rate(ran: &Ran, json: &Value, rate: u64) {
         "{calls} calls in {:?}: {ran}",
         ran.elapsed
     );
-    assert!(json["delays"]["max_rate"].is_object() && json["delays"]["nice"].is_null());
+    assert!(json["delays"]["max_rate"].is_object(), "{json}");
 }
 
 #[test]
@@ -66,47 +64,4 @@ fn calls_are_no_faster_than_the_rate() {
     let small = dir(at("small"));
     let ran = run(&mut fathom(args!["walk", &small, "--max-rate", "20"])).exits(0);
     assert!(ran.stderr.contains("--max-rate: waited "), "{ran}");
-}
-
-fn nice(at: &Path, more: &[&str]) -> Value {
-    let words = args!["walk", at, "--json", "-j", "32", "--engine", "threads"].into_iter();
-    run(&mut fathom(words.chain(more.iter().map(OsString::from))))
-        .exits(0)
-        .json()
-}
-
-#[test]
-fn threads_pause_while_the_latency_is_doubled() {
-    if !require(&[Need::Root, Need::Fuse]) {
-        return;
-    }
-    in_namespace(|base| {
-        const SLOW: Duration = Duration::from_millis(60);
-        let tree = SyntheticTree {
-            directories: 10,
-            files: 45,
-            latency: Duration::from_millis(2),
-            ..SyntheticTree::default()
-        };
-        let slower = SyntheticTree {
-            slower_after: Some((330, SLOW)),
-            ..tree.clone()
-        };
-        let at = base.join("nice");
-        let server = serve_synthetic(slower.clone(), &at);
-        let found = nice(&at, &["--nice"]);
-        drop(server);
-        assert_eq!(found["result"]["entries"], 1 + 10 + 10 * 45);
-        // At half the load, a thread pauses for as long as a request takes.
-        let (pauses, seconds) = (
-            found["delays"]["nice"]["number"].as_u64().unwrap(),
-            found["delays"]["nice"]["seconds"].as_f64().unwrap(),
-        );
-        assert!(pauses >= 32, "{found}");
-        assert!(seconds >= 32.0 * SLOW.as_secs_f64() * 0.9, "{found}");
-        // Without the option there are none.
-        let at = base.join("not");
-        let _server = serve_synthetic(slower, &at);
-        assert!(nice(&at, &[]).get("delays").is_none());
-    });
 }

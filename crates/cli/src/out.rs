@@ -264,20 +264,14 @@ impl Out {
         ExitCode::from(self.status.get().copied().unwrap_or(status))
     }
 
-    /// Prints how long system calls were delayed by the options that ask for it.
+    /// Prints how long system calls were delayed by `--max-rate`.
     fn note_delays(&self) {
-        let Some(Delays { max_rate, nice }) = delays() else {
-            return;
-        };
-        let reasons = [
-            ("--max-rate", max_rate, ""),
-            ("--nice", nice, ", because the latency had doubled"),
-        ];
-        for (option, delay, why) in reasons {
-            if let Some(Delay { number, seconds }) = delay.filter(|delay| delay.number > 0) {
-                let (times, sum) = (plural(number, "time", "times"), duration(seconds));
-                self.note(format_args!("{option}: waited {times}, {sum} in all{why}"));
-            }
+        if let Some(Delays { max_rate }) = delays()
+            && max_rate.number > 0
+        {
+            let times = plural(max_rate.number, "time", "times");
+            let sum = duration(max_rate.seconds);
+            self.note(format_args!("--max-rate: waited {times}, {sum} in all"));
         }
     }
 
@@ -349,13 +343,12 @@ pub(crate) fn envelope<R>(schema: &'static str, result: R, warnings: &[Warning])
 
 /// How long our own system calls were delayed, if that was requested.
 fn delays() -> Option<Delays> {
-    let [max_rate, nice] = gate::throttle::delays().map(|delays| {
-        delays.map(|delays| Delay {
+    gate::throttle::delays().map(|delays| Delays {
+        max_rate: Delay {
             number: delays.number,
             seconds: delays.nanos as f64 / 1e9,
-        })
-    });
-    (max_rate.is_some() || nice.is_some()).then_some(Delays { max_rate, nice })
+        },
+    })
 }
 
 /// Creates a directory and those above it, as `install -d` does.

@@ -371,8 +371,8 @@ struct Told<T> {
     value: T,
     /// Those of [`Tally::publish`].
     calls: Vec<u64>,
-    /// The number and the sum of the delays for each reason.
-    delays: [(u64, u64); 2],
+    /// The number and the sum of the delays.
+    delays: (u64, u64),
     warnings: Vec<RankWarning>,
 }
 
@@ -402,6 +402,7 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     let words: Vec<AtomicU64> = (0..Tally::WORDS).map(|_| AtomicU64::new(0)).collect();
     gate::meter::tally().publish(&words);
     let sent = sent.iter();
+    let delays = take_delays();
     let mine = Told {
         place: Place {
             host: host(),
@@ -409,7 +410,7 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
         },
         value,
         calls: words.into_iter().map(AtomicU64::into_inner).collect(),
-        delays: take_delays().map(|Delays { number, nanos }| (number, nanos)),
+        delays: (delays.number, delays.nanos),
         warnings: sent.map(|it| RankWarning::new(it, hint(it))).collect(),
     };
     let all = share(team, mine);
@@ -420,7 +421,8 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     for (rank, told) in all.into_iter().enumerate() {
         let place = place_of(rank, &told.place.host);
         values.push((told.place, told.value));
-        add_delays(told.delays.map(|(number, nanos)| Delays { number, nanos }));
+        let (number, nanos) = told.delays;
+        add_delays(Delays { number, nanos });
         if rank > 0 {
             let words: Vec<_> = told.calls.into_iter().map(AtomicU64::new).collect();
             if words.len() >= Tally::WORDS {

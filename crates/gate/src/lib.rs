@@ -14,7 +14,7 @@
 //! | [`meter`] | counts and times each call |
 //! | [`sync`] | locks without poison |
 //! | [`tally`] | counts by gate: sums, differences, percentiles |
-//! | [`throttle`] | a limit of the calls per second, pauses while a server is slow |
+//! | [`throttle`] | a limit of the calls per second |
 //! | `watch` | what is done with each call besides counting it |
 //! | [`attribution`] | charges calls and CPU time to tags of the caller |
 //! | [`bpf`] | maps, programs and raw tracepoints of BPF |

@@ -137,7 +137,7 @@ pub(crate) fn pass<T>(gate: Gate, call: impl FnOnce() -> Result<T>) -> Result<T>
 fn pass_watched<T>(gate: Gate, call: impl FnOnce() -> Result<T>) -> Result<T> {
     throttle::before_call();
     let cpu = watch::attributing().then(thread_cpu_time);
-    let start = (watch::profiling() || watch::backing_off()).then(Instant::now);
+    let start = watch::profiling().then(Instant::now);
     let result = call();
     let elapsed = start.map(|start| start.elapsed());
     if let Some(cpu) = cpu {
@@ -148,12 +148,6 @@ fn pass_watched<T>(gate: Gate, call: impl FnOnce() -> Result<T>) -> Result<T> {
         return result;
     };
     let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-    if watch::backing_off() {
-        throttle::after_call(gate, nanos);
-    }
-    if !watch::profiling() {
-        return result;
-    }
     let bucket = (nanos.max(1).ilog2() as usize).min(BUCKETS - 1);
     let _ = COUNTS.try_with(|counts| {
         counts.count(gate, NANOS, nanos);

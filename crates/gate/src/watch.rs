@@ -6,7 +6,6 @@ static WATCHED: AtomicU8 = AtomicU8::new(0);
 const PROFILING: u8 = 1;
 const ATTRIBUTING: u8 = 2;
 const LIMITING: u8 = 4;
-const BACKING_OFF: u8 = 8;
 
 /// Whether calls are only counted.
 #[inline]
@@ -32,12 +31,6 @@ pub(crate) fn limiting() -> bool {
     WATCHED.load(Ordering::Relaxed) & LIMITING != 0
 }
 
-/// Whether threads pause while the latency is doubled.
-#[inline]
-pub(crate) fn backing_off() -> bool {
-    WATCHED.load(Ordering::Relaxed) & BACKING_OFF != 0
-}
-
 /// Starts or stops timing each call.
 pub fn set_profiling(on: bool) {
     set(PROFILING, on);
@@ -49,10 +42,6 @@ pub(crate) fn set_attributing(on: bool) {
 
 pub(crate) fn set_limiting() {
     set(LIMITING, true);
-}
-
-pub(crate) fn set_backing_off() {
-    set(BACKING_OFF, true);
 }
 
 fn set(flag: u8, on: bool) {

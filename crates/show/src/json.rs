@@ -19,13 +19,11 @@ pub struct GateCounts {
     pub seconds: Option<f64>,
 }
 
-/// How long our own system calls were delayed on request; `null` for an option that was not given.
+/// How long our own system calls were delayed on request.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Delays {
     /// By `--max-rate`.
-    pub max_rate: Option<Delay>,
-    /// By `--nice`.
-    pub nice: Option<Delay>,
+    pub max_rate: Delay,
 }
 
 /// The delays for one reason.

@@ -14,14 +14,6 @@ pub(crate) struct LoadArgs {
     /// process.
     #[arg(long, value_name = "N", value_parser = number(1..=u64::MAX))]
     pub(crate) max_rate: Option<u64>,
-    /// Wait between requests while their latency is doubled
-    ///
-    /// Requests are calls for metadata that take at least 100 µs. While the median latency of the last 32
-    /// is at least twice the 10th percentile of the earlier medians, the load is halved after every 32, down
-    /// to 1/16: a thread waits after each request for 1, 3, 7 or 15 times as long as it took, but at most 5 s.
-    /// Each rank of an MPI job decides for itself.
-    #[arg(long)]
-    pub(crate) nice: bool,
 }
 
 impl LoadArgs {
@@ -29,9 +21,6 @@ impl LoadArgs {
     pub(crate) fn apply(&self, processes: usize) {
         if let Some(rate) = self.max_rate {
             gate::throttle::limit_rate(rate, processes);
-        }
-        if self.nice {
-            gate::throttle::back_off();
         }
     }
 }

@@ -4,10 +4,8 @@
 //! |---|---|
 //! | [`glob`] | patterns for names |
 //! | [`test`](mod@test) | tests of single fields of the metadata |
-//! | [`contradiction`] | predicates that exclude each other |
 //! | [`select`] | the sink that passes on the selected entries |
 
-pub mod contradiction;
 pub mod glob;
 pub mod select;
 pub mod test;

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use archive::catalog::Reader;
 use archive::changed::{ChangedOptions, changed};
-use mounts::Warning;
 use walk::entry::joined;
 use walk::predicate::Predicates;
 use walk::predicate::select::is_empty_directory;
@@ -41,7 +40,6 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         max_depth: args.max_depth,
         ..args.predicates.predicates()?
     };
-    let contradiction = predicates.contradiction().map(Warning::general);
     let dir = args.dir.as_bytes().to_vec();
     // Before there are threads.
     let around = Around::ask(
@@ -63,7 +61,6 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let mut report = watch_walk(out.messages(), &diagnostics, || {
         changed(&options, reader, &diagnostics)
     })?;
-    report.warnings.extend(contradiction);
     let directories = show::restic_directories(args.format, &report.changes);
     let dirs = [options.dir.clone()];
     let (has_none, changes) = (is_empty_directory(&dirs, &diagnostics), &report.changes);

@@ -30,9 +30,7 @@ pub(super) fn run(args: &Args, [old, new]: [&OsString; 2], out: &Out) -> Outcome
         ..args.predicates.predicates()?
     };
     let pair = CatalogPair::open(old.as_bytes(), new.as_bytes())?;
-    let contradiction = predicates.contradiction().map(Warning::general);
-    let mut warnings = pair.warnings();
-    warnings.extend(contradiction);
+    let warnings = pair.warnings();
     if pair.is_reversed() {
         out.note("OLD was written after NEW: what was added appears as removed");
     }

@@ -112,10 +112,9 @@ impl Catalogs {
         watch_walk(wanted, &Diagnostics::default(), read)?;
         let missing = self.data.missing().iter();
         let missing = missing.map(|(path, parts)| Warning::about(path, parts.clone()));
-        let contradiction = self.predicates.contradiction();
         Ok(Emitted {
             parts: Vec::new(),
-            warnings: missing.chain(contradiction.map(Warning::general)).collect(),
+            warnings: missing.collect(),
             seconds: start.elapsed().as_secs_f64(),
         })
     }

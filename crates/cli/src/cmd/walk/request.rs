@@ -26,15 +26,10 @@ impl<'a> Request<'a> {
     pub(super) fn new(args: &'a Args, out: &Out) -> Result<Request<'a>, Error> {
         check_args(args, out)?;
         let options = walk_options(args)?;
-        let mut predicates = args.predicates.predicates()?;
-        if !predicates.is_all() {
-            // The walk goes no deeper; this is to find contradictions.
-            predicates.max_depth = selection(args).max_depth;
-        }
         Ok(Request {
             args,
             options,
-            predicates,
+            predicates: args.predicates.predicates()?,
         })
     }
 }

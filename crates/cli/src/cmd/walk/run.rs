@@ -8,7 +8,6 @@ use archive::catalog::{Catalog, Writer, catalogs_in, finished_part};
 use archive::query::DataSet;
 use archive::remote::{as_prefix, is_remote};
 use gate::Errno;
-use mounts::Warning;
 use walk::entry::joined;
 use walk::predicate::select::{Selected, is_empty_directory};
 use walk::{Both, Diagnostics, Sink, Totals, WalkOptions};
@@ -91,13 +90,11 @@ impl Source for Request<'_> {
             walk::walk(&self.options, all, &diagnostics)
         })?;
         selected.finish(is_empty_directory(&self.options.dirs, &diagnostics));
-        let mut warnings = diagnostics.take_warnings();
+        let warnings = diagnostics.take_warnings();
         // If the output is closed the walk has stopped early, and the catalog is not of the whole tree.
         if let Some(catalog) = catalog.filter(|_| !sink.is_closed()) {
             catalog.finish(&report, warnings.is_empty())?;
         }
-        let contradiction = self.predicates.contradiction();
-        warnings.extend(contradiction.map(Warning::general));
         Ok(Emitted {
             parts: report.parts,
             warnings,

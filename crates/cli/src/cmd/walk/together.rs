@@ -12,7 +12,6 @@ use std::time::Instant;
 use archive::catalog::{Catalog, Options, Sealed, ShardOfRun, Writer, catalogs_in, remove_part};
 use archive::query::DataSet;
 use archive::remote::as_prefix;
-use mounts::Warning;
 use team::Team;
 use walk::entry::joined;
 use walk::predicate::Predicates;
@@ -89,10 +88,6 @@ fn walk(args: &Args, request: Result<Request<'_>, Error>, team: &dyn Team, out: 
     let mut walked = watch_walk(wanted, &diagnostics, || pieces.walk())?;
     selected.finish(is_empty_directory(&request.options.dirs, &diagnostics));
     walked.warnings.extend(diagnostics.take_warnings());
-    let contradiction = request.predicates.contradiction();
-    if team.rank() == 0 {
-        walked.warnings.extend(contradiction.map(Warning::general));
-    }
     walked.seconds = start.elapsed().as_secs_f64();
     let kept = parts.filter(|_| args.resume).map(|parts| parts.kept());
     finish(walked, &summary.totals(), kept, team, out)

@@ -90,7 +90,6 @@ fn copy_alone(work: Work<'_>, writer: &mut Writer<'_>) -> Result<(), Error> {
             break;
         }
     }
-    reader.complete(&mut load);
     match failed {
         Some(e) => Err(e),
         None => with_function(Function::Write, || writer.take(load)).map(drop),
@@ -132,7 +131,6 @@ fn read(work: Work<'_>, window: &Window) {
                 return;
             }
         }
-        reader.complete(&mut load);
         window.finish(ticket, load);
     }
 }

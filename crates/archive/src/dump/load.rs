@@ -1,11 +1,8 @@
 //! What readers and the writer share, and what goes from the ones to the other.
 
-use std::ops::Range;
-
 use ondisk::pax::{self, Member};
 use walk::{Diagnostics, Meta};
 
-use super::checksums::Checksums;
 use super::users::Users;
 use crate::plan::Plan;
 use crate::rows::Rows;
@@ -34,17 +31,6 @@ pub(crate) struct Load {
     pub(crate) done: Vec<Done>,
     /// A link that follows it: only the writer knows the outcome of its target.
     pub(crate) link: Option<usize>,
-    unhashed: Vec<Unhashed>,
-}
-
-/// A member whose checksum is missing in its header.
-struct Unhashed {
-    /// Where the checksum is.
-    at: usize,
-    /// The data of the member.
-    data: Range<usize>,
-    /// The index of its row in `done`.
-    done: usize,
 }
 
 /// Stands in a header until the checksum is known. All checksums have the same length.
@@ -62,37 +48,6 @@ impl Load {
         if let Some((_, at)) = self.begun.pop() {
             self.bytes.truncate(at as usize);
         }
-    }
-
-    /// Notes that the checksum at `at` is that of the bytes from `data` on. The row must be the next in `done`.
-    pub(super) fn hash_later(&mut self, at: usize, data: usize) {
-        self.unhashed.push(Unhashed {
-            at,
-            data: data..self.bytes.len(),
-            done: self.done.len(),
-        });
-    }
-
-    /// Sets the checksums that are missing.
-    pub(super) fn hash(&mut self, checksums: &mut Checksums) {
-        let data = self
-            .unhashed
-            .iter()
-            .map(|member| &self.bytes[member.data.clone()]);
-        let hashes = checksums.of(&data.collect::<Vec<_>>());
-        for (Unhashed { at, done, .. }, hash) in self.unhashed.drain(..).zip(hashes) {
-            pax::set_checksum(&mut self.bytes, at, &hash);
-            if let Some(Outcome::Member(_, known)) =
-                self.done.get_mut(done).map(|done| &mut done.outcome)
-            {
-                *known = Some(hash);
-            }
-        }
-    }
-
-    /// Whether no checksum is missing.
-    pub(super) fn is_complete(&self) -> bool {
-        self.unhashed.is_empty()
     }
 
     /// An empty load in used memory.

@@ -15,7 +15,6 @@ use walk::{Diagnostics, Moment, Type};
 
 mod attributes;
 mod chain;
-mod checksums;
 mod contents;
 mod copy;
 mod estimate;

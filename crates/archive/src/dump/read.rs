@@ -12,7 +12,6 @@ use walk::entry::Time;
 use walk::{Meta, Type};
 
 use super::attributes::{AttributeReader, AttributesOf};
-use super::checksums::Checksums;
 use super::contents::{copy_extents, may_have_holes, read_whole};
 use super::holes;
 use super::load::{Done, Emit, Load, NO_CHECKSUM, Outcome, PIECE, Stopped, Work};
@@ -35,7 +34,6 @@ pub(crate) struct Reader<'a> {
     names: Names<'a>,
     places: Places<&'a Rows>,
     attributes: AttributeReader,
-    checksums: Checksums,
     /// Not all extended attributes of the last file could be read.
     misses_attributes: bool,
     /// A member that was written.
@@ -49,7 +47,6 @@ impl<'a> Reader<'a> {
             names: Names::new(work.rows),
             places: Places::new(work.rows, work.open_directories),
             attributes: AttributeReader::default(),
-            checksums: Checksums::default(),
             misses_attributes: false,
             spare: Member::default(),
         }
@@ -72,21 +69,14 @@ impl<'a> Reader<'a> {
             }
             Step::Link => {
                 load.link = Some(row);
-                self.complete(load);
                 *load = emit(std::mem::take(load))?;
             }
             Step::Unchanged | Step::LeftOut => {}
         }
         if load.bytes.len() >= PIECE {
-            self.complete(load);
             *load = emit(std::mem::take(load))?;
         }
         Ok(())
-    }
-
-    /// Sets the checksums of small files, before a load is handed over.
-    pub(crate) fn complete(&mut self, load: &mut Load) {
-        load.hash(&mut self.checksums);
     }
 
     /// Adds a row as a member of its own.
@@ -387,7 +377,6 @@ impl<'a> Reader<'a> {
         // A file that cannot be read at all gets no member.
         let start = extents.first().map_or(0, |extent| extent.offset);
         read_full_at(&fd, start, &mut [0]).map_err(failed(Gate::Pread64))?;
-        self.complete(load);
         let Some(begun) = self.begin_file(row, meta, map, (Some(&fd), None), load) else {
             return Ok(Outcome::NoMember);
         };
@@ -524,11 +513,13 @@ struct Begun {
 impl Begun {
     /// Ends a file that is whole.
     fn end(self, meta: &Meta, load: &mut Load) -> Outcome {
-        if let Some(at) = self.checksum {
-            load.hash_later(at, self.data);
-        }
+        let hash = self.checksum.map(|at| {
+            let hash = *blake3::hash(&load.bytes[self.data..]).as_bytes();
+            pax::set_checksum(&mut load.bytes, at, &hash);
+            hash
+        });
         pad(&mut load.bytes, self.stored);
-        Outcome::Member(meta.size, None)
+        Outcome::Member(meta.size, hash)
     }
 }
 

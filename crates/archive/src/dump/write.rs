@@ -56,7 +56,6 @@ impl<'a> Writer<'a> {
 
     /// Writes a load and the link that follows it, and gives back the memory of the load.
     pub(crate) fn take(&mut self, load: Load) -> Result<Vec<u8>, Error> {
-        assert!(load.is_complete());
         for &(row, after) in &load.begun {
             let is_source = self.work.rows.parent(row).is_none();
             let name = || self.names.name(row);
@@ -110,7 +109,6 @@ impl<'a> Writer<'a> {
                 };
                 // A failure is in `failed`.
                 let _ = reader.put_whole(row, &mut load, &mut emit);
-                reader.complete(&mut load);
             }
         }
         self.reader = Some(reader);

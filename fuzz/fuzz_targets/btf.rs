@@ -6,11 +6,10 @@ use ondisk::btf::Btf;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some(btf) = Btf::parse(bytes) {
-        assert!(btf.types() * 12 <= bytes.len());
         if let [Some(task)] = btf.structures([b"task"]) {
             assert!(btf.size(task).is_some());
         }
-        for number in 0..btf.types().min(16) as u32 + 2 {
+        for number in 0..18 {
             let _ = btf.member(number, b"tgid");
         }
     }

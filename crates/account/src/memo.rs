@@ -11,11 +11,6 @@ use crate::model::{Cost, GateSet, Keeps, Proposal, Swap, cost, predict, saves};
 
 const TABLE: &str = include_str!("../data/multics-1974.csv");
 
-/// Directories and other segments among what an incremental dump of 1974 dumped, in percent.
-pub const MIX: Per<f64> = Per {
-    dir: 40.0,
-    file: 60.0,
-};
 /// The percentage of the backup's CPU time that went into calls for information.
 pub const SHARE: f64 = 51.0;
 /// The percentage of the system that the backup used.
@@ -178,6 +173,12 @@ pub fn columns(gates: &[Gate], fixed: f64, shares: &Shares) -> Vec<Column> {
 mod tests {
     use super::*;
     use crate::gates::fixed_price;
+
+    /// Directories and other segments among what an incremental dump of 1974 dumped, in percent.
+    const MIX: Per<f64> = Per {
+        dir: 40.0,
+        file: 60.0,
+    };
 
     #[test]
     fn its_totals_hold() {

@@ -155,8 +155,6 @@ pub struct CollectOptions {
 pub struct Gathered {
     /// The directory at which it was entered, beginning with SRC as it was given.
     pub path: Vec<u8>,
-    /// The type of the file system, where the mount table says.
-    pub fstype: Option<Vec<u8>>,
     /// The way.
     pub gather: Gather,
     /// The engine.
@@ -285,7 +283,6 @@ fn collect_names<'a>(
         collect_listed(listed, above, walk_options, for_catalog, diagnostics)?;
     let mut parts = vec![Gathered {
         path: root,
-        fstype: None,
         gather: Gather::Combined,
         engine: EngineKind::Threads,
         why: GatherReason::Listed,
@@ -311,7 +308,6 @@ fn gathered(report: WalkReport, requested: Option<Gather>) -> impl Iterator<Item
         };
         Gathered {
             path: part.path,
-            fstype: part.fstype,
             gather,
             engine: part.engine,
             why,

@@ -383,7 +383,7 @@ pub(crate) fn tell_of_store(notice: remote::Notice<'_>) {
             let error = printable(error.as_bytes());
             format!("{error}; the request is tried again for up to {minutes} minutes")
         }
-        Silent(host, since, _) => silence(host, since),
+        Silent(host, since) => silence(host, since),
         NoConditions => {
             "the store has no conditional requests: of two programs that write the same object at \
                          the same time, the last one wins"

@@ -156,11 +156,6 @@ pub struct Running {
 }
 
 impl Running {
-    /// Its process id.
-    pub fn id(&self) -> i32 {
-        self.pid
-    }
-
     /// Why it ended before its program started; valid when it has ended.
     pub fn unstarted(&self) -> Option<Unstarted> {
         let errno = |word: usize| Errno(self.words[word].load(Ordering::SeqCst) as i32);

@@ -203,7 +203,6 @@ pub struct Stat {
     pub dev: (u32, u32),
     pub ino: u64,
     pub file_type: FileType,
-    pub rdev: (u32, u32),
 }
 
 /// Attributes of a file, as older programs read them.
@@ -215,7 +214,6 @@ pub fn newfstatat(dir: impl AsFd, name: &CStr, at: At) -> Result<Stat> {
         dev: split(s.st_dev),
         ino: s.st_ino,
         file_type: FileType::from_mode(s.st_mode),
-        rdev: split(s.st_rdev),
     })
 }
 

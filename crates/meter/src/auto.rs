@@ -60,7 +60,6 @@ mod tests {
                 choice: Choice::Requested,
                 warnings: Vec::new(),
                 totals: Vec::new(),
-                reported: 0,
                 unfinished: 0,
                 lost: 0,
                 overhead: Duration::ZERO,

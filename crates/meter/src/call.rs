@@ -231,8 +231,6 @@ pub struct Metered {
     pub warnings: Vec<WarningKind>,
     /// All calls, in no order; each (program, pid, number) once.
     pub totals: Vec<Total>,
-    /// Calls that were reported one by one.
-    pub reported: u64,
     /// Calls in which their thread ended. They are not in the totals, nor does `strace -c` count
     /// them.
     pub unfinished: u64,

@@ -248,7 +248,6 @@ impl<'a> Collector<'a> {
             choice: Choice::Requested,
             warnings,
             totals,
-            reported: self.reported,
             unfinished: self.unfinished,
             lost: 0,
             overhead: Duration::from_nanos(overhead.saturating_mul(calls)),

@@ -53,15 +53,6 @@ pub enum Kind {
     Batch,
 }
 
-impl Kind {
-    /// Whether the call only returns information on the file system: it changes nothing and carries
-    /// no data. The memo of 1974 calls that a gate for information, the others gates for effect.
-    pub fn asks(self) -> bool {
-        use Kind::{Access, Ask, Link, List, Stat, Xattr};
-        matches!(self, Stat | Access | Link | List | Xattr | Ask)
-    }
-}
-
 /// The directory that a relative name is looked up in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum At {

@@ -59,11 +59,6 @@ impl<'a> Btf<'a> {
         })
     }
 
-    /// The number of types.
-    pub fn types(&self) -> usize {
-        self.starts.len()
-    }
-
     /// The numbers of the structs with these names, in one pass: there are a hundred thousand types.
     pub fn structures<const N: usize>(&self, names: [&[u8]; N]) -> [Option<u32>; N] {
         let mut found = [None; N];
@@ -242,7 +237,7 @@ mod tests {
         let [nothing, task, again] = btf.structures([b"tas", b"task", b"task"]);
         assert_eq!((nothing, again), (None, task));
         let task = task.unwrap();
-        assert_eq!((btf.types(), task, btf.size(task)), (4, 4, Some(16)));
+        assert_eq!((btf.starts.len(), task, btf.size(task)), (4, 4, Some(16)));
         let offset = |name: &[u8]| btf.member(task, name).map(|member| member.offset);
         assert_eq!(
             [b"state".as_slice(), b"pid", b"tgid", b"tg", b"bit"].map(offset),

@@ -169,10 +169,10 @@ mod tests {
         seconds: f64,
     ) -> Vec<(&'static str, u64, u64)> {
         let predicted = predict_requests(names, &mut tree(), behavior, |_| seconds);
-        let rows = predicted
-            .cold
-            .iter()
-            .map(|(request, cold)| (request.name(), cold, predicted.warm.get(request)));
+        let rows = Request::ALL.into_iter().map(|request| {
+            let (cold, warm) = (predicted.cold.get(request), predicted.warm.get(request));
+            (request.name(), cold, warm)
+        });
         rows.filter(|(_, cold, warm)| cold + warm > 0).collect()
     }
 

@@ -231,7 +231,6 @@ mod tests {
             choice: Choice::Requested,
             warnings: Vec::new(),
             totals: vec![total],
-            reported: 5,
             unfinished: 5,
             lost: 0,
             overhead: Duration::ZERO,

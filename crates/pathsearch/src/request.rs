@@ -110,11 +110,6 @@ impl Requests {
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
-
-    /// Each kind with its number.
-    pub fn iter(&self) -> impl Iterator<Item = (Request, u64)> {
-        Request::ALL.into_iter().zip(self.counts)
-    }
 }
 
 /// How long the process waits for a request of each kind, in seconds.

@@ -27,8 +27,8 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(5 * 60);
 pub enum Notice<'a> {
     /// A request has failed, and is repeated for up to so long.
     Failed(&'a StoreError, Duration),
-    /// A server has not answered for so long, and may be given up only after so long.
-    Silent(&'a str, Duration, Duration),
+    /// A server has not answered for so long.
+    Silent(&'a str, Duration),
     /// The store has no conditional requests.
     NoConditions,
 }
@@ -65,7 +65,7 @@ impl Notices {
 
     fn report_silence(&self, host: &str, since: Duration) {
         if is_due(&self.last_silence, Instant::now()) {
-            (self.on_notice)(Notice::Silent(host, since, SILENCE));
+            (self.on_notice)(Notice::Silent(host, since));
         }
     }
 

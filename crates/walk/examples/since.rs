@@ -1,13 +1,13 @@
 //! Prints what has changed in a btrfs subvolume since a generation; without one, its generation.
 use std::time::Instant;
-use walk::engine::btrfs::since::{changed_since, generation, subvolume};
+use walk::engine::btrfs::since::{changed_since, subvolume};
 
 fn main() {
     let mut args = std::env::args().skip(1);
     let dir = args.next().expect("a directory");
     let top = walk::open_top(dir.as_bytes(), 0).expect("a directory that can be opened");
     match args.next().map(|g| g.parse().expect("a generation")) {
-        None => println!("{}", generation(&top.fd).expect("btrfs")),
+        None => println!("{}", subvolume(&top.fd).expect("btrfs").generation),
         Some(since) => {
             let start = Instant::now();
             let known = subvolume(&top.fd).expect("btrfs");

@@ -30,7 +30,6 @@ impl DumpScan<'_> {
     pub(super) fn part(&self, engine: EngineKind, why: GatherReason) -> Gathered {
         Gathered {
             path: self.request.sources.first().cloned().unwrap_or_default(),
-            fstype: None,
             gather: Gather::from_engine(engine),
             engine,
             why,

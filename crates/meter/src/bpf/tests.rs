@@ -7,7 +7,7 @@ use super::draft::Resources;
 use super::kit::{PROGRAMS, needed};
 use super::offsets::{Ends, Ids, Offsets, OpenFile, Running};
 use super::*;
-use crate::call::{Ended, Total};
+use crate::call::{Call, Ended, Total};
 use crate::skip::skip;
 use crate::tests::busy;
 
@@ -296,6 +296,15 @@ fn by_number(metered: &Metered) -> BTreeMap<u32, (u64, u64)> {
     calls
 }
 
+/// Counts the calls that are reported one by one.
+struct Reported(u64);
+
+impl Listener for Reported {
+    fn call(&mut self, _: &Call<'_>) {
+        self.0 += 1;
+    }
+}
+
 #[test]
 fn full_maps_lose_no_call_but_those_of_unfollowed_threads() {
     if let Err(why) = Bpf.check() {
@@ -307,20 +316,22 @@ fn full_maps_lose_no_call_but_those_of_unfollowed_threads() {
     let command = Command::find(&words).unwrap();
     let metered = |room| {
         let kit = Kit::new(probe::find, room, 40, None).unwrap();
-        Bpf.run_with(kit, 0, &command, 40, &mut ()).unwrap()
+        let mut reported = Reported(0);
+        let metered = Bpf.run_with(kit, 0, &command, 40, &mut reported);
+        (metered.unwrap(), reported.0)
     };
-    let ample = metered(Room::new());
+    let (ample, reported) = metered(Room::new());
     assert_eq!(
-        (ample.reported, ample.lost, &ample.warnings[..]),
+        (reported, ample.lost, &ample.warnings[..]),
         (40, 0, &[][..])
     );
-    let tight = metered(Room {
+    let (tight, reported) = metered(Room {
         slots: 2,
         cells: 4,
         ..Room::new()
     });
     assert_eq!(
-        (by_number(&tight), tight.reported, tight.lost),
+        (by_number(&tight), reported, tight.lost),
         (by_number(&ample), 40, 0)
     );
     assert!(
@@ -332,7 +343,7 @@ fn full_maps_lose_no_call_but_those_of_unfollowed_threads() {
         tight.warnings
     );
     // Threads that there is no room for are not metered, and there is a warning.
-    let alone = metered(Room {
+    let (alone, _) = metered(Room {
         tasks: 1,
         ..Room::new()
     });

@@ -114,11 +114,6 @@ impl Superblock {
         self.has(FILETYPE)
     }
 
-    /// Whether there is a journal.
-    pub fn has_journal(&self) -> bool {
-        self.has(HAS_JOURNAL)
-    }
-
     /// The number of blocks of group descriptors.
     pub fn descriptor_blocks(&self) -> u32 {
         self.groups.div_ceil(self.block_size / self.descriptor_size)
@@ -227,7 +222,7 @@ pub(super) mod tests {
             ),
             (4096, 1, 256, 64)
         );
-        assert!(found.has_entry_types() && found.has_journal() && !found.has_checksums());
+        assert!(found.has_entry_types() && !found.has_checksums());
         assert_eq!(found.descriptor_block(0), Some(1));
     }
 

@@ -160,11 +160,6 @@ impl Decoder {
         }
     }
 
-    /// Offset of the next block in bytes.
-    pub fn at(&self) -> u64 {
-        self.at
-    }
-
     /// What was wrong with the headers since the last call, and did not prevent reading them.
     pub fn take_faults(&mut self) -> Vec<Fault> {
         std::mem::take(&mut self.faults)

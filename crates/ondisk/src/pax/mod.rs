@@ -20,9 +20,6 @@ pub use decode::{Decoder, Event, begins_archive};
 pub use encode::{header, lineage_header, part_header, set_checksum, trailer};
 pub use field::BLOCK;
 
-/// An archive is padded with zeros to a multiple of this: tar's record of twenty blocks.
-pub const RECORD: usize = 20 * BLOCK;
-
 /// The type of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[allow(missing_docs, reason = "the names say it")]

@@ -474,7 +474,6 @@ fn account() -> AccountReport<'static> {
             choice: Choice::Cheapest(Vec::new()),
             warnings: Vec::new(),
             totals: Vec::new(),
-            reported: 12_345,
             unfinished: 0,
             lost: 0,
             overhead: Duration::from_millis(2),

@@ -675,7 +675,6 @@ mod tests {
             choice: Choice::Exact,
             warnings: Vec::new(),
             totals: Vec::new(),
-            reported: 2,
             unfinished: 0,
             lost: 0,
             overhead: Duration::ZERO,

@@ -15,7 +15,7 @@ fn read(archive: &[u8]) -> Result<Vec<Event>, Fault> {
     let mut decoder = Decoder::new();
     let mut events = Vec::new();
     while let Some(block) = archive
-        .get(decoder.at() as usize..)
+        .get(decoder.at as usize..)
         .and_then(<[u8]>::first_chunk)
     {
         let event = decoder.push(block)?;
@@ -29,7 +29,7 @@ fn read(archive: &[u8]) -> Result<Vec<Event>, Fault> {
         }
     }
     Err(Fault {
-        at: decoder.at(),
+        at: decoder.at,
         what: "cut",
     })
 }
@@ -38,7 +38,7 @@ fn read(archive: &[u8]) -> Result<Vec<Event>, Fault> {
 fn read_all(archive: &[u8]) -> (Vec<String>, Vec<&'static str>) {
     let (mut decoder, mut names, mut faults) = (Decoder::new(), Vec::new(), Vec::new());
     while let Some(block) = archive
-        .get(decoder.at() as usize..)
+        .get(decoder.at as usize..)
         .and_then(<[u8]>::first_chunk)
     {
         match decoder.push(block) {

@@ -90,15 +90,6 @@ pub fn ancestors(fd: &Fd, subvolume: &Subvolume) -> Vec<[u8; 16]> {
         .collect()
 }
 
-/// The generation of a subvolume: the transaction that wrote it last. As long as it stays the same,
-/// nothing in the subvolume has changed.
-///
-/// # Errors
-/// Those of [`subvolume`].
-pub fn generation(fd: &Fd) -> Result<u64> {
-    subvolume(fd).map(|subvolume| subvolume.generation)
-}
-
 /// The inodes of a [`subvolume`] that were written after a generation, in the order of their numbers,
 /// without those that are the same by `is_same`; `None` if `is_worth` stops it, given how many they are.
 /// Those written after the call of [`subvolume`] may be among them, and may have changed again.

@@ -112,7 +112,6 @@ pub(crate) fn report(path: &[u8]) -> AccountReport<'static> {
             choice: Choice::Cheapest(Vec::new()),
             warnings: Vec::new(),
             totals: Vec::new(),
-            reported: 100,
             unfinished: 0,
             lost: 0,
             overhead: Duration::from_millis(2),

@@ -5,7 +5,6 @@ mod patience;
 mod reading;
 mod recipes;
 pub(crate) mod server;
-mod services;
 mod state;
 mod tls;
 mod writing;

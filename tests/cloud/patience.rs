@@ -6,16 +6,11 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use super::server::{Server, Software, needs, noise, small_tree, url};
+use super::server::{Server, completes, needs, noise, small_tree, url};
 use crate::support::proxy::{Fault, Request};
 use crate::support::run::args;
 use crate::support::snapshot::same_bytes;
 use crate::support::{fathom, require, run};
-
-/// The answers of an S3 store. The others have answers of their own.
-fn is_s3() -> bool {
-    matches!(Software::chosen(), Software::Versitygw | Software::Rclone)
-}
 
 /// The requests after one that `begins` fail, so many in all.
 fn outage(server: &Server, begins: fn(&Request) -> bool, many: usize) -> Arc<AtomicUsize> {
@@ -49,11 +44,7 @@ fn an_outage_at_the_end_of_a_dump_costs_time_only() {
     }
     let server = Server::start();
     small_tree(&server.place().join("tree"));
-    let failed = outage(
-        &server,
-        |request| Software::chosen().completes("a.tar", request),
-        6,
-    );
+    let failed = outage(&server, |request| completes("a.tar", request), 6);
     let state = url("state/");
     let words = args![
         "dump",
@@ -79,7 +70,7 @@ fn an_outage_at_the_end_of_a_dump_costs_time_only() {
 /// A store that is busy has answered: it is no wrong URL.
 #[test]
 fn a_busy_store_at_the_start_is_asked_again() {
-    if !require(&needs()) || !is_s3() {
+    if !require(&needs()) {
         return;
     }
     let server = Server::start();
@@ -121,7 +112,7 @@ fn a_silent_server_is_named() {
 /// A store that does not implement conditional requests: the first answer is final, for small objects and for parts.
 #[test]
 fn a_store_without_conditional_requests_gets_others_at_once() {
-    if !require(&needs()) || !is_s3() {
+    if !require(&needs()) {
         return;
     }
     let server = Server::start();
@@ -167,7 +158,7 @@ fn a_store_without_conditional_requests_gets_others_at_once() {
 /// What the store says about the request is told with what to do.
 #[test]
 fn errors_of_the_store_have_hints() {
-    if !require(&needs()) || !is_s3() {
+    if !require(&needs()) {
         return;
     }
     let server = Server::start();
@@ -204,7 +195,7 @@ fn errors_of_the_store_have_hints() {
     const CONFLICT: &str = "<Error><Code>ConditionalRequestConflict</Code></Error>";
     let left = AtomicUsize::new(2);
     server.proxy.plan(move |request| {
-        let is_write = Software::chosen().completes("a.tar", request);
+        let is_write = completes("a.tar", request);
         match is_write
             && left
                 .fetch_update(SeqCst, SeqCst, |it| it.checked_sub(1))
@@ -229,7 +220,7 @@ fn errors_of_the_store_have_hints() {
 /// Settings that no request can have are named, and not printed: they may be secret.
 #[test]
 fn malformed_settings_are_named() {
-    if !require(&needs()) || !is_s3() {
+    if !require(&needs()) {
         return;
     }
     let server = Server::start();

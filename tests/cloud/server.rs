@@ -1,18 +1,14 @@
-//! A server of objects, and fathom as its client. `FATHOM_STORE_SERVER` is the program: `versitygw` (S3, the default), `rclone`
-//! (S3), `azurite` (Azure) or `fake-gcs-server` (Google Cloud Storage).
+//! An S3 server, and fathom as its client. `FATHOM_STORE_SERVER` is the program: `versitygw` (the default) or `rclone`.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::support::need::tool_path;
-use crate::support::proxy::{Address, Proxy, Request, wait_for};
+use crate::support::proxy::{Proxy, Request, wait_for};
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom};
 
@@ -21,31 +17,20 @@ pub(crate) const BUCKET: &str = "backups";
 const KEY: &str = "AKIDTEST";
 const SECRET: &str = "secret of the tests";
 
-/// The account of the emulators of Azure, which everyone knows.
-const ACCOUNT: &str = "devstoreaccount1";
-const ACCOUNT_KEY: &str =
-    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-/// A shared access signature by that key, for everything, until 2099.
-pub(crate) const SAS: &str = "sv=2021-12-02&ss=b&srt=sco&sp=rwdlac&se=2099-01-01T00%3A00%3A00Z&spr=https,http&sig=jlSI%2B5DohmjtlB2oCr2Vhd9u7l%2F%2FvB9E8D7vhfmKGX4%3D";
-
 pub(crate) const AWS: &str = "venv/bin/aws";
 
 /// The program that serves the objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Software {
+enum Software {
     Versitygw,
     Rclone,
-    Azurite,
-    FakeGcs,
 }
 
 impl Software {
-    pub(crate) fn chosen() -> Software {
+    fn chosen() -> Software {
         match std::env::var("FATHOM_STORE_SERVER").as_deref() {
             Err(_) | Ok("versitygw") => Software::Versitygw,
             Ok("rclone") => Software::Rclone,
-            Ok("azurite") => Software::Azurite,
-            Ok("fake-gcs-server") => Software::FakeGcs,
             Ok(other) => panic!("FATHOM_STORE_SERVER={other}: see tests/cloud/server.rs"),
         }
     }
@@ -54,63 +39,11 @@ impl Software {
         match self {
             Software::Versitygw => "bin/versitygw",
             Software::Rclone => "bin/rclone",
-            Software::Azurite => "azurite/node_modules/azurite/dist/src/blob/main.js",
-            Software::FakeGcs => "bin/fake-gcs-server",
         }
     }
 
-    fn scheme(self) -> &'static str {
-        match self {
-            Software::Versitygw | Software::Rclone => "s3",
-            Software::Azurite => "az",
-            Software::FakeGcs => "gs",
-        }
-    }
-
-    /// Where it listens: at a socket in a directory, or at an address of its own, so that no port can be taken.
-    fn address(self, place: &Path) -> Address {
-        static SERVERS: AtomicU8 = AtomicU8::new(1);
-        match self {
-            Software::Versitygw | Software::Rclone => Address::Socket(place.join("socket")),
-            Software::Azurite | Software::FakeGcs => {
-                let [.., high, low] = std::process::id().to_be_bytes();
-                let nth = SERVERS.fetch_add(1, Ordering::Relaxed);
-                Address::Port((Ipv4Addr::new(127, 128 | high >> 1, low, nth), 10_000).into())
-            }
-        }
-    }
-
-    /// Whether a request is one of those that upload parts of an object.
-    pub(crate) fn uploads_part(self, request: &Request) -> bool {
-        let target = &request.target;
-        match self {
-            Software::Versitygw | Software::Rclone => target.contains("partNumber=2"),
-            Software::Azurite => target.contains("comp=block&"),
-            Software::FakeGcs => request.method == "PUT" && target.contains("upload_id="),
-        }
-    }
-
-    /// Whether a request makes an object exist, if it succeeds; with Google, where the first request has the condition,
-    /// also one of those before it.
-    pub(crate) fn completes(self, key: &str, request: &Request) -> bool {
-        let (method, target) = (&*request.method, &request.target);
-        let is_put = method == "PUT" && target.contains(key);
-        match self {
-            Software::Versitygw | Software::Rclone => {
-                let is_last = method == "POST" && target.contains(&format!("{key}?uploadId="));
-                is_last || is_put && !target.contains('?')
-            }
-            Software::Azurite => is_put && !target.contains("comp=block&"),
-            Software::FakeGcs => is_put,
-        }
-    }
-
-    /// Serves the buckets in a directory.
-    fn command(self, server: &Address, objects: &Path, options: ServerOptions) -> Command {
-        let socket = match server {
-            Address::Socket(socket) => socket,
-            Address::Port(address) => return self.command_at_port(*address, objects, options),
-        };
+    /// Serves the buckets in a directory at a socket.
+    fn command(self, socket: &Path, objects: &Path, options: ServerOptions) -> Command {
         let mut command = Command::new(tool_path(self.program()));
         if self == Software::Rclone {
             command.args(["serve", "s3"]);
@@ -134,38 +67,22 @@ impl Software {
                 // What the tests change in the directory must be seen at once (with 0 rclone loops).
                 command.args(["--config", "", "--dir-cache-time", "1ms"]);
             }
-            Software::Azurite | Software::FakeGcs => unreachable!("they have ports"),
-        };
+        }
         command.arg(objects);
         command
     }
+}
 
-    fn command_at_port(
-        self,
-        server: SocketAddr,
-        objects: &Path,
-        options: ServerOptions,
-    ) -> Command {
-        let (host, port) = (server.ip().to_string(), server.port().to_string());
-        let program = tool_path(self.program());
-        if self == Software::Azurite {
-            let mut command = Command::new("node");
-            command
-                .arg(program)
-                .args(["--blobHost", &host, "--blobPort", &port, "--location"])
-                .arg(objects)
-                .args(["--silent", "--skipApiVersionCheck", "--disableTelemetry"]);
-            return command;
-        }
-        let public = format!("127.0.0.1:{}", options.proxy);
-        let mut command = Command::new(program);
-        command
-            .args(["-scheme", "http", "-host", &host, "-port", &port])
-            .args(["-public-host", &public, "-log-level", "warn"])
-            .args(["-backend", "filesystem", "-filesystem-root"])
-            .arg(objects);
-        command
-    }
+/// Whether a request uploads the second part of an object.
+pub(crate) fn uploads_part(request: &Request) -> bool {
+    request.target.contains("partNumber=2")
+}
+
+/// Whether a request makes an object exist, if it succeeds.
+pub(crate) fn completes(key: &str, request: &Request) -> bool {
+    let (method, target) = (&*request.method, &request.target);
+    let is_last = method == "POST" && target.contains(&format!("{key}?uploadId="));
+    is_last || method == "PUT" && target.contains(key) && !target.contains('?')
 }
 
 /// What a server is started with.
@@ -174,8 +91,6 @@ pub(crate) struct ServerOptions<'a> {
     pub(crate) is_readonly: bool,
     /// The files of a certificate and its key.
     pub(crate) tls: Option<[&'a str; 2]>,
-    /// The port of the proxy, by which some servers know that a request is for them.
-    pub(crate) proxy: u16,
 }
 
 pub(crate) fn needs() -> [Need; 1] {
@@ -186,7 +101,6 @@ pub(crate) fn needs() -> [Need; 1] {
 pub(crate) struct Server {
     place: tempfile::TempDir,
     child: Child,
-    address: Address,
     pub(crate) proxy: Proxy,
 }
 
@@ -197,73 +111,35 @@ impl Server {
 
     /// Starts a server with an empty bucket.
     pub(crate) fn with(options: ServerOptions) -> Server {
-        let software = Software::chosen();
         let place = tempfile::tempdir().unwrap();
         let objects = place.path().join("objects");
-        fs::create_dir_all(&objects).unwrap();
-        if software != Software::Azurite {
-            fs::create_dir(objects.join(BUCKET)).unwrap();
-        }
-        let address = software.address(place.path());
-        let proxy = Proxy::start(address.clone());
+        fs::create_dir_all(objects.join(BUCKET)).unwrap();
+        let socket = place.path().join("socket");
+        let proxy = Proxy::start(socket.clone());
         let log = place.path().join("log");
         let out = File::create(&log).unwrap();
-        let options = ServerOptions {
-            proxy: proxy.port(),
-            ..options
-        };
-        let child = software
-            .command(&address, &objects, options)
+        let child = Software::chosen()
+            .command(&socket, &objects, options)
             .stdin(Stdio::null())
             .stdout(out.try_clone().unwrap())
             .stderr(out)
             .spawn()
             .unwrap();
-        let server = Server {
+        wait_for(&socket, &log);
+        Server {
             place,
             child,
-            address,
             proxy,
-        };
-        wait_for(&server.address, &log);
-        if software == Software::Azurite {
-            let made = server.ask("PUT", "?restype=container&");
-            assert_eq!(made.0, "201");
         }
-        server
-    }
-
-    /// The status and the body of the server's answer to a request for a blob, with a shared access signature.
-    fn ask(&self, method: &str, target: &str) -> (String, Vec<u8>) {
-        let (host, sas) = ("Host: 127.0.0.1", format!("{target}{SAS}"));
-        let end = "Content-Length: 0\r\nConnection: close\r\n\r\n";
-        let head = format!("{method} /{ACCOUNT}/{BUCKET}{sas} HTTP/1.1\r\n{host}\r\n{end}");
-        let mut stream = self.address.connect().unwrap();
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        let at = answer.windows(4).position(|it| it == b"\r\n\r\n").unwrap();
-        let head = String::from_utf8(answer[..at].to_vec()).unwrap();
-        let status = head.split(' ').nth(1).unwrap().to_owned();
-        (status, answer.split_off(at + 4))
     }
 
     /// An object, if it exists.
     pub(crate) fn content(&self, key: &str) -> Option<Vec<u8>> {
-        match Software::chosen() {
-            Software::Azurite => {
-                let (status, body) = self.ask("GET", &format!("/{key}?"));
-                (status == "200").then_some(body)
-            }
-            _ => fs::read(self.object(key)).ok(),
-        }
+        fs::read(self.object(key)).ok()
     }
 
     pub(crate) fn remove(&self, key: &str) {
-        match Software::chosen() {
-            Software::Azurite => assert_eq!(self.ask("DELETE", &format!("/{key}?")).0, "202"),
-            _ => fs::remove_file(self.object(key)).unwrap(),
-        }
+        fs::remove_file(self.object(key)).unwrap();
     }
 
     /// A directory for files of the test.
@@ -289,8 +165,6 @@ impl Server {
         match Software::chosen() {
             Software::Versitygw => within(&self.object(".sgwtmp/multipart")).collect(),
             Software::Rclone => within(&self.object("")).filter(is_part).collect(),
-            // They do not exist for others.
-            Software::Azurite | Software::FakeGcs => Vec::new(),
         }
     }
 
@@ -313,18 +187,6 @@ impl Server {
             .env("AWS_EC2_METADATA_DISABLED", "true")
             .env("NO_PROXY", "127.0.0.1")
             .env_remove("AWS_SESSION_TOKEN");
-        match Software::chosen() {
-            Software::Versitygw | Software::Rclone => command,
-            Software::Azurite => command
-                .env(
-                    "AZURE_STORAGE_ENDPOINT",
-                    format!("{}/{ACCOUNT}", self.proxy.url()),
-                )
-                .env("AZURE_ALLOW_HTTP", "true")
-                .env("AZURE_STORAGE_ACCOUNT_NAME", ACCOUNT)
-                .env("AZURE_STORAGE_ACCOUNT_KEY", ACCOUNT_KEY),
-            Software::FakeGcs => command.env("STORAGE_EMULATOR_HOST", self.proxy.url()),
-        };
     }
 
     /// What the AWS CLI prints of the server's answer to a request.
@@ -414,5 +276,5 @@ pub(crate) fn change(tree: &Path, round: usize) {
 
 /// The URL of an object.
 pub(crate) fn url(key: &str) -> String {
-    format!("{}://{BUCKET}/{key}", Software::chosen().scheme())
+    format!("s3://{BUCKET}/{key}")
 }

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::server::{AWS, BUCKET, Server, ServerOptions, Software, needs, noise, small_tree, url};
+use super::server::{
+    AWS, BUCKET, Server, ServerOptions, completes, needs, noise, small_tree, uploads_part, url,
+};
 use crate::support::proxy::{Fault, Request, kill};
 use crate::support::run::args;
 use crate::support::snapshot::{kept, same, same_bytes};
@@ -130,10 +132,8 @@ fn uploads_survive_resets_errors_lost_answers_and_a_server_that_stops() {
     let lost = [AtomicBool::new(false), AtomicBool::new(false)];
     server.proxy.plan(move |request| {
         let keys = ["lost.tar", "lost.parquet"].iter().zip(&lost);
-        let software = Software::chosen();
-        let mut first = keys.filter(|(key, lost)| {
-            software.completes(key, request) && !lost.swap(true, Ordering::SeqCst)
-        });
+        let mut first = keys
+            .filter(|(key, lost)| completes(key, request) && !lost.swap(true, Ordering::SeqCst));
         match first.next() {
             Some(_) => Fault::CutAnswer(0),
             None => Fault::Pass,
@@ -154,15 +154,12 @@ fn uploads_survive_resets_errors_lost_answers_and_a_server_that_stops() {
     let (sender, arrived) = channel();
     let is_stopped = Arc::new(AtomicBool::new(false));
     let wait = Arc::clone(&is_stopped);
-    server.proxy.plan(once(
-        |request| Software::chosen().uploads_part(request),
-        move || {
-            sender.send(()).unwrap();
-            while !wait.load(Ordering::SeqCst) {
-                sleep(Duration::from_millis(1));
-            }
-        },
-    ));
+    server.proxy.plan(once(uploads_part, move || {
+        sender.send(()).unwrap();
+        while !wait.load(Ordering::SeqCst) {
+            sleep(Duration::from_millis(1));
+        }
+    }));
     let mut child = server.fathom(dump()).spawn().unwrap();
     arrived.recv_timeout(Duration::from_secs(600)).unwrap();
     server.stop();
@@ -203,14 +200,9 @@ fn of_two_that_write_the_same_object_one_fails() {
         };
         // Other contents each time, so that the ETag differs.
         fs::write(server.place().join("other/file"), noise(100, round)).unwrap();
-        if (Software::chosen(), round) == (Software::Azurite, 0) {
-            // To Azurite, and not to Azure, an object exists that has parts only.
-            run(&mut server.fathom(write("other"))).exits(0);
-            continue;
-        }
         // The plan is part of the server, and must not keep it.
         let (rival, racing) = (Arc::downgrade(&server), write("other"));
-        let is_last = move |request: &Request| Software::chosen().completes(key, request);
+        let is_last = move |request: &Request| completes(key, request);
         server.proxy.plan(once(is_last, move || {
             let rival = rival.upgrade().unwrap();
             run(&mut rival.fathom(racing.clone())).exits(0);
@@ -239,10 +231,9 @@ fn an_interrupted_dump_leaves_nothing() {
     for signal in [Signal::INT, Signal::TERM] {
         let process = Arc::new(AtomicU32::new(0));
         let shared = Arc::clone(&process);
-        server.proxy.plan(once(
-            |request| Software::chosen().uploads_part(request),
-            move || kill(&shared, signal),
-        ));
+        server
+            .proxy
+            .plan(once(uploads_part, move || kill(&shared, signal)));
         let mut child = server
             .fathom(dump())
             .stderr(Stdio::piped())

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::restic::prepare;
 use crate::support::build::{chmod, dir, tmpfs};
 use crate::support::need::tool_path;
-use crate::support::proxy::{Address, Proxy, wait_for};
+use crate::support::proxy::{Proxy, wait_for};
 use crate::support::recipe::search_path;
 use crate::support::run::{Ran, args};
 use crate::support::tool::tool;
@@ -139,11 +139,10 @@ pub(crate) fn rest_server(at: &Path, users: Option<&Path>) -> Running {
         .stderr(log)
         .spawn()
         .unwrap();
-    let server = Address::Socket(socket);
-    wait_for(&server, &at.join("log"));
+    wait_for(&socket, &at.join("log"));
     Running {
         child,
-        proxy: Proxy::start(server),
+        proxy: Proxy::start(socket),
     }
 }
 

@@ -1,10 +1,8 @@
 //! A proxy between fathom and a server that counts requests and makes faults. Each request gets a
 //! connection of its own.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -49,22 +47,6 @@ pub(crate) enum Fault {
     Slow,
 }
 
-/// Where a server listens.
-#[derive(Clone, Debug)]
-pub(crate) enum Address {
-    Socket(PathBuf),
-    Port(SocketAddr),
-}
-
-impl Address {
-    pub(crate) fn connect(&self) -> io::Result<File> {
-        Ok(File::from(match self {
-            Address::Socket(path) => OwnedFd::from(UnixStream::connect(path)?),
-            Address::Port(address) => OwnedFd::from(TcpStream::connect(address)?),
-        }))
-    }
-}
-
 type Plan = dyn Fn(&Request) -> Fault + Send + Sync;
 
 #[derive(Default)]
@@ -81,9 +63,9 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Listens at a port that the kernel chooses, for a server that is about to be started. Its threads end with the
-    /// process.
-    pub(crate) fn start(server: Address) -> Proxy {
+    /// Listens at a port that the kernel chooses, for a server that is about to be started at a socket. Its threads end
+    /// with the process.
+    pub(crate) fn start(server: PathBuf) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let state = Arc::new(Mutex::new(State::default()));
@@ -102,10 +84,6 @@ impl Proxy {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    pub(crate) fn port(&self) -> u16 {
-        self.port
-    }
-
     /// Sets what is done with each request from now on.
     pub(crate) fn plan(&self, plan: impl Fn(&Request) -> Fault + Send + Sync + 'static) {
         self.state.lock().unwrap().plan = Some(Arc::new(plan));
@@ -122,7 +100,7 @@ impl Proxy {
 }
 
 /// Passes on one request.
-fn serve(client: TcpStream, server: &Address, shared: &Mutex<State>) -> io::Result<()> {
+fn serve(client: TcpStream, server: &Path, shared: &Mutex<State>) -> io::Result<()> {
     let mut from = BufReader::new(client.try_clone()?);
     let (mut head, mut length, mut range) = (String::new(), 0_u64, None);
     let mut is_conditional = false;
@@ -183,7 +161,7 @@ fn serve(client: TcpStream, server: &Address, shared: &Mutex<State>) -> io::Resu
         );
         return (&client).write_all(answer.as_bytes());
     }
-    let mut upstream = server.connect()?;
+    let mut upstream = UnixStream::connect(server)?;
     upstream.write_all(head.as_bytes())?;
     let passed = match fault {
         Fault::CutRequest(most) => most.min(length),
@@ -213,10 +191,10 @@ fn serve(client: TcpStream, server: &Address, shared: &Mutex<State>) -> io::Resu
     client.shutdown(Shutdown::Both)
 }
 
-/// Waits for a server that has been started with a log.
-pub(crate) fn wait_for(server: &Address, log: &Path) {
+/// Waits for a server that has been started at a socket, with a log.
+pub(crate) fn wait_for(server: &Path, log: &Path) {
     let started = Instant::now();
-    while server.connect().is_err() {
+    while UnixStream::connect(server).is_err() {
         let log = std::fs::read_to_string(log).unwrap();
         assert!(started.elapsed() < LIMIT, "{log}");
         thread::sleep(Duration::from_millis(10));

@@ -58,7 +58,16 @@ fn what_cannot_be_done_is_said_in_one_line() {
         other("gone", "no restic repository");
         other("", "no restic repository");
         other("right", "no restic repository");
-        other("b2:bucket:/repo", "'b2:' is not supported");
+        for (repository, scheme) in [
+            ("azure:container:/repo", "azure:"),
+            ("gs:bucket:/repo", "gs:"),
+            ("b2:bucket:/repo", "b2:"),
+            ("rclone:remote:repo", "rclone:"),
+        ] {
+            other(repository, &format!("'{scheme}' is not supported"));
+            other(repository, "give a directory");
+            other(repository, "rclone serve");
+        }
         let mut none = dump_command(ground, args!["tree"]);
         none.env_remove("RESTIC_PASSWORD");
         assert!(run(&mut none).refused().stderr.contains("no password"));

@@ -106,8 +106,11 @@ walk /dev /sys --shard 0/2 => several DIRs
 walk /dev --shard 0/2 --format du => the whole tree
 walk /dev --run x => --shard
 walk /dev --shard 0/2 --catalog /proc/self/status => /proc/self/status
+walk s --catalog {az://c/k,azure://c/k,gs://b/k,gs://,b2://b/k} => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
+walk s --shard 0/2 --catalog gs://b/k => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 
 query . --exclusive
+query {gs://b/k,gs://b/} => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 
 changed
 changed .
@@ -115,6 +118,7 @@ changed . --since
 changed --since x
 changed . . --since x
 changed . --since x --format nonsense
+changed s --since gs://b/k => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 
 dump
 dump f
@@ -122,6 +126,9 @@ dump '' -o x.tar
 dump -o x.tar
 dump f -o
 dump f -o x.tar --nonsense
+dump f -o {az://c/k,azure://c/k,gs://b/k} => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
+dump f -o x.tar --catalog gs://b/k => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
+dump f -o gs://b/k --level 0 --state gs://b/s => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 dump f -o x.tar --gather nonsense
 dump f -o x.tar -j 0
 dump f -o x.tar --level 10 --state s
@@ -156,6 +163,8 @@ dump --prune --state s == missing: --keep-full N
 dump --prune --yes --keep-full 1 == missing: --state DIR
 
 verify == missing: ARCHIVE
+{list,restore,verify} gs://b/k => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
+list --state gs://b/s => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 verify --state s == verify checks one archive, and not a state directory
 
 account

@@ -1,5 +1,4 @@
-//! Objects of a store, which are named by a URL: `s3://bucket/key`, `az://container/key` or
-//! `gs://bucket/key`.
+//! Objects of a store, which are named by a URL: `s3://bucket/key`.
 //!
 //! This crate knows no protocol: the program gives it a [`Client`], which the crate `remote` implements.
 //! A program without one refuses such names.
@@ -109,6 +108,9 @@ pub enum StoreError {
     Unsupported,
     #[error("the URL has no bucket and key")]
     BadUrl,
+    /// A URL with a scheme other than `s3`.
+    #[error("only URLs of S3 stores are supported: s3://BUCKET/KEY")]
+    OtherScheme,
     /// With what is wrong about the name of the bucket or the key.
     #[error("the URL cannot be used: {0}")]
     BadKey(&'static str),
@@ -127,12 +129,8 @@ pub enum StoreError {
     NotImplemented,
     #[error("no credentials: the variable {0} is not set")]
     NoCredentials(&'static str),
-    /// The variable names a file, or has a value, that is malformed.
-    #[error("the credentials in {0} cannot be used")]
-    BadCredentials(&'static str),
-    /// With the variable that permits it.
-    #[error("the endpoint uses HTTP without TLS, which {0} does not permit")]
-    PlainHttp(&'static str),
+    #[error("the endpoint uses HTTP without TLS, which AWS_ALLOW_HTTP does not permit")]
+    PlainHttp,
     /// With the code of the store's answer, and the variables that the credentials are from.
     #[error("the store rejects the access key ({0})")]
     WrongCredentials(String, Vec<&'static str>),
@@ -177,14 +175,17 @@ pub fn repository(location: &str) -> Result<Arc<dyn Files>, StoreError> {
     client.repository(location)
 }
 
-/// Whether a name is that of an object, and not of a file.
+/// Whether a name is a URL, and not the name of a file. A URL with a scheme other than `s3` counts, so that it is refused and no
+/// file with that name is created.
 pub fn is_remote(name: &[u8]) -> bool {
-    [&b"s3://"[..], b"az://", b"gs://"]
-        .iter()
-        .any(|scheme| name.starts_with(scheme))
+    let Some(end) = name.windows(3).position(|it| it == b"://") else {
+        return false;
+    };
+    let is_permitted = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+    name[0].is_ascii_alphabetic() && name[..end].iter().all(is_permitted)
 }
 
-/// The service and the bucket of the name of an object; `None` for the name of a file.
+/// The bucket of an object, as the beginning of its URL; `None` for the name of a file.
 pub(crate) fn bucket(name: &[u8]) -> Option<&[u8]> {
     if !is_remote(name) {
         return None;
@@ -203,6 +204,9 @@ pub(crate) fn is_prefix(name: &[u8]) -> bool {
 pub(crate) fn client(name: &[u8]) -> Result<Option<&'static dyn Client>, StoreError> {
     if !is_remote(name) {
         return Ok(None);
+    }
+    if !name.starts_with(b"s3://") {
+        return Err(StoreError::OtherScheme);
     }
     let client = CLIENT.get().ok_or(StoreError::Unsupported)?;
     Ok(Some(&**client))
@@ -253,4 +257,31 @@ pub(crate) fn names(
     }
     let names = client.names(&prefix)?;
     Ok((!names.is_empty()).then_some(names))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_told_from_names_of_files() {
+        for url in [&b"s3://b/k"[..], b"gs://b", b"azure://c/k", b"x+y-1.2://"] {
+            assert!(is_remote(url), "{}", url.escape_ascii());
+        }
+        for file in [
+            &b"./s3://b/k"[..],
+            b"/s3://b",
+            b"s3:/b",
+            b"s3",
+            b"://b",
+            b"3s://b",
+            b"a b://c",
+            b"a:b://c",
+            b"",
+        ] {
+            assert!(!is_remote(file), "{}", file.escape_ascii());
+        }
+        assert_eq!(bucket(b"s3://b/k"), Some(&b"s3://b"[..]));
+        assert_eq!(client(b"gs://b/k").err(), Some(StoreError::OtherScheme));
+    }
 }

@@ -87,12 +87,11 @@ pub(crate) struct Global {
     /// Suppress the progress display
     #[arg(long, global = true)]
     pub(crate) no_progress: bool,
-    /// Use this endpoint for s3://, az:// and gs://
+    /// Use this endpoint for s3:// URLs
     ///
-    /// Archives, catalogs and state directories can be objects of a store: give s3://BUCKET/KEY (S3),
-    /// az://CONTAINER/KEY (Azure) or gs://BUCKET/KEY (Google) in place of a file. The default is the endpoint of
-    /// the service, or that of AWS_ENDPOINT_URL, AZURE_STORAGE_ENDPOINT or GOOGLE_BASE_URL. The usual
-    /// variables have the credentials; docs/backup.md lists them.
+    /// Archives, catalogs and state directories can be objects of an S3 store: give s3://BUCKET/KEY in place of a
+    /// file. The default is the endpoint in AWS_ENDPOINT_URL, or that of AWS. The usual variables have the
+    /// credentials; docs/backup.md lists them.
     #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
     pub(crate) endpoint_url: Option<String>,
     /// Use colours; NO_COLOR in the environment disables `auto`

@@ -114,7 +114,7 @@ fn snapshot_hint(error: &restic::Error) -> &'static str {
         E::SamePath(..) => "give both by absolute paths, or make a snapshot of each",
         E::NoPath(_) => "give it by its absolute path",
         E::Scheme(_) => {
-            "give a directory (./NAME if its name has a colon), rest:URL, s3:HOST/BUCKET/PREFIX or sftp:USER@HOST:DIR"
+            "give a directory (./NAME if its name has a colon), rest:URL, s3:HOST/BUCKET/PREFIX or sftp:USER@HOST:DIR; rclone serve s3 or rclone serve restic serves other stores"
         }
         E::Location => {
             "give rest:http://HOST:PORT/PATH, s3:HOST/BUCKET/PREFIX, sftp:USER@HOST:DIR or sftp://USER@HOST:PORT/DIR"

@@ -273,7 +273,10 @@ pub(crate) fn repository_hint(location: &[u8], error: &StoreError) -> Cow<'stati
 fn store_hint(error: &StoreError) -> Cow<'static, str> {
     let hint = match error {
         StoreError::Unsupported => "use a build with --features cloud",
-        StoreError::BadUrl => "give s3://BUCKET/KEY, az://CONTAINER/KEY or gs://BUCKET/KEY",
+        StoreError::BadUrl => "give s3://BUCKET/KEY",
+        StoreError::OtherScheme => {
+            "rclone serve s3 makes an S3 endpoint of other stores; put ./ before the name of a file"
+        }
         StoreError::BadKey(_) => "give a bucket and a key such as s3://bucket/dir/name.tar.zst",
         StoreError::BadSetting(_) => "look for blanks and for a newline at its end",
         StoreError::BadEndpoint(_) => "give it with its scheme, such as https://s3.example.com",
@@ -282,21 +285,8 @@ fn store_hint(error: &StoreError) -> Cow<'static, str> {
         }
         StoreError::WrongRegion(_) => "set AWS_REGION to the region of the bucket",
         StoreError::NotImplemented => "use another store, or an object without conditions",
-        StoreError::NoCredentials(variable) => match service(variable) {
-            "AZURE" => {
-                "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY; docs/backup.md lists other variables"
-            }
-            "GOOGLE" => "set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account's key",
-            _ => "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-        },
-        StoreError::BadCredentials(_) => {
-            "check the value of the variable, and the file that it names"
-        }
-        StoreError::PlainHttp(variable) => match service(variable) {
-            "AZURE" => "set AZURE_ALLOW_HTTP=true to permit it",
-            "GOOGLE" => "set GOOGLE_ALLOW_HTTP=true to permit it",
-            _ => "set AWS_ALLOW_HTTP=true to permit it",
-        },
+        StoreError::NoCredentials(_) => "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        StoreError::PlainHttp => "set AWS_ALLOW_HTTP=true to permit it",
         StoreError::WrongCredentials(_, variables) => match &variables[..] {
             [] => "check the endpoint, and the role of this machine",
             variables => {
@@ -321,11 +311,6 @@ fn store_hint(error: &StoreError) -> Cow<'static, str> {
         StoreError::Refused(_) | StoreError::Other(_) => "",
     };
     hint.into()
-}
-
-/// What the names of the variables of a service begin with.
-fn service(variable: &str) -> &str {
-    variable.split('_').next().unwrap_or_default()
 }
 
 fn fixed_archive_hint(error: &archive::Error) -> &'static str {

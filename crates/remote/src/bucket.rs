@@ -11,50 +11,47 @@ use archive::StoreError;
 use archive::remote::{MOST_BYTES, Version};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
-use object_store::multipart::PartId;
+use object_store::aws::AmazonS3;
+use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{
-    Attribute, Attributes, Error, GetOptions, GetRange, GetResult, ListResult, ObjectMeta,
-    ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload,
-    UpdateVersion,
+    Attribute, Attributes, GetOptions, GetRange, GetResult, ListResult, ObjectMeta, ObjectStore,
+    ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, UpdateVersion,
 };
-use reqwest::header::{HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use reqwest::header::{HeaderValue, IF_MATCH, IF_NONE_MATCH};
 
 use crate::error::store_error;
-use crate::resumable::Resumable;
 use crate::retry::{Attempts, Notices, Servers};
 use crate::runtime::{ABORT, Pending, Runtime};
-use crate::service::{Clients, Credentials, Service, Settings};
-use crate::transport::{AzureSigner, Transport};
+use crate::settings::{Settings, name_variables};
+use crate::transport::Transport;
 
 /// A bucket.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     name: String,
-    settings: Arc<Settings>,
-    credentials: Credentials,
+    settings: Settings,
     servers: Servers,
     /// The store has no conditional requests.
     is_unconditional: Arc<AtomicBool>,
     runtime: Arc<Runtime>,
-    store: Arc<dyn ObjectStore>,
+    store: AmazonS3,
 }
 
-/// The key in the metadata of an object that identifies the upload that made it. Azure permits no hyphen.
+/// The key in the metadata of an object that identifies the upload that made it.
 const UPLOAD: &str = "fathomupload";
 const UPLOAD_ATTRIBUTE: Attribute = Attribute::Metadata(Cow::Borrowed(UPLOAD));
 
 /// Where an upload goes.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    service: Service,
     path: Path,
     /// What is replaced.
     mode: PutMode,
     /// Identifies the upload: after an answer was lost, whether it was carried out.
     upload: String,
-    /// Clients for this target only, which complete uploads on the condition.
-    clients: Clients,
+    /// A client for this target only, which completes uploads on the condition.
+    client: AmazonS3,
 }
 
 impl Target {
@@ -63,21 +60,13 @@ impl Target {
     }
 
     /// Removes the parts of an upload. The store may still be writing a part whose request was cancelled:
-    /// so it is asked until it no longer knows the upload. Azure removes them after a week, and not before.
+    /// so it is asked until it no longer knows the upload.
     async fn abort(&self, upload: &str) {
         const TRIES: u32 = 5;
-        if self.service == Service::Azure {
-            return;
-        }
         let id = upload.to_owned();
         for _ in 0..TRIES {
-            if self
-                .clients
-                .parts
-                .abort_multipart(&self.path, &id)
-                .await
-                .is_err()
-            {
+            let aborted = self.client.abort_multipart(&self.path, &id).await;
+            if aborted.is_err() {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -90,7 +79,7 @@ impl Target {
             head: true,
             ..GetOptions::default()
         };
-        let got = self.clients.objects.get_opts(&self.path, options).await;
+        let got = self.client.get_opts(&self.path, options).await;
         got.is_ok_and(|got| {
             got.attributes
                 .get(&UPLOAD_ATTRIBUTE)
@@ -100,7 +89,7 @@ impl Target {
 }
 
 impl Bucket {
-    /// A client of a bucket. The only request that may be made is for a token.
+    /// A client of a bucket. Nothing is connected yet.
     pub(crate) fn new(
         name: &str,
         settings: Settings,
@@ -113,39 +102,29 @@ impl Bucket {
         let servers = Servers::new(notices);
         let is_unconditional = Arc::<AtomicBool>::default();
         let transport = Transport::new(servers.clone(), Arc::clone(&is_unconditional));
-        let (store, credentials) = settings.client(name, &Credentials::Own, transport)?;
-        let settings = Arc::new(settings);
-        let (checked, shared) = (Arc::clone(&settings), credentials.clone());
-        let check = async move { checked.check_credentials(shared).await };
-        runtime.start_task(check).wait()?;
+        let store = settings.client(name, transport)?;
         Ok(Bucket {
             name: name.to_owned(),
             settings,
-            credentials,
             servers,
             is_unconditional,
             runtime,
-            store: store.objects,
+            store,
         })
-    }
-
-    pub(crate) fn service(&self) -> Service {
-        self.settings.service
     }
 
     fn start<T: Send + 'static>(
         &self,
         request: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Pending<T> {
-        let settings = Arc::clone(&self.settings);
-        let named = async move { request.await.map_err(|e| settings.name_variables(e)) };
-        self.runtime.start_task(named)
+        self.runtime
+            .start_task(async move { request.await.map_err(name_variables) })
     }
 
     /// Reads the end of an object: its description, and up to so many bytes.
     pub(crate) fn tail(&self, key: &str, bytes: u64) -> Result<(ObjectMeta, Bytes), StoreError> {
-        let (path, store) = (parse_key(key)?, Arc::clone(&self.store));
-        let tail = async move { tail(&*store, &path, bytes).await };
+        let (path, store) = (parse_key(key)?, self.store.clone());
+        let tail = async move { tail(&store, &path, bytes).await };
         self.start(tail).wait()
     }
 
@@ -156,28 +135,22 @@ impl Bucket {
         version: Option<&String>,
         range: Option<Range<u64>>,
     ) -> Pending<Bytes> {
-        let (store, path) = (Arc::clone(&self.store), path.clone());
+        let (store, path) = (self.store.clone(), path.clone());
         let asked = range.as_ref().map(|range| range.end - range.start);
         let most = asked.unwrap_or(MOST_BYTES as u64);
-        let is_google = self.service() == Service::Google;
         let options = GetOptions {
             range: range.map(GetRange::Bounded),
-            if_match: version.filter(|_| !is_google).cloned(),
-            version: version.filter(|_| is_google).cloned(),
+            if_match: version.cloned(),
             ..GetOptions::default()
         };
-        let is_versioned = options.version.is_some();
         let servers = self.servers.clone();
         self.start(async move {
             // object_store repeats a request that gets no answer, and not one whose answer ends early.
             let mut attempts = Attempts::new(&servers);
             loop {
                 let got = store.get_opts(&path, options.clone()).await;
-                let got = got.map_err(|e| match store_error(&e) {
-                    StoreError::NotFound if is_versioned => StoreError::Changed,
-                    error => error,
-                });
-                match body(got?, most).await {
+                let got = got.map_err(|e| store_error(&e))?;
+                match body(got, most).await {
                     Err(error) if attempts.wait(&error).await => {}
                     other => return other,
                 }
@@ -192,7 +165,7 @@ impl Bucket {
             Version::Known(version) => Some(Some(version.clone())),
             // This also shows that the bucket exists and the credentials are right.
             Version::Current => match self.tail(key, 1) {
-                Ok((meta, _)) => Some(self.service().version(&meta)),
+                Ok((meta, _)) => Some(meta.e_tag),
                 Err(StoreError::NotFound) => None,
                 Err(error) => return Err(error),
             },
@@ -200,29 +173,7 @@ impl Bucket {
         let random = || RandomState::new().build_hasher().finish();
         let upload = format!("{:016x}{:016x}", random(), random());
         let path = parse_key(key)?;
-        if let Credentials::Google(credentials) = &self.credentials {
-            let parts = Resumable::new(
-                self.settings.google_base(),
-                &self.name,
-                &path,
-                tag.as_ref().map_or(Some("0"), |tag| tag.as_deref()),
-                (UPLOAD, &upload),
-                Arc::clone(credentials),
-                self.servers.clone(),
-            )?;
-            return Ok(Target {
-                service: Service::Google,
-                path,
-                mode: PutMode::Overwrite,
-                upload,
-                clients: Clients {
-                    objects: Arc::clone(&self.store),
-                    parts: Arc::new(parts),
-                },
-            });
-        }
-        let malformed = |_| StoreError::Other("an ETag is malformed".to_owned());
-        let (mode, header) = match tag {
+        let (mode, condition) = match tag {
             None => (
                 PutMode::Create,
                 Some((IF_NONE_MATCH, HeaderValue::from_static("*"))),
@@ -230,6 +181,7 @@ impl Bucket {
             // An object without ETag cannot be told from another version.
             Some(None) => (PutMode::Overwrite, None),
             Some(Some(tag)) => {
+                let malformed = |_| StoreError::Other("an ETag is malformed".to_owned());
                 let value = HeaderValue::from_str(&tag).map_err(malformed)?;
                 let version = UpdateVersion {
                     e_tag: Some(tag),
@@ -238,44 +190,20 @@ impl Bucket {
                 (PutMode::Update(version), Some((IF_MATCH, value)))
             }
         };
-        let mut transport = Transport {
-            headers: Vec::from_iter(header),
+        let transport = Transport {
+            condition,
             ..Transport::new(self.servers.clone(), Arc::clone(&self.is_unconditional))
         };
-        if let Credentials::Azure(credentials) = &self.credentials {
-            // object_store has no attributes for the parts of Azure.
-            let name = HeaderName::from_static("x-ms-meta-fathomupload");
-            let value = HeaderValue::from_str(&upload).map_err(malformed)?;
-            transport.headers.push((name, value));
-            transport.signer = Some(AzureSigner {
-                account: self.settings.account().to_owned(),
-                credentials: Arc::clone(credentials),
-            });
-        }
-        let credentials = &self.credentials;
-        let made = self.settings.client(&self.name, credentials, transport)?;
         Ok(Target {
-            service: self.service(),
             path,
             mode,
             upload,
-            clients: made.0,
+            client: self.settings.client(&self.name, transport)?,
         })
     }
 
     /// Writes a small object.
     pub(crate) fn put(&self, target: &Target, content: Bytes) -> Result<(), StoreError> {
-        if target.service == Service::Google {
-            let id = self.begin_multipart(target)?;
-            let part = self.put_part(target, &id, 0, content).wait();
-            return match part.and_then(|part| self.complete(target, &id, vec![part])) {
-                Ok(()) => Ok(()),
-                Err(error) => {
-                    self.abort(target, &id);
-                    Err(error)
-                }
-            };
-        }
         let (target, servers) = (target.clone(), self.servers.clone());
         let is_unconditional = Arc::clone(&self.is_unconditional);
         let put = async move {
@@ -292,8 +220,8 @@ impl Bucket {
                     attributes: target.attributes(),
                     ..PutOptions::default()
                 };
-                let objects = &target.clients.objects;
-                let put = objects.put_opts(&target.path, content.clone().into(), options);
+                let content = content.clone().into();
+                let put = target.client.put_opts(&target.path, content, options);
                 let Err(error) = put.await.map_err(|e| store_error(&e)) else {
                     return Ok(());
                 };
@@ -316,20 +244,13 @@ impl Bucket {
     pub(crate) fn begin_multipart(&self, target: &Target) -> Result<String, StoreError> {
         let on_its_way = target.clone();
         let begin = async move {
-            let (parts, path) = (&on_its_way.clients.parts, &on_its_way.path);
-            let begun = match on_its_way.service {
-                Service::S3 => {
-                    let options = PutMultipartOptions {
-                        attributes: on_its_way.attributes(),
-                        ..PutMultipartOptions::default()
-                    };
-                    parts.create_multipart_opts(path, options).await
-                }
-                // What completes the upload has the attributes, and parts need no name that they share.
-                Service::Azure => Ok(on_its_way.upload.clone()),
-                Service::Google => parts.create_multipart(path).await,
+            let options = PutMultipartOptions {
+                attributes: on_its_way.attributes(),
+                ..PutMultipartOptions::default()
             };
-            begun.map_err(|e| store_error(&e))
+            let client = &on_its_way.client;
+            let begun = client.create_multipart_opts(&on_its_way.path, options);
+            begun.await.map_err(|e| store_error(&e))
         };
         let id = self.start(begin).wait()?;
         let (target, upload) = (target.clone(), id.clone());
@@ -348,12 +269,8 @@ impl Bucket {
     ) -> Pending<PartId> {
         let (target, id) = (target.clone(), id.to_owned());
         self.start(async move {
-            let put = target
-                .clients
-                .parts
-                .put_part(&target.path, &id, nth, part.into())
-                .await;
-            put.map_err(|e| store_error(&e))
+            let put = target.client.put_part(&target.path, &id, nth, part.into());
+            put.await.map_err(|e| store_error(&e))
         })
     }
 
@@ -371,11 +288,8 @@ impl Bucket {
             let mut attempts = Attempts::new(&servers);
             loop {
                 let has_condition = !is_unconditional.load(Relaxed);
-                let completing =
-                    target
-                        .clients
-                        .parts
-                        .complete_multipart(&target.path, &upload, parts.clone());
+                let client = &target.client;
+                let completing = client.complete_multipart(&target.path, &upload, parts.clone());
                 match completing.await.map_err(|e| store_error(&e)) {
                     Err(StoreError::NotImplemented) if has_condition => {
                         omit_conditions(&is_unconditional, &servers);
@@ -497,7 +411,7 @@ async fn body(got: GetResult, most: u64) -> Result<Bytes, StoreError> {
 
 /// Reads the end of an object: its description, and up to so many bytes.
 async fn tail(
-    store: &dyn ObjectStore,
+    store: &AmazonS3,
     path: &Path,
     bytes: u64,
 ) -> Result<(ObjectMeta, Bytes), StoreError> {
@@ -505,37 +419,27 @@ async fn tail(
         range: Some(range),
         ..GetOptions::default()
     };
-    let first = match store.get_opts(path, get(GetRange::Suffix(bytes))).await {
+    // Unlike that to HEAD, the answer to GET says why there is no object.
+    let error = match store.get_opts(path, get(GetRange::Suffix(bytes))).await {
         Ok(got) => {
             let meta = got.meta.clone();
             return Ok((meta, body(got, bytes).await?));
         }
-        // Azure has no such ranges. Unlike that to HEAD, this answer says why there is no object.
-        Err(Error::NotSupported { .. }) => {
-            let first = store.get_opts(path, get(GetRange::Bounded(0..1))).await;
-            first.map(|got| got.meta)
-        }
-        Err(error) => Err(error),
+        Err(error) => error,
     };
-    let meta = match first {
-        Ok(meta) => meta,
-        Err(error) => {
-            // An empty object has no range, and some stores refuse one that is longer than the object.
-            let head = GetOptions {
-                head: true,
-                ..GetOptions::default()
-            };
-            match store.get_opts(path, head).await {
-                Ok(got) if got.meta.size == 0 => return Ok((got.meta, Bytes::new())),
-                Ok(got) if got.meta.size < bytes => got.meta,
-                Ok(_) | Err(_) => return Err(store_error(&error)),
-            }
-        }
+    // An empty object has no range, and some stores refuse one that is longer than the object.
+    let head = GetOptions {
+        head: true,
+        ..GetOptions::default()
     };
-    let range = meta.size.saturating_sub(bytes)..meta.size;
+    let meta = match store.get_opts(path, head).await {
+        Ok(got) if got.meta.size == 0 => return Ok((got.meta, Bytes::new())),
+        Ok(got) if got.meta.size < bytes => got.meta,
+        Ok(_) | Err(_) => return Err(store_error(&error)),
+    };
     let rest = GetOptions {
         if_match: meta.e_tag.clone(),
-        ..get(GetRange::Bounded(range))
+        ..get(GetRange::Bounded(0..meta.size))
     };
     let got = store.get_opts(path, rest).await;
     let got = got.map_err(|e| store_error(&e))?;

@@ -12,7 +12,7 @@ use crate::repository::ObjectFiles;
 use crate::rest::RestFiles;
 use crate::retry::{Notices, OnNotice};
 use crate::runtime::Runtime;
-use crate::service::{Service, Settings};
+use crate::settings::Settings;
 use crate::upload::ObjectUpload;
 use crate::url::{RepositoryUrl, Url};
 
@@ -29,7 +29,7 @@ pub struct Client {
 #[derive(Debug, Default)]
 struct State {
     runtime: Option<Arc<Runtime>>,
-    buckets: BTreeMap<(Service, String), Arc<Bucket>>,
+    buckets: BTreeMap<String, Arc<Bucket>>,
 }
 
 impl State {
@@ -58,25 +58,26 @@ impl Client {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn settings(&self, service: Service) -> Settings {
+    fn settings(&self) -> Settings {
         // The settings have the keys.
         match self.hides_memory {
             true => gate::process::hide_memory(),
             false => gate::process::dump_no_core(),
         }
-        Settings::from_environment(service, self.endpoint.clone())
+        Settings::from_environment(self.endpoint.clone())
     }
 
     fn bucket(&self, url: &Url) -> Result<Arc<Bucket>, StoreError> {
-        let name = (url.service, url.bucket.to_owned());
         let mut state = self.state();
-        if let Some(bucket) = state.buckets.get(&name) {
+        if let Some(bucket) = state.buckets.get(url.bucket) {
             return Ok(Arc::clone(bucket));
         }
-        let (settings, runtime) = (self.settings(url.service), state.runtime()?);
+        let (settings, runtime) = (self.settings(), state.runtime()?);
         let bucket = Bucket::new(url.bucket, settings, runtime, self.notices.clone())?;
         let bucket = Arc::new(bucket);
-        state.buckets.insert(name, Arc::clone(&bucket));
+        state
+            .buckets
+            .insert(url.bucket.to_owned(), Arc::clone(&bucket));
         Ok(bucket)
     }
 }
@@ -118,7 +119,7 @@ impl remote::Client for Client {
             )?));
         }
         let url = RepositoryUrl::parse(location)?;
-        let settings = self.settings(Service::S3).at(url.endpoint);
+        let settings = self.settings().at(url.endpoint);
         let bucket = Bucket::new(url.bucket, settings, runtime, self.notices.clone())?;
         Ok(Arc::new(ObjectFiles::new(bucket, url.prefix)))
     }

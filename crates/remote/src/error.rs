@@ -5,8 +5,7 @@ use std::error::Error as _;
 use archive::StoreError;
 use object_store::Error;
 
-/// The kind of an error. `names_bucket` says that the request was about the bucket and not an object, so
-/// that something that is not found is the bucket.
+/// The kind of an error.
 pub(crate) fn store_error(error: &Error) -> StoreError {
     let mut source = error.source();
     while let Some(within) = source {
@@ -25,35 +24,25 @@ pub(crate) fn store_error(error: &Error) -> StoreError {
                 return StoreError::WrongRegion(Some(one_line(region)));
             }
         }
-        Some("NoSuchBucket" | "ContainerNotFound") => return StoreError::NoBucket,
+        Some("NoSuchBucket") => return StoreError::NoBucket,
         Some(
-            // The second line is of Azure, the last one of the gateway of Versity.
+            // The last one is of the gateway of Versity.
             code @ ("InvalidAccessKeyId"
             | "SignatureDoesNotMatch"
             | "InvalidToken"
             | "ExpiredToken"
-            | "AuthenticationFailed"
-            | "InvalidAuthenticationInfo"
-            | "NoAuthenticationInformation"
             | "XAdminUserNotFound"),
         ) => {
             return StoreError::WrongCredentials(code.to_owned(), Vec::new());
         }
-        // Azure has discarded the parts, because another process has written the object.
-        Some("InvalidBlockList") => return StoreError::Changed,
-        Some("BlobImmutableDueToPolicy" | "LeaseIdMissing") => return StoreError::Denied,
         _ => {}
     }
     match error {
-        Error::NotFound { .. }
-            if matches!(code, None | Some("NoSuchKey" | "NotFound" | "BlobNotFound")) =>
-        {
+        Error::NotFound { .. } if matches!(code, None | Some("NoSuchKey" | "NotFound")) => {
             StoreError::NotFound
         }
         // Of two requests at the same time, one gets this, which says nothing about the object.
-        Error::AlreadyExists { .. }
-            if status == Some(409) && code.is_none_or(|code| code != "BlobAlreadyExists") =>
-        {
+        Error::AlreadyExists { .. } if status == Some(409) => {
             StoreError::Other(code.unwrap_or("409 Conflict").to_owned())
         }
         Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotModified { .. } => {
@@ -78,14 +67,6 @@ pub(crate) fn store_error(error: &Error) -> StoreError {
     }
 }
 
-/// Why there is no token, which a service of its own makes of the credentials.
-pub(crate) fn token_error(error: &Error) -> StoreError {
-    match is_connection(error) {
-        true => store_error(error),
-        false => StoreError::WrongCredentials(one_line(&deepest(error)), Vec::new()),
-    }
-}
-
 /// Why a request got no answer.
 pub(crate) fn no_connection(error: &(dyn std::error::Error + 'static)) -> StoreError {
     match certificate_error(error) {
@@ -107,7 +88,7 @@ fn is_connection(error: &Error) -> bool {
 }
 
 /// What is wrong with the certificate of the endpoint, if that is why no answer came.
-pub(crate) fn certificate_error(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+fn certificate_error(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     if let Some(tls @ rustls::Error::InvalidCertificate(_)) = error.downcast_ref() {
         return Some(one_line(&tls.to_string()));
     }
@@ -140,7 +121,7 @@ fn status_of(text: &str) -> Option<u16> {
     rest.get(..3)?.parse().ok()
 }
 
-pub(crate) fn one_line(text: &str) -> String {
+fn one_line(text: &str) -> String {
     const MOST: usize = 200;
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     words.chars().take(MOST).collect()
@@ -162,14 +143,13 @@ mod tests {
         let xml =
             |code: &str| format!("403: <?xml version=\"1.0\"?><Error><Code>{code}</Code></Error>");
         assert_eq!(answered(&xml("NoSuchBucket")), StoreError::NoBucket);
-        assert_eq!(answered(&xml("ContainerNotFound")), StoreError::NoBucket);
-        for wrong in ["SignatureDoesNotMatch", "AuthenticationFailed"] {
-            let expected = StoreError::WrongCredentials(wrong.to_owned(), Vec::new());
-            assert_eq!(answered(&xml(wrong)), expected);
-        }
-        assert_eq!(answered(&xml("InvalidBlockList")), StoreError::Changed);
+        let wrong = "SignatureDoesNotMatch";
+        assert_eq!(
+            answered(&xml(wrong)),
+            StoreError::WrongCredentials(wrong.to_owned(), Vec::new())
+        );
         let passed = Error::Generic {
-            store: "GCS",
+            store: "S3",
             source: Box::new(StoreError::Denied),
         };
         assert_eq!(store_error(&passed), StoreError::Denied);
@@ -185,10 +165,6 @@ mod tests {
         };
         let changed = store_error(&status(412, "PreconditionFailed"));
         assert_eq!(changed, StoreError::Changed);
-        assert_eq!(
-            store_error(&status(409, "BlobAlreadyExists")),
-            StoreError::Changed
-        );
         for code in ["ConditionalRequestConflict", "OperationAborted"] {
             let other = StoreError::Other(code.to_owned());
             assert_eq!(store_error(&status(409, code)), other);

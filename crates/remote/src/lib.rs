@@ -1,4 +1,4 @@
-//! Objects of stores, read by ranges and written in parts, and restic repositories on servers.
+//! Objects of S3 stores, read by ranges and written in parts, and restic repositories on servers.
 //!
 //! | module | contents |
 //! |---|---|
@@ -7,11 +7,10 @@
 //! | `error` | the store's answers as `archive::StoreError` |
 //! | `object` | an object that is read, at any offset or in order |
 //! | `repository` | the files of a restic repository in a bucket |
-//! | `resumable` | uploads to Google Cloud Storage |
 //! | `rest` | the files of a restic repository on a rest-server |
 //! | `retry` | how long failed requests are repeated, and who is told |
 //! | `runtime` | the thread that makes all requests |
-//! | `service` | S3, Azure, Google: credentials, endpoint, patience |
+//! | `settings` | credentials, endpoint, patience |
 //! | `transport` | completes an upload on a condition, tells that a request is repeated |
 //! | `upload` | an object that is written |
 //! | `url` | the parts of a URL |
@@ -33,13 +32,11 @@ mod repository;
 #[cfg(feature = "cloud")]
 mod rest;
 #[cfg(feature = "cloud")]
-mod resumable;
-#[cfg(feature = "cloud")]
 mod retry;
 #[cfg(feature = "cloud")]
 mod runtime;
 #[cfg(feature = "cloud")]
-mod service;
+mod settings;
 #[cfg(feature = "cloud")]
 mod transport;
 #[cfg(feature = "cloud")]

@@ -38,12 +38,11 @@ pub(crate) struct OpenObject {
 impl OpenObject {
     pub(crate) fn open(bucket: Arc<Bucket>, key: &str) -> Result<OpenObject, StoreError> {
         let (meta, tail) = bucket.tail(key, TAIL)?;
-        let version = bucket.service().version(&meta);
         Ok(OpenObject {
             bucket,
             path: parse_key(key)?,
             len: meta.size,
-            version,
+            version: meta.e_tag,
             modified: (
                 meta.last_modified.timestamp(),
                 meta.last_modified.timestamp_subsec_nanos(),

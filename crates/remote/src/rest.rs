@@ -222,7 +222,7 @@ impl Files for RestFiles {
 }
 
 /// Reads an answer. Whatever length it claims, only what has arrived takes memory.
-pub(crate) async fn body(mut answer: Response, most: usize) -> Result<Bytes, StoreError> {
+async fn body(mut answer: Response, most: usize) -> Result<Bytes, StoreError> {
     let mut body = BytesMut::new();
     while let Some(piece) = answer.chunk().await.map_err(|e| no_connection(&e))? {
         if body.len() + piece.len() > most {

@@ -11,12 +11,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use object_store::ClientOptions;
-use object_store::azure::{AzureAuthorizer, AzureCredential, AzureCredentialProvider};
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
     HttpResponseBody, HttpService, ReqwestConnector,
 };
-use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH, RANGE};
+use reqwest::header::{HeaderName, HeaderValue, RANGE};
 use reqwest::{Method, StatusCode};
 
 use crate::retry::Servers;
@@ -24,10 +23,9 @@ use crate::retry::Servers;
 /// Sends requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Transport {
-    /// Headers that are added to the request that completes an upload.
-    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
-    /// Signs that request again: the signature of Azure covers these headers, which that of S3 need not.
-    pub(crate) signer: Option<AzureSigner>,
+    /// The header with the condition that is added to the request that completes an upload. A signature of S3
+    /// need not cover it.
+    pub(crate) condition: Option<(HeaderName, HeaderValue)>,
     pub(crate) servers: Servers,
     /// The store has no conditional requests.
     pub(crate) is_unconditional: Arc<AtomicBool>,
@@ -38,31 +36,11 @@ pub(crate) struct Transport {
 impl Transport {
     pub(crate) fn new(servers: Servers, is_unconditional: Arc<AtomicBool>) -> Transport {
         Transport {
-            headers: Vec::new(),
-            signer: None,
+            condition: None,
             servers,
             is_unconditional,
             listed: Arc::default(),
         }
-    }
-}
-
-/// The account and its credentials.
-#[derive(Clone, Debug)]
-pub(crate) struct AzureSigner {
-    pub(crate) account: String,
-    pub(crate) credentials: AzureCredentialProvider,
-}
-
-impl AzureSigner {
-    async fn sign(&self, request: &mut HttpRequest) -> object_store::Result<()> {
-        let credential = self.credentials.get_credential().await?;
-        // Tokens are not signatures.
-        if let AzureCredential::AccessKey(_) = *credential {
-            request.headers_mut().remove(AUTHORIZATION);
-            AzureAuthorizer::new(&credential, &self.account).try_authorize(request)?;
-        }
-        Ok(())
     }
 }
 
@@ -84,11 +62,7 @@ impl HttpConnector for Transport {
 /// Whether a request makes an object of parts.
 fn completes(request: &HttpRequest) -> bool {
     let query = request.uri().query().unwrap_or_default();
-    match *request.method() {
-        Method::POST => query.starts_with("uploadId="),
-        Method::PUT => query.split('&').any(|it| it == "comp=blocklist"),
-        _ => false,
-    }
+    request.method() == Method::POST && query.starts_with("uploadId=")
 }
 
 /// Whether an error of the server may pass. What is not implemented will not be soon.
@@ -101,22 +75,11 @@ pub(crate) fn is_repeated(status: StatusCode) -> bool {
 #[async_trait]
 impl HttpService for Service {
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        if !self.transport.headers.is_empty() && completes(&request) {
-            let is_unconditional = self.transport.is_unconditional.load(Relaxed);
-            let is_left =
-                |name: &HeaderName| is_unconditional && [IF_MATCH, IF_NONE_MATCH].contains(name);
-            for (name, value) in self
-                .transport
-                .headers
-                .iter()
-                .filter(|(name, _)| !is_left(name))
-            {
-                request.headers_mut().insert(name, value.clone());
-            }
-            if let Some(signer) = &self.transport.signer {
-                let signed = signer.sign(&mut request).await;
-                signed.map_err(|e| HttpError::new(HttpErrorKind::Unknown, e))?;
-            }
+        if let Some((name, value)) = &self.transport.condition
+            && completes(&request)
+            && !self.transport.is_unconditional.load(Relaxed)
+        {
+            request.headers_mut().insert(name, value.clone());
         }
         let most = most_bytes(&request);
         let list = page_of_list(&request).map(|is_first| {
@@ -177,13 +140,8 @@ fn most_bytes(request: &HttpRequest) -> usize {
 /// Whether a request is for the first page of a list; `None` if it is for something else.
 fn page_of_list(request: &HttpRequest) -> Option<bool> {
     let query = request.uri().query().unwrap_or_default();
-    let is_list = ["list-type=", "comp=list"]
-        .iter()
-        .any(|it| query.contains(it));
-    let is_later = ["continuation-token=", "marker="]
-        .iter()
-        .any(|it| query.contains(it));
-    is_list.then_some(!is_later)
+    let is_list = query.contains("list-type=");
+    is_list.then_some(!query.contains("continuation-token="))
 }
 
 /// The body of an answer, which is an error if it is too long, together with those before it. Whatever length it claims, only what has

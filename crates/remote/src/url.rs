@@ -2,39 +2,25 @@
 
 use archive::StoreError;
 
-use crate::service::Service;
-
 /// A bucket, and a key in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Url<'a> {
-    pub(crate) service: Service,
-    /// A container, in Azure's words.
     pub(crate) bucket: &'a str,
     /// May be empty, for a prefix.
     pub(crate) key: &'a str,
 }
 
 impl<'a> Url<'a> {
-    /// Parses `s3://bucket`, `az://container` or `gs://bucket`, and what may follow.
+    /// Parses `s3://bucket`, and what may follow.
     pub(crate) fn parse(url: &'a [u8]) -> Result<Url<'a>, StoreError> {
         let url = std::str::from_utf8(url).ok();
-        let parts = url.and_then(|url| url.split_once("://"));
-        let (scheme, rest) = parts.ok_or(StoreError::BadUrl)?;
-        let service = match scheme {
-            "s3" => Service::S3,
-            "az" => Service::Azure,
-            "gs" => Service::Google,
-            _ => return Err(StoreError::BadUrl),
-        };
+        let rest = url.and_then(|url| url.strip_prefix("s3://"));
+        let rest = rest.ok_or(StoreError::BadUrl)?;
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
         check_bucket(bucket)?;
         match key.starts_with('/') {
             true => Err(StoreError::BadKey("the key begins with a slash")),
-            false => Ok(Url {
-                service,
-                bucket,
-                key,
-            }),
+            false => Ok(Url { bucket, key }),
         }
     }
 
@@ -102,10 +88,6 @@ mod tests {
         assert_eq!((url.bucket, url.key), ("b", "dir/k.tar"));
         let url = Url::parse(b"s3://b").unwrap();
         assert_eq!((url.bucket, url.key), ("b", ""));
-        let service = |url: &[u8]| Url::parse_object(url).unwrap().service;
-        assert_eq!(service(b"s3://b/k"), Service::S3);
-        assert_eq!(service(b"az://b/k"), Service::Azure);
-        assert_eq!(service(b"gs://b/k"), Service::Google);
         for bad in [
             "s3://",
             "s3:///k",

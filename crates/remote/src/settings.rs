@@ -1,0 +1,243 @@
+//! The settings of an S3 client: credentials, endpoint, patience.
+
+use std::time::Duration;
+
+use archive::StoreError;
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::{BackoffConfig, ClientOptions, RetryConfig};
+
+use crate::error::store_error;
+use crate::retry::{CONNECT, MOST_PATIENCE, SILENCE};
+use crate::transport::Transport;
+
+/// What the environment and the command line say about a store.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    endpoint: Option<String>,
+    /// The variable or the option that the endpoint is from.
+    endpoint_from: &'static str,
+    /// What object_store cannot put into a request.
+    bad: Option<String>,
+    /// What must be set that is not, if there are no credentials.
+    missing: Option<&'static str>,
+    /// The endpoint may be one without TLS.
+    allows_http: bool,
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn has(name: &str) -> bool {
+    variable(name).is_some()
+}
+
+fn is_true(name: &str) -> bool {
+    variable(name).is_some_and(|value| value.eq_ignore_ascii_case("true") || value == "1")
+}
+
+/// The access key, and what replaces it.
+const CREDENTIALS: [&str; 6] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+];
+
+const ENDPOINT_OPTION: &str = "--endpoint-url";
+
+/// A variable of AWS with a value that object_store panics on, or that no request can have.
+fn bad_variable() -> Option<String> {
+    let all =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let mut all = all.filter(|(name, _)| name.starts_with("AWS_"));
+    all.find(|(name, value)| is_bad(name, value.as_encoded_bytes()))
+        .map(|(name, _)| name)
+}
+
+fn is_bad(name: &str, value: &[u8]) -> bool {
+    // Secret keys, names of files and of profiles may have blanks.
+    const STRICT: [&str; 6] = [
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SESSION_TOKEN",
+        "AWS_TOKEN",
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
+        "AWS_REQUEST_PAYER",
+    ];
+    match STRICT.contains(&name) || name.contains("ENDPOINT") {
+        true => !value.iter().all(u8::is_ascii_graphic),
+        false => value.iter().any(u8::is_ascii_control),
+    }
+}
+
+fn check_endpoint(endpoint: &str, from: &str) -> Result<(), StoreError> {
+    if !endpoint.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(StoreError::BadSetting(from.to_owned()));
+    }
+    let rest = ["http://", "https://"]
+        .iter()
+        .find_map(|scheme| endpoint.strip_prefix(scheme));
+    // The library would take a part of the path for the host.
+    let has_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
+    match has_host && reqwest::Url::parse(endpoint).is_ok() {
+        true => Ok(()),
+        false => Err(StoreError::BadEndpoint(from.to_owned())),
+    }
+}
+
+fn is_http(endpoint: &str) -> bool {
+    endpoint.starts_with("http://")
+}
+
+impl Settings {
+    /// The settings of the environment, with the endpoint of the command line in place of that of the environment.
+    pub(crate) fn from_environment(endpoint: Option<String>) -> Settings {
+        let missing = match (has("AWS_ACCESS_KEY_ID"), has("AWS_SECRET_ACCESS_KEY")) {
+            (true, true) => None,
+            (true, false) => Some("AWS_SECRET_ACCESS_KEY"),
+            (false, true) => Some("AWS_ACCESS_KEY_ID"),
+            // The role of a pod, a container or a machine; or no signature at all.
+            (false, false) => {
+                let has_other = has("AWS_WEB_IDENTITY_TOKEN_FILE")
+                    || has("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+                    || has("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+                    || is_true("AWS_SKIP_SIGNATURE")
+                    || !is_true("AWS_EC2_METADATA_DISABLED");
+                (!has_other).then_some("AWS_ACCESS_KEY_ID")
+            }
+        };
+        const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
+        let from = ENDPOINTS.into_iter().find(|name| has(name));
+        let from = from.filter(|_| endpoint.is_none());
+        Settings {
+            endpoint: endpoint.or_else(|| variable(from?)),
+            endpoint_from: from.unwrap_or(ENDPOINT_OPTION),
+            bad: bad_variable(),
+            missing,
+            allows_http: is_true("AWS_ALLOW_HTTP"),
+        }
+    }
+
+    /// The same for another endpoint, which has its scheme.
+    pub(crate) fn at(self, endpoint: String) -> Settings {
+        Settings {
+            allows_http: self.allows_http || is_http(&endpoint),
+            endpoint: Some(endpoint),
+            endpoint_from: "the location",
+            ..self
+        }
+    }
+
+    /// Whether something is missing or malformed that every request needs.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        if let Some(variable) = &self.bad {
+            return Err(StoreError::BadSetting(variable.clone()));
+        }
+        if let Some(endpoint) = &self.endpoint {
+            check_endpoint(endpoint, self.endpoint_from)?;
+        }
+        if let Some(variable) = self.missing {
+            return Err(StoreError::NoCredentials(variable));
+        }
+        match self.endpoint.as_deref().is_some_and(is_http) && !self.allows_http {
+            true => Err(StoreError::PlainHttp),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes a client of a bucket.
+    pub(crate) fn client(
+        &self,
+        bucket: &str,
+        transport: Transport,
+    ) -> Result<AmazonS3, StoreError> {
+        let options = ClientOptions::new()
+            .with_allow_http(self.allows_http)
+            .with_connect_timeout(CONNECT)
+            .with_timeout_disabled()
+            .with_read_timeout(SILENCE);
+        // `Transport` says when no request is repeated any more.
+        let retries = RetryConfig {
+            backoff: BackoffConfig {
+                init_backoff: Duration::from_millis(100),
+                max_backoff: Duration::from_secs(10),
+                base: 2.0,
+            },
+            max_retries: usize::MAX,
+            retry_timeout: MOST_PATIENCE,
+        };
+        let mut builder = AmazonS3Builder::from_env()
+            .with_bucket_name(bucket)
+            // One object at a time is removed, which every store can do.
+            .with_disable_bulk_delete(true)
+            .with_client_options(options)
+            .with_retry(retries)
+            .with_http_connector(transport);
+        if let Some(endpoint) = &self.endpoint {
+            builder = builder.with_endpoint(endpoint);
+        }
+        builder.build().map_err(|e| store_error(&e))
+    }
+}
+
+/// Adds the variables that the credentials are from to the error that they are wrong.
+pub(crate) fn name_variables(error: StoreError) -> StoreError {
+    match error {
+        StoreError::WrongCredentials(code, _) => {
+            StoreError::WrongCredentials(code, credential_variables(has))
+        }
+        error => error,
+    }
+}
+
+/// The variables that are set and that the credentials are from.
+fn credential_variables(has: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let used = match has(CREDENTIALS[0]) && has(CREDENTIALS[1]) {
+        true => &CREDENTIALS[..3],
+        false => &CREDENTIALS[3..],
+    };
+    used.iter().copied().filter(|name| has(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_no_request_can_have_are_refused() {
+        for (name, value, expected) in [
+            ("AWS_SECRET_ACCESS_KEY", "abc/+= def", false),
+            ("AWS_SECRET_ACCESS_KEY", "abc\n", true),
+            ("AWS_REGION", "eu-central-1 ", true),
+            ("AWS_ENDPOINT_URL", "http://a b", true),
+            ("AWS_PROFILE", "my profile", false),
+            ("AWS_PROFILE", "my profile\n", true),
+        ] {
+            assert_eq!(is_bad(name, value.as_bytes()), expected, "{name} {value}");
+        }
+        assert_eq!(check_endpoint("https://host:9000/path", "X"), Ok(()));
+        for endpoint in [
+            "host",
+            "host:9000",
+            "localhost:9000/x",
+            "ftp://host",
+            "http://",
+            "https:///b",
+        ] {
+            let expected = Err(StoreError::BadEndpoint("X".to_owned()));
+            assert_eq!(check_endpoint(endpoint, "X"), expected, "{endpoint}");
+        }
+    }
+
+    #[test]
+    fn only_variables_that_are_used_are_named() {
+        let named = |set: &[&str]| credential_variables(|name| set.contains(&name));
+        assert_eq!(named(&CREDENTIALS), CREDENTIALS[..3]);
+        assert_eq!(named(&CREDENTIALS[..2]), CREDENTIALS[..2]);
+        assert_eq!(named(&CREDENTIALS[3..4]), CREDENTIALS[3..4]);
+        assert!(named(&[]).is_empty());
+    }
+}

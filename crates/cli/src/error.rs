@@ -122,7 +122,7 @@ fn snapshot_hint(error: &restic::Error) -> &'static str {
         // See `repository_hint`.
         E::Remote { .. } => "",
         E::File { .. } => error.errno().map_or("", |errno| Access::Write.hint(errno)),
-        E::Engine(_) => {
+        E::BadConfig | E::Version(_) | E::HotRepository | E::Chunking => {
             "check the repository with restic check; versions 1 and 2 of the format are supported"
         }
     }

@@ -20,8 +20,8 @@ use crate::blobs::{BlobStore, BlobWriter};
 use crate::chunker::Chunker;
 use crate::contents::{Contents, EntryWarnings};
 use crate::error::Error;
+use crate::file_type::Kind;
 use crate::id::Id;
-use crate::index::Kind;
 use crate::layout::{Layout, SourceRoot};
 use crate::node::{
     Attributes, DeviceIds, Extra, NodeEncoder, ReadAttributes, collect_attributes, write_contents,

@@ -3,13 +3,13 @@
 use archive::compressor::FrameCompressor;
 use gate::Errno;
 use gate::sync::Mutex;
-use rustic_core::RusticResult;
-use rustic_core::repofile::ConfigFile;
 use zstd::bulk::Decompressor;
 
+use crate::config::Config;
 use crate::error::{Action, Error};
+use crate::file_type::Kind;
 use crate::id::{Id, IdSet};
-use crate::index::{Index, Kind};
+use crate::index::Index;
 use crate::packer::{Packer, Written};
 use crate::repository::RepositoryFiles;
 use crate::seal::Cipher;
@@ -40,17 +40,17 @@ impl<'a> BlobStore<'a> {
     pub(crate) fn new(
         repository: &'a RepositoryFiles,
         cipher: &'a Cipher,
-        config: &ConfigFile,
+        config: &Config,
         index: &'a Index,
-    ) -> RusticResult<BlobStore<'a>> {
-        Ok(BlobStore {
+    ) -> BlobStore<'a> {
+        BlobStore {
             index,
             cipher,
-            packer: Packer::new(repository, cipher, config, index)?,
+            packer: Packer::new(repository, cipher, config, index),
             new: Default::default(),
-            level: config.zstd()?,
+            level: config.compression_level(),
             verifies: config.extra_verify(),
-        })
+        }
     }
 
     /// Whether the caller must store a blob: the repository does not have it, and no other thread stores it.

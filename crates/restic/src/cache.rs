@@ -1,16 +1,14 @@
 //! Index files, snapshots and packs of trees of a repository on a server, in the directories in which restic keeps them: a
 //! file is named by the hash of its contents, so it is as good as the repository's, whoever has written it.
 
-use std::collections::HashSet;
-
 use gate::Errno;
 use gate::file::unlinkat;
 use gate::fs::{CWD, Open};
 use gate::long::{c_string, open_long};
 use gate::sync::Mutex;
-use rustic_core::{FileType, Id};
 
-use crate::id::Id as Hash;
+use crate::file_type::FileType;
+use crate::id::{Id, IdSet};
 use crate::local::{Modes, make_dirs, names, read_file, write_file};
 
 const MODES: Modes = Modes::PRIVATE;
@@ -20,7 +18,7 @@ const MODES: Modes = Modes::PRIVATE;
 pub(crate) struct Cache {
     dir: Vec<u8>,
     /// Packs in it whose contents were checked.
-    checked: Mutex<HashSet<Id>>,
+    checked: Mutex<IdSet>,
     failed: Mutex<Option<Errno>>,
 }
 
@@ -36,7 +34,7 @@ impl Cache {
         cache.try_to(|| {
             if make_dirs(base, MODES)? {
                 // Backups skip the directory.
-                write_file(&[base, b"/CACHEDIR.TAG"].concat(), [SIGNATURE], MODES)?;
+                write_file(&[base, b"/CACHEDIR.TAG"].concat(), SIGNATURE, MODES)?;
             }
             make_dirs(&cache.dir, MODES).map(drop)
         });
@@ -55,12 +53,12 @@ impl Cache {
     }
 
     fn subdir(&self, kind: FileType, id: &Id) -> Vec<u8> {
-        let below = format!("/{}/{}", kind.dirname(), &id.to_hex()[..2]);
+        let below = format!("/{}/{}", kind.dir(), &id.to_string()[..2]);
         [&self.dir, below.as_bytes()].concat()
     }
 
     fn path(&self, kind: FileType, id: &Id) -> Vec<u8> {
-        [&self.subdir(kind, id), &b"/"[..], id.to_hex().as_bytes()].concat()
+        [&self.subdir(kind, id), &b"/"[..], id.to_string().as_bytes()].concat()
     }
 
     /// A file, if it is here and undamaged.
@@ -77,7 +75,7 @@ impl Cache {
                 let path = self.path(kind, id);
                 // A symlink would be followed, and a FIFO written.
                 match remove(&path) {
-                    Ok(()) | Err(Errno::ENOENT) => write_file(&path, [bytes], MODES),
+                    Ok(()) | Err(Errno::ENOENT) => write_file(&path, bytes, MODES),
                     Err(errno) => Err(errno),
                 }
             });
@@ -85,12 +83,12 @@ impl Cache {
     }
 
     /// Some bytes of a file at an offset. A file that is not here is loaded; like those that are here, it is checked once.
-    pub(crate) fn part<B: AsRef<[u8]>>(
+    pub(crate) fn part(
         &self,
         kind: FileType,
         id: &Id,
         part: (u64, usize),
-        load: impl FnOnce() -> Option<B>,
+        load: impl FnOnce() -> Option<Vec<u8>>,
     ) -> Option<Vec<u8>> {
         // Locked while a file is loaded: other threads probably need the same one.
         let mut checked = self.checked.lock();
@@ -100,8 +98,8 @@ impl Cache {
                     return None;
                 }
                 let bytes = load()?;
-                self.put(kind, id, bytes.as_ref());
-                if self.failed().is_some() || !is_sound(id, bytes.as_ref()) {
+                self.put(kind, id, &bytes);
+                if self.failed().is_some() || !is_sound(id, &bytes) {
                     return None;
                 }
             }
@@ -113,13 +111,14 @@ impl Cache {
 
     /// Removes the files of a kind that the repository no longer has.
     pub(crate) fn retain(&self, kind: FileType, used: impl Iterator<Item = Id>) {
-        let used: HashSet<Id> = used.collect();
+        let used: IdSet = used.collect();
         let list = |path: &[u8]| {
             let dir = open_long(path, Open::DIRECTORY | Open::NOFOLLOW);
             dir.and_then(|dir| names(&dir)).unwrap_or_default()
         };
-        let is_unused = |name: &String| name.parse().is_ok_and(|id| !used.contains(&id));
-        let dir = [&self.dir, &b"/"[..], kind.dirname().as_bytes()].concat();
+        let id = |name: &String| Id::parse(name.as_bytes());
+        let is_unused = |name: &String| id(name).is_some_and(|id| !used.contains(&id));
+        let dir = [&self.dir, &b"/"[..], kind.dir().as_bytes()].concat();
         for subdir in list(&dir) {
             let subdir = [&dir, &b"/"[..], subdir.as_bytes()].concat();
             for name in list(&subdir).into_iter().filter(is_unused) {
@@ -135,5 +134,5 @@ fn remove(path: &[u8]) -> Result<(), Errno> {
 }
 
 fn is_sound(id: &Id, bytes: &[u8]) -> bool {
-    Hash::hash(bytes).to_engine() == *id
+    Id::hash(bytes) == *id
 }

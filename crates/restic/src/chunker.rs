@@ -1,8 +1,8 @@
 //! Cuts the contents of large files into blobs where restic cuts them, so that both store them once: where the low bits of
 //! a Rabin fingerprint of the last 64 bytes are zero (Rabin, "Fingerprinting by Random Polynomials", 1981).
 
-use rustic_core::repofile::{Chunker as Kind, ConfigFile};
-use rustic_core::{ErrorKind, RusticError, RusticResult};
+use crate::config::Chunking;
+use crate::error::Error;
 
 /// The bytes that a fingerprint is of.
 const WINDOW: usize = 64;
@@ -29,42 +29,32 @@ struct Rabin {
 }
 
 impl Chunker {
-    /// The rules of a repository.
-    ///
     /// # Errors
-    /// Its configuration makes no sense.
-    pub(crate) fn new(config: &ConfigFile) -> RusticResult<Chunker> {
-        let size = config.chunk_size();
-        let fixed = Chunker {
-            rabin: None,
-            shortest: size,
-            longest: size,
-        };
-        let (shortest, longest) = (config.chunk_min_size(), config.chunk_max_size());
-        let (chunker, is_valid) = match config.chunker() {
-            Kind::FixedSize => (fixed, size > 0),
-            Kind::Rabin => {
-                let polynomial = config.poly()?;
-                let is_valid = size.is_power_of_two()
+    /// The parameters make no sense.
+    pub(crate) fn new(chunking: &Chunking) -> Result<Chunker, Error> {
+        let Chunking {
+            polynomial,
+            size,
+            shortest,
+            longest,
+        } = *chunking;
+        let is_valid = match polynomial {
+            None => size > 0,
+            Some(polynomial) => {
+                size.is_power_of_two()
                     && (WINDOW..=size).contains(&shortest)
                     && longest >= size
-                    && (9..=55).contains(&degree(polynomial));
-                let rabin = is_valid.then(|| Rabin::new(polynomial, size as u64 - 1));
-                let rules = Chunker {
-                    rabin,
-                    shortest,
-                    longest,
-                };
-                (rules, is_valid)
+                    && (9..=55).contains(&degree(polynomial))
             }
         };
-        match is_valid {
-            true => Ok(chunker),
-            false => Err(RusticError::new(
-                ErrorKind::Unsupported,
-                "The chunker parameters of the repository are not supported.",
-            )),
+        if !is_valid {
+            return Err(Error::Chunking);
         }
+        Ok(Chunker {
+            rabin: polynomial.map(|polynomial| Rabin::new(polynomial, size as u64 - 1)),
+            shortest,
+            longest,
+        })
     }
 
     /// Files that are shorter than this are one blob.
@@ -169,9 +159,15 @@ fn remainder(mut of: u64, by: u64) -> u64 {
 mod tests {
     use super::*;
 
+    const RESTIC: Chunking = Chunking {
+        polynomial: Some(0x003D_A335_8B4D_C173),
+        size: 1 << 20,
+        shortest: 512 << 10,
+        longest: 8 << 20,
+    };
+
     fn chunker() -> Chunker {
-        let polynomial = 0x003D_A335_8B4D_C173;
-        Chunker::new(&ConfigFile::new(2, Default::default(), polynomial)).unwrap()
+        Chunker::new(&RESTIC).unwrap()
     }
 
     fn random(len: usize) -> Vec<u8> {
@@ -206,6 +202,36 @@ mod tests {
             }
         }
         found
+    }
+
+    #[test]
+    fn parameters_that_make_no_sense_are_refused() {
+        let fixed = Chunking {
+            polynomial: None,
+            ..RESTIC
+        };
+        assert!(Chunker::new(&fixed).is_ok());
+        for wrong in [
+            Chunking { size: 0, ..fixed },
+            Chunking {
+                size: 3 << 18,
+                ..RESTIC
+            },
+            Chunking {
+                shortest: WINDOW - 1,
+                ..RESTIC
+            },
+            Chunking {
+                longest: 1 << 19,
+                ..RESTIC
+            },
+            Chunking {
+                polynomial: Some(1 << 8),
+                ..RESTIC
+            },
+        ] {
+            assert!(Chunker::new(&wrong).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use archive::StoreError;
 use gate::Errno;
-use rustic_core::RusticError;
 
 /// Why there is no snapshot.
 #[derive(Debug, thiserror::Error)]
@@ -72,9 +71,18 @@ pub enum Error {
         /// The error.
         error: StoreError,
     },
-    /// The engine says why.
-    #[error("{}", .0.display_log().trim_start_matches("Error: "))]
-    Engine(Box<RusticError>),
+    /// The configuration cannot be decrypted with the key, or parsed.
+    #[error("the configuration of the repository is damaged")]
+    BadConfig,
+    /// The format has a version that is not supported.
+    #[error("repository version `{0}` not supported")]
+    Version(u32),
+    /// The repository has no data: it is the hot one of two, as rustic makes them.
+    #[error("the hot part of a repository is not supported")]
+    HotRepository,
+    /// The rules by which files are cut into blobs are not supported.
+    #[error("the chunker parameters of the repository are not supported")]
+    Chunking,
 }
 
 /// What was being done when an error occurred.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 /// The SHA-256 of a blob or file.
@@ -54,22 +55,11 @@ impl Id {
             ]
         }));
     }
-
-    /// As the engine has it.
-    pub(crate) fn to_engine(self) -> rustic_core::Id {
-        rustic_core::Id::new(self.0)
-    }
 }
 
 impl From<Sha256> for Id {
     fn from(hash: Sha256) -> Id {
         Id(hash.finalize().into())
-    }
-}
-
-impl From<&rustic_core::Id> for Id {
-    fn from(id: &rustic_core::Id) -> Id {
-        Id::parse(id.to_hex().as_bytes()).unwrap_or_default()
     }
 }
 
@@ -113,6 +103,12 @@ impl Hasher for FirstBytes {
     }
 }
 
+impl Serialize for Id {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl<'de> Deserialize<'de> for Id {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
         struct Digits;
@@ -146,9 +142,9 @@ mod tests {
         id.write_hex(&mut written);
         assert_eq!(written, digits.as_bytes());
         assert_eq!(Id::parse(digits.as_bytes()), Some(id));
-        assert_eq!(Id::from(&id.to_engine()), id);
-        let from_json = serde_json::from_str::<Id>(&format!("\"{digits}\""));
-        assert_eq!(from_json.ok(), Some(id));
+        let json = format!("\"{digits}\"");
+        assert_eq!(serde_json::from_str::<Id>(&json).ok(), Some(id));
+        assert_eq!(serde_json::to_string(&id).ok(), Some(json));
         assert_eq!(Id::parse(&digits.as_bytes()[1..]), None);
         assert_eq!(Id::parse(&[b'g'; 64]), None);
     }

@@ -1,30 +1,16 @@
 //! The blobs of a repository, from its index files.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::thread::{Builder, scope};
 
 use gate::Errno;
-use gate::machine::processors;
-use gate::meter::spawn_scoped;
 use gate::sync::Mutex;
-use rustic_core::{FileType, ReadBackend};
 use serde::Deserialize;
 
 use crate::error::{Action, Error};
+use crate::file_type::{FileType, Kind};
 use crate::id::{Id, IdMap, IdSet};
 use crate::repository::RepositoryFiles;
 use crate::seal::Cipher;
-
-/// The kind of a blob. Packs have blobs of one kind.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
-    /// A part of the contents of a file.
-    Data,
-    /// A directory.
-    Tree,
-}
 
 /// The blobs of a repository.
 #[derive(Default)]
@@ -76,41 +62,21 @@ impl Index {
     /// # Errors
     /// One cannot be read, or is damaged.
     pub(crate) fn read(repository: &RepositoryFiles, cipher: &Cipher) -> Result<Index, Error> {
-        let failed = |e| repository.error(e);
-        let files = repository.list_with_size(FileType::Index).map_err(failed)?;
-        let (next, index) = (AtomicUsize::new(0), Mutex::new(Index::default()));
-        let read = || -> Result<(), Error> {
-            while let Some((id, _)) = files.get(next.fetch_add(1, Relaxed)) {
-                let sealed = repository.read_full(FileType::Index, id).map_err(failed)?;
-                let mut sealed = sealed.to_vec();
-                let json = cipher.open_file(&mut sealed);
-                let parsed = json.and_then(|json| serde_json::from_slice::<IndexFile>(&json).ok());
-                let damaged = || {
-                    let (action, fault) = (Action::UseIndex, Errno::EBADMSG);
-                    let path = RepositoryFiles::path(FileType::Index, id);
-                    repository.error_at(action, &path, fault.into())
-                };
-                let packs = parsed.ok_or_else(damaged)?.packs;
-                index.lock().add(packs);
-            }
+        let index = Mutex::new(Index::default());
+        repository.read_all(FileType::Index, |id, sealed| {
+            let json = cipher.open_file(&mut sealed?);
+            let parsed = json.and_then(|json| serde_json::from_slice::<IndexFile>(&json).ok());
+            let damaged = || {
+                let path = FileType::Index.path(&id);
+                repository.error_at(Action::UseIndex, &path, Errno::EBADMSG.into())
+            };
+            let packs = parsed.ok_or_else(damaged)?.packs;
+            index.lock().add(packs);
             Ok(())
-        };
-        let readers = processors().min(files.len()).max(1);
-        scope(|threads| {
-            let others = (1..readers).map(|_| spawn_scoped(threads, Builder::new(), read));
-            let others: Vec<_> = others.flatten().collect();
-            let mut result = read();
-            for other in others {
-                let other = other
-                    .join()
-                    .unwrap_or_else(|e| std::panic::resume_unwind(e));
-                result = result.and(other);
-            }
-            result
         })?;
         let index = index.into_inner();
         if let Some(cache) = repository.cache() {
-            cache.retain(FileType::Pack, index.tree_packs());
+            cache.retain(FileType::Pack(Kind::Tree), index.tree_packs());
         }
         Ok(index)
     }
@@ -153,10 +119,10 @@ impl Index {
     }
 
     /// The packs that have trees.
-    fn tree_packs(&self) -> impl Iterator<Item = rustic_core::Id> {
+    fn tree_packs(&self) -> impl Iterator<Item = Id> {
         let packs: HashSet<u32> = self.trees.values().map(|place| place.pack).collect();
         let packs = packs.into_iter();
-        packs.filter_map(|pack| Some(self.packs.get(pack as usize)?.to_engine()))
+        packs.filter_map(|pack| self.packs.get(pack as usize).copied())
     }
 
     /// The size of all blobs of a kind, as stored.

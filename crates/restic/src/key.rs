@@ -3,12 +3,11 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rustic_core::repofile::MasterKey;
-use rustic_core::{FileType, ReadBackend};
 use scrypt::{Params, scrypt};
 use serde::Deserialize;
 
 use crate::error::Error;
+use crate::file_type::FileType;
 use crate::repository::RepositoryFiles;
 use crate::seal::{Cipher, KEY};
 
@@ -24,22 +23,57 @@ struct KeyFile {
     data: String,
 }
 
-/// The master key, encrypted with the password in one of the key files.
+/// The master key: the data of a key file, decrypted. Its parts are in base64.
+#[derive(Deserialize)]
+struct MasterKey {
+    encrypt: String,
+    mac: Mac,
+}
+
+/// The key of Poly1305-AES.
+#[derive(Deserialize)]
+struct Mac {
+    k: String,
+    r: String,
+}
+
+/// The cipher of a repository, whose key is encrypted with the password in one of the key files. Those whose names begin with
+/// `hint` are tried first.
 ///
 /// # Errors
 /// None of them has this password; one is malformed, or cannot be read.
-pub(crate) fn open_key(files: &RepositoryFiles, password: &[u8]) -> Result<MasterKey, Error> {
-    let failed = |e| files.error(e);
-    for (id, _) in files.list_with_size(FileType::Key).map_err(failed)? {
-        let bytes = files.read_full(FileType::Key, &id).map_err(failed)?;
-        let bad = || Error::BadKey(RepositoryFiles::path(FileType::Key, &id));
+pub(crate) fn open_key(
+    files: &RepositoryFiles,
+    password: &[u8],
+    hint: &str,
+) -> Result<Cipher, Error> {
+    let mut ids = files.list(FileType::Key)?;
+    if !hint.is_empty() {
+        ids.sort_by_key(|id| !id.to_string().starts_with(hint));
+    }
+    for id in ids {
+        let bytes = files.read(FileType::Key, &id)?;
+        let bad = || Error::BadKey(FileType::Key.path(&id));
         let file = serde_json::from_slice::<KeyFile>(&bytes).map_err(|_| bad())?;
         let (cipher, mut data) = file.cipher(password).ok_or_else(bad)?;
         if let Some(json) = cipher.open(&mut data) {
-            return serde_json::from_slice(json).map_err(|_| bad());
+            let key = serde_json::from_slice::<MasterKey>(json).map_err(|_| bad())?;
+            return key.cipher().ok_or_else(bad);
         }
     }
     Err(Error::WrongPassword)
+}
+
+impl MasterKey {
+    /// `None` if a part is not base64, or has a wrong length.
+    fn cipher(&self) -> Option<Cipher> {
+        let mut key = Vec::with_capacity(KEY);
+        for (part, length) in [(&self.encrypt, 32), (&self.mac.k, 16), (&self.mac.r, 16)] {
+            let part = STANDARD.decode(part).ok()?;
+            key.extend((part.len() == length).then_some(part)?);
+        }
+        Some(Cipher::new(key.as_slice().try_into().ok()?))
+    }
 }
 
 impl KeyFile {
@@ -60,7 +94,7 @@ impl KeyFile {
         let salt = STANDARD.decode(&self.salt).ok()?;
         let mut key = [0; KEY];
         scrypt(password, &salt, &parameters, &mut key).ok()?;
-        Some((Cipher::of_bytes(&key), STANDARD.decode(&self.data).ok()?))
+        Some((Cipher::new(&key), STANDARD.decode(&self.data).ok()?))
     }
 }
 
@@ -94,8 +128,29 @@ mod tests {
         ] {
             assert!(key_file(n, r, p).cipher(b"").is_none(), "{n} {r} {p}");
         }
+        let several = key_file(1 << 4, 2, 3).cipher(b"");
+        assert!(several.is_some());
         let mut other = key_file(1 << 10, 8, 1);
         other.kdf = "argon2".to_owned();
         assert!(other.cipher(b"").is_none());
+    }
+
+    #[test]
+    fn parts_of_a_master_key_have_their_lengths() {
+        let key = |encrypt, k, r| {
+            let part = |length: usize| STANDARD.encode(vec![7; length]);
+            let key = MasterKey {
+                encrypt: part(encrypt),
+                mac: Mac {
+                    k: part(k),
+                    r: part(r),
+                },
+            };
+            key.cipher()
+        };
+        assert!(key(32, 16, 16).is_some());
+        for (encrypt, k, r) in [(31, 16, 16), (32, 17, 15), (32, 16, 0)] {
+            assert!(key(encrypt, k, r).is_none());
+        }
     }
 }

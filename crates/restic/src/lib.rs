@@ -1,11 +1,11 @@
-//! Snapshots in restic repositories, of a tree that `archive` has collected. The library of rustic (`rustic_core`) opens a
-//! repository: its key, its configuration, its snapshots. Trees, blobs, packs and index files are read and written here, as
-//! restic's `doc/design.rst` describes them.
+//! Snapshots in restic repositories, of a tree that `archive` has collected, in versions 1 and 2 of the format, which restic's
+//! `doc/design.rst` describes.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `snapshot` | makes a snapshot: opens the repository, locks it, and archives |
 //! | `options` | how a repository is opened, and what a snapshot records about itself |
+//! | `snapshot_file` | the files of snapshots, and the last one of the same host and paths |
 //! | `report` | what a snapshot was, and what it took |
 //! | `layout` | where the SRCs are in the snapshot, and the directories above them |
 //! | `archiver`, `queue` | archives a tree by several threads |
@@ -19,7 +19,9 @@
 //! | `repository` | the files of a repository, wherever it is |
 //! | `sftp` | the files of a repository on a host that ssh reaches |
 //! | `local` | reads and writes local files and directories |
+//! | `file_type` | the types of files, and where they are |
 //! | `key` | the keys of a repository, and the password |
+//! | `config` | the configuration of a repository |
 //! | `lock` | locks that restic respects, and the locks of others |
 //! | `connection` | requests of SFTP, by the standard streams of ssh |
 //! | `error` | why there is no snapshot |
@@ -32,9 +34,11 @@ mod archiver;
 mod blobs;
 mod cache;
 mod chunker;
+mod config;
 mod connection;
 mod contents;
 mod error;
+mod file_type;
 mod id;
 mod index;
 mod key;
@@ -51,6 +55,7 @@ mod repository;
 mod seal;
 mod sftp;
 mod snapshot;
+mod snapshot_file;
 mod text;
 mod times;
 mod trees;
@@ -62,3 +67,4 @@ pub use options::{OnSilence, RepositoryOptions, RetryLock, SnapshotOptions};
 pub use report::Snapshot;
 pub use repository::{host_of_plain_password, without_password};
 pub use snapshot::{LastSnapshot, Repository};
+pub use snapshot_file::SnapshotSummary;

@@ -71,16 +71,10 @@ pub(crate) fn read_file(path: &[u8], range: Option<(u64, usize)>) -> Result<Vec<
 }
 
 /// Writes a file, which gets its name when it is complete and on the disk.
-pub(crate) fn write_file<'a>(
-    path: &[u8],
-    pieces: impl IntoIterator<Item = &'a [u8]>,
-    modes: Modes,
-) -> Result<(), Errno> {
+pub(crate) fn write_file(path: &[u8], content: &[u8], modes: Modes) -> Result<(), Errno> {
     let mut file = Writer::create(path, Permissions::Exactly(modes.file))?;
-    for piece in pieces {
-        let written = file.write_all(piece);
-        written.map_err(|e| Errno(e.raw_os_error().unwrap_or(Errno::EIO.0)))?;
-    }
+    let written = file.write_all(content);
+    written.map_err(|e| Errno(e.raw_os_error().unwrap_or(Errno::EIO.0)))?;
     file.publish()
 }
 

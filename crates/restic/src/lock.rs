@@ -1,6 +1,6 @@
 //! Locks. restic removes data only under an exclusive lock, which it cannot get while there is
-//! another one; the engine knows no locks. So a lock that is not exclusive is held while a snapshot is
-//! made (`internal/repository/lock_file.go`), and there is no snapshot if it was not held all the time.
+//! another one. So a lock that is not exclusive is held while a snapshot is made (`internal/repository/lock_file.go`), and
+//! there is no snapshot if it was not held all the time.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -11,7 +11,6 @@ use archive::StoreError;
 use gate::clock::{boot_time, time_of_day};
 use gate::sync::Mutex;
 use gate::{Errno, interrupt};
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::error::{Action, Error, LockLoss, Locker};
@@ -19,6 +18,7 @@ use crate::id::Id;
 use crate::options::RetryLock;
 use crate::repository::{Fault, HeldFile, RepositoryFiles};
 use crate::seal::Cipher;
+use crate::times::now;
 
 /// The directory of the locks.
 const DIR: &str = "locks";
@@ -326,7 +326,7 @@ impl RepositoryLocks {
                 Err(Fault::Errno(Errno::ENOENT) | Fault::Store(StoreError::NotFound)) => continue,
                 Err(fault) => return Err(self.files.error_at(Action::Read, &path, fault)),
             };
-            let lock = lock.ok_or_else(|| Error::UnreadableLock(path))?;
+            let lock = lock.ok_or(Error::UnreadableLock(path))?;
             if lock["exclusive"] != true {
                 continue;
             }
@@ -346,19 +346,14 @@ impl RepositoryLocks {
     }
 }
 
-fn now() -> Timestamp {
-    Timestamp::from_microsecond(time_of_day() as i64).unwrap_or_default()
-}
-
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "the tests look past the gate")]
 mod tests {
     use std::fs;
     use std::os::unix::ffi::OsStrExt;
 
-    use rustic_core::{FileType, WriteBackend};
-
     use super::*;
+    use crate::file_type::FileType;
     use crate::options::RepositoryOptions;
     use crate::seal::tests::cipher;
 
@@ -366,7 +361,7 @@ mod tests {
     fn locked(dir: &std::path::Path) -> RepositoryLocks {
         fs::write(dir.join("config"), "config").unwrap();
         let location = dir.as_os_str().as_bytes();
-        let files = RepositoryFiles::open(location, &RepositoryOptions::default()).unwrap();
+        let (files, _) = RepositoryFiles::open(location, &RepositoryOptions::default()).unwrap();
         let locks = RepositoryLocks {
             files: Arc::new(files),
             held: Mutex::default(),
@@ -403,15 +398,8 @@ mod tests {
         assert!(matches!(lost, Err(Error::LockLost(LockLoss::Removed))));
         assert!(names(dir.path()).is_empty());
         // Nothing is written any more.
-        let id = rustic_core::Id::default();
-        let written =
-            locks
-                .files
-                .write_bytes(FileType::Pack, &id, false, bytes::Bytes::new().into());
-        assert!(matches!(
-            locks.files.error(written.unwrap_err()),
-            Error::LockLost(_)
-        ));
+        let written = locks.files.write(FileType::Index, Vec::new());
+        assert!(matches!(written, Err(Error::LockLost(_))));
     }
 
     #[test]

@@ -4,20 +4,17 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use gate::Errno;
 use gate::sync::Mutex;
-use rustic_core::repofile::{BlobType, ConfigFile};
-use rustic_core::{FileType, RusticResult, WriteBackend};
 
+use crate::config::{Config, PackSizes};
 use crate::error::{Action, Error};
+use crate::file_type::{FileType, Kind};
 use crate::id::Id;
-use crate::index::{Index, Kind};
+use crate::index::Index;
 use crate::repository::RepositoryFiles;
 use crate::seal::Cipher;
 
-/// A pack is not larger than this, whatever the configuration says.
-const LARGEST: u64 = 4076 << 20;
 /// The most blobs of a pack.
 const MOST_BLOBS: usize = 10_000;
 /// An index file is written when it has this many blobs.
@@ -67,13 +64,6 @@ struct OpenPack {
     written: Written,
 }
 
-/// The size at which a pack is written; it grows with the repository, so that there are not too many.
-struct PackSizes {
-    default: u64,
-    growth: u64,
-    limit: u64,
-}
-
 struct OpenIndex {
     packs: Vec<FullPack>,
     blobs: usize,
@@ -90,35 +80,27 @@ impl<'a> Packer<'a> {
     pub(crate) fn new(
         repository: &'a RepositoryFiles,
         cipher: &'a Cipher,
-        config: &ConfigFile,
+        config: &Config,
         index: &Index,
-    ) -> RusticResult<Packer<'a>> {
-        let open = |kind, of| {
-            let (default, growth, limit) = config.packsize(of);
+    ) -> Packer<'a> {
+        let open = |kind| {
             Mutex::new(OpenPack {
                 kind,
                 bytes: Vec::new(),
                 blobs: Vec::new(),
                 begun: Instant::now(),
-                sizes: PackSizes {
-                    default: default.into(),
-                    growth: growth.into(),
-                    limit: limit.into(),
-                },
+                sizes: config.pack_sizes(kind),
                 stored: index.size(kind),
                 written: Written::default(),
             })
         };
-        Ok(Packer {
+        Packer {
             repository,
             cipher,
-            level: config.zstd()?,
-            open: [
-                open(Kind::Data, BlobType::Data),
-                open(Kind::Tree, BlobType::Tree),
-            ],
+            level: config.compression_level(),
+            open: [open(Kind::Data), open(Kind::Tree)],
             index: Mutex::new(OpenIndex::new()),
-        })
+        }
     }
 
     /// Adds an encrypted blob of `length` bytes. `is_compressed` says that it was compressed before.
@@ -165,10 +147,11 @@ impl<'a> Packer<'a> {
     fn write(&self, kind: Kind, mut bytes: Vec<u8>, blobs: Vec<PackedBlob>) -> Result<(), Error> {
         let begin = bytes.len();
         let sealed = self.cipher.seal(&header(kind, &blobs), &mut bytes);
-        sealed.map_err(|e| self.failed(FileType::Pack, e))?;
+        let file_type = FileType::Pack(kind);
+        sealed.map_err(|e| self.failed(file_type, e))?;
         let length = (bytes.len() - begin) as u32;
         bytes.extend_from_slice(&length.to_le_bytes());
-        let id = self.write_file(FileType::Pack, kind == Kind::Tree, bytes)?;
+        let id = self.repository.write(file_type, bytes)?;
         let full = self.index.lock().add(FullPack { id, kind, blobs });
         self.write_index(&full)
     }
@@ -179,22 +162,12 @@ impl<'a> Packer<'a> {
         }
         let sealed = self.cipher.seal_file(&index_json(packs), self.level);
         let sealed = sealed.map_err(|e| self.failed(FileType::Index, e))?;
-        self.write_file(FileType::Index, true, sealed).map(drop)
-    }
-
-    fn write_file(&self, kind: FileType, is_cacheable: bool, bytes: Vec<u8>) -> Result<Id, Error> {
-        let (id, bytes) = (Id::hash(&bytes), Bytes::from(bytes));
-        let written =
-            self.repository
-                .write_bytes(kind, &id.to_engine(), is_cacheable, bytes.into());
-        written.map_err(|e| self.repository.error(e))?;
-        Ok(id)
+        self.repository.write(FileType::Index, sealed).map(drop)
     }
 
     fn failed(&self, kind: FileType, errno: Errno) -> Error {
         let action = Action::Encrypt;
-        self.repository
-            .error_at(action, kind.dirname(), errno.into())
+        self.repository.error_at(action, kind.dir(), errno.into())
     }
 }
 
@@ -226,17 +199,6 @@ impl OpenPack {
             std::mem::take(&mut self.bytes),
             std::mem::take(&mut self.blobs),
         )
-    }
-}
-
-impl PackSizes {
-    /// The size of a pack of a repository with this many bytes.
-    fn pack(&self, stored: u64) -> u64 {
-        let grown = stored.isqrt().saturating_mul(self.growth);
-        grown
-            .saturating_add(self.default)
-            .min(self.limit)
-            .min(LARGEST)
     }
 }
 
@@ -360,17 +322,5 @@ mod tests {
             ]})
         };
         assert_eq!(parsed, json!({ "packs": [pack("tree"), pack("data")] }));
-    }
-
-    #[test]
-    fn packs_grow_with_the_repository() {
-        let sizes = PackSizes {
-            default: 32 << 20,
-            growth: 32,
-            limit: 100 << 20,
-        };
-        assert_eq!(sizes.pack(0), 32 << 20);
-        assert_eq!(sizes.pack(1 << 30), (32 << 20) + (1 << 20));
-        assert_eq!(sizes.pack(1 << 50), 100 << 20);
     }
 }

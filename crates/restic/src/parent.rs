@@ -4,20 +4,21 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use gate::fs::Time;
-use rustic_core::repofile::SnapshotFile;
-use rustic_core::{FileType, ReadBackend};
+use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use walk::Meta;
 use zstd::bulk::Decompressor;
 
+use crate::file_type::{FileType, Kind};
 use crate::id::Id;
 use crate::index::Index;
 use crate::node::type_name;
 use crate::repository::RepositoryFiles;
 use crate::seal::Cipher;
+use crate::snapshot_file::SnapshotFile;
 use crate::text::write_name;
-use crate::times::{Times, is_same_time};
+use crate::times::{Times, file_time, is_same_time};
 
 thread_local! {
     /// A context of zstd costs as much as a tree.
@@ -78,16 +79,11 @@ struct Fields<'a> {
 /// The earliest change time of files that may have changed since a snapshot was begun. The kernel's clock for files has steps
 /// of up to 10 ms.
 pub(crate) fn changed_since(snapshot: &SnapshotFile) -> Time {
-    const STEP: i128 = 20_000_000;
-    const SECOND: i128 = 1_000_000_000;
+    const STEP: SignedDuration = SignedDuration::from_millis(20);
     let summary = snapshot.summary.as_ref();
     // The user can set the time of a snapshot.
-    let begun = summary.map_or(&snapshot.time, |summary| &summary.backup_start);
-    let nanoseconds = begun.timestamp().as_nanosecond() - STEP;
-    Time {
-        sec: nanoseconds.div_euclid(SECOND) as i64,
-        nsec: nanoseconds.rem_euclid(SECOND) as u32,
-    }
+    let begun = summary.map_or(snapshot.time, |summary| summary.backup_start);
+    file_time(begun.checked_sub(STEP).unwrap_or(begun))
 }
 
 impl TreeReader<'_> {
@@ -98,11 +94,10 @@ impl TreeReader<'_> {
 
     fn json(&self, id: Id) -> Option<Vec<u8>> {
         let (pack, place) = self.index.tree(&id)?;
-        let (kind, pack) = (FileType::Pack, pack.to_engine());
-        let sealed = self
-            .repository
-            .read_partial(kind, &pack, true, place.offset, place.length);
-        let mut sealed = sealed.ok()?.to_vec();
+        let range = (place.offset.into(), place.length as usize);
+        let kind = FileType::Pack(Kind::Tree);
+        let sealed = self.repository.read_range(kind, &pack, range);
+        let mut sealed = self.repository.keep_failure(sealed)?;
         let bytes = self.cipher.open(&mut sealed)?;
         match place.plain {
             0 => Some(bytes.to_vec()),

@@ -1,12 +1,15 @@
 //! What a snapshot was, and what it took.
 
+use std::sync::atomic::AtomicU64;
+
 use archive::catalog::SnapshotRecord;
+use jiff::Timestamp;
 use mounts::Warning;
-use rustic_core::jiff::Zoned;
-use rustic_core::repofile::{SnapshotFile, SnapshotSummary};
 
 use crate::archiver::Counts;
 use crate::packer::Written;
+use crate::snapshot_file::SnapshotSummary;
+use crate::times::now;
 use crate::trees::TreeCounts;
 
 /// A snapshot that was made.
@@ -30,38 +33,33 @@ pub struct Snapshot {
     pub record: SnapshotRecord,
 }
 
-/// The summary of a snapshot that is about to be saved.
+/// The summary of a snapshot that was begun at some time and is about to be saved.
 pub(crate) fn summary(
-    next: &SnapshotFile,
+    begun: Timestamp,
     trees: &TreeCounts,
     counts: Counts,
     [data, tree]: [Written; 2],
 ) -> SnapshotSummary {
-    let kept = counts.kept_directories.into_inner();
-    let mut summary = SnapshotSummary::default();
-    summary.files_new = counts.files_new.into_inner();
-    summary.files_changed = counts.files_changed.into_inner();
-    summary.files_unmodified = counts.files_unmodified.into_inner();
-    summary.total_files_processed =
-        summary.files_new + summary.files_changed + summary.files_unmodified;
-    summary.total_bytes_processed = counts.bytes.into_inner();
-    summary.dirs_new = trees.new;
-    summary.dirs_changed = trees.changed;
-    summary.dirs_unmodified = trees.unmodified + kept;
-    summary.total_dirs_processed = trees.new + trees.changed + trees.unmodified + kept;
-    summary.total_dirsize_processed = trees.bytes;
-    summary.data_blobs = data.blobs;
-    summary.tree_blobs = tree.blobs;
-    summary.data_added = data.plain + tree.plain;
-    summary.data_added_packed = data.stored + tree.stored;
-    summary.data_added_files = data.plain;
-    summary.data_added_files_packed = data.stored;
-    summary.data_added_trees = tree.plain;
-    summary.data_added_trees_packed = tree.stored;
-    summary.backup_end = Zoned::now();
-    let elapsed = summary.backup_end.duration_since(&next.time);
-    summary.backup_duration = elapsed.as_secs_f64();
-    summary.total_duration = summary.backup_duration;
-    summary.backup_start = next.time.clone();
-    summary
+    let [new, changed, unmodified] = [
+        counts.files_new,
+        counts.files_changed,
+        counts.files_unmodified,
+    ]
+    .map(AtomicU64::into_inner);
+    SnapshotSummary {
+        backup_start: begun,
+        backup_end: now(),
+        files_new: new,
+        files_changed: changed,
+        files_unmodified: unmodified,
+        dirs_new: trees.new,
+        dirs_changed: trees.changed,
+        dirs_unmodified: trees.unmodified + counts.kept_directories.into_inner(),
+        data_blobs: data.blobs,
+        tree_blobs: tree.blobs,
+        data_added: data.plain + tree.plain,
+        data_added_packed: data.stored + tree.stored,
+        total_files_processed: new + changed + unmodified,
+        total_bytes_processed: counts.bytes.into_inner(),
+    }
 }

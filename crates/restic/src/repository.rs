@@ -3,7 +3,9 @@
 //! killed leaves no partial file. In other places, `archive::remote` and `sftp` read and write them.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use std::thread::{Builder, scope};
 
 use archive::StoreError;
 use archive::remote::{self, Files};
@@ -12,13 +14,14 @@ use gate::Errno;
 use gate::file::{Held, unlinkat};
 use gate::fs::{At, CWD, Open, Want, statx};
 use gate::long::{c_string, open_long, statx_long};
+use gate::machine::processors;
+use gate::meter::spawn_scoped;
 use gate::sync::Mutex;
-use rustic_core::{
-    BytesList, ErrorKind, FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend,
-};
 
 use crate::cache::Cache;
 use crate::error::{Action, Error, LockLoss};
+use crate::file_type::FileType;
+use crate::id::Id;
 use crate::local::{CONFIG, Modes, make_dirs, names, read_file, write_file};
 use crate::options::{OnSilence, RepositoryOptions};
 use crate::sftp::SftpFiles;
@@ -70,13 +73,8 @@ pub(crate) struct RepositoryFiles {
     backend: Backend,
     /// Of a local directory.
     modes: Modes,
-    location: String,
-    /// The beginning of the name of the key that is tried first.
-    key_hint: String,
-    /// The first call that failed: the engine reports it as text.
-    failed: Mutex<Option<Error>>,
-    /// The last snapshot that was written.
-    snapshot: Mutex<Option<Id>>,
+    /// The first of the errors that did not end the run.
+    failure: Mutex<Option<Error>>,
     /// Why nothing may be written any more.
     stopped: OnceLock<LockLoss>,
     /// Nothing is written.
@@ -86,28 +84,26 @@ pub(crate) struct RepositoryFiles {
 
 impl RepositoryFiles {
     /// The repository of a location as restic has it: a directory, which may have `local:` before it, `rest:URL`,
-    /// `s3:HOST/BUCKET/PREFIX`, `sftp:USER@HOST:DIR` or `sftp://USER@HOST:PORT/DIR`.
+    /// `s3:HOST/BUCKET/PREFIX`, `sftp:USER@HOST:DIR` or `sftp://USER@HOST:PORT/DIR`. Also returns its encrypted
+    /// configuration.
     ///
     /// # Errors
     /// The location is malformed or cannot be opened, or has no repository.
     pub(crate) fn open(
         location: &[u8],
         options: &RepositoryOptions,
-    ) -> Result<RepositoryFiles, Error> {
+    ) -> Result<(RepositoryFiles, Vec<u8>), Error> {
         let backend = open_backend(location, options.on_silence)?;
         let repository = RepositoryFiles {
             modes: backend.modes(),
             backend,
-            key_hint: options.key_hint.clone(),
-            location: String::from_utf8_lossy(location).into_owned(),
-            failed: Mutex::default(),
-            snapshot: Mutex::default(),
+            failure: Mutex::default(),
             stopped: OnceLock::new(),
             is_dry: options.is_dry,
             cache: OnceLock::new(),
         };
         match repository.read_part(CONFIG, None) {
-            Ok(_) => Ok(repository),
+            Ok(config) => Ok((repository, config)),
             Err(
                 Fault::Errno(Errno::ENOENT | Errno::EISDIR) | Fault::Store(StoreError::NotFound),
             ) => Err(Error::NoRepository),
@@ -124,12 +120,17 @@ impl RepositoryFiles {
         self.cache.get()
     }
 
-    /// The error of the call that failed, or else the engine's.
-    pub(crate) fn error(&self, engine: Box<RusticError>) -> Error {
-        if let Some(loss) = self.stopped.get() {
-            return Error::LockLost(*loss);
-        }
-        self.failed.lock().take().unwrap_or(Error::Engine(engine))
+    /// The result of a call without which the run goes on. Its error is kept: no snapshot may be written after it.
+    pub(crate) fn keep_failure<T>(&self, result: Result<T, Error>) -> Option<T> {
+        let keep = |error| {
+            self.failure.lock().get_or_insert(error);
+        };
+        result.map_err(keep).ok()
+    }
+
+    /// The first error that was kept.
+    pub(crate) fn take_failure(&self) -> Option<Error> {
+        self.failure.lock().take()
     }
 
     /// The error of an action on a file, or on a directory.
@@ -167,11 +168,6 @@ impl RepositoryFiles {
         seen.ok().map(|seen| (seen.dev, seen.ino))
     }
 
-    /// The last snapshot that was written.
-    pub(crate) fn last_snapshot(&self) -> Option<Id> {
-        *self.snapshot.lock()
-    }
-
     /// The path of a file of a local repository.
     fn below(&self, path: &str) -> Vec<u8> {
         match &self.backend {
@@ -180,22 +176,12 @@ impl RepositoryFiles {
         }
     }
 
-    /// The path of a file in the repository.
-    pub(crate) fn path(kind: FileType, id: &Id) -> String {
-        let id = id.to_hex();
-        match kind {
-            FileType::Config => CONFIG.to_owned(),
-            FileType::Pack => format!("data/{}/{}", &id[..2], &id[..]),
-            _ => format!("{}/{}", kind.dirname(), &id[..]),
+    /// The error of an action while the lock is needed. If that is lost, another process may have removed the file.
+    fn error_under_lock(&self, action: Action, path: &str, fault: Fault) -> Error {
+        match self.stopped.get() {
+            Some(loss) => Error::LockLost(*loss),
+            None => self.error_at(action, path, fault),
         }
-    }
-
-    /// Records a failure, and passes it to the engine.
-    fn fail(&self, action: Action, path: &str, fault: Fault) -> Box<RusticError> {
-        let error = self.error_at(action, path, fault);
-        let told = RusticError::new(ErrorKind::InputOutput, error.to_string());
-        self.failed.lock().get_or_insert(error);
-        told
     }
 
     /// Reads a part of a file; all of it without a range.
@@ -203,21 +189,20 @@ impl RepositoryFiles {
         &self,
         path: &str,
         range: Option<(u64, usize)>,
-    ) -> Result<Bytes, Fault> {
+    ) -> Result<Vec<u8>, Fault> {
         match &self.backend {
-            Backend::Local(_) => Ok(read_file(&self.below(path), range)?.into()),
-            Backend::Remote(files) => Ok(files.read(path, range)?),
+            Backend::Local(_) => Ok(read_file(&self.below(path), range)?),
+            Backend::Remote(files) => Ok(files.read(path, range)?.into()),
         }
     }
 
-    fn write_file(&self, path: &str, content: &BytesList) -> Result<(), Fault> {
+    fn write_file(&self, path: &str, content: &Bytes) -> Result<(), Fault> {
         match &self.backend {
             Backend::Local(_) => {
-                let pieces = || content.slice().iter().map(|piece| &piece[..]);
-                let write = || write_file(&self.below(path), pieces(), self.modes);
+                let write = || write_file(&self.below(path), content, self.modes);
                 Ok(self.in_its_directory(path, write)?)
             }
-            Backend::Remote(files) => Ok(files.write(path, content.slice().to_vec())?),
+            Backend::Remote(files) => Ok(files.write(path, vec![content.clone()])?),
         }
     }
 
@@ -299,7 +284,7 @@ impl RepositoryFiles {
 
     /// Removes a file.
     pub(crate) fn remove_file(&self, kind: FileType, id: &Id) -> Result<(), Error> {
-        let path = Self::path(kind, id);
+        let path = kind.path(id);
         let removed = match &self.backend {
             Backend::Local(_) => c_string(&self.below(&path))
                 .and_then(|name| unlinkat(CWD, &name))
@@ -309,15 +294,102 @@ impl RepositoryFiles {
         removed.map_err(|fault| self.error_at(Action::Remove, &path, fault))
     }
 
-    fn list_ids(&self, dir: &str, found: &mut Vec<(Id, u32)>) -> RusticResult<()> {
-        match self.list_dir(dir) {
-            Ok(names) => found.extend(names.into_iter().filter_map(|(name, size)| {
-                let id = name.parse::<Id>().ok()?;
-                Some((id, u32::try_from(size).unwrap_or(u32::MAX)))
-            })),
-            Err(fault) => return Err(self.fail(Action::List, dir, fault)),
+    /// The names of the files of a type, which is not that of packs. The cache forgets what the repository no longer has.
+    pub(crate) fn list(&self, kind: FileType) -> Result<Vec<Id>, Error> {
+        let dir = kind.dir();
+        let listed = self.list_dir(dir);
+        let listed = listed.map_err(|fault| self.error_under_lock(Action::List, dir, fault))?;
+        let ids = listed.iter().map(|(name, _)| Id::parse(name.as_bytes()));
+        let ids: Vec<Id> = ids.flatten().collect();
+        if let Some(cache) = self.cache().filter(|_| kind.is_cached()) {
+            cache.retain(kind, ids.iter().copied());
         }
-        Ok(())
+        Ok(ids)
+    }
+
+    /// Reads a file.
+    pub(crate) fn read(&self, kind: FileType, id: &Id) -> Result<Vec<u8>, Error> {
+        let cache = self.cache().filter(|_| kind.is_cached());
+        if let Some(bytes) = cache.and_then(|cache| cache.get(kind, id)) {
+            return Ok(bytes);
+        }
+        let path = kind.path(id);
+        let read = self.read_part(&path, None);
+        let bytes = read.map_err(|fault| self.error_under_lock(Action::Read, &path, fault))?;
+        if let Some(cache) = cache {
+            cache.put(kind, id, &bytes);
+        }
+        Ok(bytes)
+    }
+
+    /// Reads a part of a file: its offset and length.
+    pub(crate) fn read_range(
+        &self,
+        kind: FileType,
+        id: &Id,
+        range: (u64, usize),
+    ) -> Result<Vec<u8>, Error> {
+        let path = kind.path(id);
+        if let Some(cache) = self.cache().filter(|_| kind.is_cached()) {
+            let load = || self.read_part(&path, None).ok();
+            if let Some(bytes) = cache.part(kind, id, range, load) {
+                return Ok(bytes);
+            }
+        }
+        let read = self.read_part(&path, Some(range));
+        read.map_err(|fault| self.error_under_lock(Action::Read, &path, fault))
+    }
+
+    /// Reads all files of a type by several threads, which pass the contents of each to `use_file`.
+    ///
+    /// # Errors
+    /// The files cannot be listed, or an error of `use_file`. Then some files are not read.
+    pub(crate) fn read_all(
+        &self,
+        kind: FileType,
+        use_file: impl Fn(Id, Result<Vec<u8>, Error>) -> Result<(), Error> + Sync,
+    ) -> Result<(), Error> {
+        let (ids, next) = (self.list(kind)?, AtomicUsize::new(0));
+        let work = || -> Result<(), Error> {
+            while let Some(id) = ids.get(next.fetch_add(1, Relaxed)) {
+                use_file(*id, self.read(kind, id))?;
+            }
+            Ok(())
+        };
+        let threads = processors().min(ids.len()).max(1);
+        scope(|scope| {
+            let others = (1..threads).map(|_| spawn_scoped(scope, Builder::new(), work));
+            let others: Vec<_> = others.flatten().collect();
+            let mut result = work();
+            for other in others {
+                let other = other
+                    .join()
+                    .unwrap_or_else(|e| std::panic::resume_unwind(e));
+                result = result.and(other);
+            }
+            result
+        })
+    }
+
+    /// Writes a file, and returns its name.
+    ///
+    /// # Errors
+    /// The file cannot be written, or the lock is lost.
+    pub(crate) fn write(&self, kind: FileType, content: Vec<u8>) -> Result<Id, Error> {
+        let id = Id::hash(&content);
+        if self.is_dry {
+            return Ok(id);
+        }
+        if let Some(loss) = self.stopped.get() {
+            return Err(Error::LockLost(*loss));
+        }
+        let (path, content) = (kind.path(&id), Bytes::from(content));
+        let written = self.write_file(&path, &content);
+        written.map_err(|fault| self.error_under_lock(Action::Write, &path, fault))?;
+        if let Some(cache) = self.cache().filter(|_| kind.is_cached()) {
+            cache.put(kind, &id, &content);
+        }
+        Ok(id)
     }
 }
 
@@ -417,115 +489,6 @@ impl Drop for HeldFile {
             // What remains is stale in half an hour.
             let _ = files.remove(&self.path);
         }
-    }
-}
-
-/// Whether files of a kind are cached. Of packs, those are cacheable that have trees.
-fn is_cached(kind: FileType, is_cacheable: bool) -> bool {
-    match kind {
-        FileType::Index | FileType::Snapshot => true,
-        FileType::Pack => is_cacheable,
-        FileType::Config | FileType::Key => false,
-    }
-}
-
-impl ReadBackend for RepositoryFiles {
-    fn location(&self) -> String {
-        self.location.clone()
-    }
-
-    fn list_with_size(&self, kind: FileType) -> RusticResult<Vec<(Id, u32)>> {
-        let mut found = Vec::new();
-        match (kind, &self.backend) {
-            (FileType::Config, _) => found.push((Id::default(), 0)),
-            (FileType::Pack, Backend::Local(_)) => {
-                for first in 0..=u8::MAX {
-                    self.list_ids(&format!("data/{first:02x}"), &mut found)?;
-                }
-            }
-            _ => self.list_ids(kind.dirname(), &mut found)?,
-        }
-        if kind == FileType::Key && !self.key_hint.is_empty() {
-            // The engine tries keys in this order.
-            found.sort_by_key(|(id, _)| !id.to_hex().starts_with(&self.key_hint));
-        }
-        if let (Some(cache), FileType::Index | FileType::Snapshot) = (self.cache(), kind) {
-            cache.retain(kind, found.iter().map(|(id, _)| *id));
-        }
-        Ok(found)
-    }
-
-    fn read_full(&self, kind: FileType, id: &Id) -> RusticResult<Bytes> {
-        let cache = self.cache().filter(|_| is_cached(kind, false));
-        if let Some(bytes) = cache.and_then(|cache| cache.get(kind, id)) {
-            return Ok(bytes.into());
-        }
-        let path = Self::path(kind, id);
-        let read = self.read_part(&path, None);
-        let bytes = read.map_err(|fault| self.fail(Action::Read, &path, fault))?;
-        if let Some(cache) = cache {
-            cache.put(kind, id, &bytes);
-        }
-        Ok(bytes)
-    }
-
-    fn read_partial(
-        &self,
-        kind: FileType,
-        id: &Id,
-        is_cacheable: bool,
-        offset: u32,
-        length: u32,
-    ) -> RusticResult<Bytes> {
-        let (path, part) = (Self::path(kind, id), (u64::from(offset), length as usize));
-        if let Some(cache) = self.cache().filter(|_| is_cached(kind, is_cacheable)) {
-            let load = || self.read_part(&path, None).ok();
-            if let Some(bytes) = cache.part(kind, id, part, load) {
-                return Ok(bytes.into());
-            }
-        }
-        let read = self.read_part(&path, Some(part));
-        read.map_err(|fault| self.fail(Action::Read, &path, fault))
-    }
-
-    fn warmup_path(&self, kind: FileType, id: &Id) -> String {
-        String::from_utf8_lossy(&self.below(&Self::path(kind, id))).into_owned()
-    }
-}
-
-impl WriteBackend for RepositoryFiles {
-    fn write_bytes(
-        &self,
-        kind: FileType,
-        id: &Id,
-        is_cacheable: bool,
-        content: BytesList,
-    ) -> RusticResult<()> {
-        if self.is_dry {
-            return Ok(());
-        }
-        if let Some(loss) = self.stopped.get() {
-            return Err(RusticError::new(ErrorKind::InputOutput, loss.to_string()));
-        }
-        // Not if anything before it could not be read or written.
-        if let (FileType::Snapshot, Some(error)) = (kind, &*self.failed.lock()) {
-            return Err(RusticError::new(ErrorKind::InputOutput, error.to_string()));
-        }
-        let path = Self::path(kind, id);
-        let written = self.write_file(&path, &content);
-        written.map_err(|fault| self.fail(Action::Write, &path, fault))?;
-        if let Some(cache) = self.cache().filter(|_| is_cached(kind, is_cacheable)) {
-            cache.put(kind, id, &content.slice().concat());
-        }
-        if kind == FileType::Snapshot {
-            *self.snapshot.lock() = Some(*id);
-        }
-        Ok(())
-    }
-
-    fn remove(&self, kind: FileType, id: &Id, _is_cacheable: bool) -> RusticResult<()> {
-        let removed = self.remove_file(kind, id);
-        removed.map_err(|error| RusticError::new(ErrorKind::InputOutput, error.to_string()))
     }
 }
 

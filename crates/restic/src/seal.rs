@@ -5,7 +5,6 @@ use aes256ctr_poly1305aes::aead::AeadInPlace;
 use aes256ctr_poly1305aes::{Aes256CtrPoly1305Aes, Key, Nonce, Tag};
 use gate::Errno;
 use rand::Rng;
-use rustic_core::repofile::MasterKey;
 use zstd::bulk;
 use zstd::stream::decode_all;
 
@@ -22,14 +21,8 @@ const COMPRESSED: u8 = 2;
 pub(crate) struct Cipher(Aes256CtrPoly1305Aes);
 
 impl Cipher {
-    /// `None` if a part of the key has a wrong length.
-    pub(crate) fn new(key: &MasterKey) -> Option<Cipher> {
-        let parts = [&key.encrypt[..], &key.mac.k, &key.mac.r].concat();
-        Some(Cipher::of_bytes(parts.as_slice().try_into().ok()?))
-    }
-
-    /// With the key of AES, and both parts of that of Poly1305-AES.
-    pub(crate) fn of_bytes(key: &[u8; KEY]) -> Cipher {
+    /// With the key of AES, and the parts k and r of that of Poly1305-AES.
+    pub(crate) fn new(key: &[u8; KEY]) -> Cipher {
         Cipher(Aes256CtrPoly1305Aes::new(Key::from_slice(key)))
     }
 
@@ -90,7 +83,7 @@ pub(crate) mod tests {
 
     /// A cipher with some key.
     pub(crate) fn cipher() -> Cipher {
-        Cipher::new(&MasterKey::new()).unwrap()
+        Cipher::new(&std::array::from_fn(|at| at as u8))
     }
 
     #[test]

@@ -8,12 +8,8 @@ use archive::Users;
 use archive::catalog::SnapshotRecord;
 use archive::dump::Progress;
 use archive::rows::Rows;
-use rustic_core::jiff::Zoned;
-use rustic_core::repofile::{ConfigFile, SnapshotFile, SnapshotSummary};
-use rustic_core::{
-    Credentials, FileType, OpenStatus, ReadBackend, RepositoryBackends, RusticError, SnapshotGroup,
-    SnapshotGroupCriterion,
-};
+use gate::Errno;
+use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use walk::Type;
 
@@ -21,14 +17,15 @@ use crate::archiver::{Archiver, Counts};
 use crate::blobs::BlobStore;
 use crate::cache::Cache;
 use crate::chunker::Chunker;
+use crate::config::Config;
 use crate::contents::EntryWarnings;
-use crate::error::Error;
+use crate::error::{Action, Error};
+use crate::file_type::FileType;
 use crate::id::Id;
 use crate::index::Index;
 use crate::key::open_key;
 use crate::layout::{DirectoriesAbove, Layout, SourceRoot};
 use crate::lock::{Lock, Owner};
-
 use crate::node::{DeviceIds, NodeEncoder};
 use crate::options::{RepositoryOptions, SnapshotOptions};
 use crate::packer::Written;
@@ -36,13 +33,14 @@ use crate::parent::{TreeReader, changed_since};
 use crate::report::{Snapshot, summary};
 use crate::repository::RepositoryFiles;
 use crate::seal::Cipher;
+use crate::snapshot_file::{SnapshotFile, SnapshotSummary};
+use crate::times::now;
 use crate::trees::{TreeCounts, Trees};
 
 /// An open repository, locked against the removal of data.
 pub struct Repository {
     files: Arc<RepositoryFiles>,
-    engine: rustic_core::Repository<OpenStatus>,
-    config: ConfigFile,
+    config: Config,
     cipher: Arc<Cipher>,
     /// Read when it is needed.
     index: OnceCell<Index>,
@@ -54,7 +52,7 @@ pub struct Repository {
     /// None if nothing is written.
     lock: Option<Lock>,
     /// When it was opened: the tree is read later.
-    begun: Zoned,
+    begun: Timestamp,
 }
 
 /// The last snapshot: the next one has its tree if nothing has changed, and else its trees of directories in which
@@ -74,18 +72,14 @@ impl Repository {
     /// # Errors
     /// There is no repository, the password is wrong, or another process has locked it for itself.
     pub fn open(location: &[u8], options: &RepositoryOptions) -> Result<Repository, Error> {
-        let files = Arc::new(RepositoryFiles::open(location, options)?);
-        let failed = |e: Box<RusticError>| files.error(e);
-        let key = open_key(&files, &options.password)?;
-        // Ours has what is read each time.
-        let no_cache = rustic_core::RepositoryOptions::default().no_cache(true);
-        let backends = RepositoryBackends::new(files.clone(), None);
-        let closed = rustic_core::Repository::new(&no_cache, &backends).map_err(failed)?;
-        let cipher = Arc::new(Cipher::new(&key).ok_or(Error::WrongPassword)?);
-        let engine = closed.open(&Credentials::Masterkey(key)).map_err(failed)?;
+        let (files, mut sealed) = RepositoryFiles::open(location, options)?;
+        let files = Arc::new(files);
+        let key = open_key(&files, &options.password, &options.key_hint)?;
+        let cipher = Arc::new(key);
+        let config = Config::open(&mut sealed, &cipher, options)?;
         let caches = options.caches.as_ref().filter(|_| !files.is_local());
         if let Some(base) = caches {
-            files.use_cache(Cache::open(base, &engine.config().id.to_hex()));
+            files.use_cache(Cache::open(base, &config.id.to_string()));
         }
         let ((uid, gid), users) = (gate::process::ids(), Users::read());
         let owner = Owner {
@@ -97,9 +91,8 @@ impl Repository {
         let lock = || Lock::acquire(&files, cipher.clone(), owner.clone(), options.retry);
         let lock = (!options.is_dry).then(lock).transpose()?;
         Ok(Repository {
-            config: config(engine.config(), options),
+            config,
             files,
-            engine,
             cipher,
             index: OnceCell::new(),
             users,
@@ -107,7 +100,7 @@ impl Repository {
             above: DirectoriesAbove::default(),
             owner,
             lock,
-            begun: Zoned::now(),
+            begun: now(),
         })
     }
 
@@ -125,22 +118,20 @@ impl Repository {
         options: &SnapshotOptions,
         progress: Arc<Progress>,
     ) -> Result<Snapshot, Error> {
-        let failed = |e: Box<RusticError>| self.files.error(e);
         let sources = rows.sources().iter();
         let layout = Layout::new(
             sources.map(|it| (&it.path[..], it.rows.clone())),
             &self.above,
         )?;
-        let mut next = self.snapshot_file(options, &layout)?;
+        let mut next = self.snapshot_file(options, &layout);
         let parent = match last {
             Some((kept, _)) => Some(kept.parent.clone()),
-            None => self.latest(&next),
+            None => next.find_last(&self.files, &self.cipher),
         };
         next.parent = parent.as_ref().map(|parent| parent.id);
-        next.parents = next.parent.into_iter().collect();
         let index = self.index()?;
-        let chunker = Chunker::new(&self.config).map_err(failed)?;
-        let store = self.store(index)?;
+        let chunker = Chunker::new(&self.config.chunking()?)?;
+        let store = self.store(index);
         let warnings = EntryWarnings::new(rows.clone());
         let files = (0..rows.len()).filter(|&row| rows.kind(row) == Type::File);
         let bytes = files.map(|row| rows.meta(row).size);
@@ -162,10 +153,10 @@ impl Repository {
             warnings: &warnings,
         };
         self.settle()?;
-        let root = parent.map(|parent| Id::from(&*parent.tree));
+        let root = parent.map(|parent| parent.tree);
         let (trees, counts) = archiver.archive(&layout, root)?;
         let written = store.finish()?;
-        let summary = summary(&next, &trees, counts, written);
+        let summary = summary(next.time, &trees, counts, written);
         let record = self.record(&layout, trees.root)?;
         let made = Snapshot {
             summary,
@@ -238,8 +229,9 @@ impl Repository {
         if !record.indexes.iter().all(|name| indexes.contains(name)) {
             return Ok(None);
         }
-        let parent = self.latest(&self.snapshot_file(options, &layout)?);
-        let has_tree = |it: &SnapshotFile| it.tree.to_hex().to_string() == record.tree;
+        let next = self.snapshot_file(options, &layout);
+        let parent = next.find_last(&self.files, &self.cipher);
+        let has_tree = |it: &SnapshotFile| it.tree.to_string() == record.tree;
         let Some(parent) = parent.filter(has_tree) else {
             return Ok(None);
         };
@@ -250,7 +242,7 @@ impl Repository {
         let tops = match record.above == layout.above(&mut encoder) {
             true => None,
             false => {
-                let (reader, root) = (self.reader(self.index()?), Id::from(&*parent.tree));
+                let (reader, root) = (self.reader(self.index()?), parent.tree);
                 let (_, tops) = layout.build_above(Some(root), &reader, &mut encoder);
                 let node = |top: &SourceRoot<'_>| {
                     let node = top.up.old_tree(&reader).node(top.name)?.directory()?.0;
@@ -276,11 +268,10 @@ impl Repository {
     /// # Errors
     /// The repository cannot be read or written.
     pub fn keep(self, kept: LastSnapshot, options: &SnapshotOptions) -> Result<Snapshot, Error> {
-        let mut next = self.snapshot_file(options, &kept.layout)?;
+        let mut next = self.snapshot_file(options, &kept.layout);
         next.parent = Some(kept.parent.id);
-        next.parents = vec![kept.parent.id];
         self.settle()?;
-        let (mut record, root) = (kept.record, Id::from(&*kept.parent.tree));
+        let (mut record, root) = (kept.record, kept.parent.tree);
         let (trees, written) = match kept.tops {
             None => (TreeCounts::none(root), Default::default()),
             Some(tops) => {
@@ -290,14 +281,12 @@ impl Repository {
             }
         };
         let (last, counts) = (kept.summary, Counts::default());
-        let mut summary = summary(&next, &trees, counts, written);
+        let mut summary = summary(next.time, &trees, counts, written);
         summary.files_unmodified = last.total_files_processed;
         summary.total_files_processed = last.total_files_processed;
         summary.total_bytes_processed = last.total_bytes_processed;
         let made = trees.new + trees.changed + trees.unmodified;
-        summary.dirs_unmodified += last.total_dirs_processed.saturating_sub(made);
-        summary.total_dirs_processed = last.total_dirs_processed;
-        summary.total_dirsize_processed = last.total_dirsize_processed;
+        summary.dirs_unmodified += last.dirs().saturating_sub(made);
         let made = Snapshot {
             summary,
             is_complete: true,
@@ -315,7 +304,7 @@ impl Repository {
         nodes: Vec<Vec<u8>>,
     ) -> Result<(TreeCounts, [Written; 2]), Error> {
         let index = self.index()?;
-        let store = self.store(index)?;
+        let store = self.store(index);
         let (trees, mut writer) = (Trees::new(&store), store.writer()?);
         let mut encoder = self.encoder();
         let (above, tops) = layout.build_above(Some(root), &self.reader(index), &mut encoder);
@@ -351,33 +340,51 @@ impl Repository {
     }
 
     fn save(&self, next: SnapshotFile, root: Id, made: Snapshot) -> Result<Snapshot, Error> {
-        let parent = next.parent.map(|parent| parent.to_hex().to_string());
+        let parent = next.parent.map(|parent| parent.to_string());
         let next = SnapshotFile {
-            tree: root.to_engine().into(),
+            tree: root,
             summary: Some(made.summary.clone()),
             ..next
         };
         let id = match &self.lock {
             None => None,
-            Some(lock) => Some(self.save_under(lock, next)?),
+            Some(lock) => Some(self.save_under(lock, &next)?),
         };
         Ok(Snapshot {
-            id: id.map(|id| id.to_hex().to_string()),
+            id: id.map(|id| id.to_string()),
             parent,
             cache_failed: self.files.cache().and_then(Cache::failed),
             ..made
         })
     }
 
-    /// Saves a snapshot, if the lock was held all the time.
-    fn save_under(&self, lock: &Lock, next: SnapshotFile) -> Result<rustic_core::Id, Error> {
+    /// Saves a snapshot, if the lock was held all the time, and everything could be read and written.
+    fn save_under(&self, lock: &Lock, next: &SnapshotFile) -> Result<Id, Error> {
         lock.check()?;
-        let saved = self.engine.save_snapshots(vec![next]);
-        saved.map_err(|e| self.files.error(e))?;
-        let id = self.files.last_snapshot().unwrap_or_default();
+        if let Some(error) = self.files.take_failure() {
+            return Err(error);
+        }
+        let sealed = self.seal(next).map_err(|(action, errno)| {
+            let dir = FileType::Snapshot.dir();
+            self.files.error_at(action, dir, errno.into())
+        })?;
+        let id = self.files.write(FileType::Snapshot, sealed)?;
         // The process may have been stopped for long just before it was written.
         lock.check().map_err(|why| self.take_back(&id, why))?;
         Ok(id)
+    }
+
+    /// The encrypted form of a snapshot.
+    fn seal(&self, next: &SnapshotFile) -> Result<Vec<u8>, (Action, Errno)> {
+        let json = serde_json::to_vec(next).map_err(|_| (Action::Encrypt, Errno::EINVAL))?;
+        let level = self.config.compression_level();
+        let sealed = self.cipher.seal_file(&json, level);
+        let sealed = sealed.map_err(|errno| (Action::Encrypt, errno))?;
+        let is_sound = || self.cipher.open_file(&mut sealed.clone()).as_ref() == Some(&json);
+        match self.config.extra_verify() && !is_sound() {
+            true => Err((Action::VerifyEncrypted, Errno::EBADMSG)),
+            false => Ok(sealed),
+        }
     }
 
     fn settle(&self) -> Result<(), Error> {
@@ -385,13 +392,13 @@ impl Repository {
     }
 
     /// Removes a snapshot that may rely on data that is gone.
-    fn take_back(&self, id: &rustic_core::Id, why: Error) -> Error {
+    fn take_back(&self, id: &Id, why: Error) -> Error {
         let removed = self.files.remove_file(FileType::Snapshot, id);
         let Err(error) = removed else {
             return why;
         };
         Error::UnsafeSnapshot {
-            id: id.to_hex().to_string(),
+            id: id.to_string(),
             why: Box::new(why),
             error: Box::new(error),
         }
@@ -419,9 +426,8 @@ impl Repository {
         Ok(self.index.get_or_init(|| index))
     }
 
-    fn store<'a>(&'a self, index: &'a Index) -> Result<BlobStore<'a>, Error> {
-        let store = BlobStore::new(&self.files, &self.cipher, &self.config, index);
-        store.map_err(|e| self.files.error(e))
+    fn store<'a>(&'a self, index: &'a Index) -> BlobStore<'a> {
+        BlobStore::new(&self.files, &self.cipher, &self.config, index)
     }
 
     fn reader<'a>(&'a self, index: &'a Index) -> TreeReader<'a> {
@@ -432,57 +438,31 @@ impl Repository {
         }
     }
 
-    /// The last snapshot of the same host and paths.
-    fn latest(&self, next: &SnapshotFile) -> Option<SnapshotFile> {
-        let group = SnapshotGroup::from_snapshot(next, SnapshotGroupCriterion::default());
-        let is_last = |snapshot: &SnapshotFile| group.matches(snapshot);
-        self.engine.get_snapshot_from_str("latest", is_last).ok()
-    }
-
     /// The next snapshot, without a tree.
-    fn snapshot_file(
-        &self,
-        options: &SnapshotOptions,
-        layout: &Layout,
-    ) -> Result<SnapshotFile, Error> {
-        let failed = |e: Box<RusticError>| self.files.error(e);
-        let mut about = rustic_core::SnapshotOptions::default().host(options.host.clone());
-        // As restic does; the engine splits them, and takes the empty ones.
+    fn snapshot_file(&self, options: &SnapshotOptions, layout: &Layout) -> SnapshotFile {
+        // As by restic: the tags of an option are separated by commas, and empty ones are skipped.
         let tags = options.tags.iter().flat_map(|tags| tags.split(','));
-        for tag in tags.map(str::trim).filter(|tag| !tag.is_empty()) {
-            about = about.add_tags(tag).map_err(failed)?;
-        }
-        let mut next = SnapshotFile {
-            time: self.begun.clone(),
-            program_version: options.program.clone(),
+        let tags = tags.map(str::trim).filter(|tag| !tag.is_empty());
+        let paths = layout.paths.iter();
+        SnapshotFile {
+            time: self.begun,
+            paths: paths
+                .map(|path| String::from_utf8_lossy(path).into_owned())
+                .collect(),
+            hostname: options.host.clone(),
             username: self.owner.user.clone(),
             uid: self.owner.uid,
             gid: self.owner.gid,
-            ..about.to_snapshot().map_err(failed)?
-        };
-        for path in &layout.paths {
-            // As restic does.
-            next.paths.add(String::from_utf8_lossy(path).into_owned());
+            tags: tags.map(str::to_owned).collect(),
+            program_version: options.program.clone(),
+            ..SnapshotFile::default()
         }
-        Ok(next)
     }
 
     /// The id of the repository.
     fn id(&self) -> String {
-        self.config.id.to_hex().to_string()
+        self.config.id.to_string()
     }
-}
-
-/// The configuration of a repository, with the options of this run.
-fn config(of: &ConfigFile, options: &RepositoryOptions) -> ConfigFile {
-    let mut config = of.clone();
-    config.compression = options.compression.or(config.compression);
-    if let Some(size) = options.pack_size {
-        config.datapack_size = Some(size << 20);
-        config.datapack_growfactor = Some(0);
-        config.datapack_size_limit = None;
-    }
-    config
 }
 
 /// The digits of a hash that name a file.
@@ -490,9 +470,8 @@ const DIGITS: usize = 16;
 
 /// The index files of a repository, by the beginnings of their names.
 fn indexes(files: &RepositoryFiles) -> Result<Vec<String>, Error> {
-    let listed = files.list_with_size(FileType::Index);
-    let listed = listed.map_err(|e| files.error(e))?.into_iter();
+    let listed = files.list(FileType::Index)?.into_iter();
     Ok(listed
-        .map(|(id, _)| id.to_hex()[..DIGITS].to_owned())
+        .map(|id| id.to_string()[..DIGITS].to_owned())
         .collect())
 }

@@ -1,8 +1,9 @@
 //! Times as restic writes them: [time.RFC3339Nano](https://pkg.go.dev/time#RFC3339Nano) in the local time zone.
 
+use gate::clock::time_of_day;
 use gate::fs::Time;
 use jiff::Timestamp;
-use rustic_core::jiff::tz::TimeZone;
+use jiff::tz::TimeZone;
 
 /// Writes times in a time zone.
 pub(crate) struct Times {
@@ -100,6 +101,41 @@ fn write_digits(mut number: i64, digits: usize, out: &mut Vec<u8>) {
     }
 }
 
+/// The time of now.
+pub(crate) fn now() -> Timestamp {
+    Timestamp::from_microsecond(time_of_day() as i64).unwrap_or_default()
+}
+
+/// A time as the kernel has it.
+pub(crate) fn file_time(time: Timestamp) -> Time {
+    const SECOND: i128 = 1_000_000_000;
+    let nanoseconds = time.as_nanosecond();
+    Time {
+        sec: nanoseconds.div_euclid(SECOND) as i64,
+        nsec: nanoseconds.rem_euclid(SECOND) as u32,
+    }
+}
+
+/// Times in the JSON of snapshots, for `#[serde(with)]`.
+pub(crate) mod rfc3339 {
+    use jiff::Timestamp;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::{Times, file_time};
+
+    pub(crate) fn serialize<S: Serializer>(time: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
+        let mut text = Vec::new();
+        Times::local().write(file_time(*time), &mut text);
+        to.serialize_str(&String::from_utf8_lossy(&text))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
+        let text = String::deserialize(from)?;
+        text.parse().map_err(D::Error::custom)
+    }
+}
+
 /// Whether two texts are the same time.
 pub(crate) fn is_same_time(a: &str, b: &[u8]) -> bool {
     let parse = |text: &str| text.parse::<Timestamp>().ok();
@@ -158,9 +194,19 @@ mod tests {
             assert_eq!(berlin(1_720_000_000), "2024-07-03T11:46:40+02:00");
             assert_eq!(berlin(1_700_000_000), "2023-11-14T23:13:20+01:00");
         }
-        let zone = TimeZone::fixed(rustic_core::jiff::tz::offset(-3));
+        let zone = TimeZone::fixed(jiff::tz::offset(-3));
         let mut west = Times { zone, offset: None };
         assert_eq!(written(&mut west, 0, 0), "1969-12-31T21:00:00-03:00");
+    }
+
+    #[test]
+    fn times_before_1970_are_rounded_down() {
+        let time = Timestamp::from_nanosecond(-1).unwrap();
+        let expected = Time {
+            sec: -1,
+            nsec: 999_999_999,
+        };
+        assert_eq!(file_time(time), expected);
     }
 
     #[test]

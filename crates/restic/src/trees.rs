@@ -9,8 +9,8 @@ use walk::Meta;
 
 use crate::blobs::{BlobStore, BlobWriter};
 use crate::error::Error;
+use crate::file_type::Kind;
 use crate::id::Id;
-use crate::index::Kind;
 use crate::node::{Attributes, Extra, NodeEncoder, ReadAttributes, write_subtree};
 use crate::parent::{OldNode, OldTree, TreeReader};
 
@@ -44,7 +44,6 @@ pub(crate) struct Trees<'a> {
     new: AtomicU64,
     changed: AtomicU64,
     unmodified: AtomicU64,
-    bytes: AtomicU64,
 }
 
 /// The trees that were made.
@@ -53,8 +52,6 @@ pub(crate) struct TreeCounts {
     pub(crate) new: u64,
     pub(crate) changed: u64,
     pub(crate) unmodified: u64,
-    /// The length of all trees.
-    pub(crate) bytes: u64,
 }
 
 impl TreeCounts {
@@ -65,7 +62,6 @@ impl TreeCounts {
             new: 0,
             changed: 0,
             unmodified: 0,
-            bytes: 0,
         }
     }
 }
@@ -170,7 +166,6 @@ impl<'a> Trees<'a> {
             new: AtomicU64::new(0),
             changed: AtomicU64::new(0),
             unmodified: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
         }
     }
 
@@ -186,7 +181,7 @@ impl<'a> Trees<'a> {
         while of.holders.fetch_sub(1, AcqRel) == 1 {
             let json = of.json();
             let id = Id::hash(&json);
-            self.count(&of.old, id, json.len() as u64);
+            self.count(&of.old, id);
             if self.store.claim(Kind::Tree, id) {
                 writer.write(Kind::Tree, id, &json)?;
             }
@@ -209,17 +204,15 @@ impl<'a> Trees<'a> {
             new: self.new.into_inner(),
             changed: self.changed.into_inner(),
             unmodified: self.unmodified.into_inner(),
-            bytes: self.bytes.into_inner(),
         })
     }
 
-    fn count(&self, old: &OldDirectory, id: Id, bytes: u64) {
+    fn count(&self, old: &OldDirectory, id: Id) {
         let count = match old {
             OldDirectory { exists: false, .. } => &self.new,
             old if old.is_unchanged && old.tree == Some(id) => &self.unmodified,
             _ => &self.changed,
         };
         count.fetch_add(1, Relaxed);
-        self.bytes.fetch_add(bytes, Relaxed);
     }
 }

@@ -1,0 +1,190 @@
+//! The files of snapshots: JSON (`doc/design.rst`, "Snapshots", and `internal/data/snapshot.go`).
+
+use std::collections::BTreeSet;
+
+use gate::sync::Mutex;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::file_type::FileType;
+use crate::id::Id;
+use crate::repository::RepositoryFiles;
+use crate::seal::Cipher;
+use crate::times::rfc3339;
+
+/// A snapshot, with the fields of restic and a label of rustic.
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
+pub(crate) struct SnapshotFile {
+    #[serde(with = "rfc3339")]
+    pub(crate) time: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parent: Option<Id>,
+    pub(crate) tree: Id,
+    pub(crate) paths: BTreeSet<String>,
+    #[serde(default)]
+    pub(crate) hostname: String,
+    #[serde(default)]
+    pub(crate) username: String,
+    #[serde(default)]
+    pub(crate) uid: u32,
+    #[serde(default)]
+    pub(crate) gid: u32,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) tags: BTreeSet<String>,
+    #[serde(default)]
+    pub(crate) program_version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) summary: Option<SnapshotSummary>,
+    /// rustic tells snapshots of the same paths apart by it.
+    #[serde(default, skip_serializing)]
+    pub(crate) label: String,
+    /// Its id, which is the name of the file.
+    #[serde(skip)]
+    pub(crate) id: Id,
+}
+
+/// The numbers of files and directories of a snapshot, and what was added to the repository.
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the names are those of restic")]
+pub struct SnapshotSummary {
+    #[serde(with = "rfc3339")]
+    pub(crate) backup_start: Timestamp,
+    #[serde(with = "rfc3339")]
+    pub(crate) backup_end: Timestamp,
+    pub files_new: u64,
+    pub files_changed: u64,
+    pub files_unmodified: u64,
+    pub dirs_new: u64,
+    pub dirs_changed: u64,
+    pub dirs_unmodified: u64,
+    pub data_blobs: u64,
+    pub tree_blobs: u64,
+    /// Bytes before compression.
+    pub data_added: u64,
+    /// Bytes as stored.
+    pub data_added_packed: u64,
+    pub total_files_processed: u64,
+    pub total_bytes_processed: u64,
+}
+
+impl SnapshotFile {
+    /// Whether both are of the same host and paths.
+    fn has_sources_of(&self, other: &SnapshotFile) -> bool {
+        self.hostname == other.hostname && self.paths == other.paths && self.label == other.label
+    }
+
+    /// The last snapshot of the same host and paths. Snapshots that are damaged are skipped, and so are those that cannot be
+    /// read; then no snapshot is written.
+    pub(crate) fn find_last(&self, files: &RepositoryFiles, cipher: &Cipher) -> Option<Self> {
+        let last = Mutex::new(None::<SnapshotFile>);
+        let read = files.read_all(FileType::Snapshot, |id, sealed| {
+            let json = files.keep_failure(sealed);
+            let json = json.and_then(|mut sealed| cipher.open_file(&mut sealed));
+            let parsed = json.and_then(|json| serde_json::from_slice::<SnapshotFile>(&json).ok());
+            if let Some(found) = parsed.filter(|found| found.has_sources_of(self)) {
+                let mut last = last.lock();
+                let is_later = |known: &SnapshotFile| (found.time, id) > (known.time, known.id);
+                if last.as_ref().is_none_or(is_later) {
+                    *last = Some(SnapshotFile { id, ..found });
+                }
+            }
+            Ok(())
+        });
+        files.keep_failure(read)?;
+        last.into_inner()
+    }
+}
+
+impl SnapshotSummary {
+    /// The number of directories.
+    pub(crate) fn dirs(&self) -> u64 {
+        let dirs = self.dirs_new.saturating_add(self.dirs_changed);
+        dirs.saturating_add(self.dirs_unmodified)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// As restic 0.19 writes it.
+    fn by_restic() -> Value {
+        json!({
+            "time": "2024-07-03T11:46:40.120000001+02:00",
+            "parent": Id::hash(b"parent").to_string(),
+            "tree": Id::hash(b"tree").to_string(),
+            "paths": ["/srv"],
+            "hostname": "here",
+            "username": "me",
+            "uid": 1000,
+            "gid": 100,
+            "excludes": ["*.o"],
+            "tags": ["a", "b"],
+            "original": Id::hash(b"original").to_string(),
+            "program_version": "restic 0.19.1",
+            "summary": {
+                "backup_start": "2024-07-03T11:46:40.120000001+02:00",
+                "backup_end": "2024-07-03T11:46:41+02:00",
+                "files_new": 1, "files_changed": 2, "files_unmodified": 3,
+                "dirs_new": 4, "dirs_changed": 5, "dirs_unmodified": 6,
+                "data_blobs": 7, "tree_blobs": 8, "data_added": 9, "data_added_packed": 10,
+                "total_files_processed": 6, "total_bytes_processed": 11,
+            },
+        })
+    }
+
+    #[test]
+    fn snapshots_of_restic_are_parsed() {
+        let snapshot = serde_json::from_value::<SnapshotFile>(by_restic()).unwrap();
+        assert_eq!(snapshot.time.as_nanosecond(), 1_720_000_000_120_000_001);
+        assert_eq!(snapshot.parent, Some(Id::hash(b"parent")));
+        let summary = snapshot.summary.as_ref().unwrap();
+        assert_eq!((summary.backup_start, summary.dirs()), (snapshot.time, 15));
+        let few =
+            json!({"time": "2015-01-02T03:04:05Z", "tree": Id::hash(b"").to_string(), "paths": []});
+        let snapshot = serde_json::from_value::<SnapshotFile>(few).unwrap();
+        assert!(snapshot.summary.is_none() && snapshot.parent.is_none());
+    }
+
+    #[test]
+    fn snapshots_are_written_as_by_restic() {
+        let snapshot = serde_json::from_value::<SnapshotFile>(by_restic()).unwrap();
+        let mut written = serde_json::to_value(&snapshot).unwrap();
+        let again = serde_json::from_value::<SnapshotFile>(written.clone()).unwrap();
+        assert_eq!(again.time, snapshot.time);
+        let mut expected = by_restic();
+        // Not ours: the zone of this machine, and what restic alone records.
+        for json in [&mut written, &mut expected] {
+            let fields = json.as_object_mut().unwrap();
+            for field in ["time", "excludes", "original"] {
+                fields.remove(field);
+            }
+            let summary = fields["summary"].as_object_mut().unwrap();
+            summary.retain(|field, _| !field.starts_with("backup_"));
+        }
+        assert_eq!(written, expected);
+        let none = serde_json::to_value(SnapshotFile::default()).unwrap();
+        for field in ["parent", "tags", "summary", "label", "id"] {
+            assert!(none.get(field).is_none(), "{field}");
+        }
+    }
+
+    #[test]
+    fn parents_have_the_same_host_paths_and_label() {
+        let snapshot = serde_json::from_value::<SnapshotFile>(by_restic()).unwrap();
+        assert!(snapshot.has_sources_of(&snapshot));
+        for (field, value) in [
+            ("hostname", json!("there")),
+            ("paths", json!(["/srv", "/var"])),
+            ("label", json!("nightly")),
+        ] {
+            let mut other = by_restic();
+            other[field] = value;
+            let other = serde_json::from_value::<SnapshotFile>(other).unwrap();
+            assert!(!other.has_sources_of(&snapshot), "{field}");
+        }
+    }
+}

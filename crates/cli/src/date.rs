@@ -22,6 +22,11 @@ impl Zone {
         Zone(zone.unwrap_or(TimeZone::UTC))
     }
 
+    #[cfg(feature = "restic")]
+    pub(crate) fn into_inner(self) -> TimeZone {
+        self.0
+    }
+
     /// A number of seconds since 1970 as local time: `2023-11-14 22:13:20`.
     pub(crate) fn text(&self, seconds: i64) -> String {
         let Ok(time) = Timestamp::from_second(seconds) else {

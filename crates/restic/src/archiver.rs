@@ -13,6 +13,7 @@ use gate::Gate;
 use gate::fs::{Time, readlinkat};
 use gate::machine::processors;
 use gate::meter::spawn_scoped;
+use jiff::tz::TimeZone;
 use walk::moment::{Granularity, may_be_since};
 use walk::{Meta, Type};
 
@@ -47,6 +48,7 @@ pub(crate) struct Archiver<'a> {
     pub(crate) rows: &'a Arc<Rows>,
     pub(crate) users: &'a Users,
     pub(crate) device_ids: DeviceIds,
+    pub(crate) zone: &'a TimeZone,
     /// Rows instead of which others are archived, because they are SRCs themselves, or none: the repository.
     pub(crate) instead: BTreeMap<usize, Option<usize>>,
     /// For each row, whether the entry or anything below it has changed since the last snapshot, if that is known.
@@ -157,7 +159,7 @@ impl Archiver<'_> {
             writer: self.store.writer()?,
             places: Places::new(self.rows.clone(), OPEN_DIRECTORIES),
             attributes: AttributeReader::default(),
-            encoder: NodeEncoder::new(self.users, self.device_ids),
+            encoder: NodeEncoder::new(self.users, self.device_ids, self.zone),
             buffer: Vec::new(),
         })
     }

@@ -6,6 +6,7 @@ use std::io::Write;
 use archive::Users;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use jiff::tz::TimeZone;
 use ondisk::Dev;
 use walk::{Meta, Type};
 
@@ -67,11 +68,11 @@ pub(crate) struct NodeEncoder<'a> {
 }
 
 impl<'a> NodeEncoder<'a> {
-    pub(crate) fn new(users: &'a Users, device_ids: DeviceIds) -> NodeEncoder<'a> {
+    pub(crate) fn new(users: &'a Users, device_ids: DeviceIds, zone: &TimeZone) -> NodeEncoder<'a> {
         NodeEncoder {
             users,
             device_ids,
-            times: Times::local(),
+            times: Times::new(zone.clone()),
         }
     }
 
@@ -257,8 +258,7 @@ mod tests {
 
     fn encode(name: &[u8], meta: &Meta, extra: Extra<'_>) -> String {
         let (users, mut json) = (Users::default(), Vec::new());
-        let mut encoder = NodeEncoder::new(&users, DeviceIds::All);
-        encoder.times = Times::utc();
+        let mut encoder = NodeEncoder::new(&users, DeviceIds::All, &TimeZone::UTC);
         encoder.write(name, meta, extra, &mut json);
         String::from_utf8(json).unwrap()
     }

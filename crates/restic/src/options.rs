@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
+
 use crate::error::Error;
 use crate::node::DeviceIds;
 
@@ -44,6 +46,8 @@ pub struct RepositoryOptions {
     pub pack_size: Option<u32>,
     /// The nodes that have the number of the device.
     pub device_ids: DeviceIds,
+    /// The local time zone; none for UTC.
+    pub zone: Option<TimeZone>,
     /// Whether to wait for a process that has locked it for itself.
     pub retry: RetryLock,
     /// Nothing is written, not even a lock.

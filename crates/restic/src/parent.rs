@@ -83,7 +83,7 @@ pub(crate) fn changed_since(snapshot: &SnapshotFile) -> Time {
     let summary = snapshot.summary.as_ref();
     // The user can set the time of a snapshot.
     let begun = summary.map_or(snapshot.time, |summary| summary.backup_start);
-    file_time(begun.checked_sub(STEP).unwrap_or(begun))
+    file_time(begun.at.checked_sub(STEP).unwrap_or(begun.at))
 }
 
 impl TreeReader<'_> {

@@ -3,13 +3,12 @@
 use std::sync::atomic::AtomicU64;
 
 use archive::catalog::SnapshotRecord;
-use jiff::Timestamp;
 use mounts::Warning;
 
 use crate::archiver::Counts;
 use crate::packer::Written;
 use crate::snapshot_file::SnapshotSummary;
-use crate::times::now;
+use crate::times::LocalTime;
 use crate::trees::TreeCounts;
 
 /// A snapshot that was made.
@@ -33,9 +32,9 @@ pub struct Snapshot {
     pub record: SnapshotRecord,
 }
 
-/// The summary of a snapshot that was begun at some time and is about to be saved.
+/// The summary of a snapshot that was begun and ended at some times.
 pub(crate) fn summary(
-    begun: Timestamp,
+    [begun, ended]: [LocalTime; 2],
     trees: &TreeCounts,
     counts: Counts,
     [data, tree]: [Written; 2],
@@ -48,7 +47,7 @@ pub(crate) fn summary(
     .map(AtomicU64::into_inner);
     SnapshotSummary {
         backup_start: begun,
-        backup_end: now(),
+        backup_end: ended,
         files_new: new,
         files_changed: changed,
         files_unmodified: unmodified,

@@ -9,7 +9,7 @@ use archive::catalog::SnapshotRecord;
 use archive::dump::Progress;
 use archive::rows::Rows;
 use gate::Errno;
-use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use sha2::{Digest, Sha256};
 use walk::Type;
 
@@ -34,7 +34,7 @@ use crate::report::{Snapshot, summary};
 use crate::repository::RepositoryFiles;
 use crate::seal::Cipher;
 use crate::snapshot_file::{SnapshotFile, SnapshotSummary};
-use crate::times::now;
+use crate::times::LocalTime;
 use crate::trees::{TreeCounts, Trees};
 
 /// An open repository, locked against the removal of data.
@@ -46,13 +46,14 @@ pub struct Repository {
     index: OnceCell<Index>,
     users: Users,
     device_ids: DeviceIds,
+    zone: TimeZone,
     /// Directories above the SRCs.
     above: DirectoriesAbove,
     owner: Owner,
     /// None if nothing is written.
     lock: Option<Lock>,
     /// When it was opened: the tree is read later.
-    begun: Timestamp,
+    begun: LocalTime,
 }
 
 /// The last snapshot: the next one has its tree if nothing has changed, and else its trees of directories in which
@@ -90,6 +91,7 @@ impl Repository {
         };
         let lock = || Lock::acquire(&files, cipher.clone(), owner.clone(), options.retry);
         let lock = (!options.is_dry).then(lock).transpose()?;
+        let zone = options.zone.clone().unwrap_or(TimeZone::UTC);
         Ok(Repository {
             config,
             files,
@@ -100,7 +102,8 @@ impl Repository {
             above: DirectoriesAbove::default(),
             owner,
             lock,
-            begun: now(),
+            begun: LocalTime::now(&zone),
+            zone,
         })
     }
 
@@ -142,6 +145,7 @@ impl Repository {
             rows: &rows,
             users: &self.users,
             device_ids: self.device_ids,
+            zone: &self.zone,
             instead,
             changed: last.map(|(_, changed)| &changed[..]),
             changed_since: parent.as_ref().map(changed_since).unwrap_or_default(),
@@ -156,7 +160,8 @@ impl Repository {
         let root = parent.map(|parent| parent.tree);
         let (trees, counts) = archiver.archive(&layout, root)?;
         let written = store.finish()?;
-        let summary = summary(next.time, &trees, counts, written);
+        let ended = LocalTime::now(&self.zone);
+        let summary = summary([next.time, ended], &trees, counts, written);
         let record = self.record(&layout, trees.root)?;
         let made = Snapshot {
             summary,
@@ -281,7 +286,8 @@ impl Repository {
             }
         };
         let (last, counts) = (kept.summary, Counts::default());
-        let mut summary = summary(next.time, &trees, counts, written);
+        let ended = LocalTime::now(&self.zone);
+        let mut summary = summary([next.time, ended], &trees, counts, written);
         summary.files_unmodified = last.total_files_processed;
         summary.total_files_processed = last.total_files_processed;
         summary.total_bytes_processed = last.total_bytes_processed;
@@ -415,7 +421,7 @@ impl Repository {
     }
 
     fn encoder(&self) -> NodeEncoder<'_> {
-        NodeEncoder::new(&self.users, self.device_ids)
+        NodeEncoder::new(&self.users, self.device_ids, &self.zone)
     }
 
     fn index(&self) -> Result<&Index, Error> {

@@ -3,7 +3,10 @@
 use gate::clock::time_of_day;
 use gate::fs::Time;
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use jiff::fmt::temporal::Pieces;
+use jiff::tz::{Offset, TimeZone};
+use serde::de::{Deserialize, Deserializer, Error};
+use serde::{Serialize, Serializer};
 
 /// Writes times in a time zone.
 pub(crate) struct Times {
@@ -13,20 +16,13 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// In the time zone of this machine.
-    pub(crate) fn local() -> Times {
-        Times {
-            zone: TimeZone::system(),
-            offset: None,
-        }
+    pub(crate) fn new(zone: TimeZone) -> Times {
+        Times { zone, offset: None }
     }
 
     #[cfg(test)]
     pub(crate) fn utc() -> Times {
-        Times {
-            zone: TimeZone::UTC,
-            offset: None,
-        }
+        Times::new(TimeZone::UTC)
     }
 
     /// Appends a time. As by restic, a year that RFC 3339 does not have is replaced by the nearest that it has.
@@ -116,23 +112,46 @@ pub(crate) fn file_time(time: Timestamp) -> Time {
     }
 }
 
-/// Times in the JSON of snapshots, for `#[serde(with)]`.
-pub(crate) mod rfc3339 {
-    use jiff::Timestamp;
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
+/// A moment, and the offset of the local time: `restic forget` keeps snapshots of local days.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LocalTime {
+    pub(crate) at: Timestamp,
+    offset: Offset,
+}
 
-    use super::{Times, file_time};
-
-    pub(crate) fn serialize<S: Serializer>(time: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
-        let mut text = Vec::new();
-        Times::local().write(file_time(*time), &mut text);
-        to.serialize_str(&String::from_utf8_lossy(&text))
+impl LocalTime {
+    pub(crate) fn now(zone: &TimeZone) -> LocalTime {
+        let at = now();
+        LocalTime {
+            at,
+            offset: zone.to_offset(at),
+        }
     }
+}
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
-        let text = String::deserialize(from)?;
-        text.parse().map_err(D::Error::custom)
+impl Default for LocalTime {
+    fn default() -> LocalTime {
+        LocalTime {
+            at: Timestamp::default(),
+            offset: Offset::UTC,
+        }
+    }
+}
+
+impl Serialize for LocalTime {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.at.display_with_offset(self.offset))
+    }
+}
+
+impl<'de> Deserialize<'de> for LocalTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LocalTime, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let pieces = Pieces::parse(&text).map_err(D::Error::custom)?;
+        Ok(LocalTime {
+            at: text.parse().map_err(D::Error::custom)?,
+            offset: pieces.to_numeric_offset().unwrap_or(Offset::UTC),
+        })
     }
 }
 
@@ -186,7 +205,7 @@ mod tests {
     #[test]
     fn offsets_change_with_the_season() {
         let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
-        let mut berlin = Times { zone, offset: None };
+        let mut berlin = Times::new(zone);
         let mut berlin = |sec| written(&mut berlin, sec, 0);
         for _ in 0..2 {
             assert_eq!(berlin(1_711_846_799), "2024-03-31T01:59:59+01:00");
@@ -195,7 +214,7 @@ mod tests {
             assert_eq!(berlin(1_700_000_000), "2023-11-14T23:13:20+01:00");
         }
         let zone = TimeZone::fixed(jiff::tz::offset(-3));
-        let mut west = Times { zone, offset: None };
+        let mut west = Times::new(zone);
         assert_eq!(written(&mut west, 0, 0), "1969-12-31T21:00:00-03:00");
     }
 

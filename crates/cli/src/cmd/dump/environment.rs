@@ -13,6 +13,7 @@ use show::name::printable;
 use show::units::duration;
 
 use super::args::Dump as Args;
+use crate::date::Zone;
 use crate::error::Error;
 use crate::out::{silence, write_stderr};
 use crate::ranks::host;
@@ -48,6 +49,7 @@ pub(super) fn repository_options(args: &Args) -> Result<restic::RepositoryOption
             true => DeviceIds::HardLinks,
             false => DeviceIds::All,
         },
+        zone: Some(Zone::local().into_inner()),
         retry: RetryLock {
             most: args.retry_lock.unwrap_or_default(),
             on_wait: Some(warn_of_lock),

@@ -90,7 +90,7 @@ fn passwords_come_from_commands() {
         refused(&[COMMAND, " "], &[], "the password command is empty");
         refused(&[COMMAND, "echo other"], &[], "wrong password");
         refused(&[COMMAND, r"printf \377"], &[], "wrong password");
-        refused(&[COMMAND, r"printf '\377'"], &[], "not UTF-8");
+        refused(&[COMMAND, r"printf '\377'"], &[], "wrong password");
         let ran = with(
             ground,
             &[COMMAND, "cat right", "--password-file", "right"],
@@ -194,10 +194,11 @@ fn hosts_and_keys_are_those_of_variables() {
         restic(ground, args!["key", "add", "--new-password-file", "second"]).exits(0);
         let added = key().find(|name| *name != own).unwrap();
         let opened = |hint: &str| {
-            let ran = with(ground, &["--json"], &[("RESTIC_KEY_HINT", hint)]).exits(0);
+            // Without a new snapshot, which the next run would read.
+            let words = ["--json", "--dry-run"];
+            let ran = with(ground, &words, &[("RESTIC_KEY_HINT", hint)]).exits(0);
             calls(&ran.json()["gates"])["openat"]
         };
-        opened("");
         assert_eq!(opened(&own[..8]) + 1, opened(&added));
         assert!(opened("none") >= opened(&own));
     });

@@ -116,6 +116,11 @@ impl Around {
         }
     }
 
+    /// Whether each mount answers.
+    pub fn all_answer(&self) -> bool {
+        self.silent.is_empty()
+    }
+
     /// The mounts that do not answer.
     pub(crate) fn silent(&self) -> &[Vec<u8>] {
         &self.silent

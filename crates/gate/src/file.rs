@@ -6,7 +6,9 @@ mod temporary;
 mod writer;
 
 pub use held::Held;
-pub use reader::{Reader, read_full_at, read_kernel, read_kernel_in, read_kernel_up_to};
+pub use reader::{
+    Reader, kernel_field, read_full_at, read_kernel, read_kernel_in, read_kernel_up_to,
+};
 pub use writer::{Fresh, Permissions, Writer, is_planted, open_directory, set_private_mode};
 
 pub use crate::create::{linkat, renameat2, unlinkat};

@@ -12,7 +12,7 @@ use libc::{c_int, off_t};
 
 use crate::errno::check;
 use crate::fd::Fd;
-use crate::file::{read_kernel, read_kernel_up_to};
+use crate::file::{kernel_field, read_kernel, read_kernel_up_to};
 use crate::syscall::syscall;
 use crate::{Gate, Result, process};
 
@@ -77,18 +77,13 @@ fn mark_in(line: &[u8]) -> Option<(u32, u32)> {
 fn is_killed(pid: u32) -> bool {
     let name = CString::new(format!("/proc/{pid}/status")).unwrap_or_default();
     let status = read_kernel(&name).unwrap_or_default();
-    let field = |name: &[u8]| {
-        let mut lines = status.split(|byte| *byte == b'\n');
-        let value = lines.find_map(|line| line.strip_prefix(name))?;
-        str::from_utf8(value).ok()?.split_ascii_whitespace().next()
-    };
     let pending = |name| {
-        let set = field(name).and_then(|set| u64::from_str_radix(set, 16).ok());
+        let set = kernel_field(&status, name).and_then(|set| u64::from_str_radix(set, 16).ok());
         set.is_some_and(|set| set & 1 << (libc::SIGKILL - 1) != 0)
     };
-    let owner = field(b"Uid:").and_then(|uid| uid.parse().ok());
+    let owner = kernel_field(&status, "Uid:").and_then(|uid| uid.parse().ok());
     owner.is_some_and(|uid: u32| uid == 0 || uid == process::ids().0)
-        && (pending(b"ShdPnd:") || pending(b"SigPnd:"))
+        && (pending("ShdPnd:") || pending("SigPnd:"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gate::file::read_kernel;
+use gate::file::{kernel_field, read_kernel};
 use gate::fs::{At, CWD, Want, readlinkat, statx};
 use gate::interrupt;
 use gate::process::{is_me, is_root};
@@ -186,15 +186,10 @@ impl Status {
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         // Fields are numbered from 1 in proc(5), and the state is the third.
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-        let mut lines = status.split(|&byte| byte == b'\n');
-        let mut field = |name: &[u8]| {
-            let value = lines.find_map(|line| line.strip_prefix(name))?;
-            str::from_utf8(value).ok()?.trim().parse().ok()
-        };
+        let field = |name| kernel_field(status, name)?.parse().ok();
         Some(Status {
-            // The order of the lines is that of the kernel.
-            process: field(b"Tgid:")?,
-            tracer: field(b"TracerPid:")?,
+            process: field("Tgid:")?,
+            tracer: field("TracerPid:")?,
             is_kernel_thread: number(9)? & KERNEL_THREAD != 0,
             has_ended: matches!(*fields.first()?, "Z" | "X"),
             threads: number(20)?,

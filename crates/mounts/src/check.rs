@@ -21,12 +21,13 @@ use gate::long::open_long;
 use gate::mark::{Marks, marks_of_killed};
 use gate::process::{Child, Shared};
 use gate::{Errno, Gate, Tally};
+use ondisk::Mount;
 
 use crate::error::WarningKind;
 use crate::fault::{Fault, examine};
 use crate::kind::may_hang;
-use crate::point::Point;
 pub use crate::point::Verdict;
+use crate::point::{Class, Point};
 use crate::warning::Warning;
 
 /// The deadline for mounts that are checked only to decide whether to read them.
@@ -109,6 +110,42 @@ pub fn check(
     tick: impl FnMut(usize),
 ) -> gate::Result<Vec<Warning>> {
     check_within(points, |_| deadline, tick)
+}
+
+/// Whether the server of a mount may not answer; not of an automount, which to touch would trigger.
+pub fn is_doubtful(mount: &Mount) -> bool {
+    let fstype = &mount.content.fstype[..];
+    may_hang(fstype) && fstype != b"autofs"
+}
+
+/// Whether each of these mounts, which are at these paths, does not answer in time.
+///
+/// # Errors
+/// When no child can be started: then nothing is known.
+pub fn find_silent<'m>(
+    mounts: impl IntoIterator<Item = (&'m Mount, &'m [u8])>,
+    deadline: Duration,
+) -> gate::Result<Vec<bool>> {
+    let point = |(mount, path): (&Mount, &[u8])| {
+        Point::from_row(mount.clone(), path.to_vec(), None, Class::Leaf, false)
+    };
+    let mut points: Vec<Point> = mounts.into_iter().map(point).collect();
+    are_silent(&mut points, deadline)
+}
+
+/// [`find_silent`] for mount points.
+///
+/// # Errors
+/// Those of [`find_silent`].
+pub fn are_silent(points: &mut [Point], deadline: Duration) -> gate::Result<Vec<bool>> {
+    if points.is_empty() {
+        return Ok(Vec::new());
+    }
+    check(points, deadline, |_| {})?;
+    let verdicts = points.iter().map(|point| point.verdict);
+    Ok(verdicts
+        .map(|verdict| verdict == Some(Verdict::Hung))
+        .collect())
 }
 
 /// [`check`] with a deadline of its own for each mount.

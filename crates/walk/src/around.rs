@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use gate::fs::Open;
 use gate::long::open_long;
-use mounts::check::{Verdict, check};
+use mounts::check::{are_silent, find_silent, is_doubtful};
 use mounts::path::below;
 use mounts::root::name_of;
-use mounts::{Class, Point, Warning, may_hang};
+use mounts::{Point, Warning};
 use ondisk::{Dev, Mount};
 use team::{Team, share};
 
@@ -54,9 +54,7 @@ impl Around {
             silent: Vec::new(),
             deadline,
         };
-        let is_doubtful =
-            |mount: &&Mount| may_hang(&mount.content.fstype) && mount.content.fstype != b"autofs";
-        if !around.mounts.iter().any(|mount| is_doubtful(&mount)) {
+        if !around.mounts.iter().any(is_doubtful) {
             return Ok(around);
         }
         // A slash and a dot at the end lead through a symlink.
@@ -64,9 +62,13 @@ impl Around {
         let mut tops: Vec<Point> = tops
             .map(|dir| Point::bare(dir, Dev::default(), None))
             .collect();
-        ask(&mut tops, deadline);
-        let silent = tops.iter().zip(dirs).find(|(top, _)| is_silent(top));
-        if let Some((_, dir)) = silent {
+        // Where no child can be made, nothing is known, and the walk waits.
+        let silent = are_silent(&mut tops, deadline).unwrap_or_default();
+        if let Some((_, dir)) = silent
+            .into_iter()
+            .zip(dirs)
+            .find(|(is_silent, _)| *is_silent)
+        {
             return Err(Error::Silent(dir.clone(), deadline));
         }
         if one_file_system {
@@ -79,22 +81,20 @@ impl Around {
             let Some(absolute) = name else {
                 continue; // the walk reports it
             };
-            for mount in around.mounts.iter().filter(is_doubtful) {
-                let target = mount.target.as_deref();
-                let rel = target.and_then(|target| below(&absolute, target));
+            for mount in around.mounts.iter().filter(|mount| is_doubtful(mount)) {
+                let target = mount.target.as_deref().unwrap_or_default();
+                let rel = below(&absolute, target);
                 if let Some(rel) = rel.filter(|rel| !rel.is_empty() && filter.keeps_all(dir, rel)) {
-                    met.push((joined(dir, rel), mount.clone()));
+                    met.push((joined(dir, rel), (mount, target)));
                 }
             }
         }
-        let point = |mount: &Mount| {
-            let target = mount.target.clone().unwrap_or_default();
-            Point::from_row(mount.clone(), target, None, Class::Leaf, false)
-        };
-        let mut points: Vec<Point> = met.iter().map(|(_, mount)| point(mount)).collect();
-        ask(&mut points, around.deadline);
-        let silent = met.into_iter().zip(&points);
-        let silent = silent.filter(|(_, point)| is_silent(point));
+        let asked = met.iter().map(|(_, asked)| *asked);
+        let silent = find_silent(asked, around.deadline).unwrap_or_default();
+        let silent = met
+            .into_iter()
+            .zip(silent)
+            .filter(|(_, is_silent)| *is_silent);
         around.silent = silent.map(|((path, _), _)| path).collect();
         Ok(around)
     }
@@ -133,15 +133,6 @@ impl Around {
             diagnostics.warn(Warning::about(path, kind));
         }
     }
-}
-
-/// Where no child can be made, nothing is known, and the walk waits.
-fn ask(points: &mut [Point], deadline: Duration) {
-    let _ = check(points, deadline, |_| {});
-}
-
-fn is_silent(point: &Point) -> bool {
-    point.verdict == Some(Verdict::Hung)
 }
 
 fn absolute(dir: &[u8]) -> Vec<u8> {

@@ -93,6 +93,14 @@ pub fn read_kernel_up_to(name: &CStr, limit: usize) -> Result<Vec<u8>> {
     }
 }
 
+/// The first word of a field of a file with lines such as `Tgid: 7`. `name` is that of the field, with its colon.
+/// [proc_pid_status(5)](https://man7.org/linux/man-pages/man5/proc_pid_status.5.html)
+pub fn kernel_field<'t>(text: &'t [u8], name: &str) -> Option<&'t str> {
+    let mut lines = text.split(|&byte| byte == b'\n');
+    let value = lines.find_map(|line| line.strip_prefix(name.as_bytes()))?;
+    str::from_utf8(value).ok()?.split_ascii_whitespace().next()
+}
+
 /// Reads a file of a directory in /proc or /sys, up to 64 KiB.
 pub fn read_kernel_in(dir: &[u8], name: &[u8]) -> Result<Vec<u8>> {
     read_kernel(&c_string(&[dir, b"/", name].concat())?)

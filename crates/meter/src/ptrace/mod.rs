@@ -262,11 +262,12 @@ impl<'a> Tracer<'a> {
     /// Stops with a command that has stopped, once nothing has happened for a while: until then, others
     /// that the terminal has asked to stop restore its modes, and that takes calls.
     fn stop_with_command(&mut self, running: &Running) {
+        let Some((signal, since)) = self.suspended else {
+            return;
+        };
         let now = clock::monotonic();
         let is_over = |since: u64, limit: Duration| u128::from(now - since) >= limit.as_nanos();
-        if let Some((signal, since)) = self.suspended
-            && (is_over(self.came_at, QUIET) || is_over(since, 10 * QUIET))
-        {
+        if is_over(self.came_at, QUIET) || is_over(since, 10 * QUIET) {
             self.suspended = None;
             running.stopped(signal);
         }

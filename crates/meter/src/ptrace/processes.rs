@@ -90,18 +90,10 @@ impl Tracer<'_> {
         for tid in std::mem::take(&mut self.early) {
             let status = CString::new(format!("/proc/{tid}/status")).unwrap_or_default();
             let status = file::read_kernel(&status).unwrap_or_default();
-            let field = |name: &[u8]| {
-                let mut lines = status.split(|byte| *byte == b'\n');
-                let value = lines.find_map(|line| line.strip_prefix(name))?;
-                str::from_utf8(value.trim_ascii()).ok()?.parse().ok()
-            };
-            let pid = field(b"Tgid:").unwrap_or(tid);
+            let field = |name| file::kernel_field(&status, name)?.parse().ok();
+            let pid = field("Tgid:").unwrap_or(tid);
             let is_thread = pid != tid;
-            let parent = if is_thread {
-                Some(pid)
-            } else {
-                field(b"PPid:")
-            };
+            let parent = if is_thread { Some(pid) } else { field("PPid:") };
             let creator = parent.filter(|parent| self.processes.contains_key(parent));
             if creator.is_some() && creator != of {
                 self.early.push(tid);

@@ -22,9 +22,9 @@ use ondisk::{Dev, Mount};
 use super::breadth::Queue;
 use super::context::SearchContext;
 use super::depth;
-use crate::check::{ANSWER_WITHIN, Verdict, check};
+use crate::check::{ANSWER_WITHIN, find_silent, is_doubtful};
 use crate::error::{Error, Incompleteness, WarningKind};
-use crate::kind::{is_fuse, may_hang};
+use crate::kind::is_fuse;
 use crate::path::{below, compare, join, parent};
 use crate::point::{Class, Kind, Point};
 use crate::root::Root;
@@ -260,21 +260,13 @@ impl Search<'_, '_, '_> {
 
     /// Asks mounts whose server might not answer, each at its path, and warns of those that do not.
     fn ask(&mut self, mounts: &[(&Mount, &[u8])]) {
-        let is_unknown = |(row, _): &&(&Mount, &[u8])| {
-            let fstype = &row.content.fstype[..];
-            may_hang(fstype) && fstype != b"autofs" && !self.silent.contains_key(&row.id)
-        };
-        let point = |(row, path): &(&Mount, &[u8])| {
-            Point::from_row((*row).clone(), path.to_vec(), None, Class::Leaf, false)
-        };
-        let unknown = mounts.iter().filter(is_unknown);
-        let mut points: Vec<Point> = unknown.map(point).collect();
-        // Where no child can be made, nothing is known.
-        if !points.is_empty() && check(&mut points, ANSWER_WITHIN, |_| {}).is_ok() {
-            let verdicts = points
-                .iter()
-                .filter_map(|point| Some((point.id?, point.verdict == Some(Verdict::Hung))));
-            self.silent.extend(verdicts);
+        let unknown = mounts.iter().copied();
+        let unknown: Vec<(&Mount, &[u8])> = unknown
+            .filter(|(row, _)| is_doubtful(row) && !self.silent.contains_key(&row.id))
+            .collect();
+        if let Ok(silent) = find_silent(unknown.iter().copied(), ANSWER_WITHIN) {
+            let ids = unknown.iter().map(|(row, _)| row.id);
+            self.silent.extend(ids.zip(silent));
         }
         for (row, path) in mounts {
             if !self.is_silent(row.id) {

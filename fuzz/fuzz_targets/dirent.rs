@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ondisk::dirent::{Entry, EntryType, entries};
+use ondisk::FileType;
+use ondisk::dirent::{Entry, entries};
 
 /// What stands before the name.
 const HEADER: usize = 19;
@@ -31,11 +32,8 @@ fn record(entry: &Entry) -> Vec<u8> {
     let mut bytes = vec![0; HEADER];
     let length = u16::try_from(HEADER + name.len()).expect("a name lies in its record");
     bytes[16..18].copy_from_slice(&length.to_ne_bytes());
-    bytes[18] = match entry.entry_type {
-        EntryType::Unknown => 0,
-        EntryType::Directory => 4,
-        EntryType::Other => 8,
-    };
+    // The values of d_type are those of S_IFMT, shifted.
+    bytes[18] = (entry.file_type.mode() >> 12) as u8;
     bytes.extend(name);
     bytes
 }

@@ -11,7 +11,7 @@ use gate::Errno;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Uid;
 use rustix::thread::set_thread_uid;
-use walk::{Diagnostics, Type};
+use walk::Diagnostics;
 
 use super::same::{ask, list};
 use crate::support::build::{chmod, dir, file, tmpfs};
@@ -58,7 +58,7 @@ fn several_sources_of_every_type() {
             .collect();
         assert_eq!(firsts, [0, 1, 7, 8, 9, 15, 17, 18, 20]);
         assert!((0..rows.len()).all(|row| rows.sources()[rows.top(row)].rows.contains(&row)));
-        assert_eq!(rows.kind(8), Type::Symlink);
+        assert_eq!(rows.kind(8), ondisk::FileType::Symlink);
         assert!(rows.is_dir(9) && rows.sources()[4].absolute.as_deref() == Some(&given("b")[..]));
         assert_eq!(parts.len(), 4);
     }

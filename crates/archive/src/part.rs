@@ -256,7 +256,7 @@ impl Part {
         }
         // Another file may have its name by now, and be on another file system.
         let attributes = |fd: &Fd| statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS).ok();
-        let is_it = |seen: &Statx| (Dev::from(seen.dev), seen.ino) == (meta.dev, meta.ino);
+        let is_it = |seen: &Statx| (seen.dev, seen.ino) == (meta.dev, meta.ino);
         let fd = open_long(path, Open::PATH | Open::NOFOLLOW).ok();
         let opened = fd.and_then(|fd| Some((attributes(&fd)?, fd)));
         let opened = opened.filter(|(seen, _)| is_it(seen));
@@ -461,12 +461,12 @@ mod tests {
             magic: 1,
             fsid: [5, 0],
             uuid: Some([1; 16]),
-            dev: (8, 1).into(),
+            dev: Dev::new(8, 1),
             ..Part::default()
         };
         assert!(one.is_same_file_system(&Part {
             fsid: [6, 0],
-            dev: (8, 2).into(),
+            dev: Dev::new(8, 2),
             ..one.clone()
         }));
         assert!(!one.is_same_file_system(&Part {

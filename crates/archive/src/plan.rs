@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use ondisk::Dev;
 use ondisk::pax::dumpdir::{self, Code};
-use walk::Type;
+use walk::FileType;
 
 use crate::rows::Rows;
 use crate::since::GoneMount;
@@ -150,7 +150,7 @@ impl Plan {
 
     /// The approximate bytes of data of a row.
     pub(crate) fn bytes(&self, rows: &Rows, row: usize) -> u64 {
-        let has_data = self.step(row) == Step::Whole && rows.kind(row) == Type::File;
+        let has_data = self.step(row) == Step::Whole && rows.kind(row) == FileType::Regular;
         if has_data { rows.size(row) } else { 0 }
     }
 
@@ -178,10 +178,10 @@ impl Plan {
         let from = entries.len();
         for child in rows.children(row) {
             let code = match (rows.kind(child), self.step(child)) {
-                (Type::Socket, _) | (_, Step::LeftOut) => continue,
+                (FileType::Socket, _) | (_, Step::LeftOut) => continue,
                 // GNU tar removes a directory whose name is listed as a dumped file.
-                (Type::Directory, _) if self.replacing.contains(&child) => Code::Y,
-                (Type::Directory, _) => Code::D,
+                (FileType::Directory, _) if self.replacing.contains(&child) => Code::Y,
+                (FileType::Directory, _) => Code::D,
                 (_, Step::Unchanged) => Code::N,
                 (_, Step::Whole | Step::Link) => Code::Y,
             };

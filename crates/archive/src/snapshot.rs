@@ -227,6 +227,6 @@ fn has_same_devices(about: &About) -> bool {
             let seen = statx_long(&path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE);
             seen.ok()
         });
-        now.is_some_and(|now| part.dev == now.dev.into())
+        now.is_some_and(|now| part.dev == now.dev)
     })
 }

@@ -77,7 +77,7 @@ pub fn verify(
     let stat = |name: &[u8]| {
         let seen = || statx_long(name, At::empty(), Want::BASIC_STATS).ok();
         let seen = (name != b"-").then(seen).flatten();
-        seen.map(|seen| (seen.dev.into(), seen.ino))
+        seen.map(|seen| (seen.dev, seen.ino))
     };
     let mut check = Verification {
         report: VerifyReport::default(),

@@ -7,7 +7,7 @@ use gate::fs::{At, Want};
 use gate::long::statx_long;
 use mounts::listed::is_removed;
 use mounts::{Warning, WarningReason};
-use walk::Type;
+use walk::FileType;
 
 use crate::error::ErrorKind;
 use crate::shown;
@@ -107,10 +107,10 @@ fn were_on_a_mount(entries: u64) -> String {
 impl WarningKind {
     /// A file of a type that could not be opened or examined by its name. Whether it was deleted or replaced
     /// does not follow from the error alone, which may be that of a faulty server or disk.
-    pub fn not_opened(errno: Errno, path: &[u8], kind: Type) -> WarningKind {
+    pub fn not_opened(errno: Errno, path: &[u8], kind: FileType) -> WarningKind {
         match errno {
             Errno::ENOENT | Errno::ESTALE | Errno::ENOTDIR
-                if is_removed(path, kind == Type::Directory) =>
+                if is_removed(path, kind == FileType::Directory) =>
             {
                 WarningKind::Vanished
             }
@@ -160,9 +160,9 @@ pub(crate) fn is_loss(warning: &Warning) -> bool {
 }
 
 /// Whether a file is of a type.
-pub(crate) fn is_still(path: &[u8], kind: Type) -> bool {
+pub(crate) fn is_still(path: &[u8], kind: FileType) -> bool {
     let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE);
-    seen.is_ok_and(|seen| Type::from_mode(seen.mode) == kind)
+    seen.is_ok_and(|seen| FileType::from_mode(seen.mode) == kind)
 }
 
 impl WarningReason for WarningKind {

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libc::c_int;
 
-use crate::fs::{At, Time, create};
+use crate::fs::{At, Dev, Time, create};
 use crate::gates::Gate;
 use crate::syscall::syscall;
 use crate::{Fd, Result};
@@ -37,13 +37,13 @@ pub fn openat_new(dir: impl AsFd, name: &CStr, mode: u32) -> Result<Fd> {
     )
 }
 
-/// What [`mknodat`] creates; a device has a major and a minor number.
+/// What [`mknodat`] creates; a device by its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Node {
     Fifo,
-    Char(u32, u32),
-    Block(u32, u32),
+    Char(Dev),
+    Block(Dev),
 }
 
 /// Creates a fifo or a device with the permissions `mode`, less the umask.
@@ -54,8 +54,8 @@ pub enum Node {
 pub fn mknodat(dir: impl AsFd, name: &CStr, node: Node, mode: u32) -> Result<()> {
     let (kind, dev) = match node {
         Node::Fifo => (libc::S_IFIFO, 0),
-        Node::Char(major, minor) => (libc::S_IFCHR, libc::makedev(major, minor)),
-        Node::Block(major, minor) => (libc::S_IFBLK, libc::makedev(major, minor)),
+        Node::Char(Dev { major, minor }) => (libc::S_IFCHR, libc::makedev(major, minor)),
+        Node::Block(Dev { major, minor }) => (libc::S_IFBLK, libc::makedev(major, minor)),
     };
     // SAFETY: `name` is NUL-terminated.
     unsafe { syscall!(Gate::Mknodat, dir.as_fd(), name, kind | mode & 0o7777, dev) }.map(drop)

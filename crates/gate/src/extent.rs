@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 
+use crate::fs::Dev;
 use crate::gates::Gate;
 use crate::syscall::syscall;
 use crate::{Errno, Result};
@@ -75,7 +76,7 @@ pub const FSMAP_LEN: usize = 64;
 /// When the buffer is shorter than [`FSMAP_HEAD`].
 pub fn getfsmap(
     fd: impl AsFd,
-    (major, minor): (u32, u32),
+    device: Dev,
     range: std::ops::Range<u64>,
     buffer: &mut [u8],
 ) -> Result<usize> {
@@ -88,8 +89,7 @@ pub fn getfsmap(
     const OWNER: usize = 16;
     assert!(buffer.len() >= FSMAP_HEAD, "too little room for a query");
     let room = (buffer.len() - FSMAP_HEAD) / FSMAP_LEN;
-    // As new_encode_dev() of the kernel does.
-    let device = (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12);
+    let device = device.encode();
     buffer.fill(0);
     let mut put = |at: usize, bytes: &[u8]| buffer[at..at + bytes.len()].copy_from_slice(bytes);
     put(8, &u32::try_from(room).unwrap_or(u32::MAX).to_ne_bytes()); // fmh_count

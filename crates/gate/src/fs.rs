@@ -14,53 +14,17 @@ use crate::syscall::syscall;
 use crate::{Errno, Fd, Result};
 
 pub use crate::flags::{At, Attributes, Open, Resolve, Want};
+pub use ondisk::{Dev, FileType, Time};
 
 /// The current directory, for the `*at` calls.
 // SAFETY: AT_FDCWD is not a descriptor that could be closed; the kernel takes it for the current
 // directory.
 pub const CWD: BorrowedFd<'static> = unsafe { BorrowedFd::borrow_raw(libc::AT_FDCWD) };
 
-/// The type of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum FileType {
-    Directory,
-    Regular,
-    Symlink,
-    Block,
-    /// A character device, fifo or socket.
-    Other,
-    /// The file system did not say.
-    Unknown,
-}
-
-impl FileType {
-    fn from_mode(mode: u32) -> FileType {
-        match mode & libc::S_IFMT {
-            libc::S_IFDIR => FileType::Directory,
-            libc::S_IFREG => FileType::Regular,
-            libc::S_IFLNK => FileType::Symlink,
-            libc::S_IFBLK => FileType::Block,
-            0 => FileType::Unknown,
-            _ => FileType::Other,
-        }
-    }
-}
-
-/// A time of a file: seconds since 1970 (UTC), rounded down, and the nanoseconds after them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct Time {
-    pub sec: i64,
-    pub nsec: u32,
-}
-
-impl From<libc::statx_timestamp> for Time {
-    fn from(time: libc::statx_timestamp) -> Time {
-        Time {
-            sec: time.tv_sec,
-            nsec: time.tv_nsec,
-        }
+fn time(time: libc::statx_timestamp) -> Time {
+    Time {
+        sec: time.tv_sec,
+        nsec: time.tv_nsec,
     }
 }
 
@@ -88,9 +52,8 @@ pub struct Statx {
     pub ctime: Time,
     /// Birth time; `None` unless it was asked for and the file system has it.
     pub btime: Option<Time>,
-    /// Major and minor number.
-    pub dev: (u32, u32),
-    pub rdev: (u32, u32),
+    pub dev: Dev,
+    pub rdev: Dev,
     /// Mount id; `None` before Linux 5.8.
     pub mnt_id: Option<u64>,
 }
@@ -143,12 +106,12 @@ impl From<libc::statx> for Statx {
             gid: s.stx_gid,
             size: s.stx_size,
             blocks: s.stx_blocks,
-            atime: s.stx_atime.into(),
-            mtime: s.stx_mtime.into(),
-            ctime: s.stx_ctime.into(),
-            btime: have.contains(Want::BTIME).then(|| s.stx_btime.into()),
-            dev: (s.stx_dev_major, s.stx_dev_minor),
-            rdev: (s.stx_rdev_major, s.stx_rdev_minor),
+            atime: time(s.stx_atime),
+            mtime: time(s.stx_mtime),
+            ctime: time(s.stx_ctime),
+            btime: have.contains(Want::BTIME).then(|| time(s.stx_btime)),
+            dev: Dev::new(s.stx_dev_major, s.stx_dev_minor),
+            rdev: Dev::new(s.stx_rdev_major, s.stx_rdev_minor),
             mnt_id: have
                 .intersects(Want::MNT_ID | Want::MNT_ID_UNIQUE)
                 .then_some(s.stx_mnt_id),
@@ -156,10 +119,13 @@ impl From<libc::statx> for Statx {
     }
 }
 
+fn device(dev: libc::dev_t) -> Dev {
+    Dev::new(libc::major(dev), libc::minor(dev))
+}
+
 /// What stat(2) knows, in the form of [`statx`].
 fn stat_as_statx(dir: BorrowedFd<'_>, name: &CStr, at: At) -> Result<Statx> {
     let s = raw_stat(dir, name, at)?;
-    let split = |dev| (libc::major(dev), libc::minor(dev));
     let time = |sec, nsec| Time {
         sec,
         nsec: nsec as u32,
@@ -180,8 +146,8 @@ fn stat_as_statx(dir: BorrowedFd<'_>, name: &CStr, at: At) -> Result<Statx> {
         mtime: time(s.st_mtime, s.st_mtime_nsec),
         ctime: time(s.st_ctime, s.st_ctime_nsec),
         btime: None,
-        dev: split(s.st_dev),
-        rdev: split(s.st_rdev),
+        dev: device(s.st_dev),
+        rdev: device(s.st_rdev),
         mnt_id: None,
     })
 }
@@ -199,8 +165,7 @@ pub(crate) fn raw_statx(dir: RawFd, name: &CStr, at: c_int, want: u32) -> Result
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "stat(2) describes the fields")]
 pub struct Stat {
-    /// Major and minor number.
-    pub dev: (u32, u32),
+    pub dev: Dev,
     pub ino: u64,
     pub file_type: FileType,
 }
@@ -209,9 +174,8 @@ pub struct Stat {
 /// [newfstatat(2)](https://man7.org/linux/man-pages/man2/stat.2.html)
 pub fn newfstatat(dir: impl AsFd, name: &CStr, at: At) -> Result<Stat> {
     let s = raw_stat(dir.as_fd(), name, at)?;
-    let split = |dev| (libc::major(dev), libc::minor(dev));
     Ok(Stat {
-        dev: split(s.st_dev),
+        dev: device(s.st_dev),
         ino: s.st_ino,
         file_type: FileType::from_mode(s.st_mode),
     })

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use crate::fs::{At, CWD, FileType, Open, Resolve, Want, openat, statx};
+use crate::fs::{At, CWD, Dev, FileType, Open, Resolve, Want, openat, statx};
 use crate::gates::Gate;
 use crate::mount_id::mount_id_in_proc;
 use crate::newer::{ANY_NAME, NOT_OPEN, NewerCall};
@@ -95,14 +95,14 @@ fn is_path_of_symlink(fd: &Fd, asked: Open) -> Result<bool> {
 }
 
 /// The mount of an open file, if the kernel tells it, and the device.
-fn mount_of(fd: BorrowedFd<'_>) -> Result<(Option<u64>, (u32, u32))> {
+fn mount_of(fd: BorrowedFd<'_>) -> Result<(Option<u64>, Dev)> {
     let seen = statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS | Want::MNT_ID)?;
     let id = seen.mnt_id.or_else(|| mount_id_in_proc(fd.as_raw_fd()));
     Ok((id, seen.dev))
 }
 
 /// Whether an open file is on a mount. A mount of btrfs has several devices.
-fn is_on(fd: BorrowedFd<'_>, (id, device): (Option<u64>, (u32, u32))) -> Result<bool> {
+fn is_on(fd: BorrowedFd<'_>, (id, device): (Option<u64>, Dev)) -> Result<bool> {
     let (own_id, own_device) = mount_of(fd)?;
     Ok(match (own_id, id) {
         (Some(own), Some(id)) => own == id,

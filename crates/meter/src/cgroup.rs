@@ -51,7 +51,7 @@ impl Cgroup {
             processes.extend(members.filter_map(parse::<u32>).filter(|pid| *pid > 0));
             let _ = list(&path, |_, entry| {
                 let name = entry.name.to_bytes();
-                let is_dir = entry.entry_type == ondisk::dirent::EntryType::Directory;
+                let is_dir = entry.file_type == ondisk::FileType::Directory;
                 if is_dir && name != b"." && name != b".." {
                     cgroups.push([&path[..], b"/", name].concat());
                 }

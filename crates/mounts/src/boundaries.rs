@@ -11,7 +11,6 @@ use gate::fs::{At, Attributes, FileType, Open, Want, openat, statx};
 use gate::{Fd, Gate};
 use ondisk::Dev;
 use ondisk::btrfs::{FIRST_INODE, Subvolume};
-use ondisk::dirent::EntryType;
 
 use crate::check::{ANSWER_WITHIN, check};
 use crate::error::{Error, WarningKind};
@@ -139,7 +138,7 @@ fn walk(
         let path = queue.path(at);
         context.directory(&path);
         context.read(&path, queue.open(at), &mut buffer, |context, dir, entry| {
-            if entry.entry_type == EntryType::Other {
+            if !entry.file_type.may_be_directory() {
                 return;
             }
             let look = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
@@ -154,7 +153,7 @@ fn walk(
                 return; // the table names mounts
             }
             let is_trigger = is_autofs || seen.attributes.contains(Attributes::AUTOMOUNT);
-            let entry_dev = Dev::from(seen.dev);
+            let entry_dev = seen.dev;
             let kind = match seen.ino {
                 _ if is_trigger => Some(BoundaryKind::Automount),
                 _ if entry_dev == dev => None,

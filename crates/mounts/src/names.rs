@@ -67,7 +67,7 @@ fn scan_dev() -> HashMap<Dev, Option<Vec<u8>>> {
                 };
                 match statx(&dir, entry.name, follow | At::NO_AUTOMOUNT, Want::TYPE) {
                     Ok(seen) if seen.file_type == FileType::Block => {
-                        let best = names.entry(seen.rdev.into()).or_default();
+                        let best = names.entry(seen.rdev).or_default();
                         if best.as_ref().is_none_or(|best| rank(&name) < rank(best)) {
                             *best = Some(name);
                         }

@@ -41,7 +41,7 @@ impl Root {
         Ok(Root {
             path,
             fd,
-            dev: seen.dev.into(),
+            dev: seen.dev,
             anchor: seen.mount,
             is_mount_root: seen.is_mount_root,
         })
@@ -56,7 +56,7 @@ impl Root {
         Ok(Root {
             path: target.to_vec(),
             fd,
-            dev: seen.dev.into(),
+            dev: seen.dev,
             anchor: seen.mount,
             is_mount_root: None,
         })
@@ -76,7 +76,7 @@ impl Root {
 }
 
 struct Seen {
-    dev: (u32, u32),
+    dev: Dev,
     ino: u64,
     mount: Option<u64>,
     is_mount_root: Option<bool>,

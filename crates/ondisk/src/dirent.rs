@@ -3,18 +3,7 @@
 
 use std::ffi::CStr;
 
-use crate::{u16_at, u64_at};
-
-/// The type of a directory entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum EntryType {
-    Directory,
-    /// The file system does not say (`DT_UNKNOWN`).
-    Unknown,
-    /// Any other type.
-    Other,
-}
+use crate::{FileType, u16_at, u64_at};
 
 /// An entry of a directory. At a mount point, inode number and type are those of the covered file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,9 +11,7 @@ pub enum EntryType {
 pub struct Entry<'a> {
     pub name: &'a CStr,
     pub ino: u64,
-    pub entry_type: EntryType,
-    /// The bits of the type in `st_mode`, if it is one of POSIX's.
-    pub type_bits: Option<u32>,
+    pub file_type: FileType,
 }
 
 /// The entries of a getdents64 buffer, without `.` and `..`. Ends early at malformed bytes.
@@ -58,21 +45,13 @@ impl<'a> Iterator for Entries<'a> {
             let name = CStr::from_bytes_until_nul(record.get(NAME..)?).ok()?;
             let ino = u64_at(record, 0)?;
             self.rest = &self.rest[length..];
-            let d_type = record[TYPE];
-            let entry_type = match d_type {
-                0 => EntryType::Unknown,
-                4 => EntryType::Directory,
-                _ => EntryType::Other,
-            };
             // The values of d_type are those of S_IFMT, shifted.
-            let type_bits =
-                matches!(d_type, 1 | 2 | 4 | 6 | 8 | 10 | 12).then(|| u32::from(d_type) << 12);
+            let file_type = FileType::from_mode(u32::from(record[TYPE]) << 12);
             if !matches!(name.to_bytes(), b"." | b".." | b"") {
                 return Some(Entry {
                     name,
                     ino,
-                    entry_type,
-                    type_bits,
+                    file_type,
                 });
             }
         }
@@ -84,11 +63,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn record(name: &[u8], entry_type: u8) -> Vec<u8> {
+    fn record(name: &[u8], d_type: u8) -> Vec<u8> {
         let length = (19 + name.len() + 1).next_multiple_of(8);
         let mut bytes = vec![0; length];
         bytes[16..18].copy_from_slice(&(length as u16).to_ne_bytes());
-        bytes[18] = entry_type;
+        bytes[18] = d_type;
         bytes[19..19 + name.len()].copy_from_slice(name);
         bytes
     }
@@ -105,13 +84,13 @@ mod tests {
         ]
         .concat();
         let found: Vec<_> = entries(&buffer)
-            .map(|e| (e.name.to_bytes(), e.entry_type, e.type_bits))
+            .map(|e| (e.name.to_bytes(), e.file_type))
             .collect();
-        let expected: [(&[u8], _, _); 4] = [
-            (b"a", EntryType::Other, Some(0o100_000)),
-            (b"\xff\n", EntryType::Directory, Some(0o40_000)),
-            (b"?", EntryType::Unknown, None),
-            (b"whiteout", EntryType::Other, None),
+        let expected: [(&[u8], _); 4] = [
+            (b"a", FileType::Regular),
+            (b"\xff\n", FileType::Directory),
+            (b"?", FileType::Unknown),
+            (b"whiteout", FileType::Unknown),
         ];
         assert_eq!(found, expected);
     }

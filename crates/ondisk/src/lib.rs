@@ -31,6 +31,7 @@ mod escape;
 pub mod ext4;
 pub mod fanotify;
 pub mod fiemap;
+mod file_type;
 pub mod fsmap;
 pub mod members;
 pub mod mnttab;
@@ -43,6 +44,7 @@ pub mod statmount;
 mod time;
 pub mod xfs;
 
+pub use file_type::FileType;
 pub use mount::{Content, Dev, Mount, split_options};
 pub use time::{ParseTimeError, Time, utc};
 

@@ -11,9 +11,24 @@ pub struct Dev {
     pub minor: u32,
 }
 
-impl From<(u32, u32)> for Dev {
-    fn from((major, minor): (u32, u32)) -> Dev {
+impl Dev {
+    /// A device with these numbers.
+    pub const fn new(major: u32, minor: u32) -> Dev {
         Dev { major, minor }
+    }
+
+    /// From the kernel's number of 32 bits, as `new_decode_dev()` does.
+    #[inline]
+    pub fn decode(number: u32) -> Dev {
+        Dev {
+            major: number >> 8 & 0xfff,
+            minor: number & 0xff | number >> 12 & 0xf_ff00,
+        }
+    }
+
+    /// The kernel's number of 32 bits, as `new_encode_dev()` does.
+    pub fn encode(self) -> u32 {
+        self.minor & 0xff | self.major << 8 | (self.minor & !0xff) << 12
     }
 }
 

@@ -281,8 +281,8 @@ fn max_local(fd: impl AsFd, rtt: f64) -> f64 {
 
 /// The readahead of a file system, in bytes.
 fn readahead(fd: impl AsFd) -> Option<u64> {
-    let (major, minor) = statx(fd, c"", At::EMPTY_PATH, Want::empty()).ok()?.dev;
-    let name = CString::new(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb")).ok()?;
+    let dev = statx(fd, c"", At::EMPTY_PATH, Want::empty()).ok()?.dev;
+    let name = CString::new(format!("/sys/class/bdi/{dev}/read_ahead_kb")).ok()?;
     let text = read_kernel(&name).ok()?;
     let kib: u64 = std::str::from_utf8(&text).ok()?.trim().parse().ok()?;
     (4..=1 << 20).contains(&kib).then_some(kib << 10)

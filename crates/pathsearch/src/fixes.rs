@@ -290,6 +290,7 @@ mod tests {
     use proptest::prelude::*;
 
     use mounts::path::below;
+    use ondisk::Dev;
 
     use super::*;
     use crate::kind::Count;
@@ -386,7 +387,7 @@ mod tests {
             match self.dir(dir) {
                 None | Some((Access::Missing, ..)) => Ok(None),
                 Some((Access::Unsearchable, ..)) => Err(Errno::EACCES),
-                Some((_, inode, _)) => Ok(Some(((0, 1), inode as u64))),
+                Some((_, inode, _)) => Ok(Some((Dev::new(0, 1), inode as u64))),
             }
         }
         fn names(&mut self, dir: &[u8]) -> Result<Vec<Vec<u8>>> {
@@ -401,7 +402,7 @@ mod tests {
         }
         fn program(&mut self, path: &[u8]) -> Option<Identity> {
             let (dir, name) = split(path);
-            Some(((0, 2), self.program_at(dir, name)?))
+            Some((Dev::new(0, 2), self.program_at(dir, name)?))
         }
     }
 

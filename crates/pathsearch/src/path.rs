@@ -8,6 +8,7 @@ use gate::long::{open_long, statx_long};
 use gate::lookup::{Permission, check_permission};
 use gate::{Errno, Result};
 use mounts::path::join;
+use ondisk::Dev;
 use ondisk::dirent::entries;
 
 use crate::lookup::{DEFAULT_PATH, normalize, split};
@@ -28,7 +29,7 @@ pub enum ElementState {
 }
 
 /// A device and an inode.
-pub(crate) type Identity = ((u32, u32), u64);
+pub(crate) type Identity = (Dev, u64);
 
 /// Access to the directories of PATH.
 pub(crate) trait ProgramDirectories {
@@ -367,7 +368,7 @@ mod tests {
                 .0
                 .iter()
                 .find(|(name, ..)| name.as_bytes() == dir)
-                .map(|(_, ino, _)| ((0, 1), *ino)))
+                .map(|(_, ino, _)| (Dev::new(0, 1), *ino)))
         }
         fn names(&mut self, dir: &[u8]) -> Result<Vec<Vec<u8>>> {
             let here = self
@@ -387,7 +388,7 @@ mod tests {
             here.2
                 .iter()
                 .find(|(n, _)| n.as_bytes() == name)
-                .map(|(_, ino)| ((0, 1), *ino))
+                .map(|(_, ino)| (Dev::new(0, 1), *ino))
         }
     }
 

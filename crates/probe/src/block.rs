@@ -105,7 +105,7 @@ fn cluster_truth(dir: &ProbeDir) -> Option<Truth> {
     let source = dir.mount.as_ref()?.content.source.as_deref()?;
     let device = gate::long::open_long(source, gate::fs::Open::NONBLOCK).ok()?;
     let stat = statx(&device, c"", At::EMPTY_PATH, Want::BASIC_STATS).ok()?;
-    if ondisk::Dev::from(stat.rdev) != dir.device() {
+    if stat.rdev != dir.device() {
         return None;
     }
     let mut superblock = [0; 1024];

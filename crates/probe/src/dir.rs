@@ -65,7 +65,7 @@ impl ProbeDir {
             mount: mount.cloned(),
             statfs,
             table,
-            dev: stat.dev.into(),
+            dev: stat.dev,
             unnamed_only: true,
         })
     }

@@ -15,13 +15,12 @@ use gate::machine::processors;
 use gate::meter::spawn_scoped;
 use jiff::tz::TimeZone;
 use walk::moment::{Granularity, may_be_since};
-use walk::{Meta, Type};
+use walk::{FileType, Meta};
 
 use crate::blobs::{BlobStore, BlobWriter};
 use crate::chunker::Chunker;
 use crate::contents::{Contents, EntryWarnings};
 use crate::error::Error;
-use crate::file_type::Kind;
 use crate::id::Id;
 use crate::layout::{Layout, SourceRoot};
 use crate::node::{
@@ -30,6 +29,7 @@ use crate::node::{
 };
 use crate::parent::{OldNode, TreeReader};
 use crate::queue::Queue;
+use crate::repository_file::Kind;
 use crate::trees::{Directory, TreeCounts, Trees};
 
 /// Directories that each thread keeps open.
@@ -313,8 +313,8 @@ impl<'a> Run<'a> {
         for row in row..end {
             progress.add_entry();
             match rows.kind(row) {
-                Type::Directory => directories += 1,
-                Type::File => {
+                FileType::Directory => directories += 1,
+                FileType::Regular => {
                     files += 1;
                     bytes = bytes.saturating_add(rows.meta(row).size);
                 }
@@ -345,7 +345,7 @@ impl<'a> Run<'a> {
         };
         let times = &mut worker.encoder.times;
         let same = old.filter(|old| old.is_unchanged(&meta, times));
-        let is_file = meta.kind() == Type::File;
+        let is_file = meta.kind() == FileType::Regular;
         let contents = match same.filter(|old| is_file && self.has_contents(old, &meta)) {
             Some(old) => {
                 progress.add_bytes(meta.size);
@@ -381,8 +381,8 @@ impl<'a> Run<'a> {
     }
 
     /// The target of a symlink; empty for other entries. `None` if it cannot be read; then there is a warning.
-    fn read_link(&self, worker: &mut Worker<'a>, row: usize, kind: Type) -> Option<Vec<u8>> {
-        if kind != Type::Symlink {
+    fn read_link(&self, worker: &mut Worker<'a>, row: usize, kind: FileType) -> Option<Vec<u8>> {
+        if kind != FileType::Symlink {
             return Some(Vec::new());
         }
         let target = worker.places.at(row, |dir, name| readlinkat(dir, name));

@@ -7,11 +7,11 @@ use zstd::bulk::Decompressor;
 
 use crate::config::Config;
 use crate::error::{Action, Error};
-use crate::file_type::Kind;
 use crate::id::{Id, IdSet};
 use crate::index::Index;
 use crate::packer::{Packer, Written};
 use crate::repository::RepositoryFiles;
+use crate::repository_file::Kind;
 use crate::seal::Cipher;
 
 /// The blobs of a repository, old and new.

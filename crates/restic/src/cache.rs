@@ -7,9 +7,9 @@ use gate::fs::{CWD, Open};
 use gate::long::{c_string, open_long};
 use gate::sync::Mutex;
 
-use crate::file_type::FileType;
 use crate::id::{Id, IdSet};
 use crate::local::{Modes, make_dirs, names, read_file, write_file};
+use crate::repository_file::RepositoryFile;
 
 const MODES: Modes = Modes::PRIVATE;
 
@@ -52,23 +52,23 @@ impl Cache {
         }
     }
 
-    fn subdir(&self, kind: FileType, id: &Id) -> Vec<u8> {
+    fn subdir(&self, kind: RepositoryFile, id: &Id) -> Vec<u8> {
         let below = format!("/{}/{}", kind.dir(), &id.to_string()[..2]);
         [&self.dir, below.as_bytes()].concat()
     }
 
-    fn path(&self, kind: FileType, id: &Id) -> Vec<u8> {
+    fn path(&self, kind: RepositoryFile, id: &Id) -> Vec<u8> {
         [&self.subdir(kind, id), &b"/"[..], id.to_string().as_bytes()].concat()
     }
 
     /// A file, if it is here and undamaged.
-    pub(crate) fn get(&self, kind: FileType, id: &Id) -> Option<Vec<u8>> {
+    pub(crate) fn get(&self, kind: RepositoryFile, id: &Id) -> Option<Vec<u8>> {
         let bytes = read_file(&self.path(kind, id), None).ok()?;
         is_sound(id, &bytes).then_some(bytes)
     }
 
     /// Keeps a file, unless it is damaged.
-    pub(crate) fn put(&self, kind: FileType, id: &Id, bytes: &[u8]) {
+    pub(crate) fn put(&self, kind: RepositoryFile, id: &Id, bytes: &[u8]) {
         if self.failed().is_none() && is_sound(id, bytes) {
             self.try_to(|| {
                 make_dirs(&self.subdir(kind, id), MODES)?;
@@ -85,7 +85,7 @@ impl Cache {
     /// Some bytes of a file at an offset. A file that is not here is loaded; like those that are here, it is checked once.
     pub(crate) fn part(
         &self,
-        kind: FileType,
+        kind: RepositoryFile,
         id: &Id,
         part: (u64, usize),
         load: impl FnOnce() -> Option<Vec<u8>>,
@@ -110,7 +110,7 @@ impl Cache {
     }
 
     /// Removes the files of a kind that the repository no longer has.
-    pub(crate) fn retain(&self, kind: FileType, used: impl Iterator<Item = Id>) {
+    pub(crate) fn retain(&self, kind: RepositoryFile, used: impl Iterator<Item = Id>) {
         let used: IdSet = used.collect();
         let list = |path: &[u8]| {
             let dir = open_long(path, Open::DIRECTORY | Open::NOFOLLOW);

@@ -3,9 +3,9 @@
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::file_type::Kind;
 use crate::id::Id;
 use crate::options::RepositoryOptions;
+use crate::repository_file::Kind;
 use crate::seal::Cipher;
 
 /// A pack is not larger than this, whatever the configuration says.

@@ -10,7 +10,7 @@ use gate::fs::{Whence, lseek, pread64};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
 use mounts::{Warning, Warnings};
-use walk::{Meta, Type};
+use walk::{FileType, Meta};
 
 /// What is wrong with entries of a tree.
 pub(crate) struct EntryWarnings {
@@ -109,7 +109,7 @@ impl<'a> Contents<'a> {
         let opened = places.open_file(row, meta.uid).and_then(|fd| {
             let now = stat(&fd)?;
             match now.kind() {
-                Type::File => Ok((fd, now)),
+                FileType::Regular => Ok((fd, now)),
                 _ => Err(NotOpened::Replaced),
             }
         });

@@ -7,9 +7,9 @@ use gate::sync::Mutex;
 use serde::Deserialize;
 
 use crate::error::{Action, Error};
-use crate::file_type::{FileType, Kind};
 use crate::id::{Id, IdMap, IdSet};
 use crate::repository::RepositoryFiles;
+use crate::repository_file::{Kind, RepositoryFile};
 use crate::seal::Cipher;
 
 /// The blobs of a repository.
@@ -63,11 +63,11 @@ impl Index {
     /// One cannot be read, or is damaged.
     pub(crate) fn read(repository: &RepositoryFiles, cipher: &Cipher) -> Result<Index, Error> {
         let index = Mutex::new(Index::default());
-        repository.read_all(FileType::Index, |id, sealed| {
+        repository.read_all(RepositoryFile::Index, |id, sealed| {
             let json = cipher.open_file(&mut sealed?);
             let parsed = json.and_then(|json| serde_json::from_slice::<IndexFile>(&json).ok());
             let damaged = || {
-                let path = FileType::Index.path(&id);
+                let path = RepositoryFile::Index.path(&id);
                 repository.error_at(Action::UseIndex, &path, Errno::EBADMSG.into())
             };
             let packs = parsed.ok_or_else(damaged)?.packs;
@@ -76,7 +76,7 @@ impl Index {
         })?;
         let index = index.into_inner();
         if let Some(cache) = repository.cache() {
-            cache.retain(FileType::Pack(Kind::Tree), index.tree_packs());
+            cache.retain(RepositoryFile::Pack(Kind::Tree), index.tree_packs());
         }
         Ok(index)
     }

@@ -7,8 +7,8 @@ use scrypt::{Params, scrypt};
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::file_type::FileType;
 use crate::repository::RepositoryFiles;
+use crate::repository_file::RepositoryFile;
 use crate::seal::{Cipher, KEY};
 
 /// A file of a key.
@@ -47,13 +47,13 @@ pub(crate) fn open_key(
     password: &[u8],
     hint: &str,
 ) -> Result<Cipher, Error> {
-    let mut ids = files.list(FileType::Key)?;
+    let mut ids = files.list(RepositoryFile::Key)?;
     if !hint.is_empty() {
         ids.sort_by_key(|id| !id.to_string().starts_with(hint));
     }
     for id in ids {
-        let bytes = files.read(FileType::Key, &id)?;
-        let bad = || Error::BadKey(FileType::Key.path(&id));
+        let bytes = files.read(RepositoryFile::Key, &id)?;
+        let bad = || Error::BadKey(RepositoryFile::Key.path(&id));
         let file = serde_json::from_slice::<KeyFile>(&bytes).map_err(|_| bad())?;
         let (cipher, mut data) = file.cipher(password).ok_or_else(bad)?;
         if let Some(json) = cipher.open(&mut data) {

@@ -353,8 +353,8 @@ mod tests {
     use std::os::unix::ffi::OsStrExt;
 
     use super::*;
-    use crate::file_type::FileType;
     use crate::options::RepositoryOptions;
+    use crate::repository_file::RepositoryFile;
     use crate::seal::tests::cipher;
 
     /// The locks of a repository, with one of our own.
@@ -398,7 +398,7 @@ mod tests {
         assert!(matches!(lost, Err(Error::LockLost(LockLoss::Removed))));
         assert!(names(dir.path()).is_empty());
         // Nothing is written any more.
-        let written = locks.files.write(FileType::Index, Vec::new());
+        let written = locks.files.write(RepositoryFile::Index, Vec::new());
         assert!(matches!(written, Err(Error::LockLost(_))));
     }
 

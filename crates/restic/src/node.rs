@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::tz::TimeZone;
 use ondisk::Dev;
-use walk::{Meta, Type};
+use walk::{FileType, Meta};
 
 use crate::id::Id;
 use crate::text::{write_name, write_text};
@@ -102,13 +102,16 @@ impl<'a> NodeEncoder<'a> {
         text("user", self.users.user(meta.uid), out);
         text("group", self.users.group(meta.gid), out);
         number("inode", meta.ino, out);
-        let has_links = matches!(kind, Type::File | Type::Symlink | Type::Block | Type::Char);
+        let has_links = matches!(
+            kind,
+            FileType::Regular | FileType::Symlink | FileType::Block | FileType::Char
+        );
         // As in restic, which knows no number of links of a fifo or a socket.
-        let has_one_name = kind == Type::Directory || has_links && meta.nlink == 1;
+        let has_one_name = kind == FileType::Directory || has_links && meta.nlink == 1;
         if self.device_ids == DeviceIds::All || !has_one_name {
             number("device_id", st_dev(meta.dev), out);
         }
-        if kind == Type::File {
+        if kind == FileType::Regular {
             number("size", meta.size, out);
         }
         if has_links {
@@ -123,7 +126,7 @@ impl<'a> NodeEncoder<'a> {
             );
         }
         write_attributes(extra.attributes, out);
-        if matches!(kind, Type::Block | Type::Char) {
+        if matches!(kind, FileType::Block | FileType::Char) {
             number("device", st_dev(meta.rdev), out);
         }
     }
@@ -153,15 +156,15 @@ pub(crate) fn write_subtree(tree: Id, out: &mut Vec<u8>) {
 }
 
 /// The type of a node.
-pub(crate) fn type_name(kind: Type) -> &'static str {
+pub(crate) fn type_name(kind: FileType) -> &'static str {
     match kind {
-        Type::Directory => "dir",
-        Type::Symlink => "symlink",
-        Type::Block => "dev",
-        Type::Char => "chardev",
-        Type::Fifo => "fifo",
-        Type::Socket => "socket",
-        Type::File | Type::Unknown => "file",
+        FileType::Directory => "dir",
+        FileType::Symlink => "symlink",
+        FileType::Block => "dev",
+        FileType::Char => "chardev",
+        FileType::Fifo => "fifo",
+        FileType::Socket => "socket",
+        FileType::Regular | FileType::Unknown => "file",
     }
 }
 
@@ -214,13 +217,13 @@ fn go_mode(mode: u32) -> u32 {
     const SETGID: u32 = 1 << 22;
     const CHAR_DEVICE: u32 = 1 << 21;
     const STICKY: u32 = 1 << 20;
-    let kind = match Type::from_mode(mode) {
-        Type::Directory => DIR,
-        Type::Symlink => SYMLINK,
-        Type::Block => DEVICE,
-        Type::Char => DEVICE | CHAR_DEVICE,
-        Type::Fifo => NAMED_PIPE,
-        Type::Socket => SOCKET,
+    let kind = match FileType::from_mode(mode) {
+        FileType::Directory => DIR,
+        FileType::Symlink => SYMLINK,
+        FileType::Block => DEVICE,
+        FileType::Char => DEVICE | CHAR_DEVICE,
+        FileType::Fifo => NAMED_PIPE,
+        FileType::Socket => SOCKET,
         _ => 0,
     };
     let special = [(0o4000, SETUID), (0o2000, SETGID), (0o1000, STICKY)];
@@ -252,8 +255,8 @@ mod tests {
 
     #[test]
     fn devices_are_those_of_makedev() {
-        assert_eq!(st_dev(Dev::from((8, 1))), 0x801);
-        assert_eq!(st_dev(Dev::from((0x1234, 0x56789))), 0x1000_5672_3489);
+        assert_eq!(st_dev(Dev::new(8, 1)), 0x801);
+        assert_eq!(st_dev(Dev::new(0x1234, 0x56789)), 0x1000_5672_3489);
     }
 
     fn encode(name: &[u8], meta: &Meta, extra: Extra<'_>) -> String {
@@ -274,7 +277,7 @@ mod tests {
             size: 12,
             mtime: time(1),
             ctime: time(2),
-            dev: Dev::from((0, 9)),
+            dev: Dev::new(0, 9),
             ..Meta::default()
         };
         let attributes = [
@@ -312,7 +315,7 @@ mod tests {
         assert!(json.ends_with(end), "{json}");
         let device = Meta {
             mode: 0o020_600,
-            rdev: Dev::from((1, 3)),
+            rdev: Dev::new(1, 3),
             ..meta
         };
         assert!(encode(b"d", &device, Extra::default()).ends_with(r#""links":1,"device":259"#));

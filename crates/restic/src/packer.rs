@@ -9,10 +9,10 @@ use gate::sync::Mutex;
 
 use crate::config::{Config, PackSizes};
 use crate::error::{Action, Error};
-use crate::file_type::{FileType, Kind};
 use crate::id::Id;
 use crate::index::Index;
 use crate::repository::RepositoryFiles;
+use crate::repository_file::{Kind, RepositoryFile};
 use crate::seal::Cipher;
 
 /// The most blobs of a pack.
@@ -147,7 +147,7 @@ impl<'a> Packer<'a> {
     fn write(&self, kind: Kind, mut bytes: Vec<u8>, blobs: Vec<PackedBlob>) -> Result<(), Error> {
         let begin = bytes.len();
         let sealed = self.cipher.seal(&header(kind, &blobs), &mut bytes);
-        let file_type = FileType::Pack(kind);
+        let file_type = RepositoryFile::Pack(kind);
         sealed.map_err(|e| self.failed(file_type, e))?;
         let length = (bytes.len() - begin) as u32;
         bytes.extend_from_slice(&length.to_le_bytes());
@@ -161,11 +161,13 @@ impl<'a> Packer<'a> {
             return Ok(());
         }
         let sealed = self.cipher.seal_file(&index_json(packs), self.level);
-        let sealed = sealed.map_err(|e| self.failed(FileType::Index, e))?;
-        self.repository.write(FileType::Index, sealed).map(drop)
+        let sealed = sealed.map_err(|e| self.failed(RepositoryFile::Index, e))?;
+        self.repository
+            .write(RepositoryFile::Index, sealed)
+            .map(drop)
     }
 
-    fn failed(&self, kind: FileType, errno: Errno) -> Error {
+    fn failed(&self, kind: RepositoryFile, errno: Errno) -> Error {
         let action = Action::Encrypt;
         self.repository.error_at(action, kind.dir(), errno.into())
     }

@@ -10,11 +10,11 @@ use serde_json::value::RawValue;
 use walk::Meta;
 use zstd::bulk::Decompressor;
 
-use crate::file_type::{FileType, Kind};
 use crate::id::Id;
 use crate::index::Index;
 use crate::node::type_name;
 use crate::repository::RepositoryFiles;
+use crate::repository_file::{Kind, RepositoryFile};
 use crate::seal::Cipher;
 use crate::snapshot_file::SnapshotFile;
 use crate::text::write_name;
@@ -95,7 +95,7 @@ impl TreeReader<'_> {
     fn json(&self, id: Id) -> Option<Vec<u8>> {
         let (pack, place) = self.index.tree(&id)?;
         let range = (place.offset.into(), place.length as usize);
-        let kind = FileType::Pack(Kind::Tree);
+        let kind = RepositoryFile::Pack(Kind::Tree);
         let sealed = self.repository.read_range(kind, &pack, range);
         let mut sealed = self.repository.keep_failure(sealed)?;
         let bytes = self.cipher.open(&mut sealed)?;

@@ -12,7 +12,7 @@ use archive::remote::{self, Files};
 use bytes::Bytes;
 use gate::Errno;
 use gate::file::{Held, unlinkat};
-use gate::fs::{At, CWD, Open, Want, statx};
+use gate::fs::{At, CWD, Dev, Open, Want, statx};
 use gate::long::{c_string, open_long, statx_long};
 use gate::machine::processors;
 use gate::meter::spawn_scoped;
@@ -20,10 +20,10 @@ use gate::sync::Mutex;
 
 use crate::cache::Cache;
 use crate::error::{Action, Error, LockLoss};
-use crate::file_type::FileType;
 use crate::id::Id;
 use crate::local::{CONFIG, Modes, make_dirs, names, read_file, write_file};
 use crate::options::{OnSilence, RepositoryOptions};
+use crate::repository_file::RepositoryFile;
 use crate::sftp::SftpFiles;
 
 /// Where a repository is.
@@ -155,7 +155,7 @@ impl RepositoryFiles {
     }
 
     /// The device and inode number of a local directory.
-    pub(crate) fn identity(&self) -> Option<((u32, u32), u64)> {
+    pub(crate) fn identity(&self) -> Option<(Dev, u64)> {
         let Backend::Local(dir) = &self.backend else {
             return None;
         };
@@ -283,7 +283,7 @@ impl RepositoryFiles {
     }
 
     /// Removes a file.
-    pub(crate) fn remove_file(&self, kind: FileType, id: &Id) -> Result<(), Error> {
+    pub(crate) fn remove_file(&self, kind: RepositoryFile, id: &Id) -> Result<(), Error> {
         let path = kind.path(id);
         let removed = match &self.backend {
             Backend::Local(_) => c_string(&self.below(&path))
@@ -295,7 +295,7 @@ impl RepositoryFiles {
     }
 
     /// The names of the files of a type, which is not that of packs. The cache forgets what the repository no longer has.
-    pub(crate) fn list(&self, kind: FileType) -> Result<Vec<Id>, Error> {
+    pub(crate) fn list(&self, kind: RepositoryFile) -> Result<Vec<Id>, Error> {
         let dir = kind.dir();
         let listed = self.list_dir(dir);
         let listed = listed.map_err(|fault| self.error_under_lock(Action::List, dir, fault))?;
@@ -308,7 +308,7 @@ impl RepositoryFiles {
     }
 
     /// Reads a file.
-    pub(crate) fn read(&self, kind: FileType, id: &Id) -> Result<Vec<u8>, Error> {
+    pub(crate) fn read(&self, kind: RepositoryFile, id: &Id) -> Result<Vec<u8>, Error> {
         let cache = self.cache().filter(|_| kind.is_cached());
         if let Some(bytes) = cache.and_then(|cache| cache.get(kind, id)) {
             return Ok(bytes);
@@ -325,7 +325,7 @@ impl RepositoryFiles {
     /// Reads a part of a file: its offset and length.
     pub(crate) fn read_range(
         &self,
-        kind: FileType,
+        kind: RepositoryFile,
         id: &Id,
         range: (u64, usize),
     ) -> Result<Vec<u8>, Error> {
@@ -346,7 +346,7 @@ impl RepositoryFiles {
     /// The files cannot be listed, or an error of `use_file`. Then some files are not read.
     pub(crate) fn read_all(
         &self,
-        kind: FileType,
+        kind: RepositoryFile,
         use_file: impl Fn(Id, Result<Vec<u8>, Error>) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
         let (ids, next) = (self.list(kind)?, AtomicUsize::new(0));
@@ -375,7 +375,7 @@ impl RepositoryFiles {
     ///
     /// # Errors
     /// The file cannot be written, or the lock is lost.
-    pub(crate) fn write(&self, kind: FileType, content: Vec<u8>) -> Result<Id, Error> {
+    pub(crate) fn write(&self, kind: RepositoryFile, content: Vec<u8>) -> Result<Id, Error> {
         let id = Id::hash(&content);
         if self.is_dry {
             return Ok(id);

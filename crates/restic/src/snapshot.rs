@@ -11,7 +11,7 @@ use archive::rows::Rows;
 use gate::Errno;
 use jiff::tz::TimeZone;
 use sha2::{Digest, Sha256};
-use walk::Type;
+use walk::FileType;
 
 use crate::archiver::{Archiver, Counts};
 use crate::blobs::BlobStore;
@@ -20,7 +20,6 @@ use crate::chunker::Chunker;
 use crate::config::Config;
 use crate::contents::EntryWarnings;
 use crate::error::{Action, Error};
-use crate::file_type::FileType;
 use crate::id::Id;
 use crate::index::Index;
 use crate::key::open_key;
@@ -32,6 +31,7 @@ use crate::packer::Written;
 use crate::parent::{TreeReader, changed_since};
 use crate::report::{Snapshot, summary};
 use crate::repository::RepositoryFiles;
+use crate::repository_file::RepositoryFile;
 use crate::seal::Cipher;
 use crate::snapshot_file::{SnapshotFile, SnapshotSummary};
 use crate::times::LocalTime;
@@ -136,7 +136,7 @@ impl Repository {
         let chunker = Chunker::new(&self.config.chunking()?)?;
         let store = self.store(index);
         let warnings = EntryWarnings::new(rows.clone());
-        let files = (0..rows.len()).filter(|&row| rows.kind(row) == Type::File);
+        let files = (0..rows.len()).filter(|&row| rows.kind(row) == FileType::Regular);
         let bytes = files.map(|row| rows.meta(row).size);
         progress.begin_with(rows.len() as u64, bytes.fold(0, u64::saturating_add));
         let instead = self.instead(&layout, &rows)?;
@@ -338,7 +338,7 @@ impl Repository {
             let all = rows.directories().map(|row| row as usize);
             let own = all.filter(|row| {
                 let meta = rows.meta(*row);
-                meta.ino == ino && meta.dev == dev.into()
+                meta.ino == ino && meta.dev == dev
             });
             instead.extend(own.map(|row| (row, None)));
         }
@@ -371,10 +371,10 @@ impl Repository {
             return Err(error);
         }
         let sealed = self.seal(next).map_err(|(action, errno)| {
-            let dir = FileType::Snapshot.dir();
+            let dir = RepositoryFile::Snapshot.dir();
             self.files.error_at(action, dir, errno.into())
         })?;
-        let id = self.files.write(FileType::Snapshot, sealed)?;
+        let id = self.files.write(RepositoryFile::Snapshot, sealed)?;
         // The process may have been stopped for long just before it was written.
         lock.check().map_err(|why| self.take_back(&id, why))?;
         Ok(id)
@@ -399,7 +399,7 @@ impl Repository {
 
     /// Removes a snapshot that may rely on data that is gone.
     fn take_back(&self, id: &Id, why: Error) -> Error {
-        let removed = self.files.remove_file(FileType::Snapshot, id);
+        let removed = self.files.remove_file(RepositoryFile::Snapshot, id);
         let Err(error) = removed else {
             return why;
         };
@@ -476,7 +476,7 @@ const DIGITS: usize = 16;
 
 /// The index files of a repository, by the beginnings of their names.
 fn indexes(files: &RepositoryFiles) -> Result<Vec<String>, Error> {
-    let listed = files.list(FileType::Index)?.into_iter();
+    let listed = files.list(RepositoryFile::Index)?.into_iter();
     Ok(listed
         .map(|id| id.to_string()[..DIGITS].to_owned())
         .collect())

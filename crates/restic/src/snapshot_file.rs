@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use gate::sync::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::file_type::FileType;
 use crate::id::Id;
 use crate::repository::RepositoryFiles;
+use crate::repository_file::RepositoryFile;
 use crate::seal::Cipher;
 use crate::times::LocalTime;
 
@@ -74,7 +74,7 @@ impl SnapshotFile {
     /// read; then no snapshot is written.
     pub(crate) fn find_last(&self, files: &RepositoryFiles, cipher: &Cipher) -> Option<Self> {
         let last = Mutex::new(None::<SnapshotFile>);
-        let read = files.read_all(FileType::Snapshot, |id, sealed| {
+        let read = files.read_all(RepositoryFile::Snapshot, |id, sealed| {
             let json = files.keep_failure(sealed);
             let json = json.and_then(|mut sealed| cipher.open_file(&mut sealed));
             let parsed = json.and_then(|json| serde_json::from_slice::<SnapshotFile>(&json).ok());

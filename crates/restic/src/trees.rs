@@ -9,10 +9,10 @@ use walk::Meta;
 
 use crate::blobs::{BlobStore, BlobWriter};
 use crate::error::Error;
-use crate::file_type::Kind;
 use crate::id::Id;
 use crate::node::{Attributes, Extra, NodeEncoder, ReadAttributes, write_subtree};
 use crate::parent::{OldNode, OldTree, TreeReader};
+use crate::repository_file::Kind;
 
 /// A directory whose tree is being made.
 pub(crate) struct Directory {

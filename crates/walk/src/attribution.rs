@@ -2,7 +2,7 @@
 
 use gate::attribution;
 
-use crate::entry::Type;
+use crate::entry::FileType;
 
 /// The kind of entry that a call is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,8 +16,8 @@ pub enum Subject {
 
 impl Subject {
     /// The subject of calls for an entry of this type.
-    pub fn from_type(kind: Type) -> Subject {
-        if kind == Type::Directory {
+    pub fn from_type(kind: FileType) -> Subject {
+        if kind == FileType::Directory {
             Subject::Directory
         } else {
             Subject::File

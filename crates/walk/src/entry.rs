@@ -1,65 +1,10 @@
 //! An entry of a walk and its metadata.
 
 use gate::fs::{Attributes, Statx, Want};
-use ondisk::Dev;
 
 use crate::key::DirKey;
 
-pub use gate::fs::Time;
-
-/// A time from the disk in the form of the system calls.
-#[inline]
-pub fn time(time: ondisk::Time) -> Time {
-    Time {
-        sec: time.sec,
-        nsec: time.nsec,
-    }
-}
-
-/// The type of a file, by `st_mode`.
-#[allow(missing_docs, reason = "the names say it")]
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Type {
-    File,
-    Directory,
-    Symlink,
-    Fifo,
-    Socket,
-    Block,
-    Char,
-    /// The file system reports none of these.
-    Unknown,
-}
-
-impl Type {
-    /// The type in the upper bits of `st_mode`.
-    pub fn from_mode(mode: u32) -> Type {
-        match mode >> 12 & 0o17 {
-            0o10 => Type::File,
-            0o04 => Type::Directory,
-            0o12 => Type::Symlink,
-            0o01 => Type::Fifo,
-            0o14 => Type::Socket,
-            0o06 => Type::Block,
-            0o02 => Type::Char,
-            _ => Type::Unknown,
-        }
-    }
-
-    /// Its name in the output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Type::File => "file",
-            Type::Directory => "directory",
-            Type::Symlink => "symlink",
-            Type::Fifo => "fifo",
-            Type::Socket => "socket",
-            Type::Block => "block",
-            Type::Char => "char",
-            Type::Unknown => "unknown",
-        }
-    }
-}
+pub use ondisk::{Dev, FileType, Time};
 
 /// The metadata of a file: the fields of statx(2), and what some engines get without another call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -108,7 +53,10 @@ impl Meta {
 
     /// From the result of statx(2) for [`Meta::WANT`].
     pub fn from_statx(s: &Statx) -> Meta {
-        let is_device = matches!(Type::from_mode(s.mode), Type::Block | Type::Char);
+        let is_device = matches!(
+            FileType::from_mode(s.mode),
+            FileType::Block | FileType::Char
+        );
         Meta {
             ino: s.ino,
             mode: s.mode,
@@ -121,8 +69,8 @@ impl Meta {
             mtime: s.mtime,
             ctime: s.ctime,
             btime: s.btime,
-            rdev: Dev::from(if is_device { s.rdev } else { (0, 0) }),
-            dev: s.dev.into(),
+            rdev: if is_device { s.rdev } else { Dev::default() },
+            dev: s.dev,
             mount: s.mnt_id.unwrap_or(0),
             attributes: (s.attributes & Meta::ATTRIBUTES).bits(),
             generation: None,
@@ -131,8 +79,8 @@ impl Meta {
     }
 
     /// The type of the file.
-    pub fn kind(&self) -> Type {
-        Type::from_mode(self.mode)
+    pub fn kind(&self) -> FileType {
+        FileType::from_mode(self.mode)
     }
 
     /// Whether this is the placeholder directory that btrfs shows in a snapshot in place of a
@@ -159,7 +107,7 @@ impl Meta {
 
     /// Whether it is a directory.
     pub fn is_dir(&self) -> bool {
-        self.kind() == Type::Directory
+        self.kind() == FileType::Directory
     }
 }
 

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use foldhash::HashMap;
 use gate::sync::Mutex;
 
-use crate::entry::{Dir, Entry, Meta, Time, Type, joined};
+use crate::entry::{Dir, Entry, FileType, Meta, Time, joined};
 use crate::predicate::base_name;
 use crate::predicate::test::TimeField;
 use crate::sink::{Fields, Sink, Worker};
@@ -534,20 +534,20 @@ pub fn ancestor(path: &[u8], levels: u32) -> &[u8] {
 }
 
 /// A type by its [key](Key::Number).
-pub fn type_of_key(number: u64) -> Type {
-    const ALL: [Type; 8] = [
-        Type::File,
-        Type::Directory,
-        Type::Symlink,
-        Type::Fifo,
-        Type::Socket,
-        Type::Block,
-        Type::Char,
-        Type::Unknown,
+pub fn type_of_key(number: u64) -> FileType {
+    const ALL: [FileType; 8] = [
+        FileType::Regular,
+        FileType::Directory,
+        FileType::Symlink,
+        FileType::Fifo,
+        FileType::Socket,
+        FileType::Block,
+        FileType::Char,
+        FileType::Unknown,
     ];
     let mut all = ALL.into_iter();
     all.find(|kind| *kind as u64 == number)
-        .unwrap_or(Type::Unknown)
+        .unwrap_or(FileType::Unknown)
 }
 
 #[cfg(test)]

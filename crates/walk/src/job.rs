@@ -13,8 +13,8 @@ use gate::{Errno, Fd, Gate};
 use mounts::listed::is_gone;
 use mounts::path::split;
 use mounts::{Warning, Warnings};
-use ondisk::dirent::{Entry as DirEntry, EntryType};
-use ondisk::{Dev, Mount};
+use ondisk::dirent::Entry as DirEntry;
+use ondisk::{Dev, FileType, Mount};
 
 use crate::entry::{Dir, Entry, Meta, append, joined};
 use crate::error::{EngineRefusal, WarningKind};
@@ -352,7 +352,7 @@ impl Job<'_> {
         }
         match s.mnt_id {
             Some(id) if self.top.meta.mount != 0 => id != self.top.meta.mount,
-            _ => Dev::from(s.dev) != self.top.meta.dev,
+            _ => s.dev != self.top.meta.dev,
         }
     }
 
@@ -375,7 +375,7 @@ impl Job<'_> {
     /// Whether another shard has an entry that is no directory, by the type in its directory's list.
     pub(crate) fn is_elsewhere(&self, dir: DirKey, entry: DirEntry<'_>) -> bool {
         self.filter.shard().is_some_and(|shard| {
-            let is_file = !matches!(entry.entry_type, EntryType::Directory | EntryType::Unknown);
+            let is_file = !matches!(entry.file_type, FileType::Directory | FileType::Unknown);
             is_file && !shard.has_entry(dir, entry.name.to_bytes())
         })
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gate::sync::Mutex;
 use ondisk::Dev;
 
-use crate::entry::{Dir, Entry, Type};
+use crate::entry::{Dir, Entry, FileType};
 use crate::sink::{Fields, Sink, Worker};
 use crate::trail::{KeptPath, PathTree};
 
@@ -112,7 +112,7 @@ impl Worker for Picker<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         for entry in entries
             .iter()
-            .filter(|entry| entry.meta.kind() == Type::File)
+            .filter(|entry| entry.meta.kind() == FileType::Regular)
         {
             let meta = &entry.meta;
             let rank = (meta.blocks, meta.size, meta.dev, meta.ino);

@@ -73,7 +73,7 @@ pub use around::{Around, DEADLINE};
 pub use blocked::blocked_paths;
 pub use digest::Digest;
 pub use directories::{DirectoryCount, DirectoryCounts};
-pub use entry::{Dir, Entry, Meta, Type};
+pub use entry::{Dir, Entry, FileType, Meta};
 pub use error::{EngineAction, EngineRefusal, Error, WarningKind};
 pub use exclusive::{UnknownOwners, UnreadExtents};
 pub use explain::{EngineChoice, Explained, explain};

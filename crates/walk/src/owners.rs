@@ -42,7 +42,6 @@ impl Owners {
             }
             Owners::Xfs => {
                 let mut buffer = vec![0; FSMAP_HEAD + FSMAP_LEN * (expected + 1)];
-                let device = (device.major, device.minor);
                 let count = getfsmap(any_file, device, at..at + 1, &mut buffer)?;
                 let records = ondisk::fsmap::parse(&buffer[FSMAP_HEAD..], count);
                 let owners: Option<Vec<u64>> = records.map(|record| record.ino).collect();

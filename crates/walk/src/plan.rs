@@ -14,8 +14,9 @@ use gate::fs::{At, Want, getdents64, statx};
 use gate::long::c_string;
 use gate::machine::processors;
 use gate::resolve::openat2;
+use ondisk::FileType;
 use ondisk::btrfs::FIRST_INODE;
-use ondisk::dirent::{EntryType, entries};
+use ondisk::dirent::entries;
 
 use crate::engine::engine;
 use crate::engine::stat::BUFFER;
@@ -259,7 +260,7 @@ fn estimate_by_path(
             for entry in entries(&buffer[..n]) {
                 here.entries += 1;
                 here.names += entry.name.to_bytes().len() as u64;
-                if entry.entry_type == EntryType::Directory {
+                if entry.file_type == FileType::Directory {
                     here.directories += 1;
                     // Reservoir sampling: each directory is chosen with the same probability.
                     *random ^= *random << 13;

@@ -1,7 +1,7 @@
 //! Totals and digest of a walk.
 
 use crate::digest::Digest;
-use crate::entry::{Dir, Entry, Type};
+use crate::entry::{Dir, Entry, FileType};
 use crate::sink::{Sink, Worker};
 use gate::sync::Mutex;
 
@@ -31,9 +31,9 @@ impl Totals {
     pub fn add(&mut self, dir: &Dir<'_>, entry: &Entry<'_>) {
         self.entries += 1;
         *match entry.meta.kind() {
-            Type::File => &mut self.files,
-            Type::Directory => &mut self.directories,
-            Type::Symlink => &mut self.symlinks,
+            FileType::Regular => &mut self.files,
+            FileType::Directory => &mut self.directories,
+            FileType::Symlink => &mut self.symlinks,
             _ => &mut self.other,
         } += 1;
         self.bytes = self.bytes.saturating_add(entry.meta.size);

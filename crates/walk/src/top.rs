@@ -5,7 +5,7 @@ use gate::long::open_long;
 use gate::mount::mount_id;
 use gate::{Errno, Fd};
 use mounts::table::read_either;
-use ondisk::{Dev, Mount, split_options};
+use ondisk::{Mount, split_options};
 
 use crate::entry::Meta;
 use crate::error::EngineRefusal;
@@ -51,7 +51,7 @@ impl Top {
     pub(crate) fn open_again(&self) -> Result<Fd, Errno> {
         let fd = open_long(&self.path, Open::SCAN)?;
         let seen = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?;
-        let is_same = (seen.ino, Dev::from(seen.dev)) == (self.meta.ino, self.meta.dev);
+        let is_same = (seen.ino, seen.dev) == (self.meta.ino, self.meta.dev);
         is_same.then_some(fd).ok_or(Errno::EACCES)
     }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use gate::sync::Mutex;
 use ondisk::Dev;
 
-use crate::entry::{Dir, Entry, Type, append};
+use crate::entry::{Dir, Entry, FileType, append};
 use crate::exclusive::{ExtentReader, References, SharedExtents, UnknownOwners, UnreadExtents};
 use crate::key::DirKey;
 use crate::kind::EngineKind;
@@ -480,7 +480,7 @@ impl Worker for UsageWorker<'_> {
         let mut files = Sums::default();
         for entry in entries {
             let meta = &entry.meta;
-            let has_size = matches!(meta.kind(), Type::File | Type::Symlink);
+            let has_size = matches!(meta.kind(), FileType::Regular | FileType::Symlink);
             let sums = Sums {
                 blocks: meta.blocks,
                 bytes: if has_size { meta.size } else { 0 },
@@ -530,7 +530,7 @@ impl UsageWorker<'_> {
             return 0;
         }
         let shared = match meta.kind() {
-            Type::File => {
+            FileType::Regular => {
                 entry.path(dir, &mut self.path);
                 extents.read(&self.path, meta, &mut self.buffer)
             }

@@ -4,7 +4,7 @@
 //! do not. Everything else is exact.
 
 use ondisk::pax::{self, Member, dumpdir};
-use walk::{Diagnostics, Meta, Type};
+use walk::{Diagnostics, FileType, Meta};
 
 use super::chain::{Chain, gone_since_last};
 use super::contents::may_have_holes;
@@ -194,7 +194,7 @@ fn estimate_plan(rows: &Rows, plan: &Plan) -> Estimate {
 /// A member with what takes the room of its contents.
 fn with_contents(member: Member, meta: &Meta, list: Option<Vec<u8>>) -> Member {
     match meta.kind() {
-        Type::File => {
+        FileType::Regular => {
             let stored = match may_have_holes(meta) {
                 true => meta.blocks.saturating_mul(512),
                 false => meta.size,
@@ -205,7 +205,7 @@ fn with_contents(member: Member, meta: &Meta, list: Option<Vec<u8>>) -> Member {
                 ..member
             }
         }
-        Type::Symlink => Member {
+        FileType::Symlink => Member {
             // A file system may report any size.
             link: vec![b'-'; meta.size.min(LONGEST_TARGET) as usize],
             ..member

@@ -5,7 +5,7 @@
 //! changes it: each row is hashed by itself, and the hashes are added up.
 
 use ondisk::pax::{self, ArchiveId, Lineage};
-use walk::Type;
+use walk::FileType;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::member::Names;
@@ -36,7 +36,7 @@ fn sum(rows: &Rows, plan: &Plan, own: Own<'_>) -> ArchiveId {
     let (mut sum, mut text, mut from) = (ArchiveId::default(), Vec::new(), 0);
     while let Some(row) = plan.next_written(from) {
         from = row + 1;
-        if own.has(row) && rows.kind(row) != Type::Socket {
+        if own.has(row) && rows.kind(row) != FileType::Socket {
             text.clear();
             describe((rows, plan, &names), row, &mut text);
             sum = sum.plus(hash(&text));
@@ -49,7 +49,7 @@ fn sum(rows: &Rows, plan: &Plan, own: Own<'_>) -> ArchiveId {
 /// reading changes.
 fn describe((rows, plan, names): (&Rows, &Plan, &Names<'_>), row: usize, text: &mut Vec<u8>) {
     let meta = rows.meta(row);
-    let size = if meta.kind() == Type::File {
+    let size = if meta.kind() == FileType::Regular {
         meta.size
     } else {
         0

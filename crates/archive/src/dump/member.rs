@@ -2,10 +2,9 @@
 
 use std::cell::RefCell;
 
-use ondisk::Time;
 use ondisk::pax::{Kind, MOST_NAME, Member};
 use walk::entry::append;
-use walk::{Meta, Type};
+use walk::{FileType, Meta};
 
 use super::users::Users;
 use crate::plan::{member_name, trim_slashes};
@@ -109,13 +108,13 @@ pub(crate) fn member(
     spare: Member,
 ) -> Option<Member> {
     let kind = match meta.kind() {
-        Type::File => Kind::File,
-        Type::Directory => Kind::Directory,
-        Type::Symlink => Kind::Symlink,
-        Type::Fifo => Kind::Fifo,
-        Type::Block => Kind::Block,
-        Type::Char => Kind::Char,
-        Type::Socket | Type::Unknown => return None,
+        FileType::Regular => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Symlink,
+        FileType::Fifo => Kind::Fifo,
+        FileType::Block => Kind::Block,
+        FileType::Char => Kind::Char,
+        FileType::Socket | FileType::Unknown => return None,
     };
     let Member {
         mut path,
@@ -144,16 +143,12 @@ pub(crate) fn member(
         gname,
         size,
         stored: size,
-        mtime: time(meta.mtime),
-        atime: has_atime.then(|| time(meta.atime)),
-        ctime: Some(time(meta.ctime)),
+        mtime: meta.mtime,
+        atime: has_atime.then_some(meta.atime),
+        ctime: Some(meta.ctime),
         rdev: meta.rdev,
         ..Member::default()
     })
-}
-
-fn time(walk::entry::Time { sec, nsec }: walk::entry::Time) -> Time {
-    Time { sec, nsec }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use gate::sync::Mutex;
 use mounts::Warning;
-use walk::{Diagnostics, Moment, Type};
+use walk::{Diagnostics, FileType, Moment};
 
 mod attributes;
 mod chain;
@@ -155,7 +155,7 @@ fn collect(
 /// The note on sockets that would be written: no archive can have them.
 fn note_of_sockets(rows: &Rows, plan: &Plan) -> Option<Note> {
     let is_skipped = |row: &usize| {
-        rows.kind(*row) == Type::Socket && matches!(plan.step(*row), Step::Whole | Step::Link)
+        rows.kind(*row) == FileType::Socket && matches!(plan.step(*row), Step::Whole | Step::Link)
     };
     let mut sockets = (0..rows.len()).filter(is_skipped);
     let mut path = Vec::new();

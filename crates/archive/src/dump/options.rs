@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mounts::Warning;
-use walk::{Around, Meta, Moment, Type};
+use walk::{Around, FileType, Meta, Moment};
 
 use crate::catalog::Options;
 use crate::compression::Compress;
@@ -133,17 +133,17 @@ pub struct Counts {
 
 impl Counts {
     /// Counts a member of a type, with the size of a file.
-    pub(super) fn add(&mut self, kind: Type, is_link: bool, size: u64) {
+    pub(super) fn add(&mut self, kind: FileType, is_link: bool, size: u64) {
         self.dumped += 1;
         let count = match kind {
             _ if is_link => &mut self.links,
-            Type::File => &mut self.files,
-            Type::Directory => &mut self.directories,
-            Type::Symlink => &mut self.symlinks,
+            FileType::Regular => &mut self.files,
+            FileType::Directory => &mut self.directories,
+            FileType::Symlink => &mut self.symlinks,
             _ => &mut self.other,
         };
         *count += 1;
-        if kind == Type::File && !is_link {
+        if kind == FileType::Regular && !is_link {
             self.bytes = self.bytes.saturating_add(size);
         }
     }

@@ -3,7 +3,6 @@
 use gate::fs::{At, FileType, Statx, Want};
 use gate::long::statx_long;
 use ondisk::Dev;
-use walk::Type;
 
 use super::chain::Chain;
 use super::options::{DumpOptions, Note};
@@ -24,7 +23,7 @@ pub(super) fn check_outputs(options: &DumpOptions, chain: &Chain) -> Result<(), 
             return Some((Dev::default(), 0, path.to_vec()));
         }
         let (dir, name) = gate::file::Writer::place(path).ok().flatten()?;
-        Some((dir.dev.into(), dir.ino, name))
+        Some((dir.dev, dir.ino, name))
     };
     let written: Vec<_> = options.archive.iter().chain(&options.own).collect();
     // A new catalog may replace its base.
@@ -82,7 +81,7 @@ pub(super) fn leave_out_files<'a>(
         .filter_map(|path| statx_long(path, At::NO_AUTOMOUNT, Want::BASIC_STATS).ok())
         .chain(archive)
         .filter(|seen| seen.file_type == FileType::Regular)
-        .map(|seen| (seen.dev.into(), seen.ino))
+        .map(|seen| (seen.dev, seen.ino))
         .filter(|(dev, _)| rows.are_on(*dev))
         .collect();
     if own.is_empty() {
@@ -90,10 +89,12 @@ pub(super) fn leave_out_files<'a>(
     }
     let is_own = |row: &usize| {
         // The inode number alone excludes most rows, and is cheap.
-        own.iter().any(|(_, ino)| *ino == rows.ino(*row)) && rows.kind(*row) == Type::File && {
-            let meta = rows.meta(*row);
-            own.contains(&(meta.dev, meta.ino))
-        }
+        own.iter().any(|(_, ino)| *ino == rows.ino(*row))
+            && rows.kind(*row) == FileType::Regular
+            && {
+                let meta = rows.meta(*row);
+                own.contains(&(meta.dev, meta.ino))
+            }
     };
     let leave_out = |row: usize| {
         plan.set(row, Step::LeftOut);

@@ -14,7 +14,7 @@ use gate::{Errno, Fd, Gate};
 use mounts::Warning;
 use walk::entry::append;
 use walk::predicate::base_name;
-use walk::{Meta, Type};
+use walk::{FileType, Meta};
 
 use crate::rows::Rows;
 use crate::warning::WarningKind;
@@ -207,7 +207,7 @@ pub enum NotOpened {
 
 impl NotOpened {
     /// The warning about a file of a type.
-    pub fn warning(self, path: &[u8], kind: Type, gate: Gate) -> Warning {
+    pub fn warning(self, path: &[u8], kind: FileType, gate: Gate) -> Warning {
         match self {
             NotOpened::Replaced => Warning::about(path, WarningKind::ReplacedAndSkipped),
             NotOpened::OtherSource => Warning::about(path, WarningKind::OtherSource),

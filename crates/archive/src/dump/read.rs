@@ -9,7 +9,7 @@ use ondisk::pax::sparse::{Extent, Map};
 use ondisk::pax::{self, Kind, Member, acl, dumpdir};
 use walk::attribution::{Subject, with_subject};
 use walk::entry::Time;
-use walk::{Meta, Type};
+use walk::{FileType, Meta};
 
 use super::attributes::{AttributeReader, AttributesOf};
 use super::contents::{copy_extents, may_have_holes, read_whole};
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
         let mut meta = planned;
         let outcome = match planned.kind() {
             _ if self.is_too_long(row) => Outcome::Missing,
-            Type::File => self.put_file(row, &mut meta, load, emit)?,
+            FileType::Regular => self.put_file(row, &mut meta, load, emit)?,
             _ => self.put_other(row, &mut meta, load),
         };
         // The catalog has a time that the file never has, so that the next increment dumps it again.
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
         loop {
             let Some(mut member) = self.member(row, meta) else {
                 // A note tells of sockets, as of other files that are skipped on purpose.
-                if meta.kind() != Type::Socket {
+                if meta.kind() != FileType::Socket {
                     self.warn(row, WarningKind::UnsupportedType(meta.kind().name()));
                 }
                 return Outcome::NoMember;
@@ -264,7 +264,7 @@ impl<'a> Reader<'a> {
             .map_err(failed(Gate::Openat))?;
         if tries > 0 || meta.size > WHOLE {
             let now = stat(&fd).map_err(failed(Gate::Statx))?;
-            if now.kind() != Type::File {
+            if now.kind() != FileType::Regular {
                 return Err(Failed::Call(Gate::Openat, NotOpened::Replaced));
             }
             if !is_unchanged(&now, meta) {

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use gate::Errno;
 use gate::cache::Aligned;
 use gate::fs::Statx;
-use walk::Type;
+use walk::FileType;
 
 use crate::destination::Destination;
 
@@ -48,8 +48,8 @@ enum Cache {
 
 impl Sink {
     pub(super) fn new(writer: Destination, seen: Option<Statx>) -> Sink {
-        let is = |kind| seen.is_some_and(|seen| Type::from_mode(seen.mode) == kind);
-        let is_exact = is(Type::Char);
+        let is = |kind| seen.is_some_and(|seen| FileType::from_mode(seen.mode) == kind);
+        let is_exact = is(FileType::Char);
         let size = if is_exact { RECORD } else { PIECE };
         Sink {
             writer,
@@ -58,7 +58,7 @@ impl Sink {
             filled: 0,
             is_exact,
             written: 0,
-            cache: match is(Type::File) {
+            cache: match is(FileType::Regular) {
                 true => Cache::Until,
                 false => Cache::Used,
             },

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use gate::sync::Mutex;
-use walk::{Meta, Type};
+use walk::{FileType, Meta};
 
 use super::results::RowGroupResults;
 use crate::catalog::Later;
@@ -81,7 +81,7 @@ impl CatalogUpdates<'_> {
         }
         let misses_checksums = |(row, hash): (usize, &Option<_>)| {
             let is_unchanged = self.plan.step(row) == Step::Unchanged;
-            hash.is_none() && is_unchanged && self.rows.kind(row) == Type::File
+            hash.is_none() && is_unchanged && self.rows.kind(row) == FileType::Regular
         };
         if rows.zip(&hashes).any(misses_checksums) {
             self.misses_checksums.store(true, Relaxed);

@@ -14,8 +14,8 @@ use mounts::listed::{is_gone, is_removed};
 use ondisk::Dev;
 use walk::entry::append;
 use walk::{
-    Diagnostics, Dir, DirKey, EngineKind, Entry, Filter, Matcher, Meta, Moment, MountContext, Sink,
-    Top, Type, WalkOptions as Walk, WalkReport, Worker, mounts_around, walk,
+    Diagnostics, Dir, DirKey, EngineKind, Entry, FileType, Filter, Matcher, Meta, Moment,
+    MountContext, Sink, Top, WalkOptions as Walk, WalkReport, Worker, mounts_around, walk,
 };
 
 use crate::components;
@@ -254,7 +254,7 @@ enum Found {
     Directory {
         covered: Option<Dev>,
     },
-    Other(Type),
+    Other(FileType),
     /// That it does not exist is no error of the file system.
     Missing,
     /// It could not be examined, of which there is a warning.
@@ -365,7 +365,7 @@ impl Examination<'_> {
             let end = above.end;
             if let Err(errno) = self.open_last() {
                 let path = &self.path[..end];
-                let kind = WarningKind::not_opened(errno, path, Type::Directory);
+                let kind = WarningKind::not_opened(errno, path, FileType::Directory);
                 let warning = Warning::failed(path, Gate::Openat2, errno, kind);
                 self.levels
                     .last_mut()
@@ -455,7 +455,7 @@ impl Examination<'_> {
             self.directories.push((path.to_vec(), (meta.dev, meta.ino)));
         }
         level.found = match meta.kind() {
-            Type::Directory => Found::Directory {
+            FileType::Directory => Found::Directory {
                 covered: covered.or(is_walked.then_some(meta.dev)),
             },
             other => Found::Other(other),
@@ -469,7 +469,9 @@ impl Level {
     fn warning_below(&self, name: &[u8]) -> Option<Warning> {
         let kind = match self.found {
             Found::Directory { .. } | Found::Failed => return None,
-            Found::Other(Type::Symlink) => WarningKind::BehindSymlink(name[..self.end].to_vec()),
+            Found::Other(FileType::Symlink) => {
+                WarningKind::BehindSymlink(name[..self.end].to_vec())
+            }
             Found::Other(_) | Found::Missing => WarningKind::DoesNotExist,
         };
         Some(Warning::about(name, kind))

@@ -312,7 +312,7 @@ impl Adder<'_> {
             Ok(meta) => meta,
             Err(errno) => {
                 let path = whole;
-                let kind = WarningKind::not_opened(errno, &path, walk::Type::File);
+                let kind = WarningKind::not_opened(errno, &path, walk::FileType::Regular);
                 let warning = Warning::failed(&path, Gate::Statx, errno, kind);
                 return self.diagnostics.warn(warning);
             }

@@ -3,7 +3,7 @@
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use ondisk::pax::{self, dumpdir::Code};
-use walk::{Type, path_id};
+use walk::{FileType, path_id};
 
 use super::levels::{Level, MOST};
 use super::moves::OldName;
@@ -216,10 +216,10 @@ impl Base {
             );
             let modes = self.reader.read(MODE, group)?;
             let listed = here.into_iter().filter_map(|at| {
-                let code = match Type::from_mode(modes[at]) {
+                let code = match FileType::from_mode(modes[at]) {
                     _ if names[at].is_empty() => return None,
-                    Type::Socket => return None,
-                    Type::Directory => Code::D,
+                    FileType::Socket => return None,
+                    FileType::Directory => Code::D,
                     _ => Code::N,
                 };
                 Some((tops[at], (code, names[at].to_vec())))

@@ -7,7 +7,7 @@ use std::iter;
 
 use ondisk::pax::dumpdir::Code;
 use walk::entry::joined;
-use walk::{Diagnostics, Top, Type, open_top, path_id};
+use walk::{Diagnostics, FileType, Top, open_top, path_id};
 
 mod base;
 mod compare;
@@ -293,7 +293,7 @@ pub(crate) fn list_other_sources(base: &Base, rows: &Rows, plan: &mut Plan) -> R
 /// One has.
 pub(crate) fn check_nested_sources(rows: &Rows) -> Result<(), Error> {
     for nested in nested_sources(rows) {
-        if nested.missing.is_some() && rows.kind(nested.row) == Type::Symlink {
+        if nested.missing.is_some() && rows.kind(nested.row) == FileType::Symlink {
             let mut symlink = Vec::new();
             rows.path(nested.row, &mut symlink);
             let kind = ErrorKind::SourceBehindSymlink { symlink };

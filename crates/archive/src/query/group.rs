@@ -6,7 +6,7 @@ use ondisk::Dev;
 use walk::entry::append;
 use walk::predicate::test::{IdTest, TimeField};
 use walk::predicate::{Predicates, base_name, is_empty_or_directory};
-use walk::{Dir, DirKey, Entry, Fields, Meta, Type, Worker};
+use walk::{Dir, DirKey, Entry, Fields, FileType, Meta, Worker};
 
 use super::data_set::DataSet;
 use crate::catalog::columns::{
@@ -227,7 +227,7 @@ impl<'a> RowGroup<'a> {
             .all(|test| test.accepts(links.into())));
         if p.empty && !rows.is_empty() {
             let (modes, sizes) = (self.modes()?, self.sizes()?);
-            rows.retain(|&row| is_empty_or_directory(Type::from_mode(modes[row]), sizes[row]));
+            rows.retain(|&row| is_empty_or_directory(FileType::from_mode(modes[row]), sizes[row]));
         }
         if p.time.is_limited() && !rows.is_empty() {
             match p.time.field {
@@ -459,7 +459,7 @@ impl Files {
 /// Whether a row can be one of several names of a file.
 #[inline]
 pub(super) fn is_linked(mode: u32, nlink: u32) -> bool {
-    nlink > 1 && Type::from_mode(mode) != Type::Directory
+    nlink > 1 && FileType::from_mode(mode) != FileType::Directory
 }
 
 /// The depth of a directory below DIR.

@@ -1,6 +1,6 @@
 //! Adds the rows of a row group to groups, column by column.
 
-use walk::Type;
+use walk::FileType;
 use walk::entry::append;
 use walk::group::{
     Adder, GroupBy, GroupSums, LinkedFile, ancestor, bucket, extension, size_bucket,
@@ -71,7 +71,7 @@ impl RowGroup<'_> {
                 let gids = self.gids()?;
                 sums.add_by(adder, |row| gids[row].into());
             }
-            GroupBy::Type => sums.add_by(adder, |row| Type::from_mode(modes[row]) as u64),
+            GroupBy::Type => sums.add_by(adder, |row| FileType::from_mode(modes[row]) as u64),
             GroupBy::Size => sums.add_by(adder, |row| size_bucket(sums.sizes[row])),
             GroupBy::Links => sums.add_by(adder, |row| nlinks[row].into()),
             GroupBy::Age(TimeField::Btime, now) => {
@@ -141,7 +141,7 @@ impl RowGroup<'_> {
             }
             let mut own = Vec::new();
             for &row in some {
-                let is_directory = Type::from_mode(sums.modes[row]) == Type::Directory;
+                let is_directory = FileType::from_mode(sums.modes[row]) == FileType::Directory;
                 if is_directory && depth < most && !self.names()?[row].is_empty() {
                     own.clear();
                     own.extend_from_slice(&path);

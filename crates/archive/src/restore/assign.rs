@@ -13,7 +13,6 @@ use gate::{Errno, Fd, Gate};
 use ondisk::nfs4_acl;
 use ondisk::pax::acl::{self, MINIMAL, permissions, permissions_without, to_binary};
 use ondisk::pax::{Kind, Member};
-use walk::entry::time;
 
 use super::attributes::{
     ACCESS, COMPRESSION, DEFAULT, Inherited, Late, On, SET_ID, chmod, chown, is_property, times,
@@ -89,7 +88,7 @@ impl Maker<'_> {
         for (name, value) in self.properties(member) {
             self.set_xattr(on, path, name.to_bytes(), &value);
         }
-        let (atime, mtime) = (member.atime.map(time), Some(time(member.mtime)));
+        let (atime, mtime) = (member.atime, Some(member.mtime));
         times(on, atime, mtime, path, &mut self.remarks);
     }
 
@@ -141,8 +140,8 @@ impl Maker<'_> {
         let late = Late {
             owner: self.owner(member),
             mode: Some(listed.limit(mode)),
-            atime: member.atime.map(time),
-            mtime: Some(time(member.mtime)),
+            atime: member.atime,
+            mtime: Some(member.mtime),
             properties: self.properties(member).take(4).collect(),
         };
         let inherits = Inherited {

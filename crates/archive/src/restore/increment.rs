@@ -11,7 +11,7 @@ use gate::file::renameat2;
 use gate::fs::{At, FileType, Open, Want, getdents64, statx};
 use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
-use ondisk::dirent::{EntryType, entries};
+use ondisk::dirent::entries;
 use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Kind, Member};
 
@@ -279,11 +279,11 @@ fn list(here: &Arc<Fd>) -> Result<Vec<Present>, Failure> {
             return Ok(present);
         }
         for entry in entries(&buffer[..n.min(buffer.len())]) {
-            let is_directory = match entry.entry_type {
-                EntryType::Directory => true,
-                EntryType::Other => false,
-                EntryType::Unknown => statx(&dir, entry.name, At::SYMLINK_NOFOLLOW, Want::TYPE)
+            let is_directory = match entry.file_type {
+                FileType::Directory => true,
+                FileType::Unknown => statx(&dir, entry.name, At::SYMLINK_NOFOLLOW, Want::TYPE)
                     .is_ok_and(|seen| seen.file_type == FileType::Directory),
+                _ => false,
             };
             present.push(Present {
                 name: entry.name.to_owned(),

@@ -10,6 +10,7 @@ use gate::file::{Fresh, linkat, unlinkat};
 use gate::fs::{At, Want, statx, syncfs};
 use gate::long::c_string;
 use gate::{Errno, Fd, Gate};
+use ondisk::Dev;
 use ondisk::pax::{Kind, Member};
 
 use super::attributes::On;
@@ -159,14 +160,14 @@ impl<'a> Maker<'a> {
 
     fn node(&mut self, place: Place<'_>, entry: &Entry) -> Result<(), Failure> {
         let member = &entry.member;
-        let (major, minor) = (member.rdev.major, member.rdev.minor);
+        let rdev @ Dev { major, minor } = member.rdev;
         // The kernel has 12 bits for the one and 20 for the other, and drops the rest.
         if major >= 1 << 12 || minor >= 1 << 20 {
             return Err(NotRestored::ImpossibleDevice { major, minor }.into());
         }
         let node = match member.kind {
-            Kind::Char => Node::Char(major, minor),
-            Kind::Block => Node::Block(major, minor),
+            Kind::Char => Node::Char(rdev),
+            Kind::Block => Node::Block(rdev),
             _ => Node::Fifo,
         };
         let mode = self.rights.mode(member) & 0o777;

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use gate::fs::{At, FileType, Open, Want, getdents64, statx};
 use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
-use ondisk::dirent::{EntryType, entries};
+use ondisk::dirent::entries;
 use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Kind, Member};
 use walk::entry::{append, joined};
@@ -528,7 +528,7 @@ impl Rehearsal<'_> {
             for entry in entries(&buffer[..n.min(buffer.len())]) {
                 let name = entry.name.to_bytes();
                 if self.places.get(&joined(path, name)).is_none() {
-                    let is_directory = entry.entry_type == EntryType::Directory;
+                    let is_directory = entry.file_type == FileType::Directory;
                     present.insert(name.to_vec(), is_directory);
                 }
             }

@@ -9,7 +9,8 @@ use gate::fs::{Open, Resolve, getdents64};
 use gate::process::is_root;
 use gate::resolve::openat2;
 use gate::{Errno, Fd, Gate};
-use ondisk::dirent::{EntryType, entries};
+use ondisk::FileType;
+use ondisk::dirent::entries;
 
 use super::attributes::change_mode;
 use super::maker::Maker;
@@ -114,7 +115,7 @@ impl Removal<'_> {
             if frame.kept.iter().any(|kept| kept.as_c_str() == entry.name) {
                 continue;
             }
-            if entry.entry_type == EntryType::Directory {
+            if entry.file_type == FileType::Directory {
                 frame.directories.push(entry.name.to_owned());
                 continue;
             }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ondisk::Dev;
 use walk::entry::Time;
-use walk::{Meta, Type};
+use walk::{FileType, Meta};
 
 /// No row.
 pub(super) const NONE: u32 = u32::MAX;
@@ -137,7 +137,7 @@ impl Common {
     }
 
     pub(super) fn is_dir(&self, row: &Packed) -> bool {
-        Type::from_mode(self.classes[row.class as usize].mode) == Type::Directory
+        FileType::from_mode(self.classes[row.class as usize].mode) == FileType::Directory
     }
 
     pub(super) fn time(&self, packed: u64) -> Time {

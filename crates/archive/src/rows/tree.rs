@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use gate::Fd;
 use ondisk::Dev;
 use walk::entry::{Time, append};
-use walk::{Meta, Moment, Totals, Type};
+use walk::{FileType, Meta, Moment, Totals};
 
 use super::packed::{Class, Common, NONE, Names, Packed};
 use crate::part::Part;
@@ -98,13 +98,13 @@ impl Rows {
     }
 
     /// The type; cheaper than [`Rows::meta`].
-    pub fn kind(&self, row: usize) -> Type {
-        Type::from_mode(self.class(row).mode)
+    pub fn kind(&self, row: usize) -> FileType {
+        FileType::from_mode(self.class(row).mode)
     }
 
     /// Whether a row is a directory.
     pub fn is_dir(&self, row: usize) -> bool {
-        self.kind(row) == Type::Directory
+        self.kind(row) == FileType::Directory
     }
 
     /// Whether any row is on a device.

@@ -13,7 +13,7 @@ use mounts::path::below;
 use ondisk::Dev;
 use serde::{Deserialize, Serialize};
 use walk::entry::joined;
-use walk::{Meta, Type};
+use walk::{FileType, Meta};
 
 use super::index::each_group;
 use crate::catalog::columns::{DIR, NAME, PART};
@@ -58,7 +58,7 @@ impl GoneMount {
     /// dumped, and nothing is mounted on it or has replaced it.
     pub(crate) fn is_missed(&self, rows: Option<&Rows>) -> bool {
         let point = self.mount_point.as_ref().unwrap_or(&self.path);
-        let is_here = is_still(&self.path, Type::Directory) && !is_mounted(point, None);
+        let is_here = is_still(&self.path, FileType::Directory) && !is_mounted(point, None);
         let is_dumped = |rows| self.find(rows).is_some() && !self.is_replaced(rows);
         is_here && rows.is_none_or(is_dumped)
     }
@@ -234,7 +234,7 @@ pub(crate) fn missed_mounts(
 fn is_mounted(at: &[u8], dev: Option<Dev>) -> bool {
     match statx_long(at, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE) {
         Ok(seen) => {
-            let is_it = dev.is_none_or(|dev| dev == seen.dev.into());
+            let is_it = dev.is_none_or(|dev| dev == seen.dev);
             seen.attributes.contains(Attributes::MOUNT_ROOT) && is_it
         }
         Err(e) => !matches!(e, Errno::ENOENT | Errno::ENOTDIR),

@@ -16,7 +16,7 @@ use gate::btrfs::get_subvol_info;
 use ondisk::btrfs::{FIRST_INODE, LAST_INODE, Subvolume};
 use walk::MountContext;
 use walk::engine::btrfs::since::written_in;
-use walk::entry::{Time, time};
+use walk::entry::Time;
 
 use super::mount::MountInstance;
 
@@ -51,7 +51,7 @@ impl Generation {
             uuid: subvolume.uuid,
             tree: subvolume.tree,
             generation: subvolume.generation,
-            ctime: time(subvolume.ctime),
+            ctime: subvolume.ctime,
         };
         // This fails without CAP_SYS_ADMIN; but so does the question what was written since.
         let inodes = FIRST_INODE..=LAST_INODE;

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use mounts::WarningReason;
 use ondisk::Dev;
 use ondisk::{Time, utc};
-use walk::Type;
+use walk::FileType;
 
 /// A difference. Of two values, the first is that of the tree, the second that of the archive.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -25,7 +25,7 @@ pub enum Difference {
     #[error("hard link to '{}', which no PATH selects: not compared", .0.escape_ascii())]
     LinkNotCompared(Vec<u8>),
     #[error("type differs: {}, in the archive {}", .0.name(), .1.name())]
-    Type(Type, Type),
+    Type(FileType, FileType),
     #[error("mode differs: {0:04o}, in the archive {1:04o}")]
     Mode(u32, u32),
     /// User and group ids.

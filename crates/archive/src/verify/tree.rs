@@ -13,7 +13,7 @@ use mounts::{Warning, path};
 use ondisk::pax::acl::{self, Who};
 use ondisk::pax::{Kind, Member};
 use ondisk::{Time, nfs4_acl};
-use walk::{Filter, Type};
+use walk::{FileType, Filter};
 
 use super::difference::{Difference, TreeAccess};
 use super::known::Known;
@@ -183,7 +183,7 @@ impl Tree {
             }
         };
         let is_whole = member.kind == Kind::Directory && member.dumpdir.is_none();
-        let is_directory = Type::from_mode(is.mode) == Type::Directory;
+        let is_directory = FileType::from_mode(is.mode) == FileType::Directory;
         known.add(name, is_whole && is_directory);
         Some((spot, is))
     }
@@ -251,20 +251,20 @@ fn below(name: &[u8]) -> Option<&[u8]> {
 /// Compares the attributes of statx(2). False if the types differ.
 fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool {
     let said = match member.kind {
-        Kind::File => Type::File,
-        Kind::Symlink => Type::Symlink,
-        Kind::Char => Type::Char,
-        Kind::Block => Type::Block,
-        Kind::Directory => Type::Directory,
-        Kind::Fifo => Type::Fifo,
+        Kind::File => FileType::Regular,
+        Kind::Symlink => FileType::Symlink,
+        Kind::Char => FileType::Char,
+        Kind::Block => FileType::Block,
+        Kind::Directory => FileType::Directory,
+        Kind::Fifo => FileType::Fifo,
         Kind::Link | Kind::Label | Kind::Continuation => return false,
     };
-    let kind = Type::from_mode(is.mode);
+    let kind = FileType::from_mode(is.mode);
     differ.check(kind, said, Difference::Type);
     if kind != said {
         return false;
     }
-    if kind != Type::Symlink {
+    if kind != FileType::Symlink {
         // With an access control list, the group's bits are its mask, and some programs archive the
         // group's own instead.
         let has_acl = member.acl_access.is_some();
@@ -273,11 +273,11 @@ fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool
     }
     let (is_owner, owner) = ((is.uid, is.gid), (member.uid, member.gid));
     differ.check(is_owner, owner, Difference::Owner);
-    if kind == Type::File {
+    if kind == FileType::Regular {
         differ.check(is.size, member.size, Difference::Size);
     }
-    if matches!(kind, Type::Char | Type::Block) {
-        differ.check(is.rdev.into(), member.rdev, Difference::Device);
+    if matches!(kind, FileType::Char | FileType::Block) {
+        differ.check(is.rdev, member.rdev, Difference::Device);
     }
     let mut mtime = Time {
         sec: is.mtime.sec,

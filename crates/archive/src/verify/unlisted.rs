@@ -11,7 +11,7 @@ use ondisk::Dev;
 use ondisk::dirent;
 use ondisk::pax::dumpdir::{self, Code};
 use walk::entry::{append, joined};
-use walk::{Filter, Type};
+use walk::{FileType, Filter};
 
 use super::difference::{Difference, TreeAccess};
 use super::known::{Known, plain};
@@ -165,7 +165,8 @@ impl Tree {
     /// a warning about its member already.
     fn listing(&self, path: &[u8], tell: &mut impl FnMut(Warning)) -> Option<Listing> {
         let failed = |(gate, errno)| {
-            let kind = WarningKind::not_opened(errno, &joined(&self.dir, path), Type::Directory);
+            let kind =
+                WarningKind::not_opened(errno, &joined(&self.dir, path), FileType::Directory);
             if matches!(kind, WarningKind::Unreadable) {
                 let access = TreeAccess::ListDirectory;
                 tell(Warning::failed(path, gate, errno, access));
@@ -232,8 +233,8 @@ fn warn_of_unknown(
     let Ok(seen) = statx(dir, name, at, Want::BASIC_STATS) else {
         return;
     };
-    let inode = (seen.dev.into(), seen.ino);
-    if Type::from_mode(seen.mode) == Type::Socket || skipped.archives.contains(&inode) {
+    let inode = (seen.dev, seen.ino);
+    if FileType::from_mode(seen.mode) == FileType::Socket || skipped.archives.contains(&inode) {
         return;
     }
     tell(Warning::about(&whole, Difference::NotInArchive));

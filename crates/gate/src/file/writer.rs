@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use super::temporary::Temporary;
 use crate::create::{fchmod, fchownat, in_proc, linkat, renameat2, unlinkat};
 use crate::fs::{
-    At, CWD, FileType, Open, Statx, Want, create, fsync, openat, readlinkat, statx,
+    At, CWD, Dev, FileType, Open, Statx, Want, create, fsync, openat, readlinkat, statx,
     sync_file_range, write,
 };
 use crate::long::{c_string, open_long, statx_long};
@@ -204,11 +204,8 @@ impl Place {
         // What is ours may be another name of a file elsewhere, which somebody has linked here.
         let is_own = seen.is_ours() && seen.nlink == 1;
         // In a user namespace, the owner of /dev may be unknown.
-        const NULL: (u32, u32) = (1, 3);
-        if seen.file_type == FileType::Other
-            && seen.mode & libc::S_IFMT == libc::S_IFCHR
-            && seen.rdev == NULL
-        {
+        const NULL: Dev = Dev { major: 1, minor: 3 };
+        if seen.file_type == FileType::Char && seen.rdev == NULL {
             return Ok(());
         }
         match is_own || !self.others_may_write()? {

@@ -120,7 +120,7 @@ impl<'a> SearchContext<'a> {
             return Some(point());
         }
         match newfstatat(&root.fd, c"..", At::empty()) {
-            Ok(above) => (above.dev != (root.dev.major, root.dev.minor)).then(point),
+            Ok(above) => (above.dev != root.dev).then(point),
             Err(errno) => {
                 self.failed(&root.path, Gate::Newfstatat, errno);
                 None

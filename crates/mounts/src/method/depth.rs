@@ -102,7 +102,7 @@ impl Walk<'_, '_> {
         self.path.extend_from_slice(name.to_bytes());
         self.context.progress.entries += 1;
         match self.stat(&name) {
-            Ok(stat) if stat.file_type == FileType::Directory => self.directory(stat.dev.into()),
+            Ok(stat) if stat.file_type == FileType::Directory => self.directory(stat.dev),
             Ok(_) => {}
             Err(errno) => self.context.failed(&self.path, Gate::Newfstatat, errno),
         }
@@ -161,7 +161,7 @@ impl Walk<'_, '_> {
             None => newfstatat_long(self.root.fd.as_fd(), path, At::SYMLINK_NOFOLLOW),
         };
         let top = self.frames.last_mut()?;
-        top.dev = stat.map_or(top.dev, |stat| stat.dev.into());
+        top.dev = stat.map_or(top.dev, |stat| stat.dev);
         top.dev_is_sure = true;
         Some(top.dev)
     }

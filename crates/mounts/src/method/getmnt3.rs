@@ -68,10 +68,10 @@ pub fn find(
             if stat.file_type != FileType::Directory {
                 return;
             }
-            let entry_dev = Dev::from(stat.dev);
+            let entry_dev = stat.dev;
             if entry_dev != dev && !dev_is_sure {
                 // Something may have been mounted on the directory since its device was read.
-                dev = newfstatat(dir, c"", At::EMPTY_PATH).map_or(dev, |stat| stat.dev.into());
+                dev = newfstatat(dir, c"", At::EMPTY_PATH).map_or(dev, |stat| stat.dev);
                 dev_is_sure = true;
             }
             if entry_dev != dev {

@@ -16,7 +16,6 @@ use std::collections::{HashMap, HashSet};
 use gate::fs::{At, Attributes, FileType, Open, Statx, Want, fstatfs, openat, statx};
 use gate::long::statx_long;
 use gate::{Errno, Fd, Gate};
-use ondisk::dirent::EntryType;
 use ondisk::{Dev, Mount};
 
 use super::breadth::Queue;
@@ -253,7 +252,7 @@ impl Search<'_, '_, '_> {
                 && let Some(id) = mount_root(&seen)
             {
                 let kind = kind(&seen, Kind::Dir);
-                self.enter(name.clone(), kind, seen.dev.into(), id, None, tree);
+                self.enter(name.clone(), kind, seen.dev, id, None, tree);
             }
         }
     }
@@ -311,7 +310,7 @@ impl Search<'_, '_, '_> {
                 Ok(seen) if mount_root(&seen) == Some(row.id) => {
                     let is_dir = tree.has_mount_inside(row) || row.content.fsroot == b"/";
                     let kind = kind(&seen, if is_dir { Kind::Dir } else { Kind::File });
-                    let dev = seen.dev.into();
+                    let dev = seen.dev;
                     self.enter(target.to_vec(), kind, dev, row.id, None, Some(tree));
                 }
                 Err(errno @ (Errno::EACCES | Errno::EPERM)) => {
@@ -357,22 +356,22 @@ impl Search<'_, '_, '_> {
             }
             let path = queue.path(at);
             self.context.directory(&path);
-            let is_wanted = |t: EntryType| sought.is_none() || t != EntryType::Other;
+            let is_wanted = |t: FileType| sought.is_none() || t.may_be_directory();
             for (name, entry_type, seen) in
                 self.read_directory(&queue, at, &path, &mut buffer, is_wanted)
             {
                 let new_mount = mount_root(&seen);
                 if let Some(id) = new_mount {
-                    let is_file = entry_type == EntryType::Other;
+                    let is_file = !entry_type.may_be_directory();
                     let kind = kind(&seen, if is_file { Kind::File } else { Kind::Dir });
-                    let dev = seen.dev.into();
+                    let dev = seen.dev;
                     self.enter(join(&path, &name), kind, dev, id, Some(mount), tree);
                     if let Some(sought) = &mut sought {
                         contradicted |= !sought.found(id, Some(mount));
                     }
                 }
                 let is_directory = match seen.file_type {
-                    FileType::Unknown => entry_type != EntryType::Other,
+                    FileType::Unknown => entry_type.may_be_directory(),
                     other => other == FileType::Directory,
                 };
                 if is_directory && !seen.attributes.contains(Attributes::AUTOMOUNT) {
@@ -416,10 +415,10 @@ impl Search<'_, '_, '_> {
                 continue;
             }
             let path = queue.path(at);
-            let is_file = |t| t == EntryType::Other;
+            let is_file = |t: FileType| !t.may_be_directory();
             for (name, _, seen) in self.read_directory(queue, at, &path, buffer, is_file) {
                 if let Some(id) = mount_root(&seen) {
-                    let (kind, dev) = (kind(&seen, Kind::File), seen.dev.into());
+                    let (kind, dev) = (kind(&seen, Kind::File), seen.dev);
                     self.enter(join(&path, &name), kind, dev, id, Some(mount), tree);
                     contradicted |= !sought.found(id, Some(mount));
                 }
@@ -435,8 +434,8 @@ impl Search<'_, '_, '_> {
         at: usize,
         path: &[u8],
         buffer: &mut Vec<u8>,
-        is_wanted: impl Fn(EntryType) -> bool,
-    ) -> Vec<(Vec<u8>, EntryType, Statx)> {
+        is_wanted: impl Fn(FileType) -> bool,
+    ) -> Vec<(Vec<u8>, FileType, Statx)> {
         let mut entries = Vec::new();
         let opened = if queue.node(at).data.enter == Enter::Carefully {
             self.open_carefully(queue, at)
@@ -446,7 +445,7 @@ impl Search<'_, '_, '_> {
         let silent = &self.silent_paths;
         self.context
             .read(path, opened, buffer, |context, dir, entry| {
-                if !is_wanted(entry.entry_type) {
+                if !is_wanted(entry.file_type) {
                     return;
                 }
                 let name = entry.name.to_bytes();
@@ -455,7 +454,7 @@ impl Search<'_, '_, '_> {
                 }
                 match statx(dir, entry.name, LOOK, Want::empty()) {
                     Ok(seen) if mount_root(&seen).is_none() && !may_be_directory(&seen) => {}
-                    Ok(seen) => entries.push((name.to_vec(), entry.entry_type, seen)),
+                    Ok(seen) => entries.push((name.to_vec(), entry.file_type, seen)),
                     Err(errno) => context.failed(&join(path, name), Gate::Statx, errno),
                 }
             });

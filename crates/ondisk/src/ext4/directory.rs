@@ -3,7 +3,7 @@
 use super::bytes::{crc32c, le16, le32};
 use super::error::Error;
 use super::superblock::Superblock;
-use crate::dirent::EntryType;
+use crate::FileType;
 
 /// Bytes of an entry before the name.
 const HEADER: usize = 8;
@@ -20,7 +20,7 @@ pub struct Name<'a> {
     pub inode: u32,
     /// Not empty, without NUL and slash.
     pub name: &'a [u8],
-    pub entry_type: EntryType,
+    pub file_type: FileType,
 }
 
 /// The names in a block of a directory, or in an inode, without `.` and `..`. Inner blocks of an index
@@ -87,15 +87,21 @@ impl<'a> Iterator for Names<'a> {
             if name.is_empty() || name.iter().any(|&byte| byte == 0 || byte == b'/') {
                 return self.stop(Error::EntryName);
             }
-            let entry_type = match header[7] & 0x7 {
-                2 if self.typed => EntryType::Directory,
-                1 | 3..=7 if self.typed => EntryType::Other,
-                _ => EntryType::Unknown,
+            let file_type = match header[7] & 0x7 {
+                _ if !self.typed => FileType::Unknown,
+                1 => FileType::Regular,
+                2 => FileType::Directory,
+                3 => FileType::Char,
+                4 => FileType::Block,
+                5 => FileType::Fifo,
+                6 => FileType::Socket,
+                7 => FileType::Symlink,
+                _ => FileType::Unknown,
             };
             return Some(Name {
                 inode,
                 name,
-                entry_type,
+                file_type,
             });
         }
         if !self.rest.is_empty() {
@@ -165,14 +171,14 @@ mod tests {
         bytes
     }
 
-    type Owned = (u32, Vec<u8>, EntryType);
+    type Owned = (u32, Vec<u8>, FileType);
 
     fn names(block: &[u8]) -> (Vec<Owned>, Result<(), Error>) {
         let superblock = Superblock::parse(&plain()).unwrap();
         let mut names = Names::in_block(block, &superblock);
         let found = names
             .by_ref()
-            .map(|n| (n.inode, n.name.to_vec(), n.entry_type))
+            .map(|n| (n.inode, n.name.to_vec(), n.file_type))
             .collect();
         (found, names.end())
     }
@@ -190,9 +196,9 @@ mod tests {
         ]
         .concat();
         let expected = [
-            (12, b"a".to_vec(), EntryType::Other),
-            (13, b"dir".to_vec(), EntryType::Directory),
-            (14, b"?".to_vec(), EntryType::Unknown),
+            (12, b"a".to_vec(), FileType::Regular),
+            (13, b"dir".to_vec(), FileType::Directory),
+            (14, b"?".to_vec(), FileType::Unknown),
         ];
         assert_eq!(names(&block), (expected.to_vec(), Ok(())));
     }

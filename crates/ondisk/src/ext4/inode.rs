@@ -3,7 +3,7 @@
 use super::bytes::{crc32c, le16, le32};
 use super::features::{BITS64, DIR_INDEX, HUGE_FILE, INLINE_DATA, LARGEDIR};
 use super::superblock::Superblock;
-use crate::Time;
+use crate::{Dev, Time};
 
 /// Length of the part of an inode that all versions have.
 const OLD_SIZE: usize = 128;
@@ -227,15 +227,15 @@ impl<'a> Inode<'a> {
         Some(time(base, self.extra_word(0x94).unwrap_or(0)))
     }
 
-    /// `st_rdev`: major and minor number.
+    /// `st_rdev`
     #[inline]
-    pub fn rdev(&self) -> (u32, u32) {
+    pub fn rdev(&self) -> Dev {
         if !matches!(self.mode() & S_IFMT, S_IFCHR | S_IFBLK) {
-            return (0, 0);
+            return Dev::default();
         }
         match (le32(self.old, 0x28), le32(self.old, 0x2c)) {
-            (0, new) => (new >> 8 & 0xfff, new & 0xff | new >> 12 & 0xf_ff00),
-            (old, _) => (old >> 8 & 0xff, old & 0xff),
+            (0, new) => Dev::decode(new),
+            (old, _) => Dev::new(old >> 8 & 0xff, old & 0xff),
         }
     }
 
@@ -395,8 +395,8 @@ pub(super) mod tests {
             raw[..2].copy_from_slice(&S_IFCHR.to_le_bytes());
             Inode::parse(&superblock, 12, &raw).unwrap().rdev()
         };
-        assert_eq!(rdev(0x0803, 0), (8, 3));
-        assert_eq!(rdev(0, 0x1234_567f), (0x456, 0x1_237f));
+        assert_eq!(rdev(0x0803, 0), Dev::new(8, 3));
+        assert_eq!(rdev(0, 0x1234_567f), Dev::new(0x456, 0x1_237f));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use gate::{Errno, Fd};
 
 use super::stat::walk_alone;
 use crate::attribution::{Subject, with_subject};
-use crate::entry::Type;
+use crate::entry::FileType;
 use crate::error::EngineRefusal;
 use crate::job::{Engine, Job};
 
@@ -52,7 +52,7 @@ fn ask(dir: &Fd, name: &CStr, want: Want) -> Result<Statx, Errno> {
 
 fn look(dir: &Fd, name: &CStr) -> Result<(Statx, Option<bool>), Errno> {
     let seen = ask(dir, name, Want::TYPE)?;
-    let subject = Subject::from_type(Type::from_mode(seen.mode));
+    let subject = Subject::from_type(FileType::from_mode(seen.mode));
     with_subject(subject, || look_further(dir, name, seen))
 }
 
@@ -66,9 +66,9 @@ fn look_further(dir: &Fd, name: &CStr, mut seen: Statx) -> Result<(Statx, Option
         Err(Errno::EOPNOTSUPP) => Some(false),
         Err(_) => None,
     };
-    let attributes: &[&CStr] = match Type::from_mode(seen.mode) {
-        Type::Symlink => &[],
-        Type::Directory => &[c"system.posix_acl_access", c"system.posix_acl_default"],
+    let attributes: &[&CStr] = match FileType::from_mode(seen.mode) {
+        FileType::Symlink => &[],
+        FileType::Directory => &[c"system.posix_acl_access", c"system.posix_acl_default"],
         _ => &[c"system.posix_acl_access", c"security.capability"],
     };
     for attribute in attributes {

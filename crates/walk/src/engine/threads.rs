@@ -45,7 +45,8 @@ use gate::process::spare_open_files;
 use gate::sync::{Condvar, Mutex};
 use gate::{Errno, Gate};
 use mounts::Warning;
-use ondisk::dirent::{Entry as DirEntry, EntryType, entries};
+use ondisk::FileType;
+use ondisk::dirent::{Entry as DirEntry, entries};
 use team::Team;
 
 use super::crew::{self, Pace};
@@ -732,11 +733,11 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
 fn meta_by_name(job: &Job<'_>, below: Option<&Below>, entry: DirEntry<'_>) -> Option<Meta> {
     // With -x, btrfs's subvolumes are told by their devices.
     let is_sure = job.names_suffice
-        && !(entry.entry_type == EntryType::Directory && job.one_device.is_some())
+        && !(entry.file_type == FileType::Directory && job.one_device.is_some())
         && !Below::is_mount(below, entry.name.to_bytes());
-    let mode = entry.type_bits.filter(|_| is_sure)?;
-    Some(Meta {
-        mode,
+    let is_known = entry.file_type != FileType::Unknown;
+    (is_sure && is_known).then_some(Meta {
+        mode: entry.file_type.mode(),
         ..Meta::default()
     })
 }

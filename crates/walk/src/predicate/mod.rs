@@ -12,7 +12,7 @@ pub mod test;
 
 use regex::bytes::Regex;
 
-use crate::entry::{Dir, Entry, Meta, Type};
+use crate::entry::{Dir, Entry, FileType, Meta};
 use crate::sink::Fields;
 use glob::Glob;
 use test::{IdTest, NumberTest, PermTest, SizeTest, TimeField, TimeTest, Types};
@@ -122,7 +122,7 @@ impl Predicates {
     /// Whether type and permission bits pass.
     #[inline]
     pub fn accepts_mode(&self, mode: u32) -> bool {
-        self.types.accepts(Type::from_mode(mode))
+        self.types.accepts(FileType::from_mode(mode))
             && self.perms.iter().all(|test| test.accepts(mode))
     }
 
@@ -151,8 +151,8 @@ impl Predicates {
 
 /// Whether a file can be [empty](Predicates::empty), by its type and size.
 #[inline]
-pub fn is_empty_or_directory(kind: Type, size: u64) -> bool {
-    kind == Type::Directory || kind == Type::File && size == 0
+pub fn is_empty_or_directory(kind: FileType, size: u64) -> bool {
+    kind == FileType::Directory || kind == FileType::Regular && size == 0
 }
 
 /// The name of an entry. That of DIR itself is the last component of its path, as in find.

@@ -1,6 +1,6 @@
 //! Tests of single fields of the metadata.
 
-use crate::entry::{Meta, Time, Type};
+use crate::entry::{FileType, Meta, Time};
 
 /// How a number compares with the given one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -166,8 +166,8 @@ impl PermTest {
     /// Whether a mode passes.
     #[inline]
     pub fn accepts(self, mode: u32) -> bool {
-        let bits = match Type::from_mode(mode) {
-            Type::Directory => self.directory_bits,
+        let bits = match FileType::from_mode(mode) {
+            FileType::Directory => self.directory_bits,
             _ => self.bits,
         };
         match self.how {
@@ -184,7 +184,7 @@ pub struct Types(u8);
 
 impl Types {
     /// Adds a type.
-    pub fn insert(&mut self, kind: Type) {
+    pub fn insert(&mut self, kind: FileType) {
         self.0 |= 1 << kind as u8;
     }
 
@@ -195,7 +195,7 @@ impl Types {
 
     /// Whether a type passes.
     #[inline]
-    pub fn accepts(self, kind: Type) -> bool {
+    pub fn accepts(self, kind: FileType) -> bool {
         self.is_any() || self.0 & 1 << kind as u8 != 0
     }
 }

@@ -16,7 +16,7 @@ use gate::fs::syncfs;
 use gate::long::c_string;
 use gate::sync::Mutex;
 use walk::engine::since::{self, Now};
-use walk::entry::{Time, Type, joined};
+use walk::entry::{FileType, Time, joined};
 use walk::{EngineKind, Meta, Moment, MountContext, Top};
 
 use super::differing::{Certain, Differing, Doubt, SAMPLE, Written, certain, is_much};
@@ -140,7 +140,7 @@ impl<'a> Since<'a> {
                 ino: inos[row],
                 dir: dirs[row].to_vec(),
                 name: names[row].to_vec(),
-                is_dir: Type::from_mode(modes[row]) == Type::Directory,
+                is_dir: FileType::from_mode(modes[row]) == FileType::Directory,
             };
             Ok(here.into_iter().map(row).collect())
         };

@@ -8,8 +8,8 @@ use std::os::fd::AsFd;
 use gate::Fd;
 use gate::fs::{At, Open, getdents64, statx};
 use gate::long::open_long_no_symlinks;
-use ondisk::dirent::{Entry as DirEntry, EntryType, entries};
-use walk::entry::{Type, joined};
+use ondisk::dirent::{Entry as DirEntry, entries};
+use walk::entry::{FileType, joined};
 use walk::{Meta, Top, path_id};
 
 use super::differing::{Certain, Doubt, Feed, Written, certain};
@@ -162,7 +162,7 @@ impl<'a> Comparison<'a> {
                 let (ino, place, name) = (inos[row], first + row as u32, &names[row]);
                 part.places.push(place);
                 let path = || joined(&dirs[row], name);
-                let is_dir = Type::from_mode(modes[row]) == Type::Directory;
+                let is_dir = FileType::from_mode(modes[row]) == FileType::Directory;
                 if is_written && is_dir {
                     part.written.push((ino, path()));
                 }
@@ -238,7 +238,7 @@ impl<'a> Comparison<'a> {
             if self.written.inos.contains(&ino) {
                 return Err(Doubt::Strange);
             }
-            let is_asked = visit.is_elsewhere || entry.entry_type != EntryType::Other;
+            let is_asked = visit.is_elsewhere || entry.file_type.may_be_directory();
             let meta = is_asked
                 .then(|| look_at(self.top, &fd, entry.name, ino))
                 .transpose()?;

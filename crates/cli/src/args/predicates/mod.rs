@@ -16,7 +16,7 @@ use walk::predicate::glob::Glob;
 use walk::predicate::test::{
     IdTest, NumberTest, PermTest, Sign, SizeTest, TimeField, TimeTest, Types,
 };
-use walk::{Moment, Type};
+use walk::{FileType, Moment};
 
 use crate::args::values::number;
 use crate::date::Zone;
@@ -231,15 +231,15 @@ impl IdArg {
 
 impl TypeArg {
     /// The type; `None` for empty entries.
-    fn to_type(self) -> Option<Type> {
+    fn to_type(self) -> Option<FileType> {
         Some(match self {
-            TypeArg::F => Type::File,
-            TypeArg::D => Type::Directory,
-            TypeArg::L => Type::Symlink,
-            TypeArg::P => Type::Fifo,
-            TypeArg::S => Type::Socket,
-            TypeArg::B => Type::Block,
-            TypeArg::C => Type::Char,
+            TypeArg::F => FileType::Regular,
+            TypeArg::D => FileType::Directory,
+            TypeArg::L => FileType::Symlink,
+            TypeArg::P => FileType::Fifo,
+            TypeArg::S => FileType::Socket,
+            TypeArg::B => FileType::Block,
+            TypeArg::C => FileType::Char,
             TypeArg::E => return None,
         })
     }

@@ -16,7 +16,7 @@ use mounts::compare::{Bounds, Measured, NoRun, run_in_child};
 use survey::bounded::{Bounded, StoppedEngine};
 use survey::{Failure, Found, Missing, Task, Unseen, Walking};
 use walk::compare::LeftOut;
-use walk::{DirectoryCount, DirectoryCounts, EngineKind, Explained, Fields, Type};
+use walk::{DirectoryCount, DirectoryCounts, EngineKind, Explained, Fields, FileType};
 
 use super::args::SurveyWalk;
 use super::context::{Ration, SurveyContext};
@@ -311,7 +311,7 @@ pub(super) fn dump(
         let engine = parts.first()?.engine;
         let plan = Plan::full(&rows);
         let files = (0..rows.len())
-            .filter(|&row| rows.kind(row) == Type::File && plan.step(row) == Stage::Whole);
+            .filter(|&row| rows.kind(row) == FileType::Regular && plan.step(row) == Stage::Whole);
         let (files, bytes) = files.fold((0, 0_u64), |(n, sum), row| {
             (n + 1, sum.saturating_add(rows.meta(row).size))
         });

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use gate::fs::Attributes;
 use ondisk::Dev;
 use walk::entry::Time;
-use walk::{Fields, Meta, Type};
+use walk::{Fields, FileType, Meta};
 
 /// The form of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +59,7 @@ fn attributes(meta: &Meta) -> impl Iterator<Item = &'static str> {
 
 /// The device that a device file stands for.
 fn rdev(meta: &Meta) -> Option<Dev> {
-    matches!(meta.kind(), Type::Block | Type::Char).then_some(meta.rdev)
+    matches!(meta.kind(), FileType::Block | FileType::Char).then_some(meta.rdev)
 }
 
 /// The id of the mount, where the kernel reports it.

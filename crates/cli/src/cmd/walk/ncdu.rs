@@ -8,7 +8,7 @@ use std::collections::hash_map::Entry as Slot;
 
 use gate::sync::Mutex;
 use walk::entry::Time;
-use walk::{Dir, DirKey, Entry, Fields, Meta, Sink, Type, Worker};
+use walk::{Dir, DirKey, Entry, Fields, FileType, Meta, Sink, Worker};
 
 use crate::error::Error;
 use crate::out::Out;
@@ -158,7 +158,7 @@ fn put_object(to: &mut Vec<u8>, name: &[u8], meta: &Meta, is_selected: bool) {
             meta.ino, meta.nlink
         );
     }
-    if !matches!(meta.kind(), Type::File | Type::Directory) {
+    if !matches!(meta.kind(), FileType::Regular | FileType::Directory) {
         text += ",\"notreg\":true";
     }
     // ncdu reads no number of a user or group from 2^31.

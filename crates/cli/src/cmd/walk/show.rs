@@ -38,7 +38,7 @@ json_object!(Json<'_, LargeFile>, |file| {
     name "path": Some(&file.path),
     "bytes": file.bytes,
     "blocks": file.blocks,
-    "kind": walk::Type::File.name(),
+    "kind": walk::FileType::Regular.name(),
 });
 
 json_object!(Json<'_, DirectoryUsage>, |usage| {

@@ -9,7 +9,7 @@ use gate::fs::{Attributes, Statfs, Time};
 use ondisk::Dev;
 use ondisk::btrfs::{Inode, Item, Items, Key, LAST_INODE, Subvolume, items, kind, links};
 
-use crate::entry::{Meta, Type, time};
+use crate::entry::{FileType, Meta};
 
 /// Bytes of a search for many items. From 16 KiB to 1 MiB it makes no difference.
 pub(super) const BUFFER: usize = 128 << 10;
@@ -91,7 +91,8 @@ pub(super) fn parent_of(
     for item in search(fd, tree, keys, 2, buffer)? {
         if item.key.1 == kind::INODE_ITEM {
             let inode = Inode::parse(item.data);
-            is_dir = inode.is_some_and(|inode| Type::from_mode(inode.mode) == Type::Directory);
+            is_dir =
+                inode.is_some_and(|inode| FileType::from_mode(inode.mode) == FileType::Directory);
         }
         let mut links = links(item).map(|link| (link.dir, link.name.to_vec()));
         parent = parent.or(links.next());
@@ -121,8 +122,8 @@ pub(super) struct MetaSource {
 #[inline]
 pub(super) fn meta_of(ino: u64, inode: &Inode, xattrs: bool, source: MetaSource) -> Meta {
     let mode = inode.mode & 0xffff;
-    let rdev = match Type::from_mode(mode) {
-        Type::Block | Type::Char => {
+    let rdev = match FileType::from_mode(mode) {
+        FileType::Block | FileType::Char => {
             let rdev = inode.rdev as u32; // the kernel keeps 32 bits of it
             Dev {
                 major: rdev >> 20,
@@ -150,10 +151,10 @@ pub(super) fn meta_of(ino: u64, inode: &Inode, xattrs: bool, source: MetaSource)
         gid: inode.gid,
         size: inode.size,
         blocks: allocated.unwrap_or(inode.nbytes) >> 9,
-        atime: time(inode.atime),
-        mtime: time(inode.mtime),
-        ctime: time(inode.ctime),
-        btime: Some(time(inode.otime)),
+        atime: inode.atime,
+        mtime: inode.mtime,
+        ctime: inode.ctime,
+        btime: Some(inode.otime),
         rdev,
         dev: source.dev,
         mount: source.mount,

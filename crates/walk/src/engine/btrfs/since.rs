@@ -36,7 +36,7 @@ use super::search::{
     BUFFER, MetaSource, SMALL, is_full, meta_of, next_inode, parent_of, recycle, search,
 };
 use crate::engine::crew::crew;
-use crate::entry::{Meta, Time, time};
+use crate::entry::{Meta, Time};
 
 /// An inode that has changed, or is new.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -114,7 +114,7 @@ pub fn changed_since(
         return Ok(Some(Vec::new()));
     };
     let source = MetaSource {
-        dev: seen.dev.into(),
+        dev: seen.dev,
         mount: seen.mnt_id.unwrap_or(0),
         sector: statfs.block_size.max(1),
     };
@@ -214,9 +214,7 @@ pub fn written_in(
             else {
                 return;
             };
-            some.extend(
-                (inode.transid == generation).then(|| (ino, time(inode.ctime), time(inode.atime))),
-            );
+            some.extend((inode.transid == generation).then_some((ino, inode.ctime, inode.atime)));
         });
     }
     Ok(some)

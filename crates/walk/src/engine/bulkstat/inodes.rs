@@ -7,7 +7,7 @@ use gate::xfs::{BulkBuffer, xfs_bulkstat, xfs_fsgeometry};
 use gate::{Errno, Fd};
 use ondisk::xfs::{Geometry, Inode};
 
-use crate::entry::{Meta, time};
+use crate::entry::Meta;
 use crate::error::{EngineAction, EngineRefusal};
 
 /// Inodes that are requested at a time: the kernel reads ahead for as many.
@@ -42,7 +42,7 @@ pub(super) fn bulkstat(
 
 /// Whether bulkstat returns all metadata of an inode, unchanged since before `since`.
 pub(super) fn is_settled(inode: &Inode, since: Time) -> bool {
-    let is_recent = time(inode.ctime).max(time(inode.mtime)) >= since;
+    let is_recent = inode.ctime.max(inode.mtime) >= since;
     // For data in the inode itself bulkstat returns no blocks, even if the attributes have some.
     let hides_blocks = inode.blocks == 0 && inode.attribute_extents > 0;
     !is_recent && !hides_blocks
@@ -62,10 +62,10 @@ pub(super) fn meta_of(inode: &Inode, top: &Meta, shape: &Geometry) -> Meta {
         gid: inode.gid,
         size: inode.size,
         blocks: inode.blocks.wrapping_mul(u64::from(shape.block / 512)),
-        atime: time(inode.atime),
-        mtime: time(inode.mtime),
-        ctime: time(inode.ctime),
-        btime: shape.has_btime.then_some(time(inode.btime)),
+        atime: inode.atime,
+        mtime: inode.mtime,
+        ctime: inode.ctime,
+        btime: shape.has_btime.then_some(inode.btime),
         rdev: inode.rdev,
         dev: top.dev,
         mount: top.mount,

@@ -14,7 +14,8 @@ use gate::process::spare_open_files;
 use gate::sync::{Condvar, Mutex};
 use gate::usage::blocks_read;
 use gate::{Errno, Gate};
-use ondisk::dirent::{Entry, EntryType, entries};
+use ondisk::FileType;
+use ondisk::dirent::{Entry, entries};
 use ondisk::xfs::Geometry;
 
 use super::inodes::Readahead;
@@ -526,15 +527,15 @@ impl<'s, 'a> Reader<'s, 'a> {
 
 /// Whether an entry is a directory; `None` if it is not in this mount, or cannot be looked at.
 fn is_dir(job: &Job<'_>, node: &Node<'_>, opened: &Opened, entry: &Entry<'_>) -> Option<bool> {
-    match entry.entry_type {
-        EntryType::Directory => Some(true),
-        EntryType::Other => Some(false),
+    match entry.file_type {
+        FileType::Directory => Some(true),
         // File systems made with ftype=0 do not store the type.
-        EntryType::Unknown => {
+        FileType::Unknown => {
             let seen = look_at(&opened.fd, entry.name);
             let meta = job.sort_out(seen, || node.place(), entry.name.to_bytes());
             meta.map(|meta| meta.is_dir())
         }
+        _ => Some(false),
     }
 }
 

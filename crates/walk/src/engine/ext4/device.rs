@@ -232,7 +232,7 @@ fn find(dev: Dev, mount: &Mount) -> Result<(Fd, String), EngineRefusal> {
     let mut refusal = EngineRefusal::NoDevice(dev);
     for name in names.into_iter().flatten() {
         let Ok(path) = c_string(&name) else { continue };
-        let is_it = |s: gate::fs::Statx| s.file_type == FileType::Block && Dev::from(s.rdev) == dev;
+        let is_it = |s: gate::fs::Statx| s.file_type == FileType::Block && s.rdev == dev;
         if !statx(CWD, &path, At::NO_AUTOMOUNT, Want::TYPE).is_ok_and(is_it) {
             continue;
         }

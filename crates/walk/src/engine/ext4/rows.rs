@@ -5,14 +5,13 @@ use std::sync::OnceLock;
 use gate::fs::{EXT4_SUPER_MAGIC, Time};
 use gate::{Errno, Fd};
 use mounts::listed::is_gone;
-use ondisk::Dev;
 use ondisk::ext4::Inode;
 
 use super::crew::Crew;
 use super::near::WINDOW;
 use super::tree::{Item, Names, State, Tree};
 use crate::engine::stat::walk_below;
-use crate::entry::{Entry, Meta, time};
+use crate::entry::{Entry, Meta};
 use crate::job::{Place, c_name, look_at};
 use crate::moment::{Granularity, may_be_since};
 use crate::sink::Worker;
@@ -20,7 +19,7 @@ use crate::sink::Worker;
 /// Whether an inode may have changed at a moment or later.
 pub(super) fn may_have_changed(inode: &Inode<'_>, since: Time) -> bool {
     let granularity = Granularity::new(EXT4_SUPER_MAGIC, inode.btime().is_some());
-    may_be_since(time(inode.ctime()), granularity, since)
+    may_be_since(inode.ctime(), granularity, since)
 }
 
 /// The metadata of an inode on the mount of a top, unless the kernel must be asked.
@@ -31,7 +30,6 @@ pub(super) fn settled(inode: &Inode<'_>, since: Time, top: &Meta) -> Option<Meta
     if is_doubtful {
         return None;
     }
-    let (major, minor) = inode.rdev();
     Some(Meta {
         ino: u64::from(inode.number()),
         mode: u32::from(inode.mode()),
@@ -40,11 +38,11 @@ pub(super) fn settled(inode: &Inode<'_>, since: Time, top: &Meta) -> Option<Meta
         gid: inode.gid(),
         size: inode.size(),
         blocks: inode.blocks(),
-        atime: time(inode.atime()),
-        mtime: time(inode.mtime()),
-        ctime: time(inode.ctime()),
-        btime: inode.btime().map(time),
-        rdev: Dev { major, minor },
+        atime: inode.atime(),
+        mtime: inode.mtime(),
+        ctime: inode.ctime(),
+        btime: inode.btime(),
+        rdev: inode.rdev(),
         dev: top.dev,
         mount: top.mount,
         attributes: inode.attributes(),

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 
 use gate::sync::Mutex;
-use ondisk::dirent::EntryType;
+use ondisk::FileType;
 use ondisk::ext4::directory::{Name, checksum_holds};
 use ondisk::ext4::{Branch, Error, Found, Inode, Map, Names as OnDisk};
 
@@ -519,8 +519,8 @@ impl<'a> Scout<'a> {
         {
             return;
         }
-        if here.enters && name.entry_type != EntryType::Other {
-            let is_sure = name.entry_type == EntryType::Directory;
+        if here.enters && name.file_type.may_be_directory() {
+            let is_sure = name.file_type == FileType::Directory;
             self.children.push(Child {
                 dir: here.node,
                 inode: name.inode,

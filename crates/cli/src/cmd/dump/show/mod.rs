@@ -10,7 +10,7 @@ use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle};
 use show::units::{duration, plural, sized};
-use walk::{EngineKind, Explained, Type};
+use walk::{EngineKind, Explained, FileType};
 
 use crate::cmd::levels::Dump as LevelDump;
 use crate::cmd::walk::show::RankEntries;
@@ -273,14 +273,14 @@ pub(crate) fn map_line(line: &Line<'_>, out: &mut String) {
     let meta = line.meta;
     let kind = match meta.kind() {
         _ if line.is_link => 'h',
-        Type::File => '-',
-        Type::Directory => 'd',
-        Type::Symlink => 'l',
-        Type::Fifo => 'p',
-        Type::Block => 'b',
-        Type::Char => 'c',
-        Type::Socket => 's',
-        Type::Unknown => '?',
+        FileType::Regular => '-',
+        FileType::Directory => 'd',
+        FileType::Symlink => 'l',
+        FileType::Fifo => 'p',
+        FileType::Block => 'b',
+        FileType::Char => 'c',
+        FileType::Socket => 's',
+        FileType::Unknown => '?',
     };
     let size = match kind {
         'b' | 'c' => format!("{},{}", meta.rdev.major, meta.rdev.minor),

@@ -17,21 +17,21 @@ pub(crate) enum Kind {
 
 /// The type of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum FileType {
+pub(crate) enum RepositoryFile {
     Index,
     Key,
     Pack(Kind),
     Snapshot,
 }
 
-impl FileType {
+impl RepositoryFile {
     /// The directory of its files.
     pub(crate) fn dir(self) -> &'static str {
         match self {
-            FileType::Index => "index",
-            FileType::Key => "keys",
-            FileType::Pack(_) => "data",
-            FileType::Snapshot => "snapshots",
+            RepositoryFile::Index => "index",
+            RepositoryFile::Key => "keys",
+            RepositoryFile::Pack(_) => "data",
+            RepositoryFile::Snapshot => "snapshots",
         }
     }
 
@@ -39,7 +39,7 @@ impl FileType {
     pub(crate) fn path(self, id: &Id) -> String {
         let (dir, name) = (self.dir(), id.to_string());
         match self {
-            FileType::Pack(_) => format!("{dir}/{}/{name}", &name[..2]),
+            RepositoryFile::Pack(_) => format!("{dir}/{}/{name}", &name[..2]),
             _ => format!("{dir}/{name}"),
         }
     }
@@ -47,8 +47,10 @@ impl FileType {
     /// Whether files of the type are kept in a cache.
     pub(crate) fn is_cached(self) -> bool {
         match self {
-            FileType::Index | FileType::Pack(Kind::Tree) | FileType::Snapshot => true,
-            FileType::Key | FileType::Pack(Kind::Data) => false,
+            RepositoryFile::Index | RepositoryFile::Pack(Kind::Tree) | RepositoryFile::Snapshot => {
+                true
+            }
+            RepositoryFile::Key | RepositoryFile::Pack(Kind::Data) => false,
         }
     }
 }

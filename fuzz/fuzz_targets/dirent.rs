@@ -3,7 +3,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ondisk::FileType;
 use ondisk::dirent::{Entry, entries};
 
 /// What stands before the name.

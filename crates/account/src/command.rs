@@ -209,7 +209,7 @@ impl FileSystems {
             if path == b"/" || path.is_empty() {
                 return None;
             }
-            path = mounts::path::parent(path);
+            path = base::path::parent(path);
         }
     }
 

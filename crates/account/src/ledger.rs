@@ -7,11 +7,11 @@
 
 use std::collections::BTreeMap;
 
+use base::path::parent;
 use foldhash::{HashMap, HashMapExt};
 use meter::call::{Call, Fork, Listener, LongCall};
 use meter::names::{Attached, Inherited, Names, Subject, components};
 use meter::syscalls::{self, Kind, Syscall};
-use mounts::path::parent;
 
 use self::file::Files;
 use self::programs::Programs;

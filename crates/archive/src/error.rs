@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use base::WarningReason;
 use gate::{Errno, Gate};
-use mounts::WarningReason;
 use ondisk::pax;
 use parquet::errors::ParquetError;
 

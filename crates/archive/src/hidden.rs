@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use mounts::Warning;
+use base::Warning;
 use walk::entry::joined;
 
 use crate::catalog::Reader;

@@ -43,7 +43,6 @@
 
 pub mod account;
 pub mod attribution;
-mod background;
 pub mod catalog;
 pub mod changed;
 pub mod compression;
@@ -91,8 +90,8 @@ pub use remote::StoreError;
 pub use restore::owners::Owners;
 pub use warning::WarningKind;
 
+use base::path::split;
 use gate::fs::Open;
-use mounts::path::split;
 
 /// The names in a path, without those that mean nothing: `.`, and what slashes before, after and behind
 /// one another enclose.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use mounts::Warning;
+use base::Warning;
 use ondisk::pax::Member;
 
 use crate::components;

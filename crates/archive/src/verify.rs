@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::{Warning, Warnings};
 use gate::fs::{At, Want};
 use gate::long::statx_long;
-use mounts::{Warning, Warnings};
 use ondisk::Dev;
 use ondisk::pax::{Kind, Member};
 

@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
+use base::{Warning, WarningReason};
 use gate::Errno;
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use mounts::listed::is_removed;
-use mounts::{Warning, WarningReason};
 use walk::FileType;
 
 use crate::error::ErrorKind;

@@ -8,10 +8,11 @@ use archive::compression::{BadSuffix, Compression};
 use archive::restore::NotRestored;
 use archive::verify::Difference;
 use archive::{Action, ErrorKind, NotArchive, StoreError};
+use base::Warning;
 use gate::Errno;
 use gate::fs::{At, FileType, Statx, Want};
 use gate::long::statx_long;
-use mounts::{Incompleteness, Warning};
+use mounts::Incompleteness;
 use show::name::printable;
 
 use self::commands::{hint_for_comparison, hint_for_pathsearch, hint_for_pathwalk, hint_for_probe};

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use mounts::runs::Times;
+use base::runs::Times;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use show::json_object;

@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
+use base::Warning;
 use clap::builder::PossibleValue;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, ValueEnum};
@@ -16,7 +17,6 @@ use gate::create::mkdirat;
 use gate::file::{Permissions, Writer};
 use gate::fs::CWD;
 use gate::long::reach;
-use mounts::Warning;
 use show::json::{Delay, Delays, Envelope, GateCounts, Gates};
 use show::name::{harmless, printable};
 use show::table::TableStyle;

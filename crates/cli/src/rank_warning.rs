@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use base::{Warning, WarningReason};
 use gate::{Errno, Gate};
-use mounts::{Warning, WarningReason};
 use serde::{Deserialize, Serialize};
 
 /// A warning, as one rank sends it to another.

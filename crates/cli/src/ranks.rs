@@ -9,12 +9,12 @@ use std::sync::atomic::AtomicU64;
 
 use archive::catalog::ShardOfRun;
 use archive::remote::is_remote;
+use base::Warning;
 use gate::fs::{At, Open, Want, openat, statx};
 use gate::long::{open_long, parent};
 use gate::machine::uname;
 use gate::throttle::{Delays, add_delays, take_delays};
 use gate::{Fd, Tally};
-use mounts::Warning;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use show::name::printable;

@@ -1,6 +1,6 @@
 //! The papers' tables of statistics.
 
-use mounts::runs::{Stats, Times, median};
+use base::runs::{Stats, Times, median};
 use show::json_object;
 use show::table::{Align, Table, Tone};
 use show::units::duration;

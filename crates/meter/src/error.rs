@@ -278,7 +278,7 @@ pub enum WarningKind {
     Lost(u64),
 }
 
-impl mounts::WarningReason for WarningKind {}
+impl base::WarningReason for WarningKind {}
 
 #[cfg(test)]
 mod tests {

@@ -26,13 +26,13 @@ use crate::error::{Error, Loss, WarningKind};
 use crate::kind::may_hang;
 use crate::method::breadth::Queue;
 use crate::method::{Progress, SearchContext};
-use crate::path::{below, join};
 pub use crate::point::Beneath;
 use crate::point::{Kind, Point};
 use crate::root::Root;
 use crate::table::read_either;
 use crate::tree::Tree;
-use crate::warning::Warning;
+use base::path::{below, join};
+use base::warning::Warning;
 
 type Looked = Result<Beneath, (Gate, Errno)>;
 

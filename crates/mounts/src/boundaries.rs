@@ -17,9 +17,9 @@ use crate::error::{Error, WarningKind};
 use crate::kind::{is_kernel_file_system, is_one_of, may_hang};
 use crate::method::SearchContext;
 use crate::method::breadth::Queue;
-use crate::path::{compare, join};
 use crate::point::{Kind, Point, Verdict};
 use crate::root::Root;
+use base::path::{compare, join};
 
 /// A kind of [`Boundary`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

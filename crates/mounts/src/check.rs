@@ -28,7 +28,7 @@ use crate::fault::{Fault, examine};
 use crate::kind::may_hang;
 pub use crate::point::Verdict;
 use crate::point::{Class, Point};
-use crate::warning::Warning;
+use base::warning::Warning;
 
 /// The deadline for mounts that are checked only to decide whether to read them.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);

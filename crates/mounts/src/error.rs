@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use gate::{Errno, Gate};
 
-use crate::runs::time_text;
-use crate::warning::WarningReason;
+use base::runs::time_text;
+use base::warning::WarningReason;
 
 /// What could not be done, on which file, and how it failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -8,9 +8,9 @@ use gate::fs::{At, CWD, FileType, Want};
 use gate::long::{newfstatat_long, statx_long};
 use ondisk::{Dev, Mount};
 
-use crate::path::below;
 use crate::point::{Kind, Point};
 use crate::tree::Tree;
+use base::path::below;
 
 /// Whether a file system may have a server that is gone, so that a call may wait for ever.
 pub fn may_hang(fstype: &[u8]) -> bool {

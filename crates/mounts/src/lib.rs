@@ -11,7 +11,6 @@
 //! | [`listed`] | whether a directory still lists a name that was not found |
 //! | [`locate`](mod@locate) | every mount point at or under a directory |
 //! | [`compare`] | every method on one tree, each in a process of its own |
-//! | [`runs`] | what runs of a method or an engine took, and statistics of them |
 //! | [`check`] | which mounts answer |
 //! | [`fault`] | what a file system itself says is wrong with it |
 //! | [`beneath`] | the files hidden under a mount point |
@@ -20,7 +19,6 @@
 //! | [`servers`] | the machines behind network mounts |
 //! | [`names`] | names of devices |
 //! | [`watch`] | attaches and detaches as they happen |
-//! | [`warning`] | what was skipped or found wrong |
 #![forbid(unsafe_code)]
 
 pub mod beneath;
@@ -36,14 +34,11 @@ pub mod locate;
 pub mod method;
 pub mod names;
 pub mod pairs;
-pub mod path;
 pub mod point;
 pub mod root;
-pub mod runs;
 pub mod servers;
 pub mod table;
 pub mod tree;
-pub mod warning;
 pub mod watch;
 
 pub use error::{
@@ -53,4 +48,3 @@ pub use kind::{is_kernel_file_system, is_pseudo, is_system_path, may_hang};
 pub use locate::{LocateOptions, LocateReport, Method, locate};
 pub use method::search::Hints;
 pub use point::{Class, Kind, Point};
-pub use warning::{Warning, WarningReason, Warnings};

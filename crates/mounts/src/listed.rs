@@ -9,7 +9,7 @@ use gate::long::{c_string, open_long};
 use gate::{Errno, Fd};
 use ondisk::dirent::entries;
 
-use crate::path::split;
+use base::path::split;
 
 /// Whether an error says that a file does not exist, or is of another type than its directory said. `ESRCH`: a
 /// process, in /proc. `ENOTDIR`, `ELOOP`: a directory was replaced by another file.

@@ -7,12 +7,12 @@ use crate::kind::Kinds;
 use crate::method::search::{Hints, SearchReason};
 use crate::method::{Progress, SearchContext, getmnt1, getmnt2, getmnt3, naive, search};
 use crate::pairs::Pairs;
-use crate::path::below;
 use crate::point::{Class, Kind, Point, classify_by_name};
 use crate::root::Root;
 use crate::table::{Table, TableReason, read_either};
 use crate::tree::Tree;
-use crate::warning::Warning;
+use base::path::below;
+use base::warning::Warning;
 
 /// A method of finding mount points.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

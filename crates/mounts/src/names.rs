@@ -58,7 +58,7 @@ fn scan_dev() -> HashMap<Dev, Option<Vec<u8>>> {
         }
         let _ = read_whole(&dir, &mut buffer, |bytes| {
             for entry in entries(bytes) {
-                let name = crate::path::join(&path, entry.name.to_bytes());
+                let name = base::path::join(&path, entry.name.to_bytes());
                 // Follow the symlinks in /dev/mapper: their names are better than the targets'.
                 let follow = if path == b"/dev/mapper" {
                     At::empty()

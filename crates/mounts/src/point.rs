@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ondisk::{Content, Dev, Mount};
 
-use crate::path::{below, compare};
+use base::path::{below, compare};
 
 /// What is mounted on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

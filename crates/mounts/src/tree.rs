@@ -8,8 +8,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use ondisk::Mount;
 
-use crate::path::{below, compare};
 use crate::point::Class;
+use base::path::{below, compare};
 
 /// Hashes mount ids, which the kernel assigns in sequence. The default hasher, which resists chosen
 /// keys, takes longer than all else that is done with a row.

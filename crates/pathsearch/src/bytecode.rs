@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use base::path::{join, parent};
 use gate::lookup::{Permission, check_permission};
-use mounts::path::{join, parent};
 
 use crate::change::Change;
 use crate::family::Family;

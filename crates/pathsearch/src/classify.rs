@@ -162,12 +162,12 @@ impl SearchPaths {
     }
 
     fn in_pythonpath(&self, lookup: &Lookup<'_>) -> bool {
-        let mut path = mounts::path::join(lookup.dir, lookup.name);
+        let mut path = base::path::join(lookup.dir, lookup.name);
         loop {
             if self.python.contains(&path) {
                 return true;
             }
-            let above = mounts::path::parent(&path).len();
+            let above = base::path::parent(&path).len();
             if above <= 1 {
                 return false;
             }
@@ -216,7 +216,7 @@ fn is_linker_lookup(searcher: &Searcher, lookup: &Lookup<'_>) -> bool {
     // After its first miss in a directory, ld.so checks whether the directory exists.
     if lookup.op == Op::Stat
         && !searcher.missed.is_empty()
-        && mounts::path::join(lookup.dir, lookup.name) == searcher.missed
+        && base::path::join(lookup.dir, lookup.name) == searcher.missed
     {
         return true;
     }

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
+use base::path::{join, parent};
 use gate::cache::page_size;
-use mounts::path::{join, parent};
 
 use crate::lookup::components;
 use crate::readahead::{Limits, Reads, faults, first_window, sequential};

@@ -1,7 +1,7 @@
 //! Changes that would make the searches of a command cheaper, and what each saves.
 
+use base::path::{join, parent};
 use meter::call::Command;
-use mounts::path::{join, parent};
 
 use crate::bytecode::keep_bytecode;
 use crate::change::Change;
@@ -289,7 +289,7 @@ mod tests {
     use gate::{Errno, Result};
     use proptest::prelude::*;
 
-    use mounts::path::below;
+    use base::path::below;
     use ondisk::Dev;
 
     use super::*;

@@ -115,7 +115,7 @@ pub(crate) fn join(base: &[u8], name: &[u8]) -> Vec<u8> {
     if name.starts_with(b"/") {
         return name.to_vec();
     }
-    mounts::path::join(base, name)
+    base::path::join(base, name)
 }
 
 pub(crate) fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use base::path::join;
 use gate::fs::{At, FileType, Open, Want, getdents64};
 use gate::long::{open_long, statx_long};
 use gate::lookup::{Permission, check_permission};
 use gate::{Errno, Result};
-use mounts::path::join;
 use ondisk::Dev;
 use ondisk::dirent::entries;
 

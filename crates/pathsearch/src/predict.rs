@@ -1,8 +1,8 @@
 //! What the start of a command would take on a network file system.
 
+use base::Warning;
 use gate::Gate;
 use meter::call::Metered;
-use mounts::Warning;
 
 use crate::calibrate::calibrate;
 use crate::load::{NodeStart, StartTime, start_time};

@@ -1,7 +1,7 @@
 //! What the searches of a command cost, and what would make them cheaper.
 
+use base::Warning;
 use meter::call::Metered;
-use mounts::Warning;
 
 use crate::environment::Environment;
 use crate::fixes::{Fix, Remote, choose_path, is_worthwhile, propose_fixes};

@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use base::path::{below, parent};
 use gate::file::Reader;
 use gate::lookup::{Permission, check_permission};
 use meter::call::Command;
-use mounts::path::{below, parent};
 use ondisk::elf::search_path;
 
 use crate::change::{Change, RunpathChange};

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use mounts::runs::Stats;
+use base::runs::Stats;
 
 use crate::fixes::Fix;
 use crate::kind::{Count, Kind, KindCounts};

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
+use base::path::{below, parent};
 use gate::clock::monotonic_raw;
 use gate::file::Reader;
 use gate::fs::{At, CWD, FileType, Want, readlinkat};
 use gate::long::{reach, statx_long};
 use mounts::may_hang;
-use mounts::path::{below, parent};
 use mounts::root::Root;
 use mounts::table::read_either;
 use mounts::tree::Tree;

@@ -1,6 +1,6 @@
 //! What a search report warns of.
 
-use mounts::WarningReason;
+use base::WarningReason;
 
 use crate::request::ASSUMED_RTT;
 

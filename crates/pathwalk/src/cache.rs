@@ -5,11 +5,11 @@
 //! system, but it may change mount options on the way (XFS would leave inode32). What remains is
 //! reclaiming the memory of a memory cgroup, and dropping the caches of the whole host.
 
+use base::Warning;
 use gate::file::write;
 use gate::fs::{Open, syncfs};
 use gate::long::open_long;
 use gate::{Errno, Gate};
-use mounts::Warning;
 
 use crate::warning::WarningKind;
 

@@ -4,13 +4,13 @@
 
 use std::time::{Duration, Instant};
 
+use base::path::join;
 use gate::Errno;
 use gate::create::{mkdirat, openat_new, unlinkat_directory};
 use gate::file::unlinkat;
 use gate::fs::{CWD, fstatfs, openat};
 use gate::interrupt::asked;
 use gate::long::{open_long, reach, refresh_parent};
-use mounts::path::join;
 
 use crate::error::{Aftermath, Error, Operation, Reason};
 use crate::shape::{DIRECTORY, Progress, Shape, c_name, without_slashes};

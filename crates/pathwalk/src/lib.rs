@@ -19,7 +19,7 @@
 
 use std::time::Duration;
 
-use mounts::Warning;
+use base::Warning;
 use team::Team;
 
 mod cache;

@@ -4,14 +4,14 @@
 
 use std::time::Instant;
 
+use base::Warning;
+use base::path::join;
 use gate::create::unlinkat_directory;
 use gate::file::unlinkat;
 use gate::fs::{At, FileType, Open, Want, getdents64, openat, statx};
 use gate::interrupt::asked;
 use gate::long::{c_string, open_long};
 use gate::{Errno, Fd};
-use mounts::Warning;
-use mounts::path::join;
 
 use crate::create::remove_root;
 use crate::error::{Aftermath, Error, Operation, Reason};

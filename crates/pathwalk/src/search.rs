@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
+use base::Warning;
+use base::path::join;
 use gate::clock::monotonic_raw;
 use gate::fs::{CWD, Open, openat};
 use gate::interrupt::asked;
@@ -25,8 +27,6 @@ use gate::long::open_long;
 use gate::meter::spawn_scoped;
 use gate::sync::RwLock;
 use gate::{Errno, Fd, lookup};
-use mounts::Warning;
-use mounts::path::join;
 use serde::{Deserialize, Serialize};
 
 use crate::cache::{DropCaches, drop_caches};

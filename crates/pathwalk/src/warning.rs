@@ -1,6 +1,6 @@
 //! What the benchmark warns of.
 
-use mounts::{Warning, WarningReason};
+use base::{Warning, WarningReason};
 use serde::{Deserialize, Serialize};
 
 /// Why a warning was given. The ranks of an MPI job send it to each other, so it is plain data.

@@ -12,11 +12,11 @@
 
 use std::time::Duration;
 
+use base::child::{Bounds, NoRun, run_in_child};
 use gate::cache::page_size;
 use gate::file::read_kernel;
 use gate::fs::{Advice, fadvise64};
 use gate::machine::memory;
-use mounts::compare::{Bounds, NoRun, run_in_child};
 
 use crate::activity::Activity;
 use crate::cgroup::{Cgroup, Charged, TemporaryCgroup};

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use std::thread::Builder;
 
+use base::child::{Bounds, NoRun, run_in_child};
 use gate::clock::empty_call;
 use gate::create::pwrite64;
 use gate::file::{fsync, renameat2, unlinkat};
@@ -22,7 +23,6 @@ use gate::meter::spawn_scoped;
 use gate::scratch::open_new;
 use gate::xattr::{lgetxattr, llistxattr};
 use gate::{Errno, Fd};
-use mounts::compare::{Bounds, NoRun, run_in_child};
 
 use crate::activity::Activity;
 use crate::cgroup::{Cgroup, TemporaryCgroup};

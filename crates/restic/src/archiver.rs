@@ -28,9 +28,9 @@ use crate::node::{
     write_subtree,
 };
 use crate::parent::{OldNode, TreeReader};
-use crate::queue::Queue;
 use crate::repository_file::Kind;
 use crate::trees::{Directory, TreeCounts, Trees};
+use base::pool::Queue;
 
 /// Directories that each thread keeps open.
 const OPEN_DIRECTORIES: usize = 24;
@@ -100,7 +100,7 @@ struct Run<'a> {
     archiver: &'a Archiver<'a>,
     trees: Trees<'a>,
     counts: Counts,
-    queue: Queue<Task>,
+    queue: Queue<Task, Error>,
     /// Blobs among the tasks, and the most of them.
     blobs: AtomicUsize,
     most_blobs: usize,

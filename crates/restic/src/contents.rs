@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use archive::WarningKind;
 use archive::dump::{NotOpened, Places, Progress, is_unchanged, is_unchanged_as_read, stat};
 use archive::rows::Rows;
+use base::{Warning, Warnings};
 use gate::fs::{Whence, lseek, pread64};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
-use mounts::{Warning, Warnings};
 use walk::{FileType, Meta};
 
 /// What is wrong with entries of a tree.

@@ -48,7 +48,6 @@ mod node;
 mod options;
 mod packer;
 mod parent;
-mod queue;
 mod report;
 mod repository;
 mod repository_file;

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 
 use archive::catalog::SnapshotRecord;
-use mounts::Warning;
+use base::Warning;
 
 use crate::archiver::Counts;
 use crate::packer::Written;

@@ -3,19 +3,16 @@
 //! killed leaves no partial file. In other places, `archive::remote` and `sftp` read and write them.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use std::thread::{Builder, scope};
 
 use archive::StoreError;
 use archive::remote::{self, Files};
+use base::pool::try_each;
 use bytes::Bytes;
 use gate::Errno;
 use gate::file::{Held, unlinkat};
 use gate::fs::{At, CWD, Dev, Open, Want, statx};
 use gate::long::{c_string, open_long, statx_long};
-use gate::machine::processors;
-use gate::meter::spawn_scoped;
 use gate::sync::Mutex;
 
 use crate::cache::Cache;
@@ -349,25 +346,9 @@ impl RepositoryFiles {
         kind: RepositoryFile,
         use_file: impl Fn(Id, Result<Vec<u8>, Error>) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
-        let (ids, next) = (self.list(kind)?, AtomicUsize::new(0));
-        let work = || -> Result<(), Error> {
-            while let Some(id) = ids.get(next.fetch_add(1, Relaxed)) {
-                use_file(*id, self.read(kind, id))?;
-            }
-            Ok(())
-        };
-        let threads = processors().min(ids.len()).max(1);
-        scope(|scope| {
-            let others = (1..threads).map(|_| spawn_scoped(scope, Builder::new(), work));
-            let others: Vec<_> = others.flatten().collect();
-            let mut result = work();
-            for other in others {
-                let other = other
-                    .join()
-                    .unwrap_or_else(|e| std::panic::resume_unwind(e));
-                result = result.and(other);
-            }
-            result
+        let ids = self.list(kind)?;
+        try_each(ids.len(), usize::MAX, |nth| {
+            use_file(ids[nth], self.read(kind, &ids[nth]))
         })
     }
 

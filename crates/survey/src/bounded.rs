@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mounts::compare::NoRun;
+use base::child::NoRun;
 use walk::EngineKind;
 
 /// A walk that was stopped at its limits, and what it allows to estimate.

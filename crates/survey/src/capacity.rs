@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use base::path::below;
 use mounts::check::Verdict;
 use mounts::fault::Fault;
-use mounts::path::below;
 use mounts::{Point, is_pseudo, may_hang};
 use ondisk::Dev;
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use account::command::CommandAccount;
 use archive::nightly::Nightly;
-use mounts::{LocateReport, Method, Point, Warning};
+use base::Warning;
+use mounts::{LocateReport, Method, Point};
 use ondisk::Dev;
 use pathsearch::StartupReport;
 use probe::ProbeReport;

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mounts::compare::NoRun;
+use base::child::NoRun;
 
 /// Why a section was not gathered.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! A survey: what was gathered, and what is concluded from it.
 
 use account::report::AccountReport;
-use mounts::Warning;
+use base::Warning;
 
 use crate::capacity::{Capacity, FileSystem, file_systems, full};
 use crate::conclusion::Conclusion;

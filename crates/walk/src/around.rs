@@ -6,12 +6,13 @@
 
 use std::time::Duration;
 
+use base::Warning;
+use base::path::below;
 use gate::fs::Open;
 use gate::long::open_long;
+use mounts::Point;
 use mounts::check::{are_silent, find_silent, is_doubtful};
-use mounts::path::below;
 use mounts::root::name_of;
-use mounts::{Point, Warning};
 use ondisk::{Dev, Mount};
 use team::{Team, share};
 

@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use base::child::{Bounds, Measured, NoRun, run_in_child};
+use base::runs::Times;
 use gate::process::Shared;
 use gate::{Errno, Tally};
-use mounts::compare::{Bounds, Measured, NoRun, run_in_child};
-use mounts::runs::Times;
 
 use crate::digest::Digest;
 use crate::directories::{CountingDirectories, DirectoryCounts};

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use base::WarningReason;
+use base::runs::time_text;
 use gate::Errno;
-use mounts::WarningReason;
-use mounts::runs::time_text;
 use ondisk::Dev;
 use ondisk::ext4;
 

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use mounts::path::split;
+use base::path::split;
 
 use crate::entry::append;
 use crate::predicate::glob::{Glob, Reached};

@@ -5,14 +5,14 @@ use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use base::path::split;
+use base::{Warning, Warnings};
 use gate::fs::{At, Attributes, Open, Resolve, Statx, statx};
 use gate::long::{openat2_long, reach};
 use gate::resolve::openat2;
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
 use mounts::listed::is_gone;
-use mounts::path::split;
-use mounts::{Warning, Warnings};
 use ondisk::dirent::Entry as DirEntry;
 use ondisk::{Dev, FileType, Mount};
 

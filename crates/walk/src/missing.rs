@@ -8,9 +8,9 @@
 
 use std::collections::BTreeMap;
 
+use base::Warning;
 use gate::fs::{FileType, Statx};
 use gate::{Errno, Gate};
-use mounts::Warning;
 use mounts::listed::{is_gone, is_removed_from, listed};
 
 use crate::engine::stat::walk_below;

@@ -10,11 +10,12 @@
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 
+use base::Warning;
 use gate::Gate;
 use gate::fs::{Open, Time, has_statx, openat};
 use gate::long::open_long_no_symlinks;
 use gate::machine::with_all_processors;
-use mounts::{ErrorKind, Warning};
+use mounts::ErrorKind;
 use serde::{Deserialize, Serialize};
 use team::{Team, share};
 

@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use base::Warning;
 use gate::fs::{At, Attributes, Open, has_statx, openat, statx};
 use gate::long::{open_long, open_long_no_symlinks};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
+use mounts::ErrorKind;
 use mounts::listed::{is_gone, is_removed_from};
-use mounts::{ErrorKind, Warning};
 use ondisk::{Dev, Mount};
 
 use crate::around::Around;
@@ -395,7 +396,7 @@ impl<'a> Traversal<'a> {
         let is_on_it = |other: &&Mount| other.parent == mount.id && other.id != mount.id;
         let others = self.mounts.iter().filter(is_on_it);
         let targets =
-            others.filter_map(|other| mounts::path::below(&absolute, other.target.as_deref()?));
+            others.filter_map(|other| base::path::below(&absolute, other.target.as_deref()?));
         Below::from_names(targets.filter(|name| !name.is_empty()))
     }
 

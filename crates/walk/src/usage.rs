@@ -372,7 +372,7 @@ impl Usage {
         }
         if sort == UsageOrder::Path && !is_in_order {
             let mut paths: Vec<_> = order.iter().map(|&at| (self.path(at), at)).collect();
-            paths.sort_by(|(a, _), (b, _)| mounts::path::compare(a, b));
+            paths.sort_by(|(a, _), (b, _)| base::path::compare(a, b));
             order = paths.into_iter().map(|(_, at)| at).collect();
         }
         order.into_iter().map(|at| DirectoryUsage {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 
+use base::path::parent;
 use foldhash::{HashMap, HashMapExt};
 use meter::call::Call;
 use meter::names::Name;
 use meter::syscalls;
-use mounts::path::parent;
 
 use crate::prices::{Sort, Work};
 use crate::sum::Sum;

@@ -15,10 +15,10 @@ use super::columns::COLUMNS;
 use super::footer;
 use super::inode_sums::{InodeSums, InodeSumsPlace};
 use super::schema::{GROUP, Record, descriptor, properties};
-use crate::background::spawn;
 use crate::destination::Destination;
 use crate::error::{Action, Error, ErrorKind};
 use crate::token::Token;
+use base::pool::spawn;
 
 /// At most so many row groups are encoded at once, which bounds the memory.
 pub(super) const MOST_AT_ONCE: usize = 4;

@@ -22,12 +22,12 @@ use super::schema::{GROUP_BYTES, Record};
 use super::sums::Sums;
 use crate::OnPanic;
 use crate::attribution::{Function, with_function};
-use crate::background::spawn;
 use crate::error::{Error, ErrorKind};
 use crate::part::{magic_of, may_have_changed};
 use crate::rows::Rows;
 use crate::since::GoneMount;
 use crate::tick::before_a_tick;
+use base::pool::spawn;
 
 /// What became known of some rows after they were collected.
 #[derive(Debug, Default)]

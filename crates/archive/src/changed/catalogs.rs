@@ -4,8 +4,8 @@
 
 use std::collections::HashSet;
 
+use base::{Warning, WarningReason};
 use gate::sync::Mutex;
-use mounts::{Warning, WarningReason};
 use walk::predicate::Predicates;
 use walk::{Dir, Entry, Fields, KeptPath, Meta, Sink, Worker, path_id};
 

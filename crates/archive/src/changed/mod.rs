@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mounts::Warning;
+use base::Warning;
 use walk::entry::joined;
 use walk::predicate::Predicates;
 use walk::predicate::select::is_empty_directory;

@@ -1,7 +1,7 @@
 //! The catalogs of a dump: its base, and the one that it writes.
 
+use base::Warning;
 use gate::file::Writer;
-use mounts::Warning;
 use walk::Moment;
 
 use super::options::{DumpOptions, Note};

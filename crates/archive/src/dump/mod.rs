@@ -9,8 +9,8 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
+use base::Warning;
 use gate::sync::Mutex;
-use mounts::Warning;
 use walk::{Diagnostics, FileType, Moment};
 
 mod attributes;
@@ -39,7 +39,6 @@ mod window;
 mod write;
 
 use crate::attribution::{Function, with_function};
-use crate::background::spawn;
 use crate::catalog::{About, Draft, Keep, Sealed};
 use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{Gather, Gathered, gather};
@@ -52,6 +51,7 @@ use crate::plan::{Plan, Step, member_name};
 use crate::rows::Rows;
 use crate::since::GoneMount;
 pub use attributes::{AttributeFailure, AttributeReader, AttributesOf};
+use base::pool::spawn;
 use chain::Chain;
 use copy::Copy;
 pub use estimate::{Estimate, Estimates, estimate};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mounts::Warning;
+use base::Warning;
 use walk::{Around, FileType, Meta, Moment};
 
 use crate::catalog::Options;

@@ -8,10 +8,10 @@ use std::ffi::{CStr, CString};
 use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
+use base::Warning;
 use gate::fs::{At, CWD, Open, Resolve, Want, openat, statx};
 use gate::long::{c_string, open_long, openat2_long, parent};
 use gate::{Errno, Fd, Gate};
-use mounts::Warning;
 use walk::entry::append;
 use walk::predicate::base_name;
 use walk::{FileType, Meta};

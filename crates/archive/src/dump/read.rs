@@ -1,10 +1,10 @@
 //! Makes members of rows: reads their contents, and checks that they did not change meanwhile.
 
+use base::Warning;
 use blake3::Hasher;
 use gate::file::read_full_at;
 use gate::fs::{At, readlinkat, statx};
 use gate::{Errno, Fd, Gate};
-use mounts::Warning;
 use ondisk::pax::sparse::{Extent, Map};
 use ondisk::pax::{self, Kind, Member, acl, dumpdir};
 use walk::attribution::{Subject, with_subject};

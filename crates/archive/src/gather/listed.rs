@@ -6,10 +6,10 @@
 use std::cmp::Ordering;
 use std::os::fd::AsFd;
 
+use base::Warning;
 use gate::fs::{At, Open, Resolve, statx};
 use gate::long::{c_string, open_long, openat2_long};
 use gate::{Errno, Fd, Gate};
-use mounts::Warning;
 use mounts::listed::{is_gone, is_removed};
 use ondisk::Dev;
 use walk::entry::append;

@@ -13,11 +13,12 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use base::Warning;
 use gate::fs::{At, Open, Resolve, statx};
 use gate::long::{open_long, openat2_long, statx_long};
 use gate::sync::Mutex;
 use gate::{Errno, Gate};
-use mounts::{ErrorKind, Warning};
+use mounts::ErrorKind;
 use serde::{Deserialize, Serialize};
 use team::{Team, share};
 use walk::entry::joined;

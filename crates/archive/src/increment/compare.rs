@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use walk::path_id;
 
 use super::moves::{Dir, Moves, OldName, Step, moves};
-use crate::background::in_pieces;
 use crate::error::Error;
 use crate::since::index::{Fate as Known, Identity, Index};
+use base::pool::in_pieces;
 
 /// An entry as it is now.
 #[derive(Clone, Copy)]

@@ -14,11 +14,11 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use base::Warning;
 use gate::fs::{At, Open, Want, Whence, lseek};
 use gate::long::{open_long, statx_long};
 use gate::scratch::{flock, open_lock};
 use gate::{Errno, Fd};
-use mounts::Warning;
 use ondisk::pax::ArchiveId;
 use serde::{Deserialize, Serialize};
 use walk::entry::{Time, joined};

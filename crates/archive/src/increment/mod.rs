@@ -20,7 +20,6 @@ mod tests;
 pub mod unread;
 
 use crate::attribution::{self, Function};
-use crate::background::both;
 use crate::catalog::Options;
 use crate::components;
 use crate::error::{Action, Error, ErrorKind};
@@ -31,6 +30,7 @@ use crate::plan::{Files, ListedName, Plan, Rename, Step};
 use crate::rows::{Collector, Rows, Source};
 use crate::since::index::{Identity, Index, NO_PART, fingerprint};
 use crate::since::{Proof, Tree, find_changes};
+use ::base::pool::both;
 pub(crate) use base::Base;
 use compare::{Fate, Now, Outcome, compare};
 use moves::once;

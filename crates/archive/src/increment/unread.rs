@@ -1,6 +1,6 @@
 //! What a dump could not read, and which earlier dumps have it.
 
-use mounts::Warning;
+use base::Warning;
 use serde::{Deserialize, Serialize};
 
 use crate::components;

@@ -22,9 +22,9 @@ use walk::group::Groups;
 use walk::predicate::Predicates;
 use walk::predicate::select::Selected;
 
-use crate::background::spawn;
 use crate::error::Error;
 use crate::{ErrorKind, OnPanic};
+use base::pool::spawn;
 pub use data_set::DataSet;
 use group::RowGroup;
 

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use base::Warning;
 use gate::Errno;
 use gate::sync::Mutex;
-use mounts::Warning;
 use serde::{Deserialize, Serialize};
 
 use super::not_restored::{Failure, NotRestored};

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use base::Warning;
 use gate::Fd;
 use gate::process::spare_open_files;
 use gate::sync::Mutex;
-use mounts::Warning;
 use walk::{Diagnostics, Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Totals, Worker};
 
 use super::heap::{Heap, Piece, key};

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::heap::{Heap, Key, Piece};
 use super::packed::{Common, NONE, Names, Packed};
-use crate::background::in_pieces;
 use crate::head;
+use base::pool::in_pieces;
 
 /// Rows with the numbers of their parents, and their archive order.
 pub(super) struct Ordered {

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
+use base::Warning;
+use base::path::below;
 use gate::Errno;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{At, Attributes, Want};
 use gate::long::statx_long;
-use mounts::Warning;
-use mounts::path::below;
 use ondisk::Dev;
 use serde::{Deserialize, Serialize};
 use walk::entry::joined;

@@ -13,13 +13,13 @@ use walk::entry::Time;
 use walk::moment::{Granularity, may_be_since};
 use walk::{Meta, path_id};
 
-use crate::background::each;
 use crate::catalog::Reader;
 use crate::catalog::columns::{
     BTIME, CTIME, DIR, GENERATION, INO, MODE, MTIME, NAME, PART, SIZE, TOP,
 };
 use crate::error::Error;
 use crate::part::magic_of;
+use base::pool::each;
 
 /// The identity of a file, whatever its names: an inode number is of the same file as long as its
 /// generation, or its time of creation, is the same.

@@ -1,8 +1,8 @@
 //! The directories that are compared with a catalog, opened, and what is mounted in them.
 
+use base::path::below;
 use gate::fs::Open;
 use gate::long::open_long;
-use mounts::path::below;
 use ondisk::Mount;
 use walk::entry::joined;
 use walk::{DirKey, EngineKind, MountContext, Top, mounts_around};

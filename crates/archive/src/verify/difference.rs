@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use mounts::WarningReason;
+use base::WarningReason;
 use ondisk::Dev;
 use ondisk::{Time, utc};
 use walk::FileType;

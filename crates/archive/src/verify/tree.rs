@@ -5,11 +5,11 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
+use base::{Warning, path};
 use gate::fs::{At, Open, Statx, Want, Whence, lseek, openat, pread64, readlinkat, statx};
 use gate::long::{c_string, open_beneath, open_long, reach};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
-use mounts::{Warning, path};
 use ondisk::pax::acl::{self, Who};
 use ondisk::pax::{Kind, Member};
 use ondisk::{Time, nfs4_acl};

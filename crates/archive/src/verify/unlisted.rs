@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 
+use base::Warning;
 use gate::fs::{At, Attributes, Open, Want, getdents64, statx};
 use gate::long::c_string;
 use gate::{Errno, Fd, Gate};
-use mounts::Warning;
 use ondisk::Dev;
 use ondisk::dirent;
 use ondisk::pax::dumpdir::{self, Code};

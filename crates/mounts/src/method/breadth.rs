@@ -11,8 +11,8 @@ use gate::long::open_long_no_symlinks;
 use gate::{Errno, Fd, Result};
 
 use crate::listed::is_unlinked;
-use crate::path::join;
 use crate::root::Root;
+use base::path::join;
 
 pub(crate) struct Node<T> {
     parent: u32,

@@ -9,7 +9,7 @@ use crate::error::{Incompleteness, Loss, WarningKind};
 use crate::listed::{is_gone, is_removed};
 use crate::point::{Kind, Point};
 use crate::root::Root;
-use crate::warning::Warning;
+use base::warning::Warning;
 
 /// How much has been searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

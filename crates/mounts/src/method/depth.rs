@@ -13,9 +13,9 @@ use ondisk::Dev;
 
 use super::breadth::read_whole;
 use super::context::SearchContext;
-use crate::path::below;
 use crate::point::{Kind, Point};
 use crate::root::Root;
+use base::path::below;
 
 /// How a search names files, and what prunes it.
 pub(super) struct Style<'a> {

@@ -15,9 +15,9 @@ use ondisk::Dev;
 use super::breadth::Queue;
 use super::context::SearchContext;
 use crate::pairs::Pairs;
-use crate::path::join;
 use crate::point::{Kind, Point};
 use crate::root::Root;
+use base::path::join;
 
 /// Room for a whole directory of some thousand names, in bytes.
 const WHOLE_DIRECTORY: usize = 256 << 10;

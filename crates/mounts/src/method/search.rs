@@ -24,12 +24,12 @@ use super::depth;
 use crate::check::{ANSWER_WITHIN, find_silent, is_doubtful};
 use crate::error::{Error, Incompleteness, WarningKind};
 use crate::kind::is_fuse;
-use crate::path::{below, compare, join, parent};
 use crate::point::{Class, Kind, Point};
 use crate::root::Root;
 use crate::table::{Table, TableReason, read_either};
 use crate::tree::Tree;
-use crate::warning::Warning;
+use base::path::{below, compare, join, parent};
+use base::warning::Warning;
 
 /// The most times that the table is read before the search gives up on a table that keeps changing.
 const ROUNDS: usize = 4;

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use account::whatif::{Change, ChangeKind};
+use base::runs::Stats;
 use mounts::Kind as MountKind;
 use mounts::diagnosis::{AnomalyKind, diagnose};
-use mounts::runs::Stats;
 use pathsearch::{Kind, is_worthwhile};
 use walk::{EngineKind, Explained};
 

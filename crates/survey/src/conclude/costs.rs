@@ -1,7 +1,7 @@
 //! What several findings and pieces of advice are drawn from.
 
+use base::runs::median_ms;
 use mounts::diagnosis::{AnomalyKind, Diagnosis};
-use mounts::runs::median_ms;
 use walk::EngineKind;
 use walk::compare::EngineRuns;
 

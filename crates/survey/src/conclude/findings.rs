@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use base::runs::median_ms;
 use mounts::compare::MethodRuns;
 use mounts::diagnosis::{AnomalyKind, diagnose};
-use mounts::runs::median_ms;
 use probe::{Experiment, ProbeReport};
 use walk::EngineKind;
 use walk::compare::Agreement;

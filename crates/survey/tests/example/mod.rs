@@ -11,12 +11,14 @@ use account::patterns::{Found as FoundPattern, Pattern};
 use account::report::{AccountReport, Coverage, GateTotal, Groups};
 use account::whatif::{Basis, Change as CallChange, ChangeKind, WhatIf};
 use archive::nightly::{Expected, Nightly};
+use base::child::NoRun;
+use base::runs::Times;
+use base::{Warning, WarningReason};
 use gate::{Errno, Gate, Tally};
 use meter::call::{Choice, Ended, Metered};
-use mounts::compare::{Comparison as Methods, MethodRuns, NoRun};
+use mounts::compare::{Comparison as Methods, MethodRuns};
 use mounts::locate::{LocateReason, LocateReport, Method};
-use mounts::runs::Times;
-use mounts::{Kind, Point, Warning, WarningReason};
+use mounts::{Kind, Point};
 use ondisk::{Content, Dev};
 use pathsearch::{
     Change, Count, DirectoryLookups, DirectoryReport, ElementState, Fix, KindCounts, PathElement,

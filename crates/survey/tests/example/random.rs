@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use account::whatif::{Basis, Change as CallChange, ChangeKind, WhatIf};
+use base::child::NoRun;
+use base::runs::Times;
 use mounts::Point as Mount;
 use mounts::check::Verdict;
-use mounts::compare::NoRun;
-use mounts::runs::Times;
 use ondisk::Content;
 use pathsearch::Change;
 use proptest::prelude::*;
@@ -203,7 +203,7 @@ pub(crate) fn survey_of(machine: &Machine) -> Owned {
     let startup = owned.found.startup.as_mut().unwrap();
     startup.path[0].network = machine.is_network;
     let start = &mut startup.started[0];
-    let median = mounts::runs::Stats::from_values(machine.starts.iter().copied());
+    let median = base::runs::Stats::from_values(machine.starts.iter().copied());
     start.seconds = median.map_or(machine.saves, |stats| stats.median);
     start.runs.clone_from(&machine.starts);
     start.fixes[0].saves_seconds_here = machine.saves;

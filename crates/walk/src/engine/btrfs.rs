@@ -16,11 +16,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use base::Warning;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{At, Time, fstatfs, statx, syncfs};
 use gate::sync::Mutex;
 use gate::{Errno, Gate};
-use mounts::Warning;
 use ondisk::btrfs::{FIRST_INODE, FS_TREE, Link, ROOT_TREE, Subvolume, is_name, kind, root_ref};
 
 use self::scan::{Found, Scan, ScannedInode};

@@ -38,13 +38,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::{Builder, Scope, Thread as OsThread};
 use std::time::Duration;
 
+use base::Warning;
 use gate::fs::{At, Want, statx};
 use gate::machine::processors;
 use gate::meter::spawn_scoped;
 use gate::process::spare_open_files;
 use gate::sync::{Condvar, Mutex};
 use gate::{Errno, Gate};
-use mounts::Warning;
 use ondisk::FileType;
 use ondisk::dirent::{Entry as DirEntry, entries};
 use team::Team;

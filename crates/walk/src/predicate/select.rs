@@ -7,13 +7,13 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::os::fd::AsFd;
 
+use base::Warning;
+use base::path::below;
 use gate::fs::{Open, Resolve, getdents64};
 use gate::long::{open_long, openat2_long};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
-use mounts::Warning;
 use mounts::listed::{is_gone, is_removed};
-use mounts::path::below;
 use ondisk::dirent::entries;
 
 use super::Predicates;

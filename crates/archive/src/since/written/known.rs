@@ -7,11 +7,11 @@ use gate::sync::Mutex;
 use walk::Meta;
 use walk::entry::Time;
 
-use crate::background::each;
 use crate::catalog::columns::{ATIME, BLOCKS, CTIME, INO, MODE, MTIME, NLINK, SIZE};
 use crate::catalog::{Reader, state_words};
 use crate::error::{Error, Result};
 use crate::since::index::hashed;
+use base::pool::each;
 
 /// Inodes of a catalog, in ascending order of their numbers.
 pub(super) struct Known(Vec<(u64, Fingerprint)>);

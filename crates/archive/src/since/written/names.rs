@@ -13,12 +13,12 @@ use walk::entry::{FileType, joined};
 use walk::{Meta, Top, path_id};
 
 use super::differing::{Certain, Doubt, Feed, Written, certain};
-use crate::background::each;
 use crate::catalog::Reader;
 use crate::catalog::columns::{DIR, INO, MODE, NAME};
 use crate::error::Result;
 use crate::since::index::{each_group, hash};
 use crate::split;
+use base::pool::each;
 
 /// Finds the places of the rows that no longer hold, in ascending order, and the entries that are
 /// there instead; `None` if there is any doubt.

@@ -2,7 +2,7 @@
 
 use account::compare::comparison::{Comparison, Pair};
 use account::compare::runs::Measure;
-use mounts::runs::Stats;
+use base::runs::Stats;
 use show::figure::{Strip, strips};
 use show::html::{escape, page, scroll};
 

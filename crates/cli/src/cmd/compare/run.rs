@@ -7,7 +7,7 @@ use account::compare::comparison::Comparison;
 use account::compare::file::parse;
 use account::compare::growth::growth as find_growth;
 use account::compare::runs::{Runs, join};
-use mounts::Warning;
+use base::Warning;
 use show::name::printable;
 
 use super::growth::growth_text;

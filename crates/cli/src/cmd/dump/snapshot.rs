@@ -25,9 +25,9 @@ mod with_restic {
     use archive::gather::gather;
     use archive::since::GoneMount;
     use archive::snapshot::{SnapshotCatalog, TreeState};
+    use base::Warning;
     use gate::fs::{At, Want};
     use gate::long::statx_long;
-    use mounts::Warning;
     use mounts::listed::is_gone;
     use restic::{DeviceIds, Repository, SnapshotOptions};
     use show::name::printable;

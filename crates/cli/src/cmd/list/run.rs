@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use archive::increment::history::History;
 use archive::list::{Wanted, each, open, unreadable};
-use mounts::Warning;
+use base::Warning;
 use ondisk::pax::Member;
 
 use super::show::{Entry, Lines, ListedArchive};

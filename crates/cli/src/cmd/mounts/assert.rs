@@ -3,10 +3,10 @@
 use std::os::unix::ffi::OsStrExt;
 
 use ::show::name::printable;
+use base::{Warning, WarningReason};
 use gate::fs::{At, Attributes, CWD, Want};
 use gate::long::{newfstatat_long, statx_long};
 use gate::{Errno, Gate};
-use mounts::{Warning, WarningReason};
 
 use super::args::{Format, Mounts as Args};
 use super::show::{Asserted, Mounts, SCHEMA};
@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args, format: Format, out: &Out) -> Outcome {
 fn is_on_other_device(path: &[u8]) -> Result<bool, Error> {
     const WHY: &str = "statx(2) does not report mount points here";
     const NEXT: &str = "run it on Linux 5.8 or later, where statx(2) is permitted";
-    let parent = mounts::path::join(path, b"..");
+    let parent = base::path::join(path, b"..");
     let stat = |name: &[u8]| newfstatat_long(CWD, name, At::NO_AUTOMOUNT);
     match (stat(path), stat(&parent)) {
         (Ok(a), Ok(b)) if a.dev != b.dev || a.ino == b.ino => Ok(true),

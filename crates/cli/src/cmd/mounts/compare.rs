@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use mounts::compare::{Bounds, Comparison};
+use base::child::Bounds;
+use base::{Warning, WarningReason};
+use mounts::compare::Comparison;
+use mounts::locate;
 use mounts::locate::LocateOptions;
 use mounts::root::Root;
-use mounts::{Warning, WarningReason, locate};
 
 use super::args::Format;
 use super::methods::{JsonComparison, left_out, methods_table, profiles_text, ratios_text};

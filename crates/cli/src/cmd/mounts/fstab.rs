@@ -7,7 +7,8 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use mounts::{Kind, Point, is_kernel_file_system, is_system_path, may_hang, path};
+use base::path;
+use mounts::{Kind, Point, is_kernel_file_system, is_system_path, may_hang};
 use ondisk::mnttab::escape;
 use ondisk::{Dev, split_options};
 

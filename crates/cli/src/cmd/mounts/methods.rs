@@ -1,8 +1,9 @@
 //! What `fathom mounts --compare` prints: the papers' Tables 2 to 4 and Figures 2, 3, 7, 9 and 10, for
 //! another tree.
 
-use mounts::compare::{Comparison, MethodRuns, NoRun};
-use mounts::runs::{Stats, Times, median};
+use base::child::NoRun;
+use base::runs::{Stats, Times, median};
+use mounts::compare::{Comparison, MethodRuns};
 use serde::Serialize;
 use show::json_object;
 use show::profile;

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use mounts::{Point, path};
+use base::path;
+use mounts::Point;
 
 /// A mount point in the tree.
 pub(crate) struct Branch {

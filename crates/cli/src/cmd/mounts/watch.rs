@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use mounts::path::below;
+use base::path::below;
 use mounts::watch::{Change, Watch};
 use show::json_object;
 use show::name::{field, printable};

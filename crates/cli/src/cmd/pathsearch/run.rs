@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::ffi::OsStringExt;
 
 use ::show::table::TableStyle;
+use base::Warning;
 use meter::call::Command;
-use mounts::Warning;
 use pathsearch::{Environment, RoundTrip, SearchOptions, quoted, search};
 
 use super::args::{Pathsearch as Args, Rtt};

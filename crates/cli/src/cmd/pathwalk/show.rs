@@ -6,8 +6,8 @@ use ::show::json_object;
 use ::show::table::Align::{Left, Right};
 use ::show::table::{Align, Table, TableStyle};
 use ::show::units::{count, duration};
+use base::runs::Stats;
 use gate::Errno;
-use mounts::runs::Stats;
 use pathwalk::{
     Aftermath, Bucket, DroppedCaches, Event, Histogram, Latency, Operation, Pass, PathwalkOptions,
     PathwalkReport, RankPass, Reason, Removed, SearchOptions, SearchReport, Shape,

@@ -7,8 +7,8 @@ use ::show::name::printable;
 use ::show::table::Align::{Left, Right};
 use ::show::table::{Table, TableStyle, Tone};
 use ::show::units::{count, duration, size};
+use base::{Warning, WarningReason};
 use gate::{Errno, Gate};
-use mounts::{Warning, WarningReason};
 use probe::{Call, Error, Finding, Measured, Price, ProbeReport, Unit, Value};
 use serde::{Serialize, Serializer};
 

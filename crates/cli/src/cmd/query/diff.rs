@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use archive::Users;
 use archive::changed::CatalogPair;
-use mounts::Warning;
+use base::Warning;
 use walk::Diagnostics;
 use walk::group::{GroupOrder, Groups};
 use walk::predicate::Predicates;

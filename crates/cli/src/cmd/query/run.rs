@@ -6,7 +6,7 @@ use std::time::Instant;
 use ::show::name::printable;
 use ::show::units::{duration, plural};
 use archive::query::DataSet;
-use mounts::Warning;
+use base::Warning;
 use walk::group::Groups;
 use walk::predicate::Predicates;
 use walk::{Diagnostics, Sink, Totals};

@@ -1,6 +1,6 @@
 //! The commands that a survey names, as they are typed into a shell.
 
-use mounts::path::join;
+use base::path::join;
 use show::shell::quoted;
 use survey::{Command, Section, Survey};
 

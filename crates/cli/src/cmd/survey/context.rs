@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
-use mounts::compare::Bounds;
+use base::child::Bounds;
 use mounts::root::Root;
 use survey::{Found, Missing, Mounted};
 

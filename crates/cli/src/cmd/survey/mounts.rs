@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use base::Warning;
 use gate::fs::Open;
 use gate::process::Child;
 use mounts::check::{self, Verdict};
 use mounts::diagnosis::{AnomalyKind, diagnose};
 use mounts::locate::{self, Method};
-use mounts::{Class, Hints, Kind, LocateReport, Point, Warning, may_hang, servers};
+use mounts::{Class, Hints, Kind, LocateReport, Point, may_hang, servers};
 use ondisk::{Content, split_options};
 use survey::capacity::{self, Capacity};
 use survey::{ComparedMethods, Failure, Found, Missing, Mounted, SkippedMethods, Task};
@@ -249,7 +250,7 @@ impl SurveyContext<'_> {
                 [
                     dir,
                     b"/",
-                    mounts::path::below(&self.root.path, &point.target)?,
+                    base::path::below(&self.root.path, &point.target)?,
                 ]
                 .concat(),
             )

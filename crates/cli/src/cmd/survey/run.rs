@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use account::report::{AccountReport, Grouping};
+use base::Warning;
 use gate::Errno;
 use gate::file::Writer;
 use gate::fs::{Open, fstatfs};
@@ -14,7 +15,6 @@ use gate::long::open_long;
 use gate::lookup::{Permission, check_permission, may_create_in};
 use gate::machine::{memory, processors, uname};
 use gate::process::{is_root, yield_to_others};
-use mounts::Warning;
 use mounts::root::Root;
 use show::name::printable;
 use show::table::TableStyle;

@@ -16,10 +16,10 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
+use base::Warning;
 use gate::interrupt::asked;
 use gate::process::{Child, Shared, leave};
 use gate::usage::{IoBytes, io_bytes};
-use mounts::Warning;
 use survey::{Found, Missing, Section, StepState, StepTaken};
 
 use super::command::Commands;

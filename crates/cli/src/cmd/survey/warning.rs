@@ -1,6 +1,6 @@
 //! The warnings of a survey.
 
-use ::mounts::WarningReason;
+use ::base::WarningReason;
 use survey::Missing;
 use survey::diff::Change;
 

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use mounts::compare::Bounds;
-use mounts::runs::Stats;
-use mounts::{Warning, WarningReason};
+use base::child::Bounds;
+use base::runs::Stats;
+use base::{Warning, WarningReason};
 use show::units::plural;
 use walk::compare::{Agreement, LeftOut as WhyLeftOut, compare};
 use walk::{Explained, Part, Totals, WalkOptions};

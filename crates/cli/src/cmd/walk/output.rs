@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use ::show::units::{plural, size};
 use archive::Users;
+use base::{Warning, WarningReason};
 use gate::Gate;
-use mounts::{Warning, WarningReason};
 use walk::group::{GroupOrder, Groups};
 use walk::predicate::test::TimeField;
 use walk::{

@@ -4,8 +4,8 @@ use ::show::json_object;
 use ::show::name::printable;
 use ::show::table::{Align, Table, TableStyle, Tone};
 use ::show::units::{count, duration, plural, ratio, size};
-use mounts::compare::NoRun;
-use mounts::runs::{Stats, median};
+use base::child::NoRun;
+use base::runs::{Stats, median};
 use serde::{Serialize, Serializer};
 use walk::compare::{Agreement, EngineRuns};
 use walk::group::GroupSums;
@@ -445,8 +445,8 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     use super::*;
+    use base::runs::Times;
     use gate::{Gate, Tally};
-    use mounts::runs::Times;
     use walk::{Digest, EngineRefusal, PlanReason};
 
     fn totals() -> Totals {

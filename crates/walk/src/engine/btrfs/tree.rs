@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 
+use base::Warning;
 use gate::sync::RwLock;
 use gate::{Errno, Gate};
-use mounts::Warning;
 use ondisk::Dev;
 use ondisk::btrfs::{FIRST_INODE, is_name, kind, name_hash};
 

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
+use base::Warning;
 use gate::fs::Time;
-use mounts::Warning;
 
 use super::crew::Crew;
 use super::rows::may_have_changed;

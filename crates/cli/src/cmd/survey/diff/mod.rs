@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use mounts::Warning;
+use base::Warning;
 use survey::diff::{Diff, Verdict};
 use survey::saved::SavedSurvey;
 

@@ -1,6 +1,6 @@
 //! What starting programs costs, in words and JSON.
 
-use mounts::runs::Stats;
+use base::runs::Stats;
 use pathsearch::{DirectoryReport, ElementState, PathElement, ProgramStart, StartupReport};
 use show::json_object;
 use show::name::printable;

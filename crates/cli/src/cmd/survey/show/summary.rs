@@ -1,8 +1,8 @@
 //! The summary of a survey: at most 30 lines of at most 100 columns.
 
+use base::path::below;
 use mounts::check::Verdict;
 use mounts::is_pseudo;
-use mounts::path::below;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone, cut};
 use show::units::{duration, plural, size};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::show::table::TableStyle;
+use base::child::NoRun;
 use mounts::check::Verdict;
-use mounts::compare::NoRun;
 use mounts::{Kind, Point as Mount};
 use ondisk::Content;
 use pathsearch::Change;

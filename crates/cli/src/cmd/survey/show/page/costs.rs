@@ -1,7 +1,7 @@
 //! What the usual work costs now, as increments, and at best.
 
 use archive::nightly::{Expected, Nightly};
-use mounts::runs::median_ms;
+use base::runs::median_ms;
 use pathsearch::{ProgramStart, StartupReport, is_worthwhile};
 use show::figure::{Bar, bars};
 use show::units::{duration, size};

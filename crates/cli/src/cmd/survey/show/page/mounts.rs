@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use base::runs::Stats;
+use base::runs::median_ms;
 use mounts::check::Verdict;
 use mounts::compare::MethodRuns;
 use mounts::diagnosis::{Diagnosis, diagnose};
-use mounts::runs::Stats;
-use mounts::runs::median_ms;
 use mounts::{Point, is_pseudo};
 use ondisk::split_options;
 use show::figure::{Dot, Dots, dots};

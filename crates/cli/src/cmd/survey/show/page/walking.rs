@@ -9,7 +9,7 @@ use crate::cmd::survey::show::nightly;
 use crate::cmd::walk::show::{agreement_text, why};
 use account::report::AccountReport;
 use archive::nightly::Nightly;
-use mounts::runs::median_ms;
+use base::runs::median_ms;
 use show::figure::{Bar, bars};
 use show::name::printable;
 use show::table::{Align, Table, Tone};

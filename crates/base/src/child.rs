@@ -1,0 +1,215 @@
+//! Work in a process of its own, within limits of time and of disk I/O.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use gate::process::{Child, Ended, Shared};
+use gate::usage::{IoBytes, io_bytes};
+use gate::{Result, Tally};
+
+use crate::runs::{Times, time_text};
+
+/// A run in a process of its own: the elapsed time of the work, CPU times including start and end of
+/// the process, its system calls, and its result.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "explained above")]
+pub struct Measured<T> {
+    pub real: Duration,
+    pub user: Duration,
+    pub sys: Duration,
+    pub tally: Tally,
+    pub result: T,
+}
+
+impl<T> Measured<T> {
+    /// Its times.
+    pub fn times(&self) -> Times {
+        Times::new([self.real, self.user, self.sys])
+    }
+
+    /// The same run with another form of its result.
+    pub fn map<U>(self, form: impl FnOnce(T) -> U) -> Measured<U> {
+        Measured {
+            real: self.real,
+            user: self.user,
+            sys: self.sys,
+            tally: self.tally,
+            result: form(self.result),
+        }
+    }
+}
+
+/// Why a run has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoRun {
+    /// It was stopped by the limit of time, after this time.
+    #[error("{}", match .0 {
+        &Duration::ZERO => "no time was left".to_owned(),
+        after => format!("stopped after {}", time_text(*after)),
+    })]
+    Stopped(Duration),
+    /// It was stopped by the limit of disk I/O, after this many bytes and this time.
+    #[error("{}", match .1 {
+        &Duration::ZERO => "the limit of disk I/O was reached before it started".to_owned(),
+        _ => format!("stopped after {:.1} MiB of disk reads and writes", *.0 as f64 / 1_048_576.0),
+    })]
+    Moved(u64, Duration),
+    /// It failed or gave up.
+    #[error("it is not supported here")]
+    Refused,
+}
+
+/// The limits of runs.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// Time for one run.
+    pub each: Duration,
+    /// When the last one must have ended.
+    pub until: Option<Instant>,
+    /// Bytes that all following runs together may read from disks and write to them. Ignored where
+    /// the kernel does not count them.
+    pub bytes: Option<Cell<u64>>,
+    /// How long a run may still take when this process is asked to stop: it may have been asked as
+    /// well, and have to clean up.
+    pub grace: Duration,
+}
+
+impl Bounds {
+    /// A limit of the time of each run only.
+    pub fn time(each: Duration) -> Bounds {
+        Bounds {
+            each,
+            until: None,
+            bytes: None,
+            grace: Duration::from_secs(2),
+        }
+    }
+
+    /// Time for the next run; `None` when there is none left, or this process is asked to stop.
+    pub fn next(&self) -> Option<Duration> {
+        /// Less is too short to measure anything.
+        const LEAST: Duration = Duration::from_millis(10);
+        let left = self.left();
+        (left >= LEAST.min(self.each) && gate::interrupt::asked().is_none())
+            .then(|| left.min(self.each))
+    }
+
+    /// Whether there is time for work that takes this long.
+    pub fn fits(&self, work: Duration) -> bool {
+        self.next().is_some() && self.left() >= work
+    }
+
+    fn left(&self) -> Duration {
+        self.until.map_or(Duration::MAX, |until| {
+            until.saturating_duration_since(Instant::now())
+        })
+    }
+}
+
+/// Does some work in a process of its own, within some bounds, from which its disk I/O is subtracted.
+/// Its calls are added to the tally of this process. Work that returns `None` is [`NoRun::Refused`].
+/// Without `grace` the process ends at once when it is asked to stop.
+///
+/// # Errors
+/// When no process can be made.
+pub fn run_in_child<const N: usize>(
+    bounds: &Bounds,
+    work: impl FnOnce() -> Option<[u64; N]>,
+) -> Result<std::result::Result<Measured<[u64; N]>, NoRun>> {
+    const REAL: usize = 0;
+    const DONE: usize = 1;
+    const TALLY: usize = 2;
+    const RESULT: usize = TALLY + Tally::WORDS;
+    let Some(limit) = bounds.next() else {
+        return Ok(Err(NoRun::Stopped(Duration::ZERO)));
+    };
+    if bounds.bytes.as_ref().is_some_and(|left| left.get() == 0) {
+        return Ok(Err(NoRun::Moved(0, Duration::ZERO)));
+    }
+    let shared = Shared::new(RESULT + N)?;
+    let before = bounds.bytes.as_ref().and_then(|_| io_bytes(None));
+    let mut child = Child::fork(|| {
+        if bounds.grace.is_zero() {
+            gate::interrupt::end_hold();
+        }
+        let before = gate::meter::tally();
+        let start = Instant::now();
+        let result = work();
+        let real = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        shared[REAL].store(real, Relaxed);
+        gate::meter::tally()
+            .since(&before)
+            .publish(&shared[TALLY..]);
+        if let Some(result) = result {
+            let words = shared[RESULT..].iter();
+            words
+                .zip(result)
+                .for_each(|(word, value)| word.store(value, Relaxed));
+            shared[DONE].store(1, Relaxed);
+        }
+    })?;
+    let ended = wait_within(&mut child, limit, bounds);
+    if ended.is_err() {
+        child.kill();
+        child.wait(Duration::from_millis(500));
+    }
+    // The kernel adds the I/O of a child to this process's when the child is waited for.
+    if let (Some(left), Some(before), Some(after)) =
+        (&bounds.bytes, before, before.and_then(|_| io_bytes(None)))
+    {
+        left.set(left.get().saturating_sub(after.since(before).sum()));
+    }
+    let ended = match ended {
+        Err(why) => return Ok(Err(why)),
+        Ok(ended) => ended,
+    };
+    let tally = Tally::collect(&shared[TALLY..]);
+    gate::meter::add(&tally);
+    if shared[DONE].load(Relaxed) == 0 {
+        return Ok(Err(NoRun::Refused));
+    }
+    Ok(Ok(Measured {
+        real: Duration::from_nanos(shared[REAL].load(Relaxed)),
+        user: ended.user,
+        sys: ended.sys,
+        tally,
+        result: std::array::from_fn(|at| shared[RESULT + at].load(Relaxed)),
+    }))
+}
+
+/// Waits for the end of a child, for at most `limit`, and checks now and then whether it keeps within
+/// its bounds.
+fn wait_within(
+    child: &mut Child,
+    limit: Duration,
+    bounds: &Bounds,
+) -> std::result::Result<Ended, NoRun> {
+    const INTERVAL: Duration = Duration::from_millis(100);
+    /// A fast disk reads 20 MiB meanwhile.
+    const INTERVAL_FOR_BYTES: Duration = Duration::from_millis(10);
+    let interval = match bounds.bytes {
+        Some(_) => INTERVAL_FOR_BYTES,
+        None => INTERVAL,
+    };
+    let (begun, mut limit, mut was_asked) = (Instant::now(), limit, false);
+    loop {
+        if gate::interrupt::asked().is_some() && !was_asked {
+            child.ask_to_stop();
+            (limit, was_asked) = (limit.min(begun.elapsed() + bounds.grace), true);
+        }
+        let left = limit.saturating_sub(begun.elapsed());
+        if let Some(ended) = child.wait(left.min(interval)) {
+            return Ok(ended);
+        }
+        if left.is_zero() {
+            return Err(NoRun::Stopped(begun.elapsed()));
+        }
+        if let Some(most) = bounds.bytes.as_ref().map(Cell::get)
+            && let Some(bytes) = io_bytes(Some(child.id())).map(IoBytes::sum)
+            && bytes > most
+        {
+            return Err(NoRun::Moved(bytes, begun.elapsed()));
+        }
+    }
+}

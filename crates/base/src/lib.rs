@@ -1,0 +1,19 @@
+//! What every crate names, once.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`path`] | paths as bytes |
+//! | [`warning`] | what was skipped or found wrong |
+//! | [`runs`] | what runs of a method or an engine took, and statistics of them |
+//! | [`pool`] | work that threads share |
+//! | [`child`] | work in a process of its own, within limits |
+#![forbid(unsafe_code)]
+
+pub mod child;
+pub mod path;
+pub mod pool;
+pub mod runs;
+pub mod warning;
+
+pub use ondisk::{Dev, FileType, Time};
+pub use warning::{Warning, WarningReason, Warnings};

@@ -1,0 +1,268 @@
+//! Work in other threads; in the calling thread where none can be started (`ulimit -u`, or pids.max
+//! of a cgroup).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::{Builder, Result, Scope, ScopedJoinHandle};
+
+use gate::meter::spawn_scoped;
+use gate::sync::{Condvar, Mutex};
+
+/// Work that was given to a thread.
+pub struct Task<'scope, T, F> {
+    thread: Option<ScopedJoinHandle<'scope, Option<T>>>,
+    /// The work until it begins: a closure does not come back from a thread that cannot be started.
+    work: Arc<Mutex<Option<F>>>,
+}
+
+/// Starts work in a thread. Where none can be started, [`Task::join`] does the work.
+pub fn spawn<'scope, T, F>(scope: &'scope Scope<'scope, '_>, work: F) -> Task<'scope, T, F>
+where
+    T: Send + 'scope,
+    F: FnOnce() -> T + Send + 'scope,
+{
+    let work = Arc::new(Mutex::new(Some(work)));
+    let shared = Arc::clone(&work);
+    let thread = spawn_scoped(scope, Builder::new(), move || run(&shared));
+    Task {
+        thread: thread.ok(),
+        work,
+    }
+}
+
+fn run<T, F: FnOnce() -> T>(work: &Mutex<Option<F>>) -> Option<T> {
+    let work = work.lock().take();
+    work.map(|work| work())
+}
+
+impl<T, F: FnOnce() -> T> Task<'_, T, F> {
+    /// Waits for the result. As with a thread, the error is what it panicked with.
+    pub fn join(self) -> Result<T> {
+        let done = match self.thread {
+            Some(thread) => thread.join()?,
+            None => run(&self.work),
+        };
+        done.ok_or_else(|| Box::new("the work was not done") as _)
+    }
+}
+
+/// Does two things at once.
+pub fn both<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
+    std::thread::scope(|scope| {
+        let there = spawn(scope, there);
+        let here = here();
+        let there = there.join();
+        (here, there.unwrap_or_else(|e| std::panic::resume_unwind(e)))
+    })
+}
+
+/// Does the work of each of `count` items in up to `most` threads, this one among them, in any order. After an error,
+/// no more items are begun; the first error is returned.
+pub fn try_each<E: Send>(
+    count: usize,
+    most: usize,
+    work: impl Fn(usize) -> std::result::Result<(), E> + Sync,
+) -> std::result::Result<(), E> {
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+    let work = || {
+        loop {
+            let nth = next.fetch_add(1, Relaxed);
+            if nth >= count {
+                return;
+            }
+            if let Err(error) = work(nth) {
+                next.store(count, Relaxed);
+                failed.lock().get_or_insert(error);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..gate::machine::processors().min(most).min(count) {
+            spawn(scope, work);
+        }
+        work();
+    });
+    failed.into_inner().map_or(Ok(()), Err)
+}
+
+/// Reads each of `count` things, several at once, and passes the results to `take` one at a time,
+/// in any order. After an error, nothing more is read.
+pub fn each<T, E: Send>(
+    count: usize,
+    read: impl Fn(usize) -> std::result::Result<T, E> + Sync,
+    take: impl FnMut(usize, T) + Send,
+) -> std::result::Result<(), E> {
+    /// More threads do not help: the data is in the page cache, or all wait for the disk.
+    const MOST: usize = 4;
+    let take = Mutex::new(take);
+    try_each(count, MOST, |nth| {
+        let read = read(nth)?;
+        (take.lock())(nth, read);
+        Ok(())
+    })
+}
+
+/// Runs `work` on pieces of two slices of the same length, each piece in a thread, the first in
+/// this one. `work` gets the place at which its piece begins. Fewer items than `worth` are not worth
+/// a thread.
+pub fn in_pieces<A: Send, B: Send, T: Send>(
+    (a, b): (&mut [A], &mut [B]),
+    worth: usize,
+    work: impl Fn(u32, &mut [A], &mut [B]) -> T + Sync,
+) -> Vec<T> {
+    /// More threads do not help.
+    const MOST: usize = 4;
+    let threads = gate::machine::processors().clamp(1, MOST);
+    let size = a.len().div_ceil(threads).max(worth);
+    let pieces = a.chunks_mut(size).zip(b.chunks_mut(size)).enumerate();
+    let work = &work;
+    std::thread::scope(|scope| {
+        let mut works = pieces.map(|(nth, (a, b))| move || work((nth * size) as u32, a, b));
+        let own = works.next();
+        let others: Vec<_> = works.map(|work| spawn(scope, work)).collect();
+        let mut done: Vec<T> = own.into_iter().map(|mut work| work()).collect();
+        for other in others {
+            done.push(
+                other
+                    .join()
+                    .unwrap_or_else(|e| std::panic::resume_unwind(e)),
+            );
+        }
+        done
+    })
+}
+
+/// Tasks that several threads do, and that make further tasks. The last one that was added is done first, so that few are
+/// waiting.
+#[derive(Debug)]
+pub struct Queue<T, E> {
+    state: Mutex<State<T, E>>,
+    /// There is a task, or nothing more will come.
+    ready: Condvar,
+}
+
+#[derive(Debug)]
+struct State<T, E> {
+    waiting: Vec<T>,
+    /// Tasks that are waiting or being done.
+    left: usize,
+    /// A task has failed, or a thread has panicked: nothing more is done.
+    is_stopped: bool,
+    error: Option<E>,
+}
+
+/// A task that is being done.
+struct Running<'a, T, E>(&'a Queue<T, E>);
+
+impl<T, E> Queue<T, E> {
+    /// Without tasks.
+    #[allow(
+        clippy::new_without_default,
+        reason = "a queue is filled before it is used"
+    )]
+    pub fn new() -> Queue<T, E> {
+        Queue {
+            state: Mutex::new(State {
+                waiting: Vec::new(),
+                left: 0,
+                is_stopped: false,
+                error: None,
+            }),
+            ready: Condvar::default(),
+        }
+    }
+
+    /// Adds a task.
+    pub fn push(&self, task: T) {
+        let mut state = self.state.lock();
+        state.waiting.push(task);
+        state.left += 1;
+        self.ready.notify_one();
+    }
+
+    /// Does tasks until there are no more, or one fails. Other threads do the same.
+    pub fn work(&self, mut with: impl FnMut(T) -> std::result::Result<(), E>) {
+        while let Some(task) = self.next() {
+            let _running = Running(self);
+            if let Err(error) = with(task) {
+                let mut state = self.state.lock();
+                state.is_stopped = true;
+                state.error.get_or_insert(error);
+            }
+        }
+    }
+
+    /// The first error.
+    pub fn into_result(self) -> std::result::Result<(), E> {
+        self.state.into_inner().error.map_or(Ok(()), Err)
+    }
+
+    fn next(&self) -> Option<T> {
+        let mut state = self.state.lock();
+        loop {
+            if state.is_stopped || state.left == 0 {
+                return None;
+            }
+            if let Some(task) = state.waiting.pop() {
+                return Some(task);
+            }
+            state = self.ready.wait(state);
+        }
+    }
+}
+
+impl<T, E> Drop for Running<'_, T, E> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.left -= 1;
+        state.is_stopped |= std::thread::panicking();
+        if state.left == 0 || state.is_stopped {
+            self.0.ready.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::disallowed_methods,
+        reason = "the tests need no counts of their threads"
+    )]
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use std::thread::scope;
+
+    use super::*;
+
+    fn run(
+        queue: &Queue<u64, &'static str>,
+        with: impl Fn(u64) -> std::result::Result<(), &'static str> + Sync,
+    ) {
+        scope(|threads| (0..4).for_each(|_| drop(threads.spawn(|| queue.work(&with)))));
+    }
+
+    #[test]
+    fn tasks_of_tasks_are_done() {
+        let (queue, sum) = (Queue::new(), AtomicU64::new(0));
+        queue.push(10);
+        run(&queue, |task| {
+            sum.fetch_add(1, Relaxed);
+            (0..2)
+                .filter(|_| task > 0)
+                .for_each(|_| queue.push(task - 1));
+            Ok(())
+        });
+        assert_eq!(sum.into_inner(), (1 << 11) - 1);
+        assert!(queue.into_result().is_ok());
+    }
+
+    #[test]
+    fn an_error_stops_all() {
+        let queue = Queue::new();
+        (0..10).for_each(|task| queue.push(task));
+        run(&queue, |task| match task {
+            3 => Err("three"),
+            _ => Ok(()),
+        });
+        assert_eq!(queue.into_result(), Err("three"));
+    }
+}

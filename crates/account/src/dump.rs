@@ -10,9 +10,9 @@
 use std::time::Duration;
 
 use archive::account::{Took, Unavailable};
-use archive::attribution::{Attribution, Function, Line};
 use archive::gather::Gather;
 use gate::attribution::Charge;
+use gate::attribution::{Attribution, Function, Line};
 
 use crate::gates::{Gate, Per};
 use crate::model::{Cost, GateSet, Keeps, Proposal, Swap, predict};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use walk::Diagnostics;
 
-use crate::attribution::{self, Function, Line};
 use crate::gather::{CollectOptions, Gather, GatherReason, Refused, gather};
+use gate::attribution::{self, Function, Line};
 
 /// The cost of gathering in one way.
 #[derive(Clone, Debug)]

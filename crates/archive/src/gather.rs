@@ -22,10 +22,10 @@ use walk::{
     WalkReport, walk,
 };
 
-use crate::attribution::{self, Function};
 use crate::catalog::Options;
 use crate::rows::{Collector, Rows, Source};
 use crate::since::Evidence;
+use gate::attribution::{self, Function};
 use listed::collect_listed;
 pub use listed::{Listed, ListedSource};
 pub(crate) use together::{OF_OTHERS, Share, check_directories, collect_together};

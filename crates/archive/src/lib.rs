@@ -3,7 +3,6 @@
 //! | module | contents |
 //! |---|---|
 //! | [`account`] | measures what each way of gathering costs |
-//! | [`attribution`] | charges calls and CPU time to the phases of a dump |
 //! | `background` | runs work in other threads |
 //! | [`catalog`] | reads and writes catalogs: Parquet files with one row per entry |
 //! | [`changed`](mod@changed) | what was added, changed, removed and renamed since a catalog |
@@ -42,7 +41,6 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
-pub mod attribution;
 pub mod catalog;
 pub mod changed;
 pub mod compression;

@@ -1,10 +1,10 @@
-//! Charges calls, and CPU time, to tags that the caller chooses.
+//! Charges the calls and the CPU time of a run as the Multics memo of 1974 does: by [`Function`], by gate, and for
+//! directories or for files.
 //!
-//! A tag is a small number, without a meaning in this crate. Between [`start`] and [`stop`], each call
-//! is charged to the gate, to an [`Activity`] (what the program does) and to a [`Subject`] (for what),
-//! together with the CPU time spent in the call. The rest of the CPU time is charged to the activity
-//! alone. The activity is that of the thread, if it has set one ([`with_activity`]), otherwise that of
-//! the process ([`set_phase`]).
+//! Between [`start`] and [`stop`], each call is charged to the gate, to a function (what the program does) and to a
+//! [`Subject`] (for what), together with the CPU time spent in the call. The rest of the CPU time is charged to the
+//! function alone. The function is that of the thread, if it has set one ([`with_function`]), otherwise that of the
+//! process ([`set_phase`]).
 //!
 //! Reading a CPU clock often costs more than the call. Its cost is measured at the start and subtracted
 //! from the charges. One attribution runs at a time; without one, the functions cost one relaxed load.
@@ -14,36 +14,62 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
+use ondisk::FileType;
+
 use crate::cpu_time::{process_cpu_time, thread_cpu_time};
 use crate::gates::{GATES, Gate};
 use crate::sync::Mutex;
 use crate::watch::{attributing, set_attributing};
 
-/// A number below `COUNT`, of which the default is 0.
+/// What a call is for: the rows of the memo's first table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Tag<const COUNT: usize>(u8);
+pub enum Function {
+    /// None of the others.
+    #[default]
+    Other,
+    /// Reading metadata of entries.
+    Information,
+    /// Calls for their effect: opening a file to read it, closing it, giving an archive its name.
+    Effect,
+    /// Reading the contents of files.
+    Copy,
+    /// Writing the archive.
+    Write,
+    /// Writing the list of what was dumped.
+    Map,
+}
 
-/// What the program does; the default is anything else.
-pub type Activity = Tag<8>;
+impl Function {
+    /// Every function, in the order of the enum.
+    pub const ALL: [Function; 6] = [
+        Function::Other,
+        Function::Information,
+        Function::Effect,
+        Function::Copy,
+        Function::Write,
+        Function::Map,
+    ];
+}
 
-/// What a call is made for; the default is anything else.
-pub type Subject = Tag<4>;
+/// The kind of entry that a call is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Subject {
+    /// All entries alike.
+    #[default]
+    All,
+    /// A directory.
+    Directory,
+    /// Any other entry.
+    File,
+}
 
-impl<const COUNT: usize> Tag<COUNT> {
-    /// The number of tags, the default included.
-    pub const COUNT: usize = COUNT;
-
-    /// The tag with this number.
-    ///
-    /// # Panics
-    /// When the number is not below `COUNT`.
-    pub const fn new(number: u8) -> Tag<COUNT> {
-        assert!((number as usize) < COUNT);
-        Tag(number)
-    }
-
-    fn index(self) -> usize {
-        self.0.into()
+impl Subject {
+    /// The subject of calls for an entry of this type.
+    pub fn from_type(kind: FileType) -> Subject {
+        match kind {
+            FileType::Directory => Subject::Directory,
+            _ => Subject::File,
+        }
     }
 }
 
@@ -56,53 +82,57 @@ pub struct Charge {
     pub cpu: Duration,
 }
 
-type Charges = [[Charge; Subject::COUNT]; Activity::COUNT];
+/// The calls of one gate for one function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// The gate.
+    pub gate: Gate,
+    /// The function.
+    pub function: Function,
+    /// Calls for all entries alike.
+    pub all: Charge,
+    /// Calls for directories.
+    pub directory: Charge,
+    /// Calls for files.
+    pub file: Charge,
+}
 
 /// The charges between [`start`] and [`stop`].
 #[derive(Clone, Debug, Default)]
 pub struct Attribution {
-    /// CPU time spent on the attribution itself.
-    pub overhead: Duration,
-    cpu: [Duration; Activity::COUNT],
-    charges: Vec<Charges>,
+    /// CPU time by function, in the order of [`Function::ALL`], its calls included, without the metering.
+    pub cpu: [Duration; Function::ALL.len()],
+    /// CPU time of the metering.
+    pub metering: Duration,
+    /// The calls, by function and gate.
+    pub lines: Vec<Line>,
 }
 
-impl Attribution {
-    /// CPU time of an activity, its calls included, without the overhead.
-    pub fn cpu(&self, activity: Activity) -> Duration {
-        self.cpu[activity.index()]
-    }
-
-    /// The calls through a gate during an activity and for a subject.
-    pub fn charge(&self, gate: Gate, activity: Activity, subject: Subject) -> Charge {
-        self.charges
-            .get(gate as usize)
-            .map(|charges| charges[activity.index()][subject.index()])
-            .unwrap_or_default()
-    }
-}
+/// Charges by [`Subject`], of one function.
+type Charges = [Charge; 3];
 
 /// The attribution that is running.
 #[derive(Default)]
 struct Running {
     /// The process's CPU time at the beginning of the phase.
     phase_start: Duration,
-    /// CPU time charged during this phase by threads with an activity of their own.
+    /// CPU time charged during this phase by threads with a function of their own.
     switched: Duration,
-    switches: [u32; Activity::COUNT],
+    switches: [u32; Function::ALL.len()],
     costs: Costs,
-    charged: Attribution,
+    cpu: [Duration; Function::ALL.len()],
+    /// By function, then by gate.
+    charges: Vec<[Charges; GATES]>,
 }
 
 impl Running {
     fn new(costs: Costs) -> Running {
-        let mut running = Running {
+        Running {
             phase_start: process_cpu_time(),
             costs,
+            charges: vec![[Charges::default(); GATES]; Function::ALL.len()],
             ..Running::default()
-        };
-        running.charged.charges = vec![Charges::default(); GATES];
-        running
+        }
     }
 }
 
@@ -113,18 +143,18 @@ struct Costs {
     reading: Duration,
     /// Charging a call.
     charge: Duration,
-    /// Switching the activity of a thread.
+    /// Switching the function of a thread.
     switch: Duration,
 }
 
 static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
-/// The number of the activity of every thread that has none of its own.
+/// The number of the function of every thread that has none of its own.
 static PHASE: AtomicU8 = AtomicU8::new(0);
 
 thread_local! {
-    /// The activity of this thread, and the thread's CPU time when it began.
-    static ACTIVITY: Cell<Option<(Activity, Duration)>> = const { Cell::new(None) };
-    static SUBJECT: Cell<Subject> = const { Cell::new(Subject::new(0)) };
+    /// The function of this thread, and the thread's CPU time when it began.
+    static FUNCTION: Cell<Option<(Function, Duration)>> = const { Cell::new(None) };
+    static SUBJECT: Cell<Subject> = const { Cell::new(Subject::All) };
 }
 
 fn with_running<T>(work: impl FnOnce(&mut Running) -> T) -> Option<T> {
@@ -141,7 +171,7 @@ pub fn start() {
     replace_running(Some(Running::new(Costs::default())));
     set_attributing(true);
     let costs = measure_costs();
-    ACTIVITY.set(None);
+    FUNCTION.set(None);
     SUBJECT.set(Subject::default());
     PHASE.store(0, Relaxed);
     replace_running(Some(Running::new(costs)));
@@ -162,49 +192,49 @@ fn measure_costs() -> Costs {
         reading: (0..ROUNDS).map(|_| empty_call()).min().unwrap_or_default(),
         charge: average(&|| charge(Gate::Close, empty_call())),
         switch: average(&|| {
-            switch_activity(Some(Activity::default()));
+            switch_function(Some(Function::default()));
         }),
     }
 }
 
-/// Sets the activity of every thread that has none of its own.
-pub fn set_phase(activity: Activity) {
+/// Sets the function of every thread that has none of its own.
+pub fn set_phase(function: Function) {
     with_running(|running| {
         let now = process_cpu_time();
         let cpu = now
             .saturating_sub(running.phase_start)
             .saturating_sub(running.switched);
-        running.charged.cpu[usize::from(PHASE.load(Relaxed))] += cpu;
+        running.cpu[usize::from(PHASE.load(Relaxed))] += cpu;
         (running.phase_start, running.switched) = (now, Duration::ZERO);
-        PHASE.store(activity.0, Relaxed);
+        PHASE.store(function as u8, Relaxed);
     });
 }
 
-/// Sets the activity of this thread; with `None`, it is the process's again. Returns the one before.
-fn switch_activity(to: Option<Activity>) -> Option<Activity> {
+/// Sets the function of this thread; with `None`, it is the process's again. Returns the one before.
+fn switch_function(to: Option<Function>) -> Option<Function> {
     if !attributing() {
         return None;
     }
     let now = thread_cpu_time();
-    let (from, since) = ACTIVITY.replace(to.map(|to| (to, now)))?;
+    let (from, since) = FUNCTION.replace(to.map(|to| (to, now)))?;
     with_running(|running| {
         let cpu = now.saturating_sub(since);
-        running.charged.cpu[from.index()] += cpu;
+        running.cpu[from as usize] += cpu;
         running.switched += cpu;
-        running.switches[from.index()] += 1;
+        running.switches[from as usize] += 1;
     });
     Some(from)
 }
 
-/// Does work as an activity of this thread.
+/// Does work as a function of this thread.
 #[inline]
-pub fn with_activity<T>(activity: Activity, work: impl FnOnce() -> T) -> T {
+pub fn with_function<T>(function: Function, work: impl FnOnce() -> T) -> T {
     if !attributing() {
         return work();
     }
-    let before = switch_activity(Some(activity));
+    let before = switch_function(Some(function));
     let done = work();
-    switch_activity(before);
+    switch_function(before);
     done
 }
 
@@ -223,13 +253,13 @@ pub fn with_subject<T>(subject: Subject, work: impl FnOnce() -> T) -> T {
 /// Charges a call.
 pub(crate) fn charge(gate: Gate, cpu: Duration) {
     // A thread that is ending may have dropped its cells already.
-    let activity = ACTIVITY.try_with(Cell::get).ok().flatten().map_or_else(
+    let function = FUNCTION.try_with(Cell::get).ok().flatten().map_or_else(
         || PHASE.load(Relaxed).into(),
-        |(activity, _)| activity.index(),
+        |(function, _)| function as usize,
     );
     let subject = SUBJECT.try_with(Cell::get).unwrap_or_default();
     with_running(|running| {
-        let charge = &mut running.charged.charges[gate as usize][activity][subject.index()];
+        let charge = &mut running.charges[function][gate as usize][subject as usize];
         charge.calls += 1;
         charge.cpu += cpu.saturating_sub(running.costs.reading);
     });
@@ -237,26 +267,38 @@ pub(crate) fn charge(gate: Gate, cpu: Duration) {
 
 /// Ends the attribution and returns its charges: none, if none was running.
 pub fn stop() -> Attribution {
-    switch_activity(None);
-    set_phase(Activity::default());
+    switch_function(None);
+    set_phase(Function::default());
     set_attributing(false);
     let Some(running) = replace_running(None) else {
         return Attribution::default();
     };
-    let (costs, mut attribution) = (running.costs, running.charged);
-    for (activity, cpu) in attribution.cpu.iter_mut().enumerate() {
-        let calls: u64 = attribution
-            .charges
-            .iter()
-            .flat_map(|charges| &charges[activity])
-            .map(|charge| charge.calls)
-            .sum();
+    let mut attribution = Attribution::default();
+    for (function, charges) in Function::ALL.into_iter().zip(&running.charges) {
+        let lines = Gate::ALL.iter().zip(charges);
+        let lines = lines.map(|(&gate, &[all, directory, file])| Line {
+            gate,
+            function,
+            all,
+            directory,
+            file,
+        });
+        let calls = |line: &Line| line.all.calls + line.directory.calls + line.file.calls;
+        let first = attribution.lines.len();
+        attribution
+            .lines
+            .extend(lines.filter(|line| calls(line) > 0));
+        let calls: u64 = attribution.lines[first..].iter().map(calls).sum();
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+        let costs = &running.costs;
         let charging = costs.charge.saturating_mul(calls);
-        let switching = costs.switch.saturating_mul(running.switches[activity]);
-        let overhead = charging.saturating_add(switching).min(*cpu);
-        attribution.overhead += overhead;
-        *cpu -= overhead;
+        let switching = costs
+            .switch
+            .saturating_mul(running.switches[function as usize]);
+        let cpu = running.cpu[function as usize];
+        let metering = charging.saturating_add(switching).min(cpu);
+        attribution.metering += metering;
+        attribution.cpu[function as usize] = cpu - metering;
     }
     attribution
 }
@@ -270,12 +312,6 @@ mod tests {
     use super::*;
     use crate::fs::getcwd;
 
-    const INFORMATION: Activity = Activity::new(1);
-    const COPY: Activity = Activity::new(2);
-    const WRITE: Activity = Activity::new(3);
-    const DIRECTORY: Subject = Subject::new(1);
-    const FILE: Subject = Subject::new(2);
-
     fn use_cpu(time: Duration) {
         let start = thread_cpu_time();
         while thread_cpu_time() - start < time {}
@@ -285,44 +321,57 @@ mod tests {
     #[test]
     fn time_and_calls_are_charged_to_the_tags_that_were_set() {
         let ms = Duration::from_millis;
-        let calls = |attribution: &Attribution, activity, subject| {
-            attribution.charge(Gate::Getcwd, activity, subject).calls
+        let calls = |attribution: &Attribution, function, subject| {
+            let mut lines = attribution.lines.iter();
+            let line = lines.find(|line| line.gate == Gate::Getcwd && line.function == function);
+            line.map_or(0, |line| match subject {
+                Subject::All => line.all.calls,
+                Subject::Directory => line.directory.calls,
+                Subject::File => line.file.calls,
+            })
         };
-        assert_eq!(calls(&stop(), INFORMATION, DIRECTORY), 0);
+        assert_eq!(calls(&stop(), Function::Information, Subject::Directory), 0);
         start();
-        set_phase(INFORMATION);
+        set_phase(Function::Information);
         use_cpu(ms(20));
-        with_subject(DIRECTORY, || getcwd().unwrap());
+        with_subject(Subject::Directory, || getcwd().unwrap());
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                with_activity(COPY, || {
-                    with_subject(FILE, || getcwd().unwrap());
+                with_function(Function::Copy, || {
+                    with_subject(Subject::File, || getcwd().unwrap());
                     use_cpu(ms(40));
                 });
             });
             use_cpu(ms(10));
         });
-        set_phase(WRITE);
+        set_phase(Function::Write);
         use_cpu(ms(5));
         let attribution = stop();
-        let cpu = |activity| attribution.cpu(activity);
-        for (activity, least) in [(INFORMATION, 30), (COPY, 40), (WRITE, 5)] {
+        let cpu = |function| attribution.cpu[function as usize];
+        for (function, least) in [
+            (Function::Information, 30),
+            (Function::Copy, 40),
+            (Function::Write, 5),
+        ] {
             assert!(
-                cpu(activity) >= ms(least * 9 / 10),
-                "{activity:?}: {:?}",
+                cpu(function) >= ms(least * 9 / 10),
+                "{function:?}: {:?}",
                 attribution.cpu
             );
         }
         assert!(
-            cpu(COPY) < ms(80) && cpu(Activity::default()) < ms(5),
+            cpu(Function::Copy) < ms(80) && cpu(Function::default()) < ms(5),
             "{:?}",
             attribution.cpu
         );
         // Other tests of this crate may make calls at the same time, in threads without tags.
-        assert_eq!(calls(&attribution, INFORMATION, DIRECTORY), 1);
-        assert_eq!(calls(&attribution, COPY, FILE), 1);
+        assert_eq!(
+            calls(&attribution, Function::Information, Subject::Directory),
+            1
+        );
+        assert_eq!(calls(&attribution, Function::Copy, Subject::File), 1);
         getcwd().unwrap();
         let after = stop();
-        assert!(after.charges.is_empty() && after.overhead.is_zero());
+        assert!(after.lines.is_empty() && after.metering.is_zero());
     }
 }

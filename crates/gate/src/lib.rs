@@ -16,7 +16,7 @@
 //! | [`tally`] | counts by gate: sums, differences, percentiles |
 //! | [`throttle`] | a limit of the calls per second |
 //! | `watch` | what is done with each call besides counting it |
-//! | [`attribution`] | charges calls and CPU time to tags of the caller |
+//! | [`attribution`] | charges calls and CPU time to the functions of a dump |
 //! | [`bpf`] | maps, programs and raw tracepoints of BPF |
 //! | [`btrfs`] | btrfs's tree search and subvolumes |
 //! | [`cache`] | pages of a file in the page cache: `cachestat`, `mincore` |

@@ -4,7 +4,6 @@
 //! | module | contents |
 //! |---|---|
 //! | [`entry`] | an entry and its metadata |
-//! | [`attribution`] | charges calls to directories and files, for `dump --account` |
 //! | [`digest`] | a hash over a tree, the same for every order and engine |
 //! | `key` | identifies the directories of a walk |
 //! | [`path_id`] | numbers of entries in one process, by their paths |
@@ -35,7 +34,6 @@
 #![forbid(unsafe_code)]
 
 mod around;
-pub mod attribution;
 mod blocked;
 pub mod compare;
 #[cfg(debug_assertions)]

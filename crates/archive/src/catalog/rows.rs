@@ -21,13 +21,13 @@ use super::output::{EncodedGroup, Encoder, MOST_AT_ONCE, Output, Sealed, rows_of
 use super::schema::{GROUP_BYTES, Record};
 use super::sums::Sums;
 use crate::OnPanic;
-use crate::attribution::{Function, with_function};
 use crate::error::{Error, ErrorKind};
 use crate::part::{magic_of, may_have_changed};
 use crate::rows::Rows;
 use crate::since::GoneMount;
 use crate::tick::before_a_tick;
 use base::pool::spawn;
+use gate::attribution::{Function, with_function};
 
 /// What became known of some rows after they were collected.
 #[derive(Debug, Default)]

@@ -2,11 +2,11 @@
 
 use std::thread::Builder;
 
+use gate::attribution::{Subject, with_subject};
 use gate::machine::processors;
 use gate::meter::spawn_scoped;
 use gate::process::spare_open_files;
 use walk::Diagnostics;
-use walk::attribution::{Subject, with_subject};
 
 use super::load::{Load, Stopped, Work};
 use super::options::{Counts, Map};
@@ -19,10 +19,10 @@ use super::users::Users;
 use super::window::Window;
 use super::write::Writer;
 use crate::OnPanic;
-use crate::attribution::{self, Function, with_function};
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::rows::Rows;
+use gate::attribution::{self, Function, with_function};
 
 /// What is copied, and how.
 pub(super) struct Copy<'a> {

@@ -38,7 +38,6 @@ pub(crate) mod users;
 mod window;
 mod write;
 
-use crate::attribution::{Function, with_function};
 use crate::catalog::{About, Draft, Keep, Sealed};
 use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{Gather, Gathered, gather};
@@ -55,6 +54,7 @@ use base::pool::spawn;
 use chain::Chain;
 use copy::Copy;
 pub use estimate::{Estimate, Estimates, estimate};
+use gate::attribution::{Function, with_function};
 use lineage::lineage;
 pub use options::{Counts, DumpOptions, DumpSummary, Line, Map, Note};
 use output::{Output, Whole};

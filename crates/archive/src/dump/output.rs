@@ -13,10 +13,10 @@ use ondisk::pax::{Lineage, lineage_header};
 
 use super::frames::Frames;
 use super::sink::{RECORD, Sink};
-use crate::attribution::{self, Function};
 use crate::compression::Compression;
 use crate::destination::Destination;
 use crate::error::{Action, Error};
+use gate::attribution::{self, Function};
 
 /// xz compresses blocks of this size by themselves, in several threads: as `xz -T` at its usual level.
 const XZ_BLOCK: u64 = 24 << 20;

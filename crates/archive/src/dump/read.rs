@@ -2,12 +2,12 @@
 
 use base::Warning;
 use blake3::Hasher;
+use gate::attribution::{Subject, with_subject};
 use gate::file::read_full_at;
 use gate::fs::{At, readlinkat, statx};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::sparse::{Extent, Map};
 use ondisk::pax::{self, Kind, Member, acl, dumpdir};
-use walk::attribution::{Subject, with_subject};
 use walk::entry::Time;
 use walk::{FileType, Meta};
 

@@ -9,9 +9,9 @@ use super::output::Output;
 use super::progress::Progress;
 use super::read::Reader;
 use super::results::ResultSender;
-use crate::attribution::{Function, with_function};
 use crate::error::Error;
 use crate::plan::Step;
+use gate::attribution::{Function, with_function};
 
 /// The ordered end of the pipeline.
 pub(crate) struct Writer<'a> {

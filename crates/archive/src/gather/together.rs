@@ -28,10 +28,10 @@ use walk::{
 };
 
 use super::{CollectOptions, Gather, Gathered, engines, gathered, source};
-use crate::attribution::{self, Function};
 use crate::part::relative;
 use crate::rows::{Collector, Rows, Source};
 use crate::warning::WarningKind;
+use gate::attribution::{self, Function};
 
 /// What a rank dumps.
 pub(crate) struct Share {

@@ -19,7 +19,6 @@ mod scan;
 mod tests;
 pub mod unread;
 
-use crate::attribution::{self, Function};
 use crate::catalog::Options;
 use crate::components;
 use crate::error::{Action, Error, ErrorKind};
@@ -33,6 +32,7 @@ use crate::since::{Proof, Tree, find_changes};
 use ::base::pool::both;
 pub(crate) use base::Base;
 use compare::{Fate, Now, Outcome, compare};
+use gate::attribution::{self, Function};
 use moves::once;
 use scan::DumpScan;
 

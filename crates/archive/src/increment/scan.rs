@@ -5,7 +5,6 @@ use ondisk::Dev;
 use walk::{Diagnostics, EngineKind, Entry, Meta, MountContext, Sink};
 
 use super::base::Base;
-use crate::attribution::{self, Function};
 use crate::catalog::Reader;
 use crate::catalog::columns::{DIR, NAME};
 use crate::error::Error;
@@ -15,6 +14,7 @@ use crate::gather::{
 use crate::rows::Collector;
 use crate::since::index::each_group;
 use crate::since::{Differing, Scan, Step, Written, give};
+use gate::attribution::{self, Function};
 
 /// Collects the tree for an increment.
 pub(super) struct DumpScan<'a> {

@@ -12,10 +12,10 @@ use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd};
 
 use super::stat::walk_alone;
-use crate::attribution::{Subject, with_subject};
 use crate::entry::FileType;
 use crate::error::EngineRefusal;
 use crate::job::{Engine, Job};
+use gate::attribution::{Subject, with_subject};
 
 pub(super) struct PerCall;
 

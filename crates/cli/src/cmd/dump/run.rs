@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let mut map = map.map(|path| MapFile::create(&path)).transpose()?;
     let (diagnostics, progress) = (Diagnostics::default(), Progress::default());
     if args.account {
-        archive::attribution::start();
+        gate::attribution::start();
     }
     let summary = watch_dump(out.messages(), &diagnostics, &progress, || {
         let map = map.as_mut().map(|map| map as &mut dyn Map);
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     })?;
     let seconds = start.elapsed().as_secs_f64();
     let account = args.account.then(|| {
-        let charges = archive::attribution::stop();
+        let charges = gate::attribution::stop();
         let ways = measure_ways(&options, out);
         let directories = summary.directories;
         DumpAccount::new(&charges, directories, summary.gathered - directories, &ways)

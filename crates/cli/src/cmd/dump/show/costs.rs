@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use account::Per;
 use account::dump::{DumpAccount, Figure, FunctionShare, GateUse, GatherOption, Measured};
-use archive::attribution::Function;
+use gate::attribution::Function;
 use show::json_object;
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{duration, plural};

@@ -25,13 +25,13 @@ const XZ_MEMORY: u32 = 66 << 10;
 /// than is permitted, and an error number if it cannot be read.
 pub(crate) struct Decompressor {
     format: Compression,
-    state: State,
+    state: DecoderState,
     /// The first stream that has data was begun.
     is_begun: bool,
     has_garbage: bool,
 }
 
-enum State {
+enum DecoderState {
     /// Between two streams.
     Between(Buffered),
     Within(Box<dyn Decoder>),
@@ -47,7 +47,7 @@ impl Decompressor {
     pub(crate) fn new(format: Compression, input: Buffered) -> Decompressor {
         Decompressor {
             format,
-            state: State::Between(input),
+            state: DecoderState::Between(input),
             is_begun: false,
             has_garbage: false,
         }
@@ -68,12 +68,12 @@ impl Decompressor {
     }
 
     /// Begins the next stream, if there is one.
-    fn begin(&mut self, mut input: Buffered) -> io::Result<State> {
+    fn begin(&mut self, mut input: Buffered) -> io::Result<DecoderState> {
         const LONGEST_MAGIC: usize = 6;
         loop {
             let head = input.peek(LONGEST_MAGIC)?;
             match head {
-                [] => return Ok(State::Over),
+                [] => return Ok(DecoderState::Over),
                 // Padding of tapes.
                 [0, ..] => {
                     let zeros = head.iter().take_while(|&&byte| byte == 0).count();
@@ -87,12 +87,12 @@ impl Decompressor {
                 }
                 _ => {
                     self.has_garbage = true;
-                    return Ok(State::Over);
+                    return Ok(DecoderState::Over);
                 }
             }
         }
         self.is_begun = true;
-        Ok(State::Within(match self.format {
+        Ok(DecoderState::Within(match self.format {
             Compression::Gzip => Box::new(GzDecoder::new(input)),
             Compression::Bzip2 => Box::new(BzDecoder::new(input)),
             Compression::Xz => Box::new(XzReader::new_mem_limit(input, false, XZ_MEMORY)),
@@ -105,13 +105,13 @@ impl Decompressor {
 impl Read for Decompressor {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            self.state = match std::mem::replace(&mut self.state, State::Over) {
-                State::Over => return Ok(0),
-                State::Between(input) => self.begin(input)?,
-                State::Within(mut decoder) => match decoder.read(buffer)? {
-                    0 => State::Between(decoder.into_rest()),
+            self.state = match std::mem::replace(&mut self.state, DecoderState::Over) {
+                DecoderState::Over => return Ok(0),
+                DecoderState::Between(input) => self.begin(input)?,
+                DecoderState::Within(mut decoder) => match decoder.read(buffer)? {
+                    0 => DecoderState::Between(decoder.into_rest()),
                     n => {
-                        self.state = State::Within(decoder);
+                        self.state = DecoderState::Within(decoder);
                         return Ok(n);
                     }
                 },

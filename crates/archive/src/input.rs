@@ -19,7 +19,7 @@ use crate::decompress::Decompressor;
 use crate::error::{Action, Damage, Defect, Error, ErrorKind, NotArchive};
 use crate::ranges::Ranges;
 use crate::remote::{self, ObjectStream};
-use crate::route::{Region, Route, Turn};
+use crate::route::{ReadAction, Region, Route};
 use crate::seek::Seekable;
 use crate::stream::{Buffered, Stream};
 
@@ -38,7 +38,7 @@ pub(crate) enum ChecksumStatus {
 /// An archive being read.
 pub struct Input {
     path: Vec<u8>,
-    source: Source,
+    source: InputSource,
     /// What was read last; everything before `from` is consumed.
     buffer: Vec<u8>,
     from: usize,
@@ -98,7 +98,7 @@ struct Check {
     checksum_status: Option<ChecksumStatus>,
 }
 
-enum Source {
+enum InputSource {
     File {
         fd: Arc<Fd>,
         at: u64,
@@ -180,8 +180,7 @@ impl Input {
         let Some(file) = self.file.as_ref().filter(|_| regions.len() <= MOST) else {
             return;
         };
-        let is_zstd =
-            matches!(&self.source, Source::Compressed(from) if from.format() == Compression::Zstd);
+        let is_zstd = matches!(&self.source, InputSource::Compressed(from) if from.format() == Compression::Zstd);
         let Some(seekable) = is_zstd.then(|| Seekable::read(file)).flatten() else {
             return;
         };
@@ -282,25 +281,25 @@ impl Input {
             let first = *checksum_status.get_or_insert(self.checksum_status());
             let is_sound = next.is_ok() && self.defects.len() == defects;
             let turn = match &next {
-                _ if route.is_after_jump() && !is_sound => Turn::Wrong,
+                _ if route.is_after_jump() && !is_sound => ReadAction::Wrong,
                 Ok(Some(member)) => route.judge(self.at, &member.path),
-                Ok(None) if route.is_after_jump() => Turn::Wrong,
-                Ok(None) | Err(_) => Turn::Deliver,
+                Ok(None) if route.is_after_jump() => ReadAction::Wrong,
+                Ok(None) | Err(_) => ReadAction::Deliver,
             };
             if let Some(check) = &mut self.check {
                 check.checksum_status = first;
-                check.is_due &= turn == Turn::Deliver;
+                check.is_due &= turn == ReadAction::Deliver;
             }
             match turn {
-                Turn::Deliver => return next,
-                Turn::Pass => {}
-                Turn::Jump(place) => self.jump(place),
-                Turn::End => {
+                ReadAction::Deliver => return next,
+                ReadAction::Pass => {}
+                ReadAction::Jump(place) => self.jump(place),
+                ReadAction::End => {
                     self.is_over = true;
                     self.recover();
                     return Ok(None);
                 }
-                Turn::Wrong => {
+                ReadAction::Wrong => {
                     self.defects.truncate(defects);
                     self.note(None, self.at, Damage::WrongIndex);
                     route.give_up();
@@ -318,7 +317,7 @@ impl Input {
         };
         let start = table.find(place);
         let input = Buffered::new(file.stream(start.file), Vec::new());
-        self.source = Source::Compressed(Decompressor::new(Compression::Zstd, input));
+        self.source = InputSource::Compressed(Decompressor::new(Compression::Zstd, input));
         self.buffer.clear();
         self.from = 0;
         self.place = start.content;
@@ -543,7 +542,7 @@ impl Input {
         self.buffer.truncate(have);
         // After an error, nothing more can be read either.
         self.is_over |= have == 0;
-        if let (0, Source::Compressed(from)) = (have, &mut self.source)
+        if let (0, InputSource::Compressed(from)) = (have, &mut self.source)
             && from.take_garbage()
         {
             let damage = Damage::Garbage(from.format());
@@ -608,7 +607,7 @@ pub(crate) fn is_regular(archive: &[u8]) -> bool {
 fn open_source(
     path: &[u8],
     open: Option<Arc<Fd>>,
-) -> Result<(Source, Vec<u8>, Option<Ranges>), ErrorKind> {
+) -> Result<(InputSource, Vec<u8>, Option<Ranges>), ErrorKind> {
     let mut file = None;
     let mut stream = if path == b"-" {
         Stream::Stdin
@@ -633,21 +632,21 @@ fn open_source(
     let head = read_block(|buffer| stream.read(buffer))?;
     if let Some(format) = Compression::from_magic(&head) {
         let input = Buffered::new(stream, head);
-        let mut source = Source::Compressed(Decompressor::new(format, input));
+        let mut source = InputSource::Compressed(Decompressor::new(format, input));
         let head = read_block(|buffer| source.read(buffer, 0))?;
         return Ok((source, head, file));
     }
     let at = head.len() as u64;
     let source = match (&file, stream) {
-        (Some(Ranges::File(file)), _) => Source::File {
+        (Some(Ranges::File(file)), _) => InputSource::File {
             fd: Arc::clone(file.fd()),
             at,
             len: file.len(),
         },
         (Some(Ranges::Object(object)), Stream::Object(stream)) => {
-            Source::Object(stream, object.len() - at)
+            InputSource::Object(stream, object.len() - at)
         }
-        (_, stream) => Source::Stream(stream),
+        (_, stream) => InputSource::Stream(stream),
     };
     Ok((source, head, file))
 }
@@ -685,21 +684,21 @@ fn check_format(head: &[u8]) -> Result<(), NotArchive> {
     })
 }
 
-impl Source {
+impl InputSource {
     fn read(&mut self, buffer: &mut [u8], place: u64) -> Result<usize, ErrorKind> {
         match self {
-            Source::File { fd, at, .. } => {
+            InputSource::File { fd, at, .. } => {
                 let n = pread64(&**fd, buffer, *at).map_err(ErrorKind::call(Gate::Pread64))?;
                 *at += n as u64;
                 Ok(n)
             }
-            Source::Object(stream, left) => {
+            InputSource::Object(stream, left) => {
                 let n = stream.read(buffer)?;
                 *left -= n as u64;
                 Ok(n)
             }
-            Source::Stream(stream) => stream.read(buffer),
-            Source::Compressed(from) => {
+            InputSource::Stream(stream) => stream.read(buffer),
+            InputSource::Compressed(from) => {
                 let format = from.format();
                 from.read(buffer)
                     .map_err(|e| compression_error(format, place, e))
@@ -708,22 +707,22 @@ impl Source {
     }
 }
 
-impl Source {
+impl InputSource {
     /// Skips up to so many bytes, if that needs no reading. Gives how many.
     fn skip(&mut self, bytes: u64) -> u64 {
         match self {
-            Source::File { at, len, .. } => {
+            InputSource::File { at, len, .. } => {
                 let skipped = bytes.min(len.saturating_sub(*at));
                 *at += skipped;
                 skipped
             }
-            Source::Object(stream, left) => {
+            InputSource::Object(stream, left) => {
                 let skipped = bytes.min(*left);
                 stream.skip(skipped);
                 *left -= skipped;
                 skipped
             }
-            Source::Stream(_) | Source::Compressed(_) => 0,
+            InputSource::Stream(_) | InputSource::Compressed(_) => 0,
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Target<T> {
 pub(crate) type Targets<T> = Vec<Target<T>>;
 
 /// What was found of a target.
-pub(crate) enum Found<'a> {
+pub(crate) enum FoundTarget<'a> {
     /// A member that is no link and no directory, the current one of the input.
     File(Box<Member>, &'a mut Input),
     /// The checksum of its data, once that was read.
@@ -31,7 +31,7 @@ pub(crate) enum Found<'a> {
 
 /// What a pass over an archive has found of a target.
 #[derive(Clone)]
-enum Outcome {
+enum PassOutcome {
     Nothing,
     File,
     /// It is a link itself.
@@ -46,7 +46,7 @@ enum Outcome {
 pub(crate) fn find<T>(
     archive: &[u8],
     mut targets: Targets<T>,
-    mut take: impl FnMut(&mut T, Found<'_>) -> Result<()>,
+    mut take: impl FnMut(&mut T, FoundTarget<'_>) -> Result<()>,
 ) -> Result<(Targets<T>, Targets<T>)> {
     /// In the archives that programs make, links lead to files, and not to links.
     const MOST: usize = 8;
@@ -58,9 +58,9 @@ pub(crate) fn find<T>(
         let outcomes = read(archive, &mut targets, &mut take)?;
         for (target, outcome) in std::mem::take(&mut targets).into_iter().zip(outcomes) {
             match outcome {
-                Some(Outcome::File) => found.push(target),
-                Some(Outcome::Nothing) => missing.push(target),
-                Some(Outcome::Link(name, before)) => targets.push(Target {
+                Some(PassOutcome::File) => found.push(target),
+                Some(PassOutcome::Nothing) => missing.push(target),
+                Some(PassOutcome::Link(name, before)) => targets.push(Target {
                     name,
                     before,
                     ..target
@@ -77,13 +77,13 @@ pub(crate) fn find<T>(
 fn read<T>(
     archive: &[u8],
     targets: &mut [Target<T>],
-    take: &mut impl FnMut(&mut T, Found<'_>) -> Result<()>,
-) -> Result<Vec<Option<Outcome>>> {
-    let mut outcomes: Vec<Option<Outcome>> = vec![None; targets.len()];
+    take: &mut impl FnMut(&mut T, FoundTarget<'_>) -> Result<()>,
+) -> Result<Vec<Option<PassOutcome>>> {
+    let mut outcomes: Vec<Option<PassOutcome>> = vec![None; targets.len()];
     let mut by_name: HashMap<Vec<u8>, usize> = HashMap::new();
     for (nth, target) in targets.iter().enumerate() {
         by_name.entry(target.name.clone()).or_insert_with(|| {
-            outcomes[nth] = Some(Outcome::Nothing);
+            outcomes[nth] = Some(PassOutcome::Nothing);
             nth
         });
     }
@@ -102,7 +102,7 @@ fn read<T>(
         };
         if let (Some(nth), Some(status)) = (last.take(), input.checksum_status()) {
             let target: &mut Target<T> = &mut targets[nth];
-            take(&mut target.names, Found::Checked(status))?;
+            take(&mut target.names, FoundTarget::Checked(status))?;
         }
         let Some(member) = next else {
             return Ok(outcomes);
@@ -115,12 +115,15 @@ fn read<T>(
             continue;
         }
         outcomes[nth] = Some(match member.kind {
-            Kind::Link => Outcome::Link(plain(&member.link).into_owned(), input.at()),
+            Kind::Link => PassOutcome::Link(plain(&member.link).into_owned(), input.at()),
             Kind::Directory | Kind::Label | Kind::Continuation => continue,
             _ => {
-                take(&mut target.names, Found::File(Box::new(member), &mut input))?;
+                take(
+                    &mut target.names,
+                    FoundTarget::File(Box::new(member), &mut input),
+                )?;
                 last = Some(nth);
-                Outcome::File
+                PassOutcome::File
             }
         });
     }

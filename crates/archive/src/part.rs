@@ -290,11 +290,11 @@ pub(crate) use walk::entry::relative;
 #[derive(Debug)]
 pub(crate) struct Parts {
     roots: Vec<Vec<u8>>,
-    known: Mutex<Known>,
+    known: Mutex<KnownPart>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownPart {
     /// The number of the DIR that is being walked.
     top: usize,
     /// Each with its mount id.
@@ -314,11 +314,11 @@ impl Parts {
         let parts = (0..).zip(parts.iter().cloned()).collect();
         Parts {
             roots: Vec::new(),
-            known: Mutex::new(Known { top: 0, parts }),
+            known: Mutex::new(KnownPart { top: 0, parts }),
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownPart> {
         self.known.lock()
     }
 

@@ -94,7 +94,7 @@ impl Plan {
             steps: vec![Step::Whole; rows.len()],
             ..Plan::default()
         };
-        let mut files = Files::default();
+        let mut files = LinkedFiles::default();
         for row in (0..rows.len()).filter(|&row| rows.is_linked(row)) {
             if let Some(first) = files.first_name(rows, row) {
                 plan.set_link(row, first);
@@ -199,9 +199,9 @@ impl Plan {
 /// Files with several names, by device and inode number: inode numbers are unique in a file system
 /// only, and devices tell the mounted ones apart.
 #[derive(Default)]
-pub(crate) struct Files(HashMap<(Dev, u64), usize>);
+pub(crate) struct LinkedFiles(HashMap<(Dev, u64), usize>);
 
-impl Files {
+impl LinkedFiles {
     /// The first name of the file of a row, if it is another row.
     pub(crate) fn first_name(&mut self, rows: &Rows, row: usize) -> Option<usize> {
         let meta = rows.meta(row);

@@ -3,7 +3,7 @@
 //! The index names a few members, and members are in the order of their names, so the places
 //! where a name can be follow from it. The index is a hint: the member that is found where it says one
 //! begins must have the name that it says, and names must be in order. Otherwise the archive is read from
-//! its beginning ([`Turn::Wrong`]).
+//! its beginning ([`ReadAction::Wrong`]).
 
 use std::collections::VecDeque;
 
@@ -66,7 +66,7 @@ struct Visit {
 }
 
 /// A member in the index.
-struct Known {
+struct KnownMember {
     at: u64,
     key: Vec<u8>,
     begins_order: bool,
@@ -91,7 +91,7 @@ pub(crate) struct Route {
 
 /// What to do with a member.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) enum Turn {
+pub(crate) enum ReadAction {
     Deliver,
     Pass,
     /// Pass, and go on at this offset, where a member begins.
@@ -118,9 +118,9 @@ impl Route {
             regions: &regions,
         };
         let (mut begins_at, mut has_members) = (0, false);
-        let mut last: Option<Known> = None;
+        let mut last: Option<KnownMember> = None;
         while let Some(member) = reader.next() {
-            let known = Known {
+            let known = KnownMember {
                 at: member.at,
                 key: key(member.name),
                 begins_order: member.begins_order,
@@ -189,17 +189,21 @@ impl Route {
     }
 
     /// What to do with the member of this name at this offset.
-    pub(crate) fn judge(&mut self, at: u64, name: &[u8]) -> Turn {
+    pub(crate) fn judge(&mut self, at: u64, name: &[u8]) -> ReadAction {
         if self.is_sequential {
             let before = self.delivered.partition_point(|&(first, _)| first <= at);
             let is_known = before > 0 && self.delivered[before - 1].1 >= at;
-            return if is_known { Turn::Pass } else { Turn::Deliver };
+            return if is_known {
+                ReadAction::Pass
+            } else {
+                ReadAction::Deliver
+            };
         }
         let key = key(name);
         let turn = self.next_turn(at, &key);
         self.last = Some((at, key));
-        self.is_after_jump = matches!(turn, Turn::Jump(_));
-        let is_delivering = std::mem::replace(&mut self.is_delivering, turn == Turn::Deliver);
+        self.is_after_jump = matches!(turn, ReadAction::Jump(_));
+        let is_delivering = std::mem::replace(&mut self.is_delivering, turn == ReadAction::Deliver);
         match self.delivered.last_mut().filter(|_| is_delivering) {
             Some((_, last)) if self.is_delivering => *last = at,
             _ if self.is_delivering => self.delivered.push((at, at)),
@@ -208,7 +212,7 @@ impl Route {
         turn
     }
 
-    fn next_turn(&mut self, at: u64, key: &[u8]) -> Turn {
+    fn next_turn(&mut self, at: u64, key: &[u8]) -> ReadAction {
         while let Some(visit) = self.visits.front() {
             let region = &self.regions[visit.region];
             let is_passed = |last: u64| visit.from > last;
@@ -220,14 +224,14 @@ impl Route {
                 None => true,
             };
             match () {
-                () if is_wrong => return Turn::Wrong,
-                () if at < visit.from => return Turn::Jump(visit.from),
-                () if at < visit.to && region.has(key) => return Turn::Deliver,
-                () if at < visit.to && !region.is_before(key) => return Turn::Pass,
+                () if is_wrong => return ReadAction::Wrong,
+                () if at < visit.from => return ReadAction::Jump(visit.from),
+                () if at < visit.to && region.has(key) => return ReadAction::Deliver,
+                () if at < visit.to && !region.is_before(key) => return ReadAction::Pass,
                 () => drop(self.visits.pop_front()),
             }
         }
-        Turn::End
+        ReadAction::End
     }
 }
 
@@ -245,7 +249,7 @@ struct Visits<'a> {
 impl Visits<'_> {
     /// Adds visits of the members from one in the index up to the offset of the next. The key of that is
     /// given if names are in order up to there.
-    fn add(&mut self, first: &Known, to: u64, next: Option<&[u8]>) {
+    fn add(&mut self, first: &KnownMember, to: u64, next: Option<&[u8]>) {
         let from = first.at;
         if first.begins_order {
             self.source.clone_from(&first.key);
@@ -327,14 +331,14 @@ mod tests {
             };
             read += 1;
             at = match route.judge(place, name.as_bytes()) {
-                Turn::Deliver => {
+                ReadAction::Deliver => {
                     found.push(*name);
                     Some(place + 512)
                 }
-                Turn::Pass => Some(place + 512),
-                Turn::Jump(to) => Some(to),
-                Turn::End => None,
-                Turn::Wrong => return None,
+                ReadAction::Pass => Some(place + 512),
+                ReadAction::Jump(to) => Some(to),
+                ReadAction::End => None,
+                ReadAction::Wrong => return None,
             };
         }
         Some((found, read))
@@ -439,16 +443,16 @@ mod tests {
     fn what_was_delivered_is_not_delivered_again() {
         let index = index(3);
         let mut route = Route::plan(&index, vec![Region::tree(b"s/a")], 6144).unwrap();
-        assert_eq!(route.judge(0, b"s"), Turn::Pass);
-        assert_eq!(route.judge(512, b"s/a"), Turn::Deliver);
-        assert_eq!(route.judge(1024, b"s/a/x"), Turn::Deliver);
-        assert_eq!(route.judge(1536, b"s/a"), Turn::Wrong);
+        assert_eq!(route.judge(0, b"s"), ReadAction::Pass);
+        assert_eq!(route.judge(512, b"s/a"), ReadAction::Deliver);
+        assert_eq!(route.judge(1024, b"s/a/x"), ReadAction::Deliver);
+        assert_eq!(route.judge(1536, b"s/a"), ReadAction::Wrong);
         route.give_up();
         for (at, turn) in [
-            (0, Turn::Deliver),
-            (512, Turn::Pass),
-            (1024, Turn::Pass),
-            (1536, Turn::Deliver),
+            (0, ReadAction::Deliver),
+            (512, ReadAction::Pass),
+            (1024, ReadAction::Pass),
+            (1536, ReadAction::Deliver),
         ] {
             assert_eq!(route.judge(at, b"s"), turn, "{at}");
         }

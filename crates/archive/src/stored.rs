@@ -22,7 +22,7 @@ macro_rules! name {
             }
 
             pub(crate) fn serialize<S: Serializer>(name: &$type, to: S) -> Result<S::Ok, S::Error> {
-                let name: Option<&[u8]> = super::Name::bytes(name);
+                let name: Option<&[u8]> = super::StoredName::bytes(name);
                 Stored {
                     lossy: name.map(|name| String::from_utf8_lossy(name).into_owned()),
                     exact: name
@@ -40,7 +40,7 @@ macro_rules! name {
                     Some(exact) => Some(STANDARD.decode(exact).map_err(D::Error::custom)?),
                     None => lossy.map(String::into_bytes),
                 };
-                super::Name::from_bytes(name).ok_or_else(|| D::Error::missing_field($member))
+                super::StoredName::from_bytes(name).ok_or_else(|| D::Error::missing_field($member))
             }
         }
     };
@@ -114,12 +114,12 @@ names!(
 );
 
 /// A required name, or an optional one.
-trait Name: Sized {
+trait StoredName: Sized {
     fn bytes(&self) -> Option<&[u8]>;
     fn from_bytes(bytes: Option<Vec<u8>>) -> Option<Self>;
 }
 
-impl Name for Vec<u8> {
+impl StoredName for Vec<u8> {
     fn bytes(&self) -> Option<&[u8]> {
         Some(self)
     }
@@ -129,7 +129,7 @@ impl Name for Vec<u8> {
     }
 }
 
-impl Name for Option<Vec<u8>> {
+impl StoredName for Option<Vec<u8>> {
     fn bytes(&self) -> Option<&[u8]> {
         self.as_deref()
     }

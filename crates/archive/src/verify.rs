@@ -13,7 +13,7 @@ use ondisk::pax::{Kind, Member};
 
 use crate::error::{Error, ErrorKind};
 use crate::input::{ChecksumStatus, Input, is_regular};
-use crate::linked::{Found, Target, find};
+use crate::linked::{FoundTarget, Target, find};
 use crate::list::{self, Opened, Wanted};
 use crate::warning::WarningKind;
 use known::{Known, plain};
@@ -216,8 +216,8 @@ impl Verification<'_> {
             };
             let (path, link) = (first.path.clone(), first.path.clone());
             match found {
-                Found::Checked(status) => report.add_status(status, &path, at),
-                Found::File(member, input) => {
+                FoundTarget::Checked(status) => report.add_status(status, &path, at),
+                FoundTarget::File(member, input) => {
                     at = input.at();
                     report.files += u64::from(member.kind == Kind::File);
                     report.compare(tree, input, &Member { path, ..*member }, known);

@@ -136,13 +136,13 @@ pub fn in_pieces<A: Send, B: Send, T: Send>(
 /// waiting.
 #[derive(Debug)]
 pub struct Queue<T, E> {
-    state: Mutex<State<T, E>>,
+    state: Mutex<QueueState<T, E>>,
     /// There is a task, or nothing more will come.
     ready: Condvar,
 }
 
 #[derive(Debug)]
-struct State<T, E> {
+struct QueueState<T, E> {
     waiting: Vec<T>,
     /// Tasks that are waiting or being done.
     left: usize,
@@ -152,7 +152,7 @@ struct State<T, E> {
 }
 
 /// A task that is being done.
-struct Running<'a, T, E>(&'a Queue<T, E>);
+struct RunningTask<'a, T, E>(&'a Queue<T, E>);
 
 impl<T, E> Queue<T, E> {
     /// Without tasks.
@@ -162,7 +162,7 @@ impl<T, E> Queue<T, E> {
     )]
     pub fn new() -> Queue<T, E> {
         Queue {
-            state: Mutex::new(State {
+            state: Mutex::new(QueueState {
                 waiting: Vec::new(),
                 left: 0,
                 is_stopped: false,
@@ -183,7 +183,7 @@ impl<T, E> Queue<T, E> {
     /// Does tasks until there are no more, or one fails. Other threads do the same.
     pub fn work(&self, mut with: impl FnMut(T) -> std::result::Result<(), E>) {
         while let Some(task) = self.next() {
-            let _running = Running(self);
+            let _running = RunningTask(self);
             if let Err(error) = with(task) {
                 let mut state = self.state.lock();
                 state.is_stopped = true;
@@ -211,7 +211,7 @@ impl<T, E> Queue<T, E> {
     }
 }
 
-impl<T, E> Drop for Running<'_, T, E> {
+impl<T, E> Drop for RunningTask<'_, T, E> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.left -= 1;

@@ -64,7 +64,7 @@ impl Progress {
         }
     }
 
-    pub(crate) fn search(&mut self, far: &mounts::method::Progress, path: &[u8]) {
+    pub(crate) fn search(&mut self, far: &mounts::method::SearchProgress, path: &[u8]) {
         let (directories, entries) = (far.directories, far.entries);
         let rate = entries as f64 / self.start.elapsed().as_secs_f64();
         self.at(|| {

@@ -134,7 +134,7 @@ pub(crate) fn of_first<T: Serialize + DeserializeOwned>(team: &dyn Team, mine: T
 
 /// What must be the same on all ranks. The version is the first field in every version.
 #[derive(Serialize, Deserialize)]
-struct Command {
+struct RankCommand {
     version: String,
     host: String,
     dirs: Vec<Vec<u8>>,
@@ -144,7 +144,7 @@ struct Command {
     words: Vec<Vec<u8>>,
 }
 
-impl Command {
+impl RankCommand {
     /// The options, each with the word behind it.
     fn option_words(&self) -> Vec<String> {
         let mut options: Vec<String> = Vec::new();
@@ -163,7 +163,7 @@ impl Command {
     }
 
     /// The options that another command does not have.
-    fn own_words(&self, other: &Command) -> String {
+    fn own_words(&self, other: &RankCommand) -> String {
         let others = other.option_words();
         let mut own = self.option_words();
         own.retain(|option| !others.contains(option));
@@ -191,7 +191,7 @@ fn check_same(
     team: &dyn Team,
 ) -> Result<(), Error> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let mine = Command {
+    let mine = RankCommand {
         version,
         host: host(),
         dirs: bytes(dirs),
@@ -208,13 +208,14 @@ fn check_same(
                 "rank {rank} runs fathom {theirs}, rank 0 runs fathom {ours}"
             )));
         }
-        let (Some(other), Some(first)) = (decode::<Command>(other), decode::<Command>(first))
+        let (Some(other), Some(first)) =
+            (decode::<RankCommand>(other), decode::<RankCommand>(first))
         else {
             return Err(Error::new(format!(
                 "rank {rank} runs another fathom than rank 0"
             )));
         };
-        let dir = |command: &Command| {
+        let dir = |command: &RankCommand| {
             let dirs: Vec<_> = command
                 .dirs
                 .iter()
@@ -358,7 +359,7 @@ pub(crate) fn create_dir(dir: &[u8], doing: &str) -> Result<(), Error> {
 
 /// Where a rank has run.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct RankPlace {
     pub(crate) host: String,
     /// How many processors it counted with.
     pub(crate) processors: usize,
@@ -367,7 +368,7 @@ pub(crate) struct Place {
 /// What a rank tells rank 0 at the end.
 #[derive(Serialize, Deserialize)]
 struct Told<T> {
-    place: Place,
+    place: RankPlace,
     value: T,
     /// Those of [`Tally::publish`].
     calls: Vec<u64>,
@@ -377,7 +378,7 @@ struct Told<T> {
 }
 
 /// The place and the value of each rank, and the warnings of all.
-pub(crate) type AllTold<T> = (Vec<(Place, T)>, Vec<Warning>);
+pub(crate) type AllTold<T> = (Vec<(RankPlace, T)>, Vec<Warning>);
 
 /// Tells rank 0 a value and the warnings of each rank. Rank 0 also adds up the system calls of all, and their
 /// delays. `None` on all other ranks.
@@ -404,7 +405,7 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     let sent = sent.iter();
     let delays = take_delays();
     let mine = Told {
-        place: Place {
+        place: RankPlace {
             host: host(),
             processors: gate::machine::processors(),
         },
@@ -467,14 +468,14 @@ mod tests {
             let checked = check_same("walks", &dirs, &"options", &Other(other));
             checked.err().map(|error| error.to_string())
         };
-        let command = |version: &str, dir: &[u8], options: &str| Command {
+        let command = |version: &str, dir: &[u8], options: &str| RankCommand {
             version: version.to_owned(),
             host: "node7".to_owned(),
             dirs: vec![dir.to_vec()],
             options: format!("{options:?}"),
             words: vec![b"-j".to_vec(), b"2".to_vec()],
         };
-        let says = |command: Command| check(encode(&command));
+        let says = |command: RankCommand| check(encode(&command));
         assert_eq!(says(command(ours, b"/srv", "options")), None);
         let other = format!("rank 1 runs fathom 9.9.9, rank 0 runs fathom {ours}");
         assert_eq!(
@@ -494,7 +495,7 @@ mod tests {
         let words = "rank 1 on node7 has other options than rank 0: '-j 2' instead of ";
         assert!(other.starts_with(words), "{other}");
         // Also if both have the same words.
-        let words = |words: &str| Command {
+        let words = |words: &str| RankCommand {
             words: words.split(' ').map(|word| word.into()).collect(),
             ..command(ours, b"/srv", "")
         };

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use libc::{c_char, c_int, c_void};
 
-use crate::process::{self, Change, Ended, Shared};
+use crate::process::{self, Ended, Shared, StateChange};
 use crate::signals::{Handled, disposition, forget_handlers, set_disposition};
 use crate::{Errno, Result};
 
@@ -191,10 +191,10 @@ impl Running {
     /// How it ended, if that is the next change of its state.
     fn change(&mut self, options: c_int) -> Result<Option<Ended>> {
         let changed = process::wait4(self.pid, options | libc::WUNTRACED)?;
-        if let Some(Change::Stopped(signal)) = changed {
+        if let Some(StateChange::Stopped(signal)) = changed {
             self.stopped(signal);
         }
-        let Some(Change::Ended(ended)) = changed else {
+        let Some(StateChange::Ended(ended)) = changed else {
             return Ok(None);
         };
         self.ended();

@@ -135,7 +135,7 @@ impl Child {
     /// How it ended, if it has; does not wait.
     pub fn try_wait(&mut self) -> Option<Ended> {
         if self.ended.is_none()
-            && let Ok(Some(Change::Ended(ended))) = wait4(self.pid, libc::WNOHANG)
+            && let Ok(Some(StateChange::Ended(ended))) = wait4(self.pid, libc::WNOHANG)
         {
             self.ended = Some(ended);
         }
@@ -200,7 +200,7 @@ pub(crate) fn fork() -> Result<libc::pid_t> {
 }
 
 /// A change of the state of a child.
-pub(crate) enum Change {
+pub(crate) enum StateChange {
     /// It has ended.
     Ended(Ended),
     /// This signal has stopped it; with `WUNTRACED`, and for a traced child.
@@ -209,7 +209,7 @@ pub(crate) enum Change {
 
 /// The next change of the state of a child; `None` when there is none, with `WNOHANG`.
 /// [wait4(2)](https://man7.org/linux/man-pages/man2/wait4.2.html)
-pub(crate) fn wait4(pid: libc::pid_t, options: c_int) -> Result<Option<Change>> {
+pub(crate) fn wait4(pid: libc::pid_t, options: c_int) -> Result<Option<StateChange>> {
     let mut status: c_int = 0;
     // SAFETY: zero is a valid rusage.
     let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
@@ -219,8 +219,8 @@ pub(crate) fn wait4(pid: libc::pid_t, options: c_int) -> Result<Option<Change>> 
         return Ok(None);
     }
     Ok(Some(match libc::WIFSTOPPED(status) {
-        true => Change::Stopped(libc::WSTOPSIG(status)),
-        false => Change::Ended(ended(status, &usage)),
+        true => StateChange::Stopped(libc::WSTOPSIG(status)),
+        false => StateChange::Ended(ended(status, &usage)),
     }))
 }
 

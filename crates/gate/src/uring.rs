@@ -36,7 +36,7 @@ const ENTER_GETEVENTS: c_int = 1;
 /// `struct io_uring_sqe`, with the fields of statx.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Request {
+struct StatxRequest {
     opcode: u8,
     flags: u8,
     ioprio: u16,
@@ -86,7 +86,7 @@ impl Ring {
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         let map = |offset, len| Mapped::new(fd.as_raw_fd(), offset, len, READ_WRITE, flags);
         let rings = map(0, submissions.max(completions))?;
-        let requests = map(OFFSET_SQES, entries * size_of::<Request>())?;
+        let requests = map(OFFSET_SQES, entries * size_of::<StatxRequest>())?;
         Ok(Ring {
             fd,
             params,
@@ -176,7 +176,7 @@ impl Ring {
 struct Queues<'a> {
     /// Entries of the submission queue.
     size: u32,
-    requests: *mut Request,
+    requests: *mut StatxRequest,
     array: *mut u32,
     submission_tail: &'a AtomicU32,
     submission_mask: u32,
@@ -192,13 +192,13 @@ impl Queues<'_> {
         let mut tail = self.submission_tail.load(Ordering::Relaxed);
         for buffer in buffers {
             let slot = tail & self.submission_mask;
-            let request = Request {
+            let request = StatxRequest {
                 opcode: OP_STATX,
                 fd: dir.as_fd().as_raw_fd(),
                 buffer: buffer.as_mut_ptr() as u64,
                 name: name.as_ptr() as u64,
                 want: libc::STATX_BASIC_STATS,
-                ..Request::default()
+                ..StatxRequest::default()
             };
             // SAFETY: `slot` is below the number of entries of both; the kernel does not read them
             // before the tail has passed them.

@@ -25,7 +25,7 @@ use crate::check::ANSWER_WITHIN;
 use crate::error::{Error, Loss, WarningKind};
 use crate::kind::may_hang;
 use crate::method::breadth::Queue;
-use crate::method::{Progress, SearchContext};
+use crate::method::{SearchContext, SearchProgress};
 pub use crate::point::Beneath;
 use crate::point::{Kind, Point};
 use crate::root::Root;
@@ -224,7 +224,7 @@ fn uncover(
     if let Err(errno) = unshare_mounts() {
         return (0..which.len()).for_each(|at| found(at, Err((Gate::Unshare, errno)), 0));
     }
-    let mut tick = |_: &Progress, _: &[u8]| {};
+    let mut tick = |_: &SearchProgress, _: &[u8]| {};
     let mut context = SearchContext::new(Loss::Count, &mut tick);
     let mut rows = rows.to_vec();
     let parent_of = |at: usize| points[which[at]].parent;

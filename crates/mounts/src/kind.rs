@@ -68,14 +68,14 @@ pub(crate) fn is_fuse(fstype: &[u8]) -> bool {
 }
 
 /// The part of a file system that a mount shows.
-type Part<'a> = (Dev, &'a [u8]);
+type ShownPart<'a> = (Dev, &'a [u8]);
 
 /// Finds the kinds of mounts. Two mounts of the same part of a file system have the same kind.
 #[derive(Default)]
 pub(crate) struct Kinds<'a> {
-    known: HashMap<Part<'a>, Option<Kind>>,
+    known: HashMap<ShownPart<'a>, Option<Kind>>,
     /// The last one found: mounts of the same part often follow one another.
-    last: Option<(Part<'a>, Option<Kind>)>,
+    last: Option<(ShownPart<'a>, Option<Kind>)>,
 }
 
 impl<'a> Kinds<'a> {

@@ -5,7 +5,7 @@ use ondisk::Mount;
 use crate::error::{Error, Incompleteness, Loss, TableSource, WarningKind};
 use crate::kind::Kinds;
 use crate::method::search::{Hints, SearchReason};
-use crate::method::{Progress, SearchContext, getmnt1, getmnt2, getmnt3, naive, search};
+use crate::method::{SearchContext, SearchProgress, getmnt1, getmnt2, getmnt3, naive, search};
 use crate::pairs::Pairs;
 use crate::point::{Class, Kind, Point, classify_by_name};
 use crate::root::Root;
@@ -123,7 +123,7 @@ pub struct LocateReport {
     pub incomplete: Vec<Incompleteness>,
     pub warnings: Vec<Warning>,
     /// How much of the file tree was searched; `None` if the table was enough.
-    pub search: Option<Progress>,
+    pub search: Option<SearchProgress>,
 }
 
 impl LocateReport {
@@ -147,7 +147,7 @@ impl LocateReport {
 pub fn locate(
     root: &Root,
     options: &LocateOptions,
-    tick: &mut dyn FnMut(&Progress, &[u8]),
+    tick: &mut dyn FnMut(&SearchProgress, &[u8]),
 ) -> Result<LocateReport, Error> {
     let requested = |source| {
         Table::read(source).map(|table| report_table(root, table, LocateReason::Requested))
@@ -214,7 +214,7 @@ fn search_tree(
     root: &Root,
     method: Method,
     options: &LocateOptions,
-    tick: &mut dyn FnMut(&Progress, &[u8]),
+    tick: &mut dyn FnMut(&SearchProgress, &[u8]),
 ) -> LocateReport {
     let mut context = SearchContext::new(Loss::MountPoints, tick);
     let bound = options.bound.filter(|_| method != Method::Naive);

@@ -12,7 +12,7 @@ use crate::point::Point;
 
 /// Where the names of devices come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Names {
+pub enum NameSource {
     /// The block special files in /dev.
     Dev,
     /// The symlinks in /sys/dev/block.
@@ -20,15 +20,15 @@ pub enum Names {
 }
 
 /// Gives every mount point on a block device that device's name as its source.
-pub fn resolve(points: &mut [Point], names: Names) {
+pub fn resolve(points: &mut [Point], names: NameSource) {
     let mut known = match names {
-        Names::Dev => scan_dev(),
-        Names::Sys => HashMap::new(),
+        NameSource::Dev => scan_dev(),
+        NameSource::Sys => HashMap::new(),
     };
     for point in points.iter_mut().filter(|point| point.dev.major != 0) {
         let name = known.entry(point.dev).or_insert_with(|| match names {
-            Names::Dev => None,
-            Names::Sys => from_sys(point.dev),
+            NameSource::Dev => None,
+            NameSource::Sys => from_sys(point.dev),
         });
         if name.is_some() {
             point.named.clone_from(name);

@@ -62,11 +62,11 @@ const NAMELESS: Ask = Ask::SB_BASIC.union(Ask::MNT_BASIC).union(Ask::FS_TYPE);
 pub struct Table {
     /// Its rows, in the order in which the mounts were made.
     pub mounts: Vec<Mount>,
-    read_by: Reader,
+    read_by: TableReader,
 }
 
 #[derive(Debug)]
-enum Reader {
+enum TableReader {
     Kernel { ids: Vec<u64> },
     Mountinfo { file: Fd },
 }
@@ -119,7 +119,7 @@ impl Table {
             Some(e) if mounts.is_empty() => Err(describe_failed(e)),
             _ => Ok(Table {
                 mounts,
-                read_by: Reader::Kernel { ids },
+                read_by: TableReader::Kernel { ids },
             }),
         }
     }
@@ -140,7 +140,7 @@ impl Table {
             let n = gate::fs::read(&file, &mut page)
                 .map_err(failed(ErrorKind::ReadMountinfo, Gate::Read))?;
             if n == 0 {
-                let (mounts, read_by) = (parser.finish(), Reader::Mountinfo { file });
+                let (mounts, read_by) = (parser.finish(), TableReader::Mountinfo { file });
                 return Ok(Table { mounts, read_by });
             }
             parser.take(&page[..n]);
@@ -160,8 +160,8 @@ impl Table {
     /// Whether mounts have come or gone since the table was read: one call.
     pub fn has_changed(&self) -> bool {
         match &self.read_by {
-            Reader::Kernel { ids } => list().map_or(true, |now| now != *ids),
-            Reader::Mountinfo { file } => {
+            TableReader::Kernel { ids } => list().map_or(true, |now| now != *ids),
+            TableReader::Mountinfo { file } => {
                 poll([(file.as_fd(), Event::Priority)], Some(Duration::ZERO))
                     .map_or(true, |[changed]| changed)
             }
@@ -171,16 +171,16 @@ impl Table {
     /// The file to poll for [`Event::Priority`] to detect changes, if the table was read from it.
     pub(crate) fn changes(&self) -> Option<BorrowedFd<'_>> {
         match &self.read_by {
-            Reader::Kernel { .. } => None,
-            Reader::Mountinfo { file } => Some(file.as_fd()),
+            TableReader::Kernel { .. } => None,
+            TableReader::Mountinfo { file } => Some(file.as_fd()),
         }
     }
 
     /// Where it was read from.
     pub fn source(&self) -> TableSource {
         match self.read_by {
-            Reader::Kernel { .. } => TableSource::Kernel,
-            Reader::Mountinfo { .. } => TableSource::Mountinfo,
+            TableReader::Kernel { .. } => TableSource::Kernel,
+            TableReader::Mountinfo { .. } => TableSource::Mountinfo,
         }
     }
 }

@@ -25,13 +25,13 @@ pub enum Change {
 
 /// Watches the mount namespace of this process.
 pub struct Watch {
-    source: Source,
+    source: WatchSource,
     stop: Fd,
     pending: VecDeque<Change>,
     stopped: bool,
 }
 
-enum Source {
+enum WatchSource {
     /// Mounts by the 64-bit ids of the events.
     Fanotify {
         group: Fd,
@@ -62,7 +62,7 @@ impl Watch {
                     .into_iter()
                     .filter_map(|id| Some((id, describe.mount(id).ok()??)))
                     .collect();
-                Source::Fanotify { group, known }
+                WatchSource::Fanotify { group, known }
             }
             Err(fanotify) => {
                 let table = Table::read(TableSource::Mountinfo).map_err(|error| {
@@ -71,7 +71,7 @@ impl Watch {
                         mountinfo: Box::new(error),
                     })
                 })?;
-                Source::Mountinfo { table, fanotify }
+                WatchSource::Mountinfo { table, fanotify }
             }
         };
         Ok(Watch {
@@ -86,14 +86,14 @@ impl Watch {
     /// that is attached and detached between two polls.
     pub fn polls_because(&self) -> Option<FanotifyRefusal> {
         match self.source {
-            Source::Fanotify { .. } => None,
-            Source::Mountinfo { fanotify, .. } => Some(fanotify),
+            WatchSource::Fanotify { .. } => None,
+            WatchSource::Mountinfo { fanotify, .. } => Some(fanotify),
         }
     }
 
     /// Whether the ids of the changes are the kernel's 64-bit ids, not those of mountinfo.
     pub fn ids_are_unique(&self) -> bool {
-        matches!(self.source, Source::Fanotify { .. })
+        matches!(self.source, WatchSource::Fanotify { .. })
     }
 
     /// The next change; `None` when a signal has ended the watch.
@@ -109,8 +109,8 @@ impl Watch {
                 return Ok(None);
             }
             let source = match &self.source {
-                Source::Fanotify { group, .. } => (group.as_fd(), Event::Readable),
-                Source::Mountinfo { table, .. } => (
+                WatchSource::Fanotify { group, .. } => (group.as_fd(), Event::Readable),
+                WatchSource::Mountinfo { table, .. } => (
                     table.changes().unwrap_or(self.stop.as_fd()),
                     Event::Priority,
                 ),
@@ -137,7 +137,7 @@ impl Watch {
 
     fn collect(&mut self) -> Result<(), Error> {
         match &mut self.source {
-            Source::Fanotify { group, known } => {
+            WatchSource::Fanotify { group, known } => {
                 let mut buffer = vec![0u8; 64 << 10];
                 let n = match read(&*group, &mut buffer) {
                     Ok(n) => n,
@@ -188,7 +188,7 @@ impl Watch {
                     }
                 }
             }
-            Source::Mountinfo { table, .. } => {
+            WatchSource::Mountinfo { table, .. } => {
                 let new = Table::read(TableSource::Mountinfo)?;
                 let old = std::mem::replace(table, new);
                 let key = |row: &Mount| (row.id, row.target.clone());

@@ -32,7 +32,7 @@ pub(crate) fn create(
     if !is_first {
         refresh_parent(root);
     }
-    let mut part = Part {
+    let mut part = RankTree {
         root,
         shape,
         first: team.rank() as u64,
@@ -103,7 +103,7 @@ pub(crate) fn remove_root(root: &[u8]) -> gate::Result<()> {
 }
 
 /// The directories of one rank, while it creates them.
-struct Part<'a> {
+struct RankTree<'a> {
     root: &'a [u8],
     shape: Shape,
     /// The first directory.
@@ -114,7 +114,7 @@ struct Part<'a> {
     last: Option<(u64, u64)>,
 }
 
-impl Part<'_> {
+impl RankTree<'_> {
     fn directories(&self) -> impl Iterator<Item = u64> + use<> {
         (self.first..self.shape.length).step_by(self.step.max(1))
     }

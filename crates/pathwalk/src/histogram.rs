@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Latencies in nanoseconds. The buckets are at most 1/128 as wide as the values in them, so a
 /// percentile is right to 1 %; count, sum, minimum and maximum are exact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Counts", into = "Counts")]
+#[serde(from = "HistogramCounts", into = "HistogramCounts")]
 pub struct Histogram {
     buckets: hdrhistogram::Histogram<u64>,
     sum: u64,
@@ -27,7 +27,7 @@ pub struct Bucket {
 /// A histogram as one rank sends it to the others: exact figures, and each bucket's greatest value
 /// and count.
 #[derive(Serialize, Deserialize)]
-struct Counts {
+struct HistogramCounts {
     sum: u64,
     min: u64,
     max: u64,
@@ -105,10 +105,10 @@ impl Histogram {
     }
 }
 
-impl From<Histogram> for Counts {
-    fn from(histogram: Histogram) -> Counts {
+impl From<Histogram> for HistogramCounts {
+    fn from(histogram: Histogram) -> HistogramCounts {
         let buckets = histogram.buckets();
-        Counts {
+        HistogramCounts {
             sum: histogram.sum,
             min: histogram.min,
             max: histogram.max,
@@ -117,8 +117,8 @@ impl From<Histogram> for Counts {
     }
 }
 
-impl From<Counts> for Histogram {
-    fn from(counts: Counts) -> Histogram {
+impl From<HistogramCounts> for Histogram {
+    fn from(counts: HistogramCounts) -> Histogram {
         let mut histogram = Histogram {
             sum: counts.sum,
             min: counts.min,
@@ -190,9 +190,9 @@ mod tests {
             thirds[usize::from(n % 3 == 0)].record(n * n);
         }
         let [mut one, two] = thirds;
-        one.merge(&Histogram::from(Counts::from(two)));
+        one.merge(&Histogram::from(HistogramCounts::from(two)));
         assert_eq!(one, whole);
         let empty = Histogram::default();
-        assert_eq!(Histogram::from(Counts::from(empty.clone())), empty);
+        assert_eq!(Histogram::from(HistogramCounts::from(empty.clone())), empty);
     }
 }

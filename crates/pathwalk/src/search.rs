@@ -155,7 +155,7 @@ struct Shared {
 }
 
 /// What one thread did in a pass.
-struct Part {
+struct ThreadPass {
     start: Instant,
     end: Instant,
     found: u64,
@@ -184,7 +184,7 @@ fn run_loop(
     shared: &Shared,
     paths: &mut Paths,
     mut look_up: impl FnMut(usize, &[u8]) -> gate::Result<()>,
-) -> Part {
+) -> ThreadPass {
     let (mut found, mut lookups, mut failed) = (0, 0, 0);
     let (mut errno, mut misplaced) = (None, None);
     let start = Instant::now();
@@ -220,7 +220,7 @@ fn run_loop(
         }
     }
     let end = Instant::now();
-    Part {
+    ThreadPass {
         start,
         end,
         found,
@@ -308,7 +308,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// Runs one part of a pass for each of `all`, on threads that begin together.
-    fn run_threads(&self, shared: &Shared, all: &mut [Paths]) -> Result<Vec<Part>, Error> {
+    fn run_threads(&self, shared: &Shared, all: &mut [Paths]) -> Result<Vec<ThreadPass>, Error> {
         let together = Barrier::new(all.len());
         let ready = RwLock::new(()); // held until all threads are started, or one could not be
         let run = |paths: &mut Paths| {
@@ -343,7 +343,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// One thread's part of a pass, by the chosen method.
-    fn run_part(&self, shared: &Shared, paths: &mut Paths) -> Part {
+    fn run_part(&self, shared: &Shared, paths: &mut Paths) -> ThreadPass {
         match self.options.method {
             Method::Stat => self.run_timed(shared, paths, |_, path| lookup::newfstatat(CWD, path)),
             Method::Statx => self.run_timed(shared, paths, |_, path| lookup::statx(CWD, path)),
@@ -364,7 +364,7 @@ impl<'a> Prepared<'a> {
         shared: &Shared,
         paths: &mut Paths,
         mut look_up: impl FnMut(usize, &[u8]) -> gate::Result<()>,
-    ) -> Part {
+    ) -> ThreadPass {
         if !self.options.latency {
             return run_loop(shared, paths, look_up);
         }
@@ -380,14 +380,14 @@ impl<'a> Prepared<'a> {
             }
             result
         });
-        Part {
+        ThreadPass {
             latency: Some(latency),
             ..part
         }
     }
 
     /// Returns the parts if every file was found where it should be.
-    fn check(&self, parts: Vec<Part>) -> Result<Vec<Part>, Error> {
+    fn check(&self, parts: Vec<ThreadPass>) -> Result<Vec<ThreadPass>, Error> {
         if asked().is_some() {
             let reason = Reason::Interrupted;
             return Err(Error::new(Operation::Search, self.root, reason));
@@ -446,8 +446,8 @@ fn open_all(root: &[u8], shape: Shape) -> Result<Vec<Fd>, Error> {
 }
 
 /// What all threads and ranks did in one pass.
-fn add_up(team: &dyn Team, parts: &[Part], files: u64, errno: &mut Option<Errno>) -> Pass {
-    let sum = |count: fn(&Part) -> u64| parts.iter().map(count).sum::<u64>();
+fn add_up(team: &dyn Team, parts: &[ThreadPass], files: u64, errno: &mut Option<Errno>) -> Pass {
+    let sum = |count: fn(&ThreadPass) -> u64| parts.iter().map(count).sum::<u64>();
     let start = parts.iter().map(|part| part.start).min();
     let end = parts.iter().map(|part| part.end).max();
     let elapsed = end.zip(start).map(|(end, start)| end - start);

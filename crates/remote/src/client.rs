@@ -22,17 +22,17 @@ pub struct Client {
     endpoint: Option<String>,
     hides_memory: bool,
     notices: Notices,
-    state: Mutex<State>,
+    state: Mutex<ClientState>,
 }
 
 /// What exists once there is something to do.
 #[derive(Debug, Default)]
-struct State {
+struct ClientState {
     runtime: Option<Arc<Runtime>>,
     buckets: BTreeMap<String, Arc<Bucket>>,
 }
 
-impl State {
+impl ClientState {
     fn runtime(&mut self) -> Result<Arc<Runtime>, StoreError> {
         Ok(match &self.runtime {
             Some(runtime) => Arc::clone(runtime),
@@ -54,7 +54,7 @@ impl Client {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ClientState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

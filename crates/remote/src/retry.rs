@@ -89,11 +89,11 @@ fn is_due(last: &Mutex<Option<Instant>>, now: Instant) -> bool {
 #[derive(Clone, Debug)]
 pub(crate) struct Servers {
     pub(crate) notices: Notices,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<RetryState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RetryState {
     /// The hosts that have answered, whatever they said.
     have_answered: HashSet<String>,
     /// When the first request failed, before any was answered.

@@ -28,7 +28,7 @@ use crate::node::{
     write_subtree,
 };
 use crate::parent::{OldNode, TreeReader};
-use crate::repository_file::Kind;
+use crate::repository_file::BlobKind;
 use crate::trees::{Directory, TreeCounts, Trees};
 use base::pool::Queue;
 
@@ -84,7 +84,7 @@ impl Counts {
     }
 }
 
-enum Task {
+enum TreeTask {
     /// The entries of the directory of a row, from another row on.
     Entries {
         directory: Arc<Directory>,
@@ -100,7 +100,7 @@ struct Run<'a> {
     archiver: &'a Archiver<'a>,
     trees: Trees<'a>,
     counts: Counts,
-    queue: Queue<Task, Error>,
+    queue: Queue<TreeTask, Error>,
     /// Blobs among the tasks, and the most of them.
     blobs: AtomicUsize,
     most_blobs: usize,
@@ -201,15 +201,15 @@ impl<'a> Run<'a> {
         above.try_for_each(|directory| self.trees.release(directory, &mut worker.writer))
     }
 
-    fn perform(&self, task: Task, worker: &mut Worker<'a>) -> Result<(), Error> {
+    fn perform(&self, task: TreeTask, worker: &mut Worker<'a>) -> Result<(), Error> {
         match task {
-            Task::Entries {
+            TreeTask::Entries {
                 directory,
                 row,
                 from,
             } => self.add_entries(worker, directory, row, from),
-            Task::Blob { id, bytes } => {
-                let written = worker.writer.write(Kind::Data, id, &bytes);
+            TreeTask::Blob { id, bytes } => {
+                let written = worker.writer.write(BlobKind::Data, id, &bytes);
                 self.blobs.fetch_sub(1, Relaxed);
                 written
             }
@@ -218,7 +218,7 @@ impl<'a> Run<'a> {
 
     /// Adds the task of the entries of a row, from another row on; the directory is held for it.
     fn push_entries(&self, directory: Arc<Directory>, row: usize, from: usize) {
-        self.queue.push(Task::Entries {
+        self.queue.push(TreeTask::Entries {
             directory,
             row,
             from,
@@ -449,8 +449,8 @@ impl<'a> Run<'a> {
             let Worker { writer, buffer, .. } = worker;
             if !buffer.is_empty() {
                 let id = Id::hash(buffer);
-                if self.archiver.store.claim(Kind::Data, id) {
-                    writer.write(Kind::Data, id, buffer)?;
+                if self.archiver.store.claim(BlobKind::Data, id) {
+                    writer.write(BlobKind::Data, id, buffer)?;
                 }
                 blobs.push(id);
             }
@@ -501,12 +501,12 @@ impl<'a> Run<'a> {
     /// Stores a blob, or has another thread do it if few are waiting.
     fn store_large(&self, writer: &mut BlobWriter<'_>, bytes: Vec<u8>) -> Result<Id, Error> {
         let id = Id::hash(&bytes);
-        if self.archiver.store.claim(Kind::Data, id) {
+        if self.archiver.store.claim(BlobKind::Data, id) {
             if self.blobs.fetch_add(1, Relaxed) < self.most_blobs {
-                self.queue.push(Task::Blob { id, bytes });
+                self.queue.push(TreeTask::Blob { id, bytes });
             } else {
                 self.blobs.fetch_sub(1, Relaxed);
-                writer.write(Kind::Data, id, &bytes)?;
+                writer.write(BlobKind::Data, id, &bytes)?;
             }
         }
         Ok(id)

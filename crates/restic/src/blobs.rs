@@ -9,9 +9,9 @@ use crate::config::Config;
 use crate::error::{Action, Error};
 use crate::id::{Id, IdSet};
 use crate::index::Index;
-use crate::packer::{Packer, Written};
+use crate::packer::{Packer, WrittenBlobs};
 use crate::repository::RepositoryFiles;
-use crate::repository_file::Kind;
+use crate::repository_file::BlobKind;
 use crate::seal::Cipher;
 
 /// The blobs of a repository, old and new.
@@ -54,20 +54,20 @@ impl<'a> BlobStore<'a> {
     }
 
     /// Whether the caller must store a blob: the repository does not have it, and no other thread stores it.
-    pub(crate) fn claim(&self, kind: Kind, id: Id) -> bool {
+    pub(crate) fn claim(&self, kind: BlobKind, id: Id) -> bool {
         !self.index.has(kind, &id) && self.new[kind as usize].lock().insert(id)
     }
 
     /// Whether the repository has a blob of data.
     pub(crate) fn has_data(&self, id: &Id) -> bool {
-        self.index.has(Kind::Data, id)
+        self.index.has(BlobKind::Data, id)
     }
 
     /// Writes what is left. Returns what was written in all, data and trees.
     ///
     /// # Errors
     /// The repository cannot be written.
-    pub(crate) fn finish(self) -> Result<[Written; 2], Error> {
+    pub(crate) fn finish(self) -> Result<[WrittenBlobs; 2], Error> {
         self.packer.finish()
     }
 
@@ -93,7 +93,7 @@ impl BlobWriter<'_> {
     ///
     /// # Errors
     /// The repository cannot be written.
-    pub(crate) fn write(&mut self, kind: Kind, id: Id, plain: &[u8]) -> Result<(), Error> {
+    pub(crate) fn write(&mut self, kind: BlobKind, id: Id, plain: &[u8]) -> Result<(), Error> {
         let is_compressed = self.compressor.is_some();
         let stored = match &mut self.compressor {
             Some(compressor) => compressor.compress(plain).map_err(|_| no_memory())?,

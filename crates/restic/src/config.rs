@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::error::Error;
 use crate::id::Id;
 use crate::options::RepositoryOptions;
-use crate::repository_file::Kind;
+use crate::repository_file::BlobKind;
 use crate::seal::Cipher;
 
 /// A pack is not larger than this, whatever the configuration says.
@@ -126,15 +126,15 @@ impl Config {
     }
 
     /// The sizes of packs with blobs of a kind.
-    pub(crate) fn pack_sizes(&self, kind: Kind) -> PackSizes {
+    pub(crate) fn pack_sizes(&self, kind: BlobKind) -> PackSizes {
         const GROWTH: u32 = 32;
         let (size, growth, limit) = match kind {
-            Kind::Data => (
+            BlobKind::Data => (
                 self.datapack_size.unwrap_or(32 << 20),
                 self.datapack_growfactor,
                 self.datapack_size_limit,
             ),
-            Kind::Tree => (
+            BlobKind::Tree => (
                 self.treepack_size.unwrap_or(4 << 20),
                 self.treepack_growfactor,
                 self.treepack_size_limit,
@@ -192,8 +192,8 @@ mod tests {
         assert_eq!(chunking.polynomial, Some(0x003D_A335_8B4D_C173));
         let sizes = (chunking.size, chunking.shortest, chunking.longest);
         assert_eq!(sizes, (1 << 20, 512 << 10, 8 << 20));
-        assert_eq!(config.pack_sizes(Kind::Data).pack(0), 32 << 20);
-        assert_eq!(config.pack_sizes(Kind::Tree).pack(0), 4 << 20);
+        assert_eq!(config.pack_sizes(BlobKind::Data).pack(0), 32 << 20);
+        assert_eq!(config.pack_sizes(BlobKind::Tree).pack(0), 4 << 20);
     }
 
     #[test]
@@ -206,10 +206,10 @@ mod tests {
         let fields = json!({ "compression": 5, "datapack_size": 1 << 20 });
         let config = open(fields.clone(), &options).unwrap();
         assert_eq!(config.compression_level(), None);
-        assert_eq!(config.pack_sizes(Kind::Data).pack(1 << 50), 16 << 20);
+        assert_eq!(config.pack_sizes(BlobKind::Data).pack(1 << 50), 16 << 20);
         let config = open(fields, &RepositoryOptions::default()).unwrap();
         assert_eq!(config.compression_level(), Some(5));
-        assert_eq!(config.pack_sizes(Kind::Data).pack(0), 1 << 20);
+        assert_eq!(config.pack_sizes(BlobKind::Data).pack(0), 1 << 20);
     }
 
     #[test]

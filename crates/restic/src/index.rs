@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::error::{Action, Error};
 use crate::id::{Id, IdMap, IdSet};
 use crate::repository::RepositoryFiles;
-use crate::repository_file::{Kind, RepositoryFile};
+use crate::repository_file::{BlobKind, RepositoryFile};
 use crate::seal::Cipher;
 
 /// The blobs of a repository.
@@ -49,7 +49,7 @@ struct Pack {
 struct Blob {
     id: Id,
     #[serde(rename = "type")]
-    kind: Kind,
+    kind: BlobKind,
     offset: u32,
     length: u32,
     #[serde(default)]
@@ -76,7 +76,7 @@ impl Index {
         })?;
         let index = index.into_inner();
         if let Some(cache) = repository.cache() {
-            cache.retain(RepositoryFile::Pack(Kind::Tree), index.tree_packs());
+            cache.retain(RepositoryFile::Pack(BlobKind::Tree), index.tree_packs());
         }
         Ok(index)
     }
@@ -90,8 +90,8 @@ impl Index {
             for blob in blobs {
                 self.sizes[blob.kind as usize] += u64::from(blob.length);
                 match blob.kind {
-                    Kind::Data => drop(self.data.insert(blob.id)),
-                    Kind::Tree => {
+                    BlobKind::Data => drop(self.data.insert(blob.id)),
+                    BlobKind::Tree => {
                         let place = BlobLocation {
                             pack,
                             offset: blob.offset,
@@ -105,10 +105,10 @@ impl Index {
         }
     }
 
-    pub(crate) fn has(&self, kind: Kind, id: &Id) -> bool {
+    pub(crate) fn has(&self, kind: BlobKind, id: &Id) -> bool {
         match kind {
-            Kind::Data => self.data.contains(id),
-            Kind::Tree => self.trees.contains_key(id),
+            BlobKind::Data => self.data.contains(id),
+            BlobKind::Tree => self.trees.contains_key(id),
         }
     }
 
@@ -126,7 +126,7 @@ impl Index {
     }
 
     /// The size of all blobs of a kind, as stored.
-    pub(crate) fn size(&self, kind: Kind) -> u64 {
+    pub(crate) fn size(&self, kind: BlobKind) -> u64 {
         self.sizes[kind as usize]
     }
 }
@@ -153,12 +153,15 @@ mod tests {
         );
         let mut index = Index::default();
         index.add(serde_json::from_str::<IndexFile>(&json).unwrap().packs);
-        assert!(index.has(Kind::Data, &id(2)) && !index.has(Kind::Tree, &id(2)));
-        assert!(index.has(Kind::Tree, &id(3)) && !index.has(Kind::Data, &id(3)));
-        assert!(!index.has(Kind::Data, &id(5)));
+        assert!(index.has(BlobKind::Data, &id(2)) && !index.has(BlobKind::Tree, &id(2)));
+        assert!(index.has(BlobKind::Tree, &id(3)) && !index.has(BlobKind::Data, &id(3)));
+        assert!(!index.has(BlobKind::Data, &id(5)));
         let (pack, place) = index.tree(&id(3)).unwrap();
         assert_eq!(pack, id(1));
         assert_eq!((place.offset, place.length, place.plain), (38, 112, 511));
-        assert_eq!((index.size(Kind::Data), index.size(Kind::Tree)), (38, 112));
+        assert_eq!(
+            (index.size(BlobKind::Data), index.size(BlobKind::Tree)),
+            (38, 112)
+        );
     }
 }

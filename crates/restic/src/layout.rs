@@ -114,18 +114,18 @@ pub fn distinct_sources(sources: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
 }
 
 /// A SRC with its rows.
-type Source<'a> = (SourceName, &'a [u8], Range<usize>);
+type LayoutSource<'a> = (SourceName, &'a [u8], Range<usize>);
 
 /// SRCs in the order of their paths.
-fn sorted<'a>(sources: impl Iterator<Item = (&'a [u8], Range<usize>)>) -> Vec<Source<'a>> {
+fn sorted<'a>(sources: impl Iterator<Item = (&'a [u8], Range<usize>)>) -> Vec<LayoutSource<'a>> {
     let sources = sources.map(|(path, rows)| (SourceName::parse(path), path, rows));
-    let mut sources: Vec<Source<'a>> = sources.collect();
+    let mut sources: Vec<LayoutSource<'a>> = sources.collect();
     sources.sort_by(|(a, ..), (b, ..)| a.components.cmp(&b.components));
     sources
 }
 
-fn sorted_paths(sources: &[Source<'_>]) -> Result<Vec<Vec<u8>>, Error> {
-    let absolute = |(name, source, _): &Source<'_>| {
+fn sorted_paths(sources: &[LayoutSource<'_>]) -> Result<Vec<Vec<u8>>, Error> {
+    let absolute = |(name, source, _): &LayoutSource<'_>| {
         name.absolute().map_err(|_| Error::NoPath(source.to_vec()))
     };
     let paths: Result<Vec<_>, _> = sources.iter().map(absolute).collect();
@@ -137,7 +137,7 @@ fn sorted_paths(sources: &[Source<'_>]) -> Result<Vec<Vec<u8>>, Error> {
 /// Where the SRCs are in the snapshot.
 pub(crate) struct Layout {
     /// The SRCs in the order of their paths, each after the directories above it.
-    parts: Vec<Part>,
+    parts: Vec<SnapshotPart>,
     /// The absolute paths of the SRCs, sorted.
     pub(crate) paths: Vec<Vec<u8>>,
     inner: Vec<InnerSource>,
@@ -153,7 +153,7 @@ struct InnerSource {
 }
 
 /// A part of the snapshot.
-struct Part {
+struct SnapshotPart {
     /// Its path in the snapshot; empty for its root.
     path: Vec<u8>,
     what: What,
@@ -193,7 +193,7 @@ impl Layout {
             inner: Vec::new(),
         };
         // The SRCs that contain the next one, from the outside to the inside.
-        let mut outer: Vec<&Source<'a>> = Vec::new();
+        let mut outer: Vec<&LayoutSource<'a>> = Vec::new();
         for source in &sources {
             let (name, path, rows) = source;
             while outer.pop_if(|it| !name.is_in(&it.0)).is_some() {}
@@ -216,7 +216,7 @@ impl Layout {
                 }
             };
             let path = name.in_snapshot(name.components.len());
-            layout.parts.push(Part { path, what });
+            layout.parts.push(SnapshotPart { path, what });
             outer.push(source);
         }
         Ok(layout)
@@ -229,7 +229,7 @@ impl Layout {
             if !self.parts.iter().any(|part| part.path == path) {
                 let meta = directories.examine(&real);
                 let what = What::Above { real, meta };
-                self.parts.push(Part { path, what });
+                self.parts.push(SnapshotPart { path, what });
             }
         }
     }

@@ -47,19 +47,19 @@ pub(crate) struct Lock {
     place: Arc<RepositoryLocks>,
     made: Instant,
     retry: Mutex<Waiting>,
-    renewal: Option<Task>,
-    removal: Option<Task>,
+    renewal: Option<Background>,
+    removal: Option<Background>,
 }
 
 /// A thread that works until the sender is dropped.
-type Task = (Sender<()>, JoinHandle<()>);
+type Background = (Sender<()>, JoinHandle<()>);
 
-fn start(work: impl FnOnce(Receiver<()>) + Send + 'static) -> Option<Task> {
+fn start(work: impl FnOnce(Receiver<()>) + Send + 'static) -> Option<Background> {
     let (sender, ended) = channel();
     Some((sender, spawn(move || work(ended))))
 }
 
-fn end(task: &mut Option<Task>) {
+fn end(task: &mut Option<Background>) {
     if let Some((sender, thread)) = task.take() {
         drop(sender);
         let _ = thread.join();

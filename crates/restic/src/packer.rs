@@ -12,7 +12,7 @@ use crate::error::{Action, Error};
 use crate::id::Id;
 use crate::index::Index;
 use crate::repository::RepositoryFiles;
-use crate::repository_file::{Kind, RepositoryFile};
+use crate::repository_file::{BlobKind, RepositoryFile};
 use crate::seal::Cipher;
 
 /// The most blobs of a pack.
@@ -44,7 +44,7 @@ struct PackedBlob {
 
 /// The blobs that were written.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Written {
+pub(crate) struct WrittenBlobs {
     pub(crate) blobs: u64,
     /// Bytes before compression.
     pub(crate) plain: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Written {
 }
 
 struct OpenPack {
-    kind: Kind,
+    kind: BlobKind,
     bytes: Vec<u8>,
     blobs: Vec<PackedBlob>,
     /// When the first blob was added.
@@ -61,7 +61,7 @@ struct OpenPack {
     sizes: PackSizes,
     /// Bytes of its kind in the repository.
     stored: u64,
-    written: Written,
+    written: WrittenBlobs,
 }
 
 struct OpenIndex {
@@ -72,7 +72,7 @@ struct OpenIndex {
 
 struct FullPack {
     id: Id,
-    kind: Kind,
+    kind: BlobKind,
     blobs: Vec<PackedBlob>,
 }
 
@@ -91,14 +91,14 @@ impl<'a> Packer<'a> {
                 begun: Instant::now(),
                 sizes: config.pack_sizes(kind),
                 stored: index.size(kind),
-                written: Written::default(),
+                written: WrittenBlobs::default(),
             })
         };
         Packer {
             repository,
             cipher,
             level: config.compression_level(),
-            open: [open(Kind::Data), open(Kind::Tree)],
+            open: [open(BlobKind::Data), open(BlobKind::Tree)],
             index: Mutex::new(OpenIndex::new()),
         }
     }
@@ -109,7 +109,7 @@ impl<'a> Packer<'a> {
     /// A pack or an index file cannot be written.
     pub(crate) fn add(
         &self,
-        kind: Kind,
+        kind: BlobKind,
         id: Id,
         sealed: &[u8],
         length: usize,
@@ -129,8 +129,8 @@ impl<'a> Packer<'a> {
     ///
     /// # Errors
     /// A pack or an index file cannot be written.
-    pub(crate) fn finish(self) -> Result<[Written; 2], Error> {
-        let mut written = [Written::default(); 2];
+    pub(crate) fn finish(self) -> Result<[WrittenBlobs; 2], Error> {
+        let mut written = [WrittenBlobs::default(); 2];
         for (open, written) in self.open.iter().zip(&mut written) {
             let mut open = open.lock();
             *written = open.written;
@@ -144,7 +144,12 @@ impl<'a> Packer<'a> {
         Ok(written)
     }
 
-    fn write(&self, kind: Kind, mut bytes: Vec<u8>, blobs: Vec<PackedBlob>) -> Result<(), Error> {
+    fn write(
+        &self,
+        kind: BlobKind,
+        mut bytes: Vec<u8>,
+        blobs: Vec<PackedBlob>,
+    ) -> Result<(), Error> {
         let begin = bytes.len();
         let sealed = self.cipher.seal(&header(kind, &blobs), &mut bytes);
         let file_type = RepositoryFile::Pack(kind);
@@ -229,7 +234,7 @@ impl OpenIndex {
 }
 
 /// The header of a pack, which is at its end: the types, lengths and ids of its blobs.
-fn header(kind: Kind, blobs: &[PackedBlob]) -> Vec<u8> {
+fn header(kind: BlobKind, blobs: &[PackedBlob]) -> Vec<u8> {
     let mut header = Vec::with_capacity(blobs.len() * 41);
     for blob in blobs {
         let compressed = if blob.plain > 0 { 2 } else { 0 };
@@ -254,8 +259,8 @@ fn index_json(packs: &[FullPack]) -> Vec<u8> {
         pack.id.write_hex(&mut json);
         json.extend_from_slice(b"\",\"blobs\":[");
         let kind = match pack.kind {
-            Kind::Data => "data",
-            Kind::Tree => "tree",
+            BlobKind::Data => "data",
+            BlobKind::Tree => "tree",
         };
         let mut offset = 0;
         for (nth, blob) in pack.blobs.iter().enumerate() {
@@ -304,13 +309,19 @@ mod tests {
         let ids: Vec<&[u8; 32]> = blobs.iter().map(|blob| blob.id.bytes()).collect();
         let plain = |kind| [&[kind, 100, 0, 0, 0], &ids[0][..]].concat();
         let packed = |kind| [&[kind, 60, 0, 0, 0, 0xf4, 1, 0, 0], &ids[1][..]].concat();
-        assert_eq!(header(Kind::Data, &blobs), [plain(0), packed(2)].concat());
-        assert_eq!(header(Kind::Tree, &blobs), [plain(1), packed(3)].concat());
+        assert_eq!(
+            header(BlobKind::Data, &blobs),
+            [plain(0), packed(2)].concat()
+        );
+        assert_eq!(
+            header(BlobKind::Tree, &blobs),
+            [plain(1), packed(3)].concat()
+        );
     }
 
     #[test]
     fn index_files_are_those_of_the_format() {
-        let packs = [Kind::Tree, Kind::Data].map(|kind| FullPack {
+        let packs = [BlobKind::Tree, BlobKind::Data].map(|kind| FullPack {
             id: Id::hash(b"pack"),
             kind,
             blobs: blobs(),

@@ -14,7 +14,7 @@ use crate::id::Id;
 use crate::index::Index;
 use crate::node::type_name;
 use crate::repository::RepositoryFiles;
-use crate::repository_file::{Kind, RepositoryFile};
+use crate::repository_file::{BlobKind, RepositoryFile};
 use crate::seal::Cipher;
 use crate::snapshot_file::SnapshotFile;
 use crate::text::write_name;
@@ -51,7 +51,7 @@ pub(crate) struct OldNode {
 }
 
 #[derive(Deserialize)]
-struct Tree<'a> {
+struct TreeJson<'a> {
     #[serde(borrow)]
     nodes: Option<Vec<&'a RawValue>>,
 }
@@ -95,7 +95,7 @@ impl TreeReader<'_> {
     fn json(&self, id: Id) -> Option<Vec<u8>> {
         let (pack, place) = self.index.tree(&id)?;
         let range = (place.offset.into(), place.length as usize);
-        let kind = RepositoryFile::Pack(Kind::Tree);
+        let kind = RepositoryFile::Pack(BlobKind::Tree);
         let sealed = self.repository.read_range(kind, &pack, range);
         let mut sealed = self.repository.keep_failure(sealed)?;
         let bytes = self.cipher.open(&mut sealed)?;
@@ -108,7 +108,7 @@ impl TreeReader<'_> {
 
 impl OldTree {
     fn parse(json: &[u8]) -> Option<OldTree> {
-        let nodes = serde_json::from_slice::<Tree<'_>>(json).ok()?.nodes;
+        let nodes = serde_json::from_slice::<TreeJson<'_>>(json).ok()?.nodes;
         let nodes = nodes.unwrap_or_default().into_iter();
         nodes
             .map(OldNode::parse)

@@ -6,7 +6,7 @@ use archive::catalog::SnapshotRecord;
 use base::Warning;
 
 use crate::archiver::Counts;
-use crate::packer::Written;
+use crate::packer::WrittenBlobs;
 use crate::snapshot_file::SnapshotSummary;
 use crate::times::LocalTime;
 use crate::trees::TreeCounts;
@@ -37,7 +37,7 @@ pub(crate) fn summary(
     [begun, ended]: [LocalTime; 2],
     trees: &TreeCounts,
     counts: Counts,
-    [data, tree]: [Written; 2],
+    [data, tree]: [WrittenBlobs; 2],
 ) -> SnapshotSummary {
     let [new, changed, unmodified] = [
         counts.files_new,

@@ -8,7 +8,7 @@ use crate::id::Id;
 /// The kind of a blob. Packs have blobs of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
+pub(crate) enum BlobKind {
     /// A part of the contents of a file.
     Data,
     /// A directory.
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 pub(crate) enum RepositoryFile {
     Index,
     Key,
-    Pack(Kind),
+    Pack(BlobKind),
     Snapshot,
 }
 
@@ -47,10 +47,10 @@ impl RepositoryFile {
     /// Whether files of the type are kept in a cache.
     pub(crate) fn is_cached(self) -> bool {
         match self {
-            RepositoryFile::Index | RepositoryFile::Pack(Kind::Tree) | RepositoryFile::Snapshot => {
-                true
-            }
-            RepositoryFile::Key | RepositoryFile::Pack(Kind::Data) => false,
+            RepositoryFile::Index
+            | RepositoryFile::Pack(BlobKind::Tree)
+            | RepositoryFile::Snapshot => true,
+            RepositoryFile::Key | RepositoryFile::Pack(BlobKind::Data) => false,
         }
     }
 }

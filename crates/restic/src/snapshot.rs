@@ -27,7 +27,7 @@ use crate::layout::{DirectoriesAbove, Layout, SourceRoot};
 use crate::lock::{Lock, Owner};
 use crate::node::{DeviceIds, NodeEncoder};
 use crate::options::{RepositoryOptions, SnapshotOptions};
-use crate::packer::Written;
+use crate::packer::WrittenBlobs;
 use crate::parent::{TreeReader, changed_since};
 use crate::report::{Snapshot, summary};
 use crate::repository::RepositoryFiles;
@@ -308,7 +308,7 @@ impl Repository {
         layout: &Layout,
         root: Id,
         nodes: Vec<Vec<u8>>,
-    ) -> Result<(TreeCounts, [Written; 2]), Error> {
+    ) -> Result<(TreeCounts, [WrittenBlobs; 2]), Error> {
         let index = self.index()?;
         let store = self.store(index);
         let (trees, mut writer) = (Trees::new(&store), store.writer()?);

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::id::Id;
 use crate::node::{Attributes, Extra, NodeEncoder, ReadAttributes, write_subtree};
 use crate::parent::{OldNode, OldTree, TreeReader};
-use crate::repository_file::Kind;
+use crate::repository_file::BlobKind;
 
 /// A directory whose tree is being made.
 pub(crate) struct Directory {
@@ -182,8 +182,8 @@ impl<'a> Trees<'a> {
             let json = of.json();
             let id = Id::hash(&json);
             self.count(&of.old, id);
-            if self.store.claim(Kind::Tree, id) {
-                writer.write(Kind::Tree, id, &json)?;
+            if self.store.claim(BlobKind::Tree, id) {
+                writer.write(BlobKind::Tree, id, &json)?;
             }
             let Some((up, place)) = of.up.clone() else {
                 *self.root.lock() = Some(id);

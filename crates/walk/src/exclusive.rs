@@ -88,7 +88,7 @@ pub struct UnknownOwners {
 
 /// A part of an extent to which something else refers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Part {
+struct ExtentPart {
     /// Offsets on the device. A compressed extent has only its first byte here: the file system reports
     /// where it begins, but not its length on the device.
     start: u64,
@@ -101,7 +101,7 @@ struct Part {
 #[derive(Clone, Debug)]
 struct Reference<P> {
     device: Dev,
-    part: Part,
+    part: ExtentPart,
     ino: u64,
     /// The directory with which the file is deleted.
     place: P,
@@ -112,7 +112,7 @@ struct Reference<P> {
 pub(crate) struct SharedExtents {
     device: Dev,
     ino: u64,
-    parts: Vec<Part>,
+    parts: Vec<ExtentPart>,
 }
 
 /// The references to shared extents. `P` is what a directory is identified by.
@@ -159,7 +159,7 @@ impl<P: Copy> References<P> {
 
     /// Calls `emit` for each part of the devices to which several references lead, with the files of
     /// all of these references and their places.
-    fn for_each_part(mut self, mut emit: impl FnMut(Dev, Part, &[(u64, P)])) {
+    fn for_each_part(mut self, mut emit: impl FnMut(Dev, ExtentPart, &[(u64, P)])) {
         self.0
             .sort_unstable_by_key(|reference| (reference.device, reference.part.start));
         // The references that lead to the byte at `at`.
@@ -185,7 +185,7 @@ impl<P: Copy> References<P> {
                     false => active.iter().map(|it| it.part.bytes).max().unwrap_or(0),
                 };
                 let (start, end) = (at, until);
-                emit(first.device, Part { start, end, bytes }, &files);
+                emit(first.device, ExtentPart { start, end, bytes }, &files);
             }
             at = until;
             active.retain(|reference| reference.part.end > at);
@@ -266,13 +266,13 @@ impl ExtentReader {
                 true => 1,
                 false => extent.length,
             };
-            Part {
+            ExtentPart {
                 start: extent.physical,
                 end: extent.physical.saturating_add(on_device),
                 bytes: extent.length,
             }
         });
-        let parts: Vec<Part> = parts.collect();
+        let parts: Vec<ExtentPart> = parts.collect();
         if !parts.is_empty() {
             self.files.lock().entry(device).or_insert((owners, file));
         }
@@ -354,12 +354,12 @@ mod tests {
 
     type Found = (Dev, u64, u64, u64, Vec<(u64, char)>);
 
-    fn part(start: u64, end: u64) -> Part {
+    fn part(start: u64, end: u64) -> ExtentPart {
         let bytes = end - start;
-        Part { start, end, bytes }
+        ExtentPart { start, end, bytes }
     }
 
-    fn parts(files: &[(Dev, u64, char, &[Part])]) -> Vec<Found> {
+    fn parts(files: &[(Dev, u64, char, &[ExtentPart])]) -> Vec<Found> {
         let mut references = References::default();
         for &(device, ino, place, parts) in files {
             let parts = parts.to_vec();
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn compressed_extents_are_as_long_as_their_data() {
-        let compressed = |start, bytes| Part {
+        let compressed = |start, bytes| ExtentPart {
             start,
             end: start + 1,
             bytes,

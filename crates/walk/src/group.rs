@@ -158,7 +158,7 @@ pub enum GroupOrder {
 /// The sink that adds up groups.
 pub struct Groups {
     by: GroupBy,
-    sums: Mutex<Collector>,
+    sums: Mutex<GroupCollector>,
     links: Links<KeptKey, GroupSums>,
     /// The names of the groups in `links`.
     link_names: Mutex<PathTree>,
@@ -166,12 +166,12 @@ pub struct Groups {
 }
 
 #[derive(Default)]
-struct Collector {
+struct GroupCollector {
     sums: HashMap<KeptKey, GroupSums>,
     names: PathTree,
 }
 
-impl Collector {
+impl GroupCollector {
     fn add(&mut self, key: KeptKey, sums: GroupSums) {
         self.sums.entry(key).or_default().add(sums);
     }
@@ -290,13 +290,13 @@ impl Groups {
         Adder {
             to: self,
             pass: *self.pass.lock(),
-            sums: Collector::default(),
+            sums: GroupCollector::default(),
         }
     }
 
     /// The groups in an order, equal ones by key; with `top`, only so many.
     pub fn into_sorted(self, order: GroupOrder, top: Option<usize>) -> SortedGroups<GroupSums> {
-        let Collector { sums, names } = self.into_collected();
+        let GroupCollector { sums, names } = self.into_collected();
         SortedGroups::new(sums.into_iter(), names, (order, top), |sums| {
             [sums.entries.into(), sums.bytes, sums.allocated]
         })
@@ -326,7 +326,7 @@ impl Groups {
         })
     }
 
-    fn into_collected(self) -> Collector {
+    fn into_collected(self) -> GroupCollector {
         self.end_pass();
         self.sums.into_inner()
     }
@@ -370,7 +370,7 @@ impl Sink for Groups {
 pub struct Adder<'a> {
     to: &'a Groups,
     pass: LinkPass,
-    sums: Collector,
+    sums: GroupCollector,
 }
 
 impl Worker for Adder<'_> {

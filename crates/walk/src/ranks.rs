@@ -129,7 +129,7 @@ struct Ready {
 
 /// What a rank has found in a mount.
 #[derive(Serialize, Deserialize)]
-struct Done {
+struct RankResult {
     /// Paths of directories where others begin, relative to DIR.
     found: Vec<Vec<u8>>,
     has_failed: bool,
@@ -157,7 +157,7 @@ impl Together<'_> {
             let walked = self.walk_mount(root, mounted, is_first, report);
             is_first = false;
             let found = walked.as_ref().ok().into_iter().flatten();
-            let mine = Done {
+            let mine = RankResult {
                 found: found.map(|(rel, _)| rel.clone()).collect(),
                 has_failed: walked.is_err(),
                 is_closed: self.sink.is_closed(),

@@ -88,7 +88,7 @@ pub struct KeptPath {
 
 #[derive(Debug, Default)]
 struct Nodes {
-    nodes: Vec<Node>,
+    nodes: Vec<PathNode>,
     names: Vec<u8>,
     state: RandomState,
     /// For a hash of a name and the node above it, the last node with this hash.
@@ -97,7 +97,7 @@ struct Nodes {
 
 /// A component of a path.
 #[derive(Debug)]
-struct Node {
+struct PathNode {
     above: Option<u32>,
     /// The node before it with the same hash.
     same: Option<u32>,
@@ -125,7 +125,7 @@ impl Nodes {
         });
         self.names.extend_from_slice(name);
         let new = self.nodes.len() as u32;
-        self.nodes.push(Node {
+        self.nodes.push(PathNode {
             above,
             same: known,
             depth,
@@ -136,7 +136,7 @@ impl Nodes {
         new
     }
 
-    fn node(&self, node: u32) -> &Node {
+    fn node(&self, node: u32) -> &PathNode {
         &self.nodes[node as usize]
     }
 
@@ -191,7 +191,7 @@ impl PathTree {
 
     /// The memory for the paths, approximately.
     pub(crate) fn bytes(&self) -> usize {
-        self.nodes.names.len() + self.nodes.nodes.len() * size_of::<Node>()
+        self.nodes.names.len() + self.nodes.nodes.len() * size_of::<PathNode>()
     }
 
     /// The directory above a path, without a slash at its end.
@@ -228,7 +228,7 @@ impl PathTree {
     /// Takes the paths of another tree, which become those that the returned function tells.
     pub fn append(&mut self, other: PathTree) -> impl Fn(KeptPath) -> KeptPath + use<> {
         let mut moved: Vec<u32> = Vec::with_capacity(other.nodes.nodes.len());
-        for (node, Node { above, .. }) in (0..).zip(&other.nodes.nodes) {
+        for (node, PathNode { above, .. }) in (0..).zip(&other.nodes.nodes) {
             let above = above.map(|above| moved[above as usize]);
             moved.push(self.nodes.child(above, other.nodes.name(node)));
         }

@@ -43,7 +43,7 @@ impl Sums {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Node {
+struct UsageNode {
     /// The parent; `None` for DIR itself.
     above: Option<DirKey>,
     /// Its name; for DIR itself, the path as it was given.
@@ -65,7 +65,7 @@ struct Link {
 
 /// The names in the tree of a file with several names, to find what deleting them would free.
 #[derive(Clone, Debug, Default)]
-struct Names {
+struct NamesOfFile {
     places: Vec<DirKey>,
     nlink: u32,
     /// What is freed with the last name, besides shared extents; in bytes.
@@ -75,16 +75,16 @@ struct Names {
 
 /// Adds up usage by directory. Each thread fills its own; they are merged at the end.
 #[derive(Clone, Debug, Default)]
-struct Collector {
-    nodes: HashMap<DirKey, Node>,
+struct UsageCollector {
+    nodes: HashMap<DirKey, UsageNode>,
     links: HashMap<(Dev, u64), Link>,
-    names: HashMap<(Dev, u64), Names>,
+    names: HashMap<(Dev, u64), NamesOfFile>,
     references: References<DirKey>,
     /// Directories that have the key of another one: their hashes collide.
     collisions: u64,
 }
 
-impl Collector {
+impl UsageCollector {
     /// Adds the usage of files in a directory that have one name only.
     fn add(&mut self, place: DirKey, sums: Sums) {
         self.nodes.entry(place).or_default().sums.add(sums);
@@ -97,7 +97,7 @@ impl Collector {
             .or_insert(link);
     }
 
-    fn put_node(&mut self, key: DirKey, node: Node) {
+    fn put_node(&mut self, key: DirKey, node: UsageNode) {
         match self.nodes.entry(key) {
             Slot::Vacant(slot) => drop(slot.insert(node)),
             Slot::Occupied(mut slot) => {
@@ -116,7 +116,7 @@ impl Collector {
     }
 
     /// Adds what another one has collected.
-    fn merge(&mut self, other: Collector) {
+    fn merge(&mut self, other: UsageCollector) {
         if self.nodes.is_empty() && self.links.is_empty() {
             *self = other;
             return;
@@ -146,7 +146,7 @@ impl Collector {
         let nodes = std::mem::take(&mut self.nodes)
             .into_iter()
             .filter(|(_, node)| node.is_seen);
-        let mut nodes: Vec<(DirKey, Node)> = nodes.collect();
+        let mut nodes: Vec<(DirKey, UsageNode)> = nodes.collect();
         nodes.sort_unstable_by_key(|(key, _)| *key);
         let mut rows: Vec<SortedDir> = Vec::with_capacity(nodes.len());
         let mut dirs = HashMap::new();
@@ -401,7 +401,7 @@ pub struct UsageSink<'a> {
     dirs: &'a [Vec<u8>],
     /// The DIR that is being walked.
     nth: AtomicU64,
-    collector: Mutex<Collector>,
+    collector: Mutex<UsageCollector>,
     /// For what deleting would free.
     extents: Option<ExtentReader>,
 }
@@ -445,7 +445,7 @@ impl Sink for UsageSink<'_> {
 
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(UsageWorker {
-            collector: Collector::default(),
+            collector: UsageCollector::default(),
             sink: self,
             buffer: Vec::new(),
             path: Vec::new(),
@@ -466,7 +466,7 @@ impl Sink for UsageSink<'_> {
 }
 
 struct UsageWorker<'a> {
-    collector: Collector,
+    collector: UsageCollector,
     sink: &'a UsageSink<'a>,
     /// For extents.
     buffer: Vec<u64>,
@@ -541,7 +541,7 @@ impl UsageWorker<'_> {
         };
         let exclusive = (meta.blocks.saturating_mul(512)).saturating_sub(shared.bytes());
         if has_names {
-            let names = Names {
+            let names = NamesOfFile {
                 places: vec![place],
                 nlink: meta.nlink,
                 exclusive,
@@ -565,7 +565,7 @@ impl UsageWorker<'_> {
             }
             name => (Some(place), place.below(name), name),
         };
-        let node = Node {
+        let node = UsageNode {
             above,
             name: name.into(),
             file: (entry.meta.dev, entry.meta.ino),
@@ -593,8 +593,8 @@ mod tests {
         DirKey { depth, hash, id: 0 }
     }
 
-    fn dir(above: Option<DirKey>, name: &[u8], ino: u64) -> Node {
-        Node {
+    fn dir(above: Option<DirKey>, name: &[u8], ino: u64) -> UsageNode {
+        UsageNode {
             above,
             name: name.into(),
             file: (DEV, ino),
@@ -632,7 +632,7 @@ mod tests {
             .collect()
     }
 
-    type Step = Box<dyn Fn(&mut Collector)>;
+    type Step = Box<dyn Fn(&mut UsageCollector)>;
 
     /// DIR `t/` with `t/b`, `t/a`, `t/a/c`; one file in each, and one with a name in `t/a/c` and
     /// another in `t/b`.
@@ -660,7 +660,7 @@ mod tests {
     fn children_come_before_parents_and_links_count_once_in_any_order() {
         let expected = ["5 1 t/a/c\\n", "9 1 t/a", "13 5 t/b", "26 5 t/"];
         for split in 0..64_u32 {
-            let (mut one, mut other) = (Collector::default(), Collector::default());
+            let (mut one, mut other) = (UsageCollector::default(), UsageCollector::default());
             for (at, step) in tree().iter().enumerate() {
                 step(if split >> at & 1 == 0 {
                     &mut one
@@ -681,7 +681,7 @@ mod tests {
 
     #[test]
     fn directories_are_sorted_by_path_or_by_a_size() {
-        let mut du = Collector::default();
+        let mut du = UsageCollector::default();
         tree().iter().for_each(|step| step(&mut du));
         let usage = du.finish(None);
         let paths = |order, top| -> Vec<String> {
@@ -710,7 +710,7 @@ mod tests {
 
     #[test]
     fn each_directory_and_link_counts_once_over_all_dirs() {
-        let mut du = Collector::default();
+        let mut du = UsageCollector::default();
         // DIR 0 is below DIR 1; DIR 2 is elsewhere, with a second name of a file in DIR 0.
         du.put_node(key(0, 0), dir(None, b"t/a", 4));
         du.put_link((DEV, 99), link(0, key(0, 0), sums(2, 0)));
@@ -725,7 +725,7 @@ mod tests {
 
     #[test]
     fn colliding_directories_are_counted() {
-        let mut du = Collector::default();
+        let mut du = UsageCollector::default();
         du.put_node(key(0, 0), dir(None, b"t", 2));
         du.put_node(key(1, 1), dir(Some(key(0, 0)), b"a", 3));
         du.put_node(key(1, 1), dir(Some(key(0, 0)), b"b", 4));

@@ -190,7 +190,7 @@ pub struct About {
 
 /// [`About`], as it is stored.
 #[derive(Serialize)]
-struct Stored<'a> {
+struct StoredAbout<'a> {
     checksum: &'static str,
     #[serde(flatten)]
     about: &'a About,
@@ -234,7 +234,7 @@ impl About {
     }
 
     fn to_json(&self) -> String {
-        let stored = Stored {
+        let stored = StoredAbout {
             checksum: footer::ZEROS,
             about: self,
             version: VERSION,

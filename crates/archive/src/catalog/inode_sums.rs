@@ -59,13 +59,13 @@ impl Sum {
 
 /// Inodes whose numbers are close together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-struct Group {
+struct InodeGroup {
     /// A bit for each number.
     members: [u64; SPAN as usize / 64],
     sum: Sum,
 }
 
-impl Group {
+impl InodeGroup {
     fn has(&self, nth: u64) -> bool {
         self.members[nth as usize / 64] & 1 << (nth % 64) != 0
     }
@@ -97,7 +97,7 @@ struct StoredGroup {
 /// The inodes of a catalog in groups, and the sum of each.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct InodeSums {
-    groups: BTreeMap<u64, Group>,
+    groups: BTreeMap<u64, InodeGroup>,
     /// The hashes of files that may have several names. An inode is added once.
     linked: HashMap<u64, Sum>,
 }
@@ -174,7 +174,7 @@ impl InodeSums {
             next = number
                 .checked_add(1)
                 .filter(|next| *next <= u64::MAX / SPAN)?;
-            let mut group = Group::default();
+            let mut group = InodeGroup::default();
             let mut at = 0_u64;
             for (before, many) in stored.stretches {
                 let from = at.checked_add(before)?;

@@ -113,8 +113,8 @@ impl Draft {
             next: Mutex::new((0, next)),
             later,
         };
-        let queue = Queue {
-            state: Mutex::new(State {
+        let queue = RowGroupQueue {
+            state: Mutex::new(WriterState {
                 out,
                 written: 0,
                 failed: None,
@@ -122,19 +122,21 @@ impl Draft {
             turn: Condvar::new(),
         };
         let sums = groups.write_all(&queue);
-        let State { out, failed, .. } = queue.state.into_inner();
+        let WriterState { out, failed, .. } = queue.state.into_inner();
         if let Some(error) = failed {
             return Err(error);
         }
-        let begin = rows.totals().map_or(Sum::default(), |known| Sum {
-            entries: known.entries,
-            sums: Sums {
-                digest: known.digest,
-                ..Sums::default()
-            },
-            ..Sum::default()
-        });
-        let sum = sums.into_iter().fold(begin, Sum::with);
+        let begin = rows
+            .totals()
+            .map_or(RowTotals::default(), |known| RowTotals {
+                entries: known.entries,
+                sums: Sums {
+                    digest: known.digest,
+                    ..Sums::default()
+                },
+                ..RowTotals::default()
+            });
+        let sum = sums.into_iter().fold(begin, RowTotals::with);
         let is_rank = options.shard.as_ref().is_some_and(|part| part.by_ranks);
         let complete = is_complete() && !sum.is_partial;
         let mut parts = rows.parts().to_vec();
@@ -187,7 +189,7 @@ where
     }
 
     /// Writes all row groups, with several threads, and returns the sum of each thread.
-    fn write_all(&self, queue: &Queue) -> Vec<Sum> {
+    fn write_all(&self, queue: &RowGroupQueue) -> Vec<RowTotals> {
         let threads = self.encoder.processors.min(MOST_AT_ONCE).min(self.len());
         // The phase of the dump is that of other threads.
         let run = || with_function(Function::Other, || self.write_some(queue));
@@ -201,9 +203,9 @@ where
     }
 
     /// Writes row groups until there are no more, or writing fails.
-    fn write_some(&self, queue: &Queue) -> Sum {
+    fn write_some(&self, queue: &RowGroupQueue) -> RowTotals {
         let _on_panic = OnPanic(|| queue.fail(|out| out.error(ErrorKind::ThreadDied)));
-        let mut sum = Sum::default();
+        let mut sum = RowTotals::default();
         loop {
             let mut next = self.next.lock();
             let nth = next.0;
@@ -234,7 +236,7 @@ where
         &self,
         all: Range<usize>,
         later: &Later,
-        sum: &mut Sum,
+        sum: &mut RowTotals,
         append: impl Fn(ParquetResult<EncodedGroup>),
     ) {
         let rows = self.rows;
@@ -265,7 +267,7 @@ where
         kept: &mut KeptRows,
         first: usize,
         Later { hashes, amended }: &Later,
-        sum: &mut Sum,
+        sum: &mut RowTotals,
     ) -> ParquetResult<EncodedGroup> {
         let rows = self.rows;
         let is_known = rows.totals().is_some();
@@ -304,15 +306,15 @@ where
 struct KeptRows {
     /// Each with its directory in `dirs`.
     rows: Vec<(usize, usize)>,
-    dirs: Vec<(Place, Vec<u8>)>,
+    dirs: Vec<(RowDirectory, Vec<u8>)>,
     /// Bytes of the paths.
     bytes: usize,
 }
 
 impl KeptRows {
     /// Adds a row; whether they are enough for a row group.
-    fn add(&mut self, row: usize, dir: &Place, path: &[u8]) -> bool {
-        let is_same = |(last, _): &(Place, _)| last.key == dir.key;
+    fn add(&mut self, row: usize, dir: &RowDirectory, path: &[u8]) -> bool {
+        let is_same = |(last, _): &(RowDirectory, _)| last.key == dir.key;
         if !self.dirs.last().is_some_and(is_same) {
             self.dirs.push((*dir, path.to_vec()));
             self.bytes += path.len();
@@ -335,7 +337,7 @@ pub enum Keep {
 
 /// The sums over the rows of each piece, given the piece of each row; rows with a higher number are in none.
 pub(crate) fn sums_of_pieces(rows: &Rows, piece_of: &[u32], pieces: u32) -> Vec<Sums> {
-    let mut sums: Vec<Sum> = (0..pieces).map(|_| Sum::default()).collect();
+    let mut sums: Vec<RowTotals> = (0..pieces).map(|_| RowTotals::default()).collect();
     let mut above = Above::default();
     for (row, piece) in piece_of.iter().enumerate() {
         let (dir, _) = above.enter(rows, row);
@@ -348,7 +350,7 @@ pub(crate) fn sums_of_pieces(rows: &Rows, piece_of: &[u32], pieces: u32) -> Vec<
 
 /// The totals of some rows.
 #[derive(Default)]
-struct Sum {
+struct RowTotals {
     /// Modulo 2^64: a part may subtract more than it adds.
     entries: u64,
     sums: Sums,
@@ -357,20 +359,20 @@ struct Sum {
     is_partial: bool,
 }
 
-impl Sum {
-    fn add(&mut self, at: &Place, name: &[u8], meta: Meta) {
+impl RowTotals {
+    fn add(&mut self, at: &RowDirectory, name: &[u8], meta: Meta) {
         self.entries = self.entries.wrapping_add(1);
         self.sums.digest.add(&at.dir(), &Entry { name, meta });
         self.sums.above = self.sums.above.wrapping_add(digest::below(at.chain, name));
     }
 
-    fn subtract(&mut self, at: &Place, name: &[u8], meta: Meta) {
+    fn subtract(&mut self, at: &RowDirectory, name: &[u8], meta: Meta) {
         self.entries = self.entries.wrapping_sub(1);
         self.sums.digest.take_away(&at.dir(), &Entry { name, meta });
         self.sums.above = self.sums.above.wrapping_sub(digest::below(at.chain, name));
     }
 
-    fn with(mut self, other: Sum) -> Sum {
+    fn with(mut self, other: RowTotals) -> RowTotals {
         self.entries = self.entries.wrapping_add(other.entries);
         self.sums.merge(&other.sums);
         self.racy += other.racy;
@@ -380,19 +382,19 @@ impl Sum {
 }
 
 /// Writes row groups in their order.
-struct Queue {
-    state: Mutex<State>,
+struct RowGroupQueue {
+    state: Mutex<WriterState>,
     turn: Condvar,
 }
 
-struct State {
+struct WriterState {
     out: Output,
     /// Row groups that are written.
     written: usize,
     failed: Option<Error>,
 }
 
-impl Queue {
+impl RowGroupQueue {
     /// Records an error, so that no thread waits for row groups that will not come.
     fn fail(&self, error: impl FnOnce(&Output) -> Error) {
         let mut state = self.state.lock();
@@ -427,9 +429,9 @@ impl Queue {
     }
 }
 
-impl Place {
+impl RowDirectory {
     /// The same, with its own metadata in the chain.
-    fn with_metadata(self, meta: &Meta) -> Place {
+    fn with_metadata(self, meta: &Meta) -> RowDirectory {
         let mut own = Digest::default();
         let entry = Entry {
             name: b"",
@@ -437,7 +439,7 @@ impl Place {
         };
         own.add(&self.dir(), &entry);
         let [hash, _] = own.halves();
-        Place {
+        RowDirectory {
             chain: digest::below(self.chain, &hash.to_le_bytes()),
             ..self
         }
@@ -455,14 +457,14 @@ impl Place {
 #[derive(Default)]
 struct Above {
     /// Each with the row after everything in it, and the length of its path.
-    open: Vec<(usize, usize, Place)>,
+    open: Vec<(usize, usize, RowDirectory)>,
     /// The path of the last one below its SRC.
     path: Vec<u8>,
 }
 
 /// A directory.
 #[derive(Clone, Copy)]
-struct Place {
+struct RowDirectory {
     key: DirKey,
     /// A hash of the paths and the metadata of this directory and of all those above it.
     chain: u64,
@@ -480,17 +482,17 @@ impl Above {
     }
 
     /// The directory of the next row, and its path below its SRC; a SRC is in itself.
-    fn enter(&mut self, rows: &Rows, row: usize) -> (&Place, &[u8]) {
+    fn enter(&mut self, rows: &Rows, row: usize) -> (&RowDirectory, &[u8]) {
         while self.open.pop_if(|(end, ..)| *end <= row).is_some() {}
         let (at, end) = (self.open.len().saturating_sub(1), rows.end(row));
         let above = self.open.last().copied();
         let len = above.map_or(0, |(_, len, _)| len);
         let own = match above {
-            None => Some(Place {
+            None => Some(RowDirectory {
                 key: DirKey::top(rows.top(row)),
                 chain: 0,
             }),
-            Some((_, _, place)) => (end > row + 1).then(|| Place {
+            Some((_, _, place)) => (end > row + 1).then(|| RowDirectory {
                 key: place.key.below(rows.name(row)),
                 ..place
             }),

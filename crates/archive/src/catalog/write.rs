@@ -286,7 +286,7 @@ impl Drop for Collector<'_> {
 struct Sorted {
     chunks: Vec<Frozen>,
     dirs: Vec<Bytes>,
-    order: Vec<Place>,
+    order: Vec<RowPlace>,
 }
 
 /// A chunk that no longer grows.
@@ -310,7 +310,7 @@ impl Frozen {
 
 /// The place of a row.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct RowPlace {
     /// The first eight bytes of the name.
     head: u64,
     chunk: u32,
@@ -344,7 +344,7 @@ fn rank_directories(chunks: Vec<Chunk>) -> (Vec<Frozen>, Vec<Bytes>) {
 }
 
 /// Orders rows by directory in a counting sort; returns the end of each directory, too.
-fn by_directory(chunks: &[Frozen], dirs: usize) -> (Vec<Place>, Vec<usize>) {
+fn by_directory(chunks: &[Frozen], dirs: usize) -> (Vec<RowPlace>, Vec<usize>) {
     let mut ends = vec![0usize; dirs + 1];
     for chunk in chunks {
         for row in &chunk.rows {
@@ -354,12 +354,12 @@ fn by_directory(chunks: &[Frozen], dirs: usize) -> (Vec<Place>, Vec<usize>) {
     for dir in 1..ends.len() {
         ends[dir] += ends[dir - 1];
     }
-    let mut order = vec![Place::default(); ends[dirs]];
+    let mut order = vec![RowPlace::default(); ends[dirs]];
     for (nth, chunk) in chunks.iter().enumerate() {
         for (at, row) in chunk.rows.iter().enumerate() {
             // The begin of the directory, which becomes its end when all its rows are placed.
             let end = &mut ends[chunk.rank(row)];
-            order[*end] = Place {
+            order[*end] = RowPlace {
                 head: head(chunk.name(row)),
                 chunk: nth as u32,
                 row: at as u32,
@@ -375,7 +375,7 @@ impl Sorted {
     fn new(chunks: Vec<Chunk>) -> Sorted {
         let (chunks, dirs) = rank_directories(chunks);
         let (mut order, ends) = by_directory(&chunks, dirs.len());
-        let name = |place: &Place| {
+        let name = |place: &RowPlace| {
             let chunk = &chunks[place.chunk as usize];
             chunk.name(&chunk.rows[place.row as usize])
         };

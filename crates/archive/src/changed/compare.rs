@@ -12,7 +12,7 @@ use crate::since::index::{Fate, Identity, Index, NO_PART, fingerprint, path_hash
 
 /// The entries that differ from the catalog.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct DifferingEntries {
     /// The names of entries.
     bytes: Vec<u8>,
     paths: PathTree,
@@ -46,7 +46,7 @@ impl Differs {
     }
 }
 
-impl Found {
+impl DifferingEntries {
     /// The path of an entry below DIR; `.` for DIR itself.
     pub(super) fn path(&self, entry: &Differs) -> Vec<u8> {
         let dir = self.paths.path(self.dirs[entry.dir as usize]);
@@ -81,7 +81,7 @@ pub(super) struct Compare<'a> {
     parts: Parts,
     /// Which entries are reported; `None` for all.
     predicates: Option<&'a Predicates>,
-    found: Mutex<Found>,
+    found: Mutex<DifferingEntries>,
 }
 
 impl<'a> Compare<'a> {
@@ -118,7 +118,7 @@ impl<'a> Compare<'a> {
         self.parts.all([])
     }
 
-    pub(super) fn into_found(self) -> Found {
+    pub(super) fn into_found(self) -> DifferingEntries {
         self.found.into_inner()
     }
 

@@ -21,12 +21,12 @@ use crate::part::Part;
 use crate::query::DataSet;
 use crate::since::index::{Fate, Index, by_group};
 use crate::since::{
-    Evidence, GoneMount, OtherRoot, Proof, Reason, Scan, Step, Tree, TreeNow, Written, check_root,
-    find_changes, gone_mounts,
+    ComparedTree, EngineStep, Evidence, GoneMount, OtherRoot, Proof, Reason, Scan, TreeNow,
+    Written, check_root, find_changes, gone_mounts,
 };
 use crate::warning::WarningKind;
-use compare::{Compare, Found, path_below};
-use resolve::{Outcome, resolve};
+use compare::{Compare, DifferingEntries, path_below};
+use resolve::{EntryOutcome, resolve};
 
 mod catalogs;
 mod changes;
@@ -153,7 +153,7 @@ pub fn changed(
         ));
     }
     let top = open_top(&options.dir, 0).map_err(walk::Error::from)?;
-    let tree = Tree::new(vec![top]);
+    let tree = ComparedTree::new(vec![top]);
     check_catalog(about, options, &tree)?;
     let scan = CatalogScan {
         reader: &reader,
@@ -217,9 +217,9 @@ impl Scan for CatalogScan<'_> {
     type Started = ();
     type Scanned = Scanned;
 
-    fn accepts(&self, step: Step, by: EngineKind) -> bool {
+    fn accepts(&self, step: EngineStep, by: EngineKind) -> bool {
         // A new catalog needs a walk.
-        let is_wanted = step == Step::Token || !self.options.update;
+        let is_wanted = step == EngineStep::Token || !self.options.update;
         is_wanted && self.options.by.is_none_or(|only| only == by)
     }
 
@@ -317,11 +317,11 @@ impl CatalogScan<'_> {
 impl Changes {
     /// Resolves what differs into changes. The paths of rows are read from the row groups that have
     /// one of them.
-    fn resolve(reader: &Reader, index: &Index, found: &Found) -> Result<Changes, Error> {
+    fn resolve(reader: &Reader, index: &Index, found: &DifferingEntries) -> Result<Changes, Error> {
         let mut changes = Changes::default();
         let outcomes = resolve(reader, index, found)?;
-        let row = |outcome: &Outcome| match *outcome {
-            Outcome::Renamed(_, row) | Outcome::Removed(row) => Some(index.place(row)),
+        let row = |outcome: &EntryOutcome| match *outcome {
+            EntryOutcome::Renamed(_, row) | EntryOutcome::Removed(row) => Some(index.place(row)),
             _ => None,
         };
         let mut places: Vec<u32> = outcomes.iter().filter_map(row).collect();
@@ -337,17 +337,17 @@ impl Changes {
         for outcome in outcomes {
             let mut name = |row: u32| names.remove(&index.place(row));
             let (at, change, from) = match outcome {
-                Outcome::Added(at) => (at, Change::Added, None),
-                Outcome::Changed(at) => (at, Change::Changed, None),
-                Outcome::Renamed(at, row) => (at, Change::Renamed, name(row)),
-                Outcome::Carried(at) => {
+                EntryOutcome::Added(at) => (at, Change::Added, None),
+                EntryOutcome::Changed(at) => (at, Change::Changed, None),
+                EntryOutcome::Renamed(at, row) => (at, Change::Renamed, name(row)),
+                EntryOutcome::Carried(at) => {
                     let entry = &found.entries[at];
                     if entry.is_selected {
                         changes.add_carried(&found.path(entry), entry.is_dir);
                     }
                     continue;
                 }
-                Outcome::Removed(row) => {
+                EntryOutcome::Removed(row) => {
                     let is_dir = index.row(row).is_dir();
                     if let Some(path) = name(row) {
                         changes.add_kept(path, Change::Removed, None, is_dir);
@@ -367,7 +367,11 @@ impl Changes {
 }
 
 /// Checks that a catalog is of this directory.
-fn check_catalog(about: &About, options: &ChangedOptions, tree: &Tree) -> Result<(), Error> {
+fn check_catalog(
+    about: &About,
+    options: &ChangedOptions,
+    tree: &ComparedTree,
+) -> Result<(), Error> {
     let refused = |kind| Err(Error::new(Action::UseCatalog, &options.since, kind));
     let (Some(old), [top]) = (about.parts.first(), &tree.tops[..]) else {
         return refused(ErrorKind::DamagedCatalog);

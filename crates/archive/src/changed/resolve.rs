@@ -5,15 +5,15 @@ use std::collections::{HashMap, HashSet};
 
 use walk::path_id;
 
-use super::compare::{Differs, Found};
+use super::compare::{DifferingEntries, Differs};
 use crate::catalog::Reader;
 use crate::error::Error;
 use crate::since::index::{Fate, Identity, Index};
 
-/// What happened to an entry. Entries are places in [`Found::entries`], rows are numbers in the
+/// What happened to an entry. Entries are places in [`DifferingEntries::entries`], rows are numbers in the
 /// index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Outcome {
+pub(super) enum EntryOutcome {
     Added(usize),
     Changed(usize),
     /// An entry, and the row that it was.
@@ -30,8 +30,8 @@ pub(super) enum Outcome {
 pub(super) fn resolve(
     reader: &Reader,
     index: &Index,
-    found: &Found,
-) -> Result<Vec<Outcome>, Error> {
+    found: &DifferingEntries,
+) -> Result<Vec<EntryOutcome>, Error> {
     let is_lost = |&row: &u32| index.row(row).fate() != Fate::Found;
     let lost: Vec<u32> = (0..index.rows().len() as u32).filter(is_lost).collect();
     let mut resolver = Resolver {
@@ -60,13 +60,13 @@ pub(super) fn resolve(
 
 struct Resolver<'a> {
     index: &'a Index,
-    found: &'a Found,
+    found: &'a DifferingEntries,
     /// The rows that were not found as they were, in ascending order, and their identities.
     lost: Vec<u32>,
     identities: Vec<Identity>,
     /// From the path of a directory to the path that it had.
     moved: HashMap<u64, u64>,
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<EntryOutcome>,
 }
 
 impl<'a> Resolver<'a> {
@@ -141,12 +141,12 @@ impl<'a> Resolver<'a> {
         };
         let row = carried.or_else(renamed).map(|nth| self.lost[nth]);
         self.outcomes.push(match row {
-            Some(row) if carried.is_none() => Outcome::Renamed(at, row),
+            Some(row) if carried.is_none() => EntryOutcome::Renamed(at, row),
             Some(row) if self.index.row(row).may_be_unchanged(entry.fingerprint) => {
-                Outcome::Carried(at)
+                EntryOutcome::Carried(at)
             }
-            Some(_) => Outcome::Changed(at),
-            None => Outcome::Added(at),
+            Some(_) => EntryOutcome::Changed(at),
+            None => EntryOutcome::Added(at),
         });
         if let Some(row) = row {
             self.index.row(row).settle(Fate::Found);
@@ -167,49 +167,49 @@ impl<'a> Resolver<'a> {
             let entry = self.entry(at);
             let old = self.index.row(row);
             if is_in_other(entry) {
-                self.outcomes.push(Outcome::Renamed(at, row));
+                self.outcomes.push(EntryOutcome::Renamed(at, row));
             } else if !old.is_unchanged(&entry.identity, entry.fingerprint) {
-                self.outcomes.push(Outcome::Changed(at));
+                self.outcomes.push(EntryOutcome::Changed(at));
             }
         }
         // What had the path of an entry, and is nowhere now, was replaced by it; or removed, if
         // that was in another directory.
         let mut removed = Vec::new();
         for nth in 0..self.outcomes.len() {
-            let (Outcome::Added(at)
-            | Outcome::Changed(at)
-            | Outcome::Renamed(at, _)
-            | Outcome::Carried(at)) = self.outcomes[nth]
+            let (EntryOutcome::Added(at)
+            | EntryOutcome::Changed(at)
+            | EntryOutcome::Renamed(at, _)
+            | EntryOutcome::Carried(at)) = self.outcomes[nth]
             else {
                 continue;
             };
             let entry = self.entry(at);
             if let Some(row) = entry.row().filter(|&row| self.is_lost(row)) {
                 if is_in_other(entry) {
-                    removed.push(Outcome::Removed(row));
-                } else if self.outcomes[nth] == Outcome::Added(at) {
-                    self.outcomes[nth] = Outcome::Changed(at);
+                    removed.push(EntryOutcome::Removed(row));
+                } else if self.outcomes[nth] == EntryOutcome::Added(at) {
+                    self.outcomes[nth] = EntryOutcome::Changed(at);
                 }
             }
         }
         self.outcomes.append(&mut removed);
         let is_missing = |row: &u32| self.index.row(*row).fate() == Fate::Missing;
         let missing = self.lost.iter().copied().filter(is_missing);
-        self.outcomes.extend(missing.map(Outcome::Removed));
+        self.outcomes.extend(missing.map(EntryOutcome::Removed));
     }
 }
 
 /// The paths that have another directory than before: those that directories were renamed to and
 /// from, and new directories in these.
 fn other_directories(
-    found: &Found,
-    outcomes: &[Outcome],
+    found: &DifferingEntries,
+    outcomes: &[EntryOutcome],
     moved: HashMap<u64, u64>,
 ) -> HashSet<u64> {
     let mut others: HashSet<u64> = moved.into_iter().flat_map(<[u64; 2]>::from).collect();
     for outcome in outcomes {
         // Outcomes of directories are in order of depth.
-        if let Outcome::Added(at) = *outcome
+        if let EntryOutcome::Added(at) = *outcome
             && let entry = &found.entries[at]
             && entry.is_dir
             && others.contains(&entry.parent)

@@ -13,11 +13,11 @@ use super::options::{Counts, Map};
 use super::output::Output;
 use super::places::MOST;
 use super::progress::Progress;
-use super::read::Reader;
+use super::read::MemberReader;
 use super::results::ResultSender;
 use super::users::Users;
 use super::window::Window;
-use super::write::Writer;
+use super::write::ArchiveWriter;
 use crate::OnPanic;
 use crate::error::Error;
 use crate::plan::Plan;
@@ -56,7 +56,7 @@ impl Copy<'_> {
             open_directories,
         };
         let map = map.map(|map| map as &mut dyn Map);
-        let mut writer = Writer::new(work, output, self.progress, map, results);
+        let mut writer = ArchiveWriter::new(work, output, self.progress, map, results);
         match readers {
             1 => with_function(Function::Copy, || copy_alone(work, &mut writer)),
             readers => copy_together(work, &mut writer, readers),
@@ -74,8 +74,8 @@ fn share_open_files(readers: usize) -> (usize, usize) {
     (readers, (spare / (readers + 1)).saturating_sub(2).min(MOST))
 }
 
-fn copy_alone(work: Work<'_>, writer: &mut Writer<'_>) -> Result<(), Error> {
-    let mut reader = Reader::new(work);
+fn copy_alone(work: Work<'_>, writer: &mut ArchiveWriter<'_>) -> Result<(), Error> {
+    let mut reader = MemberReader::new(work);
     let mut load = Load::default();
     let mut failed = None;
     for row in 0..work.rows.len() {
@@ -96,7 +96,11 @@ fn copy_alone(work: Work<'_>, writer: &mut Writer<'_>) -> Result<(), Error> {
     }
 }
 
-fn copy_together(work: Work<'_>, writer: &mut Writer<'_>, readers: usize) -> Result<(), Error> {
+fn copy_together(
+    work: Work<'_>,
+    writer: &mut ArchiveWriter<'_>,
+    readers: usize,
+) -> Result<(), Error> {
     let window = Window::new(work.rows.len());
     std::thread::scope(|scope| {
         let spawn = || {
@@ -122,7 +126,7 @@ fn copy_together(work: Work<'_>, writer: &mut Writer<'_>, readers: usize) -> Res
 /// The work of a thread that reads.
 fn read(work: Work<'_>, window: &Window) {
     let _on_panic = OnPanic(|| window.stop());
-    let mut reader = Reader::new(work);
+    let mut reader = MemberReader::new(work);
     while let Some((ticket, rows)) = window.take(work) {
         let mut load = window.empty();
         for row in rows {

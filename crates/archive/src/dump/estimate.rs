@@ -9,7 +9,7 @@ use walk::{Diagnostics, FileType, Meta};
 use super::chain::{Chain, gone_since_last};
 use super::contents::may_have_holes;
 use super::load::NO_CHECKSUM;
-use super::member::{Names, member};
+use super::member::{MemberNames, member};
 use super::options::{Counts, DumpOptions};
 use super::output::end_of_archive;
 use super::own::{leave_out_files, leave_out_root};
@@ -153,7 +153,7 @@ fn bases_of_levels(state: &[u8]) -> Result<Vec<(Option<u8>, Option<Vec<u8>>)>, E
 const LONGEST_TARGET: u64 = 4096;
 
 fn estimate_plan(rows: &Rows, plan: &Plan) -> Estimate {
-    let (users, names) = (Users::read(), Names::new(rows));
+    let (users, names) = (Users::read(), MemberNames::new(rows));
     let mut estimate = Estimate {
         removed: plan.removed,
         renamed: plan.renamed,

@@ -8,7 +8,7 @@ use ondisk::pax::{self, ArchiveId, Lineage};
 use walk::FileType;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::member::Names;
+use super::member::MemberNames;
 use super::pieces::Own;
 use crate::increment::Base;
 use crate::plan::{Plan, Step};
@@ -32,7 +32,7 @@ fn hash(bytes: &[u8]) -> ArchiveId {
 
 /// The sum over the rows that are written, except those that the archive has only for something below them.
 fn sum(rows: &Rows, plan: &Plan, own: Own<'_>) -> ArchiveId {
-    let names = Names::new(rows);
+    let names = MemberNames::new(rows);
     let (mut sum, mut text, mut from) = (ArchiveId::default(), Vec::new(), 0);
     while let Some(row) = plan.next_written(from) {
         from = row + 1;
@@ -47,7 +47,7 @@ fn sum(rows: &Rows, plan: &Plan, own: Own<'_>) -> ArchiveId {
 
 /// What the headers of a row will have: its names, the metadata, and the list of a directory. Without the atime, which
 /// reading changes.
-fn describe((rows, plan, names): (&Rows, &Plan, &Names<'_>), row: usize, text: &mut Vec<u8>) {
+fn describe((rows, plan, names): (&Rows, &Plan, &MemberNames<'_>), row: usize, text: &mut Vec<u8>) {
     let meta = rows.meta(row);
     let size = if meta.kind() == FileType::Regular {
         meta.size

@@ -63,13 +63,13 @@ impl Load {
 /// The outcome of a row.
 pub(crate) struct Done {
     pub(crate) row: usize,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: LoadOutcome,
     /// The metadata of the file now, if it is not that of the row.
     pub(crate) meta: Option<Box<Meta>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum LoadOutcome {
     /// In the archive: the size of the file, and the checksum of its data as stored.
     Member(u64, Option<[u8; 32]>),
     /// In the archive, but not correct: it must be dumped again.

@@ -11,14 +11,14 @@ use crate::plan::{member_name, trim_slashes};
 use crate::rows::Rows;
 
 /// The names of rows in the archive. The path of the last directory is kept: most rows are in it.
-pub(crate) struct Names<'a> {
+pub(crate) struct MemberNames<'a> {
     rows: &'a Rows,
     last: RefCell<Option<(usize, Vec<u8>)>>,
 }
 
-impl<'a> Names<'a> {
-    pub(crate) fn new(rows: &'a Rows) -> Names<'a> {
-        Names {
+impl<'a> MemberNames<'a> {
+    pub(crate) fn new(rows: &'a Rows) -> MemberNames<'a> {
+        MemberNames {
             rows,
             last: RefCell::new(None),
         }
@@ -103,7 +103,7 @@ impl<'a> Names<'a> {
 pub(crate) fn member(
     row: usize,
     meta: &Meta,
-    names: &Names<'_>,
+    names: &MemberNames<'_>,
     users: &Users,
     spare: Member,
 ) -> Option<Member> {

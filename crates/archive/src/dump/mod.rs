@@ -165,7 +165,7 @@ fn note_of_sockets(rows: &Rows, plan: &Plan) -> Option<Note> {
 }
 
 /// An archive, and the catalog of the dump, which have no names yet.
-struct Written {
+struct UnnamedFiles {
     archive: Whole,
     catalog: Option<Result<Sealed, Error>>,
     summary: DumpSummary,
@@ -197,7 +197,7 @@ impl Dump<'_> {
         (rows, parts, mut plan): (&Rows, Vec<Gathered>, Plan),
         draft: Option<Draft>,
         own: Own<'_>,
-    ) -> Result<Written, Error> {
+    ) -> Result<UnnamedFiles, Error> {
         let skipped = self.diagnostics.take_warnings();
         spare_unseen(rows, &Hidden::new(&skipped), &mut plan);
         for warning in skipped {
@@ -242,7 +242,7 @@ impl Dump<'_> {
             warnings,
             ..found
         };
-        Ok(Written {
+        Ok(UnnamedFiles {
             archive,
             catalog,
             summary,
@@ -250,8 +250,8 @@ impl Dump<'_> {
     }
 
     /// Gives all files their names. The archive is first, so that no catalog names what no archive has.
-    fn publish(&mut self, written: Written) -> Result<DumpSummary, Error> {
-        let Written {
+    fn publish(&mut self, written: UnnamedFiles) -> Result<DumpSummary, Error> {
+        let UnnamedFiles {
             archive,
             catalog,
             mut summary,

@@ -14,8 +14,8 @@ use walk::{FileType, Meta};
 use super::attributes::{AttributeReader, AttributesOf};
 use super::contents::{copy_extents, may_have_holes, read_whole};
 use super::holes;
-use super::load::{Done, Emit, Load, NO_CHECKSUM, Outcome, PIECE, Stopped, Work};
-use super::member::{Names, member};
+use super::load::{Done, Emit, Load, LoadOutcome, NO_CHECKSUM, PIECE, Stopped, Work};
+use super::member::{MemberNames, member};
 use super::places::{NotOpened, Places, stat};
 use crate::plan::Step;
 use crate::rows::Rows;
@@ -29,9 +29,9 @@ pub(super) const WHOLE: u64 = 1 << 20;
 const TRIES: u32 = 3;
 
 /// Makes members, in one thread.
-pub(crate) struct Reader<'a> {
+pub(crate) struct MemberReader<'a> {
     work: Work<'a>,
-    names: Names<'a>,
+    names: MemberNames<'a>,
     places: Places<&'a Rows>,
     attributes: AttributeReader,
     /// Not all extended attributes of the last file could be read.
@@ -40,11 +40,11 @@ pub(crate) struct Reader<'a> {
     spare: Member,
 }
 
-impl<'a> Reader<'a> {
-    pub(crate) fn new(work: Work<'a>) -> Reader<'a> {
-        Reader {
+impl<'a> MemberReader<'a> {
+    pub(crate) fn new(work: Work<'a>) -> MemberReader<'a> {
+        MemberReader {
             work,
-            names: Names::new(work.rows),
+            names: MemberNames::new(work.rows),
             places: Places::new(work.rows, work.open_directories),
             attributes: AttributeReader::default(),
             misses_attributes: false,
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
         let planned = self.work.rows.meta(row);
         let mut meta = planned;
         let outcome = match planned.kind() {
-            _ if self.is_too_long(row) => Outcome::Missing,
+            _ if self.is_too_long(row) => LoadOutcome::Missing,
             FileType::Regular => self.put_file(row, &mut meta, load, emit)?,
             _ => self.put_other(row, &mut meta, load),
         };
@@ -112,8 +112,8 @@ impl<'a> Reader<'a> {
         let member = self.member(row, &meta).filter(|_| !is_too_long);
         let link = member.and_then(|member| self.names.link(member, to));
         let outcome = match &link {
-            Some(_) => Outcome::Link,
-            None => Outcome::NoMember,
+            Some(_) => LoadOutcome::Link,
+            None => LoadOutcome::NoMember,
         };
         if let Some(link) = link {
             load.begin(row, &link);
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
 
     /// Adds anything but a plain file. It is read by name, so the name is checked afterwards:
     /// another file may have had it meanwhile. `meta` becomes the metadata of the member.
-    fn put_other(&mut self, row: usize, meta: &mut Meta, load: &mut Load) -> Outcome {
+    fn put_other(&mut self, row: usize, meta: &mut Meta, load: &mut Load) -> LoadOutcome {
         let mut tries = 0;
         loop {
             let Some(mut member) = self.member(row, meta) else {
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
                 if meta.kind() != FileType::Socket {
                     self.warn(row, WarningKind::UnsupportedType(meta.kind().name()));
                 }
-                return Outcome::NoMember;
+                return LoadOutcome::NoMember;
             };
             match member.kind {
                 Kind::Symlink => match self.places.at(row, |dir, name| readlinkat(dir, name)) {
@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
                 Ok(*meta)
             };
             let outcome = match now {
-                Ok(now) if is_unchanged(&now, meta) => Outcome::Member(0, None),
+                Ok(now) if is_unchanged(&now, meta) => LoadOutcome::Member(0, None),
                 Ok(now) if (now.dev, now.ino, now.kind()) == (meta.dev, meta.ino, meta.kind()) => {
                     tries += 1;
                     if tries < TRIES {
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
                         continue;
                     }
                     self.changed(row, meta, &now);
-                    Outcome::Spoiled(0)
+                    LoadOutcome::Spoiled(0)
                 }
                 // Its entries may still be reached.
                 now if member.kind == Kind::Directory => {
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
                         Ok(_) => self.warn(row, WarningKind::Replaced),
                         Err(why) => drop(self.missing(row, Gate::Statx, why)),
                     }
-                    Outcome::Spoiled(0)
+                    LoadOutcome::Spoiled(0)
                 }
                 now => {
                     let why = now.err().unwrap_or(NotOpened::Replaced);
@@ -226,7 +226,7 @@ impl<'a> Reader<'a> {
         meta: &mut Meta,
         load: &mut Load,
         emit: Emit<'_>,
-    ) -> Result<Outcome, Stopped> {
+    ) -> Result<LoadOutcome, Stopped> {
         let mut tries = 0;
         loop {
             match self.try_file(row, meta, tries, load, emit) {
@@ -247,14 +247,14 @@ impl<'a> Reader<'a> {
         tries: u32,
         load: &mut Load,
         emit: Emit<'_>,
-    ) -> Result<Option<Outcome>, Failed> {
+    ) -> Result<Option<LoadOutcome>, Failed> {
         // An empty file without extended attributes need not be opened; one that not everybody may
         // read is, to find out whether we may.
         let is_public = meta.mode & 0o444 == 0o444;
         if meta.size == 0 && is_public && tries == 0 && !self.attributes.may_have(meta) {
             let outcome = match self.begin_file(row, meta, None, (None, Some(NO_CHECKSUM)), load) {
                 Some(begun) => begun.end(meta, load),
-                None => Outcome::NoMember,
+                None => LoadOutcome::NoMember,
             };
             return Ok(Some(outcome));
         }
@@ -283,7 +283,7 @@ impl<'a> Reader<'a> {
         self.read_small(row, fd, meta, (map.as_ref(), tries), load)
     }
 
-    /// Adds a small file. `None` as by [`Reader::try_file`].
+    /// Adds a small file. `None` as by [`MemberReader::try_file`].
     fn read_small(
         &mut self,
         row: usize,
@@ -291,10 +291,10 @@ impl<'a> Reader<'a> {
         meta: &Meta,
         (map, tries): (Option<&Map>, u32),
         load: &mut Load,
-    ) -> Result<Option<Outcome>, Failed> {
+    ) -> Result<Option<LoadOutcome>, Failed> {
         let begun = self.begin_file(row, meta, map, (Some(&fd), Some(NO_CHECKSUM)), load);
         let Some(begun) = begun else {
-            return Ok(Some(Outcome::NoMember));
+            return Ok(Some(LoadOutcome::NoMember));
         };
         let read = read_whole(&fd, meta, map, &mut load.bytes);
         let read = read.map_err(failed(Gate::Read));
@@ -313,7 +313,13 @@ impl<'a> Reader<'a> {
 
     /// Compares a file with what it was before it was read, and warns of a difference. `end` is set if it
     /// ended before its size. `None` if the next increment may take it for dumped.
-    fn check_read(&self, row: usize, meta: &Meta, now: &Meta, end: Option<u64>) -> Option<Outcome> {
+    fn check_read(
+        &self,
+        row: usize,
+        meta: &Meta,
+        now: &Meta,
+        end: Option<u64>,
+    ) -> Option<LoadOutcome> {
         if !is_unchanged_as_read(now, meta, end) {
             self.changed(row, meta, now);
             return None;
@@ -326,7 +332,7 @@ impl<'a> Reader<'a> {
             is_padded,
         };
         self.warn(row, kind);
-        Some(Outcome::Spoiled(size))
+        Some(LoadOutcome::Spoiled(size))
     }
 
     /// Adds the headers of a file, and the map of one with holes.
@@ -368,7 +374,7 @@ impl<'a> Reader<'a> {
         map: Option<&Map>,
         load: &mut Load,
         emit: Emit<'_>,
-    ) -> Result<Outcome, Failed> {
+    ) -> Result<LoadOutcome, Failed> {
         let whole = [Extent {
             offset: 0,
             len: meta.size,
@@ -378,7 +384,7 @@ impl<'a> Reader<'a> {
         let start = extents.first().map_or(0, |extent| extent.offset);
         read_full_at(&fd, start, &mut [0]).map_err(failed(Gate::Pread64))?;
         let Some(begun) = self.begin_file(row, meta, map, (Some(&fd), None), load) else {
-            return Ok(Outcome::NoMember);
+            return Ok(LoadOutcome::NoMember);
         };
         let mut hasher = Hasher::new();
         hasher.update(&load.bytes[begun.data..]);
@@ -389,16 +395,16 @@ impl<'a> Reader<'a> {
         match (ended, stat(&fd)) {
             (Some((at, Some(e))), _) => {
                 self.failed(row, Gate::Pread64, e, WarningKind::ZerosFrom { at });
-                Ok(Outcome::Spoiled(meta.size))
+                Ok(LoadOutcome::Spoiled(meta.size))
             }
             (_, Err(e)) => {
                 self.failed(row, Gate::Statx, e, WarningKind::NotCheckedAfterwards);
-                Ok(Outcome::Spoiled(meta.size))
+                Ok(LoadOutcome::Spoiled(meta.size))
             }
             (ended, Ok(now)) => {
                 let end = ended.map(|(at, _)| at);
                 let outcome = self.check_read(row, meta, &now, end);
-                Ok(outcome.unwrap_or(Outcome::Member(meta.size, Some(hash))))
+                Ok(outcome.unwrap_or(LoadOutcome::Member(meta.size, Some(hash))))
             }
         }
     }
@@ -459,10 +465,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Warns of a row that has no member.
-    fn missing(&self, row: usize, gate: Gate, why: NotOpened) -> Outcome {
+    fn missing(&self, row: usize, gate: Gate, why: NotOpened) -> LoadOutcome {
         let warning = why.warning(&self.path(row), self.work.rows.kind(row), gate);
         self.work.diagnostics.warn(warning);
-        Outcome::Missing
+        LoadOutcome::Missing
     }
 
     /// Warns of a file that changed while it was read.
@@ -512,14 +518,14 @@ struct Begun {
 
 impl Begun {
     /// Ends a file that is whole.
-    fn end(self, meta: &Meta, load: &mut Load) -> Outcome {
+    fn end(self, meta: &Meta, load: &mut Load) -> LoadOutcome {
         let hash = self.checksum.map(|at| {
             let hash = *blake3::hash(&load.bytes[self.data..]).as_bytes();
             pax::set_checksum(&mut load.bytes, at, &hash);
             hash
         });
         pad(&mut load.bytes, self.stored);
-        Outcome::Member(meta.size, hash)
+        LoadOutcome::Member(meta.size, hash)
     }
 }
 

@@ -11,7 +11,7 @@ use super::output::Output;
 use super::own::check_outputs;
 use super::pieces::DumpShare;
 use super::progress::Progress;
-use super::{Dump, Written, stripped_prefixes};
+use super::{Dump, UnnamedFiles, stripped_prefixes};
 use crate::catalog::{Draft, Sealed};
 use crate::error::{Action, Error};
 use crate::gather::check_directories;
@@ -86,7 +86,7 @@ impl<'a> DumpPart<'a> {
         let mut written = dump.write_unnamed(self.output, planned, self.draft, own)?;
         let notes = stripped_prefixes(self.options);
         written.summary.notes.splice(..0, notes);
-        let Written {
+        let UnnamedFiles {
             archive,
             catalog,
             summary,

@@ -33,13 +33,13 @@ const AHEAD: usize = 4;
 /// The loads between the readers and the writer.
 pub(crate) struct Window {
     rows: usize,
-    state: Mutex<State>,
+    state: Mutex<WindowState>,
     room: Condvar,
     ready: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct WindowState {
     next_row: usize,
     /// The ticket of the first slot.
     turn: u64,
@@ -60,7 +60,7 @@ struct Slot {
     is_complete: bool,
 }
 
-impl State {
+impl WindowState {
     fn empty(&mut self) -> Load {
         let bytes = self.spare.pop().unwrap_or_default();
         self.spare_bytes -= bytes.capacity();
@@ -83,7 +83,7 @@ impl Window {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WindowState> {
         self.state.lock()
     }
 
@@ -135,7 +135,7 @@ impl Window {
         drop(self.put(ticket, load, true));
     }
 
-    fn put(&self, ticket: u64, load: Load, is_last: bool) -> MutexGuard<'_, State> {
+    fn put(&self, ticket: u64, load: Load, is_last: bool) -> MutexGuard<'_, WindowState> {
         let mut state = self.state();
         state.bytes += load.bytes.len();
         if let Some(slot) = state.slot(ticket) {
@@ -150,20 +150,23 @@ impl Window {
         state
     }
 
-    fn wake_writer(&self, state: &mut State) {
+    fn wake_writer(&self, state: &mut WindowState) {
         if std::mem::take(&mut state.is_writer_waiting) {
             self.ready.notify_all();
         }
     }
 
-    fn wait_for_room<'s>(&self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+    fn wait_for_room<'s>(
+        &self,
+        mut state: MutexGuard<'s, WindowState>,
+    ) -> MutexGuard<'s, WindowState> {
         state.waiting += 1;
         state = self.room.wait(state);
         state.waiting -= 1;
         state
     }
 
-    fn wake_readers(&self, state: &State) {
+    fn wake_readers(&self, state: &WindowState) {
         if state.waiting > 0 {
             self.room.notify_all();
         }

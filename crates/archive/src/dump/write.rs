@@ -2,26 +2,26 @@
 
 use std::collections::HashMap;
 
-use super::load::{Done, Load, Outcome, Stopped, Work};
-use super::member::Names;
+use super::load::{Done, Load, LoadOutcome, Stopped, Work};
+use super::member::MemberNames;
 use super::options::{Counts, Line, Map};
 use super::output::Output;
 use super::progress::Progress;
-use super::read::Reader;
+use super::read::MemberReader;
 use super::results::ResultSender;
 use crate::error::Error;
 use crate::plan::Step;
 use gate::attribution::{Function, with_function};
 
 /// The ordered end of the pipeline.
-pub(crate) struct Writer<'a> {
+pub(crate) struct ArchiveWriter<'a> {
     work: Work<'a>,
     output: &'a mut Output,
     progress: &'a Progress,
     map: Option<&'a mut dyn Map>,
-    names: Names<'a>,
+    names: MemberNames<'a>,
     /// Reads links that become files.
-    reader: Option<Reader<'a>>,
+    reader: Option<MemberReader<'a>>,
     /// Targets of links that are not in the archive as planned, each with the link that became the
     /// file instead.
     lost: HashMap<usize, Option<usize>>,
@@ -32,20 +32,20 @@ pub(crate) struct Writer<'a> {
     counts: Counts,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> ArchiveWriter<'a> {
     pub(crate) fn new(
         work: Work<'a>,
         output: &'a mut Output,
         progress: &'a Progress,
         map: Option<&'a mut dyn Map>,
         results: Option<ResultSender>,
-    ) -> Writer<'a> {
-        Writer {
+    ) -> ArchiveWriter<'a> {
+        ArchiveWriter {
             work,
             output,
             progress,
             map,
-            names: Names::new(work.rows),
+            names: MemberNames::new(work.rows),
             reader: None,
             lost: HashMap::new(),
             linked: HashMap::new(),
@@ -90,7 +90,10 @@ impl<'a> Writer<'a> {
             None => Some(target),
             Some(instead) => *instead,
         };
-        let mut reader = self.reader.take().unwrap_or_else(|| Reader::new(self.work));
+        let mut reader = self
+            .reader
+            .take()
+            .unwrap_or_else(|| MemberReader::new(self.work));
         let mut load = Load::default();
         let mut failed = None;
         match target {
@@ -125,17 +128,17 @@ impl<'a> Writer<'a> {
         let now = meta.as_deref().unwrap_or(&planned);
         let is_same_file = (now.dev, now.ino) == (planned.dev, planned.ino);
         let (bytes, is_there, hash) = match outcome {
-            Outcome::Member(bytes, hash) => (bytes, true, hash),
-            Outcome::Spoiled(bytes) => (bytes, true, None),
-            Outcome::Link => (0, true, None),
-            Outcome::NoMember | Outcome::Missing => (0, false, None),
+            LoadOutcome::Member(bytes, hash) => (bytes, true, hash),
+            LoadOutcome::Spoiled(bytes) => (bytes, true, None),
+            LoadOutcome::Link => (0, true, None),
+            LoadOutcome::NoMember | LoadOutcome::Missing => (0, false, None),
         };
         if planned.nlink > 1 && !planned.is_dir() {
             self.record_name(row, is_there && is_same_file);
             self.linked.extend(hash.map(|hash| (row, hash)));
         }
         if is_there {
-            let is_link = outcome == Outcome::Link;
+            let is_link = outcome == LoadOutcome::Link;
             self.counts.add(planned.kind(), is_link, bytes);
             if let Some(map) = &mut self.map {
                 let line = Line {
@@ -148,7 +151,7 @@ impl<'a> Writer<'a> {
         }
         self.progress.add_entry();
         if let Some(results) = &mut self.results {
-            let is_missing = matches!(outcome, Outcome::Spoiled(_) | Outcome::Missing);
+            let is_missing = matches!(outcome, LoadOutcome::Spoiled(_) | LoadOutcome::Missing);
             let group = results.at(row);
             group.hashes.extend(hash.map(|hash| (row, hash)));
             group.amended.extend(meta.map(|meta| (row, *meta)));

@@ -245,11 +245,11 @@ struct Level {
     /// The length of its path, which begins that of the last name.
     end: usize,
     key: DirKey,
-    found: Found,
+    found: Examined,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-enum Found {
+enum Examined {
     /// If it is in a listed directory, or is one, the device of that.
     Directory {
         covered: Option<Dev>,
@@ -267,7 +267,7 @@ impl Level {
             name: Vec::new(),
             end: root.len(),
             key: top.key,
-            found: Found::Directory { covered: None },
+            found: Examined::Directory { covered: None },
         }
     }
 }
@@ -358,7 +358,7 @@ impl Examination<'_> {
             let Some(above) = self.levels.last() else {
                 return;
             };
-            if !matches!(above.found, Found::Directory { .. }) {
+            if !matches!(above.found, Examined::Directory { .. }) {
                 let warning = above.warning_below(&self.path);
                 return warning.into_iter().for_each(|warning| self.fail(warning));
             }
@@ -370,18 +370,18 @@ impl Examination<'_> {
                 self.levels
                     .last_mut()
                     .into_iter()
-                    .for_each(|level| level.found = Found::Failed);
+                    .for_each(|level| level.found = Examined::Failed);
                 return self.fail(warning);
             }
             let level = self.enter(part, is_listed);
             self.levels.push(level);
         }
         match self.levels.last().map(|level| &level.found) {
-            None | Some(Found::Directory { .. } | Found::Other(_)) => self.has_found = true,
-            Some(Found::Missing) => {
+            None | Some(Examined::Directory { .. } | Examined::Other(_)) => self.has_found = true,
+            Some(Examined::Missing) => {
                 self.fail(Warning::about(&self.path, WarningKind::DoesNotExist));
             }
-            Some(Found::Failed) => {}
+            Some(Examined::Failed) => {}
         }
     }
 
@@ -417,7 +417,7 @@ impl Examination<'_> {
             name: name.to_vec(),
             end: above.end + slash + name.len(),
             key: above.key.below(name),
-            found: Found::Missing,
+            found: Examined::Missing,
         };
         let path = &self.path[..level.end];
         let place = self
@@ -431,7 +431,7 @@ impl Examination<'_> {
             Err(errno) if is_gone(errno) && is_removed(path, false) => return level,
             // It may have anything below it, listed or not.
             Err(errno) => {
-                level.found = Found::Failed;
+                level.found = Examined::Failed;
                 let unreadable = WarningKind::Unreadable;
                 let warning = Warning::failed(path, Gate::Statx, errno, unreadable);
                 self.fail(warning);
@@ -439,7 +439,7 @@ impl Examination<'_> {
             }
         };
         let covered = match above.found {
-            Found::Directory { covered } => covered,
+            Examined::Directory { covered } => covered,
             _ => None,
         };
         let covered = covered.filter(|dev| !self.one_file_system || *dev == meta.dev);
@@ -455,10 +455,10 @@ impl Examination<'_> {
             self.directories.push((path.to_vec(), (meta.dev, meta.ino)));
         }
         level.found = match meta.kind() {
-            FileType::Directory => Found::Directory {
+            FileType::Directory => Examined::Directory {
                 covered: covered.or(is_walked.then_some(meta.dev)),
             },
-            other => Found::Other(other),
+            other => Examined::Other(other),
         };
         level
     }
@@ -468,11 +468,11 @@ impl Level {
     /// Why nothing below it can be dumped under a name, unless that was said.
     fn warning_below(&self, name: &[u8]) -> Option<Warning> {
         let kind = match self.found {
-            Found::Directory { .. } | Found::Failed => return None,
-            Found::Other(FileType::Symlink) => {
+            Examined::Directory { .. } | Examined::Failed => return None,
+            Examined::Other(FileType::Symlink) => {
                 WarningKind::BehindSymlink(name[..self.end].to_vec())
             }
-            Found::Other(_) | Found::Missing => WarningKind::DoesNotExist,
+            Examined::Other(_) | Examined::Missing => WarningKind::DoesNotExist,
         };
         Some(Warning::about(name, kind))
     }

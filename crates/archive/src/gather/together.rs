@@ -117,30 +117,30 @@ pub(crate) fn collect_together(
 #[derive(Serialize, Deserialize)]
 struct LinkedName {
     ino: u64,
-    place: Place,
+    place: SourceDirectory,
     name: Vec<u8>,
 }
 
 /// A directory: the number of its SRC, and its path.
 #[derive(Clone, Serialize, Deserialize)]
-struct Place {
+struct SourceDirectory {
     root: usize,
     path: Vec<u8>,
 }
 
 /// What a rank has found.
 #[derive(Default)]
-struct Found {
+struct FoundByRank {
     /// Names of files that other ranks dump.
     linked: Vec<LinkedName>,
     /// The directories whose own entries this rank has.
     known: HashSet<DirKey>,
     /// The directories that this rank has entries of.
-    places: HashMap<DirKey, Place>,
+    places: HashMap<DirKey, SourceDirectory>,
 }
 
-impl Found {
-    fn add(&mut self, other: Found) {
+impl FoundByRank {
+    fn add(&mut self, other: FoundByRank) {
         self.linked.extend(other.linked);
         self.known.extend(other.known);
         self.places.extend(other.places);
@@ -164,7 +164,7 @@ struct Sorter<'a> {
     ranks: usize,
     /// The number of the SRC that is walked.
     root: AtomicUsize,
-    found: Mutex<Found>,
+    found: Mutex<FoundByRank>,
 }
 
 impl Sink for Sorter<'_> {
@@ -179,7 +179,7 @@ impl Sink for Sorter<'_> {
         Box::new(SorterWorker {
             to: self,
             worker: self.to.worker(),
-            found: Found::default(),
+            found: FoundByRank::default(),
         })
     }
 
@@ -191,12 +191,12 @@ impl Sink for Sorter<'_> {
 struct SorterWorker<'a> {
     to: &'a Sorter<'a>,
     worker: Box<dyn Worker + 'a>,
-    found: Found,
+    found: FoundByRank,
 }
 
 impl Worker for SorterWorker<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
-        let place = || Place {
+        let place = || SourceDirectory {
             root: self.to.root.load(Relaxed),
             path: dir.path.to_vec(),
         };
@@ -266,7 +266,7 @@ struct Adder<'a> {
     sources: &'a [Source],
     roots: &'a [Vec<u8>],
     known: HashSet<DirKey>,
-    places: HashMap<DirKey, Place>,
+    places: HashMap<DirKey, SourceDirectory>,
     /// The directories that were added.
     borrowed: HashSet<DirKey>,
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use walk::path_id;
 
-use super::moves::{Dir, Moves, OldName, Step, moves};
+use super::moves::{Dir, Moves, OldName, RenameStep, moves};
 use crate::error::Error;
 use crate::since::index::{Fate as Known, Identity, Index};
 use base::pool::in_pieces;
@@ -40,14 +40,14 @@ pub(super) enum Fate {
 }
 
 /// What becomes of the tree.
-pub(super) struct Outcome {
+pub(super) struct TreeOutcome {
     pub(super) fates: Vec<Fate>,
     /// The targets of links, by row.
     pub(super) links: HashMap<u32, u32>,
     /// By entry, the row of the catalog that it is kept as, plus one; 0 for none.
     pub(super) rows: Vec<u32>,
     /// The renames, in order, before all else. Their tops are rows.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<RenameStep>,
     /// The number of directories that were renamed.
     pub(super) renamed: u64,
     /// The number of rows of the catalog that were removed.
@@ -66,7 +66,7 @@ pub(super) fn compare<'a>(
     top: impl Fn(u32) -> u64 + Sync,
     then: &Index,
     names: impl FnOnce(&[u32]) -> Result<Vec<(u64, OldName)>, Error>,
-) -> Result<Outcome, Error> {
+) -> Result<TreeOutcome, Error> {
     let mut now = Directories::default();
     for row in dirs {
         now.add(row, &entry(row), || top(row), then);
@@ -122,7 +122,7 @@ pub(super) fn compare<'a>(
     for &row in links.keys() {
         fates[row as usize] = Fate::Link;
     }
-    Ok(Outcome {
+    Ok(TreeOutcome {
         fates,
         links,
         rows,

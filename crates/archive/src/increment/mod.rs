@@ -25,13 +25,13 @@ use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{CollectOptions, GatherReason, Gathered, engines};
 use crate::hidden::Hidden;
 use crate::part::Part;
-use crate::plan::{Files, ListedName, Plan, Rename, Step};
+use crate::plan::{LinkedFiles, ListedName, Plan, Rename, Step};
 use crate::rows::{Collector, Rows, Source};
 use crate::since::index::{Identity, Index, NO_PART, fingerprint};
-use crate::since::{Proof, Tree, find_changes};
+use crate::since::{ComparedTree, Proof, find_changes};
 use ::base::pool::both;
 pub(crate) use base::Base;
-use compare::{Fate, Now, Outcome, compare};
+use compare::{Fate, Now, TreeOutcome, compare};
 use gate::attribution::{self, Function};
 use moves::once;
 use scan::DumpScan;
@@ -133,29 +133,31 @@ pub(crate) fn scan<'a>(
         has_same_options,
         diagnostics,
     };
-    Ok(match find_changes(&base.reader, Tree::new(tops), &scan)? {
-        Proof::Untouched {
-            by,
-            evidence,
-            started,
-        } => Scanned::Unchanged {
-            parts: vec![scan.part(by, GatherReason::Untouched(evidence))],
-            looked_at: 0,
-            renewed: started.map_or_else(Vec::new, |started| started.parts(iter::once(by))),
+    Ok(
+        match find_changes(&base.reader, ComparedTree::new(tops), &scan)? {
+            Proof::Untouched {
+                by,
+                evidence,
+                started,
+            } => Scanned::Unchanged {
+                parts: vec![scan.part(by, GatherReason::Untouched(evidence))],
+                looked_at: 0,
+                renewed: started.map_or_else(Vec::new, |started| started.parts(iter::once(by))),
+            },
+            Proof::SameDigest((collector, mut parts)) => {
+                let renewed = collector.parts(engines(&parts));
+                for part in &mut parts {
+                    part.why = GatherReason::SameDigest(Box::new(part.why.clone()));
+                }
+                Scanned::Unchanged {
+                    parts,
+                    looked_at: base.entries(),
+                    renewed,
+                }
+            }
+            Proof::Unknown((collector, parts)) => Scanned::Differing(Box::new(collector), parts),
         },
-        Proof::SameDigest((collector, mut parts)) => {
-            let renewed = collector.parts(engines(&parts));
-            for part in &mut parts {
-                part.why = GatherReason::SameDigest(Box::new(part.why.clone()));
-            }
-            Scanned::Unchanged {
-                parts,
-                looked_at: base.entries(),
-                renewed,
-            }
-        }
-        Proof::Unknown((collector, parts)) => Scanned::Differing(Box::new(collector), parts),
-    })
+    )
 }
 
 /// For each row, whether the entry or anything below it has changed since the base. `None` if the base cannot
@@ -222,10 +224,10 @@ fn plan(base: &Base, rows: &Rows, index: Index, hidden: &Hidden) -> Result<Plan,
 }
 
 /// Turns the outcome of a comparison into a plan.
-fn plan_outcome(rows: &Rows, outcome: Outcome) -> Plan {
+fn plan_outcome(rows: &Rows, outcome: TreeOutcome) -> Plan {
     let mut plan = Plan::increment(rows.len());
     // Of a dumped file with several names, the first is the file, and the others are links to it.
-    let mut files = Files::default();
+    let mut files = LinkedFiles::default();
     for (row, fate) in outcome.fates.iter().enumerate() {
         match fate {
             Fate::Kept => {}

@@ -35,7 +35,7 @@ pub(super) struct Dir<'a> {
 pub(super) type OldName = (Vec<u8>, Vec<u8>);
 
 /// A rename in the old tree, below a top.
-pub(super) struct Step {
+pub(super) struct RenameStep {
     /// The top, by its place among all directories.
     pub(super) top: u32,
     /// The path when the step is taken.
@@ -51,7 +51,7 @@ pub(super) struct Moves {
     /// For each that is not kept: another directory is in its place.
     pub(super) is_taken: Vec<bool>,
     /// The renames, in order.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<RenameStep>,
 }
 
 /// Works out the renames. `unmoved` marks the directories with the same path as before; `old` has
@@ -78,7 +78,7 @@ pub(super) fn moves(
         }
     }
     ready.reverse(); // taken from the end
-    let mut tree = Tree::new(dirs, unmoved, old, was_dir);
+    let mut tree = MovedTree::new(dirs, unmoved, old, was_dir);
     // Directories that wait for their place to become free, in order, and by that place.
     let mut waiting: BTreeSet<u32> = BTreeSet::new();
     let mut wanted: HashMap<(u64, Vec<u8>), u32> = HashMap::new();
@@ -142,7 +142,7 @@ pub(super) fn once(trees: impl Iterator<Item = Vec<Rename>>) -> (Vec<Rename>, u6
 
 /// The old tree, and what was moved in it so far. Directories are identified by the hashes of their
 /// old paths.
-struct Tree<'a, W> {
+struct MovedTree<'a, W> {
     dirs: &'a [Dir<'a>],
     /// The top of each directory.
     tops: Vec<u32>,
@@ -154,16 +154,16 @@ struct Tree<'a, W> {
     moved: HashMap<u64, OldName>,
     /// The inverse.
     came: HashMap<(u64, Vec<u8>), u64>,
-    steps: Vec<Step>,
+    steps: Vec<RenameStep>,
 }
 
-impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
+impl<'a, W: Fn(u64) -> Option<bool>> MovedTree<'a, W> {
     fn new(
         dirs: &'a [Dir<'a>],
         unmoved: &[bool],
         old: HashMap<u64, OldName>,
         was_dir: W,
-    ) -> Tree<'a, W> {
+    ) -> MovedTree<'a, W> {
         let mut tops: Vec<u32> = Vec::with_capacity(dirs.len());
         for (at, dir) in (0..).zip(dirs) {
             tops.push(if dir.parent == at {
@@ -174,7 +174,7 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
         }
         let kept = dirs.iter().zip(unmoved);
         let kept = kept.map(|(dir, unmoved)| dir.was.filter(|_| *unmoved));
-        Tree {
+        MovedTree {
             dirs,
             tops,
             old,
@@ -246,7 +246,7 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
     }
 
     fn step(&mut self, at: u32, from: Vec<u8>, to: Vec<u8>) {
-        self.steps.push(Step {
+        self.steps.push(RenameStep {
             top: self.tops[at as usize],
             from,
             to,

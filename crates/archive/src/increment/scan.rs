@@ -13,7 +13,7 @@ use crate::gather::{
 };
 use crate::rows::Collector;
 use crate::since::index::each_group;
-use crate::since::{Differing, Scan, Step, Written, give};
+use crate::since::{Differing, EngineStep, Scan, Written, give};
 use gate::attribution::{self, Function};
 
 /// Collects the tree for an increment.
@@ -41,15 +41,15 @@ impl<'a> Scan for DumpScan<'a> {
     type Started = Collector<'a>;
     type Scanned = (Collector<'a>, Vec<Gathered>);
 
-    fn accepts(&self, step: Step, by: EngineKind) -> bool {
+    fn accepts(&self, step: EngineStep, by: EngineKind) -> bool {
         // Other ways of gathering dump racy entries again, and the archive must be the same.
         if self.base.about().racy > 0 {
             return false;
         }
         match (self.request.gather, step) {
             (None, _) => true,
-            (Some(only), Step::Token) => only == Gather::from_engine(by),
-            (Some(_), Step::Written) => false,
+            (Some(only), EngineStep::Token) => only == Gather::from_engine(by),
+            (Some(_), EngineStep::Written) => false,
         }
     }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use walk::entry::Time;
 use walk::{Meta, path_id};
 
-use super::compare::{Fate, Now, Outcome, compare};
+use super::compare::{Fate, Now, TreeOutcome, compare};
 use crate::since::index::{Identity, Index, fingerprint};
 
 type Path = Vec<String>;
@@ -326,7 +326,7 @@ impl Restored {
     }
 
     /// Restores an archive as GNU tar does.
-    fn restore(&mut self, world: &World, outcome: &Outcome) {
+    fn restore(&mut self, world: &World, outcome: &TreeOutcome) {
         let rows = world.rows();
         let mut first: HashMap<usize, Path> = HashMap::new();
         let mut late = Vec::new();
@@ -420,7 +420,7 @@ impl Restored {
         rows: &[(Option<u32>, String, usize)],
         row: u32,
         world: &World,
-        outcome: &Outcome,
+        outcome: &TreeOutcome,
     ) {
         let children = rows
             .iter()
@@ -522,7 +522,7 @@ fn index(world: &World) -> (Index, Vec<Name>) {
     (Index::new(old.into_iter(), children), names)
 }
 
-fn plan(then: &World, now: &World) -> Outcome {
+fn plan(then: &World, now: &World) -> TreeOutcome {
     let (index, names) = index(then);
     let rows = now.rows();
     let entry = |row: u32| {

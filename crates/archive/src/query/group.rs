@@ -327,7 +327,7 @@ impl<'a> RowGroup<'a> {
     }
 
     /// The directory of a row.
-    fn place(&self, row: usize) -> Result<Place<'_>, Error> {
+    fn place(&self, row: usize) -> Result<DirectoryRun<'_>, Error> {
         let top = self.top(row)?;
         let (number, root) = self.data.root(self.nth, top);
         let below = &self.dirs()?[row];
@@ -335,7 +335,7 @@ impl<'a> RowGroup<'a> {
         if !below.is_empty() {
             append(&mut path, below);
         }
-        Ok(Place {
+        Ok(DirectoryRun {
             top,
             below,
             path,
@@ -343,7 +343,7 @@ impl<'a> RowGroup<'a> {
         })
     }
 
-    fn is_in(&self, place: &Place<'_>, row: usize) -> Result<bool, Error> {
+    fn is_in(&self, place: &DirectoryRun<'_>, row: usize) -> Result<bool, Error> {
         Ok(self.dirs()?[row] == *place.below && self.top(row)? == place.top)
     }
 
@@ -424,7 +424,7 @@ impl<'a> RowGroup<'a> {
 }
 
 /// A directory of which rows follow one another.
-struct Place<'a> {
+struct DirectoryRun<'a> {
     top: u32,
     /// Its path below its DIR.
     below: &'a [u8],
@@ -432,7 +432,7 @@ struct Place<'a> {
     key: DirKey,
 }
 
-impl Place<'_> {
+impl DirectoryRun<'_> {
     fn dir(&self) -> Dir<'_> {
         Dir {
             path: &self.path,

@@ -12,7 +12,7 @@ use super::group::{Files, RowGroup, depth, is_linked};
 use crate::error::Error;
 
 /// The selected rows of a row group, with the columns that every grouping adds up.
-struct Sums<'a> {
+struct SelectedRows<'a> {
     rows: &'a [usize],
     sizes: &'a [u64],
     blocks: &'a [u64],
@@ -22,7 +22,7 @@ struct Sums<'a> {
     files: Option<Files>,
 }
 
-impl Sums<'_> {
+impl SelectedRows<'_> {
     #[inline]
     fn at(&self, row: usize) -> GroupSums {
         GroupSums::from_entry(self.sizes[row], self.blocks[row])
@@ -54,7 +54,7 @@ impl RowGroup<'_> {
         }
         let (modes, nlinks) = (self.modes()?, self.nlinks()?);
         let has_links = rows.iter().any(|&row| is_linked(modes[row], nlinks[row]));
-        let sums = Sums {
+        let sums = SelectedRows {
             rows: &rows,
             sizes: self.sizes()?,
             blocks: self.blocks()?,
@@ -88,7 +88,11 @@ impl RowGroup<'_> {
         Ok(())
     }
 
-    fn add_by_extension(&self, sums: &Sums<'_>, adder: &mut Adder<'_>) -> Result<(), Error> {
+    fn add_by_extension(
+        &self,
+        sums: &SelectedRows<'_>,
+        adder: &mut Adder<'_>,
+    ) -> Result<(), Error> {
         let names = self.names()?;
         // Entries in a row mostly have the same extension.
         let (mut last, mut pending) = (&b""[..], GroupSums::default());
@@ -116,7 +120,7 @@ impl RowGroup<'_> {
     fn add_by_directory(
         &self,
         most: u32,
-        sums: &Sums<'_>,
+        sums: &SelectedRows<'_>,
         adder: &mut Adder<'_>,
     ) -> Result<(), Error> {
         let dirs = self.dirs()?;

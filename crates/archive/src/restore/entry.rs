@@ -12,7 +12,7 @@ use crate::split;
 const SMALL: u64 = 64 << 10;
 
 /// An open directory in which entries are created.
-pub(super) struct Place<'a> {
+pub(super) struct OpenDirectory<'a> {
     pub(super) here: &'a Fd,
     pub(super) traits: &'a mut Traits,
 }
@@ -46,7 +46,7 @@ impl DirectoryState {
 }
 
 /// An entry of a directory that is still to be created.
-pub(super) struct Entry {
+pub(super) struct NewEntry {
     /// The number of the member.
     pub(super) number: u64,
     pub(super) path: Vec<u8>,
@@ -58,9 +58,9 @@ pub(super) struct Entry {
     pub(super) target: Vec<u8>,
 }
 
-impl Entry {
-    pub(super) fn new(number: u64, path: Vec<u8>, name: CString, member: Member) -> Entry {
-        Entry {
+impl NewEntry {
+    pub(super) fn new(number: u64, path: Vec<u8>, name: CString, member: Member) -> NewEntry {
+        NewEntry {
             number,
             path,
             name,
@@ -106,7 +106,7 @@ impl Entry {
 
 /// A hard link whose target was not restored.
 pub(super) struct Unlinked {
-    pub(super) entry: Entry,
+    pub(super) entry: NewEntry,
     /// The path of the target.
     pub(super) target: Vec<u8>,
     /// The offset of the link in the archive.

@@ -9,19 +9,19 @@ use gate::fs::{At, Open, Want, statx};
 use gate::long::{c_string, open_beneath};
 use ondisk::pax::Member;
 
-use super::entry::{Entry, Unlinked};
+use super::entry::{NewEntry, Unlinked};
 use super::maker::no_target;
 use super::name::Renames;
 use super::not_restored::{Failure, Halt, NotRestored};
 use super::restorer::Restorer;
 use crate::error::Error;
 use crate::input::ChecksumStatus;
-use crate::linked::{Found, Target, find};
+use crate::linked::{FoundTarget, Target, find};
 use crate::list::plain;
 use crate::split;
 
 /// Links with one target.
-type Names = Target<Vec<Unlinked>>;
+type LinkGroup = Target<Vec<Unlinked>>;
 
 /// Gives targets the names that they had in the archive before the one with this index; `None` if that is unknown.
 pub(super) fn in_archive_before<T>(
@@ -81,12 +81,16 @@ impl Restorer<'_> {
     }
 
     /// Restores what an archive has of some targets under the first of their selected names, and links the others to it.
-    fn find_contents(&mut self, archive: &[u8], targets: Vec<Names>) -> Result<Vec<Names>, Error> {
+    fn find_contents(
+        &mut self,
+        archive: &[u8],
+        targets: Vec<LinkGroup>,
+    ) -> Result<Vec<LinkGroup>, Error> {
         let (found, missing) = find(archive, targets, |names, found| match (&names[..], found) {
-            ([first, ..], Found::File(member, input)) => {
+            ([first, ..], FoundTarget::File(member, input)) => {
                 self.number = first.entry.number;
                 self.maker.remarks.set_member(self.number);
-                let Entry { path, name, .. } = &first.entry;
+                let NewEntry { path, name, .. } = &first.entry;
                 let member = Member {
                     path: first.entry.member.path.clone(),
                     ..*member
@@ -100,7 +104,7 @@ impl Restorer<'_> {
                 self.instead.insert(first.target.clone(), path.clone());
                 Ok(())
             }
-            ([first, ..], Found::Checked(ChecksumStatus::Wrong)) => {
+            ([first, ..], FoundTarget::Checked(ChecksumStatus::Wrong)) => {
                 let path = &first.entry.member.path;
                 self.maker.remarks.warn(path, NotRestored::WrongChecksum);
                 Ok(())
@@ -123,7 +127,7 @@ impl Restorer<'_> {
     }
 
     /// Links to the name under which the contents of a target were restored from an earlier archive.
-    fn link_to_others(&mut self, targets: Vec<Names>) -> Vec<Names> {
+    fn link_to_others(&mut self, targets: Vec<LinkGroup>) -> Vec<LinkGroup> {
         let mut missing = Vec::new();
         for mut target in targets {
             target.names.retain(|link| {

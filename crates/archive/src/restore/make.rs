@@ -13,7 +13,7 @@ use gate::{Errno, Fd, Gate};
 use ondisk::pax::{Kind, Member};
 
 use super::attributes::Inherited;
-use super::entry::{Entry, Unlinked};
+use super::entry::{NewEntry, Unlinked};
 use super::maker::{TRIES, no_target};
 use super::name::clean;
 use super::not_restored::{Failure, Halt, NotRestored};
@@ -102,7 +102,7 @@ impl Restorer<'_> {
         if member.kind != Kind::Link {
             self.created.add_entry(&path);
         }
-        let mut entry = Entry::new(self.number, path, name, member);
+        let mut entry = NewEntry::new(self.number, path, name, member);
         match entry.member.kind {
             Kind::File if self.workers.is_empty() || !entry.is_small() => {
                 self.wait_for(&entry.path);
@@ -147,7 +147,7 @@ impl Restorer<'_> {
     }
 
     /// Restores a file as its data is read.
-    fn file(&mut self, entry: &Entry, input: &mut Input) -> Result<(), Halt> {
+    fn file(&mut self, entry: &NewEntry, input: &mut Input) -> Result<(), Halt> {
         let here = self.here()?;
         let mut file = self.maker.begin_file(&here, &entry.member)?;
         let mut contents = input.contents(&entry.member);
@@ -158,7 +158,11 @@ impl Restorer<'_> {
     }
 
     /// Restores a hard link to a file in another directory.
-    pub(super) fn link_elsewhere(&mut self, entry: &Entry, target: &[u8]) -> Result<(), Failure> {
+    pub(super) fn link_elsewhere(
+        &mut self,
+        entry: &NewEntry,
+        target: &[u8],
+    ) -> Result<(), Failure> {
         let dir = split(target).0;
         self.wait_for(&entry.path);
         self.wait_for(target);

@@ -15,7 +15,7 @@ use ondisk::pax::{Kind, Member};
 
 use super::attributes::On;
 use super::created::Failures;
-use super::entry::{Entry, Place};
+use super::entry::{NewEntry, OpenDirectory};
 use super::not_restored::{Failure, NotRestored};
 use super::owners::Owners;
 use super::report::{Counts, Remarks, RestoreProgress};
@@ -120,8 +120,8 @@ impl<'a> Maker<'a> {
     /// Gives the file its attributes, and at last its name.
     pub(super) fn finish_file(
         &mut self,
-        place: Place<'_>,
-        entry: &Entry,
+        place: OpenDirectory<'_>,
+        entry: &NewEntry,
         mut file: Unfinished,
     ) -> Result<(), Failure> {
         let on = On::Open(file.fresh.fd());
@@ -134,7 +134,11 @@ impl<'a> Maker<'a> {
     }
 
     /// Creates an entry whose data is known; a hard link only to a file of the same directory.
-    pub(super) fn entry(&mut self, place: Place<'_>, entry: &Entry) -> Result<(), Failure> {
+    pub(super) fn entry(
+        &mut self,
+        place: OpenDirectory<'_>,
+        entry: &NewEntry,
+    ) -> Result<(), Failure> {
         match entry.member.kind {
             Kind::File => {
                 let mut file = self.begin_file(place.here, &entry.member)?;
@@ -147,7 +151,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    fn symlink(&mut self, place: Place<'_>, entry: &Entry) -> Result<(), Failure> {
+    fn symlink(&mut self, place: OpenDirectory<'_>, entry: &NewEntry) -> Result<(), Failure> {
         let target = c_string(&entry.member.link)
             .map_err(|e| Failure::call(Gate::Symlinkat, e, NotRestored::BadTarget))?;
         let make = |here: &Fd, name: &CStr| symlinkat(&target, here, name);
@@ -158,7 +162,7 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    fn node(&mut self, place: Place<'_>, entry: &Entry) -> Result<(), Failure> {
+    fn node(&mut self, place: OpenDirectory<'_>, entry: &NewEntry) -> Result<(), Failure> {
         let member = &entry.member;
         let rdev @ Dev { major, minor } = member.rdev;
         // The kernel has 12 bits for the one and 20 for the other, and drops the rest.
@@ -184,7 +188,7 @@ impl<'a> Maker<'a> {
     pub(super) fn link(
         &mut self,
         here: &Fd,
-        entry: &Entry,
+        entry: &NewEntry,
         from: &Fd,
         target: &[u8],
     ) -> Result<(), Failure> {
@@ -219,7 +223,7 @@ impl<'a> Maker<'a> {
     fn put(
         &self,
         here: &Fd,
-        entry: &Entry,
+        entry: &NewEntry,
         mut make: impl FnMut(&Fd, &CStr) -> gate::Result<()>,
         gate: Gate,
     ) -> Result<(), Failure> {

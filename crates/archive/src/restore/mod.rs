@@ -37,7 +37,7 @@ use room::Room;
 use workers::Workers;
 
 pub use not_restored::NotRestored;
-pub use rehearsal::Step;
+pub use rehearsal::RestoreStep;
 pub use report::{Counts, Note, RestoreProgress, RestoreSummary};
 pub use rights::Kept;
 
@@ -107,7 +107,7 @@ pub struct RestoreOptions {
 pub fn restore(
     options: &RestoreOptions,
     progress: &RestoreProgress,
-    say: &mut dyn FnMut(Step),
+    say: &mut dyn FnMut(RestoreStep),
 ) -> Result<RestoreSummary, Error> {
     let chosen = Chosen::new(&options.paths)?.with_stripped(options.strip_components);
     let mut chosen = chosen.without_devices(!options.kept.devices);

@@ -22,7 +22,7 @@ use crate::split;
 
 /// A name in an archive, relative to DIR.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Name {
+pub(super) struct ArchiveName {
     /// Its components with one slash between them; nothing for DIR itself.
     pub(super) path: Vec<u8>,
     /// Whether it began with a slash.
@@ -33,7 +33,7 @@ pub(super) struct Name {
 ///
 /// # Errors
 /// Why nothing is restored under it.
-pub(super) fn clean(raw: &[u8]) -> Result<Name, BadName> {
+pub(super) fn clean(raw: &[u8]) -> Result<ArchiveName, BadName> {
     if raw.is_empty() {
         return Err(BadName::Empty);
     }
@@ -50,7 +50,7 @@ pub(super) fn clean(raw: &[u8]) -> Result<Name, BadName> {
         }
         path.extend_from_slice(part);
     }
-    Ok(Name {
+    Ok(ArchiveName {
         path,
         was_absolute: raw.starts_with(b"/"),
     })
@@ -542,7 +542,7 @@ mod tests {
         assert_eq!(plain(b"./"), Ok(b"".to_vec()));
         assert_eq!(
             clean(b"//etc/passwd"),
-            Ok(Name {
+            Ok(ArchiveName {
                 path: b"etc/passwd".to_vec(),
                 was_absolute: true
             })

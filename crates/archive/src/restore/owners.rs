@@ -12,13 +12,13 @@ use crate::passwd;
 /// no names.
 #[derive(Debug, Default)]
 pub struct Owners {
-    names: OnceLock<Names>,
+    names: OnceLock<OwnerNames>,
     /// A number in an archive takes precedence over the name.
     prefer_numbers: bool,
 }
 
 #[derive(Debug)]
-struct Names {
+struct OwnerNames {
     users: HashMap<Vec<u8>, u32>,
     groups: HashMap<Vec<u8>, u32>,
 }
@@ -62,10 +62,10 @@ impl Owners {
         }
     }
 
-    fn names(&self) -> &Names {
+    fn names(&self) -> &OwnerNames {
         /// Names beyond this many bytes are unknown.
         const MOST: u64 = 4 << 20;
-        self.names.get_or_init(|| Names {
+        self.names.get_or_init(|| OwnerNames {
             users: numbers(passwd::users(MOST)),
             groups: numbers(passwd::groups(MOST)),
         })

@@ -24,13 +24,13 @@ use super::not_restored::{Failure, NotRestored};
 use super::report::{Counts, Remarks, RestoreProgress, RestoreSummary};
 use crate::error::Error;
 use crate::input::Input;
-use crate::linked::{Found, Target, find};
+use crate::linked::{FoundTarget, Target, find};
 use crate::list::plain;
 use crate::split;
 
 /// A step of a restore.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Step {
+pub struct RestoreStep {
     /// The kind of member that is restored, or `remove` or `rename`.
     pub what: &'static str,
     /// The path below DIR; empty for DIR itself.
@@ -40,7 +40,7 @@ pub struct Step {
 }
 
 /// The names that link to a target, and the path of that.
-struct Names {
+struct LinkingNames {
     target: Vec<u8>,
     paths: Vec<Vec<u8>>,
 }
@@ -64,11 +64,11 @@ struct Rehearsal<'a> {
     remarks: Remarks,
     counts: Counts,
     /// Links of the current archive whose targets are not chosen, by the names of these in it.
-    unlinked: BTreeMap<Vec<u8>, Target<Names>>,
+    unlinked: BTreeMap<Vec<u8>, Target<LinkingNames>>,
     /// As in a restore, the first name under which the contents of a target would be restored.
     instead: HashMap<Vec<u8>, Vec<u8>>,
     is_later: bool,
-    say: &'a mut dyn FnMut(Step),
+    say: &'a mut dyn FnMut(RestoreStep),
 }
 
 /// What is known of the directory that a member would be in.
@@ -86,7 +86,7 @@ pub(super) fn rehearse(
     chosen: Chosen,
     top: Arc<Fd>,
     progress: &RestoreProgress,
-    say: &mut dyn FnMut(Step),
+    say: &mut dyn FnMut(RestoreStep),
 ) -> RestoreSummary {
     let mut rehearsal = Rehearsal {
         top,
@@ -178,7 +178,7 @@ impl Rehearsal<'_> {
                     let new = || Target {
                         name: name.clone(),
                         before: at,
-                        names: Names {
+                        names: LinkingNames {
                             target,
                             paths: Vec::new(),
                         },
@@ -314,7 +314,7 @@ impl Rehearsal<'_> {
         let targets = std::mem::take(&mut self.unlinked).into_values().collect();
         let mut missing = self.find_contents(&archives[nth], targets)?;
         missing.retain(|target| {
-            let Names { target, paths } = &target.names;
+            let LinkingNames { target, paths } = &target.names;
             let first = self.instead.get(target).cloned();
             let first = first.filter(|first| self.made.get(first).is_some());
             first.iter().for_each(|first| self.link(paths, first));
@@ -326,7 +326,7 @@ impl Rehearsal<'_> {
             archive = earlier;
             missing = self.find_contents(&archives[archive], missing)?;
         }
-        for Names { target, paths } in missing.into_iter().map(|target| target.names) {
+        for LinkingNames { target, paths } in missing.into_iter().map(|target| target.names) {
             for path in paths {
                 self.counts.skipped += 1;
                 let failure = match self.look(&target) {
@@ -342,10 +342,10 @@ impl Rehearsal<'_> {
     fn find_contents(
         &mut self,
         archive: &[u8],
-        targets: Vec<Target<Names>>,
-    ) -> Result<Vec<Target<Names>>, Error> {
+        targets: Vec<Target<LinkingNames>>,
+    ) -> Result<Vec<Target<LinkingNames>>, Error> {
         let (found, missing) = find(archive, targets, |names, found| {
-            if let (Found::File(member, _), Some(path)) = (found, names.paths.first()) {
+            if let (FoundTarget::File(member, _), Some(path)) = (found, names.paths.first()) {
                 let target = (member.kind == Kind::Symlink).then(|| member.link.clone());
                 let member = Member {
                     path: path.clone(),
@@ -355,7 +355,7 @@ impl Rehearsal<'_> {
             }
             Ok(())
         })?;
-        for Names { target, paths } in found.into_iter().map(|target| target.names) {
+        for LinkingNames { target, paths } in found.into_iter().map(|target| target.names) {
             if let Some((first, others)) = paths.split_first() {
                 self.link(others, first);
                 self.instead.insert(target, first.clone());
@@ -376,7 +376,7 @@ impl Rehearsal<'_> {
 
     fn tell(&mut self, what: &'static str, path: &[u8], other: Option<&[u8]>) {
         let (path, other) = (path.to_vec(), other.map(<[u8]>::to_vec));
-        (self.say)(Step { what, path, other });
+        (self.say)(RestoreStep { what, path, other });
     }
 
     /// Takes what an increment has of a directory that was not chosen, as far as it is about what

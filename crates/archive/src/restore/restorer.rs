@@ -15,7 +15,7 @@ use walk::moment::{Granularity, may_be_since};
 
 use super::attributes::{Inherited, Late, change_mode};
 use super::created::Created;
-use super::entry::{DirectoryState, Entry, Place, Unlinked};
+use super::entry::{DirectoryState, NewEntry, OpenDirectory, Unlinked};
 use super::maker::Maker;
 use super::name::Chosen;
 use super::not_restored::{Failure, NotRestored};
@@ -104,11 +104,11 @@ impl<'a> Restorer<'a> {
     /// Does something in the last directory of the trail.
     pub(super) fn in_place(
         &mut self,
-        make: impl FnOnce(&mut Maker<'a>, Place<'_>) -> Result<(), Failure>,
+        make: impl FnOnce(&mut Maker<'a>, OpenDirectory<'_>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let here = self.here()?;
         let mut traits = self.directory_state().traits;
-        let place = Place {
+        let place = OpenDirectory {
             here: &here,
             traits: &mut traits,
         };
@@ -118,12 +118,12 @@ impl<'a> Restorer<'a> {
     }
 
     /// Creates an entry of the last directory of the trail.
-    pub(super) fn create(&mut self, entry: &Entry) -> Result<(), Failure> {
+    pub(super) fn create(&mut self, entry: &NewEntry) -> Result<(), Failure> {
         self.in_place(|maker, place| maker.entry(place, entry))
     }
 
     /// Has an entry of the last directory of the trail created, by another thread if there is one.
-    pub(super) fn defer(&mut self, entry: Entry) -> Result<(), Failure> {
+    pub(super) fn defer(&mut self, entry: NewEntry) -> Result<(), Failure> {
         if self.workers.is_empty() {
             return self.create(&entry);
         }

@@ -30,7 +30,7 @@ pub(super) struct Sequence {
 
 /// An archive, or all parts of one.
 #[derive(Clone, Debug)]
-struct Dump {
+struct DumpArchive {
     archives: Vec<usize>,
     lineage: Option<Lineage>,
     /// When SRC was last changed. It tells the order of dumps in which nothing else has changed.
@@ -70,7 +70,7 @@ struct Run {
     numbers: BTreeSet<(u32, u32)>,
 }
 
-impl Dump {
+impl DumpArchive {
     /// Nothing has changed since its base, so that others may be based on either.
     fn is_idle(&self) -> bool {
         matches!(self.lineage, Some(Lineage { id, base: Base::Archive(base) }) if id == base)
@@ -168,11 +168,11 @@ impl Sequence {
     }
 
     /// The archives, with the parts of one dump as one.
-    fn dumps(&self) -> Result<Vec<Dump>> {
-        let mut dumps: Vec<Dump> = Vec::new();
+    fn dumps(&self) -> Result<Vec<DumpArchive>> {
+        let mut dumps: Vec<DumpArchive> = Vec::new();
         let mut runs: BTreeMap<(&str, u32), Run> = BTreeMap::new();
         for (at, origin) in self.origins.iter().enumerate() {
-            let dump = Dump {
+            let dump = DumpArchive {
                 archives: vec![at],
                 lineage: origin.lineage,
                 changed: origin.changed,
@@ -198,7 +198,7 @@ impl Sequence {
                 });
             }
         }
-        let is_increment = |dump: &Dump| is_increment(dump.lineage);
+        let is_increment = |dump: &DumpArchive| is_increment(dump.lineage);
         if let Some((first, missing)) = runs
             .values()
             .find_map(|run| Some((dumps[run.dump].archives[0], missing_parts(&run.numbers)?)))
@@ -211,7 +211,7 @@ impl Sequence {
 
     /// Checks that no two full dumps of one tree are among increments: the second one would not remove what has
     /// been deleted before it was made.
-    fn check_full_dumps(&self, dumps: &[Dump]) -> Result<()> {
+    fn check_full_dumps(&self, dumps: &[DumpArchive]) -> Result<()> {
         if !dumps.iter().any(|dump| is_increment(dump.lineage)) {
             return Ok(());
         }
@@ -240,7 +240,7 @@ impl Sequence {
     }
 
     /// The dump before one in an order: the last one of the same tree, if there is one.
-    fn previous(&self, dumps: &[Dump], order: &[usize], at: usize) -> Option<usize> {
+    fn previous(&self, dumps: &[DumpArchive], order: &[usize], at: usize) -> Option<usize> {
         let first = |dump: usize| &self.origins[dumps[dump].archives[0]].first;
         let mut before = order[..at].iter().rev();
         let same = before
@@ -250,7 +250,13 @@ impl Sequence {
     }
 
     /// The error for a dump in an order.
-    fn refusal(&self, dumps: &[Dump], order: &[usize], at: usize, problem: Problem) -> Error {
+    fn refusal(
+        &self,
+        dumps: &[DumpArchive],
+        order: &[usize],
+        at: usize,
+        problem: Problem,
+    ) -> Error {
         let name = |dump: usize| self.archives[dumps[dump].archives[0]].clone();
         let kind = match problem {
             Problem::NoBase => ErrorKind::BaseMissing {
@@ -271,7 +277,7 @@ fn is_increment(lineage: Option<Lineage>) -> bool {
 }
 
 /// The dump that has each id. One in which nothing has changed has that of its base, too.
-fn providers(dumps: &[Dump]) -> HashMap<ArchiveId, usize> {
+fn providers(dumps: &[DumpArchive]) -> HashMap<ArchiveId, usize> {
     let mut providers = HashMap::new();
     for is_idle in [false, true] {
         for (nth, dump) in dumps.iter().enumerate() {
@@ -285,7 +291,7 @@ fn providers(dumps: &[Dump]) -> HashMap<ArchiveId, usize> {
 
 /// Checks that each dump follows its base. The error has the place in the order.
 fn check(
-    dumps: &[Dump],
+    dumps: &[DumpArchive],
     order: &[usize],
     may_continue: bool,
 ) -> std::result::Result<(), (usize, Problem)> {
@@ -341,7 +347,7 @@ fn check(
 }
 
 /// The dumps in the order in which they were made, as far as there is one; `None` if it is unknown where some belong.
-fn sort(dumps: &[Dump]) -> Option<Vec<usize>> {
+fn sort(dumps: &[DumpArchive]) -> Option<Vec<usize>> {
     let known = dumps.iter().position(|dump| dump.lineage.is_some())?;
     if dumps[known..].iter().any(|dump| dump.lineage.is_none()) {
         return None;
@@ -390,8 +396,8 @@ mod tests {
     const UNKNOWN: u128 = 99;
 
     /// Dumps by the numbers of their ids and their bases: 0 for none.
-    fn dumps(all: &[(u128, u128)]) -> Vec<Dump> {
-        let dump = |(nth, &(id, base)): (usize, &(u128, u128))| Dump {
+    fn dumps(all: &[(u128, u128)]) -> Vec<DumpArchive> {
+        let dump = |(nth, &(id, base)): (usize, &(u128, u128))| DumpArchive {
             archives: vec![nth],
             lineage: (id > 0).then_some(Lineage {
                 id: ArchiveId(id),

@@ -17,7 +17,7 @@ use gate::meter::spawn_scoped;
 use gate::sync::{Condvar, Mutex};
 
 use super::attributes::Late;
-use super::entry::{Entry, Place, Traits};
+use super::entry::{NewEntry, OpenDirectory, Traits};
 use super::maker::Maker;
 use super::report::{Counts, Remarks};
 use super::room::Room;
@@ -69,7 +69,7 @@ pub(super) struct Batch {
     here: Arc<Fd>,
     affected: Affected,
     traits: Traits,
-    entries: Vec<Entry>,
+    entries: Vec<NewEntry>,
     /// The size of the entries.
     bytes: u64,
     /// What the directory gets after that, and the number of the member at which it was left.
@@ -91,7 +91,7 @@ impl Batch {
         }
     }
 
-    pub(super) fn push(&mut self, entry: Entry) {
+    pub(super) fn push(&mut self, entry: NewEntry) {
         self.bytes += entry.size();
         self.affected.names.extend(entry.names().map(number_of));
         self.entries.push(entry);
@@ -117,7 +117,7 @@ impl Maker<'_> {
     pub(super) fn batch(&mut self, batch: Batch) {
         let mut traits = batch.traits;
         for entry in batch.entries {
-            let place = Place {
+            let place = OpenDirectory {
                 here: &batch.here,
                 traits: &mut traits,
             };

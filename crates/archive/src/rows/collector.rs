@@ -108,7 +108,7 @@ impl<'a> Collector<'a> {
     pub(crate) fn add(&self, source: u32, meta: &Meta, open: Fd) {
         self.keep_open(source, || Ok(open));
         self.parts.turn_to(source as usize);
-        let mut batch = Batch::new(self);
+        let mut batch = RowBatch::new(self);
         let path = &self.sources[source as usize].path;
         let row = batch.pack(&meta.lasting(), path, b"");
         batch.heap.sources.push((source, 0));
@@ -193,7 +193,7 @@ impl Sink for Collector<'_> {
     }
 
     fn worker(&self) -> Box<dyn Worker + '_> {
-        Box::new(Batch::new(self))
+        Box::new(RowBatch::new(self))
     }
 
     fn is_closed(&self) -> bool {
@@ -202,7 +202,7 @@ impl Sink for Collector<'_> {
 }
 
 /// The rows of a thread.
-struct Batch<'a> {
+struct RowBatch<'a> {
     to: &'a Collector<'a>,
     heap: Heap,
     sum: Totals,
@@ -212,12 +212,12 @@ struct Batch<'a> {
     classes: HashMap<Class, u32>,
 }
 
-impl<'a> Batch<'a> {
+impl<'a> RowBatch<'a> {
     /// Rows that are handed over at a time.
     const ROWS: usize = 1 << 10;
 
-    fn new(to: &'a Collector<'a>) -> Batch<'a> {
-        Batch {
+    fn new(to: &'a Collector<'a>) -> RowBatch<'a> {
+        RowBatch {
             to,
             heap: Heap::default(),
             sum: Totals::default(),
@@ -256,7 +256,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-impl Worker for Batch<'_> {
+impl Worker for RowBatch<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         let to = self.to;
         for entry in entries {
@@ -288,13 +288,13 @@ impl Worker for Batch<'_> {
             }
             self.heap.rows.push(row);
         }
-        if self.heap.rows.len() >= Batch::ROWS {
+        if self.heap.rows.len() >= RowBatch::ROWS {
             self.flush();
         }
     }
 }
 
-impl Drop for Batch<'_> {
+impl Drop for RowBatch<'_> {
     fn drop(&mut self) {
         self.flush();
         if let Some(sum) = &self.to.sum {

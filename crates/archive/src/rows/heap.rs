@@ -5,7 +5,7 @@ use std::ops::Range;
 use gate::heap::large_room;
 use walk::DirKey;
 
-use super::packed::{NONE, Names, Packed};
+use super::packed::{NONE, Packed, PackedNames};
 
 /// A directory, by both hashes of its path.
 pub(super) type Key = (u64, u64);
@@ -24,7 +24,7 @@ pub(super) struct Piece {
 #[derive(Debug, Default)]
 pub(super) struct Heap {
     pub(super) rows: Vec<Packed>,
-    pub(super) names: Names,
+    pub(super) names: PackedNames,
     pub(super) pieces: Vec<Piece>,
     /// The rows that are directories.
     pub(super) dirs: Vec<(Key, u32)>,

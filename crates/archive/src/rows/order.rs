@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::heap::{Heap, Key, Piece};
-use super::packed::{Common, NONE, Names, Packed};
+use super::packed::{Common, NONE, Packed, PackedNames};
 use crate::head;
 use base::pool::in_pieces;
 
@@ -12,7 +12,7 @@ use base::pool::in_pieces;
 pub(super) struct Ordered {
     pub(super) rows: Vec<Packed>,
     pub(super) order: Vec<u32>,
-    pub(super) names: Names,
+    pub(super) names: PackedNames,
     pub(super) ends: Vec<(u32, u32)>,
     /// The numbers of SRCs, in ascending order, and their rows.
     pub(super) firsts: Vec<(u32, u32)>,
@@ -63,7 +63,7 @@ impl Inside {
     }
 
     /// Sorts the entries of each directory, in several threads.
-    fn sort(&mut self, rows: &[Packed], names: &Names, common: &Common) {
+    fn sort(&mut self, rows: &[Packed], names: &PackedNames, common: &Common) {
         /// Fewer directories are not worth a thread.
         const WORTH: usize = if cfg!(test) { 2 } else { 1 << 10 };
         let begins = &self.begins;
@@ -169,7 +169,7 @@ fn sort_entries(
     entries: &mut [u32],
     scratch: &mut Vec<(u64, u32)>,
     rows: &[Packed],
-    names: &Names,
+    names: &PackedNames,
     common: &Common,
     begins: &[u32],
 ) -> usize {

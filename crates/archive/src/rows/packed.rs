@@ -182,9 +182,9 @@ impl Common {
 
 /// Names, each after its length: a byte, and if that is 255, two more.
 #[derive(Debug, Default)]
-pub(super) struct Names(pub(super) Vec<u8>);
+pub(super) struct PackedNames(pub(super) Vec<u8>);
 
-impl Names {
+impl PackedNames {
     /// Adds a name, and returns its place.
     pub(super) fn add(&mut self, name: &[u8]) -> u64 {
         let place = self.0.len() as u64;

@@ -6,7 +6,7 @@ use ondisk::Dev;
 use walk::entry::Time;
 use walk::{Diagnostics, Dir, DirKey, Entry, Meta, Sink};
 
-use super::packed::{Class, Common, EARLIEST, Names, Packed, WIDE_TIME};
+use super::packed::{Class, Common, EARLIEST, Packed, PackedNames, WIDE_TIME};
 use super::*;
 use crate::catalog::{Draft, Keep, Later, Options};
 
@@ -267,7 +267,7 @@ fn amended_rows_are_in_the_digest() {
 
 #[test]
 fn names_of_any_length() {
-    let mut names = Names::default();
+    let mut names = PackedNames::default();
     let all: Vec<Vec<u8>> = [0, 1, 254, 255, 256, 1024, 4000]
         .map(|len| vec![b'n'; len])
         .to_vec();

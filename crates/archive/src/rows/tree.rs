@@ -8,7 +8,7 @@ use ondisk::Dev;
 use walk::entry::{Time, append};
 use walk::{FileType, Meta, Moment, Totals};
 
-use super::packed::{Class, Common, NONE, Names, Packed};
+use super::packed::{Class, Common, NONE, Packed, PackedNames};
 use crate::part::Part;
 use crate::tick::after_a_tick;
 
@@ -20,7 +20,7 @@ pub struct Rows {
     pub(super) rows: Vec<Packed>,
     /// Their places in `rows`.
     pub(super) order: Vec<u32>,
-    pub(super) names: Names,
+    pub(super) names: PackedNames,
     pub(super) common: Common,
     /// For each directory in turn, its row and the row after its last descendant.
     pub(super) ends: Vec<(u32, u32)>,

@@ -23,12 +23,12 @@ mod written;
 pub use evidence::{Evidence, Reason};
 pub use gone::GoneMount;
 pub(crate) use gone::{TreeNow, gone_mounts, missed_mounts};
-pub(crate) use tree::{OtherRoot, Tree, check_root};
+pub(crate) use tree::{ComparedTree, OtherRoot, check_root};
 pub(crate) use written::{Differing, give};
 
 /// A step that only some engines can take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
+pub(crate) enum EngineStep {
     Token,
     Written,
 }
@@ -41,7 +41,7 @@ pub(crate) trait Scan {
     type Scanned;
 
     /// The step may be taken, with this engine.
-    fn accepts(&self, step: Step, by: EngineKind) -> bool;
+    fn accepts(&self, step: EngineStep, by: EngineKind) -> bool;
 
     /// The changes of so many entries up to which an engine that compares inodes finds what was written faster
     /// than a walk does. Finding them costs much: to find the paths of inodes, directories are read.
@@ -84,9 +84,13 @@ pub(crate) enum Proof<S: Scan> {
 }
 
 /// Takes the first three steps, up to the one that tells.
-pub(crate) fn find_changes<S: Scan>(catalog: &Reader, tree: Tree, scan: &S) -> Result<Proof<S>> {
+pub(crate) fn find_changes<S: Scan>(
+    catalog: &Reader,
+    tree: ComparedTree,
+    scan: &S,
+) -> Result<Proof<S>> {
     let about = catalog.about();
-    if let Some(by) = tree.is_untouched(about, |by| scan.accepts(Step::Token, by)) {
+    if let Some(by) = tree.is_untouched(about, |by| scan.accepts(EngineStep::Token, by)) {
         return Ok(Proof::Untouched {
             by,
             evidence: Evidence::Token(by),
@@ -111,14 +115,18 @@ pub(crate) fn find_changes<S: Scan>(catalog: &Reader, tree: Tree, scan: &S) -> R
 }
 
 /// Takes step 2; `None` if the file system cannot tell, or everything is walked as fast.
-fn scan_written<S: Scan>(catalog: &Reader, tree: &Tree, scan: &S) -> Result<Option<Proof<S>>> {
+fn scan_written<S: Scan>(
+    catalog: &Reader,
+    tree: &ComparedTree,
+    scan: &S,
+) -> Result<Option<Proof<S>>> {
     let [top] = &tree.tops[..] else {
         return Ok(None);
     };
     if catalog.about().options.shard.is_some() {
         return Ok(None); // inodes do not tell which shard they are in
     }
-    let by = written::engine(catalog.about()).filter(|&by| scan.accepts(Step::Written, by));
+    let by = written::engine(catalog.about()).filter(|&by| scan.accepts(EngineStep::Written, by));
     let context = tree.mount_context(top);
     let Some((by, started)) = by.and_then(|by| Some((by, scan.start(&context, by)?))) else {
         return Ok(None);

@@ -12,19 +12,19 @@ use crate::part::Part;
 use crate::token::Token;
 
 /// The directories that are compared with a catalog, and the mount table.
-pub(crate) struct Tree {
+pub(crate) struct ComparedTree {
     /// In the order of the catalog's roots. Empty to try neither tokens nor what was written.
     pub(crate) tops: Vec<Top>,
     pub(crate) mounts: Vec<Mount>,
 }
 
-impl Tree {
-    pub(crate) fn new(tops: Vec<Top>) -> Tree {
+impl ComparedTree {
+    pub(crate) fn new(tops: Vec<Top>) -> ComparedTree {
         let mounts = match tops.first() {
             Some(top) => mounts_around(Some(top)),
             None => Vec::new(),
         };
-        Tree { tops, mounts }
+        ComparedTree { tops, mounts }
     }
 
     /// A directory with its mount and its file system.

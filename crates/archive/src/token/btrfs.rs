@@ -24,7 +24,7 @@ use super::mount::MountInstance;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Generation {
     /// What must be the same for nothing to have changed.
-    pub(super) state: State,
+    pub(super) state: SubvolumeState,
     /// The mount that it was taken on; `None` if the kernel does not give mounts unique ids.
     pub(super) mount: Option<MountInstance>,
     /// Some of the inodes that were written in that generation: inode number, ctime, atime.
@@ -33,7 +33,7 @@ pub struct Generation {
 
 /// The state of a subvolume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct State {
+pub(super) struct SubvolumeState {
     uuid: [u8; 16],
     tree: u64,
     /// The transaction that last changed it, and when.
@@ -47,7 +47,7 @@ impl Generation {
         const INODES: usize = 8;
         let info = get_subvol_info(&context.top.fd).ok()?;
         let subvolume = Subvolume::parse(&info)?;
-        let state = State {
+        let state = SubvolumeState {
             uuid: subvolume.uuid,
             tree: subvolume.tree,
             generation: subvolume.generation,
@@ -65,7 +65,7 @@ impl Generation {
     /// The number of the generation, if this is of the given subvolume, and that has certainly come
     /// from this state.
     pub(crate) fn number(&self, context: &MountContext<'_>, subvolume: &Subvolume) -> Option<u64> {
-        let State {
+        let SubvolumeState {
             uuid,
             tree,
             generation,
@@ -94,7 +94,7 @@ impl Generation {
             Some((ino.parse().ok()?, parse_time(ctime)?, parse_time(atime)?))
         };
         Some(Generation {
-            state: State {
+            state: SubvolumeState {
                 uuid: u128::from_str_radix(uuid, 16).ok()?.to_be_bytes(),
                 tree: tree.parse().ok()?,
                 generation: generation.parse().ok()?,
@@ -108,7 +108,7 @@ impl Generation {
 
 impl fmt::Display for Generation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let State {
+        let SubvolumeState {
             uuid,
             tree,
             generation,

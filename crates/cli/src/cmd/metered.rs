@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::out::Out;
 
 /// Where the report goes.
-pub(crate) enum Report<'a> {
+pub(crate) enum ReportTarget<'a> {
     /// Into a file, which is written atomically.
     File(Writer, &'a [u8]),
     /// On standard output, after the output of the command.
@@ -20,24 +20,24 @@ pub(crate) enum Report<'a> {
     Stderr,
 }
 
-impl<'a> Report<'a> {
+impl<'a> ReportTarget<'a> {
     /// Opens the destination, so that an error ends fathom before the command runs: the file of `-o`;
     /// else standard output for what a program reads, and standard error for what people read.
     pub(crate) fn begin(
         output: Option<&'a OsStr>,
         is_for_programs: bool,
-    ) -> Result<Report<'a>, Error> {
+    ) -> Result<ReportTarget<'a>, Error> {
         match output.map(OsStr::as_bytes) {
-            Some(b"-") => Ok(Report::Stdout),
+            Some(b"-") => Ok(ReportTarget::Stdout),
             Some(name) => {
                 let cannot = |e| Error::write("cannot write the report to", name, e, "");
-                Ok(Report::File(
+                Ok(ReportTarget::File(
                     Writer::create(name, Permissions::Public).map_err(cannot)?,
                     name,
                 ))
             }
-            None if is_for_programs => Ok(Report::Stdout),
-            None => Ok(Report::Stderr),
+            None if is_for_programs => Ok(ReportTarget::Stdout),
+            None => Ok(ReportTarget::Stderr),
         }
     }
 
@@ -49,7 +49,7 @@ impl<'a> Report<'a> {
         out: &Out,
     ) -> Result<(), Error> {
         match self {
-            Report::File(mut file, name) => {
+            ReportTarget::File(mut file, name) => {
                 let next =
                     format!("check the free space; the command itself exited with status {status}");
                 file.write_all(text(TableStyle::default()).as_bytes())
@@ -58,12 +58,12 @@ impl<'a> Report<'a> {
                     .map_err(|e| Error::write("cannot write the report to", name, e, &next))
             }
             // JSON has names as they are.
-            Report::Stdout if out.json => {
+            ReportTarget::Stdout if out.json => {
                 let text = text(out.table_style());
                 out.names(|to| to.write_all(text.as_bytes()))
             }
-            Report::Stdout => out.data(text(out.table_style())),
-            Report::Stderr => {
+            ReportTarget::Stdout => out.data(text(out.table_style())),
+            ReportTarget::Stderr => {
                 let text = text(out.table_style_err());
                 std::io::stderr().write_all(text.as_bytes()).map_err(|e| {
                     Error::new(format!("cannot write the report to standard error: {e}"))

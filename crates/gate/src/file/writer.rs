@@ -136,7 +136,7 @@ impl Fresh {
 #[derive(Debug)]
 pub struct Writer {
     fd: Fd,
-    target: Target,
+    target: WriteTarget,
     /// Bytes written.
     written: u64,
     /// Bytes whose writeback has been started.
@@ -148,7 +148,7 @@ pub struct Writer {
 }
 
 #[derive(Debug)]
-enum Target {
+enum WriteTarget {
     /// A device, a pipe or a descriptor.
     Direct,
     /// An `O_TMPFILE`, to be linked into the directory.
@@ -162,24 +162,24 @@ enum Destination {
     /// One of the descriptors of this process.
     Descriptor(Vec<u8>),
     /// A device or a FIFO, which is written directly.
-    Special(Place, Statx),
+    Special(OpenPlace, Statx),
     /// A plain file, and its attributes if it exists.
-    File(Place, Option<Statx>),
+    File(OpenPlace, Option<Statx>),
     /// A directory, which is no file.
-    Directory(Place),
+    Directory(OpenPlace),
 }
 
 /// A name in an open directory.
-struct Place {
+struct OpenPlace {
     dir: Fd,
     name: CString,
 }
 
-impl Place {
-    fn open(path: &[u8]) -> Result<Place> {
+impl OpenPlace {
+    fn open(path: &[u8]) -> Result<OpenPlace> {
         let (parent, name) = split(path);
         let dir = open_long(or_here(parent), Open::PATH | Open::DIRECTORY)?;
-        Ok(Place {
+        Ok(OpenPlace {
             dir,
             name: c_string(name)?,
         })
@@ -284,7 +284,7 @@ impl Destination {
                 let errno = seen.err().filter(|e| *e != Errno::ENOENT);
                 return Err(errno.unwrap_or(Errno::EISDIR).into());
             }
-            let place = Place::open(&path)?;
+            let place = OpenPlace::open(&path)?;
             let seen = match place.statx() {
                 Err(Errno::ENOENT) => return Ok(Destination::File(place, None)),
                 seen => seen?,
@@ -329,13 +329,16 @@ impl Writer {
     pub fn create(path: &[u8], permissions: Permissions) -> Result<Writer> {
         let (place, seen) = match Destination::follow(path).map_err(Refusal::errno)? {
             Destination::Descriptor(path) => {
-                return Ok(Writer::to(open_long(&path, Open::WRONLY)?, Target::Direct));
+                return Ok(Writer::to(
+                    open_long(&path, Open::WRONLY)?,
+                    WriteTarget::Direct,
+                ));
             }
             Destination::Special(place, seen) => {
                 let fd = openat(&place.dir, &place.name, Open::WRONLY | Open::NOFOLLOW)?;
                 let now = statx(&fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
                 return match (now.dev, now.ino) == (seen.dev, seen.ino) {
-                    true => Ok(Writer::to(fd, Target::Direct)),
+                    true => Ok(Writer::to(fd, WriteTarget::Direct)),
                     false => Err(Errno::EACCES),
                 };
             }
@@ -406,7 +409,7 @@ impl Writer {
             return Err(Errno::EBADF);
         }
         let fd = Fd::duplicate(libc::STDOUT_FILENO)?;
-        Ok(Writer::to(fd, Target::Direct))
+        Ok(Writer::to(fd, WriteTarget::Direct))
     }
 
     /// The attributes of the file that is being written.
@@ -415,10 +418,10 @@ impl Writer {
     }
 
     fn is_direct(&self) -> bool {
-        matches!(self.target, Target::Direct)
+        matches!(self.target, WriteTarget::Direct)
     }
 
-    fn to(fd: Fd, target: Target) -> Writer {
+    fn to(fd: Fd, target: WriteTarget) -> Writer {
         Writer {
             fd,
             target,
@@ -441,7 +444,7 @@ impl Writer {
             is_multiple(ALIGNED.into()) && is_multiple(size as u64) && is_multiple(self.written)
         };
         let alignment = match self.target {
-            Target::Direct => None,
+            WriteTarget::Direct => None,
             _ => direct_alignment(&self.fd).ok().flatten(),
         };
         let can = alignment.is_some_and(|(memory, offset)| fits(memory) && fits(offset));
@@ -474,10 +477,10 @@ impl Writer {
 
     fn in_dir(dir: Fd, name: CString, mode: u32) -> Result<Writer> {
         if let Some(fd) = unnamed(&dir, mode)? {
-            return Ok(Writer::to(fd, Target::Unnamed { dir, name }));
+            return Ok(Writer::to(fd, WriteTarget::Unnamed { dir, name }));
         }
         let (fd, temporary) = named(dir, mode)?;
-        Ok(Writer::to(fd, Target::Named { name, temporary }))
+        Ok(Writer::to(fd, WriteTarget::Named { name, temporary }))
     }
 
     /// Waits until everything written is on the disk.
@@ -503,13 +506,13 @@ impl Writer {
             self.sync()?;
         }
         match self.target {
-            Target::Direct => Ok(()),
-            Target::Unnamed { dir, name } => match link(&self.fd, &dir, &name) {
+            WriteTarget::Direct => Ok(()),
+            WriteTarget::Unnamed { dir, name } => match link(&self.fd, &dir, &name) {
                 Ok(()) => fsync(&dir),
                 Err(Errno::EEXIST) => replace(&self.fd, dir, &name),
                 Err(e) => Err(e),
             },
-            Target::Named {
+            WriteTarget::Named {
                 name,
                 mut temporary,
             } => temporary.rename(&name),
@@ -679,7 +682,7 @@ mod tests {
             let (fd, temporary) = named(open(), FOR_ALL).unwrap();
             Writer::to(
                 fd,
-                Target::Named {
+                WriteTarget::Named {
                     name: c"out".to_owned(),
                     temporary,
                 },

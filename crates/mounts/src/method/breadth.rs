@@ -14,7 +14,7 @@ use crate::listed::is_unlinked;
 use crate::root::Root;
 use base::path::join;
 
-pub(crate) struct Node<T> {
+pub(crate) struct QueueNode<T> {
     parent: u32,
     name_at: usize,
     name_len: u16,
@@ -26,7 +26,7 @@ pub(crate) struct Node<T> {
 /// The queue. Directories that were taken from it stay, because those in them need their names.
 pub(crate) struct Queue<'r, T> {
     root: &'r Root,
-    nodes: Vec<Node<T>>,
+    nodes: Vec<QueueNode<T>>,
     names: Vec<u8>,
     next: usize,
 }
@@ -35,7 +35,7 @@ impl<'r, T: Copy> Queue<'r, T> {
     pub(crate) fn new(root: &'r Root, data: T) -> Queue<'r, T> {
         Queue {
             root,
-            nodes: vec![Node {
+            nodes: vec![QueueNode {
                 parent: 0,
                 name_at: 0,
                 name_len: 0,
@@ -53,7 +53,7 @@ impl<'r, T: Copy> Queue<'r, T> {
             return;
         };
         let depth = self.nodes[parent as usize].depth + 1;
-        self.nodes.push(Node {
+        self.nodes.push(QueueNode {
             parent,
             name_at: self.names.len(),
             name_len,
@@ -69,7 +69,7 @@ impl<'r, T: Copy> Queue<'r, T> {
         (at < self.nodes.len()).then_some(at)
     }
 
-    pub(crate) fn node(&self, at: usize) -> &Node<T> {
+    pub(crate) fn node(&self, at: usize) -> &QueueNode<T> {
         &self.nodes[at]
     }
 

@@ -13,7 +13,7 @@ use base::warning::Warning;
 
 /// How much has been searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct SearchProgress {
     /// Directories read.
     pub directories: u64,
     /// Entries seen in them.
@@ -25,21 +25,21 @@ pub struct Progress {
 /// The state of a search.
 #[allow(missing_docs, reason = "the names say it")]
 pub struct SearchContext<'a> {
-    pub progress: Progress,
+    pub progress: SearchProgress,
     pub warnings: Vec<Warning>,
     /// Why mount points may be missing; empty when the result is complete.
     pub incomplete: Vec<Incompleteness>,
     loss: Loss,
     /// Called now and then with the progress and the directory being read.
-    tick: &'a mut dyn FnMut(&Progress, &[u8]),
+    tick: &'a mut dyn FnMut(&SearchProgress, &[u8]),
 }
 
 impl<'a> SearchContext<'a> {
     /// A new search, which calls `tick` now and then. `loss` is what a directory that cannot be read
     /// costs.
-    pub fn new(loss: Loss, tick: &'a mut dyn FnMut(&Progress, &[u8])) -> SearchContext<'a> {
+    pub fn new(loss: Loss, tick: &'a mut dyn FnMut(&SearchProgress, &[u8])) -> SearchContext<'a> {
         SearchContext {
-            progress: Progress::default(),
+            progress: SearchProgress::default(),
             warnings: Vec::new(),
             incomplete: Vec::new(),
             loss,

@@ -19,4 +19,4 @@ pub mod getmnt3;
 pub mod naive;
 pub mod search;
 
-pub use context::{Progress, SearchContext};
+pub use context::{SearchContext, SearchProgress};

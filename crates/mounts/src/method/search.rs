@@ -67,7 +67,7 @@ pub enum SearchReason {
     TableLeavesOpen,
 }
 
-pub(crate) struct Found {
+pub(crate) struct SearchResult {
     pub(crate) points: Vec<Point>,
     pub(crate) reason: SearchReason,
     /// The mount that the root is on, if a table said.
@@ -75,7 +75,7 @@ pub(crate) struct Found {
 }
 
 /// Every visible mount at or below `root`.
-pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) -> Found {
+pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) -> SearchResult {
     let (Some(anchor), Some(is_mount_root)) = (root.anchor, root.is_mount_root) else {
         return find_by_device(root, context);
     };
@@ -137,7 +137,7 @@ pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) 
                     .context
                     .mark_incomplete(Incompleteness::TableKeptChanging);
             }
-            return Found {
+            return SearchResult {
                 points: search.into_points(),
                 reason,
                 root_mount,
@@ -149,7 +149,7 @@ pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) 
 }
 
 /// Every visible directory where `st_dev` changes, where statx(2) does not report roots of mounts.
-fn find_by_device(root: &Root, context: &mut SearchContext<'_>) -> Found {
+fn find_by_device(root: &Root, context: &mut SearchContext<'_>) -> SearchResult {
     let style = depth::Style {
         full_names: false,
         buffer: 64 << 10,
@@ -157,7 +157,7 @@ fn find_by_device(root: &Root, context: &mut SearchContext<'_>) -> Found {
         is_leaf: &|_| false,
     };
     context.mark_incomplete(Incompleteness::NoMountAttributes);
-    Found {
+    SearchResult {
         points: depth::search(root, &style, context),
         reason: SearchReason::NoMountAttributes,
         root_mount: None,

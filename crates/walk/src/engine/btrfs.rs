@@ -23,12 +23,12 @@ use gate::sync::Mutex;
 use gate::{Errno, Gate};
 use ondisk::btrfs::{FIRST_INODE, FS_TREE, Link, ROOT_TREE, Subvolume, is_name, kind, root_ref};
 
-use self::scan::{Found, Scan, ScannedInode};
+use self::scan::{FoundItem, Scan, ScannedInode};
 use self::search::{
     BUFFER, MetaSource, SMALL, is_full, may_have_changed, meta_of, next_inode, readable_after,
     recycle, search, subvolume,
 };
-use self::tree::{Tree, View};
+use self::tree::{SubvolumeTree, View};
 use self::work::{End, Piece, Work};
 use super::crew::{crew, most_threads};
 use super::stat::walk_below;
@@ -81,7 +81,7 @@ impl Engine for Btrfs {
             return Ok(()); // the stub of a subvolume in a snapshot is empty
         }
         next_inode(fd, subvolume.tree, FIRST_INODE, &mut [0; SMALL]).map_err(refusal)?;
-        let top = Tree::new(
+        let top = SubvolumeTree::new(
             subvolume.tree,
             job.top.meta.dev,
             has_stubs(&subvolume),
@@ -105,7 +105,7 @@ impl Engine for Btrfs {
         };
         let work = Work::new(shared.trees(top));
         crew(job.threads, most_threads(), || {
-            Reader::new(&shared).run(&work)
+            SubvolumeReader::new(&shared).run(&work)
         });
         shared.settle_strays();
         Ok(())
@@ -130,7 +130,7 @@ struct Shared<'a, 'j> {
 
 impl<'a> Shared<'a, '_> {
     /// The tree of the top, and those of all subvolumes below it, whose roots are emitted.
-    fn trees(&self, top: Tree<'a>) -> Vec<Arc<Tree<'a>>> {
+    fn trees(&self, top: SubvolumeTree<'a>) -> Vec<Arc<SubvolumeTree<'a>>> {
         let mut worker = self.job.sink.worker();
         let mut trees = vec![Arc::new(top)];
         let mut next = 0;
@@ -151,9 +151,9 @@ impl<'a> Shared<'a, '_> {
     /// Emits the roots of the subvolumes in a tree, and adds their trees.
     fn subvolumes(
         &self,
-        tree: &Tree<'a>,
+        tree: &SubvolumeTree<'a>,
         worker: &mut dyn Worker,
-        trees: &mut Vec<Arc<Tree<'a>>>,
+        trees: &mut Vec<Arc<SubvolumeTree<'a>>>,
     ) -> Result<(), Errno> {
         let (job, fd) = (self.job, &self.job.top.fd);
         let (mut buffer, mut small) = (vec![0; BUFFER], [0; SMALL]);
@@ -183,11 +183,11 @@ impl<'a> Shared<'a, '_> {
     /// Emits the root of a subvolume, and returns its tree if that is in the walk.
     fn subvolume(
         &self,
-        tree: &Tree<'a>,
+        tree: &SubvolumeTree<'a>,
         view: &View<'a>,
         name: &[u8],
         worker: &mut dyn Worker,
-    ) -> Option<Tree<'a>> {
+    ) -> Option<SubvolumeTree<'a>> {
         let job = self.job;
         let place = tree.place(view);
         if Below::is_mount(view.below, name) {
@@ -220,7 +220,7 @@ impl<'a> Shared<'a, '_> {
         self.settled.lock().insert(root.key);
         job.emit(worker, &view.key.dir(&view.path), &[Entry { name, meta }]);
         let subvolume = subvolume?;
-        Some(Tree::new(
+        Some(SubvolumeTree::new(
             subvolume.tree,
             meta.dev,
             has_stubs(&subvolume),
@@ -279,16 +279,16 @@ impl<'a> Shared<'a, '_> {
     }
 }
 
-struct Reader<'s, 'a, 'j> {
+struct SubvolumeReader<'s, 'a, 'j> {
     shared: &'s Shared<'a, 'j>,
     worker: Box<dyn Worker + 'a>,
     view: View<'a>,
     small: [u8; SMALL],
 }
 
-impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
+impl<'s, 'a, 'j> SubvolumeReader<'s, 'a, 'j> {
     fn new(shared: &'s Shared<'a, 'j>) -> Self {
-        Reader {
+        SubvolumeReader {
             shared,
             worker: shared.job.sink.worker(),
             view: View::new(shared.job),
@@ -355,11 +355,11 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
                 };
                 let (mut entries, mut names) = (recycle(batch), recycle(links));
                 scan.rows(buffer, count, &mut names, |found| match found {
-                    Found::Inode(row) => {
+                    FoundItem::Inode(row) => {
                         rows += 1;
                         self.row(tree, &row, &mut entries);
                     }
-                    Found::Subvolume(link) => self.subvolume_name(tree, link, &mut entries),
+                    FoundItem::Subvolume(link) => self.subvolume_name(tree, link, &mut entries),
                 });
                 self.flush(&mut entries);
                 (batch, links) = (recycle(entries), recycle(names));
@@ -389,7 +389,7 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
         }
     }
 
-    fn turn_to(&mut self, tree: &Tree<'a>, ino: u64, entries: &mut Vec<Entry<'_>>) {
+    fn turn_to(&mut self, tree: &SubvolumeTree<'a>, ino: u64, entries: &mut Vec<Entry<'_>>) {
         if self.view.ino != ino {
             self.flush(entries);
             let job = self.shared.job;
@@ -400,7 +400,7 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
     /// Adds an entry for each name of an inode.
     fn row<'b>(
         &mut self,
-        tree: &Tree<'a>,
+        tree: &SubvolumeTree<'a>,
         row: &ScannedInode<'_, 'b>,
         entries: &mut Vec<Entry<'b>>,
     ) {
@@ -445,7 +445,7 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
 
     /// Looks at a name whose inode may have changed.
     #[cold]
-    fn settle(&self, tree: &Tree<'a>, ino: u64, name: &[u8]) -> Option<Meta> {
+    fn settle(&self, tree: &SubvolumeTree<'a>, ino: u64, name: &[u8]) -> Option<Meta> {
         let place = tree.place(&self.view);
         let meta = self.shared.look(&place, name)?;
         if (meta.ino, meta.dev) == (ino, tree.dev) {
@@ -461,7 +461,7 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
     #[cold]
     fn subvolume_name<'b>(
         &mut self,
-        tree: &Tree<'a>,
+        tree: &SubvolumeTree<'a>,
         Link { dir, name }: Link<'b>,
         entries: &mut Vec<Entry<'b>>,
     ) {

@@ -44,9 +44,9 @@ pub(super) trait Pool {
     /// Adds work of another rank.
     fn put(&self, items: Vec<Item>);
     /// Takes what became of the work that other ranks have lent. As long as there is any, this rank is not passive.
-    fn take_outcomes(&self) -> Vec<(Loan, Outcome)>;
+    fn take_outcomes(&self) -> Vec<(Loan, LoanOutcome)>;
     /// Handles what became of work that this rank has lent.
-    fn settle(&self, outcomes: &[(u64, Outcome)]);
+    fn settle(&self, outcomes: &[(u64, LoanOutcome)]);
     /// Whether it takes no more work, because something failed.
     fn is_stopped(&self) -> bool;
     /// Gives up its work.
@@ -80,7 +80,7 @@ pub(super) struct Loan {
 
 /// What became of an [`Item`] with a [`Loan`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Outcome {
+pub(super) enum LoanOutcome {
     Opened,
     /// It cannot be opened by its path, or another directory is there.
     NotOpened,
@@ -101,7 +101,7 @@ enum Message {
     Ask,
     Work(Vec<Item>),
     /// What became of lent work. The next one is sent after [`Message::Settled`].
-    Outcomes(Vec<(u64, Outcome)>),
+    Outcomes(Vec<(u64, LoanOutcome)>),
     Settled,
     /// Something failed: all ranks give up their work.
     Stop,
@@ -113,14 +113,14 @@ enum Message {
         is_last: bool,
     },
     /// Up the tree.
-    Counted(Counts),
+    Counted(MessageCounts),
     /// Down the tree: the exchange is over.
     End,
 }
 
 /// Numbers of messages.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Counts {
+struct MessageCounts {
     /// All but questions, and those in the tree.
     sent: u64,
     received: u64,
@@ -128,8 +128,8 @@ struct Counts {
     asks_received: u64,
 }
 
-impl Counts {
-    fn add(&mut self, other: &Counts) {
+impl MessageCounts {
+    fn add(&mut self, other: &MessageCounts) {
         self.sent += other.sent;
         self.received += other.received;
         self.asks_sent += other.asks_sent;
@@ -142,7 +142,7 @@ impl Counts {
 struct Wave {
     /// Children in the tree that have answered.
     answers: usize,
-    sum: Counts,
+    sum: MessageCounts,
 }
 
 /// One rank's part in the exchange.
@@ -164,16 +164,16 @@ pub(super) struct Exchange<'a> {
     /// The rank that gave work last.
     giver: Option<usize>,
     /// What became of work that these ranks have lent, and is still to be sent.
-    outcomes: BTreeMap<usize, Vec<(u64, Outcome)>>,
+    outcomes: BTreeMap<usize, Vec<(u64, LoanOutcome)>>,
     /// The ranks that have not answered the last [`Message::Outcomes`].
     unsettled: BTreeSet<usize>,
     next_ask: Instant,
     ask_interval: Duration,
     random: u64,
-    counts: Counts,
+    counts: MessageCounts,
     wave: Option<Wave>,
     /// On rank 0: what the last wave has found.
-    last: Option<Counts>,
+    last: Option<MessageCounts>,
     /// Nobody has work: nobody asks any more.
     is_over: bool,
     has_stopped: bool,
@@ -217,7 +217,7 @@ impl<'a> Exchange<'a> {
             next_ask: now,
             ask_interval: ASKS[0],
             random: 0x9e37_79b9_7f4a_7c15 ^ (team.rank() as u64 + 1) << 17,
-            counts: Counts::default(),
+            counts: MessageCounts::default(),
             wave: None,
             last: None,
             is_over: false,
@@ -526,10 +526,10 @@ impl Pool for NoPool {
         Vec::new()
     }
     fn put(&self, _items: Vec<Item>) {}
-    fn take_outcomes(&self) -> Vec<(Loan, Outcome)> {
+    fn take_outcomes(&self) -> Vec<(Loan, LoanOutcome)> {
         Vec::new()
     }
-    fn settle(&self, _outcomes: &[(u64, Outcome)]) {}
+    fn settle(&self, _outcomes: &[(u64, LoanOutcome)]) {}
     fn is_stopped(&self) -> bool {
         false
     }

@@ -8,8 +8,8 @@ use crate::job::{Below, Place};
 use crate::key::DirKey;
 
 /// A directory below a job's top.
-pub(super) struct Node<'a> {
-    pub(super) parent: Option<Arc<Node<'a>>>,
+pub(super) struct DirectoryNode<'a> {
+    pub(super) parent: Option<Arc<DirectoryNode<'a>>>,
     /// Its name; without a parent, its path relative to the top.
     pub(super) name: Box<[u8]>,
     pub(super) key: DirKey,
@@ -19,10 +19,10 @@ pub(super) struct Node<'a> {
     pub(super) below: Option<&'a Below>,
 }
 
-impl<'a> Node<'a> {
+impl<'a> DirectoryNode<'a> {
     /// A directory without a parent.
-    pub(super) fn new(place: Place, below: Option<&'a Below>) -> Node<'a> {
-        Node {
+    pub(super) fn new(place: Place, below: Option<&'a Below>) -> DirectoryNode<'a> {
+        DirectoryNode {
             parent: None,
             name: place.rel.into(),
             key: place.key,
@@ -32,8 +32,12 @@ impl<'a> Node<'a> {
     }
 
     /// A directory in this one.
-    pub(super) fn child(self: &Arc<Node<'a>>, name: &[u8], ino: u64) -> Arc<Node<'a>> {
-        Arc::new(Node {
+    pub(super) fn child(
+        self: &Arc<DirectoryNode<'a>>,
+        name: &[u8],
+        ino: u64,
+    ) -> Arc<DirectoryNode<'a>> {
+        Arc::new(DirectoryNode {
             parent: Some(Arc::clone(self)),
             name: name.into(),
             key: self.key.below(name),
@@ -55,7 +59,7 @@ impl<'a> Node<'a> {
 }
 
 /// Drops a chain of nodes in a loop: recursion would need a stack as deep as the tree.
-impl Drop for Node<'_> {
+impl Drop for DirectoryNode<'_> {
     fn drop(&mut self) {
         let mut parent = self.parent.take();
         while let Some(node) = parent {

@@ -9,7 +9,7 @@ use gate::process::spare_open_files;
 use gate::{Errno, Fd, Gate};
 
 use super::crew;
-use super::node::Node;
+use super::node::DirectoryNode;
 use super::opened::{OpenDirs, Opened};
 use crate::entry::{Dir, Entry, Meta};
 use crate::error::EngineRefusal;
@@ -58,7 +58,10 @@ fn walk_below_by(
     open: &OpenDirs,
 ) {
     let mut lister = Lister::new(job, look);
-    let mut pending = vec![(Arc::new(Node::new(place, None)), None::<Arc<Opened>>)];
+    let mut pending = vec![(
+        Arc::new(DirectoryNode::new(place, None)),
+        None::<Arc<Opened>>,
+    )];
     while let Some((node, from)) = pending.pop() {
         if !job.filter.enters(node.key.depth) {
             continue;

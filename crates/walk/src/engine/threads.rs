@@ -50,8 +50,8 @@ use ondisk::dirent::{Entry as DirEntry, entries};
 use team::Team;
 
 use super::crew::{self, Pace};
-use super::exchange::{Exchange, FAIR_SHARE, Item, Loan, NoPool, Outcome, Pool};
-use super::node::Node;
+use super::exchange::{Exchange, FAIR_SHARE, Item, Loan, LoanOutcome, NoPool, Pool};
+use super::node::DirectoryNode;
 use super::opened::{OpenDirs, Opened};
 use super::stat::BUFFER;
 use crate::entry::{Entry, Meta};
@@ -75,7 +75,10 @@ const MANY_TASKS: usize = 8192;
 impl Engine for Threads {
     fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
         let crew = Crew::new(job, None);
-        let tasks = vec![Task::Directory(Arc::clone(&crew.top), Source::Path)];
+        let tasks = vec![DirectoryTask::Directory(
+            Arc::clone(&crew.top),
+            OpenFrom::Path,
+        )];
         std::thread::scope(|scope| Thread::new(&crew, scope, tasks).run());
         Ok(())
     }
@@ -96,7 +99,10 @@ pub(crate) fn walk_together(
     let crew = Crew::new(job, Some(exchange));
     let mut tasks = Vec::new();
     if team.rank() == owner && !is_done {
-        tasks.push(Task::Directory(Arc::clone(&crew.top), Source::Path));
+        tasks.push(DirectoryTask::Directory(
+            Arc::clone(&crew.top),
+            OpenFrom::Path,
+        ));
     }
     std::thread::scope(|scope| {
         // Only the main thread communicates.
@@ -133,7 +139,7 @@ impl<'a> Crew<'a> {
         };
         // Each thread opens a few directories, in addition to those that are kept.
         let most = job.threads.unwrap_or(useful).clamp(1, spare / 8 + 1);
-        let top = Node::new(job.place(), Some(job.below));
+        let top = DirectoryNode::new(job.place(), Some(job.below));
         Crew {
             job,
             top: Arc::new(top),
@@ -156,7 +162,7 @@ impl<'a> Crew<'a> {
 }
 
 /// How a directory is opened.
-enum Source {
+enum OpenFrom {
     /// By its name in this one, its parent directory. For names: it is open already.
     Open(Arc<Opened>),
     /// The same. It stays on this rank, because another one could not open it by its path.
@@ -167,33 +173,34 @@ enum Source {
     Lent(Loan),
 }
 
-enum Task<'a> {
+enum DirectoryTask<'a> {
     /// Read a directory, and look at its entries.
-    Directory(Arc<Node<'a>>, Source),
+    Directory(Arc<DirectoryNode<'a>>, OpenFrom),
     /// Look at these names in a directory: records of getdents64.
-    Names(Arc<Node<'a>>, Source, Box<[u8]>),
+    Names(Arc<DirectoryNode<'a>>, OpenFrom, Box<[u8]>),
     /// Read the rest of a directory.
-    Rest(Arc<Node<'a>>, Arc<Opened>),
+    Rest(Arc<DirectoryNode<'a>>, Arc<Opened>),
 }
 
-impl<'a> Task<'a> {
+impl<'a> DirectoryTask<'a> {
     /// The size ([`Item::size_of`]) of the work for another rank; `None` if only this rank can do it.
     fn size_to_give(&self) -> Option<usize> {
         let (node, source, records) = match self {
-            Task::Directory(node, source) => (node, source, 0),
-            Task::Names(node, source, records) => (node, source, records.len()),
-            Task::Rest(..) => return None,
+            DirectoryTask::Directory(node, source) => (node, source, 0),
+            DirectoryTask::Names(node, source, records) => (node, source, records.len()),
+            DirectoryTask::Rest(..) => return None,
         };
-        let is_for_any = !matches!(source, Source::Returned(_));
+        let is_for_any = !matches!(source, OpenFrom::Returned(_));
         is_for_any.then(|| Item::size_of(node.place().rel.len(), records))
     }
 
     /// Whether both have names in the same open directory.
-    fn is_of_same_names(&self, other: &Task<'_>) -> bool {
+    fn is_of_same_names(&self, other: &DirectoryTask<'_>) -> bool {
         match (self, other) {
-            (Task::Names(a, Source::Open(_), _), Task::Names(b, Source::Open(_), _)) => {
-                Arc::ptr_eq(a, b)
-            }
+            (
+                DirectoryTask::Names(a, OpenFrom::Open(_), _),
+                DirectoryTask::Names(b, OpenFrom::Open(_), _),
+            ) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }
@@ -203,20 +210,20 @@ impl<'a> Task<'a> {
 /// the directories.
 #[derive(Default)]
 struct Loans<'a> {
-    given: HashMap<u64, Task<'a>>,
+    given: HashMap<u64, DirectoryTask<'a>>,
     next_id: u64,
     /// What became of the work of other ranks.
-    outcomes: Vec<(Loan, Outcome)>,
+    outcomes: Vec<(Loan, LoanOutcome)>,
 }
 
 struct Crew<'a> {
     job: &'a Job<'a>,
-    top: Arc<Node<'a>>,
+    top: Arc<DirectoryNode<'a>>,
     /// Threads for a warm cache.
     first: usize,
     most: usize,
     open: OpenDirs,
-    queue: Mutex<Queue<'a>>,
+    queue: Mutex<TaskQueue<'a>>,
     /// The number of threads; changed with the queue locked.
     threads: AtomicUsize,
     /// Signalled when a task is queued, and at the end.
@@ -236,8 +243,8 @@ struct Crew<'a> {
 }
 
 #[derive(Default)]
-struct Queue<'a> {
-    tasks: Vec<Task<'a>>,
+struct TaskQueue<'a> {
+    tasks: Vec<DirectoryTask<'a>>,
     is_over: bool,
 }
 
@@ -259,7 +266,7 @@ impl<'a> Crew<'a> {
         self.news.notify_all();
     }
 
-    fn put(&self, tasks: impl IntoIterator<Item = Task<'a>>) {
+    fn put(&self, tasks: impl IntoIterator<Item = DirectoryTask<'a>>) {
         let mut queue = self.queue.lock();
         let before = queue.tasks.len();
         queue.tasks.extend(tasks);
@@ -276,29 +283,29 @@ impl<'a> Crew<'a> {
 
     /// The work of a task, or of tasks with names in the same directory, for another rank. Until it is settled, this
     /// rank keeps the directory open, unless too many are.
-    fn give(&self, tasks: &[Task<'a>]) -> Option<Item> {
+    fn give(&self, tasks: &[DirectoryTask<'a>]) -> Option<Item> {
         let (node, source, records) = match tasks.first()? {
-            Task::Directory(node, source) => (node, source, None),
-            Task::Names(node, source, _) => {
+            DirectoryTask::Directory(node, source) => (node, source, None),
+            DirectoryTask::Names(node, source, _) => {
                 let records = tasks.iter().filter_map(|task| match task {
-                    Task::Names(_, _, records) => Some(&records[..]),
+                    DirectoryTask::Names(_, _, records) => Some(&records[..]),
                     _ => None,
                 });
                 (node, source, Some(records.collect::<Vec<_>>().concat()))
             }
-            Task::Rest(..) => return None,
+            DirectoryTask::Rest(..) => return None,
         };
         let lend = |opened| {
-            let (node, source) = (Arc::clone(node), Source::Returned(opened));
+            let (node, source) = (Arc::clone(node), OpenFrom::Returned(opened));
             self.lend(match &records {
-                None => Task::Directory(node, source),
-                Some(records) => Task::Names(node, source, records[..].into()),
+                None => DirectoryTask::Directory(node, source),
+                Some(records) => DirectoryTask::Names(node, source, records[..].into()),
             })
         };
         let loan = match source {
-            Source::Open(opened) => self.open.keep(opened).map(lend),
-            Source::Lent(loan) => Some(*loan),
-            Source::Path | Source::Returned(_) => None,
+            OpenFrom::Open(opened) => self.open.keep(opened).map(lend),
+            OpenFrom::Lent(loan) => Some(*loan),
+            OpenFrom::Path | OpenFrom::Returned(_) => None,
         };
         Some(Item {
             rel: node.place().rel,
@@ -309,7 +316,7 @@ impl<'a> Crew<'a> {
     }
 
     /// Keeps a task, for the case that another rank cannot do it.
-    fn lend(&self, task: Task<'a>) -> Loan {
+    fn lend(&self, task: DirectoryTask<'a>) -> Loan {
         let mut loans = self.loans.lock();
         let id = loans.next_id;
         loans.next_id += 1;
@@ -321,7 +328,7 @@ impl<'a> Crew<'a> {
     }
 
     /// The tasks that are not for idle threads.
-    fn spare_in(&self, queue: &Queue<'a>) -> usize {
+    fn spare_in(&self, queue: &TaskQueue<'a>) -> usize {
         queue.tasks.len().saturating_sub(self.idle.load(Relaxed))
     }
 
@@ -361,7 +368,7 @@ impl Pool for Crew<'_> {
         let spare = self.spare_in(&queue);
         let mut left = most;
         let first = queue.tasks[..spare.div_ceil(of)].iter();
-        let fits = |task: &Task<'_>| {
+        let fits = |task: &DirectoryTask<'_>| {
             left = left.checked_sub(task.size_to_give()?)?;
             Some(())
         };
@@ -372,7 +379,7 @@ impl Pool for Crew<'_> {
         let tasks: Vec<_> = queue.tasks.drain(..taken).collect();
         self.queued.store(queue.tasks.len(), Relaxed);
         drop(queue); // before directories are closed
-        let items = tasks.chunk_by(Task::is_of_same_names);
+        let items = tasks.chunk_by(DirectoryTask::is_of_same_names);
         items.filter_map(|tasks| self.give(tasks)).collect()
     }
 
@@ -393,26 +400,26 @@ impl Pool for Crew<'_> {
             let above = names.fold(Arc::clone(&self.top), |node, name| node.child(name, 0));
             let node =
                 last.map_or_else(|| Arc::clone(&self.top), |name| above.child(name, item.ino));
-            let source = item.loan.map_or(Source::Path, Source::Lent);
+            let source = item.loan.map_or(OpenFrom::Path, OpenFrom::Lent);
             match item.records {
-                None => Task::Directory(node, source),
-                Some(records) => Task::Names(node, source, records.into()),
+                None => DirectoryTask::Directory(node, source),
+                Some(records) => DirectoryTask::Names(node, source, records.into()),
             }
         });
         Crew::put(self, tasks);
     }
 
-    fn take_outcomes(&self) -> Vec<(Loan, Outcome)> {
+    fn take_outcomes(&self) -> Vec<(Loan, LoanOutcome)> {
         std::mem::take(&mut self.loans.lock().outcomes)
     }
 
-    fn settle(&self, outcomes: &[(u64, Outcome)]) {
+    fn settle(&self, outcomes: &[(u64, LoanOutcome)]) {
         let (mut opened, mut returned) = (Vec::new(), Vec::new());
         let mut loans = self.loans.lock();
         for (id, outcome) in outcomes {
             let tasks = match outcome {
-                Outcome::Opened => &mut opened,
-                Outcome::NotOpened => &mut returned,
+                LoanOutcome::Opened => &mut opened,
+                LoanOutcome::NotOpened => &mut returned,
             };
             tasks.extend(loans.given.remove(id));
         }
@@ -446,14 +453,14 @@ struct Thread<'scope, 'env, 'a> {
     scope: &'scope Scope<'scope, 'env>,
     worker: Box<dyn Worker + 'env>,
     matcher: Matcher<'a>,
-    tasks: Vec<Task<'a>>,
+    tasks: Vec<DirectoryTask<'a>>,
 }
 
 impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
     fn new(
         crew: &'env Crew<'a>,
         scope: &'scope Scope<'scope, 'env>,
-        tasks: Vec<Task<'a>>,
+        tasks: Vec<DirectoryTask<'a>>,
     ) -> Thread<'scope, 'env, 'a> {
         Thread {
             crew,
@@ -468,16 +475,20 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         let mut buffer = vec![0; BUFFER];
         while let Some(task) = self.next() {
             match task {
-                Task::Directory(node, source) => {
+                DirectoryTask::Directory(node, source) => {
                     if let Some(opened) = self.open(&node, source) {
                         self.directory(&node, &opened, &mut buffer);
                     }
                 }
-                Task::Rest(node, opened) => self.directory(&node, &opened, &mut buffer),
-                Task::Names(node, Source::Open(opened) | Source::Returned(opened), records) => {
+                DirectoryTask::Rest(node, opened) => self.directory(&node, &opened, &mut buffer),
+                DirectoryTask::Names(
+                    node,
+                    OpenFrom::Open(opened) | OpenFrom::Returned(opened),
+                    records,
+                ) => {
                     self.look_at_names(&node, &opened, &records);
                 }
-                Task::Names(node, source, records) => {
+                DirectoryTask::Names(node, source, records) => {
                     if let Some(opened) = self.open(&node, source) {
                         self.look_at_names(&node, &opened, &records);
                     }
@@ -491,7 +502,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
     }
 
     /// The next task, its own or from the queue; `None` when no thread has any left.
-    fn next(&mut self) -> Option<Task<'a>> {
+    fn next(&mut self) -> Option<DirectoryTask<'a>> {
         let crew = self.crew;
         if crew.is_over() {
             crew.end();
@@ -532,7 +543,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         }
     }
 
-    fn path(&self, node: &Node<'_>) -> Vec<u8> {
+    fn path(&self, node: &DirectoryNode<'_>) -> Vec<u8> {
         if self.crew.job.wants_paths() {
             self.crew.job.path(&node.place())
         } else {
@@ -540,27 +551,32 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         }
     }
 
-    fn look_at_names(&mut self, node: &Arc<Node<'a>>, opened: &Arc<Opened>, records: &[u8]) {
+    fn look_at_names(
+        &mut self,
+        node: &Arc<DirectoryNode<'a>>,
+        opened: &Arc<Opened>,
+        records: &[u8],
+    ) {
         let path = self.path(node);
         self.names(node, &path, opened, records);
     }
 
     /// Opens a directory. The parent directory is released before any other directory is opened.
-    fn open(&self, node: &Node<'a>, source: Source) -> Option<Arc<Opened>> {
+    fn open(&self, node: &DirectoryNode<'a>, source: OpenFrom) -> Option<Arc<Opened>> {
         let Crew {
             job, open, loans, ..
         } = self.crew;
         let parent = match &source {
-            Source::Open(parent) | Source::Returned(parent) => Some(&**parent),
-            Source::Path | Source::Lent(_) => None,
+            OpenFrom::Open(parent) | OpenFrom::Returned(parent) => Some(&**parent),
+            OpenFrom::Path | OpenFrom::Lent(_) => None,
         };
         let opened = open.directory(job, || node.place(), &node.name, parent);
         let is_lost = parent.is_none() && !self.is_same(node, opened.as_ref());
-        if let Source::Lent(loan) = source {
+        if let OpenFrom::Lent(loan) = source {
             let outcome = if is_lost {
-                Outcome::NotOpened
+                LoanOutcome::NotOpened
             } else {
-                Outcome::Opened
+                LoanOutcome::Opened
             };
             loans.lock().outcomes.push((loan, outcome));
             if is_lost {
@@ -581,7 +597,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
     }
 
     /// Whether a directory that was opened by its path is that of the entry.
-    fn is_same(&self, node: &Node<'_>, opened: Result<&Arc<Opened>, &Errno>) -> bool {
+    fn is_same(&self, node: &DirectoryNode<'_>, opened: Result<&Arc<Opened>, &Errno>) -> bool {
         let Ok(opened) = opened else {
             return false;
         };
@@ -590,7 +606,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
     }
 
     /// Whether a directory can still be found by its path.
-    fn is_in_place(&self, node: Option<&Node<'_>>) -> bool {
+    fn is_in_place(&self, node: Option<&DirectoryNode<'_>>) -> bool {
         let Some((node, parent)) = node.and_then(|node| Some((node, node.parent.as_ref()?))) else {
             return true;
         };
@@ -599,7 +615,12 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
     }
 
     /// Reads a directory from where it was read last.
-    fn directory(&mut self, node: &Arc<Node<'a>>, opened: &Arc<Opened>, buffer: &mut [u8]) {
+    fn directory(
+        &mut self,
+        node: &Arc<DirectoryNode<'a>>,
+        opened: &Arc<Opened>,
+        buffer: &mut [u8],
+    ) {
         /// The size of records of some 50 names.
         const MANY: usize = 2048;
         let job = self.crew.job;
@@ -626,21 +647,27 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
                 && found.end >= MANY_TASKS
                 && let Some(opened) = self.crew.open.keep(opened)
             {
-                let rest = Task::Rest(Arc::clone(node), opened);
+                let rest = DirectoryTask::Rest(Arc::clone(node), opened);
                 return self.tasks.insert(found.start, rest);
             }
         }
     }
 
     /// Leaves names in a directory to other threads.
-    fn share(&self, node: &Arc<Node<'a>>, opened: &Arc<Opened>, records: &[u8]) {
-        let source = || Source::Open(Arc::clone(opened));
-        let task = |some: &[u8]| Task::Names(Arc::clone(node), source(), some.into());
+    fn share(&self, node: &Arc<DirectoryNode<'a>>, opened: &Arc<Opened>, records: &[u8]) {
+        let source = || OpenFrom::Open(Arc::clone(opened));
+        let task = |some: &[u8]| DirectoryTask::Names(Arc::clone(node), source(), some.into());
         self.crew.put(chunks(records).map(task));
     }
 
     /// Looks at every name of some records. When other threads are idle, they get the rest.
-    fn names(&mut self, node: &Arc<Node<'a>>, path: &[u8], opened: &Arc<Opened>, records: &[u8]) {
+    fn names(
+        &mut self,
+        node: &Arc<DirectoryNode<'a>>,
+        path: &[u8],
+        opened: &Arc<Opened>,
+        records: &[u8],
+    ) {
         /// Calls of statx(2) between two checks for idle threads.
         const ROUND: usize = 16;
         let crew = self.crew;
@@ -666,9 +693,9 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
                 found.push(Entry { name, meta });
                 if job.enters_entry(&meta, node.key, name) {
                     let from = crew.open.keep(opened);
-                    let source = from.map_or(Source::Path, Source::Open);
+                    let source = from.map_or(OpenFrom::Path, OpenFrom::Open);
                     self.tasks
-                        .push(Task::Directory(node.child(name, meta.ino), source));
+                        .push(DirectoryTask::Directory(node.child(name, meta.ino), source));
                 }
             }
             if by_name.is_some() {

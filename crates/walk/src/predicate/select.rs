@@ -30,12 +30,12 @@ use crate::trail::{KeptPath, PathTree};
 pub struct Selected<'a> {
     predicates: &'a Predicates,
     sink: &'a dyn Sink,
-    found: Mutex<Found>,
+    found: Mutex<KnownDirectories>,
 }
 
 /// What is known of directories, where empty ones are looked for.
 #[derive(Default)]
-struct Found {
+struct KnownDirectories {
     /// Directories that have entries.
     used: HashSet<DirKey>,
     /// Directories that are selected if they are empty.
@@ -156,7 +156,7 @@ impl Sink for Selected<'_> {
         Box::new(Selector {
             to: self,
             worker: self.sink.worker(),
-            found: Found::default(),
+            found: KnownDirectories::default(),
             path: Vec::new(),
             is_selected: Vec::new(),
         })
@@ -179,7 +179,7 @@ impl Sink for Selected<'_> {
 struct Selector<'a> {
     to: &'a Selected<'a>,
     worker: Box<dyn Worker + 'a>,
-    found: Found,
+    found: KnownDirectories,
     path: Vec<u8>,
     is_selected: Vec<bool>,
 }
@@ -214,7 +214,7 @@ impl Worker for Selector<'_> {
     }
 }
 
-impl Found {
+impl KnownDirectories {
     /// Notes a directory that is selected if it is empty. Returns whether the entry is selected now.
     fn settle(&mut self, dir: &Dir<'_>, entry: &Entry<'_>, is_selected: bool) -> bool {
         if is_selected && entry.meta.is_dir() {
@@ -232,7 +232,7 @@ impl Found {
 
 impl Drop for Selector<'_> {
     fn drop(&mut self) {
-        let Found {
+        let KnownDirectories {
             used,
             candidates,
             paths,

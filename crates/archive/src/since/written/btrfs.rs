@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use gate::sync::Mutex;
 use ondisk::btrfs::{FIRST_INODE, Subvolume};
-use walk::engine::btrfs::since::{self, Change, Name};
+use walk::engine::btrfs::since::{self, ChangedInode, InodeName};
 use walk::entry::joined;
 use walk::{EngineKind, Meta, MountContext, Top};
 
@@ -29,14 +29,14 @@ pub(crate) struct Since<'a> {
     pub(super) then: u64,
     /// The inodes of the catalog, if those that were only read are not among the changes.
     known: Option<Known>,
-    changes: Vec<Change>,
+    changes: Vec<ChangedInode>,
     /// Inodes of the catalog were skipped.
     has_skipped: bool,
     /// Access times of inodes that were only read.
     atimes: AccessTimes,
     /// The names of the directories that were written, of those that hold what was written, and of
     /// all above them.
-    parents: HashMap<u64, Name>,
+    parents: HashMap<u64, InodeName>,
 }
 
 /// So many inodes may have been written before the catalog is read to skip those that were only read.
@@ -153,7 +153,7 @@ impl<'a> Since<'a> {
     /// All of it is certainly outside of the directory. (What has left the directory has changed a
     /// directory in it.)
     fn is_outside(&self) -> bool {
-        let is_outside = |change: &Change| {
+        let is_outside = |change: &ChangedInode| {
             let mut dirs = dirs_of(change).peekable();
             dirs.peek().is_some() && dirs.all(|dir| self.is_dir_outside(dir))
         };
@@ -208,7 +208,7 @@ impl<'a> Since<'a> {
         }
         let path = |dir: u64| paths.get(&dir).cloned().flatten();
         let mut written = Written::default();
-        for Change { meta, names } in &self.changes {
+        for ChangedInode { meta, names } in &self.changes {
             written.inos.insert(meta.ino);
             for name in names {
                 if let Some(dir) = path(name.dir) {
@@ -227,13 +227,17 @@ impl<'a> Since<'a> {
 }
 
 /// The directories that a change is in, and itself, if it is one.
-fn dirs_of(change: &Change) -> impl Iterator<Item = u64> {
+fn dirs_of(change: &ChangedInode) -> impl Iterator<Item = u64> {
     let itself = change.meta.is_dir().then_some(change.meta.ino);
     change.names.iter().map(|name| name.dir).chain(itself)
 }
 
 /// Finds the paths of a directory and of those above it. A loop, since a path may be very deep.
-fn find_path(dir: u64, parents: &HashMap<u64, Name>, paths: &mut HashMap<u64, Option<Vec<u8>>>) {
+fn find_path(
+    dir: u64,
+    parents: &HashMap<u64, InodeName>,
+    paths: &mut HashMap<u64, Option<Vec<u8>>>,
+) {
     let mut chain = Vec::new();
     let mut at = dir;
     while !paths.contains_key(&at) && chain.len() <= parents.len() {

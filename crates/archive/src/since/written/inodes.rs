@@ -15,7 +15,7 @@ use gate::Fd;
 use gate::fs::syncfs;
 use gate::long::c_string;
 use gate::sync::Mutex;
-use walk::engine::since::{self, Now};
+use walk::engine::since::{self, InodeState};
 use walk::entry::{FileType, Time, joined};
 use walk::{EngineKind, Meta, Moment, MountContext, Top};
 
@@ -37,7 +37,7 @@ pub(crate) struct Since<'a> {
     /// All inodes in the catalog, if it has sums.
     sums: Option<InodeSums>,
     /// Those of them that differ.
-    differ: HashMap<u64, Now>,
+    differ: HashMap<u64, InodeState>,
     /// Access times of others, where they are not the catalog's.
     atimes: AccessTimes,
 }
@@ -235,7 +235,10 @@ impl InodeComparison<'_, '_> {
 
     /// Those of some inodes that differ, and the access times of the others, where they are not the
     /// catalog's; `None` if many differ, or the file system cannot tell.
-    fn compare(&self, known: &[(u64, Fingerprint)]) -> Option<(HashMap<u64, Now>, AccessTimes)> {
+    fn compare(
+        &self,
+        known: &[(u64, Fingerprint)],
+    ) -> Option<(HashMap<u64, InodeState>, AccessTimes)> {
         let atimes = Mutex::default();
         let is_same = |known: &Fingerprint, meta: &Meta| known.is_same(meta, &atimes);
         let are_few = |differ, of| differ <= (self.few)(self.by, of);
@@ -285,8 +288,9 @@ impl<'a> Finder<'a> {
         for row in rows {
             self.name(row)?;
         }
-        let is_found =
-            |(ino, now): (&u64, &Now)| *now == Now::Gone || self.written.inos.contains(ino);
+        let is_found = |(ino, now): (&u64, &InodeState)| {
+            *now == InodeState::Deleted || self.written.inos.contains(ino)
+        };
         let is_all = self.since.differ.iter().all(is_found);
         is_all.then_some(self.written).ok_or(Doubt::Strange)
     }
@@ -295,9 +299,9 @@ impl<'a> Finder<'a> {
     /// below the new path of a directory above them.
     fn dirs(&mut self) -> Certain<()> {
         let may_be_dir = |ino: &u64| match self.since.differ.get(ino) {
-            Some(Now::Is(meta)) => meta.is_dir(),
-            Some(Now::Unsettled) => true,
-            Some(Now::Gone) | None => false,
+            Some(InodeState::Present(meta)) => meta.is_dir(),
+            Some(InodeState::Unknown) => true,
+            Some(InodeState::Deleted) | None => false,
         };
         let dirs = self.was.iter().filter(|(_, ino)| may_be_dir(ino));
         let mut left: Vec<(Vec<u8>, u64)> = dirs.map(|(path, ino)| (path.clone(), *ino)).collect();
@@ -364,7 +368,7 @@ impl<'a> Finder<'a> {
     /// Finds an inode by the name that it had, in a directory whose names are unchanged.
     fn name(&mut self, row: &KnownName) -> Certain<()> {
         let top = self.since.top;
-        let is_gone = self.since.differ.get(&row.ino) == Some(&Now::Gone);
+        let is_gone = self.since.differ.get(&row.ino) == Some(&InodeState::Deleted);
         if row.name.is_empty() {
             let meta = self.meta(row.ino, &top.fd, c"")?;
             self.is_at(b"", b"", meta);
@@ -376,7 +380,7 @@ impl<'a> Finder<'a> {
         let dir = self.now(&row.dir).filter(|_| !is_gone);
         let dir = dir.ok_or(Doubt::Strange)?;
         let meta = match self.since.differ.get(&row.ino) {
-            Some(Now::Is(meta)) => *meta,
+            Some(InodeState::Present(meta)) => *meta,
             _ => self.meta(row.ino, &open(top, &dir)?, &c_string(&row.name)?)?,
         };
         if meta.is_dir() && self.written.dirs.get(&row.ino) != Some(&joined(&dir, &row.name)) {
@@ -395,9 +399,9 @@ impl<'a> Finder<'a> {
     /// empty.
     fn meta(&self, ino: u64, dir: &Fd, name: &CStr) -> Certain<Meta> {
         match self.since.differ.get(&ino) {
-            Some(Now::Is(meta)) => Ok(*meta),
-            Some(Now::Gone) => Err(Doubt::Strange),
-            Some(Now::Unsettled) | None => look_at(self.since.top, dir, name, ino),
+            Some(InodeState::Present(meta)) => Ok(*meta),
+            Some(InodeState::Deleted) => Err(Doubt::Strange),
+            Some(InodeState::Unknown) | None => look_at(self.since.top, dir, name, ino),
         }
     }
 

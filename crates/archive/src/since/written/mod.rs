@@ -8,7 +8,7 @@
 use walk::{EngineKind, MountContext};
 
 use super::evidence::Evidence;
-use super::tree::Tree;
+use super::tree::ComparedTree;
 use crate::catalog::{About, Options, Reader};
 use crate::error::Result;
 use crate::token::Token;
@@ -33,7 +33,7 @@ impl<'a> Since<'a> {
     /// [`Scan::few`](super::Scan::few).
     pub(super) fn ask(
         reader: &'a Reader,
-        tree: &Tree,
+        tree: &ComparedTree,
         context: &MountContext<'a>,
         few: fn(EngineKind, usize) -> usize,
     ) -> Result<Option<Since<'a>>> {
@@ -93,7 +93,12 @@ fn token(about: &About) -> Option<&Token> {
 
 /// The directory is the one that the catalog is of, nothing is mounted in it, and its engine works
 /// there.
-fn can_tell(about: &About, by: EngineKind, tree: &Tree, context: &MountContext<'_>) -> bool {
+fn can_tell(
+    about: &About,
+    by: EngineKind,
+    tree: &ComparedTree,
+    context: &MountContext<'_>,
+) -> bool {
     about.parts.first().map(|part| part.ino) == Some(context.top.meta.ino)
         && context.mount.is_some()
         && walk::engine::engine(by).possible(context).is_ok()

@@ -27,7 +27,7 @@ pub(super) fn compare_names(
     top: &Top,
     mut written: Written,
 ) -> Result<Option<(Vec<u32>, Feed)>> {
-    let comparison = Comparison {
+    let comparison = NamesComparison {
         reader,
         top,
         written: &written,
@@ -72,7 +72,7 @@ struct Listed {
     moved: Vec<(Vec<u8>, Meta)>,
 }
 
-struct Comparison<'a> {
+struct NamesComparison<'a> {
     reader: &'a Reader,
     top: &'a Top,
     written: &'a Written,
@@ -91,7 +91,7 @@ struct Comparison<'a> {
     moved: Feed,
 }
 
-impl<'a> Comparison<'a> {
+impl<'a> NamesComparison<'a> {
     fn run(mut self) -> Certain<(Vec<u32>, Feed)> {
         self.rows()?;
         self.entries()?;
@@ -129,7 +129,7 @@ impl<'a> Comparison<'a> {
         wants_written: bool,
     ) -> Certain<Vec<(u64, Vec<u8>)>> {
         #[derive(Default)]
-        struct Part {
+        struct PartNames {
             places: Vec<u32>,
             rows: Vec<(u64, KnownRow)>,
             dirs: Vec<(Vec<u8>, u32)>,
@@ -152,7 +152,7 @@ impl<'a> Comparison<'a> {
                 .map(|row| (row, is_written(&inos[row]), watched(&dirs[row])))
                 .filter(|(_, is_written, watched)| *is_written || watched.is_some())
                 .collect();
-            let mut part = Part::default();
+            let mut part = PartNames::default();
             if here.is_empty() {
                 return Ok(part);
             }

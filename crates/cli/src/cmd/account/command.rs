@@ -20,7 +20,7 @@ use super::show::intervals::IntervalLines;
 use super::show::screen::{Rows, screen_text};
 use super::show::{Limits, SCHEMA, account_text};
 use crate::cmd::account::args::Account as Args;
-use crate::cmd::metered::{Report, not_metered};
+use crate::cmd::metered::{ReportTarget, not_metered};
 use crate::error::{Error, Outcome};
 use crate::input::whole;
 use crate::json::Json;
@@ -39,7 +39,7 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
     // What can be refused is refused before anything runs.
     let given = args.prices.as_deref().map(read_prices).transpose()?;
     let is_for_programs = out.json || args.csv || args.folded;
-    let report = Report::begin(args.output.as_deref(), is_for_programs)?;
+    let report = ReportTarget::begin(args.output.as_deref(), is_for_programs)?;
     let ready = |processes: usize| {
         let what = match processes {
             1 => "1 process".to_owned(),

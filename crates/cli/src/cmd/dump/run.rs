@@ -15,7 +15,7 @@ use walk::{Diagnostics, Explained};
 use super::map::MapFile;
 use super::options::{SCHEMA, ask, dump_options};
 use super::show::costs::account_text;
-use super::show::{self, Possible, Report};
+use super::show::{self, DumpReport, Possible};
 use super::snapshot;
 use super::together;
 use crate::args::values::bytes;
@@ -88,14 +88,14 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         let directories = summary.directories;
         DumpAccount::new(&charges, directories, summary.gathered - directories, &ways)
     });
-    let report = Report {
+    let report = DumpReport {
         archive: options.archive.as_deref(),
         level: summary.level,
         method: summary.parts.first(),
         summary: Some(&summary),
         seconds: Some(seconds),
         account: account.as_ref(),
-        ..Report::default()
+        ..DumpReport::default()
     };
     for note in &summary.notes {
         out.note(show::note(note));
@@ -123,10 +123,10 @@ fn dry_run(args: &Args, options: &DumpOptions, out: &Out) -> Outcome {
     let estimates = watch_walk(out.messages(), &diagnostics, || {
         estimate(options, state, &diagnostics)
     })?;
-    let report = Report {
+    let report = DumpReport {
         method: estimates.parts.first(),
         estimates: Some(&estimates),
-        ..Report::default()
+        ..DumpReport::default()
     };
     let print_text = || out.data(show::estimates::table(&estimates, out.table_style()));
     out.report(SCHEMA, &report, &diagnostics.take_warnings(), print_text)
@@ -175,7 +175,7 @@ fn check_stdout(out: &Out) -> Result<(), Error> {
     Ok(())
 }
 
-fn print_account(report: &Report<'_>, out: &Out) -> Result<(), Error> {
+fn print_account(report: &DumpReport<'_>, out: &Out) -> Result<(), Error> {
     match report.account {
         // The archive is on standard output.
         Some(account) if report.archive == Some(b"-") => {
@@ -216,10 +216,10 @@ fn explain(args: &Args, out: &Out) -> Outcome {
         engine: first.plan.engine,
         why: GatherReason::Plan(first.plan.reason.clone()),
     });
-    let report = Report {
+    let report = DumpReport {
         method: method.as_ref(),
         explain: Some(&possible),
-        ..Report::default()
+        ..DumpReport::default()
     };
     let print_text = || out.data(show::explain(&possible, out.table_style()));
     out.report(SCHEMA, &report, &[], print_text)

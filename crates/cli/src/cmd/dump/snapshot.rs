@@ -35,7 +35,7 @@ mod with_restic {
 
     use super::super::environment::{repository_options, snapshot_host};
     use super::super::options::{ask, dump_options};
-    use super::super::show::snapshot::{Report, note_repository, summary};
+    use super::super::show::snapshot::{SnapshotReport, note_repository, summary};
     use super::{Args, Error};
     use crate::error::Outcome;
     use crate::out::Out;
@@ -139,7 +139,7 @@ mod with_restic {
         warnings.extend(snapshot.warnings.iter().cloned());
         warnings.extend(missed.iter().map(GoneMount::warning));
         warnings.extend(absent);
-        let report = Report {
+        let report = SnapshotReport {
             repository: &shown,
             method: parts.first(),
             snapshot: &snapshot,

@@ -15,7 +15,7 @@ use walk::Diagnostics;
 use walk::entry::joined;
 
 use super::options::{SCHEMA, ask, dump_options};
-use super::show::{self, Report};
+use super::show::{self, DumpReport};
 use crate::cmd::dump::args::Dump as Args;
 use crate::cmd::walk::show::{RankEntries, kept_text, ranks_text};
 use crate::error::{Error, Outcome};
@@ -89,14 +89,14 @@ fn finish(
             add(&mut summary, words);
         }
     }
-    let report = Report {
+    let report = DumpReport {
         archive: dir,
         method: summary.parts.first(),
         summary: Some(&summary),
         seconds: Some(start.elapsed().as_secs_f64()),
         ranks: Some(&ranks),
         kept: kept.map(|(kept, _)| kept),
-        ..Report::default()
+        ..DumpReport::default()
     };
     for note in &summary.notes {
         out.note(show::note(note));

@@ -103,7 +103,7 @@ pub(crate) fn fstab(points: &[Point], every: &[Point]) -> Vec<u8> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum LineState {
     /// It is mounted before the first line.
     Given,
     Waiting,
@@ -153,7 +153,7 @@ impl fmt::Display for Obstacle {
 struct Plan<'a> {
     /// Those outside of the root, and then the mounts for which lines are written.
     mounts: Vec<&'a Point>,
-    state: Vec<State>,
+    state: Vec<LineState>,
     parent: Vec<Option<usize>>,
     /// By what they are on, in the order of [`path::compare`].
     children: HashMap<Option<usize>, Vec<usize>>,
@@ -180,7 +180,7 @@ impl<'a> Plan<'a> {
             parent.filter(|&parent| rank[parent] < rank[at])
         };
         let mut plan = Plan {
-            state: vec![State::Waiting; mounts.len()],
+            state: vec![LineState::Waiting; mounts.len()],
             parent: mounts.iter().enumerate().map(parent).collect(),
             children: HashMap::new(),
             waiting: vec![0; mounts.len()],
@@ -198,16 +198,16 @@ impl<'a> Plan<'a> {
         }
         for at in 0..plan.mounts.len() {
             if at < given || is_automatic(plan.mounts[at]) {
-                plan.add(at, plan.parent[at], State::Given);
+                plan.add(at, plan.parent[at], LineState::Given);
             } else {
                 plan.count(at, |waiting| waiting + 1);
             }
         }
-        order.retain(|&at| plan.state[at] == State::Waiting);
+        order.retain(|&at| plan.state[at] == LineState::Waiting);
         (plan, order)
     }
 
-    fn add(&mut self, at: usize, on: Option<usize>, state: State) {
+    fn add(&mut self, at: usize, on: Option<usize>, state: LineState) {
         let point = self.mounts[at];
         self.state[at] = state;
         self.mounted.insert((on, &point.target), at);
@@ -233,8 +233,8 @@ impl<'a> Plan<'a> {
         self.count(at, |waiting| waiting - 1);
         match is_root(point) {
             // It is mounted before any line.
-            true => self.add(at, self.parent[at], State::Given),
-            false => self.state[at] = State::Skipped,
+            true => self.add(at, self.parent[at], LineState::Given),
+            false => self.state[at] = LineState::Skipped,
         }
     }
 
@@ -258,13 +258,13 @@ impl<'a> Plan<'a> {
         let mut place = self.parent[at];
         while let Some(parent) = place {
             match self.state[parent] {
-                State::Given | State::Written => break,
-                State::Waiting => return Err(Obstacle::ParentWaits),
+                LineState::Given | LineState::Written => break,
+                LineState::Waiting => return Err(Obstacle::ParentWaits),
                 // The mount that this one covers is skipped, so it is mounted on what that was on.
-                State::Skipped if self.mounts[parent].target == *target => {
+                LineState::Skipped if self.mounts[parent].target == *target => {
                     place = self.parent[parent];
                 }
-                State::Skipped => return Err(Obstacle::Parent),
+                LineState::Skipped => return Err(Obstacle::Parent),
             }
         }
         if self.reached(target) != place {
@@ -315,7 +315,7 @@ impl<'a> Plan<'a> {
     /// Whether a mount has no files once its line is performed.
     fn is_empty(&self, at: usize) -> bool {
         let is_in_memory = matches!(self.mounts[at].fstype(), Some(b"tmpfs" | b"ramfs"));
-        is_in_memory && self.state[at] == State::Written
+        is_in_memory && self.state[at] == LineState::Written
     }
 
     /// Writes the line of a mount, and regards it as mounted.
@@ -399,7 +399,7 @@ impl<'a> Plan<'a> {
         }
         self.out = out;
         self.count(at, |waiting| waiting - 1);
-        self.add(at, place, State::Written);
+        self.add(at, place, LineState::Written);
         Ok(())
     }
 

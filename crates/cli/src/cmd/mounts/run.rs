@@ -103,15 +103,15 @@ fn examine(
     let points = &mut report.points;
     if let Some(from) = args.names {
         let from = match from {
-            Names::Dev => names::Names::Dev,
-            Names::Sys => names::Names::Sys,
+            Names::Dev => names::NameSource::Dev,
+            Names::Sys => names::NameSource::Sys,
         };
         names::resolve(points, from);
     }
     if args.servers {
         servers::name_servers(points);
     }
-    let mut tick = |far: &mounts::method::Progress, path: &[u8]| progress.search(far, path);
+    let mut tick = |far: &mounts::method::SearchProgress, path: &[u8]| progress.search(far, path);
     let loss = match args.beneath {
         true => Loss::Count,
         false => Loss::Boundaries,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use mounts::beneath::Beneath;
 use mounts::boundaries::Boundary;
 use mounts::check::Verdict;
-use mounts::method::Progress;
+use mounts::method::SearchProgress;
 use mounts::{Class, Kind, Point};
 use ondisk::split_options;
 use show::json_object;
@@ -54,7 +54,7 @@ json_object!(Json<'_, Boundary>, |boundary| {
     "dev": boundary.dev.to_string(),
 });
 
-json_object!(Json<'_, Progress>, |search| {
+json_object!(Json<'_, SearchProgress>, |search| {
     "directories": search.directories,
     "entries": search.entries,
     "pruned": search.pruned,
@@ -83,7 +83,7 @@ pub(crate) struct Mounts<'a> {
     pub(crate) mounts: &'a [Point],
     pub(crate) boundaries: Option<&'a [Boundary]>,
     /// How much was searched, when anything was.
-    pub(crate) search: Option<Progress>,
+    pub(crate) search: Option<SearchProgress>,
     pub(crate) compare: Option<&'a JsonComparison<'a>>,
     pub(crate) asserted: Option<&'a [Asserted]>,
 }

@@ -13,13 +13,13 @@ use crate::out::Out;
 /// A pipe for which poll(2) reports room takes this many bytes without blocking.
 const PIPE_BUF: usize = 4096;
 
-struct Line<'a> {
+struct WatchLine<'a> {
     event: &'static str,
     unique: Option<u64>,
     mount: Option<&'a ondisk::Mount>,
 }
 
-json_object!(Line<'_>, |line| {
+json_object!(WatchLine<'_>, |line| {
     "schema": "fathom.mounts.watch/1",
     "event": line.event,
     "id": line.mount.map(|m| m.id),
@@ -29,7 +29,7 @@ json_object!(Line<'_>, |line| {
     name "fstype": line.mount.map(|m| m.content.fstype.as_slice()),
 });
 
-impl Line<'_> {
+impl WatchLine<'_> {
     fn text(&self) -> String {
         let name = |name: Option<&[u8]>| name.map_or("-".to_owned(), field);
         match (self.event, self.mount) {
@@ -74,7 +74,7 @@ pub(crate) fn run(root: &[u8], json: bool, out: &Out) -> Outcome {
         if mount.is_some_and(|m| !m.target.as_deref().is_some_and(is_below)) {
             continue;
         }
-        let line = Line {
+        let line = WatchLine {
             event,
             unique: id.filter(|_| watch.ids_are_unique()),
             mount,

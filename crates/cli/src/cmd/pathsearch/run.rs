@@ -12,7 +12,7 @@ use pathsearch::{Environment, RoundTrip, SearchOptions, quoted, search};
 
 use super::args::{Pathsearch as Args, Rtt};
 use super::show;
-use crate::cmd::metered::{Report, not_metered};
+use crate::cmd::metered::{ReportTarget, not_metered};
 use crate::error::{Error, Outcome};
 use crate::out::{Out, envelope};
 
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let options = options(args)?;
     let to = match output {
         None if args.apply_path || args.files0 => None,
-        output => Some(Report::begin(output, out.json)?),
+        output => Some(ReportTarget::begin(output, out.json)?),
     };
     let environment = environment();
     let report = Command::find(&args.command)
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     warnings.extend(report.warnings.iter().cloned());
     if let Some(to) = to {
         // A file keeps everything, since it may be read again.
-        let all = out.verbose || matches!(to, Report::File(..));
+        let all = out.verbose || matches!(to, ReportTarget::File(..));
         let text = |style: TableStyle| match out.json {
             true => envelope(SCHEMA, show::Report(&report), &warnings).to_line(),
             false => show::report(&report, style, all),

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use archive::increment::history::{DumpRecord, History};
-use archive::restore::{RestoreOptions, RestoreProgress, Step, restore};
+use archive::restore::{RestoreOptions, RestoreProgress, RestoreStep, restore};
 use gate::fs::Time;
 
 use super::show::{self, SCHEMA};
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let message = |seconds: f64| show::progress_message(progress.get(), seconds);
     let mut steps = show::Steps::default();
     let mut printed = Ok(());
-    let mut emit = |step: Step| {
+    let mut emit = |step: RestoreStep| {
         if out.json {
             steps.add(&step);
         } else if printed.is_ok() {
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             false => error.into(),
         });
     }
-    let report = show::Report {
+    let report = show::RestoreReport {
         summary: &summary,
         steps: args.dry_run.then_some(&steps),
         are_parts: options.are_parts,

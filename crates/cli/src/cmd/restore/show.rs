@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use archive::restore::{Note, RestoreSummary, Step};
+use archive::restore::{Note, RestoreStep, RestoreSummary};
 use serde::{Serialize, Serializer};
 use show::json_object;
 use show::name::printable;
@@ -14,7 +14,7 @@ use crate::json::{Json, list_of};
 
 pub(crate) const SCHEMA: &str = "fathom.restore/1";
 
-pub(crate) struct Report<'a> {
+pub(crate) struct RestoreReport<'a> {
     pub(crate) summary: &'a RestoreSummary,
     /// The steps that a dry run would take; `None` where it was no dry run.
     pub(crate) steps: Option<&'a Steps>,
@@ -25,7 +25,7 @@ pub(crate) struct Report<'a> {
     pub(crate) ranks: Option<&'a [RankEntries]>,
 }
 
-json_object!(Report<'_>, |report| {
+json_object!(RestoreReport<'_>, |report| {
     "files": report.summary.counts.files,
     "directories": report.summary.counts.directories,
     "symlinks": report.summary.counts.symlinks,
@@ -48,7 +48,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    pub(crate) fn add(&mut self, Step { what, path, other }: &Step) {
+    pub(crate) fn add(&mut self, RestoreStep { what, path, other }: &RestoreStep) {
         let path = self.paths.add(path);
         self.steps.push((what, path, other.clone()));
     }
@@ -56,16 +56,16 @@ impl Steps {
 
 impl Serialize for Json<'_, Steps> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let steps = self.steps.iter().map(|(what, path, other)| Step {
+        let steps = self.steps.iter().map(|(what, path, other)| RestoreStep {
             what,
             path: self.paths.path(*path),
             other: other.clone(),
         });
-        list_of::<_, Step>(serializer, steps)
+        list_of::<_, RestoreStep>(serializer, steps)
     }
 }
 
-json_object!(Json<'_, Step>, |step| {
+json_object!(Json<'_, RestoreStep>, |step| {
     "what": step.what,
     name "path": Some(path(step)),
     name "other": step.other.as_deref(),
@@ -126,7 +126,7 @@ fn names(archives: &[Vec<u8>]) -> String {
 }
 
 /// The path of a step; `.` for the directory that is restored into.
-fn path(step: &Step) -> &[u8] {
+fn path(step: &RestoreStep) -> &[u8] {
     match &step.path[..] {
         b"" => b".",
         path => path,
@@ -134,13 +134,13 @@ fn path(step: &Step) -> &[u8] {
 }
 
 /// A step of a dry run, as a line.
-pub(crate) fn step_line(step: &Step) -> String {
+pub(crate) fn step_line(step: &RestoreStep) -> String {
     let other = step.other.as_deref();
     let other = other.map_or(String::new(), |other| format!(" -> {}", printable(other)));
     format!("{} {}{other}\n", step.what, printable(path(step)))
 }
 
-pub(crate) fn summary(report: &Report<'_>) -> String {
+pub(crate) fn summary(report: &RestoreReport<'_>) -> String {
     let counts = &report.summary.counts;
     // Each part has the directories above its entries.
     let directories = match report.are_parts {
@@ -195,7 +195,7 @@ mod tests {
             ..RestoreSummary::default()
         };
         let report_of = |restored, steps, seconds, are_parts| {
-            summary(&Report {
+            summary(&RestoreReport {
                 summary: restored,
                 steps,
                 seconds,
@@ -225,7 +225,7 @@ mod tests {
             report(&RestoreSummary::default(), Some(&Steps::default()), 0.0),
             "nothing (0 bytes) would be restored"
         );
-        let step = Step {
+        let step = RestoreStep {
             what: "symlink",
             path: b"a\nb".to_vec(),
             other: Some(b"\xff".to_vec()),

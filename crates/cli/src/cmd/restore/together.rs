@@ -19,7 +19,7 @@ use gate::lookup::may_create_in;
 use team::Team;
 use walk::check_same_directory;
 
-use super::show::{self, Report, SCHEMA};
+use super::show::{self, RestoreReport, SCHEMA};
 use crate::cmd::restore::args::Restore as Args;
 use crate::cmd::walk::show::{RankEntries, ranks_text};
 use crate::error::{Error, Outcome};
@@ -87,7 +87,7 @@ fn restore_parts(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
     for note in &summary.notes {
         out.note(show::note(note));
     }
-    let report = Report {
+    let report = RestoreReport {
         summary: &summary,
         steps: None,
         are_parts: true,

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::out::Out;
 
 #[derive(Default)]
-struct Node {
+struct NcduNode {
     /// Its object; empty until its own entry has come.
     object: Vec<u8>,
     /// The objects of the entries that are no directories, each after a comma.
@@ -25,7 +25,7 @@ struct Node {
 /// The sink that keeps the tree.
 #[derive(Default)]
 pub(super) struct Ncdu {
-    nodes: Mutex<HashMap<DirKey, Node>>,
+    nodes: Mutex<HashMap<DirKey, NcduNode>>,
 }
 
 impl Ncdu {
@@ -65,7 +65,7 @@ impl Ncdu {
 
 impl Sink for Ncdu {
     fn worker(&self) -> Box<dyn Worker + '_> {
-        Box::new(Collector {
+        Box::new(NcduCollector {
             to: self,
             nodes: HashMap::new(),
         })
@@ -88,12 +88,12 @@ impl Sink for Ncdu {
     }
 }
 
-struct Collector<'a> {
+struct NcduCollector<'a> {
     to: &'a Ncdu,
-    nodes: HashMap<DirKey, Node>,
+    nodes: HashMap<DirKey, NcduNode>,
 }
 
-impl Collector<'_> {
+impl NcduCollector<'_> {
     fn add(&mut self, dir: &Dir<'_>, entry: &Entry<'_>, is_selected: bool) {
         let above = dir.key;
         let meta = entry.meta;
@@ -113,7 +113,7 @@ impl Collector<'_> {
     }
 }
 
-impl Worker for Collector<'_> {
+impl Worker for NcduCollector<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         entries.iter().for_each(|entry| self.add(dir, entry, true));
     }
@@ -123,7 +123,7 @@ impl Worker for Collector<'_> {
     }
 }
 
-impl Drop for Collector<'_> {
+impl Drop for NcduCollector<'_> {
     fn drop(&mut self) {
         let mut all = self.to.nodes.lock();
         for (key, node) in std::mem::take(&mut self.nodes) {

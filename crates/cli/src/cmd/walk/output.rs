@@ -15,7 +15,7 @@ use walk::{
 use super::lines::Form;
 use super::ncdu::Ncdu;
 use super::show::{self, Directories, DirectoryIterator, Walk};
-use super::sinks::Output;
+use super::sinks::LineOutput;
 use crate::args::output::{Format, OutputArgs, Sort};
 use crate::cmd::groups::NamedGroups;
 use crate::error::{Error, Outcome};
@@ -247,7 +247,7 @@ impl View<'_> {
 
 /// `--format paths`, `paths0`, `ndjson`, `csv`
 fn lines(source: &dyn Source, form: Form, out: &Out) -> Outcome {
-    let output = Output::new(form, out);
+    let output = LineOutput::new(form, out);
     // On one terminal, progress line and names would overwrite each other.
     let mut wanted = out.messages();
     wanted.progress &= !out.on_terminal();

@@ -16,7 +16,7 @@ use walk::{
 use crate::cmd::groups::{NamedGroups, write_rows};
 use crate::json::{Json, list_of};
 use crate::out::gates;
-use crate::ranks::Place;
+use crate::ranks::RankPlace;
 use crate::stats::{JsonStats, median_cell};
 
 pub(super) const SCHEMA: &str = "fathom.walk/1";
@@ -108,7 +108,7 @@ pub(crate) struct Walk<'a> {
 /// What a rank of an MPI job has found.
 pub(crate) struct RankEntries {
     pub(crate) rank: usize,
-    pub(crate) place: Place,
+    pub(crate) place: RankPlace,
     pub(crate) entries: u64,
 }
 

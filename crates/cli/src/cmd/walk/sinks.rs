@@ -36,38 +36,42 @@ impl Sink for Watched<'_> {
 
 /// Prints entries as lines on stdout. Each thread fills a buffer of its own, so that threads wait for
 /// each other only to write.
-pub(super) struct Output<'a> {
+pub(super) struct LineOutput<'a> {
     form: Form,
     out: &'a Out,
     /// A buffer of this length is written.
     enough: usize,
-    state: Mutex<State>,
+    state: Mutex<OutputState>,
     is_closed: AtomicBool,
 }
 
-struct State {
+struct OutputState {
     /// Whole lines: first the head, later the rest of threads that have ended.
     kept: Vec<u8>,
     failed: Option<Error>,
 }
 
-impl<'a> Output<'a> {
+impl<'a> LineOutput<'a> {
     /// Bytes that are written at a time.
     const PIECE: usize = 128 << 10;
 
-    pub(super) fn new(form: Form, out: &'a Out) -> Output<'a> {
+    pub(super) fn new(form: Form, out: &'a Out) -> LineOutput<'a> {
         let kept = form.head().to_vec();
-        Output {
+        LineOutput {
             form,
             out,
             // A terminal shows each entry at once.
-            enough: if out.on_terminal() { 1 } else { Output::PIECE },
-            state: Mutex::new(State { kept, failed: None }),
+            enough: if out.on_terminal() {
+                1
+            } else {
+                LineOutput::PIECE
+            },
+            state: Mutex::new(OutputState { kept, failed: None }),
             is_closed: AtomicBool::new(false),
         }
     }
 
-    fn write(&self, state: &mut State, lines: &[u8]) {
+    fn write(&self, state: &mut OutputState, lines: &[u8]) {
         if state.failed.is_none()
             && let Err(failed) = self.out.names(|to| to.write_all(lines))
         {
@@ -83,7 +87,7 @@ impl<'a> Output<'a> {
         lines.clear();
     }
 
-    fn write_kept(&self, state: &mut State, enough: usize) {
+    fn write_kept(&self, state: &mut OutputState, enough: usize) {
         if state.kept.len() >= enough {
             let kept = std::mem::take(&mut state.kept);
             self.write(state, &kept);
@@ -98,7 +102,7 @@ impl<'a> Output<'a> {
 
     /// Writes the rest. The error may be that of an earlier write.
     pub(super) fn end(self) -> Result<(), Error> {
-        let State { kept, failed } = self.state.into_inner();
+        let OutputState { kept, failed } = self.state.into_inner();
         match failed {
             Some(failed) => Err(failed),
             None => self.out.names(|to| to.write_all(&kept)),
@@ -106,9 +110,9 @@ impl<'a> Output<'a> {
     }
 }
 
-impl Sink for Output<'_> {
+impl Sink for LineOutput<'_> {
     fn worker(&self) -> Box<dyn Worker + '_> {
-        Box::new(Writer {
+        Box::new(LineWriter {
             lines: Lines::new(self.form),
             to: self,
         })
@@ -123,12 +127,12 @@ impl Sink for Output<'_> {
     }
 }
 
-struct Writer<'a> {
+struct LineWriter<'a> {
     lines: Lines,
-    to: &'a Output<'a>,
+    to: &'a LineOutput<'a>,
 }
 
-impl Worker for Writer<'_> {
+impl Worker for LineWriter<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         let mut is_entered = false;
         for entry in entries {
@@ -141,7 +145,7 @@ impl Worker for Writer<'_> {
                 is_entered = true;
             }
             self.lines.entry(entry.name, &entry.meta);
-            if self.lines.buffer.len() >= Output::PIECE {
+            if self.lines.buffer.len() >= LineOutput::PIECE {
                 self.to.put(&mut self.lines.buffer);
             }
         }
@@ -157,7 +161,7 @@ impl Worker for Writer<'_> {
     }
 }
 
-impl Drop for Writer<'_> {
+impl Drop for LineWriter<'_> {
     fn drop(&mut self) {
         self.to.keep(&self.lines.buffer);
     }

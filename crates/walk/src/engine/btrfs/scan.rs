@@ -23,7 +23,7 @@ pub(super) struct Scan {
     is_over: bool,
 }
 
-pub(super) enum Found<'s, 'b> {
+pub(super) enum FoundItem<'s, 'b> {
     /// An inode, or names of one.
     Inode(ScannedInode<'s, 'b>),
     /// The name of a subvolume: a link to another tree.
@@ -52,9 +52,9 @@ struct Open {
 }
 
 impl Open {
-    fn finish<'b>(self, links: &mut Vec<Link<'b>>, each: &mut impl FnMut(Found<'_, 'b>)) {
+    fn finish<'b>(self, links: &mut Vec<Link<'b>>, each: &mut impl FnMut(FoundItem<'_, 'b>)) {
         if !links.is_empty() || self.inode.is_some() {
-            each(Found::Inode(ScannedInode {
+            each(FoundItem::Inode(ScannedInode {
                 ino: self.ino,
                 inode: self.inode,
                 links,
@@ -133,7 +133,7 @@ impl Scan {
         buffer: &'b [u8],
         count: usize,
         links_of_row: &mut Vec<Link<'b>>,
-        mut each: impl FnMut(Found<'_, 'b>),
+        mut each: impl FnMut(FoundItem<'_, 'b>),
     ) {
         let mut found = items(buffer.get(SEARCH_HEAD..).unwrap_or_default(), count);
         let mut open: Option<Open> = None;
@@ -166,7 +166,7 @@ impl Scan {
                 _ => {
                     open.is_complete |= kind > kind::XATTR_ITEM;
                     if let Some(name) = way_to_root(item).filter(|_| self.wants_subvolumes) {
-                        each(Found::Subvolume(Link { dir: ino, name }));
+                        each(FoundItem::Subvolume(Link { dir: ino, name }));
                     }
                 }
             }

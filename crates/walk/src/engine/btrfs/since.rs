@@ -31,7 +31,7 @@ use ondisk::btrfs::{
     FIRST_INODE, LAST_INODE, Link, ROOT_TREE, Subvolume, UUID_TREE, kind, parent_uuid, uuid_key,
 };
 
-use super::scan::{Found, Scan, ScannedInode};
+use super::scan::{FoundItem, Scan, ScannedInode};
 use super::search::{
     BUFFER, MetaSource, SMALL, is_full, meta_of, next_inode, parent_of, recycle, search,
 };
@@ -40,16 +40,16 @@ use crate::entry::{Meta, Time};
 
 /// An inode that has changed, or is new.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Change {
+pub struct ChangedInode {
     /// Its metadata now. A directory changes also when an entry is added, removed or renamed.
     pub meta: Meta,
     /// All its names; none for the root of the subvolume.
-    pub names: Vec<Name>,
+    pub names: Vec<InodeName>,
 }
 
 /// A name of an inode.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Name {
+pub struct InodeName {
     /// Inode number of the directory that it is in.
     pub dir: u64,
     /// The name there.
@@ -104,7 +104,7 @@ pub fn changed_since(
     generation: u64,
     is_same: impl Fn(&Meta) -> bool + Sync,
     is_worth: impl Fn(usize) -> bool + Sync,
-) -> Result<Option<Vec<Change>>> {
+) -> Result<Option<Vec<ChangedInode>>> {
     let seen = statx(fd, c"", At::EMPTY_PATH, Meta::WANT)?;
     let statfs = fstatfs(fd)?;
     if is_full(&statfs) {
@@ -130,12 +130,12 @@ pub fn changed_since(
             return None;
         }
         let links = row.links.iter().filter(|link| link.dir != row.ino);
-        let names = links.map(|link| Name {
+        let names = links.map(|link| InodeName {
             dir: link.dir,
             name: link.name.to_vec(),
         });
         let names = names.collect();
-        Some(Change { meta, names })
+        Some(ChangedInode { meta, names })
     };
     let ranges = ranges(fd, known.tree)?;
     let count = AtomicUsize::new(0);
@@ -155,7 +155,7 @@ pub fn changed_since(
     Ok(is_worth(count.into_inner()).then(|| found.into_iter().flatten().collect()))
 }
 
-impl Change {
+impl ChangedInode {
     /// Whether these are all its names. (The root of a subvolume has none.)
     fn has_all_names(&self) -> bool {
         self.meta.ino == FIRST_INODE || self.names.len() == self.meta.nlink as usize
@@ -168,10 +168,10 @@ fn collect(
     fd: &Fd,
     mut scan: Scan,
     buffer: &mut [u8],
-    change: impl Fn(&ScannedInode<'_, '_>) -> Option<Change>,
+    change: impl Fn(&ScannedInode<'_, '_>) -> Option<ChangedInode>,
     may_go_on: impl Fn(usize) -> bool,
-) -> Result<Vec<Change>> {
-    let (mut changes, mut links): (Vec<Change>, Vec<Link<'_>>) = Default::default();
+) -> Result<Vec<ChangedInode>> {
+    let (mut changes, mut links): (Vec<ChangedInode>, Vec<Link<'_>>) = Default::default();
     let mut counted = 0;
     while may_go_on(changes.len() - counted)
         && let Some(count) = scan.fill(fd, buffer)?
@@ -179,7 +179,7 @@ fn collect(
         counted = changes.len();
         let mut names = recycle(links);
         scan.rows(buffer, count, &mut names, |found| {
-            let Found::Inode(row) = found else { return };
+            let FoundItem::Inode(row) = found else { return };
             let Some(one) = change(&row) else { return };
             match changes.last_mut().filter(|last| last.meta.ino == row.ino) {
                 Some(last) => last.names.extend(one.names),
@@ -206,7 +206,7 @@ pub fn written_in(
     let mut scan = Scan::new(tree, *inos.start(), *inos.end(), false).since(generation);
     if let Some(count) = scan.fill(fd, &mut buffer)? {
         scan.rows(&buffer, count, &mut Vec::new(), |found| {
-            let Found::Inode(ScannedInode {
+            let FoundItem::Inode(ScannedInode {
                 ino,
                 inode: Some(inode),
                 ..
@@ -229,7 +229,7 @@ pub fn parents(
     fd: &Fd,
     tree: u64,
     dirs: impl IntoIterator<Item = u64>,
-) -> Result<HashMap<u64, Name>> {
+) -> Result<HashMap<u64, InodeName>> {
     /// Directories in a task for a thread.
     const SOME: usize = 256;
     let mut dirs: Vec<u64> = dirs.into_iter().collect();
@@ -244,7 +244,7 @@ pub fn parents(
                 let Some((dir, name)) = parent_of(fd, tree, at, buffer)? else {
                     break;
                 };
-                parents.insert(at, Name { dir, name });
+                parents.insert(at, InodeName { dir, name });
                 at = dir;
             }
         }

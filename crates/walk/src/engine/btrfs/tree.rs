@@ -19,7 +19,7 @@ use crate::tags::FoundTags;
 
 /// A subvolume, from one of its directories down.
 #[derive(Debug)]
-pub(super) struct Tree<'a> {
+pub(super) struct SubvolumeTree<'a> {
     pub(super) id: u64,
     pub(super) dev: Dev,
     /// Whether it may have stubs in place of nested subvolumes, as snapshots have.
@@ -34,12 +34,12 @@ struct Dirs<'a> {
     /// The numbers of the nodes by inode number; [`CLOSED`] for a directory whose entries are not in
     /// the walk.
     index: HashMap<u64, u32>,
-    nodes: Vec<Node<'a>>,
+    nodes: Vec<SubvolumeNode<'a>>,
     names: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct Node<'a> {
+struct SubvolumeNode<'a> {
     key: DirKey,
     below: Option<&'a Below>,
     /// The offset of its name in `names`; it ends where the next node's begins.
@@ -84,7 +84,7 @@ impl<'a> View<'a> {
     }
 }
 
-impl<'a> Tree<'a> {
+impl<'a> SubvolumeTree<'a> {
     /// A tree whose directory with the inode number `ino` is at `base`.
     pub(super) fn new(
         id: u64,
@@ -93,8 +93,8 @@ impl<'a> Tree<'a> {
         ino: u64,
         base: Place,
         below: Option<&'a Below>,
-    ) -> Tree<'a> {
-        let node = Node {
+    ) -> SubvolumeTree<'a> {
+        let node = SubvolumeNode {
             key: base.key,
             below,
             name: 0,
@@ -106,7 +106,7 @@ impl<'a> Tree<'a> {
             nodes: vec![node],
             names: Vec::new(),
         };
-        Tree {
+        SubvolumeTree {
             id,
             dev,
             has_stubs,
@@ -132,7 +132,7 @@ impl<'a> Tree<'a> {
         }
         view.tags = self.tags(job, fd, node, ino, buffer);
         let dirs = self.dirs.read();
-        if let Some(Node { key, below, .. }) = dirs.nodes.get(node as usize) {
+        if let Some(SubvolumeNode { key, below, .. }) = dirs.nodes.get(node as usize) {
             (view.key, view.below) = (*key, *below);
         }
         if job.wants_paths() {
@@ -299,7 +299,7 @@ impl<'a> Dirs<'a> {
         {
             return None;
         }
-        let node = Node {
+        let node = SubvolumeNode {
             key: above.key.below(name),
             below,
             name: self.names.len(),

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use gate::sync::{Condvar, Mutex};
 use ondisk::btrfs::{FIRST_INODE, LAST_INODE};
 
-use super::tree::Tree;
+use super::tree::SubvolumeTree;
 
 /// Inode numbers in a piece, while most of them are in use.
 const STEP: u64 = 4096;
 
 #[derive(Clone, Debug)]
 pub(super) struct Piece<'a> {
-    pub(super) tree: Arc<Tree<'a>>,
+    pub(super) tree: Arc<SubvolumeTree<'a>>,
     pub(super) first: u64,
     pub(super) last: u64,
 }
@@ -35,13 +35,13 @@ pub(super) enum End {
 /// A tree that is not wholly claimed yet.
 #[derive(Debug)]
 struct Ahead<'a> {
-    tree: Arc<Tree<'a>>,
+    tree: Arc<SubvolumeTree<'a>>,
     next: u64,
     step: u64,
 }
 
 #[derive(Debug, Default)]
-struct State<'a> {
+struct WorkState<'a> {
     ahead: VecDeque<Ahead<'a>>,
     left: Vec<Piece<'a>>,
     busy: usize,
@@ -49,21 +49,21 @@ struct State<'a> {
 
 #[derive(Debug, Default)]
 pub(super) struct Work<'a> {
-    state: Mutex<State<'a>>,
+    state: Mutex<WorkState<'a>>,
     changed: Condvar,
 }
 
 impl<'a> Work<'a> {
-    pub(super) fn new(trees: Vec<Arc<Tree<'a>>>) -> Work<'a> {
+    pub(super) fn new(trees: Vec<Arc<SubvolumeTree<'a>>>) -> Work<'a> {
         let ahead = trees.into_iter().map(|tree| Ahead {
             tree,
             next: FIRST_INODE,
             step: STEP,
         });
         Work {
-            state: Mutex::new(State {
+            state: Mutex::new(WorkState {
                 ahead: ahead.collect(),
-                ..State::default()
+                ..WorkState::default()
             }),
             changed: Condvar::new(),
         }
@@ -123,7 +123,7 @@ impl<'a> Work<'a> {
     }
 }
 
-impl<'a> State<'a> {
+impl<'a> WorkState<'a> {
     fn next(&mut self) -> Option<Piece<'a>> {
         if let Some(mut piece) = self.left.pop() {
             if piece.last - piece.first >= STEP {

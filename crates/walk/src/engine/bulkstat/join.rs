@@ -10,7 +10,7 @@ use gate::xfs::BulkBuffer;
 use ondisk::xfs::{Geometry, Inode};
 
 use super::inodes::{ROWS, bulkstat, is_settled, meta_of};
-use super::names::{Name, Names};
+use super::names::{NameEntry, NameLists};
 use crate::engine::crew::{crew, most_threads};
 use crate::engine::stat::walk_below;
 use crate::entry::{Entry, Meta};
@@ -19,7 +19,7 @@ use crate::key::DirKey;
 use crate::sink::Worker;
 
 /// Emits the entries with some names. Files that have changed at `since` or later are looked at by name.
-pub(super) fn join(job: &Job<'_>, names: &Names, shape: &Geometry, since: Time) {
+pub(super) fn join(job: &Job<'_>, names: &NameLists, shape: &Geometry, since: Time) {
     let spans = spans(names, shape);
     let next = AtomicUsize::new(0);
     let most = spans.len().min(most_threads());
@@ -55,7 +55,7 @@ type Span = (u64, u64);
 
 /// Cuts the inode numbers into spans with about equally many names, ordered so that threads work in
 /// different groups.
-fn spans(names: &Names, shape: &Geometry) -> Vec<Span> {
+fn spans(names: &NameLists, shape: &Geometry) -> Vec<Span> {
     const STEP: usize = 512;
     const STEPS: usize = 16;
     let samples = names
@@ -79,7 +79,7 @@ fn spans(names: &Names, shape: &Geometry) -> Vec<Span> {
 }
 
 /// The names of a span, sorted by inode number.
-fn names_of(names: &Names, (first, last): Span) -> Vec<Name> {
+fn names_of(names: &NameLists, (first, last): Span) -> Vec<NameEntry> {
     let mut all = Vec::new();
     let mut parts = 0;
     for list in &names.lists {
@@ -97,7 +97,7 @@ fn names_of(names: &Names, (first, last): Span) -> Vec<Name> {
 
 struct Joiner<'a> {
     job: &'a Job<'a>,
-    names: &'a Names,
+    names: &'a NameLists,
     shape: &'a Geometry,
     since: Time,
     worker: Box<dyn Worker + 'a>,
@@ -113,10 +113,10 @@ struct Joiner<'a> {
 }
 
 impl Joiner<'_> {
-    fn span(&mut self, names: &[Name], buffer: &mut BulkBuffer) {
+    fn span(&mut self, names: &[NameEntry], buffer: &mut BulkBuffer) {
         let mut at = 0;
         let mut stride = Stride::default();
-        while let Some(&Name { ino: from, .. }) = names.get(at)
+        while let Some(&NameEntry { ino: from, .. }) = names.get(at)
             && !self.job.is_over()
         {
             let before = at;
@@ -155,12 +155,16 @@ impl Joiner<'_> {
     }
 
     /// Looks at the first of some names as long as a condition holds, and returns how many they were.
-    fn settle_while(&mut self, names: &[Name], condition: impl Fn(&Name) -> bool) -> usize {
+    fn settle_while(
+        &mut self,
+        names: &[NameEntry],
+        condition: impl Fn(&NameEntry) -> bool,
+    ) -> usize {
         let some = names.iter().take_while(|name| condition(name));
         some.map(|name| self.settle(*name)).count()
     }
 
-    fn found(&mut self, names: &[Name], inode: &Inode) {
+    fn found(&mut self, names: &[NameEntry], inode: &Inode) {
         for &name in names {
             if is_settled(inode, self.since) {
                 self.push(name, meta_of(inode, &self.job.top.meta, self.shape));
@@ -170,7 +174,7 @@ impl Joiner<'_> {
         }
     }
 
-    fn settle(&mut self, name: Name) {
+    fn settle(&mut self, name: NameEntry) {
         self.enter(name.dir);
         let bytes = self.names.name(name);
         let place = self.place.get_or_insert_with(|| self.names.place(name.dir));
@@ -180,7 +184,7 @@ impl Joiner<'_> {
         }
     }
 
-    fn push(&mut self, name: Name, meta: Meta) {
+    fn push(&mut self, name: NameEntry, meta: Meta) {
         self.enter(name.dir);
         let bytes = self.names.name(name);
         self.batch.push(Entry { name: bytes, meta });
@@ -260,13 +264,13 @@ mod tests {
     use super::*;
 
     /// Lists of names of these inodes, and a file system with 65,536 inode numbers in a group.
-    fn some_names(lists: &[Vec<u64>]) -> (Names, Geometry) {
+    fn some_names(lists: &[Vec<u64>]) -> (NameLists, Geometry) {
         let mut bytes = [0; 256];
         for (at, value) in [(0, 4096_u32), (8, 6400), (12, 4), (24, 512)] {
             bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
         }
-        let list = |inos: &Vec<u64>| inos.iter().map(|&ino| Name::new(ino)).collect();
-        let mut names = Names::default();
+        let list = |inos: &Vec<u64>| inos.iter().map(|&ino| NameEntry::new(ino)).collect();
+        let mut names = NameLists::default();
         names.lists = lists.iter().map(list).collect();
         (names, Geometry::parse(&bytes).unwrap())
     }

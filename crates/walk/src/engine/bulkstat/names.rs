@@ -1,8 +1,8 @@
 //! Names and inode numbers, read by getdents64 alone.
 //!
 //! Each thread keeps its results in a list: names in pages, one after another, and for each name a
-//! [`Name`] of 16 bytes. Directories are numbered. The names of a directory are contiguous, so that a
-//! [`Name`] only needs the distance from the first of them.
+//! [`NameEntry`] of 16 bytes. Directories are numbered. The names of a directory are contiguous, so that a
+//! [`NameEntry`] only needs the distance from the first of them.
 
 use std::ffi::CStr;
 use std::mem;
@@ -20,7 +20,7 @@ use ondisk::xfs::Geometry;
 
 use super::inodes::Readahead;
 use crate::engine::crew::crew;
-use crate::engine::node::Node;
+use crate::engine::node::DirectoryNode;
 use crate::engine::opened::{OpenDirs, Opened};
 use crate::engine::stat::BUFFER;
 use crate::entry::append;
@@ -30,7 +30,7 @@ use crate::key::DirKey;
 
 /// A name, to be joined with its inode.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Name {
+pub(super) struct NameEntry {
     pub(super) ino: u64,
     /// The number of its directory.
     pub(super) dir: u32,
@@ -38,16 +38,16 @@ pub(super) struct Name {
     place: u32,
 }
 
-/// In [`Name::place`]: it was a directory.
+/// In [`NameEntry::place`]: it was a directory.
 const IS_DIR: u32 = 1 << 31;
-/// In [`Directory::place`]: this is another part of its parent, whose names would otherwise be too far
+/// In [`ReadDirectory::place`]: this is another part of its parent, whose names would otherwise be too far
 /// from the first one.
 const PART: u32 = u32::MAX;
 
-impl Name {
+impl NameEntry {
     #[cfg(test)]
-    pub(super) fn new(ino: u64) -> Name {
-        Name {
+    pub(super) fn new(ino: u64) -> NameEntry {
+        NameEntry {
             ino,
             dir: 0,
             place: 0,
@@ -62,12 +62,12 @@ impl Name {
 
 /// A directory whose names have been read.
 #[derive(Clone, Copy, Debug, Default)]
-struct Directory {
+struct ReadDirectory {
     /// The offset of its first name in [`Pages`]; in the highest 16 bits the number of the thread.
     names: u64,
     key: DirKey,
     parent: u32,
-    /// [`Name::place`] of its own name.
+    /// [`NameEntry::place`] of its own name.
     place: u32,
 }
 
@@ -113,15 +113,15 @@ impl Pages {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct NameLists {
     /// For each thread its names, sorted by inode number.
-    pub(super) lists: Vec<Vec<Name>>,
+    pub(super) lists: Vec<Vec<NameEntry>>,
     pages: Vec<Pages>,
-    directories: Vec<Vec<Directory>>,
+    directories: Vec<Vec<ReadDirectory>>,
 }
 
-impl Names {
-    fn directory(&self, number: u32) -> Directory {
+impl NameLists {
+    fn directory(&self, number: u32) -> ReadDirectory {
         let block = self.directories.get(number as usize / BLOCK);
         block
             .and_then(|block| block.get(number as usize % BLOCK))
@@ -137,7 +137,7 @@ impl Names {
         })
     }
 
-    pub(super) fn name(&self, name: Name) -> &[u8] {
+    pub(super) fn name(&self, name: NameEntry) -> &[u8] {
         self.bytes(name.dir, name.place)
     }
 
@@ -163,9 +163,9 @@ impl Names {
 }
 
 /// Reads the names below a job's top. Failures and other mounts are reported to the job.
-pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
+pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> NameLists {
     let spare = spare_open_files();
-    let shared = Shared {
+    let shared = SharedNames {
         job,
         inodes: Readahead::new(&job.top.fd, shape),
         are_read: AtomicBool::new(false),
@@ -179,14 +179,14 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
         open: OpenDirs::within(spare / 2),
         found: Mutex::default(),
     };
-    let mut reader = Reader::new(&shared);
+    let mut reader = NameReader::new(&shared);
     match shared.open.directory(job, || job.place(), b"", None) {
         Ok(opened) => {
-            let top = Directory {
+            let top = ReadDirectory {
                 key: job.top.key,
-                ..Directory::default()
+                ..ReadDirectory::default()
             };
-            let node = Node::new(job.place(), Some(job.below));
+            let node = DirectoryNode::new(job.place(), Some(job.below));
             reader.read(top, Arc::new(node), &opened);
         }
         Err(e) => job.failed(&job.place(), b"", Gate::Openat2, e),
@@ -195,14 +195,16 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
     if !pending.is_empty() {
         shared.queue.lock().pending = pending;
         // Each thread opens a few directories, in addition to those that are kept.
-        crew(job.threads, spare / 8 + 1, || Reader::new(&shared).work());
+        crew(job.threads, spare / 8 + 1, || {
+            NameReader::new(&shared).work()
+        });
     }
     shared.found.into_inner()
 }
 
 /// The directories in one directory, which are to be read. Threads take one after another.
 struct Siblings<'a> {
-    parent: Arc<Node<'a>>,
+    parent: Arc<DirectoryNode<'a>>,
     /// The open parent, unless too many are open.
     opened: Option<Arc<Opened>>,
     children: Vec<Child>,
@@ -214,7 +216,7 @@ struct Siblings<'a> {
 #[derive(Clone, Copy)]
 struct Child {
     /// Its name, with [`IS_DIR`].
-    name: Name,
+    name: NameEntry,
     /// The offset of its name in [`Siblings::names`].
     offset: usize,
 }
@@ -225,13 +227,13 @@ impl Siblings<'_> {
     }
 }
 
-struct Shared<'a> {
+struct SharedNames<'a> {
     job: &'a Job<'a>,
     inodes: Readahead<'a>,
     are_read: AtomicBool,
     /// Blocks that this process had read from disks before.
     blocks_before: u64,
-    queue: Mutex<Queue<'a>>,
+    queue: Mutex<DirectoryQueue<'a>>,
     /// Signalled when something is queued, and at the end.
     news: Condvar,
     idle: AtomicUsize,
@@ -240,36 +242,36 @@ struct Shared<'a> {
     /// How many blocks of directory numbers are taken.
     blocks: AtomicU32,
     open: OpenDirs,
-    found: Mutex<Names>,
+    found: Mutex<NameLists>,
 }
 
 #[derive(Default)]
-struct Queue<'a> {
+struct DirectoryQueue<'a> {
     pending: Vec<Arc<Siblings<'a>>>,
     /// Threads that have work.
     working: usize,
 }
 
 /// One thread, and the names that it has read.
-struct Reader<'s, 'a> {
-    shared: &'s Shared<'a>,
+struct NameReader<'s, 'a> {
+    shared: &'s SharedNames<'a>,
     job: &'a Job<'a>,
     number: usize,
-    /// Whether it counts in [`Queue::working`].
+    /// Whether it counts in [`DirectoryQueue::working`].
     is_working: bool,
     /// Directories that it has found or taken, the deepest ones last.
     pending: Vec<Arc<Siblings<'a>>>,
-    list: Vec<Name>,
+    list: Vec<NameEntry>,
     pages: Pages,
     /// Blocks of directories with their numbers; the last one is being filled.
-    blocks: Vec<(u32, Vec<Directory>)>,
+    blocks: Vec<(u32, Vec<ReadDirectory>)>,
     buffer: Vec<u8>,
     matcher: Matcher<'a>,
 }
 
-impl<'s, 'a> Reader<'s, 'a> {
-    fn new(shared: &'s Shared<'a>) -> Reader<'s, 'a> {
-        Reader {
+impl<'s, 'a> NameReader<'s, 'a> {
+    fn new(shared: &'s SharedNames<'a>) -> NameReader<'s, 'a> {
+        NameReader {
             shared,
             job: shared.job,
             number: shared.readers.fetch_add(1, Relaxed),
@@ -387,7 +389,7 @@ impl<'s, 'a> Reader<'s, 'a> {
         }
     }
 
-    fn number(&mut self, directory: Directory) -> u32 {
+    fn number(&mut self, directory: ReadDirectory) -> u32 {
         if self
             .blocks
             .last()
@@ -416,7 +418,7 @@ impl<'s, 'a> Reader<'s, 'a> {
         match self.shared.open.directory(job, || node.place(), name, from) {
             Ok(opened) => {
                 self.list.push(own);
-                let directory = Directory {
+                let directory = ReadDirectory {
                     names: 0,
                     key: node.key,
                     parent: own.dir,
@@ -426,7 +428,7 @@ impl<'s, 'a> Reader<'s, 'a> {
             }
             Err(Errno::EXDEV) => job.cross(siblings.parent.place(), name),
             // It, or its parent, has been moved. If it exists after all, `join` reads it.
-            Err(Errno::ENOENT) => self.list.push(Name {
+            Err(Errno::ENOENT) => self.list.push(NameEntry {
                 place: own.place & !IS_DIR,
                 ..own
             }),
@@ -442,7 +444,7 @@ impl<'s, 'a> Reader<'s, 'a> {
     fn add_name(
         &mut self,
         name: &[u8],
-        directory: &mut Directory,
+        directory: &mut ReadDirectory,
         number: &mut Option<u32>,
     ) -> (u32, u32) {
         let at = self.pages.add(name);
@@ -456,7 +458,7 @@ impl<'s, 'a> Reader<'s, 'a> {
         }
         directory.names = at;
         let names = (self.number as u64) << 48 | at;
-        let new = self.number(Directory {
+        let new = self.number(ReadDirectory {
             names,
             ..*directory
         });
@@ -464,7 +466,12 @@ impl<'s, 'a> Reader<'s, 'a> {
     }
 
     /// Reads an open directory. The directories in it that are to be read become [`Siblings`].
-    fn read(&mut self, mut directory: Directory, node: Arc<Node<'a>>, opened: &Arc<Opened>) {
+    fn read(
+        &mut self,
+        mut directory: ReadDirectory,
+        node: Arc<DirectoryNode<'a>>,
+        opened: &Arc<Opened>,
+    ) {
         let job = self.job;
         if job.filter.wants_paths() {
             self.matcher.enter(&job.path(&node.place()));
@@ -495,7 +502,7 @@ impl<'s, 'a> Reader<'s, 'a> {
                     continue;
                 };
                 let (dir, place) = self.add_name(name, &mut directory, &mut number);
-                let name = Name {
+                let name = NameEntry {
                     ino: entry.ino,
                     dir,
                     place: if is_dir { place | IS_DIR } else { place },
@@ -526,7 +533,12 @@ impl<'s, 'a> Reader<'s, 'a> {
 }
 
 /// Whether an entry is a directory; `None` if it is not in this mount, or cannot be looked at.
-fn is_dir(job: &Job<'_>, node: &Node<'_>, opened: &Opened, entry: &Entry<'_>) -> Option<bool> {
+fn is_dir(
+    job: &Job<'_>,
+    node: &DirectoryNode<'_>,
+    opened: &Opened,
+    entry: &Entry<'_>,
+) -> Option<bool> {
     match entry.file_type {
         FileType::Directory => Some(true),
         // File systems made with ftype=0 do not store the type.
@@ -566,32 +578,32 @@ mod tests {
         let mut pages = Pages::default();
         let (a, b, c) = (pages.add(b"a"), pages.add(b"b"), pages.add(b"c"));
         let number = BLOCK as u32;
-        let top = Directory {
+        let top = ReadDirectory {
             names: a,
             key: key(0, 1),
-            ..Directory::default()
+            ..ReadDirectory::default()
         };
         // The second part of the top, a directory in it, and the second part of that.
-        let part = Directory {
+        let part = ReadDirectory {
             names: b,
             parent: 0,
             place: PART,
             ..top
         };
-        let below = Directory {
+        let below = ReadDirectory {
             names: c,
             key: key(1, 2),
             parent: 1,
             place: IS_DIR,
         };
-        let its_part = Directory {
+        let its_part = ReadDirectory {
             parent: number,
             place: PART,
             ..below
         };
         let mut first = vec![top, part];
-        first.resize(BLOCK, Directory::default());
-        let names = Names {
+        first.resize(BLOCK, ReadDirectory::default());
+        let names = NameLists {
             lists: Vec::new(),
             pages: vec![pages],
             directories: vec![first, vec![below, its_part]],

@@ -6,7 +6,7 @@ use ondisk::xfs::{Geometry, Inode};
 
 use super::inodes::{ROWS, bulkstat, geometry, is_settled, meta_of};
 use super::join::{Stride, inodes_near};
-use crate::engine::now::{Differing, Now};
+use crate::engine::inode_state::{Differing, InodeState};
 use crate::entry::Meta;
 use crate::error::{EngineAction, EngineRefusal};
 use crate::top::Top;
@@ -56,14 +56,14 @@ impl<'a> Inodes<'a> {
                 let row = rows.next_if(|row| Inode::parse_ino(row) == ino);
                 were_known += usize::from(row.is_some());
                 let Some(inode) = row.map(Inode::parse).filter(|inode| inode.nlink > 0) else {
-                    differ.push((ino, Now::Gone));
+                    differ.push((ino, InodeState::Deleted));
                     continue;
                 };
                 let meta = meta_of(&inode, &top.meta, shape);
                 if meta.ctime >= since || !is_same(before, &meta) {
                     let now = match is_settled(&inode, since) {
-                        true => Now::Is(meta),
-                        false => Now::Unsettled,
+                        true => InodeState::Present(meta),
+                        false => InodeState::Unknown,
                     };
                     differ.push((ino, now));
                 }

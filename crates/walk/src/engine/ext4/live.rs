@@ -8,19 +8,19 @@ use gate::fs::Time;
 
 use super::crew::Crew;
 use super::rows::may_have_changed;
-use super::tree::{State, Tree, each_inode};
+use super::tree::{DirectoryState, DirectoryTree, each_inode};
 use crate::engine::stat::{Lister, look_once, walk_below};
 use crate::entry::joined;
 use crate::error::WarningKind;
 
 /// Finds the directories that have changed since a time, and lists those and all others that cannot
 /// be read from the device. If it `is_quiet`, nothing has changed in the file system.
-pub(super) fn settle(crew: &Crew<'_>, tree: &mut Tree, since: Time, is_quiet: bool) {
+pub(super) fn settle(crew: &Crew<'_>, tree: &mut DirectoryTree, since: Time, is_quiet: bool) {
     let job = crew.job;
     let mut doubtful: Vec<u32> = if is_quiet {
         tree.faults.keys().copied().collect()
     } else {
-        let exists = |&index: &u32| tree.nodes[index as usize].state != State::Gone;
+        let exists = |&index: &u32| tree.nodes[index as usize].state != DirectoryState::Gone;
         (0..tree.nodes.len() as u32).filter(exists).collect()
     };
     doubtful.sort_unstable_by_key(|&index| tree.nodes[index as usize].inode);
@@ -39,7 +39,7 @@ pub(super) fn settle(crew: &Crew<'_>, tree: &mut Tree, since: Time, is_quiet: bo
         }
     });
     for index in changed.concat() {
-        tree.nodes[index as usize].state = State::Live;
+        tree.nodes[index as usize].state = DirectoryState::Live;
         tree.faults.remove(&index);
     }
     for (&index, &fault) in &tree.faults {
@@ -48,23 +48,24 @@ pub(super) fn settle(crew: &Crew<'_>, tree: &mut Tree, since: Time, is_quiet: bo
     }
     // A directory that was moved meanwhile has changed both parents. Otherwise it is damage.
     for (dir, name) in &tree.twice {
-        if tree.nodes[*dir as usize].state == State::Raw {
+        if tree.nodes[*dir as usize].state == DirectoryState::Raw {
             let path = joined(&job.path(&tree.place(*dir)), name);
             job.warn(Warning::about(&path, WarningKind::SecondName));
         }
     }
 
     let mut live: Vec<u32> = (0..tree.nodes.len() as u32).collect();
-    live.retain(|&index| tree.nodes[index as usize].state == State::Live);
+    live.retain(|&index| tree.nodes[index as usize].state == DirectoryState::Live);
     if !live.is_empty() {
         list_all(crew, tree, &live);
     }
 }
 
 /// Lists directories, parents first: those below one that is listed only count if they are found again.
-fn list_all(crew: &Crew<'_>, tree: &mut Tree, live: &[u32]) {
+fn list_all(crew: &Crew<'_>, tree: &mut DirectoryTree, live: &[u32]) {
     let job = crew.job;
-    let is_live = |tree: &Tree, index: u32| tree.nodes[index as usize].state == State::Live;
+    let is_live =
+        |tree: &DirectoryTree, index: u32| tree.nodes[index as usize].state == DirectoryState::Live;
     let known: HashMap<u64, u32> = (1..tree.nodes.len() as u32)
         .filter(|&index| is_live(tree, tree.nodes[index as usize].parent))
         .map(|index| (u64::from(tree.nodes[index as usize].inode), index))
@@ -119,8 +120,8 @@ fn list_all(crew: &Crew<'_>, tree: &mut Tree, live: &[u32]) {
     for (index, is_found_again) in found_again.into_iter().enumerate().skip(1) {
         let parent = tree.nodes[index].parent;
         let is_lost = is_live(tree, parent) && !is_found_again;
-        if is_lost || tree.nodes[parent as usize].state == State::Gone {
-            tree.nodes[index].state = State::Gone;
+        if is_lost || tree.nodes[parent as usize].state == DirectoryState::Gone {
+            tree.nodes[index].state = DirectoryState::Gone;
         }
     }
 }

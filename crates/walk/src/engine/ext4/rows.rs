@@ -9,7 +9,7 @@ use ondisk::ext4::Inode;
 
 use super::crew::Crew;
 use super::near::WINDOW;
-use super::tree::{Item, Names, State, Tree};
+use super::tree::{DirectoryState, DirectoryTree, FoundNames, Item};
 use crate::engine::stat::walk_below;
 use crate::entry::{Entry, Meta};
 use crate::job::{Place, c_name, look_at};
@@ -53,7 +53,7 @@ pub(super) fn settled(inode: &Inode<'_>, since: Time, top: &Meta) -> Option<Meta
 
 /// Emits every name that was found on the device, with the metadata of its inode. Files that have
 /// changed since a time are looked at with statx(2).
-pub(super) fn emit(crew: &Crew<'_>, tree: &Tree, since: Time) {
+pub(super) fn emit(crew: &Crew<'_>, tree: &DirectoryTree, since: Time) {
     let superblock = &crew.device.superblock;
     // Shares of the inode tables have a power of two of rows, so that finding the share of an inode
     // takes no division.
@@ -111,7 +111,7 @@ impl Sorted {
 
 struct Joiner<'a> {
     crew: &'a Crew<'a>,
-    tree: &'a Tree,
+    tree: &'a DirectoryTree,
     since: Time,
     shift: u32,
     worker: Box<dyn Worker + 'a>,
@@ -128,7 +128,7 @@ struct Joiner<'a> {
 }
 
 impl<'a> Joiner<'a> {
-    fn new(crew: &'a Crew<'a>, tree: &'a Tree, since: Time, shift: u32) -> Joiner<'a> {
+    fn new(crew: &'a Crew<'a>, tree: &'a DirectoryTree, since: Time, shift: u32) -> Joiner<'a> {
         Joiner {
             crew,
             tree,
@@ -145,7 +145,11 @@ impl<'a> Joiner<'a> {
     }
 
     /// Emits the names whose inodes are in a share of the tables.
-    fn share(&mut self, share: usize, names: impl Iterator<Item = (&'a Names, &'a [u32])> + Clone) {
+    fn share(
+        &mut self,
+        share: usize,
+        names: impl Iterator<Item = (&'a FoundNames, &'a [u32])> + Clone,
+    ) {
         let device = self.crew.device;
         let superblock = &device.superblock;
         let size = superblock.inode_size as usize;
@@ -164,7 +168,7 @@ impl<'a> Joiner<'a> {
             device.read_rows(first..last + 1, &mut self.again);
         }
         for (names, item, index) in items {
-            if self.tree.nodes[item.dir as usize].state != State::Raw {
+            if self.tree.nodes[item.dir as usize].state != DirectoryState::Raw {
                 continue;
             }
             if item.dir != self.dir {

@@ -7,7 +7,7 @@ use super::KIND;
 use super::device::Device;
 use super::near::each_row;
 use super::rows::settled;
-use crate::engine::now::{Differing, Now};
+use crate::engine::inode_state::{Differing, InodeState};
 use crate::entry::Meta;
 use crate::error::{EngineAction, EngineRefusal};
 use crate::top::MountContext;
@@ -52,13 +52,13 @@ impl<'a> Tables<'a> {
             let now = match inode {
                 Some(inode) => match settled(&inode, since, self.top) {
                     Some(meta) if is_same(before, &meta) => return,
-                    Some(meta) => Now::Is(meta),
-                    None => Now::Unsettled,
+                    Some(meta) => InodeState::Present(meta),
+                    None => InodeState::Unknown,
                 },
                 None if raw.is_some_and(|raw| Inode::is_deleted(superblock, number(one), raw)) => {
-                    Now::Gone
+                    InodeState::Deleted
                 }
-                None => Now::Unsettled,
+                None => InodeState::Unknown,
             };
             differ.push((*ino, now));
         });

@@ -21,12 +21,12 @@ use crate::key::DirKey;
 
 /// The directories that were found, and the names in them.
 #[derive(Debug, Default)]
-pub(super) struct Tree {
+pub(super) struct DirectoryTree {
     /// The directories. The first is the top; each comes after its parent.
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<TreeNode>,
     text: Vec<u8>,
     /// All names, by the threads that found them.
-    pub(super) names: Vec<Names>,
+    pub(super) names: Vec<FoundNames>,
     pub(super) faults: HashMap<u32, Error>,
     /// Second names of directories, with their parents.
     pub(super) twice: Vec<(u32, Vec<u8>)>,
@@ -35,7 +35,7 @@ pub(super) struct Tree {
 
 /// How the entries of a directory are found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum State {
+pub(super) enum DirectoryState {
     Raw,
     Live,
     /// Not at all: it is no directory, or does not exist any more.
@@ -43,7 +43,7 @@ pub(super) enum State {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Node {
+pub(super) struct TreeNode {
     pub(super) parent: u32,
     pub(super) inode: u32,
     pub(super) key: DirKey,
@@ -51,11 +51,11 @@ pub(super) struct Node {
     seed: u32,
     text: usize,
     length: u8,
-    pub(super) state: State,
+    pub(super) state: DirectoryState,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct FoundNames {
     pub(super) list: Vec<Item>,
     text: Vec<u8>,
 }
@@ -64,11 +64,11 @@ pub(super) struct Names {
 pub(super) struct Item {
     pub(super) dir: u32,
     pub(super) inode: u32,
-    /// Its offset in [`Names::text`], times 256, and its length.
+    /// Its offset in [`FoundNames::text`], times 256, and its length.
     text: u64,
 }
 
-impl Names {
+impl FoundNames {
     fn push(&mut self, dir: u32, name: &Name<'_>) {
         self.list.push(Item {
             dir,
@@ -86,28 +86,28 @@ impl Names {
     }
 }
 
-impl Tree {
+impl DirectoryTree {
     /// Adds a directory. `None` if it was found under another name before.
     fn add(&mut self, parent: u32, inode: u32, name: &[u8]) -> Option<u32> {
         let above = self.nodes.get(parent as usize)?;
         if !self.entered.mark(u64::from(inode), 1) {
             return None;
         }
-        let node = Node {
+        let node = TreeNode {
             parent,
             inode,
             key: above.key.below(name),
             seed: 0,
             text: self.text.len(),
             length: name.len() as u8, // as it is on the device
-            state: State::Raw,
+            state: DirectoryState::Raw,
         };
         self.text.extend_from_slice(name);
         self.nodes.push(node);
         Some(self.nodes.len() as u32 - 1)
     }
 
-    pub(super) fn name(&self, node: &Node) -> &[u8] {
+    pub(super) fn name(&self, node: &TreeNode) -> &[u8] {
         self.text
             .get(node.text..node.text + usize::from(node.length))
             .unwrap_or_default()
@@ -140,7 +140,7 @@ impl Tree {
             .map(|fd| job.filter.tags().find(&fd));
         let is_tagged = tags.is_ok_and(|tags| !tags.is_empty());
         if is_tagged {
-            self.nodes[index as usize].state = State::Live;
+            self.nodes[index as usize].state = DirectoryState::Live;
         }
         is_tagged
     }
@@ -150,7 +150,7 @@ impl Tree {
         match finding.result {
             Ok((state, seed)) => (node.state, node.seed) = (state, seed),
             Err(fault) => {
-                node.state = State::Live;
+                node.state = DirectoryState::Live;
                 self.faults.insert(finding.node, fault);
             }
         }
@@ -187,19 +187,19 @@ impl Marks {
 }
 
 /// Finds everything below the top.
-pub(super) fn descend(crew: &Crew<'_>) -> Tree {
+pub(super) fn descend(crew: &Crew<'_>) -> DirectoryTree {
     let job = crew.job;
     let top = job.top;
-    let mut tree = Tree::default();
+    let mut tree = DirectoryTree::default();
     tree.entered.mark(top.meta.ino, 1);
-    tree.nodes.push(Node {
+    tree.nodes.push(TreeNode {
         parent: 0,
         inode: u32::try_from(top.meta.ino).unwrap_or(0),
         key: top.key,
         seed: 0,
         text: 0,
         length: 0,
-        state: State::Raw,
+        state: DirectoryState::Raw,
     });
 
     let claimed = Mutex::new(Marks::default());
@@ -265,7 +265,7 @@ pub(super) fn descend(crew: &Crew<'_>) -> Tree {
 /// blocks of another one is damaged, and is dropped, lest the same bytes be read again and again.
 fn sort_spans(
     mut spans: Vec<Span>,
-    tree: &mut Tree,
+    tree: &mut DirectoryTree,
     claimed: &Mutex<Marks>,
     block_size: u32,
 ) -> Vec<Span> {
@@ -302,7 +302,7 @@ struct Span {
 /// How a directory is read and the seed of its checksums, or its damage.
 struct Finding {
     node: u32,
-    result: Result<(State, u32), Error>,
+    result: Result<(DirectoryState, u32), Error>,
 }
 
 impl Finding {
@@ -333,7 +333,7 @@ struct Scout<'a> {
     claimed: &'a Mutex<Marks>,
     buffer: Vec<u8>,
     matcher: Matcher<'a>,
-    names: Names,
+    names: FoundNames,
     findings: Vec<Finding>,
     spans: Vec<Span>,
     children: Vec<Child>,
@@ -354,7 +354,7 @@ impl<'a> Scout<'a> {
             claimed,
             buffer: Vec::new(),
             matcher: crew.job.filter.matcher(),
-            names: Names::default(),
+            names: FoundNames::default(),
             findings: Vec::new(),
             spans: Vec::new(),
             children: Vec::new(),
@@ -365,16 +365,22 @@ impl<'a> Scout<'a> {
     }
 
     /// Reads the inodes of some directories, and finds their blocks.
-    fn inodes(&mut self, claims: Claims<'_>, fresh: &[u32], tree: &Tree, hints: &Hints<'_>) {
+    fn inodes(
+        &mut self,
+        claims: Claims<'_>,
+        fresh: &[u32],
+        tree: &DirectoryTree,
+        hints: &Hints<'_>,
+    ) {
         let mut buffer = std::mem::take(&mut self.buffer);
         for range in claims {
             let (device, nodes) = (self.device, &fresh[range]);
             each_inode(device, tree, nodes, &mut buffer, |node, inode| {
                 let spans = self.spans.len();
                 let result = match inode {
-                    None => Ok((State::Live, 0)),
-                    Some(inode) if !inode.is_directory() => Ok((State::Gone, 0)),
-                    Some(inode) if inode.is_encrypted() => Ok((State::Live, 0)),
+                    None => Ok((DirectoryState::Live, 0)),
+                    Some(inode) if !inode.is_directory() => Ok((DirectoryState::Gone, 0)),
+                    Some(inode) if inode.is_encrypted() => Ok((DirectoryState::Live, 0)),
                     Some(inode) if inode.is_inline() => self.inline(node, &inode, tree, hints),
                     Some(inode) => self.map(node, &inode),
                 };
@@ -387,7 +393,7 @@ impl<'a> Scout<'a> {
         self.buffer = buffer;
     }
 
-    fn map(&mut self, node: u32, inode: &Inode<'_>) -> Result<(State, u32), Error> {
+    fn map(&mut self, node: u32, inode: &Inode<'_>) -> Result<(DirectoryState, u32), Error> {
         let superblock = &self.device.superblock;
         let map = Map::new(inode, superblock);
         let mut branches: Vec<Branch> = Vec::new();
@@ -413,7 +419,7 @@ impl<'a> Scout<'a> {
             read.map_err(|_| Error::BlocksUnreadable)?;
             map.branch(branch, &block, &mut |found| sort(found, &mut branches))?;
         }
-        Ok((State::Raw, inode.seed()))
+        Ok((DirectoryState::Raw, inode.seed()))
     }
 
     /// Reads the names of a directory that is stored in its inode.
@@ -421,9 +427,9 @@ impl<'a> Scout<'a> {
         &mut self,
         node: u32,
         inode: &Inode<'_>,
-        tree: &Tree,
+        tree: &DirectoryTree,
         hints: &Hints<'_>,
-    ) -> Result<(State, u32), Error> {
+    ) -> Result<(DirectoryState, u32), Error> {
         let rest = inode.inline_value().ok_or(Error::NoInlineData)?;
         let content = [&inode.body()[..], rest].concat();
         let here = self.here(node, tree, hints);
@@ -431,10 +437,16 @@ impl<'a> Scout<'a> {
         for name in names.by_ref() {
             self.name(&here, &name, tree);
         }
-        names.end().map(|()| (State::Raw, inode.seed()))
+        names.end().map(|()| (DirectoryState::Raw, inode.seed()))
     }
 
-    fn blocks(&mut self, claims: Claims<'_>, spans: &[Span], tree: &Tree, hints: &Hints<'_>) {
+    fn blocks(
+        &mut self,
+        claims: Claims<'_>,
+        spans: &[Span],
+        tree: &DirectoryTree,
+        hints: &Hints<'_>,
+    ) {
         /// Unneeded blocks that are read because that costs less than another call.
         const GAP: u64 = 1;
         let superblock = &self.device.superblock;
@@ -481,7 +493,7 @@ impl<'a> Scout<'a> {
         here: &Here<'_>,
         block: &[u8],
         is_root: bool,
-        tree: &Tree,
+        tree: &DirectoryTree,
     ) -> Result<(), Error> {
         let superblock = &self.device.superblock;
         if superblock.has_checksums()
@@ -497,7 +509,7 @@ impl<'a> Scout<'a> {
     }
 
     /// Turns to a directory.
-    fn here<'h>(&mut self, node: u32, tree: &Tree, hints: &Hints<'h>) -> Here<'h> {
+    fn here<'h>(&mut self, node: u32, tree: &DirectoryTree, hints: &Hints<'h>) -> Here<'h> {
         let filter = self.job.filter;
         if filter.wants_paths() {
             self.matcher.enter(&self.job.path(&tree.place(node)));
@@ -510,7 +522,7 @@ impl<'a> Scout<'a> {
     }
 
     #[inline]
-    fn name(&mut self, here: &Here<'_>, name: &Name<'_>, tree: &Tree) {
+    fn name(&mut self, here: &Here<'_>, name: &Name<'_>, tree: &DirectoryTree) {
         if self.tags.iter().any(|tag| tag.to_bytes() == name.name) {
             self.tagged.push(here.node);
         }
@@ -534,7 +546,7 @@ impl<'a> Scout<'a> {
     /// Whether another mount begins at a name, which is then noted. The mount table is a hint that
     /// statx(2) confirms.
     #[cold]
-    fn is_crossing(&mut self, here: &Here<'_>, name: &Name<'_>, tree: &Tree) -> bool {
+    fn is_crossing(&mut self, here: &Here<'_>, name: &Name<'_>, tree: &DirectoryTree) -> bool {
         if !Below::is_mount(here.hint, name.name) {
             return false;
         }
@@ -551,7 +563,7 @@ impl<'a> Scout<'a> {
 /// Reads the inodes of some directories: `None` where the kernel must be asked.
 pub(super) fn each_inode(
     device: &Device,
-    tree: &Tree,
+    tree: &DirectoryTree,
     nodes: &[u32],
     buffer: &mut Vec<u8>,
     mut each: impl FnMut(u32, Option<Inode<'_>>),

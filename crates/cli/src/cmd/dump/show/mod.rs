@@ -23,7 +23,7 @@ pub(super) mod snapshot;
 
 /// The result of a dump, or of `--explain`.
 #[derive(Default)]
-pub(crate) struct Report<'a> {
+pub(crate) struct DumpReport<'a> {
     pub(crate) archive: Option<&'a [u8]>,
     pub(crate) level: Option<u8>,
     /// How the mount of the first source is gathered, and why; `None` if no source is a directory.
@@ -42,7 +42,7 @@ pub(crate) struct Report<'a> {
     pub(crate) kept: Option<usize>,
 }
 
-impl Report<'_> {
+impl DumpReport<'_> {
     fn gather(&self) -> &'static str {
         let gather = self.method.map_or(Gather::Combined, |method| method.gather);
         gather.name()
@@ -101,7 +101,7 @@ pub(crate) fn pruned(pruned: &Pruned<'_>) -> String {
     }
 }
 
-json_object!(Report<'_>, |report| {
+json_object!(DumpReport<'_>, |report| {
     name "archive": report.archive,
     "gather": report.gather(),
     "engine": report.method.map(|method| method.engine.name()),
@@ -128,7 +128,7 @@ json_object!(Report<'_>, |report| {
     some "kept": report.kept,
 });
 
-pub(crate) fn summary(report: &Report<'_>, summary: &DumpSummary) -> String {
+pub(crate) fn summary(report: &DumpReport<'_>, summary: &DumpSummary) -> String {
     let Counts { dumped, bytes, .. } = summary.counts;
     // The parts of several ranks have a directory several times, in each that has something below it.
     let entries = match report.ranks {
@@ -170,7 +170,7 @@ pub(crate) fn summary(report: &Report<'_>, summary: &DumpSummary) -> String {
 }
 
 /// The method that read the metadata, and why.
-pub(crate) fn method(report: &Report<'_>) -> String {
+pub(crate) fn method(report: &DumpReport<'_>) -> String {
     let engine = report.method.map(|method| method.engine.name());
     let engine = engine.map_or(String::new(), |engine| format!(" ({engine})"));
     let why = report.why();

@@ -7,7 +7,7 @@ use show::name::printable;
 use show::units::{duration, plural, sized};
 
 /// The result of a dump into a restic repository.
-pub(crate) struct Report<'a> {
+pub(crate) struct SnapshotReport<'a> {
     /// The repository, as it was given.
     pub(crate) repository: &'a [u8],
     /// How the mount of the first source was gathered; `None` if no source is a directory.
@@ -18,7 +18,7 @@ pub(crate) struct Report<'a> {
     pub(crate) seconds: f64,
 }
 
-json_object!(Report<'_>, |report| {
+json_object!(SnapshotReport<'_>, |report| {
     name "repository": Some(report.repository),
     "dry_run": report.is_dry,
     "snapshot": report.snapshot.id,
@@ -39,7 +39,7 @@ json_object!(Report<'_>, |report| {
 });
 
 /// The summary: the id as restic shortens it, and how much of the parent was kept.
-pub(crate) fn summary(report: &Report<'_>) -> String {
+pub(crate) fn summary(report: &SnapshotReport<'_>) -> String {
     let Snapshot { id, summary, .. } = report.snapshot;
     let files = plural(summary.total_files_processed, "file", "files");
     let made = match id {

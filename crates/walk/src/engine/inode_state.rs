@@ -4,14 +4,14 @@ use crate::entry::Meta;
 
 /// The present state of a known inode.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Now {
+pub enum InodeState {
     /// It has no name any more.
-    Gone,
+    Deleted,
     /// It has this metadata.
-    Is(Meta),
+    Present(Meta),
     /// It must be looked at by its name: it is changing, or the engine does not return all metadata.
-    Unsettled,
+    Unknown,
 }
 
 /// An inode that differs, by its number.
-pub(super) type Differing = (u64, Now);
+pub(super) type Differing = (u64, InodeState);

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use ondisk::ext4::superblock::LENGTH;
-use ondisk::ext4::{Found, Inode, Map, Superblock, group};
+use ondisk::ext4::{BlockMap, Found, Inode, Superblock, group};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(superblock) = Superblock::parse(bytes) else {
@@ -42,7 +42,7 @@ fuzz_target!(|bytes: &[u8]| {
             .is_none_or(|value| value.len() <= rest.len())
     );
 
-    let map = Map::new(&inode, &superblock);
+    let map = BlockMap::new(&inode, &superblock);
     let mut branches = Vec::new();
     let mut look = |found: Found| match found {
         Found::Run(run) => {

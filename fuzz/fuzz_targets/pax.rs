@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ondisk::pax::{BLOCK, Decoder, Event, Kind, Member, header, padded};
+use ondisk::pax::{BLOCK, Decoder, Event, Member, MemberKind, header, padded};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut decoder = Decoder::new();
@@ -52,7 +52,7 @@ fn is_sound(member: &Member) {
     // A sparse file is written in one form only, and nothing but files has data when it is written.
     if member.path.is_empty()
         || member.sparse.is_some()
-        || !matches!(member.kind, Kind::File | Kind::Symlink)
+        || !matches!(member.kind, MemberKind::File | MemberKind::Symlink)
     {
         return;
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use ondisk::pax::{BLOCK, Kind, Member, header};
+use ondisk::pax::{BLOCK, Member, MemberKind, header};
 
 use super::written;
 use crate::support::pack::{end, pack, plain, push};
@@ -64,7 +64,7 @@ fn memory_stays_small() {
     };
     let names = b"Nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn\0".repeat((32 << 20) / 32 - 1);
     let dumpdir = Member {
-        kind: Kind::Directory,
+        kind: MemberKind::Directory,
         dumpdir: Some([&names[..], b"\0"].concat()),
         ..plain("d/", b"")
     };

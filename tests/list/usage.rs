@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use ondisk::Time;
-use ondisk::pax::{Kind, Member};
+use ondisk::pax::{Member, MemberKind};
 
 use super::written;
 use crate::support::build::file;
@@ -42,10 +42,10 @@ fn small() -> Vec<u8> {
         ..plain("d/a\x1b[2J", b"data")
     };
     pack(&[
-        (of("d/", Kind::Directory, 0o1777, ""), b""),
+        (of("d/", MemberKind::Directory, 0o1777, ""), b""),
         (file, b"data"),
-        (of("d/s", Kind::Symlink, 0o777, "to\nwhere"), b""),
-        (of("d/l", Kind::Link, 0o644, "d/a\x1b[2J"), b""),
+        (of("d/s", MemberKind::Symlink, 0o777, "to\nwhere"), b""),
+        (of("d/l", MemberKind::Link, 0o644, "d/a\x1b[2J"), b""),
     ])
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use ondisk::pax::sparse::Map;
-use ondisk::pax::{Kind, Member, trailer};
+use ondisk::pax::{Member, MemberKind, trailer};
 use ondisk::{Dev, Time};
 
 use crate::support::build::{disk, name};
@@ -33,7 +33,7 @@ pub(super) fn members() -> Vec<(Member, Vec<u8>)> {
     map.add(1 << 20, 4096);
     map.add(8 << 20, 100);
     let mut all = vec![
-        (of(b"d/", Kind::Directory), &b""[..]),
+        (of(b"d/", MemberKind::Directory), &b""[..]),
         (
             Member {
                 mtime: time(-1, 500_000_000),
@@ -66,12 +66,18 @@ pub(super) fn members() -> Vec<(Member, Vec<u8>)> {
             b"",
         ),
         (
-            of(&[b"d/", &[b'l'; 60][..], b"/"].concat(), Kind::Directory),
+            of(
+                &[b"d/", &[b'l'; 60][..], b"/"].concat(),
+                MemberKind::Directory,
+            ),
             b"",
         ),
         (plain(long(b'l'), b"long"), b"long"),
         (
-            of(&[b"d/", &[0xfe; 60][..], b"/"].concat(), Kind::Directory),
+            of(
+                &[b"d/", &[0xfe; 60][..], b"/"].concat(),
+                MemberKind::Directory,
+            ),
             b"",
         ),
         (plain(long(0xfe), b"no UTF-8"), b"no UTF-8"),
@@ -80,29 +86,29 @@ pub(super) fn members() -> Vec<(Member, Vec<u8>)> {
         (
             Member {
                 link: b"nowhere".to_vec(),
-                ..of(b"d/symlink", Kind::Symlink)
+                ..of(b"d/symlink", MemberKind::Symlink)
             },
             b"",
         ),
         (
             Member {
                 link: vec![0xfe; 150],
-                ..of(b"d/long symlink", Kind::Symlink)
+                ..of(b"d/long symlink", MemberKind::Symlink)
             },
             b"",
         ),
         (
             Member {
                 link: long(b'l'),
-                ..of(b"d/hard", Kind::Link)
+                ..of(b"d/hard", MemberKind::Link)
             },
             b"",
         ),
-        (of(b"d/fifo", Kind::Fifo), b""),
+        (of(b"d/fifo", MemberKind::Fifo), b""),
         (
             Member {
                 rdev: Dev { major: 1, minor: 3 },
-                ..of(b"d/char", Kind::Char)
+                ..of(b"d/char", MemberKind::Char)
             },
             b"",
         ),
@@ -112,7 +118,7 @@ pub(super) fn members() -> Vec<(Member, Vec<u8>)> {
                     major: 8,
                     minor: 300_000,
                 },
-                ..of(b"d/block", Kind::Block)
+                ..of(b"d/block", MemberKind::Block)
             },
             b"",
         ),
@@ -144,7 +150,7 @@ pub(super) fn members() -> Vec<(Member, Vec<u8>)> {
                     .replace("user::r-x", "group::r-x")
                     .as_str(),
             ),
-            ..of(b"d/default/", Kind::Directory)
+            ..of(b"d/default/", MemberKind::Directory)
         },
         Vec::new(),
     ));
@@ -174,7 +180,7 @@ pub(super) fn members() -> Vec<(Member, Vec<u8>)> {
     for part in deep.split_inclusive(|&byte| byte == b'/') {
         walked.extend_from_slice(part);
         if part.ends_with(b"/") {
-            all.push((of(&walked, Kind::Directory), Vec::new()));
+            all.push((of(&walked, MemberKind::Directory), Vec::new()));
         }
     }
     all.push((plain(&deep, b"deep"), b"deep".to_vec()));
@@ -182,11 +188,11 @@ pub(super) fn members() -> Vec<(Member, Vec<u8>)> {
         if member.mtime == Time::default() {
             member.mtime = time(1_600_000_000, 123_456_789);
         }
-        if matches!(member.kind, Kind::File | Kind::Directory) {
+        if matches!(member.kind, MemberKind::File | MemberKind::Directory) {
             member.atime = Some(time(1_500_000_000, 5));
         }
         member.ctime = Some(time(1_400_000_000, 100));
-        if member.kind == Kind::File {
+        if member.kind == MemberKind::File {
             let mut stored = Vec::new();
             member
                 .sparse
@@ -222,20 +228,24 @@ fn is_there(top: &Path, is_bsdtar: bool) {
         let is = fs::symlink_metadata(&path).unwrap_or_else(|error| panic!("{what}: {error}"));
         let kind = is.file_type();
         let is_right = match member.kind {
-            Kind::File => kind.is_file(),
-            Kind::Link => is.ino() == fs::metadata(top.join(name(&member.link))).unwrap().ino(),
-            Kind::Symlink => fs::read_link(&path).unwrap().as_os_str().as_bytes() == member.link,
-            Kind::Char => kind.is_char_device(),
-            Kind::Block => kind.is_block_device(),
-            Kind::Directory => kind.is_dir(),
-            Kind::Fifo => kind.is_fifo(),
-            Kind::Label | Kind::Continuation => false,
+            MemberKind::File => kind.is_file(),
+            MemberKind::Link => {
+                is.ino() == fs::metadata(top.join(name(&member.link))).unwrap().ino()
+            }
+            MemberKind::Symlink => {
+                fs::read_link(&path).unwrap().as_os_str().as_bytes() == member.link
+            }
+            MemberKind::Char => kind.is_char_device(),
+            MemberKind::Block => kind.is_block_device(),
+            MemberKind::Directory => kind.is_dir(),
+            MemberKind::Fifo => kind.is_fifo(),
+            MemberKind::Label | MemberKind::Continuation => false,
         };
         assert!(is_right, "{what}: {is:?}");
-        if member.kind == Kind::Link {
+        if member.kind == MemberKind::Link {
             continue;
         }
-        if member.kind != Kind::Symlink {
+        if member.kind != MemberKind::Symlink {
             assert_eq!(is.mode() & 0o7777, member.mode, "{what}");
         }
         assert_eq!((is.uid(), is.gid()), (member.uid, member.gid), "{what}");
@@ -250,7 +260,7 @@ fn is_there(top: &Path, is_bsdtar: bool) {
                 "{what}"
             );
         }
-        if member.kind == Kind::File {
+        if member.kind == MemberKind::File {
             let content = fs::read(&path).unwrap();
             let mut expected = vec![0; member.size as usize];
             match &member.sparse {
@@ -410,7 +420,7 @@ fn our_archives_are_listed() {
     assert_eq!(found, expected);
     let files = members()
         .iter()
-        .filter(|(member, _)| member.kind == Kind::File)
+        .filter(|(member, _)| member.kind == MemberKind::File)
         .count();
     let verified = run(&mut fathom(args!["verify", &path, "--json"]))
         .exits(0)

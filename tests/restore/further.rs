@@ -14,7 +14,7 @@ use crate::support::run::{Ran, args};
 use crate::support::snapshot::{kept, same};
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
-use ondisk::pax::{Kind, Member};
+use ondisk::pax::{Member, MemberKind};
 
 struct Place(TempDir);
 
@@ -202,13 +202,13 @@ fn contents_come_from_earlier_archives() {
 fn contents_come_from_an_archive_before_a_rename() {
     let place = Place::new();
     let directory = |path: &str, list: Option<&[u8]>| Member {
-        kind: Kind::Directory,
+        kind: MemberKind::Directory,
         mode: 0o755,
         dumpdir: list.map(<[u8]>::to_vec),
         ..plain(path, b"")
     };
     let link = |path: &str, to: &str| Member {
-        kind: Kind::Link,
+        kind: MemberKind::Link,
         link: to.as_bytes().to_vec(),
         ..plain(path, b"")
     };
@@ -294,7 +294,7 @@ fn further_names_from_standard_input_are_reported() {
 fn a_link_without_a_file_before_it_is_not_made() {
     let place = Place::new();
     let link = Member {
-        kind: Kind::Link,
+        kind: MemberKind::Link,
         link: b"a".to_vec(),
         ..plain("b", b"")
     };

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ondisk::pax::{Kind, Member};
+use ondisk::pax::{Member, MemberKind};
 use serde_json::Value;
 
 use crate::support::build::dir;
@@ -25,14 +25,14 @@ fn archive(dice: &mut Dice) -> Vec<u8> {
     let mut archive = Vec::new();
     for number in 0..20 + dice.below(300) {
         let kind = match dice.below(16) {
-            0..3 => Kind::Directory,
-            3..5 => Kind::Symlink,
-            5..8 => Kind::Link,
-            8 => Kind::Fifo,
-            _ => Kind::File,
+            0..3 => MemberKind::Directory,
+            3..5 => MemberKind::Symlink,
+            5..8 => MemberKind::Link,
+            8 => MemberKind::Fifo,
+            _ => MemberKind::File,
         };
         let size = match dice.below(20) {
-            _ if kind != Kind::File => 0,
+            _ if kind != MemberKind::File => 0,
             0 => 70_000,
             1 => 0,
             size => size * 100,
@@ -46,7 +46,7 @@ fn archive(dice: &mut Dice) -> Vec<u8> {
             ..plain(name(dice), &data)
         };
         member.mtime.sec = 1_000_000_000 + number as i64;
-        if matches!(kind, Kind::Symlink | Kind::Link) {
+        if matches!(kind, MemberKind::Symlink | MemberKind::Link) {
             member.link = name(dice).into_bytes();
         }
         if dice.one_in(10) {

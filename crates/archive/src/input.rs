@@ -11,7 +11,7 @@ use gate::{Fd, Gate};
 use ondisk::Time;
 use ondisk::pax::sparse::Extent;
 use ondisk::pax::{
-    BLOCK, Decoder, Event, Kind, Lineage, Member, PartOfRun, begins_archive, padded,
+    BLOCK, Decoder, Event, Lineage, Member, MemberKind, PartOfRun, begins_archive, padded,
 };
 
 use crate::compression::Compression;
@@ -346,7 +346,7 @@ impl Input {
                 Some(_) => ChecksumStatus::Wrong,
             });
             let member = next.as_ref().ok().and_then(Option::as_ref);
-            let is_file = member.is_some_and(|member| member.kind == Kind::File);
+            let is_file = member.is_some_and(|member| member.kind == MemberKind::File);
             check.is_due = is_file && !check.is_for_used;
             check.stored = member.and_then(|member| member.blake3);
         }
@@ -466,7 +466,7 @@ impl Input {
     /// Checks the contents of the current member, also where only those are checked that are read.
     pub(crate) fn use_contents(&mut self, member: &Member) {
         if let Some(check) = &mut self.check {
-            check.is_due |= member.kind == Kind::File;
+            check.is_due |= member.kind == MemberKind::File;
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ondisk::pax::{Kind, Member};
+use ondisk::pax::{Member, MemberKind};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::{ChecksumStatus, Input, is_regular};
@@ -115,8 +115,8 @@ fn read<T>(
             continue;
         }
         outcomes[nth] = Some(match member.kind {
-            Kind::Link => PassOutcome::Link(plain(&member.link).into_owned(), input.at()),
-            Kind::Directory | Kind::Label | Kind::Continuation => continue,
+            MemberKind::Link => PassOutcome::Link(plain(&member.link).into_owned(), input.at()),
+            MemberKind::Directory | MemberKind::Label | MemberKind::Continuation => continue,
             _ => {
                 take(
                     &mut target.names,

@@ -9,7 +9,7 @@ use base::{Warning, Warnings};
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use ondisk::Dev;
-use ondisk::pax::{Kind, Member};
+use ondisk::pax::{Member, MemberKind};
 
 use crate::error::{Error, ErrorKind};
 use crate::input::{ChecksumStatus, Input, is_regular};
@@ -160,7 +160,10 @@ impl Verification<'_> {
                 continue;
             }
             // The data is under a name that is not wanted: it is compared as that of this one.
-            if against.is_some() && member.kind == Kind::Link && !wanted.includes(&member.link) {
+            if against.is_some()
+                && member.kind == MemberKind::Link
+                && !wanted.includes(&member.link)
+            {
                 let name = list::plain(&member.link).into_owned();
                 let new = || (input.at(), Vec::new());
                 first.get_or_insert_with(|| plain(&member.path));
@@ -170,14 +173,14 @@ impl Verification<'_> {
             }
             input.use_contents(&member);
             report.members += 1;
-            report.files += u64::from(member.kind == Kind::File);
+            report.files += u64::from(member.kind == MemberKind::File);
             watch(report, before + input.place(), &member.path);
             last = Some((member.path.clone(), input.at()));
             if let Some(tree) = against {
                 let place = tree.listed.as_ref().map(|list| list.position(&member.path));
                 known.listed.extend(place.flatten());
                 report.compare(tree, input, &member, known);
-                if first.is_none() && member.kind != Kind::Label {
+                if first.is_none() && member.kind != MemberKind::Label {
                     *first = Some(plain(&member.path)).filter(|path| !path.is_empty());
                 }
                 if report.compared == MISSING_AT_FIRST {
@@ -219,7 +222,7 @@ impl Verification<'_> {
                 FoundTarget::Checked(status) => report.add_status(status, &path, at),
                 FoundTarget::File(member, input) => {
                     at = input.at();
-                    report.files += u64::from(member.kind == Kind::File);
+                    report.files += u64::from(member.kind == MemberKind::File);
                     report.compare(tree, input, &Member { path, ..*member }, known);
                     for other in others {
                         let link = link.clone();

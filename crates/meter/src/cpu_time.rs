@@ -11,7 +11,7 @@ use crate::cgroup::Cgroup;
 
 /// CPU time since this was made.
 pub(crate) struct CpuTime<'a> {
-    source: Source<'a>,
+    source: CpuTimeSource<'a>,
     /// User and system time then, of a source that is a counter.
     before: [Duration; 2],
     /// The clocks of the threads of processes, which count what they start, too; `None` if one of them
@@ -21,7 +21,7 @@ pub(crate) struct CpuTime<'a> {
     next: u64,
 }
 
-enum Source<'a> {
+enum CpuTimeSource<'a> {
     /// Each process, what it had used then, and what it had used when it was last read.
     Processes(Vec<(u32, Status, Status)>),
     /// The kernel's counters, which have the time of processes that have ended, too.
@@ -31,22 +31,22 @@ enum Source<'a> {
 
 impl<'a> CpuTime<'a> {
     pub(crate) fn of_processes(processes: &[u32]) -> CpuTime<'a> {
-        let mut time = CpuTime::from_source(Source::Processes(Vec::new()));
+        let mut time = CpuTime::from_source(CpuTimeSource::Processes(Vec::new()));
         processes.iter().for_each(|pid| time.add(*pid));
         time
     }
 
     /// That of a cgroup of version 2.
     pub(crate) fn of_cgroup(cgroup: &'a Cgroup) -> CpuTime<'a> {
-        CpuTime::from_source(Source::Cgroup(cgroup))
+        CpuTime::from_source(CpuTimeSource::Cgroup(cgroup))
     }
 
     /// That of all processes except this one.
     pub(crate) fn of_machine() -> CpuTime<'a> {
-        CpuTime::from_source(Source::Machine)
+        CpuTime::from_source(CpuTimeSource::Machine)
     }
 
-    fn from_source(source: Source<'a>) -> CpuTime<'a> {
+    fn from_source(source: CpuTimeSource<'a>) -> CpuTime<'a> {
         CpuTime {
             before: source.count(),
             source,
@@ -57,7 +57,7 @@ impl<'a> CpuTime<'a> {
 
     /// From now on that of another process, too.
     pub(crate) fn add(&mut self, pid: u32) {
-        if let Source::Processes(processes) = &mut self.source
+        if let CpuTimeSource::Processes(processes) = &mut self.source
             && let Some(status) = Status::read(pid)
         {
             processes.push((pid, status, status));
@@ -83,7 +83,7 @@ impl<'a> CpuTime<'a> {
     }
 
     fn read(&mut self) {
-        if let Source::Processes(processes) = &mut self.source {
+        if let CpuTimeSource::Processes(processes) = &mut self.source {
             for (pid, start, last) in processes {
                 let now = Status::read(*pid);
                 *last = now.filter(|now| now.start == start.start).unwrap_or(*last);
@@ -106,10 +106,10 @@ impl<'a> CpuTime<'a> {
     }
 }
 
-impl Source<'_> {
+impl CpuTimeSource<'_> {
     fn count(&self) -> [Duration; 2] {
         match self {
-            Source::Processes(processes) => {
+            CpuTimeSource::Processes(processes) => {
                 let sum = |of: fn(&Status) -> u64| {
                     let used = |(_, start, last): &(u32, Status, Status)| {
                         of(last).saturating_sub(of(start))
@@ -118,11 +118,11 @@ impl Source<'_> {
                 };
                 [sum(|it| it.user), sum(|it| it.sys)]
             }
-            Source::Cgroup(cgroup) => {
+            CpuTimeSource::Cgroup(cgroup) => {
                 let times = cgroup.cpu_time().unwrap_or_default();
                 times.map(Duration::from_micros)
             }
-            Source::Machine => {
+            CpuTimeSource::Machine => {
                 let text = read_kernel(c"/proc/stat").unwrap_or_default();
                 let all = parse_machine(&text).unwrap_or_default();
                 let own = myself().and_then(Status::read);

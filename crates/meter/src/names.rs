@@ -37,7 +37,7 @@ pub use subject::{Name, Subject, components};
 pub use table::MOST_BYTES;
 
 use self::lookup::{all_real, subject};
-use self::table::{Descriptor, Place, Table, Task};
+use self::table::{Descriptor, NameBase, NamedTask, Table};
 use crate::call::{Call, Fork};
 use crate::syscalls;
 
@@ -48,7 +48,7 @@ const EBADF: i32 = 9;
 /// The names of all processes.
 #[derive(Debug, Default)]
 pub struct Names {
-    tasks: HashMap<u32, Task>,
+    tasks: HashMap<u32, NamedTask>,
     /// Tasks that are not the main threads of their processes.
     threads: usize,
     inherited: Option<Inherited>,
@@ -216,12 +216,12 @@ impl Names {
             files,
             unnamed,
         } = self.inherited.take().unwrap_or_default();
-        let place = Place {
+        let place = NameBase {
             real: cwd.as_deref().map_or(0, all_real),
             cwd: cwd.map(Name::from),
             has_commands_root: !self.has_other_root,
         };
-        let task = Task {
+        let task = NamedTask {
             process: pid,
             files: Rc::new(RefCell::new(Rc::new(Table::new(&self.held)))),
             place: Rc::new(RefCell::new(place)),
@@ -248,7 +248,7 @@ impl Names {
         Some(pid)
     }
 
-    fn add(&mut self, tid: u32, task: Task) {
+    fn add(&mut self, tid: u32, task: NamedTask) {
         self.exit(tid);
         self.threads += usize::from(task.process != tid);
         self.tasks.insert(tid, task);
@@ -291,7 +291,7 @@ impl Names {
         is_kept == Some(true)
     }
 
-    fn change_place(&mut self, tid: u32, with: impl FnOnce(&mut Place)) {
+    fn change_place(&mut self, tid: u32, with: impl FnOnce(&mut NameBase)) {
         if let Some(task) = self.tasks.get(&tid) {
             with(&mut task.place.borrow_mut());
         }

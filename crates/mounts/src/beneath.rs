@@ -27,7 +27,7 @@ use crate::kind::may_hang;
 use crate::method::breadth::Queue;
 use crate::method::{SearchContext, SearchProgress};
 pub use crate::point::Beneath;
-use crate::point::{Kind, Point};
+use crate::point::{Point, PointKind};
 use crate::root::Root;
 use crate::table::read_either;
 use crate::tree::Tree;
@@ -301,7 +301,7 @@ fn count(copy: &Fd, rest: &[u8], point: &Point, context: &mut SearchContext<'_>)
         }
     };
     let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-    if point.kind == Some(Kind::File) {
+    if point.kind == Some(PointKind::File) {
         let reach = reach(copy.as_fd(), rest).map_err(|e| (Gate::Openat, e))?;
         let seen = statx(reach.dir(), reach.rest(), at, Want::BASIC_STATS);
         add(&seen.map_err(|e| (Gate::Statx, e))?);

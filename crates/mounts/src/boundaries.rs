@@ -17,7 +17,7 @@ use crate::error::{Error, WarningKind};
 use crate::kind::{is_kernel_file_system, is_one_of, may_hang};
 use crate::method::SearchContext;
 use crate::method::breadth::Queue;
-use crate::point::{Kind, Point, Verdict};
+use crate::point::{Point, PointKind, Verdict};
 use crate::root::Root;
 use base::path::{compare, join};
 
@@ -81,7 +81,7 @@ pub fn find(
     // A walk that waits for a dead server cannot be interrupted, so check remote mounts first, in
     // child processes.
     let is_wanted = |point: &&Point| {
-        !point.hidden && point.kind != Some(Kind::File) && can_have_boundaries(point.fstype())
+        !point.hidden && point.kind != Some(PointKind::File) && can_have_boundaries(point.fstype())
     };
     let (mut remote, mut walked): (Vec<Point>, Vec<Point>) = points
         .iter()

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::fault::Fault;
 use crate::kind::is_pseudo;
-use crate::point::{Beneath, Kind, Point, Verdict};
+use crate::point::{Beneath, Point, PointKind, Verdict};
 
 /// Something unusual about a mount.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -127,7 +127,7 @@ fn own_anomalies(point: &Point, is_visible: bool) -> Vec<Anomaly<'static>> {
         point.fault.map(Anomaly::Failing),
         point.hidden.then_some(hidden),
         covered.map(Anomaly::Covers),
-        (point.kind == Some(Kind::File)).then_some(Anomaly::OnFile),
+        (point.kind == Some(PointKind::File)).then_some(Anomaly::OnFile),
     ];
     anomalies.into_iter().flatten().collect()
 }
@@ -152,7 +152,7 @@ mod tests {
         };
         Point {
             content: Some(Arc::new(content)),
-            ..Point::bare(target.to_vec(), dev, Some(Kind::Dir))
+            ..Point::bare(target.to_vec(), dev, Some(PointKind::Dir))
         }
     }
 
@@ -169,7 +169,7 @@ mod tests {
         let points = [
             mount(b"/", 1, b"rw"),
             Point {
-                kind: Some(Kind::File),
+                kind: Some(PointKind::File),
                 ..mount(b"/etc/hosts", 2, b"rw")
             },
             hidden(mount(b"/mnt", 3, b"rw")),

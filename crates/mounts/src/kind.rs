@@ -8,7 +8,7 @@ use gate::fs::{At, CWD, FileType, Want};
 use gate::long::{newfstatat_long, statx_long};
 use ondisk::{Dev, Mount};
 
-use crate::point::{Kind, Point};
+use crate::point::{Point, PointKind};
 use crate::tree::Tree;
 use base::path::below;
 
@@ -73,22 +73,27 @@ type ShownPart<'a> = (Dev, &'a [u8]);
 /// Finds the kinds of mounts. Two mounts of the same part of a file system have the same kind.
 #[derive(Default)]
 pub(crate) struct Kinds<'a> {
-    known: HashMap<ShownPart<'a>, Option<Kind>>,
+    known: HashMap<ShownPart<'a>, Option<PointKind>>,
     /// The last one found: mounts of the same part often follow one another.
-    last: Option<(ShownPart<'a>, Option<Kind>)>,
+    last: Option<(ShownPart<'a>, Option<PointKind>)>,
 }
 
 impl<'a> Kinds<'a> {
     /// The kind of one mount: from the table as far as possible; for a bind mount of a part of its
     /// file system by one statx, unless a server might not answer.
-    pub(crate) fn find(&mut self, row: &'a Mount, tree: &Tree<'_>, visible: bool) -> Option<Kind> {
+    pub(crate) fn find(
+        &mut self,
+        row: &'a Mount,
+        tree: &Tree<'_>,
+        visible: bool,
+    ) -> Option<PointKind> {
         if row.content.fstype == b"nsfs" {
-            return Some(Kind::File);
+            return Some(PointKind::File);
         }
         let whole = row.content.fsroot == b"/" || row.content.fsroot.is_empty();
         // A FUSE server may give a plain file for the root of its file system.
         if tree.has_mount_inside(row) || whole && !is_fuse(&row.content.fstype) {
-            return Some(Kind::Dir);
+            return Some(PointKind::Dir);
         }
         let part = (row.dev, row.content.fsroot.as_slice());
         if let Some((last, kind @ Some(_))) = self.last
@@ -105,7 +110,7 @@ impl<'a> Kinds<'a> {
     }
 }
 
-fn look(row: &Mount, tree: &Tree<'_>) -> Option<Kind> {
+fn look(row: &Mount, tree: &Tree<'_>) -> Option<PointKind> {
     // A statx of the root of a FUSE mount asks no server, as long as no field is wanted; one that
     // goes through the mount might.
     let mut above = Some(row);
@@ -130,8 +135,8 @@ fn look(row: &Mount, tree: &Tree<'_>) -> Option<Kind> {
     };
     match file_type {
         FileType::Unknown => None,
-        FileType::Directory => Some(Kind::Dir),
-        _ => Some(Kind::File),
+        FileType::Directory => Some(PointKind::Dir),
+        _ => Some(PointKind::File),
     }
 }
 

@@ -47,4 +47,4 @@ pub use error::{
 pub use kind::{is_kernel_file_system, is_pseudo, is_system_path, may_hang};
 pub use locate::{LocateOptions, LocateReport, Method, locate};
 pub use method::search::Hints;
-pub use point::{Class, Kind, Point};
+pub use point::{Class, Point, PointKind};

@@ -7,7 +7,7 @@ use crate::kind::Kinds;
 use crate::method::search::{Hints, SearchReason};
 use crate::method::{SearchContext, SearchProgress, getmnt1, getmnt2, getmnt3, naive, search};
 use crate::pairs::Pairs;
-use crate::point::{Class, Kind, Point, classify_by_name};
+use crate::point::{Class, Point, PointKind, classify_by_name};
 use crate::root::Root;
 use crate::table::{Table, TableReason, read_either};
 use crate::tree::Tree;
@@ -191,7 +191,7 @@ fn report_table(root: &Root, table: Table, reason: LocateReason) -> LocateReport
         let kind = kinds.find(row, &tree, visible);
         Some((!visible, kind, tree.class(row.id)))
     });
-    let found: Vec<Option<(bool, Option<Kind>, Class)>> = found.collect();
+    let found: Vec<Option<(bool, Option<PointKind>, Class)>> = found.collect();
     drop((tree, kinds));
     let mut points = Vec::with_capacity(table.mounts.len());
     for (mut row, found) in table.mounts.into_iter().zip(found) {

@@ -8,7 +8,7 @@ use base::path::{below, compare};
 
 /// What is mounted on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum PointKind {
     /// A directory.
     Dir,
     /// Anything else.
@@ -92,7 +92,7 @@ pub struct Point {
     pub content: Option<Arc<Content>>,
     /// The name of the device, where it was found by [`crate::names`] and not in the table.
     pub named: Option<Vec<u8>>,
-    pub kind: Option<Kind>,
+    pub kind: Option<PointKind>,
     pub class: Class,
     /// No path reaches it: another mount covers it, or a mount above it.
     pub hidden: bool,
@@ -105,7 +105,7 @@ pub struct Point {
 
 impl Point {
     /// A mount point of which only path, device and kind are known.
-    pub fn bare(target: Vec<u8>, dev: Dev, kind: Option<Kind>) -> Point {
+    pub fn bare(target: Vec<u8>, dev: Dev, kind: Option<PointKind>) -> Point {
         Point {
             id: None,
             parent: None,
@@ -127,7 +127,7 @@ impl Point {
     pub fn from_row(
         row: Mount,
         target: Vec<u8>,
-        kind: Option<Kind>,
+        kind: Option<PointKind>,
         class: Class,
         hidden: bool,
     ) -> Point {

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use ondisk::pax::{Kind, MOST_NAME, Member};
+use ondisk::pax::{MOST_NAME, Member, MemberKind};
 use walk::entry::append;
 use walk::{FileType, Meta};
 
@@ -37,7 +37,7 @@ impl<'a> MemberNames<'a> {
         let link = self.name(to);
         let is_itself = member.path == link;
         (!is_itself).then_some(Member {
-            kind: Kind::Link,
+            kind: MemberKind::Link,
             link,
             size: 0,
             stored: 0,
@@ -108,12 +108,12 @@ pub(crate) fn member(
     spare: Member,
 ) -> Option<Member> {
     let kind = match meta.kind() {
-        FileType::Regular => Kind::File,
-        FileType::Directory => Kind::Directory,
-        FileType::Symlink => Kind::Symlink,
-        FileType::Fifo => Kind::Fifo,
-        FileType::Block => Kind::Block,
-        FileType::Char => Kind::Char,
+        FileType::Regular => MemberKind::File,
+        FileType::Directory => MemberKind::Directory,
+        FileType::Symlink => MemberKind::Symlink,
+        FileType::Fifo => MemberKind::Fifo,
+        FileType::Block => MemberKind::Block,
+        FileType::Char => MemberKind::Char,
         FileType::Socket | FileType::Unknown => return None,
     };
     let Member {
@@ -128,11 +128,15 @@ pub(crate) fn member(
     names.add_name(row, &mut path);
     uname.extend_from_slice(users.user(meta.uid));
     gname.extend_from_slice(users.group(meta.gid));
-    if kind == Kind::Directory && path.last() != Some(&b'/') {
+    if kind == MemberKind::Directory && path.last() != Some(&b'/') {
         path.push(b'/');
     }
-    let has_atime = matches!(kind, Kind::File | Kind::Directory);
-    let size = if kind == Kind::File { meta.size } else { 0 };
+    let has_atime = matches!(kind, MemberKind::File | MemberKind::Directory);
+    let size = if kind == MemberKind::File {
+        meta.size
+    } else {
+        0
+    };
     Some(Member {
         path,
         kind,

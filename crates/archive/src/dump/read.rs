@@ -7,7 +7,7 @@ use gate::file::read_full_at;
 use gate::fs::{At, readlinkat, statx};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::sparse::{Extent, Map};
-use ondisk::pax::{self, Kind, Member, acl, dumpdir};
+use ondisk::pax::{self, Member, MemberKind, acl, dumpdir};
 use walk::entry::Time;
 use walk::{FileType, Meta};
 
@@ -157,15 +157,16 @@ impl<'a> MemberReader<'a> {
                 return LoadOutcome::NoMember;
             };
             match member.kind {
-                Kind::Symlink => match self.places.at(row, |dir, name| readlinkat(dir, name)) {
+                MemberKind::Symlink => match self.places.at(row, |dir, name| readlinkat(dir, name))
+                {
                     Ok(link) => member.link = link,
                     Err(why) => return self.missing(row, Gate::Readlinkat, why),
                 },
-                Kind::Directory => member.dumpdir = self.dumpdir(row),
+                MemberKind::Directory => member.dumpdir = self.dumpdir(row),
                 _ => {}
             }
-            let has_read =
-                self.read_attributes(row, meta, None, &mut member) || member.kind == Kind::Symlink;
+            let has_read = self.read_attributes(row, meta, None, &mut member)
+                || member.kind == MemberKind::Symlink;
             let now = if has_read {
                 self.stat_by_name(row)
             } else {
@@ -183,7 +184,7 @@ impl<'a> MemberReader<'a> {
                     LoadOutcome::Spoiled(0)
                 }
                 // Its entries may still be reached.
-                now if member.kind == Kind::Directory => {
+                now if member.kind == MemberKind::Directory => {
                     move_attributes(Member::default(), &mut member);
                     match now {
                         Ok(_) => self.warn(row, WarningKind::Replaced),

@@ -12,7 +12,7 @@ use gate::xattr::flistxattr;
 use gate::{Errno, Fd, Gate};
 use ondisk::nfs4_acl;
 use ondisk::pax::acl::{self, MINIMAL, permissions, permissions_without, to_binary};
-use ondisk::pax::{Kind, Member};
+use ondisk::pax::{Member, MemberKind};
 
 use super::attributes::{
     ACCESS, COMPRESSION, DEFAULT, Inherited, Late, On, SET_ID, chmod, chown, is_property, times,
@@ -61,7 +61,7 @@ impl Maker<'_> {
         traits: &mut Traits,
     ) {
         let inherits = traits.inherits;
-        let is_symlink = member.kind == Kind::Symlink;
+        let is_symlink = member.kind == MemberKind::Symlink;
         let mut mode = self.rights.mode(member);
         if let Some(owner) = self.owner(member)
             && !self.has_owner(on, owner, traits)
@@ -82,7 +82,7 @@ impl Maker<'_> {
             }
         }
         self.xattrs(on, path, member, |name| name == CAPABILITY);
-        if inherits.property && member.kind == Kind::File {
+        if inherits.property && member.kind == MemberKind::File {
             self.unlist(on, path, COMPRESSION);
         }
         for (name, value) in self.properties(member) {

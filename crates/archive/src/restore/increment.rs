@@ -13,7 +13,7 @@ use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
 use ondisk::dirent::entries;
 use ondisk::pax::dumpdir::{self, Code};
-use ondisk::pax::{Kind, Member};
+use ondisk::pax::{Member, MemberKind};
 
 use walk::entry::joined;
 
@@ -306,7 +306,7 @@ pub(super) fn read_renames(archives: &[Vec<u8>]) -> Vec<Option<Renames>> {
         loop {
             match input.next().ok()? {
                 None => return Some(Renames::new()),
-                Some(first) if first.kind == Kind::Directory => {
+                Some(first) if first.kind == MemberKind::Directory => {
                     return Some(first.dumpdir.as_deref().map_or_else(Renames::new, renames));
                 }
                 Some(_) => {}

@@ -10,7 +10,7 @@ use gate::file::unlinkat;
 use gate::fs::Open;
 use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
-use ondisk::pax::{Kind, Member};
+use ondisk::pax::{Member, MemberKind};
 
 use super::attributes::Inherited;
 use super::entry::{NewEntry, Unlinked};
@@ -99,22 +99,22 @@ impl Restorer<'_> {
     ) -> Result<(), Halt> {
         self.workers.wait_for_below(&path);
         self.unlinked.remove(&path);
-        if member.kind != Kind::Link {
+        if member.kind != MemberKind::Link {
             self.created.add_entry(&path);
         }
         let mut entry = NewEntry::new(self.number, path, name, member);
         match entry.member.kind {
-            Kind::File if self.workers.is_empty() || !entry.is_small() => {
+            MemberKind::File if self.workers.is_empty() || !entry.is_small() => {
                 self.wait_for(&entry.path);
                 return self.file(&entry, input);
             }
-            Kind::File => {
+            MemberKind::File => {
                 let mut contents = input.contents(&entry.member);
                 while let Some((_, piece)) = contents.next()? {
                     entry.data.extend_from_slice(piece);
                 }
             }
-            Kind::Link => {
+            MemberKind::Link => {
                 let target = self.chosen.take_link(&entry.member.link);
                 let target = target.map_err(Failure::from)?;
                 // A link to itself exists, if this run has made what it links to.
@@ -133,8 +133,8 @@ impl Restorer<'_> {
                 }
                 entry.target = target;
             }
-            Kind::Symlink | Kind::Char | Kind::Block | Kind::Fifo => {}
-            Kind::Directory | Kind::Label | Kind::Continuation => {
+            MemberKind::Symlink | MemberKind::Char | MemberKind::Block | MemberKind::Fifo => {}
+            MemberKind::Directory | MemberKind::Label | MemberKind::Continuation => {
                 return Err(Failure::from(NotRestored::Continuation).into());
             }
         }

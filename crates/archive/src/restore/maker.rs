@@ -11,7 +11,7 @@ use gate::fs::{At, Want, statx, syncfs};
 use gate::long::c_string;
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
-use ondisk::pax::{Kind, Member};
+use ondisk::pax::{Member, MemberKind};
 
 use super::attributes::On;
 use super::created::Failures;
@@ -140,13 +140,13 @@ impl<'a> Maker<'a> {
         entry: &NewEntry,
     ) -> Result<(), Failure> {
         match entry.member.kind {
-            Kind::File => {
+            MemberKind::File => {
                 let mut file = self.begin_file(place.here, &entry.member)?;
                 self.write(&mut file, 0, &entry.data)?;
                 self.finish_file(place, entry, file)
             }
-            Kind::Link => self.link(place.here, entry, place.here, &entry.target),
-            Kind::Symlink => self.symlink(place, entry),
+            MemberKind::Link => self.link(place.here, entry, place.here, &entry.target),
+            MemberKind::Symlink => self.symlink(place, entry),
             _ => self.node(place, entry),
         }
     }
@@ -170,8 +170,8 @@ impl<'a> Maker<'a> {
             return Err(NotRestored::ImpossibleDevice { major, minor }.into());
         }
         let node = match member.kind {
-            Kind::Char => Node::Char(rdev),
-            Kind::Block => Node::Block(rdev),
+            MemberKind::Char => Node::Char(rdev),
+            MemberKind::Block => Node::Block(rdev),
             _ => Node::Fifo,
         };
         let mode = self.rights.mode(member) & 0o777;

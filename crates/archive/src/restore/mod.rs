@@ -19,7 +19,7 @@ use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{At, Open, Want, fstatfs, statx, syncfs};
 use gate::long::{c_string, open_beneath, open_long};
 use gate::{Errno, Fd, Gate};
-use ondisk::pax::{Kind, Member};
+use ondisk::pax::{Member, MemberKind};
 
 use crate::error::{Action, Error, ErrorKind};
 use crate::increment::history::DumpRecord;
@@ -275,7 +275,7 @@ impl Restorer<'_> {
             self.number += 1;
             self.maker.remarks.set_member(self.number);
             self.maker.progress.members.fetch_add(1, Relaxed);
-            if member.kind == Kind::Label {
+            if member.kind == MemberKind::Label {
                 continue;
             }
             let path = member.path.clone();
@@ -300,7 +300,7 @@ impl Restorer<'_> {
             }
             return Ok(());
         };
-        if member.kind == Kind::Directory {
+        if member.kind == MemberKind::Directory {
             return Ok(self.directory(&path, &member)?);
         }
         if path.is_empty() {

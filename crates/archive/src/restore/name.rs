@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
 use ondisk::pax::dumpdir::{self, Code};
-use ondisk::pax::{Kind, Member};
+use ondisk::pax::{Member, MemberKind};
 use walk::entry::joined;
 
 use super::not_restored::{Failure, NotRestored};
@@ -186,8 +186,8 @@ impl Chosen {
     /// Whether a member with a name is a device, or a further name of one.
     fn is_device(&mut self, member: &Member, name: &[u8]) -> bool {
         let is_device = match member.kind {
-            Kind::Char | Kind::Block => true,
-            Kind::Link => clean(&member.link).is_ok_and(|to| self.devices.contains(&to.path)),
+            MemberKind::Char | MemberKind::Block => true,
+            MemberKind::Link => clean(&member.link).is_ok_and(|to| self.devices.contains(&to.path)),
             _ => false,
         };
         match is_device {
@@ -209,7 +209,7 @@ impl Chosen {
             return Ok(None);
         };
         // In the end it is a directory.
-        if member.kind != Kind::Directory && self.has_ahead(&place, &name.path) {
+        if member.kind != MemberKind::Directory && self.has_ahead(&place, &name.path) {
             return Ok(None);
         }
         self.keep_match(&place);

@@ -11,7 +11,7 @@ use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
 use ondisk::dirent::entries;
 use ondisk::pax::dumpdir::{self, Code};
-use ondisk::pax::{Kind, Member};
+use ondisk::pax::{Member, MemberKind};
 use walk::entry::{append, joined};
 
 use super::archives::Archives;
@@ -144,7 +144,7 @@ impl Rehearsal<'_> {
             self.remarks.defects(archive, input.take_defects());
             let Some(member) = next? else { break };
             progress.members.fetch_add(1, Relaxed);
-            if member.kind == Kind::Label {
+            if member.kind == MemberKind::Label {
                 continue;
             }
             match self.chosen.take_member(&member, &mut self.remarks) {
@@ -161,7 +161,7 @@ impl Rehearsal<'_> {
 
     fn member(&mut self, path: &[u8], member: &Member, at: u64) {
         let target = match member.kind {
-            Kind::Link => match self.chosen.take_link(&member.link) {
+            MemberKind::Link => match self.chosen.take_link(&member.link) {
                 // A link to itself exists, if this run has made what it links to.
                 Ok(target) if target == path && self.made.get(path).is_some() => return,
                 Ok(target)
@@ -192,7 +192,7 @@ impl Rehearsal<'_> {
                     return self.remarks.warn(&member.path, reason);
                 }
             },
-            Kind::Symlink => Some(member.link.clone()),
+            MemberKind::Symlink => Some(member.link.clone()),
             _ => None,
         };
         self.renames(member);
@@ -204,8 +204,8 @@ impl Rehearsal<'_> {
     }
 
     fn make(&mut self, path: &[u8], member: &Member, target: Option<&[u8]>) {
-        if let Some(failure) = self.obstacle(path, member.kind == Kind::Directory) {
-            if member.kind != Kind::Link {
+        if let Some(failure) = self.obstacle(path, member.kind == MemberKind::Directory) {
+            if member.kind != MemberKind::Link {
                 self.failed.insert(path, (), None);
             }
             self.counts.skipped += 1;
@@ -214,23 +214,23 @@ impl Rehearsal<'_> {
         self.failed.remove(path);
         let counts = &mut self.counts;
         let (what, count) = match member.kind {
-            Kind::File => ("file", &mut counts.files),
-            Kind::Directory => ("directory", &mut counts.directories),
-            Kind::Symlink => ("symlink", &mut counts.symlinks),
-            Kind::Link => ("link", &mut counts.links),
-            Kind::Char => ("character device", &mut counts.other),
-            Kind::Block => ("block device", &mut counts.other),
-            Kind::Fifo => ("fifo", &mut counts.other),
-            Kind::Label | Kind::Continuation => ("skip", &mut counts.skipped),
+            MemberKind::File => ("file", &mut counts.files),
+            MemberKind::Directory => ("directory", &mut counts.directories),
+            MemberKind::Symlink => ("symlink", &mut counts.symlinks),
+            MemberKind::Link => ("link", &mut counts.links),
+            MemberKind::Char => ("character device", &mut counts.other),
+            MemberKind::Block => ("block device", &mut counts.other),
+            MemberKind::Fifo => ("fifo", &mut counts.other),
+            MemberKind::Label | MemberKind::Continuation => ("skip", &mut counts.skipped),
         };
         *count += 1;
-        if member.kind == Kind::File {
+        if member.kind == MemberKind::File {
             let data = member.sparse.as_ref().map_or(member.size, |map| map.data());
             counts.bytes = counts.bytes.saturating_add(data);
         }
         self.tell(what, path, target);
         // A restore makes missing directories above a member.
-        let is_directory = member.kind == Kind::Directory;
+        let is_directory = member.kind == MemberKind::Directory;
         self.made.insert(path, is_directory, Some(true));
     }
 
@@ -346,7 +346,7 @@ impl Rehearsal<'_> {
     ) -> Result<Vec<Target<LinkingNames>>, Error> {
         let (found, missing) = find(archive, targets, |names, found| {
             if let (FoundTarget::File(member, _), Some(path)) = (found, names.paths.first()) {
-                let target = (member.kind == Kind::Symlink).then(|| member.link.clone());
+                let target = (member.kind == MemberKind::Symlink).then(|| member.link.clone());
                 let member = Member {
                     path: path.clone(),
                     ..*member
@@ -367,7 +367,7 @@ impl Rehearsal<'_> {
     fn link(&mut self, paths: &[Vec<u8>], first: &[u8]) {
         for path in paths.iter().filter(|path| *path != first) {
             let link = Member {
-                kind: Kind::Link,
+                kind: MemberKind::Link,
                 ..Member::default()
             };
             self.make(path, &link, Some(first));

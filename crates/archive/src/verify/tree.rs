@@ -11,7 +11,7 @@ use gate::long::{c_string, open_beneath, open_long, reach};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::acl::{self, Who};
-use ondisk::pax::{Kind, Member};
+use ondisk::pax::{Member, MemberKind};
 use ondisk::{Time, nfs4_acl};
 use walk::{FileType, Filter};
 
@@ -182,7 +182,7 @@ impl Tree {
                 return None;
             }
         };
-        let is_whole = member.kind == Kind::Directory && member.dumpdir.is_none();
+        let is_whole = member.kind == MemberKind::Directory && member.dumpdir.is_none();
         let is_directory = FileType::from_mode(is.mode) == FileType::Directory;
         known.add(name, is_whole && is_directory);
         Some((spot, is))
@@ -201,13 +201,13 @@ impl Tree {
             found,
         };
         let owners = Rc::clone(&self.owners);
-        if matches!(member.kind, Kind::Label | Kind::Continuation) {
+        if matches!(member.kind, MemberKind::Label | MemberKind::Continuation) {
             return Ok(());
         }
         let Some((spot, is)) = self.find(member, known, &mut differ) else {
             return Ok(());
         };
-        if member.kind == Kind::Link {
+        if member.kind == MemberKind::Link {
             let to = below(&member.link).map(|name| self.spot(name).and_then(|spot| spot.statx()));
             if !matches!(to, Some(Ok(to)) if (to.dev, to.ino) == (is.dev, is.ino)) {
                 differ.say(Difference::NotLinkedTo(member.link.clone()));
@@ -218,11 +218,13 @@ impl Tree {
             return Ok(());
         }
         match member.kind {
-            Kind::Symlink => match readlinkat(spot.dir, &spot.name) {
+            MemberKind::Symlink => match readlinkat(spot.dir, &spot.name) {
                 Ok(target) => differ.check(target, member.link.clone(), Difference::Target),
                 Err(errno) => differ.failed(TreeAccess::ReadSymlink, Gate::Readlinkat)(errno),
             },
-            Kind::File if is.size == member.size => contents(input, member, &spot, &mut differ)?,
+            MemberKind::File if is.size == member.size => {
+                contents(input, member, &spot, &mut differ)?
+            }
             _ => {}
         }
         let id_of = |who, name: &[u8], number| owners.id(who, name, number);
@@ -251,13 +253,13 @@ fn below(name: &[u8]) -> Option<&[u8]> {
 /// Compares the attributes of statx(2). False if the types differ.
 fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool {
     let said = match member.kind {
-        Kind::File => FileType::Regular,
-        Kind::Symlink => FileType::Symlink,
-        Kind::Char => FileType::Char,
-        Kind::Block => FileType::Block,
-        Kind::Directory => FileType::Directory,
-        Kind::Fifo => FileType::Fifo,
-        Kind::Link | Kind::Label | Kind::Continuation => return false,
+        MemberKind::File => FileType::Regular,
+        MemberKind::Symlink => FileType::Symlink,
+        MemberKind::Char => FileType::Char,
+        MemberKind::Block => FileType::Block,
+        MemberKind::Directory => FileType::Directory,
+        MemberKind::Fifo => FileType::Fifo,
+        MemberKind::Link | MemberKind::Label | MemberKind::Continuation => return false,
     };
     let kind = FileType::from_mode(is.mode);
     differ.check(kind, said, Difference::Type);

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use gate::fs::Open as Flags;
 
 use super::kind;
-use super::table::{Descriptor, Place, Unnamed, to_fd};
+use super::table::{Descriptor, NameBase, Unnamed, to_fd};
 use super::{DescriptorKind, EBADF, Names, Subject};
 use crate::call::{Call, LONG_CALL};
 use crate::syscalls::Syscall;
@@ -105,13 +105,13 @@ impl Names {
             }
             "setns" if a1 == 0 || a1 & CLONE_NEWNS != 0 => {
                 self.has_other_root = true;
-                self.change_place(tid, |place| *place = Place::default());
+                self.change_place(tid, |place| *place = NameBase::default());
             }
             // It changes the root of every process of the mount namespace.
             "pivot_root" => {
                 self.has_other_root = true;
                 let tasks = self.tasks.values();
-                tasks.for_each(|task| *task.place.borrow_mut() = Place::default());
+                tasks.for_each(|task| *task.place.borrow_mut() = NameBase::default());
             }
             "unshare" => {
                 let Some(task) = self.tasks.get_mut(&call.tid) else {

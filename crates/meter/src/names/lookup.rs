@@ -1,7 +1,7 @@
 //! The files that calls are about, by the names that they are given.
 
 use super::subject::{Name, Subject, components};
-use super::table::{Descriptor, Task, to_fd};
+use super::table::{Descriptor, NamedTask, to_fd};
 use crate::call::{Call, LONGEST_NAME};
 use crate::syscalls::{At, Syscall};
 
@@ -19,7 +19,7 @@ pub(super) fn itself(syscall: &Syscall, call: &Call<'_>) -> Option<u32> {
 }
 
 /// What a call is about, before it does anything.
-pub(super) fn subject(task: &Task, syscall: &Syscall, call: &Call<'_>) -> Subject {
+pub(super) fn subject(task: &NamedTask, syscall: &Syscall, call: &Call<'_>) -> Subject {
     let names = syscall.names.iter().zip([call.name, call.other]);
     let mut found = names.filter_map(|(name, given)| look_up(task, syscall, name.at, given, call));
     if let Some(first) = found.next() {
@@ -52,7 +52,7 @@ impl From<Descriptor> for Subject {
 
 /// The file of a path argument that is `given`; `None` if the argument is not looked up.
 fn look_up(
-    task: &Task,
+    task: &NamedTask,
     syscall: &Syscall,
     at: At,
     given: Option<&[u8]>,

@@ -120,7 +120,7 @@ impl Drop for Table {
 
 /// Where names begin. By default that is unknown.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct NameBase {
     pub(super) cwd: Option<Name>,
     /// As in [`Subject`].
     pub(super) real: u32,
@@ -131,13 +131,13 @@ pub(super) struct Place {
 /// A thread. The outer cells are shared as the kernel shares them; the inner `Rc` is a copy that
 /// neither process has changed yet.
 #[derive(Clone, Debug)]
-pub(super) struct Task {
+pub(super) struct NamedTask {
     pub(super) process: u32,
     pub(super) files: Rc<RefCell<Rc<Table>>>,
-    pub(super) place: Rc<RefCell<Place>>,
+    pub(super) place: Rc<RefCell<NameBase>>,
 }
 
-impl Task {
+impl NamedTask {
     pub(super) fn open(&self, fd: u64) -> Option<Descriptor> {
         let files = self.files.borrow();
         if files.has_ring {

@@ -7,7 +7,7 @@ use ondisk::dirent::{Entry, entries};
 use super::breadth::read_whole;
 use crate::error::{Incompleteness, Loss, WarningKind};
 use crate::listed::{is_gone, is_removed};
-use crate::point::{Kind, Point};
+use crate::point::{Point, PointKind};
 use crate::root::Root;
 use base::warning::Warning;
 
@@ -115,7 +115,7 @@ impl<'a> SearchContext<'a> {
     /// The root of a search for changes of `st_dev`, if it is a mount point. `/` always is one, as
     /// in the papers.
     pub(super) fn root_point(&mut self, root: &Root) -> Option<Point> {
-        let point = || Point::bare(root.path.clone(), root.dev, Some(Kind::Dir));
+        let point = || Point::bare(root.path.clone(), root.dev, Some(PointKind::Dir));
         if root.path == b"/" {
             return Some(point());
         }

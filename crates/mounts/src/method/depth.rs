@@ -13,7 +13,7 @@ use ondisk::Dev;
 
 use super::breadth::read_whole;
 use super::context::SearchContext;
-use crate::point::{Kind, Point};
+use crate::point::{Point, PointKind};
 use crate::root::Root;
 use base::path::below;
 
@@ -133,7 +133,7 @@ impl Walk<'_, '_> {
     fn directory(&mut self, dev: Dev) {
         if self.parent_dev(dev) != Some(dev) {
             self.points
-                .push(Point::bare(self.path.clone(), dev, Some(Kind::Dir)));
+                .push(Point::bare(self.path.clone(), dev, Some(PointKind::Dir)));
         }
         if (self.style.is_leaf)(dev) {
             self.context.progress.pruned += 1;

@@ -15,7 +15,7 @@ use ondisk::Dev;
 use super::breadth::Queue;
 use super::context::SearchContext;
 use crate::pairs::Pairs;
-use crate::point::{Kind, Point};
+use crate::point::{Point, PointKind};
 use crate::root::Root;
 use base::path::join;
 
@@ -75,7 +75,11 @@ pub fn find(
                 dev_is_sure = true;
             }
             if entry_dev != dev {
-                points.push(Point::bare(join(&path, name), entry_dev, Some(Kind::Dir)));
+                points.push(Point::bare(
+                    join(&path, name),
+                    entry_dev,
+                    Some(PointKind::Dir),
+                ));
                 if let Some(pairs) = &mut pairs {
                     pairs.found(entry_dev, dev);
                 }

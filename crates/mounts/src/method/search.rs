@@ -24,7 +24,7 @@ use super::depth;
 use crate::check::{ANSWER_WITHIN, find_silent, is_doubtful};
 use crate::error::{Error, Incompleteness, WarningKind};
 use crate::kind::is_fuse;
-use crate::point::{Class, Kind, Point};
+use crate::point::{Class, Point, PointKind};
 use crate::root::Root;
 use crate::table::{Table, TableReason, read_either};
 use crate::tree::Tree;
@@ -109,7 +109,7 @@ pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) 
         let tree = rows.map(|table| Tree::new(&table.mounts));
         if is_mount_root {
             let path = root.path.clone();
-            search.enter(path, Kind::Dir, root.dev, anchor, None, tree.as_ref());
+            search.enter(path, PointKind::Dir, root.dev, anchor, None, tree.as_ref());
         }
         if let Hints::File(names) = hints {
             search.try_names(names, tree.as_ref());
@@ -221,7 +221,7 @@ impl Search<'_, '_, '_> {
     fn enter(
         &mut self,
         path: Vec<u8>,
-        kind: Kind,
+        kind: PointKind,
         dev: Dev,
         id: u64,
         on: Option<u64>,
@@ -251,7 +251,7 @@ impl Search<'_, '_, '_> {
                 && is_canonical
                 && let Some(id) = mount_root(&seen)
             {
-                let kind = kind(&seen, Kind::Dir);
+                let kind = kind(&seen, PointKind::Dir);
                 self.enter(name.clone(), kind, seen.dev, id, None, tree);
             }
         }
@@ -301,7 +301,7 @@ impl Search<'_, '_, '_> {
         for (row, target) in rows {
             let mut silent = self.silent_paths.iter();
             if silent.any(|silent| below(silent, target).is_some()) {
-                let dir = Kind::Dir;
+                let dir = PointKind::Dir;
                 self.enter(target.to_vec(), dir, row.dev, row.id, None, Some(tree));
                 continue;
             }
@@ -309,7 +309,14 @@ impl Search<'_, '_, '_> {
             match statx_long(target, LOOK, Want::empty()) {
                 Ok(seen) if mount_root(&seen) == Some(row.id) => {
                     let is_dir = tree.has_mount_inside(row) || row.content.fsroot == b"/";
-                    let kind = kind(&seen, if is_dir { Kind::Dir } else { Kind::File });
+                    let kind = kind(
+                        &seen,
+                        if is_dir {
+                            PointKind::Dir
+                        } else {
+                            PointKind::File
+                        },
+                    );
                     let dev = seen.dev;
                     self.enter(target.to_vec(), kind, dev, row.id, None, Some(tree));
                 }
@@ -363,7 +370,14 @@ impl Search<'_, '_, '_> {
                 let new_mount = mount_root(&seen);
                 if let Some(id) = new_mount {
                     let is_file = !entry_type.may_be_directory();
-                    let kind = kind(&seen, if is_file { Kind::File } else { Kind::Dir });
+                    let kind = kind(
+                        &seen,
+                        if is_file {
+                            PointKind::File
+                        } else {
+                            PointKind::Dir
+                        },
+                    );
                     let dev = seen.dev;
                     self.enter(join(&path, &name), kind, dev, id, Some(mount), tree);
                     if let Some(sought) = &mut sought {
@@ -418,7 +432,7 @@ impl Search<'_, '_, '_> {
             let is_file = |t: FileType| !t.may_be_directory();
             for (name, _, seen) in self.read_directory(queue, at, &path, buffer, is_file) {
                 if let Some(id) = mount_root(&seen) {
-                    let (kind, dev) = (kind(&seen, Kind::File), seen.dev);
+                    let (kind, dev) = (kind(&seen, PointKind::File), seen.dev);
                     self.enter(join(&path, &name), kind, dev, id, Some(mount), tree);
                     contradicted |= !sought.found(id, Some(mount));
                 }
@@ -485,11 +499,11 @@ impl Search<'_, '_, '_> {
 }
 
 /// The kind of a file; `unknown` if the kernel does not say.
-fn kind(seen: &Statx, unknown: Kind) -> Kind {
+fn kind(seen: &Statx, unknown: PointKind) -> PointKind {
     match seen.file_type {
-        FileType::Directory => Kind::Dir,
+        FileType::Directory => PointKind::Dir,
         FileType::Unknown => unknown,
-        _ => Kind::File,
+        _ => PointKind::File,
     }
 }
 

@@ -34,7 +34,7 @@ pub struct Branch {
 pub enum Found {
     /// Content.
     Run(Run),
-    /// A node, which must be read once and passed to [`Map::branch`].
+    /// A node, which must be read once and passed to [`BlockMap::branch`].
     Branch(Branch),
 }
 
@@ -43,7 +43,7 @@ pub enum Found {
 /// Reading always ends: each level refers to a lower one, and an extent tree covers the content once. A
 /// caller that refuses a block that it has seen before (in any tree) also bounds the result.
 #[derive(Clone, Copy, Debug)]
-pub struct Map<'a> {
+pub struct BlockMap<'a> {
     superblock: &'a Superblock,
     extents: bool,
     seed: u32,
@@ -55,11 +55,11 @@ const HEADER: usize = 12;
 const ENTRY: usize = 12;
 const DEEPEST: u16 = 5;
 
-impl<'a> Map<'a> {
+impl<'a> BlockMap<'a> {
     /// The tree of an inode whose content is not inline.
-    pub fn new(inode: &Inode<'a>, superblock: &'a Superblock) -> Map<'a> {
+    pub fn new(inode: &Inode<'a>, superblock: &'a Superblock) -> BlockMap<'a> {
         let length = inode.size().div_ceil(u64::from(superblock.block_size));
-        Map {
+        BlockMap {
             superblock,
             extents: inode.has_extents(),
             seed: inode.seed(),
@@ -85,7 +85,7 @@ impl<'a> Map<'a> {
     /// Reads a node that the tree referred to.
     ///
     /// # Errors
-    /// As for [`Map::root`].
+    /// As for [`BlockMap::root`].
     pub fn branch(
         &self,
         branch: Branch,
@@ -276,7 +276,7 @@ mod tests {
         let raw = directory(flags, blocks * 4096, body);
         let inode = Inode::parse(&superblock, 12, &raw).unwrap();
         let mut all = Vec::new();
-        Map::new(&inode, &superblock)
+        BlockMap::new(&inode, &superblock)
             .root(inode.body(), &mut |found| all.push(found))
             .map(|()| all)
     }
@@ -329,7 +329,7 @@ mod tests {
         let superblock = Superblock::parse(&plain()).unwrap();
         let raw = directory(EXTENTS_FL, 100 * 4096, &node(1, &[[0, 50, 0], [10, 51, 0]]));
         let inode = Inode::parse(&superblock, 12, &raw).unwrap();
-        let map = Map::new(&inode, &superblock);
+        let map = BlockMap::new(&inode, &superblock);
         let mut branches = Vec::new();
         map.root(inode.body(), &mut |found| branches.push(found))
             .unwrap();
@@ -410,7 +410,7 @@ mod tests {
             }
             let raw = directory(flags, blocks.wrapping_mul(4096), &body);
             if let Some(inode) = Inode::parse(&superblock, 12, &raw) {
-                let map = Map::new(&inode, &superblock);
+                let map = BlockMap::new(&inode, &superblock);
                 let mut all = Vec::new();
                 let _ = map.root(inode.body(), &mut |found| all.push(found));
                 for found in all {

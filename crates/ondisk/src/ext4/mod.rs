@@ -22,5 +22,5 @@ pub use directory::Names;
 pub use error::{Error, FeatureSet};
 pub use group::Group;
 pub use inode::Inode;
-pub use map::{Branch, Found, Map, Run};
+pub use map::{BlockMap, Branch, Found, Run};
 pub use superblock::Superblock;

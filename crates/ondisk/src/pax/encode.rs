@@ -9,7 +9,7 @@ use super::field::{
 };
 use super::record::{escape, push, push_number, push_time};
 use super::{
-    ARCHIVE, BASE, BLOCK, Base, CHECKSUM, Kind, Lineage, Member, PART, PartOfRun, UNKNOWN,
+    ARCHIVE, BASE, BLOCK, Base, CHECKSUM, Lineage, Member, MemberKind, PART, PartOfRun, UNKNOWN,
 };
 
 /// Appends the headers of a member: an extended header with everything that does not fit into the
@@ -180,15 +180,15 @@ fn fill(member: &Member, ustar: &mut Block) {
         field::put(ustar, field, value);
     }
     ustar[TYPE] = match member.kind {
-        Kind::File => b'0',
-        Kind::Link => b'1',
-        Kind::Symlink => b'2',
-        Kind::Char => b'3',
-        Kind::Block => b'4',
-        Kind::Directory => b'5',
-        Kind::Fifo => b'6',
-        Kind::Label => b'V',
-        Kind::Continuation => b'M',
+        MemberKind::File => b'0',
+        MemberKind::Link => b'1',
+        MemberKind::Symlink => b'2',
+        MemberKind::Char => b'3',
+        MemberKind::Block => b'4',
+        MemberKind::Directory => b'5',
+        MemberKind::Fifo => b'6',
+        MemberKind::Label => b'V',
+        MemberKind::Continuation => b'M',
     };
     field::put_bytes(ustar, LINK, &member.link);
     field::put_bytes(ustar, MAGIC, POSIX);

@@ -23,7 +23,7 @@ pub use field::BLOCK;
 /// The type of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum Kind {
+pub enum MemberKind {
     #[default]
     File,
     /// A hard link to a member before.
@@ -106,8 +106,8 @@ pub struct Lineage {
 pub struct Member {
     /// Its name; that of a directory ends in a slash.
     pub path: Vec<u8>,
-    pub kind: Kind,
-    /// The target of a symlink; for [`Kind::Link`], the path of the other member. Otherwise empty.
+    pub kind: MemberKind,
+    /// The target of a symlink; for [`MemberKind::Link`], the path of the other member. Otherwise empty.
     pub link: Vec<u8>,
     /// Permission bits, with set-user-id, set-group-id and sticky: at most 0o7777.
     pub mode: u32,
@@ -143,8 +143,11 @@ pub struct Member {
 
 impl Member {
     /// Whether members of this kind have data in an archive.
-    fn has_data(kind: Kind) -> bool {
-        matches!(kind, Kind::File | Kind::Label | Kind::Continuation)
+    fn has_data(kind: MemberKind) -> bool {
+        matches!(
+            kind,
+            MemberKind::File | MemberKind::Label | MemberKind::Continuation
+        )
     }
 }
 

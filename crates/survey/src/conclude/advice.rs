@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use account::whatif::{Change, ChangeKind};
 use base::runs::Stats;
-use mounts::Kind as MountKind;
+use mounts::PointKind;
 use mounts::diagnosis::{AnomalyKind, diagnose};
 use pathsearch::{Kind, is_worthwhile};
 use walk::{EngineKind, Explained};
@@ -46,7 +46,7 @@ fn mounts(mounted: &Mounted) -> impl Iterator<Item = Conclusion<'_>> {
     let diagnoses = diagnose(&mounted.all());
     let files = points
         .iter()
-        .filter(|point| point.kind == Some(MountKind::File));
+        .filter(|point| point.kind == Some(PointKind::File));
     // A file that is mounted twice costs a backup nothing.
     let files: HashSet<&[u8]> = files.map(|point| &point.target[..]).collect();
     let rules = [

@@ -18,7 +18,7 @@ use gate::{Errno, Gate, Tally};
 use meter::call::{Choice, Ended, Metered};
 use mounts::compare::{Comparison as Methods, MethodRuns};
 use mounts::locate::{LocateReason, LocateReport, Method};
-use mounts::{Kind, Point};
+use mounts::{Point, PointKind};
 use ondisk::{Content, Dev};
 use pathsearch::{
     Change, Count, DirectoryLookups, DirectoryReport, ElementState, Fix, KindCounts, PathElement,
@@ -55,7 +55,11 @@ pub(crate) fn point_of(target: &[u8], minor: u32, fstype: &[u8]) -> Point {
     };
     Point {
         content: Some(Arc::new(content)),
-        ..Point::bare(target.to_vec(), Dev { major: 8, minor }, Some(Kind::Dir))
+        ..Point::bare(
+            target.to_vec(),
+            Dev { major: 8, minor },
+            Some(PointKind::Dir),
+        )
     }
 }
 
@@ -312,7 +316,7 @@ fn mounted() -> Mounted {
     let points = vec![
         point(b"/"),
         Point {
-            kind: Some(Kind::File),
+            kind: Some(PointKind::File),
             ..point(b"/etc/hosts")
         },
         Point {

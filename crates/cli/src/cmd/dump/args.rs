@@ -39,7 +39,7 @@ batched   One call for many files (XFS, btrfs); elsewhere combined
 raw       The file system's tables, read from the device (ext2, ext3, ext4); elsewhere batched";
 
 /// The requested method; `None` to choose one for each mount.
-type Method = Option<Gather>;
+type GatherMethod = Option<Gather>;
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
@@ -231,7 +231,7 @@ pub(crate) struct Dump {
     /// All methods give the same archive.
     #[arg(long, value_name = "HOW", default_value = "auto")]
     #[arg(help_heading = "Metadata", value_parser = choice(METHODS, Gather::ALL, Gather::name))]
-    pub(crate) gather: Method,
+    pub(crate) gather: GatherMethod,
     /// Use N threads [default: chosen by the number of processors]
     ///
     /// With 1, reading metadata, reading files and writing take turns.

@@ -1,7 +1,7 @@
 //! What `fathom list` prints: a line for each member, as `tar -tv` has them, or JSON.
 
 use ondisk::Time;
-use ondisk::pax::{Base, Kind, Lineage, Member};
+use ondisk::pax::{Base, Lineage, Member, MemberKind};
 use ondisk::utc;
 use show::json_object;
 use show::name::printable;
@@ -54,22 +54,22 @@ json_object!(Entry<'_>, |entry| {
 });
 
 /// The name of a type in the JSON, and its letter in ls(1); `h` is another name of an earlier member.
-fn name_and_letter(kind: Kind) -> (&'static str, u8) {
+fn name_and_letter(kind: MemberKind) -> (&'static str, u8) {
     match kind {
-        Kind::File => ("file", b'-'),
-        Kind::Link => ("link", b'h'),
-        Kind::Symlink => ("symlink", b'l'),
-        Kind::Char => ("char", b'c'),
-        Kind::Block => ("block", b'b'),
-        Kind::Directory => ("directory", b'd'),
-        Kind::Fifo => ("fifo", b'p'),
-        Kind::Label => ("label", b'V'),
-        Kind::Continuation => ("continuation", b'M'),
+        MemberKind::File => ("file", b'-'),
+        MemberKind::Link => ("link", b'h'),
+        MemberKind::Symlink => ("symlink", b'l'),
+        MemberKind::Char => ("char", b'c'),
+        MemberKind::Block => ("block", b'b'),
+        MemberKind::Directory => ("directory", b'd'),
+        MemberKind::Fifo => ("fifo", b'p'),
+        MemberKind::Label => ("label", b'V'),
+        MemberKind::Continuation => ("continuation", b'M'),
     }
 }
 
-fn is_device(kind: Kind) -> bool {
-    matches!(kind, Kind::Char | Kind::Block)
+fn is_device(kind: MemberKind) -> bool {
+    matches!(kind, MemberKind::Char | MemberKind::Block)
 }
 
 fn non_empty(name: &[u8]) -> Option<&[u8]> {
@@ -85,7 +85,7 @@ fn hex(bytes: [u8; 32]) -> String {
 }
 
 /// Type and permissions as ls(1) shows them.
-fn mode_text(kind: Kind, mode: u32) -> [u8; 10] {
+fn mode_text(kind: MemberKind, mode: u32) -> [u8; 10] {
     let mut text = *b"?rwxrwxrwx";
     text[0] = name_and_letter(kind).1;
     for (bit, letter) in (0..9).rev().zip(&mut text[1..]) {
@@ -135,8 +135,8 @@ impl Lines {
         out.extend_from_slice(format!(" {owner}{size:>blanks$} {time} ").as_bytes());
         self.name(&member.path, out);
         match member.kind {
-            Kind::Symlink => out.extend_from_slice(b" -> "),
-            Kind::Link => out.extend_from_slice(b" link to "),
+            MemberKind::Symlink => out.extend_from_slice(b" -> "),
+            MemberKind::Link => out.extend_from_slice(b" link to "),
             _ => {}
         }
         self.name(&member.link, out);

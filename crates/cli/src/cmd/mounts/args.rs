@@ -85,7 +85,7 @@ pub(crate) struct Mounts {
     pub(crate) servers: bool,
     /// Resolve the names of block devices from this source
     #[arg(long, value_name = "FROM", help_heading = "Diagnosis")]
-    pub(crate) names: Option<Names>,
+    pub(crate) names: Option<DeviceNames>,
     /// Check that each PATH is a mount point; exit status 1 if not
     #[arg(long, value_name = "PATH", num_args = 1.., help_heading = "Diagnosis",
           conflicts_with_all = ["by", "depth", "hints", "check", "beneath", "boundaries", "servers", "names", "watch"])]
@@ -105,7 +105,7 @@ pub(crate) struct Mounts {
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Names {
+pub(crate) enum DeviceNames {
     /// Scan /dev
     Dev,
     /// Read /sys/dev/block

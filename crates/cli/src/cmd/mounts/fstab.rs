@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use base::path;
-use mounts::{Kind, Point, is_kernel_file_system, is_system_path, may_hang};
+use mounts::{Point, PointKind, is_kernel_file_system, is_system_path, may_hang};
 use ondisk::mnttab::escape;
 use ondisk::{Dev, split_options};
 
@@ -336,7 +336,7 @@ impl<'a> Plan<'a> {
         let is_missing =
             |&place: &usize| self.is_empty(place) && self.mounts[place].target != point.target;
         let mkdir: &[u8] = match place.filter(is_missing) {
-            Some(on) if point.kind == Some(Kind::File) || is_read_only(self.mounts[on]) => {
+            Some(on) if point.kind == Some(PointKind::File) || is_read_only(self.mounts[on]) => {
                 return Err(Obstacle::MountPoint);
             }
             Some(_) => b",X-mount.mkdir",

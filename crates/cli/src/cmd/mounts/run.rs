@@ -17,7 +17,7 @@ use mounts::{
 
 use super::show::{self, Mounts, SCHEMA};
 use super::{assert, compare, fstab, watch};
-use crate::cmd::mounts::args::{Format, Mounts as Args, Names};
+use crate::cmd::mounts::args::{DeviceNames, Format, Mounts as Args};
 use crate::error::{Error, Outcome};
 use crate::input::whole;
 use crate::out::Out;
@@ -103,8 +103,8 @@ fn examine(
     let points = &mut report.points;
     if let Some(from) = args.names {
         let from = match from {
-            Names::Dev => names::NameSource::Dev,
-            Names::Sys => names::NameSource::Sys,
+            DeviceNames::Dev => names::NameSource::Dev,
+            DeviceNames::Sys => names::NameSource::Sys,
         };
         names::resolve(points, from);
     }

@@ -6,7 +6,7 @@ use mounts::beneath::Beneath;
 use mounts::boundaries::Boundary;
 use mounts::check::Verdict;
 use mounts::method::SearchProgress;
-use mounts::{Class, Kind, Point};
+use mounts::{Class, Point, PointKind};
 use ondisk::split_options;
 use show::json_object;
 use show::name::printable;
@@ -30,8 +30,8 @@ json_object!(Json<'_, Point>, |point| {
     name "fsroot": point.fsroot(),
     names "options": point.options().map(|all| split_options(all).collect::<Vec<_>>()).as_deref(),
     "kind": point.kind.map(|kind| match kind {
-        Kind::Dir => "dir",
-        Kind::File => "file",
+        PointKind::Dir => "dir",
+        PointKind::File => "file",
     }),
     "class": match point.class {
         Class::Leaf => "leaf",
@@ -203,9 +203,9 @@ pub(crate) fn state(point: &Point) -> Cow<'_, str> {
     // STATUS shows it, too.
     let is_shown = point.verdict == Some(Verdict::Hidden);
     match (point.hidden && !is_shown, point.kind) {
-        (true, Some(Kind::File)) => "hidden,file".into(),
+        (true, Some(PointKind::File)) => "hidden,file".into(),
         (true, _) => "hidden".into(),
-        (false, Some(Kind::File)) => "file".into(),
+        (false, Some(PointKind::File)) => "file".into(),
         (false, _) => "".into(),
     }
 }
@@ -310,7 +310,7 @@ mod tests {
         };
         Point {
             content: Some(Arc::new(content)),
-            ..Point::bare(target.into(), dev, Some(Kind::Dir))
+            ..Point::bare(target.into(), dev, Some(PointKind::Dir))
         }
     }
 

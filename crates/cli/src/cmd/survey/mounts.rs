@@ -9,7 +9,7 @@ use gate::process::Child;
 use mounts::check::{self, Verdict};
 use mounts::diagnosis::{AnomalyKind, diagnose};
 use mounts::locate::{self, Method};
-use mounts::{Class, Hints, Kind, LocateReport, Point, may_hang, servers};
+use mounts::{Class, Hints, LocateReport, Point, PointKind, may_hang, servers};
 use ondisk::{Content, split_options};
 use survey::capacity::{self, Capacity};
 use survey::{ComparedMethods, Failure, Found, Missing, Mounted, SkippedMethods, Task};
@@ -305,7 +305,7 @@ fn to_probe(
     }
     for point in points
         .iter()
-        .filter(|point| !point.hidden && point.kind != Some(Kind::File))
+        .filter(|point| !point.hidden && point.kind != Some(PointKind::File))
     {
         let far =
             network && point.verdict == Some(Verdict::Ok) && point.fstype().is_some_and(may_hang);

@@ -10,7 +10,7 @@ use show::units::plural;
 use walk::compare::{Agreement, LeftOut as WhyLeftOut, compare};
 use walk::{Explained, Part, Totals, WalkOptions};
 
-use super::show::{Comparison, LeftOut, SCHEMA, Walk};
+use super::show::{ComparisonText, LeftOut, SCHEMA, Walk};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::Progress;
@@ -91,7 +91,7 @@ fn found(compared: &walk::compare::Comparison) -> Option<(&Totals, f64)> {
 pub(super) fn run(options: &WalkOptions, trials: usize, out: &Out) -> Outcome {
     let bounds = Bounds::time(Duration::from_secs(3600));
     let compared = engines(options, trials, &bounds, Progress::new(out.progress))?;
-    let comparison = Comparison::new(&compared);
+    let comparison = ComparisonText::new(&compared);
     let parts: Vec<Part> = compared.explained.iter().map(Explained::part).collect();
     let result = Walk {
         totals: found(&compared),

@@ -98,7 +98,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) usage: Option<Directories<'a>>,
     pub(crate) groups: Option<NamedGroups<'a, GroupSums>>,
     pub(crate) explain: Option<&'a [Explained]>,
-    pub(crate) compare: Option<&'a Comparison<'a>>,
+    pub(crate) compare: Option<&'a ComparisonText<'a>>,
     /// Of an MPI job.
     pub(crate) ranks: Option<&'a [RankEntries]>,
     /// The number of parts of an earlier attempt that were kept.
@@ -342,23 +342,23 @@ pub(crate) fn agreement_text(agreement: Agreement) -> &'static str {
 }
 
 /// The comparison of the engines in words.
-pub(crate) struct Comparison<'a> {
+pub(crate) struct ComparisonText<'a> {
     pub(crate) engines: &'a [EngineRuns],
     pub(crate) agreement: Agreement,
     pub(crate) tree_changed: Option<bool>,
     pub(crate) left_out: Vec<LeftOut>,
 }
 
-json_object!(Comparison<'_>, |it| {
+json_object!(ComparisonText<'_>, |it| {
     "engines": Json(it.engines),
     "agree": it.agreement == Agreement::Same,
     "tree_changed": it.tree_changed,
     "left_out": it.left_out,
 });
 
-impl<'a> Comparison<'a> {
-    pub(crate) fn new(compared: &'a walk::compare::Comparison) -> Comparison<'a> {
-        Comparison {
+impl<'a> ComparisonText<'a> {
+    pub(crate) fn new(compared: &'a walk::compare::Comparison) -> ComparisonText<'a> {
+        ComparisonText {
             engines: &compared.engines,
             agreement: compared.agreement(),
             tree_changed: compared.tree_changed(),
@@ -543,7 +543,7 @@ mod tests {
             left_out: vec![(EngineKind::Ext4, Why::Impossible(refusal))],
             ..Compared::default()
         };
-        let comparison = Comparison::new(&compared);
+        let comparison = ComparisonText::new(&compared);
         let text = comparison.to_text(TableStyle::default());
         let agree = format!("All engines report the same tree: digest {:032x}", 0xaa);
         assert!(text.contains(&agree), "{text}");
@@ -568,7 +568,7 @@ mod tests {
             (None, "no time to check whether the tree changed"),
         ] {
             compared.engines[0].is_steady = is_steady;
-            let comparison = Comparison::new(&compared);
+            let comparison = ComparisonText::new(&compared);
             let text = comparison.to_text(TableStyle::default());
             assert!(text.contains(says), "{is_steady:?}: {text}");
             let value = serde_json::to_value(&comparison).unwrap();

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::super::field::{GNU, MAGIC, NAME, PREFIX, number, star, text};
-use super::super::{BLOCK, Kind};
+use super::super::{BLOCK, MemberKind};
 use crate::Time;
 
 /// A member's own header, and its offset.
@@ -86,17 +86,17 @@ impl Header<'_> {
 
 /// The kind of a member. In archives older than ustar, a directory shows by its name only. Unknown
 /// types are plain files, as POSIX says.
-pub(super) fn kind(letter: u8, path: &[u8]) -> Kind {
+pub(super) fn kind(letter: u8, path: &[u8]) -> MemberKind {
     match letter {
-        0 | b'0' | b'7' if path.ends_with(b"/") => Kind::Directory,
-        b'1' => Kind::Link,
-        b'2' => Kind::Symlink,
-        b'3' => Kind::Char,
-        b'4' => Kind::Block,
-        b'5' | b'D' => Kind::Directory,
-        b'6' => Kind::Fifo,
-        b'M' => Kind::Continuation,
-        b'V' => Kind::Label,
-        _ => Kind::File,
+        0 | b'0' | b'7' if path.ends_with(b"/") => MemberKind::Directory,
+        b'1' => MemberKind::Link,
+        b'2' => MemberKind::Symlink,
+        b'3' => MemberKind::Char,
+        b'4' => MemberKind::Block,
+        b'5' | b'D' => MemberKind::Directory,
+        b'6' => MemberKind::Fifo,
+        b'M' => MemberKind::Continuation,
+        b'V' => MemberKind::Label,
+        _ => MemberKind::File,
     }
 }

@@ -7,7 +7,7 @@ use super::super::field::{
 };
 use super::super::record::{Common, Records, Sparse};
 use super::super::sparse::{self, Map};
-use super::super::{BLOCK, Fault, Kind, Member, dumpdir, padded};
+use super::super::{BLOCK, Fault, Member, MemberKind, dumpdir, padded};
 use super::header::{Header, kind};
 use super::{Decoder, Event, Layout, Problem, Rest, State, What};
 use crate::{Dev, Time};
@@ -61,7 +61,7 @@ impl Decoder {
             }
             (b'D', _) => self.expect(What::Dumpdir(member), stored),
             (b'S', _) => self.old_sparse_header(member, block, star_size),
-            (_, Kind::File)
+            (_, MemberKind::File)
                 if sparse.major.is_some() || sparse.map.is_some() || sparse.size.is_some() =>
             {
                 self.sparse_member(member, sparse)
@@ -75,12 +75,12 @@ impl Decoder {
     fn describe(
         &mut self,
         header: &Header<'_>,
-        kind: Kind,
+        kind: MemberKind,
         records: Records,
     ) -> Result<Member, Problem> {
         let (block, common) = (header.block, records.common);
         let link = match kind {
-            Kind::Link | Kind::Symlink => {
+            MemberKind::Link | MemberKind::Symlink => {
                 let link = records.link;
                 link.unwrap_or_else(|| text(&block[LINK]).to_vec())
             }
@@ -91,7 +91,7 @@ impl Decoder {
             self.fault(header.at, "unknown member type, read as a plain file");
         }
         let rdev = match kind {
-            Kind::Char | Kind::Block => Dev {
+            MemberKind::Char | MemberKind::Block => Dev {
                 major: header.device(records.major, MAJOR)?,
                 minor: header.device(records.minor, MINOR)?,
             },
@@ -141,7 +141,7 @@ impl Decoder {
     fn owner_and_mode(
         &mut self,
         header: &Header<'_>,
-        kind: Kind,
+        kind: MemberKind,
         common: &Common,
     ) -> (u32, u32, u32) {
         let uid = header.id(common.uid, UID);
@@ -153,7 +153,7 @@ impl Decoder {
             false => 0o1777,
         };
         let private = match kind {
-            Kind::Directory => 0o700,
+            MemberKind::Directory => 0o700,
             _ => 0o600,
         };
         let uid = uid.ok_or("invalid owner in a header; nobody is used");

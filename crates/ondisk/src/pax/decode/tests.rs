@@ -7,7 +7,9 @@ use proptest::prelude::*;
 use super::member::NOBODY;
 use super::*;
 use crate::pax::field::{GID, GNU, MAJOR, MINOR, MODE, MTIME, PREFIX, UID, star};
-use crate::pax::{ArchiveId, Base, Kind, header, lineage_header, part_header, record, trailer};
+use crate::pax::{
+    ArchiveId, Base, MemberKind, header, lineage_header, part_header, record, trailer,
+};
 use crate::{Dev, Time};
 
 /// The events of an archive, up to its end or to the first fault.
@@ -130,8 +132,8 @@ fn time() -> impl Strategy<Value = Time> {
 prop_compose! {
     fn member()(
         kind in prop_oneof![
-            3 => Just(Kind::File), 1 => Just(Kind::Link), 1 => Just(Kind::Symlink), 1 => Just(Kind::Char),
-            1 => Just(Kind::Block), 1 => Just(Kind::Directory), 1 => Just(Kind::Fifo),
+            3 => Just(MemberKind::File), 1 => Just(MemberKind::Link), 1 => Just(MemberKind::Symlink), 1 => Just(MemberKind::Char),
+            1 => Just(MemberKind::Block), 1 => Just(MemberKind::Directory), 1 => Just(MemberKind::Fifo),
         ],
         path in prop_oneof![bytes(1..20), bytes(90..110), bytes(240..270), bytes(500..600)],
         link in prop_oneof![bytes(1..20), bytes(90..110)],
@@ -151,14 +153,14 @@ prop_compose! {
         if path.last() == Some(&b'/') {
             path.push(b'x');
         }
-        if kind == Kind::Directory {
+        if kind == MemberKind::Directory {
             path.push(b'/');
         }
-        let is_file = kind == Kind::File;
+        let is_file = kind == MemberKind::File;
         let mut member = Member {
             path,
             kind,
-            link: if matches!(kind, Kind::Link | Kind::Symlink) { link } else { Vec::new() },
+            link: if matches!(kind, MemberKind::Link | MemberKind::Symlink) { link } else { Vec::new() },
             mode,
             uid: ids[0],
             gid: ids[1],
@@ -169,7 +171,7 @@ prop_compose! {
             mtime: times.0,
             atime: times.1,
             ctime: times.2,
-            rdev: if matches!(kind, Kind::Char | Kind::Block) { Dev { major: ids[2], minor: ids[3] } } else { Dev::default() },
+            rdev: if matches!(kind, MemberKind::Char | MemberKind::Block) { Dev { major: ids[2], minor: ids[3] } } else { Dev::default() },
             acl_access: acls.0,
             acl_default: acls.1,
             xattrs: xattrs.into_iter().collect(),
@@ -469,9 +471,9 @@ fn old_headers_give_long_names_and_prefixes() {
         })
         .collect();
     let expected = [
-        (long, Kind::File),
-        (b"name/".to_vec(), Kind::Directory),
-        (b"a/b /name".to_vec(), Kind::File),
+        (long, MemberKind::File),
+        (b"name/".to_vec(), MemberKind::Directory),
+        (b"a/b /name".to_vec(), MemberKind::File),
     ];
     assert_eq!(members, expected);
 }
@@ -632,7 +634,7 @@ fn long_headers_are_read_as_they_were_written() {
     let xattrs = (0..200).map(|n| (format!("user.{n:03}").into_bytes(), vec![n; 60_000]));
     let member = Member {
         path: b"dir/".repeat(1 << 20),
-        kind: Kind::Link,
+        kind: MemberKind::Link,
         link: b"d/".repeat(2 << 20),
         xattrs: xattrs.collect(),
         acl_access: Some(b"user:12345678:rw-\n".repeat(8190)),

@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use gate::sync::Mutex;
 use ondisk::FileType;
 use ondisk::ext4::directory::{Name, checksum_holds};
-use ondisk::ext4::{Branch, Error, Found, Inode, Map, Names as OnDisk};
+use ondisk::ext4::{BlockMap, Branch, Error, Found, Inode, Names as OnDisk};
 
 use super::crew::{Claims, Crew};
 use super::device::Device;
@@ -395,7 +395,7 @@ impl<'a> Scout<'a> {
 
     fn map(&mut self, node: u32, inode: &Inode<'_>) -> Result<(DirectoryState, u32), Error> {
         let superblock = &self.device.superblock;
-        let map = Map::new(inode, superblock);
+        let map = BlockMap::new(inode, superblock);
         let mut branches: Vec<Branch> = Vec::new();
         let is_indexed = inode.is_indexed();
         let mut sort = |found: Found, branches: &mut Vec<Branch>| match found {

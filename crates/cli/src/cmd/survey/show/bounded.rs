@@ -5,12 +5,12 @@ use show::units::{count, duration, sized};
 use survey::bounded::{Bounded, StoppedEngine};
 use survey::{Effort, Walking};
 
-use crate::cmd::walk::show::Comparison;
+use crate::cmd::walk::show::ComparisonText;
 
 /// The comparison of the engines; of those that were stopped it also has how long all of the file
 /// system would take them.
-pub(crate) fn comparison(walking: &Walking) -> Comparison<'_> {
-    let mut comparison = Comparison::new(&walking.engines);
+pub(crate) fn comparison(walking: &Walking) -> ComparisonText<'_> {
+    let mut comparison = ComparisonText::new(&walking.engines);
     for left in &mut comparison.left_out {
         let mut stopped = walking.stopped.iter();
         let stopped = stopped.find(|stopped| stopped.engine.name() == left.engine);

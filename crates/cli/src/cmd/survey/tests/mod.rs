@@ -7,7 +7,7 @@ use std::time::Duration;
 use ::show::table::TableStyle;
 use base::child::NoRun;
 use mounts::check::Verdict;
-use mounts::{Kind, Point as Mount};
+use mounts::{Point as Mount, PointKind};
 use ondisk::Content;
 use pathsearch::Change;
 use probe::finding::{CacheBound, Outcome, Source};
@@ -681,7 +681,7 @@ fn hostile_names_are_escaped_on_the_page() {
 fn page_with_ten_thousand_mounts_is_small() {
     let mut owned = Owned::new();
     let mount = |n| Mount {
-        kind: Some(Kind::File),
+        kind: Some(PointKind::File),
         ..point(format!("/mnt/{n:05}/{}", "x".repeat(200)).as_bytes())
     };
     *owned.points() = (0..10_000).map(mount).collect();

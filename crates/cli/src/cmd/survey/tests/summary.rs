@@ -1,7 +1,7 @@
 //! The summary: it fits on a screen, and names what is wrong first.
 
 use mounts::check::Verdict;
-use mounts::{Kind, Point as Mount};
+use mounts::{Point as Mount, PointKind};
 use proptest::prelude::*;
 use show::table::TableStyle;
 use survey::capacity::Capacity;
@@ -33,7 +33,7 @@ fn capacity(percent: u64) -> Capacity {
 fn small_container_fits() {
     let mut owned = Owned::new();
     let file = |target: &[u8]| Mount {
-        kind: Some(Kind::File),
+        kind: Some(PointKind::File),
         ..point_of(target, 3, b"ext4")
     };
     *owned.points() = vec![

@@ -8,7 +8,7 @@ use walk::entry::joined;
 use crate::catalog::Reader;
 use crate::catalog::columns::{DIR, NAME, TOP};
 use crate::error::Result;
-use crate::since::index::{Fate, Index, each_group};
+use crate::since::index::{Index, RowMatch, each_group};
 
 /// What a walk could not see.
 #[derive(Clone, Debug, Default)]
@@ -73,7 +73,7 @@ impl Hidden {
             let (tops, first) = (reader.read(TOP, group)?, reader.first(group));
             let is_hidden = |at: &usize| {
                 let root = roots.get(tops[*at] as usize).copied().unwrap_or_default();
-                index.row(first + *at as u32).fate() != Fate::Found
+                index.row(first + *at as u32).fate() != RowMatch::Found
                     && self.may_have(&joined(&joined(root, &dirs[*at]), &names[*at]))
             };
             Ok((0..reader.rows(group)).filter(is_hidden).count() as u64)

@@ -282,7 +282,7 @@ impl Input {
             let is_sound = next.is_ok() && self.defects.len() == defects;
             let turn = match &next {
                 _ if route.is_after_jump() && !is_sound => ReadAction::Wrong,
-                Ok(Some(member)) => route.judge(self.at, &member.path),
+                Ok(Some(member)) => route.next_action(self.at, &member.path),
                 Ok(None) if route.is_after_jump() => ReadAction::Wrong,
                 Ok(None) | Err(_) => ReadAction::Deliver,
             };

@@ -189,7 +189,7 @@ impl Route {
     }
 
     /// What to do with the member of this name at this offset.
-    pub(crate) fn judge(&mut self, at: u64, name: &[u8]) -> ReadAction {
+    pub(crate) fn next_action(&mut self, at: u64, name: &[u8]) -> ReadAction {
         if self.is_sequential {
             let before = self.delivered.partition_point(|&(first, _)| first <= at);
             let is_known = before > 0 && self.delivered[before - 1].1 >= at;
@@ -200,7 +200,7 @@ impl Route {
             };
         }
         let key = key(name);
-        let turn = self.next_turn(at, &key);
+        let turn = self.action_at(at, &key);
         self.last = Some((at, key));
         self.is_after_jump = matches!(turn, ReadAction::Jump(_));
         let is_delivering = std::mem::replace(&mut self.is_delivering, turn == ReadAction::Deliver);
@@ -212,7 +212,7 @@ impl Route {
         turn
     }
 
-    fn next_turn(&mut self, at: u64, key: &[u8]) -> ReadAction {
+    fn action_at(&mut self, at: u64, key: &[u8]) -> ReadAction {
         while let Some(visit) = self.visits.front() {
             let region = &self.regions[visit.region];
             let is_passed = |last: u64| visit.from > last;
@@ -330,7 +330,7 @@ mod tests {
                 break;
             };
             read += 1;
-            at = match route.judge(place, name.as_bytes()) {
+            at = match route.next_action(place, name.as_bytes()) {
                 ReadAction::Deliver => {
                     found.push(*name);
                     Some(place + 512)
@@ -443,10 +443,10 @@ mod tests {
     fn what_was_delivered_is_not_delivered_again() {
         let index = index(3);
         let mut route = Route::plan(&index, vec![Region::tree(b"s/a")], 6144).unwrap();
-        assert_eq!(route.judge(0, b"s"), ReadAction::Pass);
-        assert_eq!(route.judge(512, b"s/a"), ReadAction::Deliver);
-        assert_eq!(route.judge(1024, b"s/a/x"), ReadAction::Deliver);
-        assert_eq!(route.judge(1536, b"s/a"), ReadAction::Wrong);
+        assert_eq!(route.next_action(0, b"s"), ReadAction::Pass);
+        assert_eq!(route.next_action(512, b"s/a"), ReadAction::Deliver);
+        assert_eq!(route.next_action(1024, b"s/a/x"), ReadAction::Deliver);
+        assert_eq!(route.next_action(1536, b"s/a"), ReadAction::Wrong);
         route.give_up();
         for (at, turn) in [
             (0, ReadAction::Deliver),
@@ -454,7 +454,7 @@ mod tests {
             (1024, ReadAction::Pass),
             (1536, ReadAction::Deliver),
         ] {
-            assert_eq!(route.judge(at, b"s"), turn, "{at}");
+            assert_eq!(route.next_action(at, b"s"), turn, "{at}");
         }
     }
 }

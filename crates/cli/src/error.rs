@@ -49,7 +49,7 @@ impl Error {
     }
 
     /// The same error with one more hint.
-    pub(crate) fn and(mut self, hint: &str) -> Error {
+    pub(crate) fn with_hint(mut self, hint: &str) -> Error {
         if !self.hint.is_empty() {
             self.hint += "; ";
         }
@@ -74,7 +74,7 @@ impl Error {
         };
         let repository = printable(repository);
         let error = printable(error.to_string().as_bytes()).into_owned();
-        Error::new(format!("cannot make a snapshot in '{repository}': {error}")).and(&hint)
+        Error::new(format!("cannot make a snapshot in '{repository}': {error}")).with_hint(&hint)
     }
 
     fn at(doing: &str, path: &[u8], cause: &dyn Cause, hint: &str, access: Access) -> Error {
@@ -88,7 +88,7 @@ impl Error {
         };
         let (path, cause) = (printable(path), cause.to_string());
         let cause = printable(cause.as_bytes());
-        Error::new(format!("{doing} '{path}': {cause}")).and(hint)
+        Error::new(format!("{doing} '{path}': {cause}")).with_hint(hint)
     }
 }
 
@@ -132,14 +132,16 @@ impl From<meter::Error> for Error {
     fn from(error: meter::Error) -> Error {
         use meter::Error::{Command, Late, Target, Unavailable};
         match &error {
-            Command(why) => Error::new(error.to_string()).and(command_hint(why)),
-            Target(why) => Error::new(format!("cannot attach: {error}")).and(&target_hint(why)),
+            Command(why) => Error::new(error.to_string()).with_hint(command_hint(why)),
+            Target(why) => {
+                Error::new(format!("cannot attach: {error}")).with_hint(&target_hint(why))
+            }
             Unavailable(why) if needs_other_meter_to_attach(why) => {
                 let hint = meter_hint(why).unwrap_or_default();
-                Error::new(format!("cannot attach: {error}")).and(hint)
+                Error::new(format!("cannot attach: {error}")).with_hint(hint)
             }
             Unavailable(why) => Error::new(format!("cannot meter the command: {error}"))
-                .and(meter_hint(why).unwrap_or_default()),
+                .with_hint(meter_hint(why).unwrap_or_default()),
             Late(..) => Error::new(format!("the command ran, but there is no report: {error}")),
         }
     }
@@ -176,7 +178,7 @@ pub(crate) fn not_an_archive(error: archive::Error, archives: &[Vec<u8>]) -> Err
     let is_read = error.action == Action::ReadArchive;
     let error = Error::from(error);
     match is_later && is_read {
-        true => error.and("if it is a PATH, put -- before it"),
+        true => error.with_hint("if it is a PATH, put -- before it"),
         false => error,
     }
 }
@@ -215,14 +217,14 @@ impl From<walk::Error> for Error {
                 engine.name(),
                 printable(refusal.to_string().as_bytes())
             ))
-            .and("use --engine auto; --explain lists the engines that work here"),
+            .with_hint("use --engine auto; --explain lists the engines that work here"),
             walk::Error::Replaced(_) => Error::new(printable(error.to_string().as_bytes()))
-                .and("find out by whom, and run it again"),
-            walk::Error::Silent(..) => Error::new(printable(error.to_string().as_bytes())).and(
+                .with_hint("find out by whom, and run it again"),
+            walk::Error::Silent(..) => Error::new(printable(error.to_string().as_bytes())).with_hint(
                 "mend the server, wait longer with --deadline, or find such mounts with fathom mounts --check",
             ),
             walk::Error::OtherDirectory(_) => Error::new(printable(error.to_string().as_bytes()))
-                .and("mount the same file system on all hosts"),
+                .with_hint("mount the same file system on all hosts"),
             walk::Error::Process(_) | walk::Error::Thread(_) | walk::Error::OtherRank => {
                 Error::new(error.to_string())
             }

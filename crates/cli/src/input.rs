@@ -78,7 +78,7 @@ pub(crate) fn archives_and_paths(
     if let (Some(_), [first, _, ..]) = (&parts, &archives[..]) {
         let message = format!("'{}' has the parts of a dump", printable(first));
         return Err(Error::new(message)
-            .and("give one directory, and no other archive; put -- before PATHs"));
+            .with_hint("give one directory, and no other archive; put -- before PATHs"));
     }
     Ok(Archives {
         are_parts: parts.is_some(),

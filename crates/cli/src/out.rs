@@ -138,7 +138,7 @@ impl Out {
         let written = put(&mut stdout).and_then(|()| stdout.flush());
         written.map_err(|e| {
             Error::new(format!("cannot write the output: {e}"))
-                .and("check whether the disk is full")
+                .with_hint("check whether the disk is full")
         })
     }
 

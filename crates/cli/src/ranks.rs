@@ -230,7 +230,7 @@ fn check_same(
                 dir(&other),
                 dir(&first)
             ))
-            .and("start all ranks with the same DIR"));
+            .with_hint("start all ranks with the same DIR"));
         }
         if other.options != first.options {
             return Err(Error::new(format!(
@@ -238,7 +238,7 @@ fn check_same(
                 other.own_words(&first),
                 first.own_words(&other)
             ))
-            .and("start all ranks with the same options"));
+            .with_hint("start all ranks with the same options"));
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use walk::predicate::Predicates;
 use walk::{Dir, EngineKind, Entry, KeptPath, MountContext, PathTree, Sink, Worker};
 
 use crate::part::{Last, Part, Parts, relative};
-use crate::since::index::{Fate, Identity, Index, NO_PART, fingerprint, path_hash};
+use crate::since::index::{Identity, Index, NO_PART, RowMatch, fingerprint, path_hash};
 
 /// The entries that differ from the catalog.
 #[derive(Default)]
@@ -161,7 +161,7 @@ impl Worker for Comparer<'_> {
         let index = self.to.index;
         // One name of a file with several may have replaced another, together with its directory:
         // `resolve` must see it, though the file is the same.
-        let is_other = |row: u32| index.row(row).fate() != Fate::Found;
+        let is_other = |row: u32| index.row(row).fate() != RowMatch::Found;
         let may_be_other = index.find(dir.key.id).is_some_and(is_other);
         for (nth, entry) in entries.iter().enumerate() {
             let meta = entry.meta.lasting();
@@ -178,10 +178,10 @@ impl Worker for Comparer<'_> {
                 let old = index.row(row);
                 let has_come = may_be_other && meta.nlink > 1 && !meta.is_dir();
                 if old.is_unchanged(&identity, fingerprint) && !has_come {
-                    old.settle(Fate::Found);
+                    old.settle(RowMatch::Found);
                     continue;
                 }
-                old.settle(Fate::Doubtful);
+                old.settle(RowMatch::Doubtful);
             }
             let predicates = self.to.predicates;
             let differs = Differs {

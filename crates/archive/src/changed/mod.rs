@@ -19,7 +19,7 @@ use crate::error::{Action, Error, ErrorKind};
 use crate::hidden::Hidden;
 use crate::part::Part;
 use crate::query::DataSet;
-use crate::since::index::{Fate, Index, by_group};
+use crate::since::index::{Index, RowMatch, by_group};
 use crate::since::{
     ComparedTree, EngineStep, Evidence, GoneMount, OtherRoot, Proof, Reason, Scan, TreeNow,
     Written, check_root, find_changes, gone_mounts,
@@ -142,7 +142,7 @@ impl ChangedReport {
 pub fn changed(
     options: &ChangedOptions,
     reader: Reader,
-    desk: &Diagnostics,
+    diagnostics: &Diagnostics,
 ) -> Result<ChangedReport, Error> {
     let about = reader.about();
     if options.update && reader.is_in_parts() {
@@ -159,7 +159,7 @@ pub fn changed(
         reader: &reader,
         options,
         filter: about.options.filter(),
-        desk,
+        diagnostics,
     };
     let mut report = match find_changes(&reader, tree, &scan)? {
         Proof::Untouched { by, evidence, .. } => ChangedReport::new(by, evidence.into()),
@@ -169,7 +169,7 @@ pub fn changed(
     };
     report.spare_hidden(options);
     if !options.predicates.is_all() {
-        select_the_rest(&mut report.changes, reader, options, desk)?;
+        select_the_rest(&mut report.changes, reader, options, diagnostics)?;
     }
     Ok(report)
 }
@@ -180,14 +180,14 @@ fn select_the_rest(
     changes: &mut Changes,
     reader: Reader,
     options: &ChangedOptions,
-    desk: &Diagnostics,
+    diagnostics: &Diagnostics,
 ) -> Result<(), Error> {
     let predicates = &options.predicates;
     let old = DataSet::from_reader(&options.since, reader, &options.dir);
     changes.retain_removed(&old, 0, predicates)?;
     if predicates.empty {
         let dirs = [options.dir.clone()];
-        let has_none = is_empty_directory(&dirs, desk);
+        let has_none = is_empty_directory(&dirs, diagnostics);
         let is_empty = |path: &[u8]| has_none(&joined(&options.dir, path));
         changes.retain(|it| it.change == Change::Removed || !it.is_dir || is_empty(&it.path));
         changes.retain_carried(|path, is_dir| !is_dir || is_empty(path));
@@ -200,7 +200,7 @@ struct CatalogScan<'a> {
     reader: &'a Reader,
     options: &'a ChangedOptions,
     filter: Filter,
-    desk: &'a Diagnostics,
+    diagnostics: &'a Diagnostics,
 }
 
 /// What was read for a verdict.
@@ -253,7 +253,7 @@ impl Scan for CatalogScan<'_> {
         let sum = Summary::default();
         let walked = self.walk_to(&sum)?;
         let report = ChangedReport {
-            warnings: self.desk.take_warnings(),
+            warnings: self.diagnostics.take_warnings(),
             ..ChangedReport::walked(&walked, Evidence::SameDigest)
         };
         Ok(Scanned::Walked(report, sum.totals().digest.to_string()))
@@ -280,7 +280,7 @@ impl CatalogScan<'_> {
             around: self.options.around.clone(),
             ..WalkOptions::default()
         };
-        walk(&walk_options, sink, self.desk).map_err(Error::from)
+        walk(&walk_options, sink, self.diagnostics).map_err(Error::from)
     }
 
     /// Walks, and compares entry by entry; for an update, writes the new catalog at the same time.
@@ -292,15 +292,19 @@ impl CatalogScan<'_> {
         let (walked, mut warnings, update) = if options.update {
             let catalog = Catalog::create(&options.since, &options.dir, about.options.clone())?;
             let walked = self.walk_to(&Both(&compare, &catalog))?;
-            let warnings = self.desk.take_warnings();
+            let warnings = self.diagnostics.take_warnings();
             let sealed = catalog.seal(&walked, warnings.is_empty())?;
             (walked, warnings, Some(sealed))
         } else {
-            (self.walk_to(&compare)?, self.desk.take_warnings(), None)
+            (
+                self.walk_to(&compare)?,
+                self.diagnostics.take_warnings(),
+                None,
+            )
         };
         let parts = compare.parts();
         let changes = Changes::resolve(self.reader, &index, &compare.into_found())?;
-        let is_removed = |row: u32, _, _: &[u8]| index.row(row).fate() == Fate::Missing;
+        let is_removed = |row: u32, _, _: &[u8]| index.row(row).fate() == RowMatch::Missing;
         let dir = |_| options.dir.clone();
         let (parts, roots) = (&parts, None);
         let gone = gone_mounts(self.reader, TreeNow { parts, roots }, dir, is_removed)?;

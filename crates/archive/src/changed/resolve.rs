@@ -8,7 +8,7 @@ use walk::path_id;
 use super::compare::{DifferingEntries, Differs};
 use crate::catalog::Reader;
 use crate::error::Error;
-use crate::since::index::{Fate, Identity, Index};
+use crate::since::index::{Identity, Index, RowMatch};
 
 /// What happened to an entry. Entries are places in [`DifferingEntries::entries`], rows are numbers in the
 /// index.
@@ -32,7 +32,7 @@ pub(super) fn resolve(
     index: &Index,
     found: &DifferingEntries,
 ) -> Result<Vec<EntryOutcome>, Error> {
-    let is_lost = |&row: &u32| index.row(row).fate() != Fate::Found;
+    let is_lost = |&row: &u32| index.row(row).fate() != RowMatch::Found;
     let lost: Vec<u32> = (0..index.rows().len() as u32).filter(is_lost).collect();
     let mut resolver = Resolver {
         index,
@@ -75,7 +75,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn is_lost(&self, row: u32) -> bool {
-        self.index.row(row).fate() != Fate::Found
+        self.index.row(row).fate() != RowMatch::Found
     }
 
     /// The place of a row among those that are lost.
@@ -112,7 +112,7 @@ impl<'a> Resolver<'a> {
             let Some(row) = self.entry(at).row() else {
                 continue;
             };
-            self.index.row(row).settle(Fate::Found);
+            self.index.row(row).settle(RowMatch::Found);
             in_place.push((at, row));
         }
         // Rows whose file is not at its path any more, by identity.
@@ -149,7 +149,7 @@ impl<'a> Resolver<'a> {
             None => EntryOutcome::Added(at),
         });
         if let Some(row) = row {
-            self.index.row(row).settle(Fate::Found);
+            self.index.row(row).settle(RowMatch::Found);
             if entry.is_dir {
                 self.moved.insert(entry.path, self.index.row(row).path);
             }
@@ -193,7 +193,7 @@ impl<'a> Resolver<'a> {
             }
         }
         self.outcomes.append(&mut removed);
-        let is_missing = |row: &u32| self.index.row(*row).fate() == Fate::Missing;
+        let is_missing = |row: &u32| self.index.row(*row).fate() == RowMatch::Missing;
         let missing = self.lost.iter().copied().filter(is_missing);
         self.outcomes.extend(missing.map(EntryOutcome::Removed));
     }

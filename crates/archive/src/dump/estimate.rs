@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::gather::{Gathered, gather};
 use crate::hidden::Hidden;
 use crate::increment::levels::{Level, MOST};
-use crate::increment::{Base, check_nested_sources, plan_since, spare_unseen};
+use crate::increment::{Base, check_nested_sources, keep_unreadable, plan_since};
 use crate::plan::{Plan, Step};
 use crate::rows::Rows;
 
@@ -106,7 +106,7 @@ pub fn estimate(
         if since.is_none() && level.is_none() && options.catalog.is_none() {
             leave_out_root(options, &mut plan);
         }
-        spare_unseen(&rows, &hidden, &mut plan);
+        keep_unreadable(&rows, &hidden, &mut plan);
         let files = options.archive.iter().chain(&options.catalog);
         leave_out_files(files.chain(&options.own), None, &rows, &mut plan);
         let estimate = Estimate {

@@ -43,7 +43,7 @@ use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{Gather, Gathered, gather};
 use crate::hidden::Hidden;
 use crate::increment::{
-    self, Base, Collected, Planned, check_nested_sources, list_other_sources, spare_unseen,
+    self, Base, Collected, Planned, check_nested_sources, keep_unreadable, list_other_sources,
 };
 use crate::part::Part;
 use crate::plan::{Plan, Step, member_name};
@@ -199,7 +199,7 @@ impl Dump<'_> {
         own: Own<'_>,
     ) -> Result<UnnamedFiles, Error> {
         let skipped = self.diagnostics.take_warnings();
-        spare_unseen(rows, &Hidden::new(&skipped), &mut plan);
+        keep_unreadable(rows, &Hidden::new(&skipped), &mut plan);
         for warning in skipped {
             self.diagnostics.warn(warning);
         }

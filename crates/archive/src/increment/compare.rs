@@ -8,7 +8,7 @@ use walk::path_id;
 
 use super::moves::{Dir, Moves, OldName, RenameStep, moves};
 use crate::error::Error;
-use crate::since::index::{Fate as Known, Identity, Index};
+use crate::since::index::{Identity, Index, RowMatch};
 use base::pool::in_pieces;
 
 /// An entry as it is now.
@@ -169,7 +169,7 @@ impl<'n, E: Fn(u32) -> Now<'n>, T: Fn(u32) -> u64> Entries<'_, 'n, E, T> {
     /// Compares the entries from `first` on.
     fn compare(&self, first: u32, fates: &mut [Fate], rows: &mut [u32]) -> Piece {
         let (then, kept) = (self.then, &self.kept);
-        let find = |old: u32| u64::from(then.row(old).settle(Known::Found));
+        let find = |old: u32| u64::from(then.row(old).settle(RowMatch::Found));
         let mut piece = Piece::default();
         // Most entries have the directory of the previous one, and follow it in the catalog as
         // well.

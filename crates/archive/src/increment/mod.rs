@@ -352,7 +352,7 @@ fn nested_sources(rows: &Rows) -> Vec<NestedSource<'_>> {
 
 /// Protects what could not be read: restoring the increment must not remove it, and the next
 /// increment must not take it for known.
-pub(crate) fn spare_unseen(rows: &Rows, hidden: &Hidden, plan: &mut Plan) {
+pub(crate) fn keep_unreadable(rows: &Rows, hidden: &Hidden, plan: &mut Plan) {
     if hidden.is_empty() {
         return;
     }

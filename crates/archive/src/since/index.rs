@@ -88,7 +88,7 @@ pub(crate) struct Old {
     pub(crate) path: u64,
     fingerprint: u64,
     generation: u32,
-    /// Its [`Fate`], and two flags.
+    /// Its [`RowMatch`], and two flags.
     state: AtomicU8,
 }
 
@@ -122,22 +122,22 @@ impl Old {
         self.may_be_unchanged(fingerprint) && is_generation(self.generation, identity.generation)
     }
 
-    pub(crate) fn fate(&self) -> Fate {
-        Fate::from_state(self.state.load(Relaxed))
+    pub(crate) fn fate(&self) -> RowMatch {
+        RowMatch::from_state(self.state.load(Relaxed))
     }
 
     /// Records what was found of it, unless something better is recorded. Returns whether it was
     /// recorded.
-    pub(crate) fn settle(&self, fate: Fate) -> bool {
+    pub(crate) fn settle(&self, fate: RowMatch) -> bool {
         let bits = self.state.load(Relaxed) & (DIRECTORY | RACY);
-        Fate::from_state(self.state.fetch_max(bits | fate as u8, Relaxed)) < fate
+        RowMatch::from_state(self.state.fetch_max(bits | fate as u8, Relaxed)) < fate
     }
 }
 
 /// What has been found of a row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
-pub(crate) enum Fate {
+pub(crate) enum RowMatch {
     Missing = 0,
     /// Its path has another file, or this one, changed.
     Doubtful = 1,
@@ -145,12 +145,12 @@ pub(crate) enum Fate {
     Found = 2,
 }
 
-impl Fate {
-    fn from_state(state: u8) -> Fate {
+impl RowMatch {
+    fn from_state(state: u8) -> RowMatch {
         match state & !(DIRECTORY | RACY) {
-            0 => Fate::Missing,
-            1 => Fate::Doubtful,
-            _ => Fate::Found,
+            0 => RowMatch::Missing,
+            1 => RowMatch::Doubtful,
+            _ => RowMatch::Found,
         }
     }
 }
@@ -579,8 +579,10 @@ mod tests {
     fn a_better_fate_is_kept() {
         let old = Old::default();
         assert!(
-            old.settle(Fate::Doubtful) && !old.settle(Fate::Doubtful) && old.settle(Fate::Found)
+            old.settle(RowMatch::Doubtful)
+                && !old.settle(RowMatch::Doubtful)
+                && old.settle(RowMatch::Found)
         );
-        assert!(!old.settle(Fate::Doubtful) && old.fate() == Fate::Found);
+        assert!(!old.settle(RowMatch::Doubtful) && old.fate() == RowMatch::Found);
     }
 }

@@ -67,7 +67,7 @@ impl<'a> ReportTarget<'a> {
                 let text = text(out.table_style_err());
                 std::io::stderr().write_all(text.as_bytes()).map_err(|e| {
                     Error::new(format!("cannot write the report to standard error: {e}"))
-                        .and("write it to a file with -o")
+                        .with_hint("write it to a file with -o")
                 })
             }
         }

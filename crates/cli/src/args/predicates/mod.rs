@@ -221,7 +221,7 @@ impl IdArg {
         let (name, negated) = (&self.name, self.negated);
         let id = by_name.or_else(|| name.parse().ok()).ok_or_else(|| {
             let name = printable(name.as_bytes());
-            Error::new(format!("the {kind} '{name}' of --owner does not exist")).and(
+            Error::new(format!("the {kind} '{name}' of --owner does not exist")).with_hint(
                 "check the name in /etc/passwd or /etc/group, or give the number (id prints it)",
             )
         })?;

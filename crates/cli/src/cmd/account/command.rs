@@ -32,9 +32,8 @@ const TOP_JSON: usize = 10_000;
 
 pub(super) fn run(args: &Args, out: &Out) -> Outcome {
     if out.json && (args.csv || args.folded) {
-        return Err(
-            Error::new("--json cannot be used with --csv or --folded").and("omit one of them")
-        );
+        return Err(Error::new("--json cannot be used with --csv or --folded")
+            .with_hint("omit one of them"));
     }
     // What can be refused is refused before anything runs.
     let given = args.prices.as_deref().map(read_prices).transpose()?;
@@ -98,7 +97,7 @@ fn attach_options<'a>(args: &Args, ready: &'a dyn Fn(usize)) -> Result<Option<At
         None => {
             return match args.duration {
                 Some(_) => Err(Error::new("--duration requires -p, --cgroup or --system")
-                    .and("to limit the time of a command, use timeout DURATION COMMAND")),
+                    .with_hint("to limit the time of a command, use timeout DURATION COMMAND")),
                 None => Ok(None),
             };
         }

@@ -32,7 +32,7 @@ fn refuse_options_of_model(args: &Args) -> Result<(), Error> {
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => Err(Error::new(format!("{option} requires --model"))
-            .and("give --model in place of the command")),
+            .with_hint("give --model in place of the command")),
         None => Ok(()),
     }
 }

@@ -23,7 +23,7 @@ const SCHEMA: &str = "fathom.changed/1";
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if out.json && args.format != ChangedFormat::Table {
         return Err(Error::new("--json cannot be used with --format")
-            .and("use --format ndjson for one JSON object per line"));
+            .with_hint("use --format ndjson for one JSON object per line"));
     }
     args.mode.apply();
     args.load.apply(1);

@@ -111,6 +111,6 @@ fn base(runs: &Runs, asked: Option<&str>) -> Result<usize, Error> {
             "--base '{asked}': the programs in '{file}' are {}",
             names()
         ))
-        .and("give one of these")
+        .with_hint("give one of these")
     })
 }

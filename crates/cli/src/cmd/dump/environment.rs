@@ -109,7 +109,9 @@ fn compression(mode: &str) -> Result<Option<i32>, Error> {
                 "'{}' in RESTIC_COMPRESSION is no mode",
                 printable_text(mode)
             );
-            return Err(Error::new(message).and("set it to auto, off, fastest, better or max"));
+            return Err(
+                Error::new(message).with_hint("set it to auto, off, fastest, better or max")
+            );
         }
     }))
 }
@@ -120,7 +122,7 @@ fn pack_size(size: &str) -> Result<u32, Error> {
         Ok(size @ 4..=128) => Ok(size),
         _ => {
             let message = format!("'{}' in RESTIC_PACK_SIZE is no size", printable_text(size));
-            Err(Error::new(message).and("set it to a number of MiB from 4 to 128"))
+            Err(Error::new(message).with_hint("set it to a number of MiB from 4 to 128"))
         }
     }
 }
@@ -158,20 +160,20 @@ fn password(args: &Args) -> Result<Vec<u8>, Error> {
         return match given {
             None => Ok(Vec::new()),
             Some(_) => Err(Error::new("--insecure-no-password excludes a password from a file, a command or a variable")
-                .and("omit it, or unset RESTIC_PASSWORD, RESTIC_PASSWORD_FILE and RESTIC_PASSWORD_COMMAND")),
+                .with_hint("omit it, or unset RESTIC_PASSWORD, RESTIC_PASSWORD_FILE and RESTIC_PASSWORD_COMMAND")),
         };
     }
     match (file, command) {
         (Some(_), Some(_)) => Err(Error::new(
             "the password comes from a file and from a command",
         )
-        .and(
+        .with_hint(
             "use one of --password-file (RESTIC_PASSWORD_FILE) and --password-command (RESTIC_PASSWORD_COMMAND)",
         )),
         (Some(file), None) => password_in_file(file.as_bytes()),
         (None, Some(command)) => password_of_command(command.as_bytes()),
         (None, None) => variable(PASSWORD).map(OsStringExt::into_vec).ok_or_else(|| {
-            Error::new("no password for the repository").and(
+            Error::new("no password for the repository").with_hint(
                 "give --password-file FILE, --password-command COMMAND or --insecure-no-password, or set RESTIC_PASSWORD",
             )
         }),
@@ -183,7 +185,7 @@ fn password_in_file(file: &[u8]) -> Result<Vec<u8>, Error> {
     let password = read.map_err(|e| Error::read("cannot read the password from", file, e, ""))?;
     match password.is_empty() {
         true => Err(Error::new(format!("no password in '{}'", printable(file)))
-            .and("give a file with the password of the repository")),
+            .with_hint("give a file with the password of the repository")),
         false => Ok(password),
     }
 }
@@ -203,17 +205,17 @@ fn password_of_command(command: &[u8]) -> Result<Vec<u8>, Error> {
         Error::new(format!(
             "cannot run '{shown}', which prints the password: {e}"
         ))
-        .and(CHECK)
+        .with_hint(CHECK)
     })?;
     if !output.status.success() {
         let message = format!(
             "'{shown}', which prints the password, failed: {}",
             output.status
         );
-        return Err(Error::new(message).and(CHECK));
+        return Err(Error::new(message).with_hint(CHECK));
     }
     match trim(&output.stdout) {
-        b"" => Err(Error::new(format!("'{shown}' printed no password")).and(CHECK)),
+        b"" => Err(Error::new(format!("'{shown}' printed no password")).with_hint(CHECK)),
         password => Ok(password.into()),
     }
 }
@@ -242,10 +244,10 @@ fn split(command: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     match (quote, words.is_empty()) {
         (Some(_), _) => Err(
             Error::new("the password command has an open quotation mark")
-                .and("end it with the same quotation mark"),
+                .with_hint("end it with the same quotation mark"),
         ),
         (None, true) => Err(Error::new("the password command is empty")
-            .and("give a command that prints the password of the repository")),
+            .with_hint("give a command that prints the password of the repository")),
         (None, false) => Ok(words),
     }
 }

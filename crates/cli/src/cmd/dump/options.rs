@@ -69,5 +69,5 @@ fn refuse_shard(args: &Args) -> Result<(), Error> {
         return Ok(());
     }
     let message = "--shard cannot be used with dump, because hard links may lead to other shards";
-    Err(Error::new(message).and("use mpirun, or dump the directories one by one"))
+    Err(Error::new(message).with_hint("use mpirun, or dump the directories one by one"))
 }

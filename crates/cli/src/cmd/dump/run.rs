@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     // clap would name everything that --prune needs, and what excludes it.
     if let (false, Some(option)) = (args.prune, option_of_prune(args)) {
         let message = format!("{option} can only be used with --prune");
-        return Err(Error::new(message).and("see fathom dump --help"));
+        return Err(Error::new(message).with_hint("see fathom dump --help"));
     }
     args.mode.apply();
     if let (Some(state), Some(keep_full)) = (&args.state, args.keep_full) {
@@ -58,8 +58,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return together::run(args, options, &*team, out);
     }
     if args.resume {
-        return Err(Error::new("--resume requires mpirun")
-            .and("omit it: a dump by one process is one archive, which is complete or absent"));
+        return Err(Error::new("--resume requires mpirun").with_hint(
+            "omit it: a dump by one process is one archive, which is complete or absent",
+        ));
     }
     let (mut options, map) = dump_options(args)?;
     if args.explain {
@@ -166,11 +167,13 @@ fn prune(state: &[u8], keep_full: usize, remove: bool, out: &Out) -> Outcome {
 /// Refuses to write an archive to a standard output that JSON goes to, or a terminal.
 fn check_stdout(out: &Out) -> Result<(), Error> {
     if out.json {
-        return Err(Error::new("--json and -o - both write to standard output").and("give -o FILE"));
+        return Err(
+            Error::new("--json and -o - both write to standard output").with_hint("give -o FILE")
+        );
     }
     if out.on_terminal() {
         return Err(Error::new("cannot write an archive to a terminal")
-            .and("give -o FILE, or redirect standard output"));
+            .with_hint("give -o FILE, or redirect standard output"));
     }
     Ok(())
 }

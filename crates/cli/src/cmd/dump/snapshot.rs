@@ -7,7 +7,7 @@ use crate::error::Error;
 pub(super) fn run(_: &Args, _: &[u8], _: &crate::out::Out) -> crate::error::Outcome {
     Err(
         Error::new("cannot make snapshots: fathom was built without support for restic")
-            .and("build it with cargo build --release --features restic"),
+            .with_hint("build it with cargo build --release --features restic"),
     )
 }
 
@@ -49,7 +49,7 @@ mod with_restic {
         if team::launched_rank().is_some() {
             return Err(
                 Error::new("the ranks of an MPI job cannot share a snapshot")
-                    .and("run fathom dump --restic without mpirun"),
+                    .with_hint("run fathom dump --restic without mpirun"),
             );
         }
         let (mut options, _) = dump_options(args)?;

@@ -150,7 +150,7 @@ fn check(args: &Args) -> Result<(), Error> {
     Err(Error::new(format!(
         "{option} cannot be used by the ranks of an MPI job"
     ))
-    .and(next))
+    .with_hint(next))
 }
 
 /// The parts of the archive and of the catalog.

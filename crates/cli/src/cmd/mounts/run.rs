@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return Err(Error::new(
             "--compare, --watch and --assert cannot be used with this --format",
         )
-        .and("use --format table or --format json"));
+        .with_hint("use --format table or --format json"));
     }
     if !args.assert.is_empty() {
         return assert::run(args, format, out);
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             "--beneath cannot be used with --by {}",
             args.by_name()
         ))
-        .and("use --by auto, kernel, mountinfo or search"));
+        .with_hint("use --by auto, kernel, mountinfo or search"));
     }
     let options = locate_options(args, format)?;
     let root = Root::open(args.root.as_bytes())?;
@@ -59,10 +59,12 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let report = locate(&root, &options, &mut |far, path| progress.search(far, path));
     let mut report = report.map_err(|e| {
         let by = args.by_name();
-        Error::new(format!("cannot find mount points with --by {by}: {e}")).and(match args.by {
-            None => "",
-            Some(_) => "use --by auto",
-        })
+        Error::new(format!("cannot find mount points with --by {by}: {e}")).with_hint(
+            match args.by {
+                None => "",
+                Some(_) => "use --by auto",
+            },
+        )
     })?;
     let boundaries = examine(args, format, &root, &mut report, &mut progress)?;
     drop(progress);
@@ -240,7 +242,7 @@ impl Args {
 
 fn locate_options(args: &Args, format: Format) -> Result<LocateOptions, Error> {
     if args.deadline.is_some() && !args.check && format != Format::Exclude {
-        return Err(Error::new("--deadline requires --check").and("add --check"));
+        return Err(Error::new("--deadline requires --check").with_hint("add --check"));
     }
     let method = args.by;
     let hints = match args.hints.as_bytes() {
@@ -259,7 +261,7 @@ fn locate_options(args: &Args, format: Format) -> Result<LocateOptions, Error> {
         let (hints, by) = (printable(args.hints.as_bytes()), args.by_name());
         return Err(
             Error::new(format!("--hints {hints} cannot be used with --by {by}"))
-                .and("use --by search"),
+                .with_hint("use --by search"),
         );
     }
     let has_bound = |by| matches!(by, Method::Getmnt1 | Method::Getmnt2 | Method::Getmnt3);
@@ -268,7 +270,7 @@ fn locate_options(args: &Args, format: Format) -> Result<LocateOptions, Error> {
             "--depth cannot be used with --by {}",
             args.by_name()
         ))
-        .and("use --by getmnt1, getmnt2 or getmnt3"));
+        .with_hint("use --by getmnt1, getmnt2 or getmnt3"));
     }
     let bound = args.depth.unwrap_or(4);
     Ok(LocateOptions {

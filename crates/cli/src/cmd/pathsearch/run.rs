@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     for (given, option) in [(args.apply_path, "--apply-path"), (args.files0, "--files0")] {
         if given && to_stdout {
             let message = format!("{option} and the report cannot both go to standard output");
-            return Err(Error::new(message).and("write the report to a file with -o FILE"));
+            return Err(Error::new(message).with_hint("write the report to a file with -o FILE"));
         }
     }
     // All checks come before the command runs.

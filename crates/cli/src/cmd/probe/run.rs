@@ -97,7 +97,7 @@ fn refuse_unused(args: &Args) -> Result<(), Error> {
         return Err(Error::new(format!(
             "'{name}' is an experiment, and there is no such directory"
         ))
-        .and(&hint));
+        .with_hint(&hint));
     }
     let chosen = &args.experiments[..];
     let fills_cache = chosen.is_empty()
@@ -105,7 +105,7 @@ fn refuse_unused(args: &Args) -> Result<(), Error> {
         || chosen.contains(&Experiment::Cache);
     match args.cache_limit.is_some() && !fills_cache {
         true => Err(Error::new("--cache-limit is only for the experiment cache")
-            .and("add cache to the experiments, or leave out --cache-limit")),
+            .with_hint("add cache to the experiments, or leave out --cache-limit")),
         false => Ok(()),
     }
 }

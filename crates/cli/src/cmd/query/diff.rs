@@ -105,24 +105,24 @@ fn check(args: &Args, out: &Out) -> Result<ChangedFormat, Error> {
     let is_table = matches!(format, QueryFormat::Summary | QueryFormat::Table);
     if out.json && !is_table {
         return Err(Error::new("--json cannot be used with --format")
-            .and("use --format ndjson for one JSON object per line"));
+            .with_hint("use --format ndjson for one JSON object per line"));
     }
     if args.output.group_by.is_some() {
         return match format {
             QueryFormat::Csv | QueryFormat::Ndjson => Ok(ChangedFormat::Table),
             _ if is_table => Ok(ChangedFormat::Table),
             _ => Err(Error::new("--group-by cannot be used with this --format")
-                .and("omit --format, or use --format csv or ndjson")),
+                .with_hint("omit --format, or use --format csv or ndjson")),
         };
     }
     if args.output.sort.is_some() || args.output.top.is_some() {
         return Err(
             Error::new("--sort and --top require --group-by with --diff")
-                .and("add --group-by dir:2"),
+                .with_hint("add --group-by dir:2"),
         );
     }
     format.of_changes().ok_or_else(|| {
         Error::new("--diff cannot be used with --format du, csv or ncdu")
-            .and("use --format ndjson, or --group-by dir:2 for the growth of directories")
+            .with_hint("use --format ndjson, or --group-by dir:2 for the growth of directories")
     })
 }

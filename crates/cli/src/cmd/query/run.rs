@@ -29,7 +29,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         false => args.output.format.of_entries(),
     };
     let format = format.ok_or_else(|| {
-        Error::new("this --format requires --diff").and("use --diff OLD NEW, or fathom changed")
+        Error::new("this --format requires --diff")
+            .with_hint("use --diff OLD NEW, or fathom changed")
     })?;
     let output = OutputArgs {
         format,

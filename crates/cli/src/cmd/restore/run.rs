@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         out.warn(&summary.warnings);
         let is_begun = !args.dry_run && progress.get().0 > 0;
         return Err(match is_begun {
-            true => error::Error::from(error).and("what was restored so far remains"),
+            true => error::Error::from(error).with_hint("what was restored so far remains"),
             false => error.into(),
         });
     }

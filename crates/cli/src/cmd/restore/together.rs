@@ -66,7 +66,7 @@ fn restore_parts(args: &Args, team: &dyn Team, out: &Out) -> Outcome {
     let stopped = summary.stopped.take().map_or(Ok(()), Err);
     let stopped = stopped.map_err(|error| {
         let error = Error::from(error);
-        Some(error.and("what was restored so far remains"))
+        Some(error.with_hint("what was restored so far remains"))
     });
     agree(team, stopped)?;
     let warnings = std::mem::take(&mut summary.warnings);
@@ -132,7 +132,7 @@ fn parts(args: &Args) -> Result<Vec<Vec<u8>>, Error> {
     if args.state.is_some() {
         return Err(
             Error::new("--state cannot be used by the ranks of an MPI job")
-                .and("start one process: increments are restored one after the other"),
+                .with_hint("start one process: increments are restored one after the other"),
         );
     }
     let found = archives_and_paths(&args.archives, &args.paths)?;
@@ -144,7 +144,7 @@ fn parts(args: &Args) -> Result<Vec<Vec<u8>>, Error> {
         () if !found.paths.is_empty() => ("PATHs cannot be restored", "start one process"),
         () => return Ok(found.archives),
     };
-    Err(Error::new(format!("{what} by the ranks of an MPI job")).and(next))
+    Err(Error::new(format!("{what} by the ranks of an MPI job")).with_hint(next))
 }
 
 #[cfg(test)]

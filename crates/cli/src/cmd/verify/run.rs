@@ -22,8 +22,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
     let Some(archive) = args.archive.as_deref().filter(|_| args.state.is_none()) else {
         return Err(
-            Error::new("verify checks one archive, and not a state directory")
-                .and("fathom list --state prints the archives; give verify one after the other"),
+            Error::new("verify checks one archive, and not a state directory").with_hint(
+                "fathom list --state prints the archives; give verify one after the other",
+            ),
         );
     };
     let archive = archive.as_bytes();

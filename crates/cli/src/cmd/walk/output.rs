@@ -73,11 +73,12 @@ pub(crate) fn check(args: &OutputArgs, out: &Out) -> Result<(), Error> {
         return Err(Error::new(
             "--group-by cannot be used with --format du, paths, paths0 or ncdu",
         )
-        .and("omit --format, or use --format csv or ndjson"));
+        .with_hint("omit --format, or use --format csv or ndjson"));
     }
     if out.json && is_grouped && args.format != Format::Summary {
         return Err(
-            Error::new("--json cannot be used with --format csv or ndjson").and("omit one of them"),
+            Error::new("--json cannot be used with --format csv or ndjson")
+                .with_hint("omit one of them"),
         );
     }
     let is_list = form(args.format).is_some() || args.format == Format::Ncdu;
@@ -85,11 +86,13 @@ pub(crate) fn check(args: &OutputArgs, out: &Out) -> Result<(), Error> {
         let option = if out.json { "--json" } else { "--top" };
         return Err(
             Error::new(format!("{option} cannot be used with this --format"))
-                .and("use --format summary or --format du"),
+                .with_hint("use --format summary or --format du"),
         );
     }
     if args.sort.is_some() && args.format != Format::Du && !is_grouped {
-        return Err(Error::new("--sort requires --format du or --group-by").and("add --format du"));
+        return Err(
+            Error::new("--sort requires --format du or --group-by").with_hint("add --format du")
+        );
     }
     Ok(())
 }
@@ -261,7 +264,7 @@ fn lines(source: &dyn Source, form: Form, out: &Out) -> Outcome {
 fn export(source: &dyn Source, out: &Out) -> Outcome {
     if source.roots().len() != 1 {
         return Err(Error::new("--format ncdu cannot be used with several DIRs")
-            .and("export each DIR to a file of its own"));
+            .with_hint("export each DIR to a file of its own"));
     }
     let tree = Ncdu::default();
     let emitted = source.emit(&tree, out.messages())?;

@@ -52,17 +52,17 @@ impl Request<'_> {
 fn check_args(args: &Args, out: &Out) -> Result<(), Error> {
     check(&args.output, out)?;
     if args.exclusive && args.output.format != Format::Du {
-        return Err(Error::new("--exclusive requires --format du").and("add --format du"));
+        return Err(Error::new("--exclusive requires --format du").with_hint("add --format du"));
     }
     if args.shard.is_some() && args.dirs.len() > 1 {
         return Err(Error::new("--shard cannot be used with several DIRs")
-            .and("run fathom walk once per DIR"));
+            .with_hint("run fathom walk once per DIR"));
     }
     if args.shard.is_some() && matches!(args.output.format, Format::Du | Format::Ncdu) {
         return Err(Error::new(
             "--shard cannot be used with --format du or ncdu, which need the whole tree",
         )
-        .and("write parts with --catalog, and use fathom query on all of them"));
+        .with_hint("write parts with --catalog, and use fathom query on all of them"));
     }
     Ok(())
 }

@@ -45,10 +45,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return compare::run(&request.options, args.trials, out);
     }
     if args.resume && args.shard.is_none() {
-        return Err(Error::new("--resume requires --shard or mpirun").and("add --shard I/N"));
+        return Err(Error::new("--resume requires --shard or mpirun").with_hint("add --shard I/N"));
     }
     if args.run.is_some() && args.shard.is_none() {
-        return Err(Error::new("--run requires --shard or mpirun").and("add --shard I/N"));
+        return Err(Error::new("--run requires --shard or mpirun").with_hint("add --shard I/N"));
     }
     let view = View {
         args: &args.output,
@@ -137,7 +137,7 @@ const PARTS: &str = "to write parts to a directory, use --shard I/N or mpirun";
 fn create_catalog(file: &OsStr, args: &Args, options: &WalkOptions) -> Result<Catalog, Error> {
     let [dir] = &options.dirs[..] else {
         return Err(Error::new("--catalog cannot be used with several DIRs")
-            .and("run fathom walk once per DIR"));
+            .with_hint("run fathom walk once per DIR"));
     };
     let selection = selection(args);
     let mut file = file.as_bytes().to_vec();
@@ -159,7 +159,7 @@ fn create_catalog(file: &OsStr, args: &Args, options: &WalkOptions) -> Result<Ca
     }
     let is_shard = selection.shard.is_some();
     Catalog::create(&file, dir, selection).map_err(|error| match error.errno() {
-        Some(Errno::EISDIR) if !is_shard => Error::from(error).and(PARTS),
+        Some(Errno::EISDIR) if !is_shard => Error::from(error).with_hint(PARTS),
         _ => error.into(),
     })
 }

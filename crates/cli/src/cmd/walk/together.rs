@@ -223,7 +223,7 @@ fn check(args: &Args) -> Result<(), Error> {
         .is_none_or(|engine| engine == EngineKind::Threads);
     if args.resume && !is_threads {
         return Err(Error::new("--resume cannot be used with this --engine")
-            .and("omit --engine: it would read the whole file system for each piece"));
+            .with_hint("omit --engine: it would read the whole file system for each piece"));
     }
     let option = match () {
         () if args.compare => "--compare",
@@ -235,7 +235,7 @@ fn check(args: &Args) -> Result<(), Error> {
     Err(Error::new(format!(
         "{option} cannot be used by the ranks of an MPI job"
     ))
-    .and("write parts with --catalog, and use fathom query on all of them"))
+    .with_hint("write parts with --catalog, and use fathom query on all of them"))
 }
 
 /// The parts of the catalog.
@@ -260,7 +260,7 @@ impl Parts {
         };
         let [top] = &request.options.dirs[..] else {
             return Err(Error::new("--catalog cannot be used with several DIRs")
-                .and("run fathom walk once per DIR"));
+                .with_hint("run fathom walk once per DIR"));
         };
         let mut part = part_of_run(args.run.clone(), team);
         let mut parts = Parts {

@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_first_meter_that_starts_is_used_and_the_reason_is_reported() {
-        let broken = || Err(Unavailable::BpfAssembly.into());
+        let broken = || Err(Unavailable::BpfObject.into());
         let old = || Err(Unavailable::NeedsLinux("5.8"));
         let (meter, why) = auto(vec![
             Fake("a", old(), Ok(())),
@@ -101,7 +101,7 @@ mod tests {
             (meter, &why[..]),
             (
                 "c",
-                "it has the lowest overhead of those that work here (a: requires Linux 5.8; b: cannot assemble a BPF program)"
+                "it has the lowest overhead of those that work here (a: requires Linux 5.8; b: cannot link the BPF programs)"
             )
         );
         assert_eq!(
@@ -111,7 +111,7 @@ mod tests {
         let none = auto(vec![Fake("a", old(), Ok(())), Fake("b", Ok(()), broken())]).unwrap_err();
         assert_eq!(
             none.to_string(),
-            "no meter works here: a: requires Linux 5.8; b: cannot assemble a BPF program"
+            "no meter works here: a: requires Linux 5.8; b: cannot link the BPF programs"
         );
     }
 

@@ -102,9 +102,9 @@ pub enum Unavailable {
     /// The kernel refuses a BPF program. The log of the verifier is empty if the kernel wrote none.
     #[error("{}", program_refused(*.0, .1))]
     BpfProgram(Errno, String),
-    /// A BPF program is too large, or jumps too far: a bug of fathom.
-    #[error("cannot assemble a BPF program")]
-    BpfAssembly,
+    /// The BPF programs cannot be linked to the kernel's types: a bug of fathom.
+    #[error("cannot link the BPF programs")]
+    BpfObject,
     /// A BPF program cannot be attached to this raw tracepoint.
     #[error("cannot attach to the tracepoint {}: {}", .0.to_string_lossy(), .1)]
     Attach(&'static CStr, Errno),

@@ -1,6 +1,8 @@
 //! BTF, the kernel's description of its own types in /sys/kernel/btf/vmlinux: offsets of struct fields.
 //! [BPF Type Format](https://docs.kernel.org/bpf/btf.html)
 
+use std::collections::HashMap;
+
 use crate::{u16_at, u32_at};
 
 /// The types of one kernel.
@@ -12,30 +14,24 @@ pub struct Btf<'a> {
     starts: Vec<u32>,
 }
 
-/// A field of a struct.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Member {
-    /// Offset in the struct, in bytes.
-    pub offset: u32,
-    /// The number of its type.
-    pub kind: u32,
-}
-
 /// Length of a type's header: its name, its kind, and its size or another type.
 const HEAD: usize = 12;
-/// The most anonymous structs that are searched for a field: malformed ones contain each other.
-const MOST_ANONYMOUS: u32 = 1000;
-/// How deep they may be nested.
-const DEPTH: u32 = 8;
+const MAGIC: u16 = 0xeb9f;
+/// Length of the header.
+const BYTES: u32 = 24;
 
+const INT: u32 = 1;
+const POINTER: u32 = 2;
+const ARRAY: u32 = 3;
 const STRUCT: u32 = 4;
 const UNION: u32 = 5;
+const ENUM: u32 = 6;
+const ENUM64: u32 = 19;
 
 impl<'a> Btf<'a> {
     /// Indexes the types; `None` when the bytes are not BTF, end too early, or have an unknown kind of
     /// type.
     pub fn parse(bytes: &'a [u8]) -> Option<Btf<'a>> {
-        const MAGIC: u16 = 0xeb9f;
         if u16_at(bytes, 0)? != MAGIC {
             return None;
         }
@@ -60,7 +56,7 @@ impl<'a> Btf<'a> {
     }
 
     /// The numbers of the structs with these names, in one pass: there are a hundred thousand types.
-    pub fn structures<const N: usize>(&self, names: [&[u8]; N]) -> [Option<u32>; N] {
+    fn structures<const N: usize>(&self, names: [&[u8]; N]) -> [Option<u32>; N] {
         let mut found = [None; N];
         let mut missing = N;
         for (&start, number) in self.starts.iter().zip(1..) {
@@ -81,50 +77,67 @@ impl<'a> Btf<'a> {
         found
     }
 
-    /// Size of a struct or another type with a size, in bytes.
-    pub fn size(&self, number: u32) -> Option<u32> {
-        self.word(self.start(number)? + 8)
+    /// BTF with only the structs of these names, and what their fields consist of; its pointers lead to
+    /// `void`. With all types a loader of BPF programs takes forty times as long.
+    ///
+    /// `None` when the types refer beyond their end.
+    pub fn extract<const N: usize>(&self, names: [&[u8]; N]) -> Option<Vec<u8>> {
+        let mut extract = Extract::default();
+        for number in self.structures(names).into_iter().flatten() {
+            extract.renumber(number);
+        }
+        let mut builder = Builder::default();
+        let mut at = 0;
+        while let Some(&number) = extract.wanted.get(at) {
+            let words = self.copy_type(number, &mut extract, &mut builder.strings)?;
+            builder.add(&words);
+            at += 1;
+        }
+        Some(builder.finish())
     }
 
-    /// A field of a struct, or of an anonymous struct or union in it. Bit fields are not found.
-    pub fn member(&self, number: u32, name: &[u8]) -> Option<Member> {
-        self.member_within(number, name, DEPTH, &mut { MOST_ANONYMOUS })
-    }
-
-    fn member_within(
+    /// The words of a type, with names in `strings` and numbers of other types in `extract`.
+    fn copy_type(
         &self,
         number: u32,
-        name: &[u8],
-        depth: u32,
-        left: &mut u32,
-    ) -> Option<Member> {
-        const BYTES: usize = 12;
+        extract: &mut Extract,
+        strings: &mut Strings,
+    ) -> Option<Vec<u32>> {
         let start = self.start(number)?;
         let info = self.word(start + 4)?;
-        if !matches!(kind(info), STRUCT | UNION) {
-            return None;
-        }
-        (0..vlen(info)).find_map(|n| {
-            let at = start + HEAD + n * BYTES;
-            let (named, kind, place) = (self.word(at)?, self.word(at + 4)?, self.word(at + 8)?);
-            // With the flag, the upper byte is the width of a bit field.
-            let (bits, width) = if info >> 31 == 1 {
-                (place & 0xff_ffff, place >> 24)
-            } else {
-                (place, 0)
-            };
-            let offset = bits / 8;
-            if named == 0 && depth > 0 {
-                *left = left.checked_sub(1)?;
-                let inner = self.member_within(kind, name, depth - 1, left)?;
-                return Some(Member {
-                    offset: offset.checked_add(inner.offset)?,
-                    ..inner
-                });
+        let mut words = (0..(HEAD + tail(info)?) / 4)
+            .map(|n| self.word(start + 4 * n))
+            .collect::<Option<Vec<u32>>>()?;
+        words[0] = strings.add(self.name(words[0])?);
+        match kind(info) {
+            POINTER => words[2] = 0,
+            STRUCT | UNION => {
+                for member in words[3..].chunks_exact_mut(3) {
+                    member[0] = strings.add(self.name(member[0])?);
+                    member[1] = extract.renumber(member[1]);
+                }
             }
-            (width == 0 && bits % 8 == 0 && self.is_named(at, name))
-                .then_some(Member { offset, kind })
-        })
+            ARRAY => {
+                words[3] = extract.renumber(words[3]);
+                words[4] = extract.renumber(words[4]);
+            }
+            // Other names of types, and their qualifiers.
+            8..=11 | 18 => words[2] = extract.renumber(words[2]),
+            // Without the constants of an enumeration.
+            ENUM | ENUM64 => {
+                words.truncate(3);
+                words[1] &= !0xffff;
+            }
+            _ => {}
+        }
+        Some(words)
+    }
+
+    fn name(&self, at: u32) -> Option<&'a [u8]> {
+        self.strings
+            .get(at as usize..)?
+            .split(|&byte| byte == 0)
+            .next()
     }
 
     fn start(&self, number: u32) -> Option<usize> {
@@ -147,6 +160,99 @@ impl<'a> Btf<'a> {
     }
 }
 
+/// The numbers of the types that are extracted, from 1 on, and those that they had before.
+#[derive(Default)]
+struct Extract {
+    wanted: Vec<u32>,
+    numbers: HashMap<u32, u32>,
+}
+
+impl Extract {
+    fn renumber(&mut self, before: u32) -> u32 {
+        if before == 0 {
+            return 0; // void
+        }
+        *self.numbers.entry(before).or_insert_with(|| {
+            self.wanted.push(before);
+            self.wanted.len() as u32
+        })
+    }
+}
+
+/// The strings of BTF that is written.
+struct Strings(Vec<u8>);
+
+impl Default for Strings {
+    fn default() -> Strings {
+        Strings(vec![0])
+    }
+}
+
+impl Strings {
+    fn add(&mut self, name: &[u8]) -> u32 {
+        if name.is_empty() {
+            return 0;
+        }
+        let at = self.0.len() as u32;
+        self.0.extend(name);
+        self.0.push(0);
+        at
+    }
+}
+
+/// Writes BTF.
+#[derive(Default)]
+struct Builder {
+    types: Vec<u8>,
+    strings: Strings,
+}
+
+impl Builder {
+    fn add(&mut self, words: &[u32]) {
+        let bytes = words.iter().flat_map(|word| word.to_ne_bytes());
+        self.types.extend(bytes);
+    }
+
+    fn finish(self) -> Vec<u8> {
+        let (types, strings) = (self.types, self.strings.0);
+        let mut bytes = [MAGIC.to_ne_bytes(), [1, 0]].concat();
+        let len = types.len() as u32;
+        for word in [BYTES, 0, len, len, strings.len() as u32] {
+            bytes.extend(word.to_ne_bytes());
+        }
+        [bytes, types, strings].concat()
+    }
+}
+
+/// A field whose place is known otherwise.
+#[derive(Clone, Copy, Debug)]
+pub enum Field<'a> {
+    /// A number of 32 bits: its name and offset.
+    Number(&'a [u8], u32),
+    /// A pointer.
+    Pointer(&'a [u8], u32),
+}
+
+/// BTF with one struct, of which only these fields are known.
+pub fn describe(name: &[u8], fields: &[Field<'_>]) -> Vec<u8> {
+    let mut builder = Builder::default();
+    let int = builder.strings.add(b"int");
+    builder.add(&[int, INT << 24, 4, 32]);
+    builder.add(&[0, POINTER << 24, 0]);
+    let name = builder.strings.add(name);
+    let mut words = vec![name, STRUCT << 24 | fields.len() as u32, 0];
+    for field in fields {
+        let (name, kind, offset) = match *field {
+            Field::Number(name, offset) => (name, 1, offset),
+            Field::Pointer(name, offset) => (name, 2, offset),
+        };
+        words.extend([builder.strings.add(name), kind, 8 * offset]);
+        words[2] = words[2].max(offset + 8);
+    }
+    builder.add(&words);
+    builder.finish()
+}
+
 fn kind(info: u32) -> u32 {
     info >> 24 & 0x1f
 }
@@ -158,11 +264,11 @@ fn vlen(info: u32) -> usize {
 /// Bytes that follow the header of a type.
 fn tail(info: u32) -> Option<usize> {
     Some(match kind(info) {
-        2 | 7..=12 | 16 | 18 => 0, // pointers and the like, forward declarations, functions, floats
-        1 | 14 | 17 => 4,          // integers, variables, tags of declarations
-        3 => 12,                   // arrays
-        STRUCT | UNION | 15 | 19 => 12 * vlen(info), // and sections, and enumerations of 64 bits
-        6 | 13 => 8 * vlen(info),  // enumerations, prototypes
+        POINTER | 7..=12 | 16 | 18 => 0, // and forward declarations, other names, functions, floats
+        INT | 14 | 17 => 4,              // and variables, tags of declarations
+        ARRAY => 12,
+        STRUCT | UNION | 15 | ENUM64 => 12 * vlen(info), // and sections
+        ENUM | 13 => 8 * vlen(info),                     // and prototypes
         _ => return None,
     })
 }
@@ -230,34 +336,76 @@ mod tests {
         [bytes, types, strings.to_vec()].concat()
     }
 
-    #[test]
-    fn fields_are_found_in_anonymous_structs_too() {
-        let bytes = sample();
-        let btf = Btf::parse(&bytes).unwrap();
-        let [nothing, task, again] = btf.structures([b"tas", b"task", b"task"]);
-        assert_eq!((nothing, again), (None, task));
-        let task = task.unwrap();
-        assert_eq!((btf.starts.len(), task, btf.size(task)), (4, 4, Some(16)));
-        let offset = |name: &[u8]| btf.member(task, name).map(|member| member.offset);
-        assert_eq!(
-            [b"state".as_slice(), b"pid", b"tgid", b"tg", b"bit"].map(offset),
-            [Some(0), Some(4), Some(8), None, None]
-        );
-        assert_eq!(
-            (btf.structures([b"int"]), btf.member(1, b"pid")),
-            ([None], None)
-        );
-        assert_eq!((btf.size(0), btf.size(5)), (None, None));
+    /// The words of the types in BTF, and its strings.
+    fn parts(bytes: &[u8]) -> (Vec<u32>, &[u8]) {
+        let btf = Btf::parse(bytes).unwrap();
+        let words = btf.types.chunks_exact(4);
+        (
+            words.map(|word| u32_at(word, 0).unwrap()).collect(),
+            btf.strings,
+        )
     }
 
     #[test]
-    fn a_struct_that_contains_itself_is_searched_once() {
-        let mut bytes = sample();
-        let inner = 24 + 16 + 12; // the field `low` of the inner struct: without a name, and of the struct's own type
-        bytes[inner..inner + 4].fill(0);
-        bytes[inner + 4..inner + 8].copy_from_slice(&2u32.to_ne_bytes());
+    fn an_extract_has_the_types_that_a_struct_consists_of() {
+        let bytes = sample();
         let btf = Btf::parse(&bytes).unwrap();
-        assert_eq!(btf.member(4, b"nothing"), None);
+        assert_eq!(btf.starts.len(), 4);
+        let extract = btf.extract([b"tas", b"task"]).unwrap();
+        let (words, strings) = parts(&extract);
+        let strings = strings.split(|&byte| byte == 0).map(str::from_utf8);
+        let strings: Vec<&str> = strings.map(Result::unwrap).collect();
+        assert_eq!(
+            strings,
+            ["", "task", "state", "bit", "int", "pid", "low", "tgid", ""]
+        );
+        // The struct is the first type, then come `int`, the union and the inner struct.
+        let expected = [
+            &[1, STRUCT << 24 | 1 << 31 | 3, 16][..],
+            &[6, 2, 0, 0, 3, 32, 12, 2, 1 << 24 | 96],
+            &[16, INT << 24, 4, 32],
+            &[0, UNION << 24 | 2, 8, 20, 2, 0, 0, 4, 0],
+            &[0, STRUCT << 24 | 2, 8, 24, 2, 0, 28, 2, 32],
+        ];
+        assert_eq!(words, expected.concat());
+        assert_eq!(parts(&btf.extract([b"int"]).unwrap()).0, []);
+    }
+
+    #[test]
+    fn pointers_of_an_extract_lead_nowhere() {
+        let mut bytes = sample();
+        let union = 24 + 16 + 12 + 24; // becomes a pointer to the inner struct
+        bytes[union + 4..union + 8].copy_from_slice(&(POINTER << 24).to_ne_bytes());
+        bytes[union + 8..union + 12].copy_from_slice(&2u32.to_ne_bytes());
+        // What were its members is an array of pointers.
+        let array = [0, ARRAY << 24, 0, 3, 1, 2].map(u32::to_ne_bytes).concat();
+        bytes[union + 12..union + 36].copy_from_slice(&array);
+        let extract = Btf::parse(&bytes).unwrap().extract([b"task"]).unwrap();
+        let (words, _) = parts(&extract);
+        assert_eq!(words[16..], [0, POINTER << 24, 0]);
+    }
+
+    #[test]
+    fn a_struct_that_contains_itself_is_extracted_once() {
+        let mut bytes = sample();
+        let inner = 24 + 16 + 12; // the field `low` of the inner struct: of the struct's own type
+        bytes[inner + 4..inner + 8].copy_from_slice(&2u32.to_ne_bytes());
+        let extract = Btf::parse(&bytes).unwrap().extract([b"task"]).unwrap();
+        assert_eq!(Btf::parse(&extract).unwrap().starts.len(), 4);
+    }
+
+    #[test]
+    fn a_described_struct_has_its_fields() {
+        let fields = [Field::Number(b"pid", 40), Field::Pointer(b"stack", 8)];
+        let bytes = describe(b"task", &fields);
+        let (words, strings) = parts(&bytes);
+        assert_eq!(strings, b"\0int\0task\0pid\0stack\0");
+        let expected = [
+            &[1, INT << 24, 4, 32][..],
+            &[0, POINTER << 24, 0],
+            &[5, STRUCT << 24 | 2, 48, 10, 1, 320, 14, 2, 64],
+        ];
+        assert_eq!(words, expected.concat());
     }
 
     proptest! {
@@ -276,8 +424,8 @@ mod tests {
             }
             bytes.truncate(cut);
             if let Some(btf) = Btf::parse(&bytes) {
-                for number in 0..8 {
-                    let _ = (btf.size(number), btf.member(number, b"tgid"), btf.structures([b"task"]));
+                if let Some(extract) = btf.extract([b"task"]) {
+                    prop_assert!(Btf::parse(&extract).is_some());
                 }
             }
         }

@@ -11,6 +11,7 @@ use crate::{Errno, Fd, Result};
 const MAP_CREATE: c_long = 0;
 const MAP_LOOKUP_ELEM: c_long = 1;
 const MAP_UPDATE_ELEM: c_long = 2;
+const MAP_FREEZE: c_long = 22;
 const MAP_LOOKUP_BATCH: c_long = 24;
 const MAP_DELETE_BATCH: c_long = 27;
 
@@ -23,6 +24,8 @@ pub enum Kind {
     Array,
     /// An array that user space reads entry by entry.
     Entries,
+    /// The array of [`Map::constants`].
+    Constants,
     /// An array with one copy for each processor, for programs only.
     PercpuArray,
     /// An array of cgroups (v2), by descriptors of their directories: user space writes it, and
@@ -66,6 +69,11 @@ struct Element {
 }
 
 #[repr(C)]
+struct Freeze {
+    map_fd: u32,
+}
+
+#[repr(C)]
 #[derive(Default)]
 struct Batch {
     in_batch: u64,
@@ -98,17 +106,19 @@ pub(super) fn create(
 }
 
 impl Map {
-    /// Creates a map. bpftool shows the first 15 bytes of `name`: letters, digits and underscores.
+    /// Creates a map; [`Map::constants`] creates those of [`Kind::Constants`]. bpftool shows the first 15 bytes of `name`: letters, digits and underscores.
     ///
     /// # Errors
     /// `EPERM` without `CAP_BPF` (before Linux 5.11 also when too little memory may be locked);
     /// `EINVAL` for sizes that the type does not support, `E2BIG` and `ENOMEM` for too large ones.
     pub fn new(kind: Kind, name: &str, key: usize, value: usize, entries: u32) -> Result<Map> {
+        const READ_ONLY_BY_PROGRAMS: u32 = 1 << 7;
         const MMAPABLE: u32 = 1 << 10;
         let (map_type, map_flags) = match kind {
             Kind::Hash => (1, 0),
             Kind::Array => (2, MMAPABLE),
             Kind::Entries => (2, 0),
+            Kind::Constants => (2, READ_ONLY_BY_PROGRAMS),
             Kind::PercpuArray => (6, 0),
             Kind::Cgroups => (8, 0),
         };
@@ -128,6 +138,22 @@ impl Map {
             value,
             entries,
         })
+    }
+
+    /// Creates an array with one value that nobody can change: the verifier takes its bytes as
+    /// constants, and skips the branches of a program that they exclude.
+    ///
+    /// # Errors
+    /// Those of [`Map::new`].
+    pub fn constants(name: &str, value: &[u8]) -> Result<Map> {
+        let map = Map::new(Kind::Constants, name, size_of::<u32>(), value.len(), 1)?;
+        map.update(&[0; 4], value)?;
+        let mut attr = Freeze {
+            map_fd: raw(&map.fd),
+        };
+        // SAFETY: there are no addresses in it.
+        unsafe { bpf(MAP_FREEZE, &mut attr) }?;
+        Ok(map)
     }
 
     /// The most entries that it holds.
@@ -335,6 +361,17 @@ mod tests {
         assert_eq!(map.lookup(&[0; 4], &mut [0; 7]), Err(Errno::EINVAL));
         assert_eq!(map.delete(&[0; 5]), Err(Errno::EINVAL));
         assert_eq!(map.words().map(drop), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn constants_cannot_be_changed() {
+        let Ok(map) = Map::constants("fathom_test", &[1, 2, 3]) else {
+            return;
+        };
+        assert_eq!(map.update(&[0; 4], &[4; 3]), Err(Errno::EPERM));
+        let mut value = [0; 3];
+        map.lookup(&[0; 4], &mut value).unwrap();
+        assert_eq!(value, [1, 2, 3]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! the calls of other processes cost no more than those of processes beside a command.
 //!
 //! Threads of a cgroup of version 2, and all threads of the machine, need not be found: they
-//! [join](super::program) when they make their next call. Of cgroups of version 1, BPF programs cannot
+//! [join](super::layout::kind::JOIN) when they make their next call. Of cgroups of version 1, BPF programs cannot
 //! tell the members, so processes that come into them later are found in `cgroup.procs`.
 
 use std::os::fd::AsRawFd;
@@ -12,16 +12,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use foldhash::HashSet;
-use gate::bpf::{Kind, Map, Program, prctl_unknown};
+use gate::bpf::{Map, Program, prctl_unknown};
 use gate::fs::{CWD, Open, openat};
 use gate::process::{Child, Shared};
 use gate::{Errno, clock};
 
-use super::draft::{Joins, Resources};
-use super::kit::{Kit, Maps, attach, load, new_cookie};
-use super::layout::{ANNOUNCEMENT, adoption, shared, slot};
-use super::offsets::Way;
-use super::program;
+use super::code::Code;
+use super::kit::{Kit, Maps, attach};
+use super::layout::{adoption, announce, shared, slot};
 use super::reader::{Find, Reader};
 use crate::attach::{MOST_LISTS, list_threads, myself, running};
 use crate::cgroup::Cgroup;
@@ -54,21 +52,19 @@ enum Adopted {
 
 impl<'a> Adopter<'a> {
     pub(super) fn new(
-        resources: Resources,
         words: &'a Shared,
         maps: &'a Maps,
+        cookie: [u64; 2],
+        code: &Code,
     ) -> Result<Adopter<'a>, Unavailable> {
-        let way = Way::read().ok_or(Unavailable::AttachNeedsBtf)?;
-        let resources = Resources {
-            cookie: new_cookie(),
-            ..resources
-        };
-        let program = load("fathom_adopt", program::adopt(&resources, way))?;
+        if !code.knows_types() {
+            return Err(Unavailable::AttachNeedsBtf);
+        }
         Ok(Adopter {
             words,
             maps,
-            cookie: resources.cookie,
-            program,
+            cookie,
+            program: code.load("fathom_adopt")?,
         })
     }
 
@@ -175,7 +171,7 @@ impl<'a> Adopter<'a> {
         store(shared::ADOPT_IDS, u64::from_ne_bytes(ids));
         store(shared::ADOPTED, 0);
         let [first, second] = self.cookie;
-        prctl_unknown(ANNOUNCEMENT as u32, first, second);
+        prctl_unknown(announce::THREAD, first, second);
         let result = self.words[shared::ADOPTED].load(Ordering::SeqCst);
         Ok(match result as i32 {
             adoption::NOW => Adopted::Now,
@@ -198,7 +194,7 @@ pub(super) fn calibrate(kit: &Kit) -> Result<(), Error> {
     const LIMIT: Duration = Duration::from_secs(5);
     let words = &kit.words;
     let work = || {
-        prctl_unknown(ANNOUNCEMENT as u32, kit.cookie[0], kit.cookie[1]);
+        prctl_unknown(announce::COMMAND, kit.cookie[0], kit.cookie[1]);
         words[shared::EMPTY_CALL].store(time_empty_call(), Ordering::Relaxed);
     };
     let mut child = Child::fork(work).map_err(Step::Fork.early())?;
@@ -252,27 +248,18 @@ impl Find for Members<'_> {
 
 /// Has threads join from now on.
 pub(super) fn begin_joins(kit: &Kit) -> Result<(), Error> {
-    let ids = kit.resources.offsets.ids;
-    let ids = ids.ok_or(Unavailable::AttachNeedsBtf)?;
-    let resources = Resources {
-        cookie: new_cookie(),
-        ..kit.resources
-    };
-    let program = load("fathom_join", program::begin_joins(&resources, ids))?;
+    let program = kit.code.load("fathom_join")?;
     let _attached = attach(c"sys_enter", &program)?;
-    let [first, second] = resources.cookie;
-    prctl_unknown(ANNOUNCEMENT as u32, first, second);
+    let [first, second] = kit.cookie;
+    prctl_unknown(announce::JOINS, first, second);
     match kit.words[shared::OWN_PID].load(Ordering::Acquire) {
         0 => Err(Step::BeSeen.early()(Errno::ENOSYS)),
         _ => Ok(()),
     }
 }
 
-/// The threads of a cgroup of version 2 that join, and the map that must live until the programs
-/// are loaded.
-pub(super) fn joins_of(cgroup: &Cgroup) -> Result<(Joins, Map), Unavailable> {
-    let map = Map::new(Kind::Cgroups, "fathom_cgroup", 4, 4, 1).map_err(Unavailable::BpfMap)?;
+/// Has the threads of a cgroup of version 2 join, when threads do.
+pub(super) fn set_cgroup(cgroups: &Map, cgroup: &Cgroup) -> Result<(), Unavailable> {
     let fd = cgroup.dir.as_raw_fd().to_ne_bytes();
-    map.update(&[0; 4], &fd).map_err(Unavailable::BpfMap)?;
-    Ok((Joins::Cgroup(map.as_raw_fd()), map))
+    cgroups.update(&[0; 4], &fd).map_err(Unavailable::BpfMap)
 }

@@ -1,4 +1,4 @@
-//! What is known of processes whose threads [join](super::program): they are metered from a call on, of
+//! What is known of processes whose threads [join](super::layout::kind::JOIN): they are metered from a call on, of
 //! which the record reaches user space a little later.
 
 use foldhash::{HashMap, HashSet};

@@ -10,15 +10,11 @@ use gate::bpf::{Kind, Map, Program, Ring, raw_tracepoint_open};
 use gate::process::Shared;
 use gate::{Errno, Fd, machine};
 
-use super::draft::{Joins, Resources};
-use super::layout::{self, bucket, scratch, shared, slot, task};
-use super::offsets::Offsets;
-use super::program;
+use super::code::{CONFIG, Code, WORDS};
+use super::layout::{self, Config, Joins, bucket, scratch, shared, slot, task};
+use super::types::Types;
 use crate::error::Unavailable;
 use crate::names::MOST_TASKS;
-
-/// Some helpers are available to programs of GPL-compatible licences only.
-const LICENSE: &CStr = c"Dual MIT/GPL";
 
 /// The capacity of the maps. The kernel zeroes all of it when it creates them, which takes most of the time
 /// of the start.
@@ -67,6 +63,8 @@ pub(super) struct Maps {
     pub(super) taken: Map,
     pub(super) slots: Map,
     pub(super) cells: Map,
+    /// The cgroup whose threads join.
+    pub(super) cgroups: Map,
     scratch: Map,
 }
 
@@ -80,6 +78,7 @@ impl Maps {
             taken: Map::new(Kind::Hash, "fathom_taken", 4, 4, room.tasks)?,
             slots: Map::new(Kind::Hash, "fathom_slots", 8, slot, room.slots)?,
             cells: Map::new(Kind::Hash, "fathom_cells", 16, 16, room.cells)?,
+            cgroups: Map::new(Kind::Cgroups, "fathom_cgroup", 4, 4, 1)?,
             scratch: Map::new(
                 Kind::PercpuArray,
                 "fathom_scratch",
@@ -91,22 +90,43 @@ impl Maps {
     }
 }
 
+impl Maps {
+    /// The programs with these maps.
+    fn link(&self, config: &Map, types: &Types, ring: &Ring) -> Result<Code, Unavailable> {
+        let maps = [
+            (CONFIG, config),
+            (WORDS, &self.shared),
+            ("tasks", &self.tasks),
+            ("taken", &self.taken),
+            ("slots", &self.slots),
+            ("cells", &self.cells),
+            ("cgroups", &self.cgroups),
+            ("scratch", &self.scratch),
+        ];
+        let maps = maps.map(|(name, map)| (name, map.as_raw_fd()));
+        let maps = [&maps[..], &[("ring", ring.as_raw_fd())]].concat();
+        Code::link(|_| true, Some(types), &maps)
+    }
+}
+
 /// All of it. The kernel frees it when the descriptors are closed.
 pub(super) struct Kit {
     pub(super) maps: Maps,
     pub(super) words: Shared,
     pub(super) ring: Ring,
-    pub(super) programs: Vec<(Written, Program)>,
+    pub(super) programs: Vec<Loaded>,
     pub(super) attached: Vec<Fd>,
     pub(super) cookie: [u64; 2],
-    pub(super) resources: Resources,
+    pub(super) code: Code,
+    /// Programs that are loaded later refer to it.
+    _config: Map,
 }
 
 impl Kit {
-    /// Creates the maps, and loads and attaches the programs that this kernel needs. `find` finds the
-    /// offsets.
+    /// Creates the maps, and loads and attaches the programs that this kernel needs. `find` finds its
+    /// types.
     pub(super) fn new(
-        find: impl FnOnce() -> Result<Offsets, Unavailable> + Send,
+        find: impl FnOnce() -> Result<Types, Unavailable> + Send,
         room: Room,
         calls: u64,
         joins: Option<Joins>,
@@ -117,44 +137,40 @@ impl Kit {
     /// [`Kit::new`] with these programs. The kernel zeroes tens of megabytes and verifies the programs,
     /// and BTF is parsed: threads do what they can at the same time.
     pub(super) fn with(
-        wanted: &[Written],
-        find: impl FnOnce() -> Result<Offsets, Unavailable> + Send,
+        wanted: &[Tracepoint],
+        find: impl FnOnce() -> Result<Types, Unavailable> + Send,
         room: Room,
         calls: u64,
         joins: Option<Joins>,
     ) -> Result<Kit, Unavailable> {
         let size = ring_size(calls);
-        let (maps, offsets, ring) = std::thread::scope(|scope| {
+        let (maps, types, ring) = std::thread::scope(|scope| {
             let others = Task::spawn(scope, || (find(), Ring::new("fathom_ring", size)))?;
             let maps = Maps::new(room).map_err(Unavailable::BpfMap)?;
-            let (offsets, ring) = others.join()?;
-            Ok::<_, Unavailable>((maps, offsets?, ring.map_err(Unavailable::BpfMap)?))
+            let (types, ring) = others.join()?;
+            Ok::<_, Unavailable>((maps, types?, ring.map_err(Unavailable::BpfMap)?))
         })?;
+        if joins.is_some() && !types.are_complete {
+            return Err(Unavailable::AttachNeedsBtf);
+        }
         let words = maps.shared.words().map_err(Unavailable::BpfMap)?;
         for (word, class) in words.iter().skip(shared::CLASSES).zip(layout::classes()) {
             word.store(class, Ordering::Relaxed);
         }
-        let resources = Resources {
-            shared: maps.shared.as_raw_fd(),
-            tasks: maps.tasks.as_raw_fd(),
-            taken: maps.taken.as_raw_fd(),
-            slots: maps.slots.as_raw_fd(),
-            cells: maps.cells.as_raw_fd(),
-            scratch: maps.scratch.as_raw_fd(),
-            ring: ring.as_raw_fd(),
-            buckets: maps.tasks.entries(),
-            watermark: (size / 32).max(LEAST_WATERMARK).cast_signed(),
-            offsets,
+        let config = Config {
             cookie: new_cookie(),
+            buckets: maps.tasks.entries(),
+            watermark: (size / 32).max(LEAST_WATERMARK),
             joins,
+            has_second: wanted.len() > FIRST_PROGRAMS.len(),
+            ..Config::default()
         };
-        if joins.is_some() && offsets.ids.is_none() {
-            return Err(Unavailable::AttachNeedsBtf);
-        }
-        let programs = load_all(wanted, &resources)?;
+        let constants = config.to_map().map_err(Unavailable::BpfMap)?;
+        let code = maps.link(&constants, &types, &ring)?;
+        let programs = load_all(wanted, &code)?;
         let attached: Result<_, _> = programs
             .iter()
-            .map(|((_, tracepoint, _), program)| attach(tracepoint, program))
+            .map(|(tracepoint, program)| attach(tracepoint.1, program))
             .collect();
         Ok(Kit {
             maps,
@@ -162,68 +178,65 @@ impl Kit {
             ring,
             attached: attached?,
             programs,
-            cookie: resources.cookie,
-            resources,
+            cookie: config.cookie,
+            code,
+            _config: constants,
         })
     }
 }
 
-/// Writes a program.
-type Writer = fn(&Resources) -> Option<Vec<u64>>;
-/// The name of a program, its tracepoint, and what writes it.
-pub(super) type Written = (&'static str, &'static CStr, Writer);
+/// The name of a program, and its tracepoint.
+pub(super) type Tracepoint = (&'static str, &'static CStr);
+pub(super) type Loaded = (Tracepoint, Program);
 
 /// All programs. The one that sees the announcement of the command is attached last: from then on all
-/// are needed.
-///
-/// Since Linux 7.0 a program can be preempted while it runs; then the kernel skips it in every other
-/// thread that comes to that processor. So forks, execs, exits and returns have a second program, which
-/// does what the first has not done. A call whose entry was skipped is entered when it returns. If both
-/// programs at its return are skipped, it is counted in [`shared::MISSED`] at the next entry.
-pub(super) const PROGRAMS: [Written; 9] = [
-    ("fathom_exit", c"sched_process_exit", program::exit),
-    ("fathom_exit_2", c"sched_process_exit", program::exit),
-    ("fathom_exec", c"sched_process_exec", program::exec),
-    ("fathom_exec_2", c"sched_process_exec", program::exec_again),
-    ("fathom_fork", c"sched_process_fork", program::fork),
-    ("fathom_fork_2", c"sched_process_fork", program::fork_again),
-    ("fathom_return", c"sys_exit", program::exit_call),
-    ("fathom_return_2", c"sys_exit", program::exit_call_again),
-    ("fathom_enter", c"sys_enter", program::enter),
+/// are needed. The second ones stand in for those that the kernel skips: see `meter.bpf.c`.
+pub(super) const PROGRAMS: [Tracepoint; 9] = [
+    ("fathom_exit", c"sched_process_exit"),
+    ("fathom_exit_2", c"sched_process_exit"),
+    ("fathom_exec", c"sched_process_exec"),
+    ("fathom_exec_2", c"sched_process_exec"),
+    ("fathom_fork", c"sched_process_fork"),
+    ("fathom_fork_2", c"sched_process_fork"),
+    ("fathom_return", c"sys_exit"),
+    ("fathom_return_2", c"sys_exit"),
+    ("fathom_enter", c"sys_enter"),
 ];
 
 /// Those without second ones, which would take a third of the time for which the kernel verifies programs.
-const WITHOUT_SECOND: [Written; 5] = [
+const FIRST_PROGRAMS: [Tracepoint; 5] = [
     PROGRAMS[0],
     PROGRAMS[2],
-    ("fathom_fork", c"sched_process_fork", program::fork_once),
+    PROGRAMS[4],
     PROGRAMS[6],
     PROGRAMS[8],
 ];
 
 /// The programs that a kernel of this release needs: before Linux 7.0 none is preempted. Should an
 /// older kernel skip one nevertheless, [`Kit::skipped_events`] tells since Linux 5.12.
-pub(super) fn needed(release: &str) -> &'static [Written] {
+pub(super) fn needed(release: &str) -> &'static [Tracepoint] {
     let major = release
         .split('.')
         .next()
         .and_then(|major| major.parse().ok());
     match major {
-        Some(0..7u32) => &WITHOUT_SECOND,
+        Some(0..7u32) => &FIRST_PROGRAMS,
         _ => &PROGRAMS,
     }
 }
 
 impl Kit {
     /// The forks, execs and exits of any thread of this machine for which no program ran, at most.
-    pub(super) fn skipped_events(programs: &[(Written, Program)]) -> u64 {
+    pub(super) fn skipped_events(programs: &[Loaded]) -> u64 {
         let events = [
             c"sched_process_exit",
             c"sched_process_exec",
             c"sched_process_fork",
         ];
         let skipped = |event: &CStr| {
-            let those = programs.iter().filter(|(written, _)| written.1 == event);
+            let those = programs
+                .iter()
+                .filter(|(tracepoint, _)| tracepoint.1 == event);
             let skipped = those.map(|(_, program)| program.recursion_misses().unwrap_or_default());
             skipped.min().unwrap_or_default()
         };
@@ -232,20 +245,17 @@ impl Kit {
 }
 
 /// Loads the programs, by one thread for each processor.
-fn load_all(
-    wanted: &[Written],
-    resources: &Resources,
-) -> Result<Vec<(Written, Program)>, Unavailable> {
+fn load_all(wanted: &[Tracepoint], code: &Code) -> Result<Vec<Loaded>, Unavailable> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut loaded = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(written) = wanted.get(at) else {
+            let Some(tracepoint) = wanted.get(at) else {
                 return loaded;
             };
-            let program = load(written.0, (written.2)(resources));
-            loaded.push((at, program.map(|program| (*written, program))));
+            let program = code.load(tracepoint.0);
+            loaded.push((at, program.map(|program| (*tracepoint, program))));
         }
     };
     let mut all = std::thread::scope(|scope| {
@@ -260,12 +270,6 @@ fn load_all(
     })?;
     all.sort_unstable_by_key(|(at, _)| *at);
     all.into_iter().map(|(_, program)| program).collect()
-}
-
-/// Loads a program, if it could be assembled.
-pub(super) fn load(name: &str, code: Option<Vec<u64>>) -> Result<Program, Unavailable> {
-    let code = code.ok_or(Unavailable::BpfAssembly)?;
-    Ok(Program::load_raw_tracepoint(name, &code, LICENSE)?)
 }
 
 /// Attaches a program to a raw tracepoint, until the descriptor is closed.

@@ -1,7 +1,67 @@
 //! What the programs and user space share: the words of an array map, the values of the other maps,
-//! the records in the ring buffer, and the layout of a thread's registers.
+//! the records in the ring buffer, and the layout of a thread's registers. The programs have it in `layout.h`.
 
+use gate::bpf::Map;
+
+use crate::call::LONG_CALL;
 use crate::syscalls::{self, Kind, NUMBERS, PRCTL};
+
+/// The constants of the programs.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Config {
+    /// The secret by which this process and the command announce themselves.
+    pub(super) cookie: [u64; 2],
+    /// The number of buckets of `tasks`: a power of two.
+    pub(super) buckets: u32,
+    /// Bytes in the ring from which on user space is woken.
+    pub(super) watermark: u32,
+    pub(super) joins: Option<Joins>,
+    /// Skipped programs have a second one.
+    pub(super) has_second: bool,
+    /// The offset in the `task_struct` of the piece that is output.
+    pub(super) look_from: u64,
+}
+
+impl Config {
+    /// A map with `struct config`.
+    pub(super) fn to_map(self) -> gate::Result<Map> {
+        let number = |offset: i32| u64::from(offset.cast_unsigned());
+        let call = |name| syscalls::by_name(name).map_or(u64::MAX, |call| call.number.into());
+        let [first, second, third, ..] = REGISTERS.arguments.map(|offset| offset as u64 / 8);
+        let words = [
+            self.cookie[0],
+            self.cookie[1],
+            u64::from(self.buckets.saturating_sub(1)),
+            self.watermark.into(),
+            self.joins.map_or(0, |joins| joins as u64),
+            self.has_second.into(),
+            self.look_from,
+            number(REGISTERS.copied),
+            first,
+            second,
+            third,
+            number(REGISTERS.first.unwrap_or(0)),
+            number(REGISTERS.number),
+            number(REGISTERS.mode),
+            number(REGISTERS.compat[0]),
+            number(REGISTERS.compat[1]),
+            PRCTL.into(),
+            call("execve"),
+            call("execveat"),
+            LONG_CALL,
+        ];
+        Map::constants("fathom_config", &words.map(u64::to_ne_bytes).concat())
+    }
+}
+
+/// Threads that join when they make a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Joins {
+    /// All of our PID namespace.
+    All = 1,
+    /// Those of the cgroup in the map `cgroups`, and of the cgroups below it.
+    Cgroup = 2,
+}
 
 /// Where the registers of a thread are while it makes a call: `struct pt_regs`.
 pub(super) struct Registers {
@@ -17,11 +77,7 @@ pub(super) struct Registers {
     /// The register that tells a 32-bit program, the bits that count, and their value then.
     pub(super) mode: i32,
     pub(super) compat: [i32; 2],
-    pub(super) prctl: i32,
 }
-
-/// Bytes of the registers that are copied.
-pub(super) const COPIED: i32 = 64;
 
 /// r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs: asm/ptrace.h of x86-64 from byte 56 on. The code
 /// segment of 32-bit programs is 0x23.
@@ -33,7 +89,6 @@ pub(super) const REGISTERS: Registers = Registers {
     number: 120,
     mode: 136,
     compat: [0xffff, 0x23],
-    prctl: PRCTL.cast_signed(),
 };
 
 /// x0 to x30, sp, pc, then pstate, which has a bit for 32-bit programs; then the original x0 and
@@ -46,7 +101,6 @@ pub(super) const REGISTERS: Registers = Registers {
     number: 280,
     mode: 264,
     compat: [0x10, 0x10],
-    prctl: PRCTL.cast_signed(),
 };
 
 /// The arguments of a call, from a copy of its registers.
@@ -128,16 +182,12 @@ pub(super) mod shared {
     /// Calls that are still to be reported; signed. Each entry takes one away, whether or not the
     /// ring has room for the call when it returns.
     pub(crate) const LEFT: usize = 8;
-    /// The depth of our PID namespace.
-    pub(crate) const LEVEL: usize = 9;
     /// Nanoseconds of an empty call while it is metered, which the command's process measures.
     pub(crate) const EMPTY_CALL: usize = 10;
     /// Not 0 while user space sleeps, and is to be woken.
     pub(crate) const ASLEEP: usize = 11;
     /// Not 0 when the command's process has found `SEEN` set; then `LIVE` counts it already.
     pub(crate) const BEGUN: usize = 12;
-    /// The distance from the beginning of a thread's kernel stack to its registers.
-    pub(crate) const REGISTERS_OFFSET: usize = 13;
     /// Calls of metered threads whose return was not seen.
     pub(crate) const MISSED: usize = 14;
     /// The thread that is to be metered: the descriptor of its directory in /proc, its slot, its
@@ -146,10 +196,9 @@ pub(super) mod shared {
     pub(crate) const ADOPT_SLOT: usize = 16;
     pub(crate) const ADOPT_IDS: usize = 17;
     pub(crate) const ADOPTED: usize = 18;
-    /// The id of this process in the first PID namespace, and the address of its own PID namespace.
-    /// Threads [join](super::kind::JOIN) from when the former is not 0.
+    /// The id of this process in the first PID namespace. Threads [join](super::kind::JOIN) from when it is
+    /// not 0.
     pub(crate) const OWN_PID: usize = 19;
-    pub(crate) const NAMESPACE: usize = 20;
     /// Long calls that were not to be reported, and that the ring had no room for.
     pub(crate) const LOST_LONG: usize = 21;
     /// The class of each system call.
@@ -167,25 +216,15 @@ pub(super) mod adoption {
     pub(crate) const UNBORN: i32 = 3;
     pub(crate) const GONE: i32 = 4;
     pub(crate) const FULL: i32 = 5;
-    /// `TASK_NEW` of `task_struct.__state`, `PF_EXITING` of `task_struct.flags`.
-    pub(crate) const TASK_NEW: i32 = 0x800;
-    pub(crate) const EXITING: i32 = 4;
 }
 
 /// A metered thread: the value of a [bucket](super::bucket) of the map `tasks`. What each call
 /// needs comes first, to touch few cache lines.
 pub(super) mod task {
-    /// The address of its registers while it makes a call, which no other live thread has; 0 if the
-    /// bucket was never used, and `FREE` if it is free again.
-    pub(crate) const REGISTERS_AT: i16 = 0;
     pub(crate) const FLAGS: i16 = 8;
-    /// Not 0 if it has just executed a program.
-    pub(crate) const FRESH: i16 = 12;
     pub(crate) const SLOT: i16 = 16;
-    pub(crate) const BUCKET: i16 = 24;
     /// The record for the ring begins here, and ends with the names.
     pub(crate) const RECORD: i16 = 32;
-    pub(crate) const KIND: i16 = RECORD;
     pub(crate) const NUMBER: i16 = RECORD + 4;
     pub(crate) const PID: i16 = RECORD + 8;
     pub(crate) const TID: i16 = RECORD + 12;
@@ -204,39 +243,14 @@ pub(super) mod task {
     pub(crate) const SUMS: i16 = NAMES + 2 * SHORT;
     pub(crate) const LEN: i16 = SUMS + super::sum::WAYS * super::sum::LEN;
 
-    /// Instead of an address.
-    pub(crate) const FREE: i32 = 1;
-
-    /// Instead of a number: the thread is in no call whose entry was seen.
-    pub(crate) const NONE: i32 = -1;
-    /// Instead of a number: the call is not counted.
-    pub(crate) const IGNORED: i32 = -2;
-
-    // Flags.
-    /// The call is to be reported.
+    /// Flag: the call is to be reported.
     pub(crate) const REPORTED: i32 = 1;
-    /// Its names could not be read at its entry, because a page was not in memory. It is at the
-    /// return.
-    pub(crate) const NAMELESS: i32 = 2;
-    /// It executes a 32-bit program, whose calls have other numbers.
-    pub(crate) const COMPAT: i32 = 4;
 }
 
-/// The map `tasks` is a hash table whose buckets are found by the address of the thread's
-/// registers, without a helper call: a thread that is not metered is recognised at least cost. The
-/// map `taken` has the buckets in use, so that two threads cannot take the same one.
+/// The map `tasks` is a hash table: see `tasks.h`.
 pub(super) mod bucket {
     /// Buckets for each thread that there is to be room for.
     pub(crate) const PER_TASK: u32 = 2;
-    /// Buckets that are tried. If the table is as full as it can be, one thread in 256 finds none;
-    /// if it is half as full, one in 65,536.
-    pub(crate) const TRIES: i32 = 8;
-    /// Addresses are of different pages. Each try takes bits of the product of the page number and
-    /// `FACTOR`: the first from `BIT` on, each next one `STEP` bits higher.
-    pub(crate) const PAGE: i32 = 12;
-    pub(crate) const FACTOR: i32 = 0x61c8_8647;
-    pub(crate) const BIT: i32 = 14;
-    pub(crate) const STEP: i32 = 2;
 }
 
 /// Calls of one kind (number and error) of a thread. A kind has one place among the sums of a
@@ -249,15 +263,9 @@ pub(super) mod sum {
     pub(crate) const CALLS: i16 = 4;
     pub(crate) const NANOS: i16 = 8;
     pub(crate) const LEN: i16 = 16;
-    /// A sum of more calls is flushed, before it overflows.
-    pub(crate) const MOST: i32 = 1 << 30;
     /// The lowest bit of the error.
     pub(crate) const ERROR: u32 = NUMBERS.trailing_zeros();
-    /// The place of a kind is in three bits, from `BITS` on, of its product with `FACTOR`, which
-    /// gives common calls and errors different places.
     pub(crate) const WAYS: i16 = 8;
-    pub(crate) const FACTOR: i32 = 12_467;
-    pub(crate) const BITS: u32 = 12;
 }
 
 /// A process while it executes one program: the value of the map `slots`, whose keys are never
@@ -289,10 +297,6 @@ pub(super) mod kind {
     pub(crate) const FORK: i32 = 4;
     pub(crate) const EXEC: i32 = 5;
     pub(crate) const EXIT: i32 = 6;
-    /// No metered thread is left. It only wakes user space.
-    pub(crate) const LAST: i32 = 7;
-    /// A piece of a `task_struct`, see `program::look`.
-    pub(crate) const LOOK: i32 = 8;
     /// A thread that ran already is metered from now on. Its record is a slot, as that of an exec.
     pub(crate) const JOIN: i32 = 9;
     /// A call that took [`LONG_CALL`](crate::call::LONG_CALL) or longer, and is not to be reported.
@@ -310,7 +314,6 @@ pub(super) mod long {
     pub(crate) const DESCRIPTORS: [i16; 2] = [SLOT + 8, SLOT + 32];
     pub(crate) const DEVICE: i16 = 8;
     pub(crate) const MAGIC: i16 = 16;
-    pub(crate) const LEN: i32 = 56;
 }
 
 /// The record of a fork.
@@ -320,7 +323,6 @@ pub(super) mod fork {
     pub(crate) const TID: i16 = 12;
     /// What the child shares with its parent: `FILES`, `FS`.
     pub(crate) const SHARES: i16 = 16;
-    pub(crate) const LEN: i16 = 24;
     pub(crate) const FILES: i32 = 1;
     pub(crate) const FS: i32 = 2;
 }
@@ -337,23 +339,28 @@ pub(super) mod names {
     pub(crate) const LONGEST: i32 = 4096;
 }
 
-/// The entries of the map `scratch`, by the program that uses them.
+/// The map `scratch`, with an entry for each of some programs.
 pub(super) mod scratch {
     use super::names;
 
-    pub(crate) const ENTER: i32 = 0;
-    pub(crate) const EXIT_CALL: i32 = 1;
-    pub(crate) const EXIT_CALL_AGAIN: i32 = 2;
-    pub(crate) const EXEC: i32 = 3;
-    pub(crate) const EXEC_AGAIN: i32 = 4;
     pub(crate) const ENTRIES: u32 = 5;
     /// Bytes of an entry: the largest record, that of two names.
     pub(crate) const LEN: usize = names::BYTES as usize + 2 * names::LONGEST as usize;
 }
-/// Bytes of a `task_struct` in a record of `program::look`. Before them are the kind, the ids of
+
+/// Bytes of a `task_struct` in a record of `fathom_look`. Before them are the kind, the ids of
 /// the thread, and the address of its registers, of 8 bytes each.
 pub(super) const LOOKED: usize = 4096;
 
-/// The option of the prctl(2) by which the command announces itself to the programs; its other two
-/// arguments are the cookie.
-pub(super) const ANNOUNCEMENT: i32 = 0x6661_7468;
+/// The option of the prctl(2) by which a thread announces itself to the programs; its other two arguments are
+/// the cookie.
+pub(super) mod announce {
+    /// The thread is metered from now on.
+    pub(crate) const COMMAND: u32 = 0x6661_7468;
+    /// The thread of [`ADOPT_FD`](super::shared::ADOPT_FD) is.
+    pub(crate) const THREAD: u32 = COMMAND + 1;
+    /// Threads join from now on.
+    pub(crate) const JOINS: u32 = COMMAND + 2;
+    /// The program `fathom_look` outputs its `task_struct`.
+    pub(crate) const LOOK: u32 = COMMAND + 3;
+}

@@ -3,20 +3,23 @@
 //!
 //! | module | what is in it |
 //! |---|---|
+//! | `meter.bpf.c` | the programs, in C |
+//! | `kernel.h` | helpers, and fields of the kernel's structs |
+//! | `layout.h`, `layout` | what the programs and user space share: values of maps, records of the ring |
+//! | `tasks.h` | the maps, and what several programs do with metered threads |
+//! | `names.h` | the names in the arguments of calls |
+//! | `attach.h` | the programs that attach to threads which run already |
+//! | `meter.bpf.o` | what `tools/bpf` compiles all of these to |
+//! | `code` | the programs of this object file, linked to the kernel and to the maps |
+//! | `types` | the kernel's structs, from BTF |
+//! | `probe` | offsets of fields in a kernel without BTF |
+//! | `kit` | maps, ring and programs, loaded and attached |
 //! | `attach` | enters threads that run already into the maps |
 //! | `joined` | names of processes whose threads are metered from their next call on |
-//! | `asm` | an assembler: neither compiler nor library is needed to make and load the programs |
-//! | `layout` | what the programs and user space share: values of maps, records of the ring |
-//! | `frame` | the slots of the programs' stacks |
-//! | `long_calls` | what the descriptors are of long calls beyond the limit |
-//! | `offsets` | offsets of fields of the kernel's structs, from BTF |
-//! | `draft` | what several of the programs do |
-//! | `program` | the programs |
-//! | `kit` | maps, ring and programs, loaded and attached |
-//! | `probe` | offsets of fields in a kernel without BTF |
 //! | `reader` | user space: reads the ring, and moves finished processes out of the maps |
 //! | `record` | the records in the ring |
 //! | `slots` | what the maps hold of calls |
+//! | `long_calls` | what the descriptors are of long calls beyond the limit |
 //!
 //! The programs are at raw tracepoints, not at a trampoline for each call (fentry and fexit). That
 //! would cost the metered less, and others nothing, but it takes two programs and two patches of
@@ -28,33 +31,30 @@
 //! number), nor what a 64-bit program calls by `int 0x80`. Without BTF, process ids are those of
 //! the first PID namespace, and the name of a program that ends at once is cut to 15 bytes.
 
-mod asm;
 mod attach;
-mod draft;
-mod frame;
+mod code;
 mod joined;
 mod kit;
 mod layout;
 mod long_calls;
-mod offsets;
 mod probe;
-mod program;
 mod reader;
 mod record;
 mod slots;
+mod types;
 
 use std::sync::atomic::Ordering;
 
-use gate::bpf::{Map, Program, Ring, prctl_unknown};
+use gate::bpf::{Ring, prctl_unknown};
 use gate::command::Held;
 use gate::process::Ahead;
 use gate::{Errno, Fd, clock};
 
-use self::attach::{Adopter, Members, begin_joins, calibrate, joins_of};
-use self::draft::Joins;
+use self::attach::{Adopter, Members, begin_joins, calibrate, set_cgroup};
+use self::code::Code;
 use self::joined::Joined;
-use self::kit::{Kit, Room, Written, load};
-use self::layout::{ANNOUNCEMENT, shared};
+use self::kit::{Kit, Loaded, Room};
+use self::layout::{Joins, announce, shared};
 use self::reader::{Find, MOST_REPORTED, Newcomers, Reader};
 use crate::attach::{Attach, Target, all_processes, count_threads, ended_before};
 use crate::call::{Command, Listener, Meter, Metered};
@@ -79,7 +79,9 @@ impl Meter for Bpf {
             Errno::EINVAL => Unavailable::NeedsLinux("5.8"),
             errno => Unavailable::BpfMap(errno),
         })?;
-        load("fathom_try", program::attempt()).map(drop)
+        let name = "fathom_try";
+        let code = Code::link(|program| program == name, None, &[])?;
+        code.load(name).map(drop)
     }
 
     fn run(&self, command: &Command, calls: u64, to: &mut dyn Listener) -> Result<Metered, Error> {
@@ -100,7 +102,7 @@ impl Meter for Bpf {
         calibrate(&kit)?;
         let words = &kit.words;
         let mut reader = Reader::new(words, &kit.maps, calls, Collector::new(calls, to));
-        let adopter = || Adopter::new(kit.resources, words, &kit.maps);
+        let adopter = || Adopter::new(words, &kit.maps, kit.cookie, &kit.code);
         words[shared::LEFT].store(calls.min(MOST_REPORTED), Ordering::Relaxed);
         words[shared::BEGUN].store(1, Ordering::Release);
         let start = clock::monotonic();
@@ -123,14 +125,15 @@ impl Meter for Bpf {
                 let cpu = CpuTime::of_processes(&attached);
                 (attached.len(), cpu, Newcomers::Find(&mut members))
             }
-            Scope::Joiners {
-                processes, cgroup, ..
-            } => {
+            Scope::Joiners { processes, cgroup } => {
                 if calls > 0 {
                     reader.expect(Joined::before(processes));
                 }
-                begin_joins(&kit)?;
                 let cpu = cgroup.as_ref();
+                if let Some(cgroup) = cpu {
+                    set_cgroup(&kit.maps.cgroups, cgroup)?;
+                }
+                begin_joins(&kit)?;
                 let cpu = cpu.map_or_else(CpuTime::of_machine, CpuTime::of_cgroup);
                 (processes.len(), cpu, Newcomers::Join)
             }
@@ -155,12 +158,9 @@ enum Scope {
     Members(Cgroup),
     /// Threads that join: of all processes, or of a cgroup of version 2.
     Joiners {
-        joins: Joins,
         /// The processes that run already.
         processes: Vec<u32>,
         cgroup: Option<Cgroup>,
-        /// Programs refer to it when they are loaded.
-        _map: Option<Map>,
     },
 }
 
@@ -169,22 +169,17 @@ impl Scope {
         Ok(match target {
             Target::Processes(processes) => Scope::Processes(processes.clone()),
             Target::Machine => Scope::Joiners {
-                joins: Joins::All,
                 processes: all_processes(),
                 cgroup: None,
-                _map: None,
             },
             Target::Cgroup(path) => {
                 let cgroup = Cgroup::open(path)?;
                 if !cgroup.is_v2 {
                     return Ok(Scope::Members(cgroup));
                 }
-                let (joins, map) = joins_of(&cgroup)?;
                 Scope::Joiners {
-                    joins,
                     processes: cgroup.processes(),
                     cgroup: Some(cgroup),
-                    _map: Some(map),
                 }
             }
         })
@@ -192,7 +187,8 @@ impl Scope {
 
     fn joins(&self) -> Option<Joins> {
         match self {
-            Scope::Joiners { joins, .. } => Some(*joins),
+            Scope::Joiners { cgroup: None, .. } => Some(Joins::All),
+            Scope::Joiners { .. } => Some(Joins::Cgroup),
             _ => None,
         }
     }
@@ -229,7 +225,7 @@ impl Bpf {
     ) -> Result<Metered, Error> {
         let words = &kit.words;
         let prepare = || {
-            prctl_unknown(ANNOUNCEMENT as u32, kit.cookie[0], kit.cookie[1]);
+            prctl_unknown(announce::COMMAND, kit.cookie[0], kit.cookie[1]);
             if words[shared::SEEN].load(Ordering::Relaxed) == 0 {
                 return Err(Errno::ENOSYS); // a seccomp filter has answered the prctl(2)
             }
@@ -257,7 +253,7 @@ impl Bpf {
     /// The result, when the programs are detached.
     fn finish(
         &self,
-        programs: &[(Written, Program)],
+        programs: &[Loaded],
         reader: Reader<'_>,
         ring: &mut Ring,
         unmetered_call: u64,

@@ -8,21 +8,20 @@ use gate::bpf::{Kind, Map, Ring, prctl_unknown};
 use gate::meter::spawn_scoped;
 use std::os::fd::AsRawFd;
 
-use super::draft::Resources;
-use super::kit::{attach, load, new_cookie};
-use super::layout::{ANNOUNCEMENT, LOOKED, double, scratch};
-use super::offsets::Offsets;
-use super::program;
+use super::code::{CONFIG, Code};
+use super::kit::{attach, new_cookie};
+use super::layout::{Config, LOOKED, announce, double, scratch};
+use super::types::Types;
 use crate::error::Unavailable;
 
-/// The offsets in this kernel, from BTF if it has it.
-pub(super) fn find() -> Result<Offsets, Unavailable> {
-    Offsets::read().map_or_else(probe, Ok)
+/// The types of this kernel, from BTF if it has it.
+pub(super) fn find() -> Result<Types, Unavailable> {
+    Types::read().map_or_else(probe, Ok)
 }
 
 /// Looks at the `task_struct` of a thread of this process that is not the main thread, so that its
 /// two ids differ.
-pub(super) fn probe() -> Result<Offsets, Unavailable> {
+pub(super) fn probe() -> Result<Types, Unavailable> {
     /// Pieces overlap, so that no pair of ids is cut in two.
     const OVERLAP: usize = 8;
     const PIECES: usize = 6;
@@ -33,17 +32,23 @@ pub(super) fn probe() -> Result<Offsets, Unavailable> {
     let mut stack = None;
     for piece in 0..PIECES {
         let from = piece * (LOOKED - OVERLAP);
-        let resources = Resources {
-            ring: ring.as_raw_fd(),
-            scratch: scratch.as_raw_fd(),
+        let config = Config {
+            look_from: from as u64,
             cookie: new_cookie(),
-            ..Resources::default()
+            ..Config::default()
         };
-        let program = load("fathom_look", program::look(&resources, from as i32))?;
+        let constants = config.to_map().map_err(Unavailable::BpfMap)?;
+        let maps = [
+            (CONFIG, constants.as_raw_fd()),
+            ("ring", ring.as_raw_fd()),
+            ("scratch", scratch.as_raw_fd()),
+        ];
+        let code = Code::link(|name| name == "fathom_look", None, &maps)?;
+        let program = code.load("fathom_look")?;
         let attached = attach(c"sys_enter", &program)?;
-        let [first, second] = resources.cookie;
+        let [first, second] = config.cookie;
         std::thread::scope(|scope| {
-            let announce = || prctl_unknown(ANNOUNCEMENT as u32, first, second);
+            let announce = || prctl_unknown(announce::LOOK, first, second);
             let _ = spawn_scoped(scope, Builder::new(), announce);
         });
         drop(attached);
@@ -54,18 +59,13 @@ pub(super) fn probe() -> Result<Offsets, Unavailable> {
             stack = stack.or(found.1.map(|at| (from + at) as u32));
         });
         if let (Some(pid), Some(stack)) = (pid, stack) {
-            return Ok(Offsets {
-                pid,
-                tgid: pid + 4,
-                stack,
-                ..Offsets::default()
-            });
+            return Ok(Types::at(pid, pid + 4, stack));
         }
     }
     Err(Unavailable::NoBtf)
 }
 
-/// The offsets of the two ids and of the stack in a record of `program::look`.
+/// The offsets of the two ids and of the stack in a record of `fathom_look`.
 fn find_fields(record: &[u8]) -> (Option<usize>, Option<usize>) {
     /// The smallest page, and the largest stack.
     const PAGE: u64 = 4 << 10;
@@ -80,25 +80,4 @@ fn find_fields(record: &[u8]) -> (Option<usize>, Option<usize>) {
         word.is_multiple_of(PAGE) && (1..=DEEPEST).contains(&registers.wrapping_sub(word))
     });
     (ids_at.map(|n| 4 * n), stack_at.map(|n| 8 * n))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn btf_and_the_values_of_the_fields_give_the_same_offsets() {
-        let (Some(btf), Ok(probed)) = (Offsets::read(), probe()) else {
-            return crate::skip::skip("a kernel with BTF, and permission for BPF are needed");
-        };
-        assert_eq!(
-            (btf.pid, btf.tgid, btf.stack),
-            (probed.pid, probed.tgid, probed.stack)
-        );
-        assert!(btf.files.is_some() && btf.fs.is_some(), "{btf:?}");
-        assert!(
-            btf.ids.is_some() && btf.program.is_some() && btf.ends.is_some() && btf.open.is_some(),
-            "{btf:?}"
-        );
-    }
 }

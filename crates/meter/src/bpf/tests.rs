@@ -2,122 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::asm::disassembler::listing;
-use super::draft::Resources;
 use super::kit::{PROGRAMS, needed};
-use super::offsets::{Ends, Ids, Offsets, OpenFile, Running};
+use super::types::Types;
 use super::*;
 use crate::call::{Call, Ended, Total};
 use crate::skip::skip;
 use crate::tests::busy;
-
-#[test]
-fn every_program_can_be_assembled_and_read() {
-    let offsets = Offsets {
-        pid: 2400,
-        tgid: 2404,
-        stack: 32,
-        files: Some(3000),
-        fs: Some(2992),
-        ids: Some(Ids {
-            thread_pid: 2600,
-            level: 4,
-            numbers: 96,
-            size: 16,
-            namespace: 104,
-            leader: 2500,
-        }),
-        program: Some(Running {
-            interp: 104,
-            file: 64,
-            inode: 32,
-            ino: 64,
-        }),
-        ends: Some(Ends {
-            pending: 3100,
-            signal: 3050,
-            group_exit_code: 100,
-        }),
-        open: Some(OpenFile {
-            files: 3000,
-            table: 32,
-            descriptors: 8,
-            inode: 32,
-            mode: 0,
-            device: 76,
-            superblock: 40,
-            magic: 96,
-        }),
-    };
-    let without_btf = Offsets {
-        files: None,
-        fs: None,
-        ids: None,
-        program: None,
-        ends: None,
-        open: None,
-        ..offsets
-    };
-    for offsets in [offsets, without_btf] {
-        let resources = Resources {
-            offsets,
-            ..Resources::default()
-        };
-        for (name, _, write) in PROGRAMS {
-            let code = write(&resources).unwrap();
-            let listing = listing(&code);
-            assert!(
-                listing.ends_with(": exit\n") && !listing.contains('?'),
-                "{name}: {listing}"
-            );
-            assert!(code.len() < 700, "{name}: {}", code.len());
-        }
-    }
-}
-
-#[test]
-fn a_call_of_an_unmetered_process_takes_17_instructions() {
-    let resources = Resources {
-        buckets: 1 << 15,
-        ..Resources::default()
-    };
-    let listing = listing(&program::enter(&resources).unwrap());
-    let unmetered = unmetered(&listing);
-    let way: Vec<&str> = listing.lines().take(17).collect();
-    assert_eq!(
-        way,
-        [
-            "0: r6 = r1",
-            "1: r9 = *(u64 *)(r6 +0)",
-            "2: r8 = *(u64 *)(r6 +8)",
-            "3: r1 = r9",
-            "4: r1 >>= 12",
-            "5: r1 *= 1640531527",
-            "6: r1 >>= 14",
-            "7: r1 &= 32767",
-            "8: *(u32 *)(r10 -8) = r1",
-            "9: r1 = map",
-            "11: r2 = r10",
-            "12: r2 += -8",
-            "13: call 1", // a lookup in an array map, which the kernel inlines
-            &format!("14: if r0 == 0 goto {unmetered}"),
-            "15: r1 = *(u64 *)(r0 +0)",
-            "16: if r1 == r9 goto 124",
-            &format!("17: if r1 == 0 goto {unmetered}"),
-        ]
-    );
-}
-
-/// The instruction that compares the number of the call with that of prctl(2).
-fn unmetered(listing: &str) -> &str {
-    let number = if cfg!(target_arch = "x86_64") {
-        "!= 157"
-    } else {
-        "!= 167"
-    };
-    let line = listing.lines().find(|line| line.contains(number)).unwrap();
-    line.split(':').next().unwrap()
-}
 
 #[test]
 fn the_kernel_loads_the_programs_with_and_without_btf() {
@@ -134,6 +24,22 @@ fn the_kernel_loads_the_programs_with_and_without_btf() {
 }
 
 #[test]
+fn the_kernel_loads_the_programs_that_attach() {
+    if let Err(why) = Bpf.check() {
+        return skip(why);
+    }
+    if Types::read().is_none() {
+        return skip("a kernel with BTF is needed");
+    }
+    for joins in [Joins::All, Joins::Cgroup] {
+        let kit = Kit::with(&PROGRAMS, probe::find, Room::new(), 0, Some(joins)).unwrap();
+        for name in ["fathom_adopt", "fathom_join"] {
+            kit.code.load(name).map(drop).unwrap();
+        }
+    }
+}
+
+#[test]
 fn without_btf_the_same_calls_are_counted() {
     if let Err(why) = Bpf.check() {
         return skip(why);
@@ -141,12 +47,11 @@ fn without_btf_the_same_calls_are_counted() {
     let script = "for i in 1 2 3; do cat /etc/passwd >/dev/null; done; (exec true) & wait";
     let words = ["sh", "-c", script].map(std::ffi::OsString::from);
     let command = Command::find(&words).unwrap();
-    let counted = |find: fn() -> Result<Offsets, Unavailable>| {
+    let counted = |find: fn() -> Result<Types, Unavailable>| {
         let kit = Kit::new(find, Room::new(), u64::MAX, None).unwrap();
         let metered = Bpf.run_with(kit, 0, &command, u64::MAX, &mut ()).unwrap();
         assert_eq!((metered.ended, metered.lost), (Ended::Exited(0), 0));
-        let named =
-            |total: &Total| total.program.contains(&b'/') || find().unwrap().program.is_none();
+        let named = |total: &Total| total.program.contains(&b'/') || !find().unwrap().are_complete;
         assert!(metered.totals.iter().all(named), "{:?}", metered.totals);
         by_number(&metered)
     };

@@ -1,0 +1,94 @@
+//! The instructions of the programs: those of the object file, with the offsets of fields in this kernel and
+//! the descriptors of the maps.
+
+use std::collections::HashMap;
+use std::os::fd::RawFd;
+
+use aya_obj::Object;
+use aya_obj::btf::Btf;
+use aya_obj::generated::bpf_insn;
+use gate::bpf::Program;
+
+use super::types::Types;
+use crate::error::Unavailable;
+
+/// Some helpers are available to programs of GPL-compatible licences only.
+const LICENSE: &std::ffi::CStr = c"Dual MIT/GPL";
+
+/// The reader of object files takes its structs from the bytes as they are.
+#[repr(align(8))]
+struct Aligned<T: ?Sized>(T);
+
+/// What `tools/bpf` compiles `meter.bpf.c` to.
+static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!("meter.bpf.o"));
+
+/// The name of the map that holds [`Config`](super::layout::Config), and of that of the shared words: sections of
+/// the object file.
+pub(super) const CONFIG: &str = ".rodata";
+pub(super) const WORDS: &str = ".bss";
+
+/// Programs that can be loaded.
+pub(super) struct Code {
+    /// Instructions, by the program's name.
+    programs: HashMap<String, Vec<u64>>,
+    knows_types: bool,
+}
+
+impl Code {
+    /// The programs that are `wanted`, by the descriptors of the maps that they use. Without `types`, they
+    /// may not use fields of the kernel's structs.
+    pub(super) fn link(
+        wanted: impl Fn(&str) -> bool,
+        types: Option<&Types>,
+        maps: &[(&str, RawFd)],
+    ) -> Result<Code, Unavailable> {
+        let mut object = Object::parse(&OBJECT.0).map_err(|_| Unavailable::BpfObject)?;
+        if let Some(types) = types {
+            let types = Btf::parse(&types.btf, object.endianness).ok();
+            let relocated = types.map(|types| object.relocate_btf(&types));
+            relocated
+                .and_then(Result::ok)
+                .ok_or(Unavailable::BpfObject)?;
+        }
+        object
+            .functions
+            .retain(|_, function| wanted(&function.name));
+        let sections = object.functions.keys().map(|(section, _)| *section);
+        let sections = sections.collect();
+        let declared = std::mem::take(&mut object.maps);
+        let maps = maps
+            .iter()
+            .filter_map(|&(name, fd)| Some((name, fd, declared.get(name)?)));
+        object
+            .relocate_maps(maps, &sections)
+            .map_err(|_| Unavailable::BpfObject)?;
+        let code = object.functions.into_values().map(|function| {
+            let instructions = function.instructions.iter().map(encode);
+            (function.name, instructions.collect())
+        });
+        Ok(Code {
+            programs: code.collect(),
+            knows_types: types.is_some_and(|types| types.are_complete),
+        })
+    }
+
+    /// Whether the programs know all fields of the kernel's structs.
+    pub(super) fn knows_types(&self) -> bool {
+        self.knows_types
+    }
+
+    /// Loads a program.
+    pub(super) fn load(&self, name: &str) -> Result<Program, Unavailable> {
+        let code = self.programs.get(name).ok_or(Unavailable::BpfObject)?;
+        Ok(Program::load_raw_tracepoint(name, code, LICENSE)?)
+    }
+}
+
+/// An instruction as the kernel reads it: see [RFC 9669](https://www.rfc-editor.org/rfc/rfc9669.html).
+fn encode(instruction: &bpf_insn) -> u64 {
+    let registers = instruction.dst_reg() | instruction.src_reg() << 4;
+    u64::from(instruction.code)
+        | u64::from(registers) << 8
+        | u64::from(instruction.off.cast_unsigned()) << 16
+        | u64::from(instruction.imm.cast_unsigned()) << 32
+}

@@ -126,6 +126,7 @@ INLINE struct task *new_task(u64 registers)
 
 INLINE void publish_task(struct task *task, u64 registers)
 {
+	__asm__ volatile("" ::: "memory"); // The thread may be making a call meanwhile.
 	*(volatile u64 *)&task->registers_at = registers;
 	add(&board.live, 1);
 }
@@ -157,11 +158,10 @@ INLINE void slot_add(u64 number, s64 threads)
 // which is never in the map.
 INLINE void list_slot(struct task *task, u64 number, struct slot *slot)
 {
-	task->slot = 0;
-	if (map_update(&slots, &number, slot, 0) != 0)
-		return;
-	add(&board.slots, 1);
-	task->slot = number;
+	int is_listed = map_update(&slots, &number, slot, 0) == 0;
+	if (is_listed)
+		add(&board.slots, 1);
+	task->slot = is_listed ? number : 0;
 }
 
 // Counts an event that could not be reported, if it is missed.

@@ -423,10 +423,10 @@ mod tests {
                 }
             }
             bytes.truncate(cut);
-            if let Some(btf) = Btf::parse(&bytes) {
-                if let Some(extract) = btf.extract([b"task"]) {
-                    prop_assert!(Btf::parse(&extract).is_some());
-                }
+            if let Some(btf) = Btf::parse(&bytes)
+                && let Some(extract) = btf.extract([b"task"])
+            {
+                prop_assert!(Btf::parse(&extract).is_some());
             }
         }
     }

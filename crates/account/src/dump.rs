@@ -68,7 +68,7 @@ pub struct GateUse {
 
 /// Calls for one directory or file, and what they take, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Figure {
+pub struct DumpCost {
     /// Calls.
     pub calls: f64,
     /// What they take.
@@ -79,7 +79,7 @@ pub struct Figure {
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
     /// In its calls for information.
-    pub each: Per<Figure>,
+    pub each: Per<DumpCost>,
     /// All of those calls.
     pub calls: u64,
     /// CPU time in them.
@@ -94,7 +94,7 @@ pub struct GatherOption {
     /// Its name.
     pub name: &'static str,
     /// By the model, from this run's figures.
-    pub predicted: Per<Figure>,
+    pub predicted: Per<DumpCost>,
     /// By running it; `None` where it is unavailable.
     pub measured: Option<Measured>,
     /// Why it is unavailable.
@@ -348,9 +348,9 @@ impl Entries {
     }
 
     /// What calls for information took.
-    fn figures(&self, lines: &[Line], fixed_ms: f64) -> Per<Figure> {
-        let mut figures = Per::<Figure>::default();
-        let add = |figure: &mut Figure, calls: f64, cpu: f64| {
+    fn figures(&self, lines: &[Line], fixed_ms: f64) -> Per<DumpCost> {
+        let mut figures = Per::<DumpCost>::default();
+        let add = |figure: &mut DumpCost, calls: f64, cpu: f64| {
             let overhead = (calls * fixed_ms).min(cpu);
             figure.calls += calls;
             figure.cost.overhead += overhead;
@@ -392,7 +392,7 @@ fn gather_option(
     proposal: &Proposal,
     took: Option<&Result<Took, Unavailable>>,
 ) -> GatherOption {
-    let figure = |cost: Cost| Figure {
+    let figure = |cost: Cost| DumpCost {
         calls: if fixed_ms > 0.0 {
             cost.overhead / fixed_ms
         } else {

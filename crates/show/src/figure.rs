@@ -4,14 +4,14 @@
 //! as its column while its letters keep their size. Names and values of rows, and the names of axes,
 //! are HTML, which is wrapped where it is too long; an SVG has only what is drawn and the numbers of
 //! its axes. The classes are those of `templates/style.css`; a figure in a file of its own
-//! ([`Figure::to_svg`]) has a style, black on white. No meaning depends on colour alone.
+//! ([`Plot::to_svg`]) has a style, black on white. No meaning depends on colour alone.
 
 use crate::html::escape;
 
 /// A series of samples: a line, with its peaks marked.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[allow(missing_docs, reason = "the names say it")]
-pub struct Figure {
+pub struct Plot {
     pub title: String,
     /// What was inferred from it.
     pub note: String,
@@ -358,7 +358,7 @@ fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
 }
 
 /// A series laid out in an area.
-struct Plot {
+struct PlotArea {
     points: Vec<(f64, f64)>,
     scale: Scale,
     first: f64,
@@ -368,13 +368,13 @@ struct Plot {
     height: f64,
 }
 
-impl Plot {
+impl PlotArea {
     /// Lays out at most `most` points of a series; `None` where there is none.
-    fn new(figure: &Figure, most: usize, top: f64, height: f64) -> Option<Plot> {
-        let points: Vec<_> = figure.finite_points().collect();
+    fn new(plot: &Plot, most: usize, top: f64, height: f64) -> Option<PlotArea> {
+        let points: Vec<_> = plot.finite_points().collect();
         let (first, last) = (points.first()?.0, points.last()?.0);
         let points = thinned(&points, most);
-        Some(Plot {
+        Some(PlotArea {
             scale: Scale::new(&points),
             points,
             first,
@@ -417,9 +417,9 @@ impl Plot {
     }
 
     /// Draws a ring around each mark; with `numbers`, its position beside it.
-    fn draw_marks(&self, canvas: &mut Canvas, figure: &Figure, most: usize, numbers: bool) {
-        let marked = figure.marks.iter().take(most);
-        let points = marked.filter_map(|at| figure.points.get(*at));
+    fn draw_marks(&self, canvas: &mut Canvas, plot: &Plot, most: usize, numbers: bool) {
+        let marked = plot.marks.iter().take(most);
+        let points = marked.filter_map(|at| plot.points.get(*at));
         for (x, y) in points.filter(|(x, y)| x.is_finite() && y.is_finite()) {
             let at = (self.x(*x), self.y(*y));
             canvas.circle("ring", at, 3.5);
@@ -430,7 +430,7 @@ impl Plot {
     }
 }
 
-impl Figure {
+impl Plot {
     fn finite_points(&self) -> impl Iterator<Item = (f64, f64)> {
         let points = self.points.iter().copied();
         points.filter(|(x, y)| x.is_finite() && y.is_finite())
@@ -449,7 +449,7 @@ impl Figure {
         const RINGS: usize = 40;
         const TOP: f64 = 10.0;
         const HEIGHT: f64 = 160.0;
-        let Some(plot) = Plot::new(self, POINTS, TOP, HEIGHT) else {
+        let Some(plot) = PlotArea::new(self, POINTS, TOP, HEIGHT) else {
             return String::new();
         };
         let mut canvas = Canvas::default();
@@ -502,7 +502,7 @@ impl Figure {
             .ring{stroke-width:2px}.curve{vector-effect:non-scaling-stroke}";
         let (left, top, wide, high) = AREA;
         let mut canvas = Canvas::default();
-        if let Some(plot) = Plot::new(self, POINTS, 0.0, high) {
+        if let Some(plot) = PlotArea::new(self, POINTS, 0.0, high) {
             plot.draw_grid(&mut canvas);
             let across = Scale {
                 log: false,
@@ -542,8 +542,8 @@ impl Figure {
 mod tests {
     use super::*;
 
-    fn figure() -> Figure {
-        Figure {
+    fn example() -> Plot {
+        Plot {
             title: "256-byte reads & <others>".to_owned(),
             note: "4096".to_owned(),
             x: "run".to_owned(),
@@ -568,7 +568,7 @@ mod tests {
 
     #[test]
     fn a_file_has_its_marks_and_its_texts() {
-        let text = figure().to_svg();
+        let text = example().to_svg();
         assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"));
         assert_eq!(text.matches("<circle").count(), 7);
         assert!(
@@ -581,15 +581,15 @@ mod tests {
     #[test]
     fn a_series_without_finite_points_is_drawn() {
         for points in odd_points() {
-            let figure = Figure {
+            let plot = Plot {
                 points,
                 marks: vec![7],
-                ..figure()
+                ..example()
             };
-            for text in [figure.to_svg(), figure.to_page_svg(7)] {
+            for text in [plot.to_svg(), plot.to_page_svg(7)] {
                 assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
             }
-            assert!(figure.to_svg().contains("</svg>"));
+            assert!(plot.to_svg().contains("</svg>"));
         }
     }
 
@@ -652,7 +652,7 @@ mod tests {
 
     #[test]
     fn a_series_in_a_page_has_its_marks_and_its_description() {
-        let figure = Figure {
+        let plot = Plot {
             title: "Pages".to_owned(),
             note: "readahead-steady: 128K".to_owned(),
             y: "pages".to_owned(),
@@ -660,9 +660,9 @@ mod tests {
                 .map(|run| (f64::from(run), f64::from(run / 32 * 32)))
                 .collect(),
             marks: vec![31, 63],
-            ..figure()
+            ..example()
         };
-        let text = figure.to_page_svg(7);
+        let text = plot.to_page_svg(7);
         assert_eq!(text.matches("<circle").count(), 2);
         assert!(
             text.contains("pages (vertical axis) by run (horizontal axis), from 1 to 2000"),

@@ -10,7 +10,7 @@ use team::Alone;
 
 use super::args::{CacheScope, LookupMethod, Pathwalk as Args};
 use super::show;
-use crate::cmd::probe::run::{check_output_dir, write_figure};
+use crate::cmd::probe::run::{check_output_dir, write_plot};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::watch;
@@ -69,8 +69,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         report: &report,
     };
     if let (Some(dir), Some(searches)) = (args.plot.as_deref(), document.searches()) {
-        for (name, figure) in show::figures(&searches) {
-            write_figure(dir, &name, &figure)?;
+        for (name, plot) in show::plots(&searches) {
+            write_plot(dir, &name, &plot)?;
         }
     }
     if out.json {

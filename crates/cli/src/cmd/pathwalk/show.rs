@@ -12,7 +12,7 @@ use pathwalk::{
     Aftermath, Bucket, DroppedCaches, Event, Histogram, Latency, Operation, Pass, PathwalkOptions,
     PathwalkReport, RankPass, Reason, Removed, SearchOptions, SearchReport, Shape,
 };
-use show::figure::Figure;
+use show::figure::Plot;
 
 use crate::error::Error;
 use crate::json::Json;
@@ -320,13 +320,13 @@ fn table<const N: usize>(
     format!("\n{}", table.to_text(style.width, style.color))
 }
 
-/// The figures, each with the name of its file: latency by percentile in the first and the last
+/// The plots, each with the name of its file: latency by percentile in the first and the last
 /// pass; and the time of each pass, if there are several.
-pub(crate) fn figures(searches: &Searches<'_>) -> Vec<(String, Figure)> {
+pub(crate) fn plots(searches: &Searches<'_>) -> Vec<(String, Plot)> {
     let SearchReport { passes, .. } = searches.report;
     let method = searches.options.method.name();
     let ends = [1, passes.len()];
-    let mut figures = Vec::new();
+    let mut plots = Vec::new();
     for (n, pass) in (1..).zip(passes).filter(|(n, _)| ends.contains(n)) {
         let Some(latency) = &pass.latency else {
             continue;
@@ -339,7 +339,7 @@ pub(crate) fn figures(searches: &Searches<'_>) -> Vec<(String, Figure)> {
             }
             _ => "no calls".to_owned(),
         };
-        let figure = Figure {
+        let plot = Plot {
             title: format!("Lookups by {method}, search {n}"),
             note,
             x: "percentile, as number of nines: 1 is 90 %, 2 is 99 %, 3 is 99.9 %".to_owned(),
@@ -347,12 +347,12 @@ pub(crate) fn figures(searches: &Searches<'_>) -> Vec<(String, Figure)> {
             points: nines(&all),
             marks: Vec::new(),
         };
-        figures.push((format!("pathwalk-latency-{n}"), figure));
+        plots.push((format!("pathwalk-latency-{n}"), plot));
     }
     if passes.len() > 1 {
         let ratio = searches.report.first_to_second();
         let seconds = passes.iter().map(|pass| pass.elapsed.as_secs_f64());
-        let figure = Figure {
+        let plot = Plot {
             title: format!("Searches by {method}"),
             note: ratio.map_or(String::new(), |ratio| {
                 format!("the first took {ratio:.2} times as long as the second")
@@ -362,9 +362,9 @@ pub(crate) fn figures(searches: &Searches<'_>) -> Vec<(String, Figure)> {
             points: (1..).map(f64::from).zip(seconds).collect(),
             marks: vec![0],
         };
-        figures.push(("pathwalk-searches".to_owned(), figure));
+        plots.push(("pathwalk-searches".to_owned(), plot));
     }
-    figures
+    plots
 }
 
 /// Latency over the number of nines of the share of calls that do not exceed it.
@@ -583,14 +583,14 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_has_a_point_for_each_bucket() {
+    fn a_plot_has_a_point_for_each_bucket() {
         let (options, report) = (options(), report(1));
         let report = Report {
             options: &options,
             report: &report,
         };
-        let figures = figures(&report.searches().unwrap());
-        let names: Vec<&str> = figures.iter().map(|(name, _)| &name[..]).collect();
+        let plots = plots(&report.searches().unwrap());
+        let names: Vec<&str> = plots.iter().map(|(name, _)| &name[..]).collect();
         assert_eq!(
             names,
             [
@@ -600,9 +600,9 @@ mod tests {
             ]
         );
         assert_eq!(
-            figures[0].1.points,
+            plots[0].1.points,
             [(1.0, 411.0), (2.0, 811.0), (2.0, 820.0)]
         );
-        assert_eq!(figures[2].1.points, [(1.0, 0.4), (2.0, 0.2)]);
+        assert_eq!(plots[2].1.points, [(1.0, 0.4), (2.0, 0.2)]);
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use ::show::figure::Figure;
+use ::show::figure::Plot;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use gate::fs::Open;
@@ -12,7 +12,7 @@ use probe::{
     CacheOptions, Limits, Measured, ProbeOptions, ProbeReport, Quantity, Series, Value, judge,
 };
 
-use super::show::{Report, figures, methods::hint, prices_csv, slow_clock, warnings};
+use super::show::{Report, methods::hint, plots, prices_csv, slow_clock, warnings};
 use crate::cmd::probe::args::{CacheMethod, Experiment, Probe as Args};
 use crate::error::{Error, Outcome};
 use crate::input::whole;
@@ -175,11 +175,11 @@ fn replay(path: &[u8]) -> Result<ProbeReport, Error> {
 /// Draws a series into a directory, under a name that begins with `prefix`.
 pub(crate) fn draw(dir: &OsStr, prefix: &str, series: &Series) -> Result<(), Error> {
     let name = format!("{prefix}{}", series.file_stem());
-    write_figure(dir, &name, &figures::figure(series))
+    write_plot(dir, &name, &plots::plot_of(series))
 }
 
-pub(crate) fn write_figure(dir: &OsStr, name: &str, figure: &Figure) -> Result<(), Error> {
-    write_output(dir, &format!("{name}.svg"), figure.to_svg().as_bytes())
+pub(crate) fn write_plot(dir: &OsStr, name: &str, plot: &Plot) -> Result<(), Error> {
+    write_output(dir, &format!("{name}.svg"), plot.to_svg().as_bytes())
 }
 
 fn write_output(dir: &OsStr, name: &str, bytes: &[u8]) -> Result<(), Error> {

@@ -14,8 +14,8 @@ use serde::{Serialize, Serializer};
 
 use crate::json::Json;
 
-pub(crate) mod figures;
 pub(crate) mod methods;
+pub(crate) mod plots;
 
 pub(crate) use methods::{hinted, method, source};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use account::Per;
-use account::dump::{DumpAccount, Figure, FunctionShare, GateUse, GatherOption, Measured};
+use account::dump::{DumpAccount, DumpCost, FunctionShare, GateUse, GatherOption, Measured};
 use gate::attribution::Function;
 use show::json_object;
 use show::table::{Align, Table, TableStyle, Tone};
@@ -40,14 +40,14 @@ json_object!(Json<'_, GateUse>, |row| {
     "calls_per_file": row.each.file,
 });
 
-json_object!(Json<'_, Figure>, |figure| {
+json_object!(Json<'_, DumpCost>, |figure| {
     "calls": figure.calls,
     "overhead": figure.cost.overhead,
     "useful": figure.cost.useful,
     "total": figure.cost.total(),
 });
 
-json_object!(Json<'_, Per<Figure>>, |figures| {
+json_object!(Json<'_, Per<DumpCost>>, |figures| {
     "dir": Json(&figures.dir),
     "file": Json(&figures.file),
 });
@@ -180,13 +180,13 @@ fn gates_text(account: &DumpAccount, style: TableStyle) -> String {
 fn options_text(account: &DumpAccount, style: TableStyle) -> String {
     let mut grid = Grid::new(&account.options, |option| option.name);
     let us = |ms: f64| format!("{:.3}", 1000.0 * ms);
-    type Pick = fn(Per<Figure>) -> Figure;
+    type Pick = fn(Per<DumpCost>) -> DumpCost;
     for (what, pick) in [("Directories", (|f| f.dir) as Pick), ("Files", |f| f.file)] {
         grid.heading(what);
         let predicted = |option: &GatherOption| Some(pick(option.predicted));
         let measured = |option: &GatherOption| option.measured.map(|measured| pick(measured.each));
-        let mut rows = |by: &str, figure: &dyn Fn(&GatherOption) -> Option<Figure>| {
-            let mut row = |what: &str, text: &dyn Fn(Figure) -> String| {
+        let mut rows = |by: &str, figure: &dyn Fn(&GatherOption) -> Option<DumpCost>| {
+            let mut row = |what: &str, text: &dyn Fn(DumpCost) -> String| {
                 grid.row(&format!("  {what}, {by}"), |option| {
                     figure(option).map(text)
                 });
@@ -219,7 +219,7 @@ mod tests {
     use gate::Gate;
 
     fn account() -> DumpAccount {
-        let figure = |calls, overhead, useful| Figure {
+        let figure = |calls, overhead, useful| DumpCost {
             calls,
             cost: Cost { overhead, useful },
         };

@@ -2,7 +2,7 @@
 
 use super::block::{Block, Plots, plot, table, texts};
 use crate::cmd::mounts::show::cell;
-use crate::cmd::probe::show::figures::figure;
+use crate::cmd::probe::show::plots::plot_of;
 use crate::cmd::probe::show::{prices_table, state};
 use crate::cmd::survey::command::Commands;
 use crate::cmd::survey::show::known::{
@@ -120,14 +120,14 @@ fn notes(probed: &Probed) -> impl Iterator<Item = Block> {
 }
 
 fn experiment(series: &Series, plots: &mut Plots) -> Option<Block> {
-    let figure = figure(series);
-    let rings = if figure.marks.is_empty() {
+    let drawn = plot_of(series);
+    let rings = if drawn.marks.is_empty() {
         ""
     } else {
         "Ring: the samples that the result rests on. "
     };
-    let caption = format!("{rings}{}.", figure.note);
-    plot(figure.to_page_svg(plots.next()), &caption)
+    let caption = format!("{rings}{}.", drawn.note);
+    plot(drawn.to_page_svg(plots.next()), &caption)
 }
 
 fn made(report: &ProbeReport) -> Vec<Experiment> {

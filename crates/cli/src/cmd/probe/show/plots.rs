@@ -1,11 +1,11 @@
-//! The figures of series of samples, as the paper draws them.
+//! The plots of series of samples, as the paper draws them.
 
 use probe::{Finding, Kind, Series, combined, judge, marks};
-use show::figure::Figure;
+use show::figure::Plot;
 
 use super::value_text;
 
-pub(crate) fn figure(series: &Series) -> Figure {
+pub(crate) fn plot_of(series: &Series) -> Plot {
     // Of small calls the paper draws the first hundred: more points would not be told apart.
     let most = match series.kind {
         Kind::Reads | Kind::ReadsAhead | Kind::Writes => 160,
@@ -14,7 +14,7 @@ pub(crate) fn figure(series: &Series) -> Figure {
     };
     let runs = series.runs.iter().map(|run| *run as f64);
     let found = judge(series).into_iter().next();
-    Figure {
+    Plot {
         title: title(series),
         note: found.map_or(String::new(), |finding| note(&finding, series)),
         x: x_axis(series.kind).to_owned(),

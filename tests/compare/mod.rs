@@ -1,5 +1,6 @@
 //! End-to-end tests of `fathom compare`.
 
+mod figures;
 mod fleet;
 mod objects;
 mod page;

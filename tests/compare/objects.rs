@@ -97,10 +97,12 @@ fn each_kind_of_run_has_its_own_table() {
 }
 
 #[test]
-fn output_without_compare_is_refused_with_a_hint() {
-    let (_dir, path) = file("a.json", object(&["walk", "--json"]));
-    let ran = compare(&[&path]).refused();
-    assert!(ran.stderr.contains("use fathom walk --compare"), "{ran}");
+fn output_without_figures_is_refused_with_a_hint() {
+    for command in [&["mounts", "--json"][..], &["walk", "--explain", "--json"]] {
+        let (_dir, path) = file("a.json", object(command));
+        let ran = compare(&[&path]).refused();
+        assert!(ran.stderr.contains("use --compare"), "{ran}");
+    }
 }
 
 #[test]
@@ -169,69 +171,4 @@ fn a_file_for_each_run_of_a_machine() {
     // A single run cannot be compared.
     let ran = compare(&[&one]).refused();
     assert!(ran.stderr.contains("all runs are of small"), "{ran}");
-}
-
-#[test]
-fn two_accounts_are_compared_call_by_call() {
-    let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| dir.path().join(name);
-    std::fs::create_dir(at("few")).unwrap();
-    std::fs::create_dir(at("many")).unwrap();
-    std::fs::create_dir(at("x")).unwrap();
-    (0..30).for_each(|n| std::fs::write(at("many").join(n.to_string()), "x").unwrap());
-    let account = |listed: &str, report: &str| {
-        let words = args![
-            "account",
-            "--json",
-            "-o",
-            at(report),
-            "ls",
-            "-l",
-            at(listed)
-        ];
-        run(&mut fathom(words)).exits(0);
-        serde_json::from_slice::<Value>(&std::fs::read(at(report)).unwrap()).unwrap()
-    };
-    let (old, new) = (account("few", "old.json"), account("many", "new.json"));
-    let value = compare_json(&[&at("old.json"), &at("new.json")]);
-    let growth = &value["result"]["growth"];
-    let rows = growth["gates"].as_array().unwrap();
-    let calls = |value: &Value, name: &str| value["result"]["gates"][name]["calls"].as_f64();
-    let names = ["openat", "statx", "lgetxattr", "getxattr", "read"];
-    let known = names.iter().filter(|name| calls(&new, name).is_some());
-    for name in known {
-        let row = rows.iter().find(|row| row["name"] == *name).unwrap();
-        let expected = [&old, &new].map(|value| calls(value, name).unwrap_or(0.0));
-        assert_eq!(row["calls"], serde_json::json!(expected), "{name}");
-    }
-    let directories = growth["directories"].as_array().unwrap();
-    let many = directories
-        .iter()
-        .find(|row| row["name"] == at("many").to_str().unwrap());
-    let many = many.unwrap_or_else(|| panic!("{growth}"));
-    assert!(
-        many["calls"][0] == 0.0 && many["calls"][1].as_f64() >= Some(30.0),
-        "{many}"
-    );
-    assert!(growth["complete"] == true, "{growth}");
-    let text = compare(&[&at("old.json"), &at("new.json")]);
-    let text = String::from_utf8(text.stdout).unwrap();
-    for part in ["old/new", "\nFrom ", " SYSTEM CALL\n", " DIRECTORY\n"] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
-    // Of one NAME there are no ratios; they are compared all the same.
-    std::fs::rename(at("new.json"), at("x/old.json")).unwrap();
-    let value = compare_json(&[&at("old.json"), &at("x/old.json")]);
-    assert_eq!(value["result"]["comparisons"], serde_json::json!([]));
-    assert!(value["result"]["growth"]["gates"][0]["calls"].is_array());
-    // Several runs in a file: ratios have confidence intervals.
-    let runs = std::fs::read_to_string(at("old.json")).unwrap().repeat(3);
-    std::fs::write(at("a.json"), &runs).unwrap();
-    std::fs::write(at("b.json"), &runs).unwrap();
-    let value = compare_json(&[&at("a.json"), &at("b.json")]);
-    assert_eq!(value["result"]["growth"]["runs"], serde_json::json!([3, 3]));
-    assert_eq!(
-        ratio(&value, "a")["interval"]["calls"],
-        serde_json::json!([1.0, 1.0])
-    );
 }

@@ -35,11 +35,11 @@ fn errors_name_file_and_line() {
         (b"\xff\xfea\0_\0", "line 1: not UTF-8"),
         (
             b"{\"schema\":\"fathom.verify/1\"}",
-            "line 1: unsupported schema fathom.verify/1",
+            "line 1: no figures in this JSON of fathom verify (use survey, probe,",
         ),
         (
             b"{\"schema\":\"fathom.walk/1\",\"result\":{\"compare\":null}}",
-            "line 1: no runs to compare (use fathom walk --compare)",
+            "line 1: no figures in this JSON of fathom walk (use --compare)",
         ),
         (b"{\n\"a\":", "line 2: not JSON"),
     ] {

@@ -80,10 +80,6 @@ const SCHEMAS: &[(&str, &str)] = &[
         "fathom.survey/1",
         include_str!("../../docs/schemas/survey.json"),
     ),
-    (
-        "fathom.survey.diff/1",
-        include_str!("../../docs/schemas/survey.diff.json"),
-    ),
 ];
 
 /// Returns the other schemas to which a schema refers: most refer to none.

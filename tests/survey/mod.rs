@@ -3,7 +3,6 @@
 
 mod bounds;
 mod deep;
-mod diff;
 mod odd;
 mod page;
 mod sections;

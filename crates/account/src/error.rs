@@ -1,7 +1,5 @@
 //! Why a table of gates, or a file of runs, cannot be read.
 
-use crate::compare::runs::Kind;
-
 /// Why a table of gates, or a file of runs, cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{kind}", prefix(*line))]
@@ -67,16 +65,16 @@ pub enum ErrorKind {
     NoSchema,
     #[error("unsupported schema {}", .0.escape_debug())]
     OtherSchema(String),
-    #[error("no runs to compare")]
-    NotCompared(Kind),
-    #[error("no run")]
+    #[error("no figures in this JSON of fathom {0}")]
+    NoFigures(String),
+    #[error("no times of a run, as the tables of ratios need them")]
     NoRun,
     #[error(
         "a run has no name: call its file NAME.json or SYSTEM.NAME.json, as before.json or web1.before.json"
     )]
     NoName,
-    #[error("this object is of fathom {}, those before it of fathom {}", .0.name(), .1.name())]
-    Mixed(Kind, Kind),
+    #[error("this object is of fathom {}, those before it of fathom {}", .0, .1)]
+    Mixed(String, String),
 }
 
 impl ErrorKind {

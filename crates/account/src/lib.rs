@@ -1,5 +1,5 @@
 //! What the file-system calls of a command cost, which of them are redundant, and what fewer calls
-//! would save; and ratios of runs.
+//! would save; and what differs between two measurements.
 //!
 //! Savings are estimated by the model of the Multics memo of 1974 (R. E. Mullen, *Backup
 //! Performance*). Each call costs a fixed price, that of the cheapest call that returns information:
@@ -24,6 +24,7 @@
 //! | [`report`] | the account of a command, row by row |
 //! | [`stacks`] | calls by program, directory and name, for flame graphs |
 //! | [`dump`] | the memo's tables for a dump of fathom's own |
+//! | [`figures`] | what each command has measured, in one form, and the comparison of two files |
 //! | [`compare`] | ratios of runs on many systems, as in the tables of 1988 |
 //!
 //! The model is arithmetic: only the prices, and what runs a command, touch the kernel.
@@ -34,6 +35,7 @@ pub mod compare;
 pub mod dump;
 mod error;
 mod estimate;
+pub mod figures;
 pub mod gates;
 pub mod intervals;
 pub mod ledger;

@@ -182,19 +182,26 @@ pub(crate) enum Command {
     /// `--model` runs no command: it applies the cost model of the Multics memo of 1974 to a table
     /// of calls.
     Account(Box<account::args::Account>),
-    /// Compare measured runs by ratios, with mean, median and deviation.
+    /// Compare two measurements, or runs from many machines by ratios.
     ///
-    /// Prints how many times longer one program takes than another, on one machine or many: the
-    /// ratio of the real, user and system time of each machine, then the mean, median, maximum,
-    /// minimum and sample standard deviation of the ratios. Ratios can be averaged over different
-    /// machines, where times cannot. The tables are those of the papers of 1988.
+    /// Two FILEs with the JSON of one command are compared figure by figure. A figure has changed if
+    /// the two values differ by more than both spreads together, and by more than 10 % (times) or 1 %
+    /// (all else). The spread of repeated measurements is their maximum less their minimum; a single
+    /// measurement has none, and is listed apart. The commands are `survey`, `probe`, `account`,
+    /// `pathsearch`, `pathwalk`, `walk` and `mounts --compare`.
     ///
-    /// A FILE is CSV, with a row per machine and the columns NAME_real, NAME_user and NAME_sys (and
-    /// NAME_calls, if calls were counted) for each of two or more programs. Columns ratio_real,
-    /// printed_ratio_real and so on are printed ratios to compare with; other columns are labels.
-    /// Or FILE is the JSON output of `mounts --compare` or `walk --compare`, named SYSTEM.json, or
-    /// of `account` or `pathwalk`, named SYSTEM.NAME.json. Files with different NAMEs go into
-    /// different tables. docs/fleet.md shows how to collect files from many machines.
+    /// The tables of ratios, those of the papers of 1988, show how many times longer one program
+    /// takes than another, on one machine or many: the ratio of the real, user and system time of
+    /// each machine, then the mean, median, maximum, minimum and sample standard deviation of the
+    /// ratios. Ratios can be averaged over different machines, where times cannot.
+    ///
+    /// For these, a FILE is CSV, with a row per machine and the columns NAME_real, NAME_user and
+    /// NAME_sys (and NAME_calls, if calls were counted) for each of two or more programs. Columns
+    /// ratio_real, printed_ratio_real and so on are printed ratios to compare with; other columns are
+    /// labels. Or FILE is the JSON of `mounts --compare` or `walk --compare`, named SYSTEM.json, or
+    /// of a run of `walk`, `account`, `pathsearch` or `pathwalk`, named SYSTEM.NAME.json. Files with
+    /// different NAMEs go into different tables. docs/fleet.md shows how to collect files from many
+    /// machines.
     Compare(compare::args::Compare),
     /// Measure block size, readahead, page cache and call prices.
     ///

@@ -242,7 +242,6 @@ pub(crate) trait Cause: fmt::Display {
 
 impl Cause for &str {}
 impl Cause for String {}
-impl Cause for survey::Error {}
 
 impl Cause for Errno {
     fn errno(&self) -> Option<Errno> {
@@ -336,7 +335,6 @@ mod tests {
         is_error::<pathwalk::WarningKind>();
         is_error::<probe::Error>();
         is_error::<probe::error::SampleFault>();
-        is_error::<survey::Error>();
         is_error::<walk::EngineRefusal>();
         is_error::<walk::Error>();
         is_error::<walk::WarningKind>();

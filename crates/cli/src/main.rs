@@ -19,11 +19,11 @@
 //! | [`cmd::walk`] | `walk`: `plan.rs` chooses one of the engines in `engine/` |
 //! | [`cmd::query`], [`cmd::changed`], [`cmd::dump`], [`cmd::restore`], [`cmd::list`], [`cmd::verify`] | `archive`: modules of the same names |
 //! | [`cmd::account`] | `meter` counts the calls of a command, `account` judges them |
-//! | [`cmd::compare`] | `account`: ratios of runs in `compare/` |
+//! | [`cmd::compare`] | `account`: the figures of two files in `figures.rs`, ratios of runs in `compare/` |
 //! | [`cmd::pathsearch`] | `meter`, `pathsearch` |
 //! | [`cmd::pathwalk`] | `pathwalk` |
 //! | [`cmd::probe`] | `probe`: an experiment per file |
-//! | [`cmd::survey`] | all of the above; `survey`: what is gathered, `conclude/` (findings and advice), `--diff` |
+//! | [`cmd::survey`] | all of the above; `survey`: what is gathered, `conclude/` (findings and advice) |
 //! | [`cmd::completions`], [`cmd::man`] | made from the flags in [`args`] |
 //!
 //! What the commands share:

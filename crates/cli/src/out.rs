@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
+use account::figures::Figure;
 use base::Warning;
 use clap::builder::PossibleValue;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -148,7 +149,18 @@ impl Out {
         result: impl serde::Serialize,
         warnings: &[Warning],
     ) -> Result<(), Error> {
-        let envelope = envelope(schema, result, warnings);
+        self.measured(schema, result, None, warnings)
+    }
+
+    /// Prints a result and its figures in an envelope.
+    pub(crate) fn measured(
+        &self,
+        schema: &'static str,
+        result: impl serde::Serialize,
+        figures: Option<Vec<Figure>>,
+        warnings: &[Warning],
+    ) -> Result<(), Error> {
+        let envelope = envelope(schema, result, figures, warnings);
         self.names(|to| envelope.write(to))
     }
 
@@ -197,8 +209,20 @@ impl Out {
         warnings: &[Warning],
         print_text: impl FnOnce() -> Result<(), Error>,
     ) -> Outcome {
+        self.report_measured(schema, result, None, warnings, print_text)
+    }
+
+    /// The same for a result with its figures.
+    pub(crate) fn report_measured(
+        &self,
+        schema: &'static str,
+        result: impl serde::Serialize,
+        figures: Option<Vec<Figure>>,
+        warnings: &[Warning],
+        print_text: impl FnOnce() -> Result<(), Error>,
+    ) -> Outcome {
         match self.json {
-            true => self.envelope(schema, result, warnings)?,
+            true => self.measured(schema, result, figures, warnings)?,
             false => print_text()?,
         }
         self.warn(warnings);
@@ -330,11 +354,18 @@ fn warning_text(warning: &Warning) -> String {
     text
 }
 
-/// A result in its envelope, with the system calls so far.
-pub(crate) fn envelope<R>(schema: &'static str, result: R, warnings: &[Warning]) -> Envelope<R> {
+/// A result in its envelope, with the system calls so far, and with the figures that `fathom compare`
+/// compares if the command has measured any.
+pub(crate) fn envelope<R>(
+    schema: &'static str,
+    result: R,
+    figures: Option<Vec<Figure>>,
+    warnings: &[Warning],
+) -> Envelope<R, Vec<Figure>> {
     Envelope {
         schema,
         result,
+        figures,
         gates: gates(&gate::meter::tally()),
         delays: delays(),
         warnings: json_warnings(warnings),
@@ -526,6 +557,11 @@ fn one_line(message: &str) -> String {
         !others.iter().any(|other| line.starts_with(other))
     };
     lines.take_while(is_message).collect::<Vec<_>>().join(" ")
+}
+
+/// All system calls so far.
+pub(crate) fn own_calls() -> u64 {
+    gate::meter::tally().calls()
 }
 
 /// A tally as `gates` in the JSON.

@@ -58,13 +58,16 @@ crate::json_object!(Warning, |warning| {
     "message": warning.message,
 });
 
-/// `{"schema": ..., "result": ..., "gates": ..., "warnings": ...}`
+/// `{"schema": ..., "result": ..., "figures": ..., "gates": ..., "warnings": ...}`
 #[derive(Clone, Debug, Serialize)]
-pub struct Envelope<R> {
+pub struct Envelope<R, F> {
     /// `fathom.<command>/1`
     pub schema: &'static str,
     /// The command's result.
     pub result: R,
+    /// What was measured, in the form that all commands share; `None` of commands that measure nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub figures: Option<F>,
     /// Our own system calls.
     pub gates: Gates,
     /// Their delays, if any were requested.
@@ -74,7 +77,7 @@ pub struct Envelope<R> {
     pub warnings: Vec<Warning>,
 }
 
-impl Envelope<()> {
+impl<F> Envelope<(), F> {
     /// What stands before and after the result in the line, for a result that is written
     /// piece by piece.
     pub fn envelope_parts(&self) -> (String, String) {
@@ -87,7 +90,7 @@ impl Envelope<()> {
     }
 }
 
-impl<R: Serialize> Envelope<R> {
+impl<R: Serialize, F: Serialize> Envelope<R, F> {
     /// As one line.
     pub fn to_line(&self) -> String {
         to_json(self) + "\n"
@@ -185,6 +188,7 @@ mod tests {
         let envelope = Envelope {
             schema: "fathom.walk/1",
             result: (),
+            figures: None::<()>,
             gates: [("statx", GateCounts::default())].into(),
             delays: None,
             warnings,

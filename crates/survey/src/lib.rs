@@ -1,5 +1,5 @@
-//! The data of a survey: what its steps gather, what is concluded from it, and the difference of two
-//! saved surveys. Words, tables and pages are made of it elsewhere.
+//! The data of a survey: what its steps gather, and what is concluded from it. Words, tables and pages
+//! are made of it elsewhere.
 //!
 //! | module | contents |
 //! |---|---|
@@ -15,9 +15,6 @@
 //! | [`capacity`] | size, use and state of each file system |
 //! | [`cost`] | what the usual work costs now, and could cost |
 //! | [`bounded`] | walks that were stopped at their limits |
-//! | [`saved`] | a survey as `fathom survey --json` wrote it, read back |
-//! | [`diff`] | what differs between two saved surveys |
-//! | [`error`] | why a document is not a survey |
 #![forbid(unsafe_code)]
 
 pub mod bounded;
@@ -26,12 +23,9 @@ pub mod command;
 pub mod conclude;
 pub mod conclusion;
 pub mod cost;
-pub mod diff;
-pub mod error;
 pub mod found;
 pub mod known;
 pub mod missing;
-pub mod saved;
 pub mod section;
 pub mod step;
 pub mod survey;
@@ -39,7 +33,6 @@ pub mod survey;
 pub use command::Command;
 pub use conclude::{activity_costs, conclude};
 pub use conclusion::{Conclusion, Cost, Effort, Statement};
-pub use error::Error;
 pub use found::{ComparedMethods, Found, Mounted, Probed, SkippedMethods, Walking};
 pub use missing::{Failure, Missing, Task, Unseen};
 pub use section::Section;

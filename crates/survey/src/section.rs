@@ -3,8 +3,6 @@
 /// A section of a survey.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Section {
-    /// The machine.
-    Machine,
     /// Mount points, and the cost of each way to find them.
     Mounts,
     /// Experiments on each file system.
@@ -27,7 +25,6 @@ impl Section {
     /// Its name in the JSON.
     pub fn name(self) -> &'static str {
         match self {
-            Section::Machine => "machine",
             Section::Mounts => "mounts",
             Section::Probe => "probe",
             Section::Walk => "walk",

@@ -142,7 +142,7 @@ impl<'a> Pair<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::runs::Kind;
+    use super::super::runs::CSV;
     use super::*;
 
     fn runs(ratios: &[f64]) -> Runs {
@@ -154,10 +154,9 @@ mod tests {
             ..System::default()
         };
         Runs {
-            kind: Kind::Csv,
             names: vec!["a".to_owned(), "b".to_owned()],
             systems: ratios.iter().map(system).collect(),
-            empty: Vec::new(),
+            ..Runs::new(CSV)
         }
     }
 

@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 
-use super::runs::{Kind, Measure, Runs, System, Took};
+use super::runs::{CSV, Measure, Runs, System, Took};
 use crate::error::{Error, ErrorKind};
 use crate::records::{Record, is_plausible, records};
 
@@ -35,10 +35,8 @@ pub(super) fn parse(text: &str) -> Result<Runs, Error> {
     let is_system = |&at: &usize| SYSTEM.contains(&head[at].to_lowercase().as_str());
     let system = labels().find(is_system).or_else(|| labels().next());
     let mut runs = Runs {
-        kind: Kind::Csv,
         names,
-        systems: Vec::new(),
-        empty: Vec::new(),
+        ..Runs::new(CSV)
     };
     for record in records {
         runs.read_row(record?, &head, &columns, system)?;

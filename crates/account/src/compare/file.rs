@@ -1,36 +1,40 @@
-//! Reads runs from a file: comma-separated values, or what fathom itself prints as JSON.
+//! Reads a file of measurements: comma-separated values, or what fathom itself prints as JSON.
 
-use super::runs::Runs;
+use super::runs::MeasuredFile;
 use super::{csv, json};
 use crate::error::{Error, ErrorKind};
 
-/// Reads the runs in the file `path` with the content `bytes`. A system without a name gets that of
-/// its file.
+/// Reads the file `path` with the content `bytes`. A system without a name gets that of its file.
 ///
 /// # Errors
-/// Why it is no file of runs.
-pub fn parse(path: &[u8], bytes: &[u8]) -> Result<Runs, Error> {
+/// Why there are no measurements in it.
+pub fn parse(path: &[u8], bytes: &[u8]) -> Result<MeasuredFile, Error> {
     let text = str::from_utf8(bytes).map_err(|e| {
         let valid = bytes.get(..e.valid_up_to()).unwrap_or_default();
         let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
         ErrorKind::NotUtf8.at(line)
     })?;
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-    let mut runs = if json::is_json(text) {
-        json::parse(text, name)
+    let mut file = if json::is_json(text) {
+        json::parse(text, name)?
     } else {
-        csv::parse(text)
-    }?;
+        MeasuredFile {
+            runs: Ok(csv::parse(text)?),
+            figures: None,
+        }
+    };
     let stem = name.strip_suffix(b".csv").unwrap_or(name);
-    let is_alone = runs.systems.len() == 1;
-    for system in &mut runs.systems {
-        system.file = path.to_vec();
-        if system.name.is_empty() {
-            system.name = stem.to_vec();
-            if !is_alone {
-                system.name.extend(format!(":{}", system.line).bytes());
+    if let Ok(runs) = &mut file.runs {
+        let is_alone = runs.systems.len() == 1;
+        for system in &mut runs.systems {
+            system.file = path.to_vec();
+            if system.name.is_empty() {
+                system.name = stem.to_vec();
+                if !is_alone {
+                    system.name.extend(format!(":{}", system.line).bytes());
+                }
             }
         }
     }
-    Ok(runs)
+    Ok(file)
 }

@@ -1,14 +1,15 @@
-//! Runs as fathom's own JSON: one object, or several one after the other.
+//! The figures in fathom's own JSON: of one object, or of several one after the other.
 //!
-//! Comparisons of `mounts` and `walk` have all that was compared on one system: of several trials,
-//! the median of the real times and the means of the others, since the kernel's clock is coarse.
-//! `account` and `pathwalk` have one run, which has no name of its own: the file is called
+//! The 1988 tables need runs: a program's NAME and its times. The figures of `mounts --compare` and
+//! `walk --compare` are called `NAME real`, as the columns of comma-separated values are. Those of a
+//! single run, as of `account`, are called `real`. Then the NAME is in the name of the file:
 //! `SYSTEM.NAME.json`, or `NAME.json` where there is one system only.
 
 use serde_json::{Deserializer, Value};
 
-use super::runs::{Kind, Runs, System, Took};
+use super::runs::{Measure, MeasuredFile, Runs, System, Took};
 use crate::error::{Error, ErrorKind};
+use crate::figures::{Figure, combine};
 use crate::records::is_plausible;
 
 /// The name of a system that has none, and of standard input.
@@ -20,11 +21,12 @@ pub(super) fn is_json(text: &str) -> bool {
     text.starts_with('{')
 }
 
-/// Reads the runs in a file, by its name without directories.
-pub(super) fn parse(text: &str, file: &[u8]) -> Result<Runs, Error> {
+/// Reads the figures in a file, by its name without directories.
+pub(super) fn parse(text: &str, file: &[u8]) -> Result<MeasuredFile, Error> {
     let text = text.trim_start_matches('\u{feff}');
     let stem = file.strip_suffix(b".json").unwrap_or(file);
-    let mut runs: Option<Runs> = None;
+    let mut kind: Option<String> = None;
+    let mut all: Vec<(usize, Vec<Figure>)> = Vec::new();
     let mut objects = Deserializer::from_str(text).into_iter::<Value>();
     let (mut line, mut counted) = (1, 0);
     loop {
@@ -34,19 +36,69 @@ pub(super) fn parse(text: &str, file: &[u8]) -> Result<Runs, Error> {
         line += passed.matches('\n').count();
         counted = from;
         let Some(object) = objects.next() else { break };
-        let object = object.map_err(|e| {
-            let text = e.to_string();
-            let reason = text.split(" at line ").next().unwrap_or_default();
-            ErrorKind::NotJson(reason.to_owned()).at(e.line())
-        })?;
-        let one = read_object(&object, stem, line).map_err(|kind| kind.at(line))?;
-        match &mut runs {
-            None => runs = Some(one),
-            Some(runs) if runs.kind == one.kind => runs.add(one),
-            Some(runs) => return Err(ErrorKind::Mixed(one.kind, runs.kind).at(line)),
+        let object = object.map_err(|e| not_json(&e).at(e.line()))?;
+        let (own, figures) = read_object(object).map_err(|kind| kind.at(line))?;
+        match &kind {
+            Some(kind) if *kind != own => {
+                return Err(ErrorKind::Mixed(own, kind.clone()).at(line));
+            }
+            _ => kind = Some(own),
         }
+        all.push((line, figures));
     }
-    let mut runs = runs.ok_or_else(|| ErrorKind::Empty.in_file())?;
+    let kind = kind.ok_or_else(|| ErrorKind::Empty.in_file())?;
+    let runs = runs(&kind, &all, stem);
+    Ok(MeasuredFile {
+        runs,
+        figures: Some((
+            kind,
+            combine(all.into_iter().flat_map(|(_, figures)| figures)),
+        )),
+    })
+}
+
+fn not_json(error: &serde_json::Error) -> ErrorKind {
+    let text = error.to_string();
+    let reason = text.split(" at line ").next().unwrap_or_default();
+    ErrorKind::NotJson(reason.to_owned())
+}
+
+/// The command that printed an object, and its figures.
+fn read_object(mut object: Value) -> Result<(String, Vec<Figure>), ErrorKind> {
+    let schema = object["schema"].as_str().ok_or(ErrorKind::NoSchema)?;
+    let command = schema.strip_prefix("fathom.");
+    let command = command.and_then(|command| command.strip_suffix("/1"));
+    let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_lowercase());
+    let Some(command) = command.filter(is_name).map(str::to_owned) else {
+        return Err(ErrorKind::OtherSchema(schema.to_owned()));
+    };
+    match object.get_mut("figures").map(Value::take) {
+        None => Err(ErrorKind::NoFigures(command)),
+        Some(figures) => match serde_json::from_value(figures) {
+            Ok(figures) => Ok((command, figures)),
+            Err(error) => Err(not_json(&error)),
+        },
+    }
+}
+
+/// The runs of the objects in a file, each a system of its own.
+fn runs(kind: &str, objects: &[(usize, Vec<Figure>)], stem: &[u8]) -> Result<Runs, Error> {
+    let mut runs = Runs::new(kind);
+    for (line, figures) in objects {
+        let (system, took) = took(figures, stem).map_err(|kind| kind.at(*line))?;
+        let (names, took) = took.into_iter().unzip();
+        let system = System {
+            name: system.to_vec(),
+            line: *line,
+            took,
+            ..System::default()
+        };
+        runs.add(Runs {
+            names,
+            systems: vec![system],
+            ..Runs::new(kind)
+        });
+    }
     // Several runs of one file are told apart by their numbers; of one system's there may be one
     // for each NAME.
     if runs.systems.len() > 1 {
@@ -57,38 +109,33 @@ pub(super) fn parse(text: &str, file: &[u8]) -> Result<Runs, Error> {
     Ok(runs)
 }
 
-fn read_object(object: &Value, stem: &[u8], line: usize) -> Result<Runs, ErrorKind> {
-    let result = &object["result"];
-    let one = |took: Option<Took>| {
-        let took = took.ok_or(ErrorKind::NoRun)?;
+/// The name of a system, and what each program took on it.
+type Row<'a> = (&'a [u8], Vec<(String, Took)>);
+
+fn took<'a>(figures: &[Figure], stem: &'a [u8]) -> Result<Row<'a>, ErrorKind> {
+    let value = |name: &str| {
+        let mut named = figures.iter().filter(|figure| figure.name == name);
+        named.next().map(|figure| figure.value)
+    };
+    let took = |prefix: &str| {
+        let value = |measure: Measure| value(&format!("{prefix}{}", measure.name()));
+        Measure::ALL.map(|measure| value(measure).filter(|value| is_plausible(*value)))
+    };
+    let single = took("");
+    if single[Measure::Real as usize].is_some() {
         let (system, name) = split(stem).ok_or(ErrorKind::NoName)?;
         let name = String::from_utf8_lossy(name).into_owned();
-        Ok((system, vec![(name, took)]))
-    };
-    let (kind, (system, took)) = match object["schema"].as_str().unwrap_or_default() {
-        "fathom.mounts/1" => (Kind::Mounts, (stem, compared(result, "methods", "by"))),
-        "fathom.walk/1" => (Kind::Walk, (stem, compared(result, "engines", "engine"))),
-        "fathom.account/1" => (Kind::Account, one(metered(result))?),
-        "fathom.pathwalk/1" => (Kind::Pathwalk, one(searched(result))?),
-        "" => return Err(ErrorKind::NoSchema),
-        other => return Err(ErrorKind::OtherSchema(other.to_owned())),
-    };
-    if took.is_empty() {
-        return Err(ErrorKind::NotCompared(kind));
+        return Ok((system, vec![(name, single)]));
     }
-    let (names, took) = took.into_iter().unzip();
-    let system = System {
-        name: system.to_vec(),
-        line,
-        took,
-        ..System::default()
-    };
-    Ok(Runs {
-        kind,
-        names,
-        systems: vec![system],
-        empty: Vec::new(),
-    })
+    let names = figures.iter();
+    let names = names.filter_map(|figure| figure.name.strip_suffix(" real"));
+    let took: Vec<_> = names
+        .map(|name| (name.to_owned(), took(&format!("{name} "))))
+        .collect();
+    match took.is_empty() {
+        true => Err(ErrorKind::NoRun),
+        false => Ok((stem, took)),
+    }
 }
 
 /// The system and the NAME of a file `SYSTEM.NAME`; there may be dots in the system.
@@ -100,117 +147,83 @@ fn split(stem: &[u8]) -> Option<(&[u8], &[u8])> {
     (!system.is_empty() && !name.is_empty() && name != UNSAID).then_some((system, name))
 }
 
-/// What each way took, in a list of the comparison.
-fn compared(result: &Value, list: &str, name: &str) -> Vec<(String, Took)> {
-    let took = |one: &Value| {
-        let took = [
-            number(one, "/real/median"),
-            number(one, "/user/mean"),
-            number(one, "/sys/mean"),
-            number(one, "/calls"),
-        ];
-        one.get(name)?.as_str().map(|name| (name.to_owned(), took))
-    };
-    let all = result["compare"][list].as_array();
-    all.into_iter().flatten().filter_map(took).collect()
-}
-
-/// What a command took that was metered.
-fn metered(result: &Value) -> Option<Took> {
-    let gates = result["gates"].as_object();
-    let calls = |gate: &Value| number(gate, "/calls");
-    let calls = gates.map(|gates| gates.values().filter_map(calls).sum());
-    Some([
-        Some(number(result, "/real")?),
-        number(result, "/user"),
-        number(result, "/sys"),
-        calls,
-    ])
-}
-
-/// What a search took; its calls are its look-ups.
-fn searched(result: &Value) -> Option<Took> {
-    Some([
-        Some(number(result, "/test/seconds")?),
-        None,
-        None,
-        number(result, "/test/passes/0/lookups"),
-    ])
-}
-
-fn number(value: &Value, key: &str) -> Option<f64> {
-    let value = value.pointer(key)?.as_f64()?;
-    is_plausible(value).then_some(value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const MOUNTS: &str = r#"{"schema":"fathom.mounts/1","result":{"compare":{"methods":[
-        {"by":"naive","real":{"mean":9.0,"median":4.0},"user":{"mean":2.0},"sys":{"mean":1.0},"calls":80},
-        {"by":"search","real":{"mean":9.0,"median":2.0},"user":null,"sys":{"mean":0.5},"calls":8}]}}}"#;
+    const MOUNTS: &str = r#"{"schema":"fathom.mounts/1","result":{},"figures":[
+        {"name":"naive real","value":4.0,"unit":"s","spread":0.5},{"name":"naive user","value":2.0,"unit":"s"},
+        {"name":"naive sys","value":1.0,"unit":"s","spread":null},{"name":"naive calls","value":80,"unit":"calls","spread":0},
+        {"name":"search real","value":2.0,"unit":"s"},{"name":"search sys","value":0.5,"unit":"s"},
+        {"name":"search calls","value":8,"unit":"calls"}]}"#;
+
+    fn runs(text: &str, file: &[u8]) -> Result<Runs, Error> {
+        parse(text, file)?.runs
+    }
 
     #[test]
     fn what_was_compared_on_one_system_is_a_row() {
-        let runs = parse(MOUNTS, b"web1.example.org.json").unwrap();
+        let runs = runs(MOUNTS, b"web1.example.org.json").unwrap();
         assert_eq!(
-            (runs.kind, &runs.names[..]),
-            (Kind::Mounts, &["naive".to_owned(), "search".to_owned()][..])
+            (&runs.kind[..], &runs.names[..]),
+            ("mounts", &["naive".to_owned(), "search".to_owned()][..])
         );
         assert_eq!(runs.systems[0].name, b"web1.example.org");
         assert_eq!(
-            runs.systems[0].took[0],
-            [Some(4.0), Some(2.0), Some(1.0), Some(80.0)]
-        );
-        assert_eq!(
-            runs.systems[0].took[1],
-            [Some(2.0), None, Some(0.5), Some(8.0)]
+            runs.systems[0].took,
+            [
+                [Some(4.0), Some(2.0), Some(1.0), Some(80.0)],
+                [Some(2.0), None, Some(0.5), Some(8.0)]
+            ]
         );
     }
 
     #[test]
     fn several_objects_in_a_file_are_several_rows() {
-        let runs = parse(&format!("{MOUNTS}\n\n{MOUNTS}"), b"all.json").unwrap();
+        let file = parse(&format!("{MOUNTS}\n\n{MOUNTS}"), b"all.json").unwrap();
+        let runs = file.runs.unwrap();
         let rows: Vec<_> = runs
             .systems
             .iter()
             .map(|system| (&system.name[..], system.line))
             .collect();
-        assert_eq!(rows, [(&b"all:1"[..], 1), (b"all:2", 5)]);
+        assert_eq!(rows, [(&b"all:1"[..], 1), (b"all:2", 7)]);
+        // The figures of both are one list.
+        let (_, figures) = file.figures.unwrap();
+        assert_eq!((figures.len(), figures[0].spread), (7, Some(0.0)));
     }
 
     #[test]
     fn one_run_is_called_as_its_file_is() {
-        let text = r#"{"schema":"fathom.account/1","result":{"real":1.5,"user":0.5,"sys":0.25,"gates":{"read":{"calls":7},"openat":{"calls":1}}}}"#;
-        let runs = parse(text, b"web1.example.org.before.json").unwrap();
+        let text = r#"{"schema":"fathom.account/1","figures":[{"name":"real","value":1.5,"unit":"s"},
+            {"name":"user","value":0.5,"unit":"s"},{"name":"calls","value":8,"unit":"calls"},
+            {"name":"read real","value":8,"unit":"s"}]}"#;
+        let run = runs(text, b"web1.example.org.before.json").unwrap();
         assert_eq!(
-            (runs.kind, &runs.names[..]),
-            (Kind::Account, &["before".to_owned()][..])
+            (&run.kind[..], &run.names[..]),
+            ("account", &["before".to_owned()][..])
         );
-        assert_eq!(runs.systems[0].name, b"web1.example.org");
+        assert_eq!(run.systems[0].name, b"web1.example.org");
         assert_eq!(
-            runs.systems[0].took,
-            [[Some(1.5), Some(0.5), Some(0.25), Some(8.0)]]
+            run.systems[0].took,
+            [[Some(1.5), Some(0.5), None, Some(8.0)]]
         );
-        let text = r#"{"schema":"fathom.pathwalk/1","result":{"test":{"seconds":0.5,"passes":[{"lookups":10000},{"lookups":9}]}}}"#;
+        let run = runs(text, b"before.json").unwrap();
         assert_eq!(
-            parse(text, b"n1.nfs.json").unwrap().systems[0].took,
-            [[Some(0.5), None, None, Some(10000.0)]]
-        );
-        let runs = parse(text, b"before.json").unwrap();
-        assert_eq!(
-            (&runs.names[..], &runs.systems[0].name[..]),
+            (&run.names[..], &run.systems[0].name[..]),
             (&["before".to_owned()][..], &b"-"[..])
         );
+        // Without a NAME there are no ratios, but the figures can be compared.
         for nameless in [&b".json"[..], b"web1..json", b".before.json", b"-"] {
-            assert_eq!(parse(text, nameless).unwrap_err().kind, ErrorKind::NoName);
+            let file = parse(text, nameless).unwrap();
+            assert_eq!(file.runs.unwrap_err().kind, ErrorKind::NoName);
+            assert_eq!(file.figures.unwrap().1.len(), 4);
         }
     }
 
     #[test]
-    fn file_without_runs_is_refused() {
+    fn file_without_figures_is_refused() {
         let wrong = |text: &str| parse(text, b"a.json").unwrap_err().to_string();
         assert_eq!(wrong(" "), "the file is empty");
         assert_eq!(
@@ -220,29 +233,31 @@ mod tests {
         assert!(wrong("{\n\"schema\": 1,,").starts_with("line 2: not JSON"));
         assert!(wrong(&MOUNTS[..200]).contains("not JSON"), "cut off");
         assert_eq!(
-            parse(
-                r#"{"schema":"fathom.walk/1","result":{"compare":null}}"#,
-                b"a.json"
-            )
-            .unwrap_err()
-            .kind,
-            ErrorKind::NotCompared(Kind::Walk)
-        );
-        assert!(
-            wrong(r#"{"schema":"fathom.dump/1","result":{}}"#)
-                .starts_with("line 1: unsupported schema fathom.dump/1")
-        );
-        let both = format!(
-            "{MOUNTS}\n{}",
-            MOUNTS
-                .replace("mounts", "walk")
-                .replace("methods", "engines")
-                .replace("by", "engine")
+            wrong(r#"{"schema":"fathom.walk/1","result":{"compare":null}}"#),
+            "line 1: no figures in this JSON of fathom walk"
         );
         assert_eq!(
-            wrong(&both),
-            "line 4: this object is of fathom walk, those before it of fathom mounts"
+            wrong("{\"schema\":\"fathom.x\u{7f}/1\"}"),
+            "line 1: unsupported schema fathom.x\\u{7f}/1"
         );
+        for damaged in [
+            "null",
+            "3",
+            "[3]",
+            r#"[{"name":"real"}]"#,
+            r#"[{"name":3,"value":1,"unit":"s"}]"#,
+            r#"[{"name":"real","value":1e999,"unit":"s"}]"#,
+        ] {
+            let text = format!(r#"{{"schema":"fathom.walk/1","figures":{damaged}}}"#);
+            assert!(wrong(&text).contains("not JSON"), "{damaged}");
+        }
+        let both = format!("{MOUNTS}\n{}", MOUNTS.replace("mounts", "walk"));
+        assert_eq!(
+            wrong(&both),
+            "line 6: this object is of fathom walk, those before it of fathom mounts"
+        );
+        let no_run = r#"{"schema":"fathom.survey/1","figures":[]}"#;
+        assert_eq!(runs(no_run, b"a.json").unwrap_err().kind, ErrorKind::NoRun);
     }
 
     proptest! {
@@ -250,6 +265,14 @@ mod tests {
         fn no_text_makes_it_panic(text in "\\PC*", more in "[{}\\[\\]\",:a-z0-9 \n]*") {
             let _ = parse(&text, b"a.b.json");
             let _ = parse(&more, text.as_bytes());
+        }
+
+        #[test]
+        fn no_figures_make_it_panic(name in "(a )?(real|calls)|", value in -1e308..1e308, spread in prop::option::of(-1e308..1e308)) {
+            let figure = serde_json::json!({"name": name, "value": value, "unit": "s", "spread": spread});
+            let text = serde_json::json!({"schema": "fathom.walk/1", "figures": [figure]}).to_string();
+            let (_, figures) = parse(&text, b"a.json").unwrap().figures.unwrap();
+            crate::figures::compare(&figures, &figures);
         }
     }
 }

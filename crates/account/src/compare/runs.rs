@@ -3,6 +3,9 @@
 
 use std::collections::HashMap;
 
+use crate::error::Error;
+use crate::figures::Figure;
+
 /// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Measure {
@@ -38,34 +41,6 @@ pub type Took = [Option<f64>; Measure::ALL.len()];
 /// One ratio for each of [`Measure::ALL`].
 pub type Ratios = [Result<f64, NoRatio>; Measure::ALL.len()];
 
-/// Where runs come from: only those of one kind are put into one table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Comma-separated values.
-    Csv,
-    /// Comparisons by `fathom mounts`: the NAMEs are methods.
-    Mounts,
-    /// Comparisons by `fathom walk`: the NAMEs are engines.
-    Walk,
-    /// Runs of `fathom account`: the NAME is the last part of the file's name.
-    Account,
-    /// Runs of `fathom pathwalk`: likewise.
-    Pathwalk,
-}
-
-impl Kind {
-    /// Its name: the subcommand of fathom that printed the runs, or `csv`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Csv => "csv",
-            Kind::Mounts => "mounts",
-            Kind::Walk => "walk",
-            Kind::Account => "account",
-            Kind::Pathwalk => "pathwalk",
-        }
-    }
-}
-
 /// A system, and what each program took on it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct System {
@@ -90,17 +65,30 @@ impl System {
     }
 }
 
+/// The [`Runs::kind`] of comma-separated values.
+pub const CSV: &str = "csv";
+
 /// Runs on some systems, all of the same programs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Runs {
-    /// Where they come from.
-    pub kind: Kind,
+    /// Where they come from: the subcommand of fathom that printed them, or [`CSV`]. Only runs of one
+    /// kind are put into one table.
+    pub kind: String,
     /// The programs, by their NAMEs.
     pub names: Vec<String>,
     /// The systems.
     pub systems: Vec<System>,
     /// Cells with nothing in them: line and column.
     pub empty: Vec<(usize, String)>,
+}
+
+/// What a file has.
+#[derive(Debug)]
+pub struct MeasuredFile {
+    /// The runs, for tables of ratios, or why there are none.
+    pub runs: Result<Runs, Error>,
+    /// Of fathom's JSON: the subcommand that printed it, and its figures.
+    pub figures: Option<(String, Vec<Figure>)>,
 }
 
 /// Why there is no ratio.
@@ -125,6 +113,16 @@ pub(super) fn ratio(one: Option<f64>, other: Option<f64>) -> Result<f64, NoRatio
 }
 
 impl Runs {
+    /// No runs yet.
+    pub(super) fn new(kind: &str) -> Runs {
+        Runs {
+            kind: kind.to_owned(),
+            names: Vec::new(),
+            systems: Vec::new(),
+            empty: Vec::new(),
+        }
+    }
+
     /// The default base: the last program, as in the papers, where it is the newest.
     pub fn base(&self) -> usize {
         self.names.len().saturating_sub(1)
@@ -136,7 +134,7 @@ impl Runs {
         // files nothing is known: those with other NAMEs are another table, as Figures 7 and 10 are.
         let has = |name: &String| self.names.contains(name);
         let has_same = || self.names.len() == other.names.len() && other.names.iter().all(has);
-        self.kind == other.kind && (self.kind != Kind::Csv || has_same())
+        self.kind == other.kind && (self.kind != CSV || has_same())
     }
 
     /// Adds what is in another file.
@@ -208,7 +206,7 @@ pub fn join(files: impl IntoIterator<Item = Runs>) -> Vec<Runs> {
         }
     }
     for table in &mut tables {
-        if matches!(table.kind, Kind::Account | Kind::Pathwalk) {
+        if table.kind != CSV {
             table.systems = merged(std::mem::take(&mut table.systems));
         }
     }
@@ -220,7 +218,7 @@ mod tests {
     use super::*;
     use crate::compare::comparison::{Comparison, Pair};
 
-    fn runs(kind: Kind, names: &[&str], system: &str, real: &[f64]) -> Runs {
+    fn runs(kind: &str, names: &[&str], system: &str, real: &[f64]) -> Runs {
         let took = real
             .iter()
             .map(|&real| [Some(real), None, None, None])
@@ -232,10 +230,9 @@ mod tests {
         };
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         Runs {
-            kind,
             names,
             systems: vec![system],
-            empty: Vec::new(),
+            ..Runs::new(kind)
         }
     }
 
@@ -303,9 +300,9 @@ mod tests {
 
     #[test]
     fn tables_with_other_names_stay_apart() {
-        let a = runs(Kind::Csv, &["old", "new"], "a", &[4.0, 2.0]);
-        let b = runs(Kind::Csv, &["new", "old"], "b", &[2.0, 6.0]);
-        let c = runs(Kind::Csv, &["new", "newest"], "c", &[2.0, 1.0]);
+        let a = runs(CSV, &["old", "new"], "a", &[4.0, 2.0]);
+        let b = runs(CSV, &["new", "old"], "b", &[2.0, 6.0]);
+        let c = runs(CSV, &["new", "newest"], "c", &[2.0, 1.0]);
         let tables = join([a, c, b]);
         assert_eq!(tables.len(), 2);
         let pairs = pairs(&tables[0], tables[0].base());
@@ -314,14 +311,9 @@ mod tests {
 
     #[test]
     fn an_engine_that_is_not_everywhere_takes_its_place() {
-        let ext4 = runs(
-            Kind::Walk,
-            &["threads", "ext4", "stat"],
-            "a",
-            &[2.0, 1.0, 4.0],
-        );
+        let ext4 = runs("walk", &["threads", "ext4", "stat"], "a", &[2.0, 1.0, 4.0]);
         let xfs = runs(
-            Kind::Walk,
+            "walk",
             &["threads", "bulkstat", "stat"],
             "b",
             &[2.0, 1.0, 4.0],
@@ -337,7 +329,7 @@ mod tests {
 
     #[test]
     fn files_of_one_system_are_one_row() {
-        let file = |name, system, real| runs(Kind::Account, &[name], system, &[real]);
+        let file = |name, system, real| runs("account", &[name], system, &[real]);
         let tables = join([
             file("before", "a", 6.0),
             file("after", "a", 2.0),

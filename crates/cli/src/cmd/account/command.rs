@@ -17,6 +17,7 @@ use show::table::TableStyle;
 
 use super::show::formats::{folded, system_calls_csv};
 use super::show::intervals::IntervalLines;
+use super::show::json::figures;
 use super::show::screen::{Rows, screen_text};
 use super::show::{Limits, SCHEMA, account_text};
 use crate::cmd::account::args::Account as Args;
@@ -65,7 +66,8 @@ pub(super) fn run(args: &Args, out: &Out) -> Outcome {
     let warnings: Vec<Warning> = warnings.map(Warning::general).collect();
     let text = |style: TableStyle| {
         if out.json {
-            return envelope(SCHEMA, Json(&account), &warnings).to_line();
+            let figures = Some(figures(&account));
+            return envelope(SCHEMA, Json(&account), figures, &warnings).to_line();
         }
         if args.csv {
             return system_calls_csv(&account, args.top.unwrap_or(usize::MAX));

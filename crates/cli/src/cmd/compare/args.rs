@@ -8,7 +8,7 @@ use crate::args::help::{EXIT, ending};
 
 const EXAMPLES: &str = "\
 fathom compare runs.csv  # compare each program with the last one
-fathom compare before.json after.json  # two reports of fathom account: what grew
+fathom compare before.json after.json  # two files of one command: what has changed
 fathom compare runs.csv --base new  # compare each program with new
 fathom compare hosts/*.json --html fleet.html  # many machines, with an HTML page
 fathom compare hosts/*.json --summary  # only mean, median and deviation
@@ -24,7 +24,7 @@ A CSV file of runs:
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
 pub(crate) struct Compare {
-    /// The files with measured runs: CSV or fathom's JSON (- for stdin)
+    /// The files with measurements: fathom's JSON or CSV (- for stdin)
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<OsString>,
     /// Compare the other programs with NAME [default: the last in the file]

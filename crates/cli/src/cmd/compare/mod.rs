@@ -1,7 +1,7 @@
-//! `fathom compare`: runs from many machines.
+//! `fathom compare`: the figures of two files, and runs from many machines.
 
 pub(crate) mod args;
-mod growth;
+mod figures;
 mod page;
 mod run;
 pub(crate) mod show;

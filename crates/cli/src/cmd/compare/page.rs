@@ -2,18 +2,37 @@
 
 use account::compare::comparison::{Comparison, Pair};
 use account::compare::runs::Measure;
+use account::figures::FigureChange;
 use base::runs::Stats;
 use show::figure::{Strip, strips};
 use show::html::{escape, page, scroll};
 
+use super::figures::{figures_tables, summary};
 use super::show::{origin, summary_table, systems_table, times, title};
 
-pub(super) fn html(comparisons: &[Comparison<'_>]) -> String {
+/// The figures of two files, and the names of these.
+pub(super) type Changes<'a> = (&'a [FigureChange], [&'a [u8]; 2]);
+
+pub(super) fn html(comparisons: &[Comparison<'_>], changes: Option<Changes<'_>>) -> String {
     const INTRODUCTION: &str = "<p>A ratio is the time of the first program divided by that of the second, on one system. Mean, \
         median, max, min and sample standard deviation are over the systems. There is no ratio where a time is missing or 0.</p>\n";
     let pairs = comparisons.iter().flat_map(Comparison::pairs);
-    let sections: String = pairs.map(section).collect();
-    page("Ratios of runs", &format!("{INTRODUCTION}{sections}"))
+    let ratios: String = pairs.map(section).collect();
+    let introduction = if ratios.is_empty() { "" } else { INTRODUCTION };
+    let figures = changes.map_or(String::new(), figures_section);
+    page(
+        "Comparison of runs",
+        &format!("{introduction}{ratios}{figures}"),
+    )
+}
+
+fn figures_section((changes, names): Changes<'_>) -> String {
+    let tables = figures_tables(changes).into_iter().map(|(name, table)| {
+        let table = table.to_html(name);
+        scroll(name, &table)
+    });
+    let (summary, tables) = (escape(&summary(changes, names)), tables.collect::<String>());
+    format!("<section>\n<h2>Figures</h2>\n<p>{summary}</p>\n{tables}</section>\n")
 }
 
 fn section(pair: Pair<'_>) -> String {
@@ -56,14 +75,16 @@ fn strip(pair: Pair<'_>, measure: Measure) -> Option<Strip> {
 mod tests {
     use super::super::show::tests::example;
     use super::*;
+    use account::figures::{Figure, compare};
 
     #[test]
     fn page_has_tables_and_figure_and_is_escaped() {
         let runs = example();
-        let page = html(&[Comparison {
+        let comparison = Comparison {
             runs: &runs,
             base: 1,
-        }]);
+        };
+        let page = html(&[comparison], None);
         assert!(
             page.contains("os &lt;b&gt;") && page.contains("a&amp;b") && !page.contains("<b>"),
             "{page}"
@@ -80,5 +101,19 @@ mod tests {
             page.contains("real</span> <span class=\"value\">median 2.50, from 2.00 to 3.00"),
             "{page}"
         );
+    }
+
+    #[test]
+    fn page_of_two_files_has_their_figures() {
+        let figures = |value| [Figure::exact("program <b> calls", value, "calls")];
+        let changes = compare(&figures(1.0), &figures(2.0));
+        let page = html(&[], Some((&changes, [b"<a>", b"b"])));
+        for part in [
+            "From &lt;a&gt; to b: of 1 figure, 1 changed",
+            "program &lt;b&gt; calls",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(!page.contains("A ratio is"), "{page}");
     }
 }

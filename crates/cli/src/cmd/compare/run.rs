@@ -1,16 +1,17 @@
-//! `fathom compare`: how many times as much one program takes as another, on many machines.
+//! `fathom compare`: what differs between the figures of two files; and how many times as much one
+//! program takes as another, on many machines.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use account::compare::comparison::Comparison;
 use account::compare::file::parse;
-use account::compare::growth::growth as find_growth;
-use account::compare::runs::{Runs, join};
+use account::compare::runs::{MeasuredFile, Runs, join};
+use account::figures::{FigureChange, compare};
 use base::Warning;
 use show::name::printable;
 
-use super::growth::growth_text;
+use super::figures::figures_text;
 use super::page::html;
 use super::show::{Report, advice, text, warn_of_empty_cells, warn_of_short_times};
 use crate::cmd::compare::args::Compare as Args;
@@ -22,72 +23,81 @@ const SCHEMA: &str = "fathom.compare/1";
 const UNREADABLE: &str = "cannot compare the runs in";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
-    let mut growth = None;
-    let files = match &args.files[..] {
-        [old, new] => {
-            let [old, new] = [(old, load(old)?), (new, load(new)?)];
-            growth = find_growth(&old.1, &new.1);
-            vec![read(old.0, &old.1)?, read(new.0, &new.1)?]
-        }
-        files => {
-            let files = files.iter().map(|file| read(file, &load(file)?));
-            files.collect::<Result<Vec<_>, _>>()?
-        }
+    let files = args.files.iter().map(|file| read(file));
+    let files = files.collect::<Result<Vec<_>, _>>()?;
+    let (changes, names) = match (&files[..], &args.files[..]) {
+        ([old, new], [old_name, new_name]) => (
+            compare_figures(old, new),
+            [old_name.as_bytes(), new_name.as_bytes()],
+        ),
+        _ => (None, [&b""[..]; 2]),
     };
-    let mut warnings: Vec<Warning> = files.iter().filter_map(warn_of_empty_cells).collect();
-    let mut tables = join(files);
-    if growth.is_some() {
-        // Accounts of one NAME have no ratios, but they can be compared call by call.
+    let mut all_runs = Vec::new();
+    for (name, file) in args.files.iter().zip(files) {
+        match file.runs {
+            Ok(runs) => all_runs.push(runs),
+            Err(_) if changes.is_some() => {}
+            Err(error) => return Err(refuse(name, &error)),
+        }
+    }
+    let mut warnings: Vec<Warning> = all_runs.iter().filter_map(warn_of_empty_cells).collect();
+    let are_single = changes.is_some() && all_runs.iter().all(|runs| runs.names.len() == 1);
+    let mut tables = join(all_runs);
+    if changes.is_some() {
+        // Without two programs there are no ratios, but the figures are compared.
         tables.retain(|runs| runs.names.len() > 1);
     }
-    let compare = |runs| {
+    let to_base = |runs| {
         let base = base(runs, args.base.as_deref())?;
         Ok(Comparison { runs, base })
     };
     let comparisons = tables
         .iter()
-        .map(compare)
+        .map(to_base)
         .collect::<Result<Vec<_>, Error>>()?;
-    if growth.is_none() {
-        // Of two accounts, short times say little, but calls are compared all the same.
+    if !are_single {
+        // Of two single runs, short times say little, but the figures are compared all the same.
         let pairs = comparisons.iter().flat_map(Comparison::pairs);
         warnings.extend(pairs.flat_map(warn_of_short_times));
     }
     if let Some(file) = &args.html {
-        publish(file.as_bytes(), html(&comparisons).as_bytes())?;
+        let page = html(&comparisons, changes.as_deref().map(|it| (it, names)));
+        publish(file.as_bytes(), page.as_bytes())?;
     }
-    if out.json {
-        let report = Report {
-            comparisons: &comparisons,
-            growth: growth.as_ref(),
-        };
-        out.envelope(SCHEMA, report, &warnings)?;
-    } else {
+    let report = Report {
+        comparisons: &comparisons,
+        figures: changes.as_deref(),
+    };
+    out.report(SCHEMA, report, &warnings, || {
         let text = |one| text(one, out.table_style(), args.summary);
         let mut texts: Vec<String> = comparisons.iter().map(text).collect();
-        if let (Some(growth), [old, new]) = (&growth, &args.files[..]) {
-            let names = [old.as_bytes(), new.as_bytes()];
-            texts.push(growth_text(growth, names, out.table_style()));
+        if let Some(changes) = &changes {
+            let style = out.table_style();
+            texts.push(figures_text(changes, names, style, out.verbose));
         }
-        out.data(texts.join("\n").as_bytes())?;
-    }
-    out.warn(&warnings);
-    Ok(warnings.len())
+        out.data(texts.join("\n").as_bytes())
+    })
+}
+
+/// The figures of two files of one command.
+fn compare_figures(old: &MeasuredFile, new: &MeasuredFile) -> Option<Vec<FigureChange>> {
+    let (old_command, old) = old.figures.as_ref()?;
+    let (new_command, new) = new.figures.as_ref()?;
+    (old_command == new_command).then(|| compare(old, new))
 }
 
 const HINT: &str = "fathom compare --help describes the format";
 
-fn load(file: &OsStr) -> Result<Vec<u8>, Error> {
+fn read(file: &OsStr) -> Result<MeasuredFile, Error> {
     const MOST: usize = 256 << 20;
-    whole(file.as_bytes(), MOST, UNREADABLE, HINT)
+    let path = file.as_bytes();
+    let bytes = whole(path, MOST, UNREADABLE, HINT)?;
+    parse(path, &bytes).map_err(|error| refuse(file, &error))
 }
 
-fn read(file: &OsStr, bytes: &[u8]) -> Result<Runs, Error> {
-    let path = file.as_bytes();
-    parse(path, bytes).map_err(|error| {
-        let cause = format!("{error}{}", advice(&error.kind));
-        Error::read(UNREADABLE, path, cause, HINT)
-    })
+fn refuse(file: &OsStr, error: &account::Error) -> Error {
+    let cause = format!("{error}{}", advice(&error.kind));
+    Error::read(UNREADABLE, file.as_bytes(), cause, HINT)
 }
 
 /// The program that the others are compared with.

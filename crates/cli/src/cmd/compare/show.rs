@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use account::ErrorKind;
 use account::compare::comparison::{Comparison, Pair};
-use account::compare::growth::Growth;
-use account::compare::runs::{Kind, Measure, Runs, System, Took};
+use account::compare::runs::{CSV, Measure, Runs, System, Took};
+use account::figures::FigureChange;
 use base::runs::Stats;
 use base::{Warning, WarningReason};
 use show::json_object;
@@ -20,16 +20,17 @@ use crate::stats::{self, JsonStats, StatsRow};
 
 pub(super) struct Report<'a> {
     pub(super) comparisons: &'a [Comparison<'a>],
-    pub(super) growth: Option<&'a Growth>,
+    /// The figures of two files, if both are of one command of fathom.
+    pub(super) figures: Option<&'a [FigureChange]>,
 }
 
 json_object!(Report<'_>, |report| {
     "comparisons": Json(report.comparisons),
-    "growth": report.growth.map(Json),
+    "figures": report.figures.map(Json),
 });
 
 json_object!(Json<'_, Comparison<'_>>, |comparison| {
-    "kind": comparison.runs.kind.name(),
+    "kind": comparison.runs.kind,
     "names": comparison.runs.names,
     "base": comparison.runs.names.get(comparison.base),
     "systems": Json(&comparison.runs.systems[..]),
@@ -124,9 +125,9 @@ pub(super) fn meaning(pair: Pair<'_>) -> String {
 /// How many systems, and the command whose output the runs are.
 pub(super) fn origin(pair: Pair<'_>) -> String {
     let count = pair.rows().count() as u64;
-    let command = match pair.runs.kind {
-        Kind::Csv => String::new(),
-        kind => format!(", by fathom {}", kind.name()),
+    let command = match &pair.runs.kind[..] {
+        CSV => String::new(),
+        kind => format!(", by fathom {kind}"),
     };
     plural(count, "system", "systems") + &command
 }
@@ -291,14 +292,19 @@ pub(super) fn warn_of_short_times(pair: Pair<'_>) -> Vec<Warning> {
 }
 
 /// The flags that give a file what it lacks.
-pub(super) fn advice(kind: &ErrorKind) -> String {
+pub(super) fn advice(kind: &ErrorKind) -> &'static str {
     match kind {
         ErrorKind::OtherSchema(_) => {
-            " (use mounts --compare, walk --compare, account or pathwalk)".to_owned()
+            " (use survey, probe, account, pathsearch, pathwalk, walk or mounts --compare)"
         }
-        ErrorKind::NotCompared(kind) => format!(" (use fathom {} --compare)", kind.name()),
-        ErrorKind::NoRun => " (use account with a command, or pathwalk -t)".to_owned(),
-        _ => String::new(),
+        ErrorKind::NoFigures(command) if matches!(&command[..], "mounts" | "walk") => {
+            " (use --compare)"
+        }
+        ErrorKind::NoFigures(_) => {
+            " (use survey, probe, account COMMAND, pathsearch, pathwalk, walk or mounts --compare)"
+        }
+        ErrorKind::NoRun => " (compare two files of this command)",
+        _ => "",
     }
 }
 
@@ -328,7 +334,7 @@ pub(super) mod tests {
             printed: [Some(2.0 + at as f64), None, None, None],
         };
         Runs {
-            kind: Kind::Csv,
+            kind: CSV.to_owned(),
             names: vec!["old".to_owned(), "new".to_owned()],
             systems: vec![system(b"s1", 0), system(b"s\xff", 1)],
             empty: Vec::new(),

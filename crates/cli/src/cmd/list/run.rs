@@ -128,7 +128,7 @@ impl<'a> Printer<'a> {
         if self.members > 0 {
             return self.buffer.push(b',');
         }
-        let (before, _) = envelope(SCHEMA, (), &[]).envelope_parts();
+        let (before, _) = envelope(SCHEMA, (), None, &[]).envelope_parts();
         self.buffer.extend(before.as_bytes());
         self.buffer.extend(br#"{"members":["#);
     }
@@ -144,7 +144,7 @@ impl<'a> Printer<'a> {
                 self.members, self.bytes
             );
             let archives = serde_json::to_string(archives).unwrap_or_default();
-            let (_, after) = envelope(SCHEMA, (), warnings).envelope_parts();
+            let (_, after) = envelope(SCHEMA, (), None, warnings).envelope_parts();
             let end = [&sums, &archives, "}", &after].concat();
             self.buffer.extend(end.as_bytes());
         }

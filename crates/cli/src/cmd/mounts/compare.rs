@@ -10,7 +10,9 @@ use mounts::locate::LocateOptions;
 use mounts::root::Root;
 
 use super::args::Format;
-use super::methods::{JsonComparison, left_out, methods_table, profiles_text, ratios_text};
+use super::methods::{
+    JsonComparison, figures, left_out, methods_table, profiles_text, ratios_text,
+};
 use super::show::{Mounts, SCHEMA};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
@@ -68,7 +70,8 @@ pub(super) fn run(
             }),
             ..Mounts::default()
         };
-        out.envelope(SCHEMA, result, &warnings)?;
+        let figures = figures(&comparison.methods);
+        out.measured(SCHEMA, result, Some(figures), &warnings)?;
     } else {
         let style = out.table_style();
         let methods = &comparison.methods;

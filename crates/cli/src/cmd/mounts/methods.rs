@@ -1,6 +1,7 @@
 //! What `fathom mounts --compare` prints: the papers' Tables 2 to 4 and Figures 2, 3, 7, 9 and 10, for
 //! another tree.
 
+use account::figures::{Figure, times_of_runs};
 use base::child::NoRun;
 use base::runs::{Stats, Times, median};
 use mounts::compare::{Comparison, MethodRuns};
@@ -27,6 +28,17 @@ json_object!(Json<'_, MethodRuns>, |it| {
     "gates": gates(&it.profile),
     "profile": profile_lines(&it.profile),
 });
+
+/// Times and calls of each method, by which `fathom compare` makes its tables.
+pub(crate) fn figures(methods: &[MethodRuns]) -> Vec<Figure> {
+    let figures = methods.iter().flat_map(|it| {
+        let name = it.method.name();
+        let calls = it.profile.calls() as f64;
+        let calls = Figure::exact(format!("{name} calls"), calls, "calls");
+        times_of_runs(name, &it.runs).into_iter().chain([calls])
+    });
+    figures.collect()
+}
 
 /// The ratios that are shown: of a method to a better one, and where the papers have the same.
 const PAIRS: [(&str, &str, Option<&str>); 7] = [

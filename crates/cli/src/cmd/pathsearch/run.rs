@@ -46,7 +46,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         // A file keeps everything, since it may be read again.
         let all = out.verbose || matches!(to, ReportTarget::File(..));
         let text = |style: TableStyle| match out.json {
-            true => envelope(SCHEMA, show::Report(&report), &warnings).to_line(),
+            true => {
+                let figures = Some(show::figures(&report));
+                envelope(SCHEMA, show::Report(&report), figures, &warnings).to_line()
+            }
             false => show::report(&report, style, all),
         };
         to.end(text, status, out)?;

@@ -8,6 +8,7 @@ use ::show::name::printable;
 use ::show::table::Align::{Left, Right};
 use ::show::table::{Table, TableStyle, Tone};
 use ::show::units::{count, duration, sized};
+use account::figures::Figure;
 use pathsearch::{
     Change, ClientBehavior, Count, DirectoryReport, Fix, Kind, KindCounts, PathProposal,
     Prediction, RemoteScope, Request, RunpathChange, Search, SearchReport, Shim, Totals, quoted,
@@ -37,6 +38,24 @@ json_object!(Report<'_>, |report| {
     "overhead_seconds": report.0.metered.overhead.as_secs_f64(),
     "exit": report.0.metered.ended.status(),
 });
+
+/// What `fathom compare` compares. `calls` are the lookups.
+pub(crate) fn figures(report: &SearchReport) -> Vec<Figure> {
+    let (totals, prediction) = (&report.trace.totals, &report.prediction);
+    let calls = |name, calls: u64| Figure::single(name, calls as f64, "calls");
+    vec![
+        Figure::single("real", report.metered.real.as_secs_f64(), "s"),
+        calls("calls", totals.lookups),
+        calls("failed lookups", totals.misses),
+        Figure::single("seconds in lookups", seconds(totals.nanos), "s"),
+        Figure::single("predicted remote seconds", prediction.cold.seconds, "s"),
+        Figure::single(
+            "predicted remote seconds, cached",
+            prediction.warm.seconds,
+            "s",
+        ),
+    ]
+}
 
 json_object!(Json<'_, Search>, |search| {
     "kind": search.kind.name(),

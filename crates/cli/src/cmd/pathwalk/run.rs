@@ -74,7 +74,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         }
     }
     if out.json {
-        out.envelope(SCHEMA, &document, &report.warnings)?;
+        let figures = Some(show::figures(&document));
+        out.measured(SCHEMA, &document, figures, &report.warnings)?;
     } else if let Some(searches) = document.searches()
         && (out.verbose || has_extensions(args) || team.size() > 1)
     {

@@ -6,6 +6,7 @@ use ::show::json_object;
 use ::show::table::Align::{Left, Right};
 use ::show::table::{Align, Table, TableStyle};
 use ::show::units::{count, duration};
+use account::figures::Figure;
 use base::runs::Stats;
 use gate::Errno;
 use pathwalk::{
@@ -77,6 +78,25 @@ json_object!(Report<'_>, |document| {
     "test": document.searches(),
     "removed": Json(&document.report.removed),
 });
+
+/// What `fathom compare` compares. `real` and `calls` are those of a search: its time, and its lookups.
+pub(crate) fn figures(document: &Report<'_>) -> Vec<Figure> {
+    let passes = document.report.searched.as_ref().map(|it| &it.passes[..]);
+    let trials = |name: &str, unit, value: fn(&Pass) -> f64| {
+        Figure::from_trials(name, passes?.iter().map(value), unit)
+    };
+    let single = |name: &str, elapsed: Duration| Figure::single(name, elapsed.as_secs_f64(), "s");
+    let created = document.report.created;
+    let removed = document.report.removed.as_ref();
+    let figures = [
+        trials("real", "s", |pass| pass.elapsed.as_secs_f64()),
+        trials("calls", "calls", |pass| pass.lookups as f64),
+        trials("failed lookups", "calls", |pass| pass.misses() as f64),
+        created.map(|elapsed| single("creation seconds", elapsed)),
+        removed.map(|removed| single("removal seconds", removed.elapsed)),
+    ];
+    figures.into_iter().flatten().collect()
+}
 
 json_object!(Created, |created| {
     "objects": created.0,

@@ -12,7 +12,10 @@ use probe::{
     CacheOptions, Limits, Measured, ProbeOptions, ProbeReport, Quantity, Series, Value, judge,
 };
 
-use super::show::{Report, methods::hint, plots, prices_csv, slow_clock, warnings};
+use super::show::{
+    Report, figures_of_findings, figures_of_prices, methods::hint, plots, prices_csv, slow_clock,
+    warnings,
+};
 use crate::cmd::probe::args::{CacheMethod, Experiment, Probe as Args};
 use crate::error::{Error, Outcome};
 use crate::input::whole;
@@ -69,7 +72,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         report: &report,
     };
     if out.json {
-        out.envelope(SCHEMA, shown, &warnings)?;
+        let mut figures = figures_of_findings(&report, "");
+        figures.extend(figures_of_prices(&report));
+        out.measured(SCHEMA, shown, Some(figures), &warnings)?;
     } else {
         let methods = out.verbose || args.replay.is_some();
         out.data(shown.to_text(out.table_style(), methods).as_bytes())?;

@@ -7,6 +7,7 @@ use ::show::name::printable;
 use ::show::table::Align::{Left, Right};
 use ::show::table::{Table, TableStyle, Tone};
 use ::show::units::{count, duration, size};
+use account::figures::Figure;
 use base::{Warning, WarningReason};
 use gate::{Errno, Gate};
 use probe::{Call, Error, Finding, Measured, Price, ProbeReport, Unit, Value};
@@ -60,6 +61,54 @@ json_object!(Json<'_, Price>, |price| {
     "high": price.high,
     "calls": price.calls,
 });
+
+/// The findings that `fathom compare` compares; `place` is added to their names.
+pub(crate) fn figures_of_findings(report: &ProbeReport, place: &str) -> Vec<Figure> {
+    let findings = report.measured.iter().map(|measured| &measured.finding);
+    findings
+        .filter_map(|it| figure_of_finding(it, place))
+        .collect()
+}
+
+/// The prices that `fathom compare` compares. The spread of calls that wait for a disk is unknown: other
+/// programs delay all calls of a batch.
+pub(crate) fn figures_of_prices(report: &ProbeReport) -> Vec<Figure> {
+    let prices = report.prices.iter().flatten().map(|price| {
+        let threads = match price.threads {
+            0 | 1 => String::new(),
+            threads => format!(", {threads} threads"),
+        };
+        let (call, target, state) = (price.call.name(), price.call.target(), state(price));
+        let name = format!("{call} ({target}), {state}{threads}");
+        let figure = Figure::single(name, price.ns / 1e9, "s");
+        match price.warm && call != "fsync" {
+            true => figure.with_spread((price.high - price.low) / 1e9),
+            false => figure,
+        }
+    });
+    prices.collect()
+}
+
+/// The figure of a finding that is a number or a range. What was seen directly in nearly all trials does
+/// not vary. The spread of what was inferred from times is unknown.
+fn figure_of_finding(finding: &Finding, place: &str) -> Option<Figure> {
+    const SURE: f64 = 0.9;
+    let (value, range) = match finding.value()? {
+        Value::Number(value) => (*value, 0.0),
+        Value::Range(low, high) => (f64::midpoint(*low, *high), high - low),
+        Value::List(_) | Value::Clock(_) | Value::Holds(_) => return None,
+    };
+    let (unit, scale) = match finding.quantity.unit() {
+        Unit::Nanoseconds => ("s", 1e-9),
+        unit => (unit.name(), 1.0),
+    };
+    let name = format!("{}{place}", finding.quantity.name());
+    let figure = Figure::single(name, value * scale, unit);
+    Some(match !finding.by_time && finding.confidence() >= SURE {
+        true => figure.with_spread(range * scale),
+        false => figure,
+    })
+}
 
 impl Serialize for Json<'_, Value> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::args::help::ending;
+use crate::args::help::{EXIT, ending};
 use crate::args::values::duration;
 
 const EXAMPLES: &str = "\
@@ -13,7 +13,7 @@ fathom survey  # survey this machine: a summary here, a page in fathom-survey.ht
 fathom survey --full  # print every section
 fathom survey /srv -o /tmp/srv.html  # survey the file systems at /srv; write the page elsewhere
 fathom survey --json --no-page >before.json  # save a survey to compare with later
-fathom survey --diff before.json after.json  # show what an upgrade has changed
+fathom compare before.json after.json  # what has changed between two surveys
 fathom survey --deep  # measure longer, and write more";
 
 const MORE: &str = "\
@@ -24,60 +24,52 @@ What it does to the machine:
   and writes the page; a second Ctrl-C exits at once.
 
   --deep allows ten minutes and 4 GiB. It creates temporary files and a cgroup,
-  and removes them at the end.
-
-  With --diff, the exit status is 1 if something got worse by more than noise.";
-
-const EXIT: &str = "\
-Exit status:
-  0  done; with --diff: nothing got worse
-  1  done, but something was skipped or found wrong; each is named in a warning;
-     with --diff: something got worse
-  2  not done, or the command line was wrong";
+  and removes them at the end.";
 
 /// The flags of `fathom survey`.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
 pub(crate) struct Survey {
     /// The directory to survey, with all mounts below it [default: /]
-    #[arg(value_name = "DIR", conflicts_with = "diff")]
+    #[arg(value_name = "DIR")]
     dir: Option<OsString>,
 
     /// Write the page to FILE (- for stdout) [default: fathom-survey.html]
     ///
     /// It is written with --json, too; --no-page writes none.
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["no_page", "diff"], help_heading = "Output")]
-    pub(crate) output: Option<OsString>,
-    /// Print all sections, not only the summary
-    #[arg(long, conflicts_with = "diff", help_heading = "Output")]
-    pub(crate) full: bool,
-    /// Write no page
-    #[arg(long, conflicts_with = "diff", help_heading = "Output")]
-    pub(crate) no_page: bool,
-    /// Write plots of the experiments as SVG to DIR, an existing directory
     #[arg(
+        short,
         long,
-        value_name = "DIR",
-        conflicts_with = "diff",
+        value_name = "FILE",
+        conflicts_with = "no_page",
         help_heading = "Output"
     )]
+    pub(crate) output: Option<OsString>,
+    /// Print all sections, not only the summary
+    #[arg(long, help_heading = "Output")]
+    pub(crate) full: bool,
+    /// Write no page
+    #[arg(long, help_heading = "Output")]
+    pub(crate) no_page: bool,
+    /// Write plots of the experiments as SVG to DIR, an existing directory
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) plot: Option<OsString>,
-    /// Compare two surveys that were saved with --json; measure nothing
-    #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], help_heading = "Output")]
+    /// Refuse, and name fathom compare, which took its place
+    #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], hide = true)]
     diff: Option<Vec<OsString>>,
 
     /// Stop a run of a method or engine after DURATION [default: 5s]
     ///
     /// All steps together take at most twelve times that. With --deep the default is 50s.
-    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "diff", help_heading = "Limits")]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Limits")]
     limit: Option<Duration>,
     /// Measure for up to ten minutes and 4 GiB, and every local file system
     ///
     /// Also measures the page cache, extents, and calls on metadata that is not cached.
-    #[arg(long, conflicts_with = "diff", help_heading = "Limits")]
+    #[arg(long, help_heading = "Limits")]
     pub(crate) deep: bool,
     /// Also survey network mounts that answer within a second
-    #[arg(long, conflicts_with = "diff", help_heading = "Limits")]
+    #[arg(long, help_heading = "Limits")]
     pub(crate) network: bool,
 }
 

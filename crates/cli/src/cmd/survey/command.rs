@@ -58,7 +58,7 @@ impl Commands {
             Section::Account => Command::Account,
             Section::Startup => Command::Start,
             Section::Gates => Command::Prices,
-            Section::Probe | Section::Machine | Section::Steps => {
+            Section::Probe | Section::Steps => {
                 return format!("fathom probe {} block readahead cache", self.root);
             }
         })

@@ -5,7 +5,6 @@
 pub(crate) mod args;
 mod command;
 mod context;
-mod diff;
 mod mounts;
 mod run;
 mod show;

@@ -23,11 +23,11 @@ use survey::{Found, Machine, Survey, Unseen, conclude};
 use super::args::Survey as Args;
 use super::context::SurveyContext;
 use super::mounts::times_out;
-use super::show::json::JsonSurvey;
+use super::show::json::{JsonSurvey, figures};
 use super::show::page::html;
 use super::show::summary;
+use super::steps;
 use super::warning::WarningKind;
-use super::{diff, steps};
 use crate::cmd::probe::run::{check_output_dir, draw};
 use crate::error::{Error, Outcome};
 use crate::out::{Out, publish};
@@ -36,7 +36,9 @@ const SCHEMA: &str = "fathom.survey/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if let Some([old, new]) = args.diff() {
-        return diff::run(old, new, out);
+        let [old, new] = [old, new].map(|file| printable(file.as_bytes()));
+        let hint = format!("fathom compare {old} {new}");
+        return Err(Error::new("survey has no option --diff".to_owned()).with_hint(&hint));
     }
     if args.to_stdout() && out.json {
         return Err(Error::new(
@@ -175,7 +177,8 @@ fn print(
         if let Some(name) = written {
             out.note(format_args!("page: {}", printable(name)));
         }
-        out.envelope(SCHEMA, JsonSurvey(&survey), &warnings)?;
+        let figures = Some(figures(&survey));
+        out.measured(SCHEMA, JsonSurvey(&survey), figures, &warnings)?;
     } else if args.to_stdout() {
         out.data(html(&survey).as_bytes())?;
     } else {

@@ -2,9 +2,7 @@
 
 use ::base::WarningReason;
 use survey::Missing;
-use survey::diff::Change;
 
-use super::diff::show::line;
 use super::show::missing::text;
 use crate::error::Error;
 
@@ -27,8 +25,6 @@ pub(crate) enum WarningKind {
     Page(Error),
     #[error("{0}")]
     Plot(Error),
-    #[error("{}", line(.0))]
-    Worse(Change),
 }
 
 impl WarningReason for WarningKind {}

@@ -100,5 +100,6 @@ pub(super) fn run(options: &WalkOptions, trials: usize, out: &Out) -> Outcome {
         ..Walk::default()
     };
     let print_text = || out.data(comparison.to_text(out.table_style()));
-    out.report(SCHEMA, result, &warnings(&compared), print_text)
+    let figures = result.figures();
+    out.report_measured(SCHEMA, result, figures, &warnings(&compared), print_text)
 }

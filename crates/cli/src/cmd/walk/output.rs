@@ -177,7 +177,8 @@ impl View<'_> {
             top: top.as_ref(),
             ..Walk::default()
         };
-        out.report(self.schema, result, &emitted.warnings, || {
+        let figures = result.figures();
+        out.report_measured(self.schema, result, figures, &emitted.warnings, || {
             out.text_pieces(|put| {
                 put(&show::totals_text(&totals, seconds, &emitted.parts));
                 if let Some(top) = &top {
@@ -223,7 +224,8 @@ impl View<'_> {
                 usage: Some(directories),
                 ..Walk::default()
             };
-            out.envelope(self.schema, result, &emitted.warnings)?;
+            let figures = result.figures();
+            out.measured(self.schema, result, figures, &emitted.warnings)?;
         } else {
             let style = out.table_style();
             out.text_pieces(|put| {

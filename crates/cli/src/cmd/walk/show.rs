@@ -4,6 +4,7 @@ use ::show::json_object;
 use ::show::name::printable;
 use ::show::table::{Align, Table, TableStyle, Tone};
 use ::show::units::{count, duration, plural, ratio, size};
+use account::figures::{Figure, times_of_runs};
 use base::child::NoRun;
 use base::runs::{Stats, median};
 use serde::{Serialize, Serializer};
@@ -15,7 +16,7 @@ use walk::{
 
 use crate::cmd::groups::{NamedGroups, write_rows};
 use crate::json::{Json, list_of};
-use crate::out::gates;
+use crate::out::{gates, own_calls};
 use crate::ranks::RankPlace;
 use crate::stats::{JsonStats, median_cell};
 
@@ -142,6 +143,21 @@ pub(crate) fn ranks_text(ranks: &[RankEntries]) -> String {
 impl Walk<'_> {
     fn total<T>(&self, field: impl Fn(&Totals) -> T) -> Option<T> {
         self.totals.map(|(totals, _)| field(totals))
+    }
+
+    /// The figures of each engine that was compared, else of the walk; `None` if nothing was walked.
+    pub(crate) fn figures(&self) -> Option<Vec<Figure>> {
+        if let Some(compare) = self.compare {
+            return Some(compare.engines.iter().flat_map(figures_of_engine).collect());
+        }
+        let (totals, seconds) = self.totals?;
+        let calls = own_calls();
+        Some(vec![
+            Figure::single("real", seconds, "s"),
+            Figure::single("calls", calls as f64, "calls"),
+            Figure::exact("entries", totals.entries as f64, "entries"),
+            Figure::exact("bytes", totals.bytes as f64, "bytes"),
+        ])
     }
 }
 
@@ -301,7 +317,16 @@ json_object!(Json<'_, EngineRuns>, |it| {
     "gates": gates(&it.tally),
 });
 
-fn calls_per_entry(engine: &EngineRuns) -> f64 {
+/// Times and calls of an engine, by which `fathom compare` makes its tables.
+fn figures_of_engine(it: &EngineRuns) -> Vec<Figure> {
+    let name = it.engine.name();
+    let mut figures = times_of_runs(name, &it.runs);
+    let calls = it.tally.calls() as f64;
+    figures.push(Figure::exact(format!("{name} calls"), calls, "calls"));
+    figures
+}
+
+pub(crate) fn calls_per_entry(engine: &EngineRuns) -> f64 {
     engine.tally.calls() as f64 / engine.totals.entries.max(1) as f64
 }
 

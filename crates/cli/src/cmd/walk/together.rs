@@ -204,7 +204,8 @@ fn finish(
         kept: kept.map(|(kept, _)| kept),
         ..Walk::default()
     };
-    out.report(SCHEMA, result, &walked.warnings, || {
+    let figures = result.figures();
+    out.report_measured(SCHEMA, result, figures, &walked.warnings, || {
         out.data(show::totals_text(&totals, walked.seconds, &walked.parts))?;
         print_note(&totals, &walked, out);
         out.note(show::ranks_text(&ranks));

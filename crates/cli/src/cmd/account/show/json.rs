@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use account::figures::Figure;
 use account::ledger::Sum;
 use account::patterns::{Found, Pattern};
 use account::report::{AccountReport, Coverage, GateTotal, Groups, Place, ProgramTotal};
@@ -10,6 +11,7 @@ use account::waits::Wait;
 use account::whatif::Change;
 use meter::call::Ended;
 use show::json_object;
+use show::name::printable;
 
 use crate::json::Json;
 use crate::out::seconds;
@@ -44,6 +46,33 @@ json_object!(Json<'_, AccountReport<'_>>, |account| {
     "user": account.metered.user.as_secs_f64(),
     "sys": account.metered.sys.as_secs_f64(),
 });
+
+/// What `fathom compare` compares: the run as a whole, and calls and seconds of each system call,
+/// program, directory and kind of wait.
+pub(crate) fn figures(account: &AccountReport<'_>) -> Vec<Figure> {
+    let metered = account.metered;
+    let mut figures = vec![
+        Figure::single("real", metered.real.as_secs_f64(), "s"),
+        Figure::single("user", metered.user.as_secs_f64(), "s"),
+        Figure::single("sys", metered.sys.as_secs_f64(), "s"),
+        Figure::single("calls", account.calls() as f64, "calls"),
+    ];
+    let gates = account.gates.iter();
+    let gates = gates.map(|(name, gate)| ((*name).to_owned(), gate.sum));
+    let named = |kind: &str, name: &[u8]| format!("{kind} {}", printable(name));
+    let programs = account.programs.iter();
+    let programs = programs.map(|it| (named("program", &it.program), it.sum));
+    let directories = account.per_directory.iter();
+    let directories = directories.map(|it| (named("directory", it.path), it.sum));
+    let waits = account.waits.iter();
+    let waits = waits.map(|it| (format!("waiting for {}", it.kind.name()), it.sum));
+    for (name, sum) in gates.chain(programs).chain(directories).chain(waits) {
+        let (calls, seconds) = (sum.calls as f64, seconds(sum.nanos));
+        figures.push(Figure::single(format!("{name} calls"), calls, "calls"));
+        figures.push(Figure::single(format!("{name} seconds"), seconds, "s"));
+    }
+    figures
+}
 
 /// A row, and the time in all gates, in nanoseconds.
 struct Share<'a, T> {

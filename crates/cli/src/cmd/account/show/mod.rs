@@ -20,7 +20,7 @@ use self::words::{average, call_count, line};
 pub(crate) mod formats;
 pub(crate) mod how;
 pub(crate) mod intervals;
-mod json;
+pub(super) mod json;
 pub(crate) mod memo;
 pub(crate) mod savings;
 pub(crate) mod screen;

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use account::figures::Figure;
+use mounts::Point as MountPoint;
+use mounts::check::Verdict;
 use serde::{Serialize, Serializer};
 use show::json_object;
+use show::name::printable;
 use survey::bounded::Bounded;
 use survey::capacity::FileSystem;
 use survey::cost::{ActivityCost, Amount};
@@ -16,8 +20,9 @@ use super::summary::means;
 use super::{bounded, known, missing};
 use crate::cmd::mounts::methods::JsonComparison;
 use crate::cmd::mounts::show::Mounts;
+use crate::cmd::probe::show::{figures_of_findings, figures_of_prices};
 use crate::cmd::survey::command::Commands;
-use crate::cmd::walk::show::Choices;
+use crate::cmd::walk::show::{Choices, calls_per_entry};
 use crate::json::Json;
 
 pub(crate) struct JsonSurvey<'a>(pub(crate) &'a Survey<'a>);
@@ -45,6 +50,65 @@ json_object!(JsonSurvey<'_>, |this| {
     "steps": Json(&this.0.found.steps[..]),
     "ended": this.0.is_interrupted.then_some("interrupted"),
 });
+
+/// What `fathom compare` compares. Walks and dumps are told per entry, since the tree changes from one
+/// survey to the next.
+pub(crate) fn figures(survey: &Survey<'_>) -> Vec<Figure> {
+    let found = survey.found;
+    let exact = |name: &str, value: u64| Figure::exact(name, value as f64, "");
+    let mut figures = Vec::new();
+    if let Some(mounted) = &found.mounts {
+        let all = mounted.all();
+        let failing = |point: &&&MountPoint| point.verdict.is_some_and(|it| it != Verdict::Ok);
+        let count = |is_it: fn(&&&MountPoint) -> bool| all.iter().filter(is_it).count() as u64;
+        figures.push(exact("mounts", all.len() as u64));
+        figures.push(exact("hidden mounts", count(|point| point.hidden)));
+        figures.push(exact("failing mounts", count(failing)));
+    }
+    for it in found.methods.iter().flat_map(|it| &it.comparison.methods) {
+        let name = format!("mounts by {}", it.method.name());
+        let real = it.runs.iter().map(|run| run.real);
+        figures.extend(Figure::from_trials(format!("{name}: seconds"), real, "s"));
+        let calls = it.profile.calls() as f64;
+        figures.push(Figure::exact(format!("{name}: calls"), calls, "calls"));
+    }
+    // Walks of other parts of the tree are other figures.
+    let part = found.compared_levels();
+    let part = part.map_or(String::new(), |levels| format!(" of {levels} levels"));
+    for it in found.walking.iter().flat_map(|it| &it.engines.engines) {
+        let name = format!("walk{part} by {}", it.engine.name());
+        let entries = it.totals.entries.max(1) as f64;
+        let real = it.runs.iter().map(|run| run.real / entries);
+        let real = Figure::from_trials(format!("{name}: seconds per entry"), real, "s");
+        figures.extend(real);
+        let calls = format!("{name}: calls per entry");
+        figures.push(Figure::exact(calls, calls_per_entry(it), "calls"));
+    }
+    if let Some(dump) = &found.dump {
+        let calls = dump.calls as f64 / dump.entries.max(1) as f64;
+        figures.push(Figure::exact("dump: calls per entry", calls, "calls"));
+    }
+    for it in found.startup.iter().flat_map(|it| &it.started) {
+        let runs = it.runs.iter().copied();
+        figures.extend(Figure::from_trials(
+            format!("{}: seconds", it.command),
+            runs,
+            "s",
+        ));
+        let calls = |what: &str, calls: u64| {
+            Figure::exact(format!("{}: {what}", it.command), calls as f64, "calls")
+        };
+        figures.push(calls("lookups", it.totals.lookups));
+        figures.push(calls("failed lookups", it.totals.misses));
+    }
+    for probed in &found.file_systems {
+        let place = format!(" of {}", printable(&probed.dir));
+        figures.extend(figures_of_findings(&probed.report, &place));
+    }
+    let prices = found.gates.iter();
+    figures.extend(prices.flat_map(|probed| figures_of_prices(&probed.report)));
+    figures
+}
 
 /// The mounts as `fathom mounts --compare` gives them.
 struct JsonMounts<'a>(&'a Survey<'a>, &'a Mounted);

@@ -37,6 +37,5 @@ pub(crate) fn section_title(section: Section) -> (&'static str, &'static str) {
             "Measurement",
             "The machine, the steps of the survey, and what was skipped.",
         ),
-        Section::Machine => ("", ""),
     }
 }

@@ -1,0 +1,350 @@
+//! Figures: what a command has measured, in the one form that the JSON of each command has, and the
+//! comparison of two lists of figures.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use base::runs::{Stats, Times};
+use serde::{Deserialize, Serialize};
+
+/// A measured value.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Figure {
+    /// What was measured, as `threads real`: the same name in each run, by which figures are paired.
+    pub name: String,
+    /// The value; of repeated measurements the median.
+    pub value: f64,
+    /// `s`, `bytes`, `calls`, or another unit; empty for a number without one.
+    pub unit: Cow<'static, str>,
+    /// The largest of repeated measurements less the smallest, or the interquartile range of a batch
+    /// of calls; 0 of what does not vary; `None` where the spread is unknown, as after a single
+    /// measurement.
+    #[serde(default)]
+    pub spread: Option<f64>,
+}
+
+impl Figure {
+    /// A figure that was measured once, so that its spread is unknown.
+    pub fn single(name: impl Into<String>, value: f64, unit: &'static str) -> Figure {
+        Figure {
+            name: name.into(),
+            value,
+            unit: Cow::Borrowed(unit),
+            spread: None,
+        }
+    }
+
+    /// A figure that repeated measurements do not change, such as the number of calls of an engine.
+    pub fn exact(name: impl Into<String>, value: f64, unit: &'static str) -> Figure {
+        Figure::single(name, value, unit).with_spread(0.0)
+    }
+
+    /// The figure with its spread.
+    pub fn with_spread(self, spread: f64) -> Figure {
+        Figure {
+            spread: Some(spread),
+            ..self
+        }
+    }
+
+    /// The median of repeated measurements; `None` where there are none.
+    pub fn from_trials(
+        name: impl Into<String>,
+        trials: impl IntoIterator<Item = f64>,
+        unit: &'static str,
+    ) -> Option<Figure> {
+        let trials: Vec<f64> = trials.into_iter().collect();
+        let stats = Stats::from_values(trials.iter().copied())?;
+        let figure = Figure::single(name, stats.median, unit);
+        Some(match trials.len() {
+            1 => figure,
+            _ => figure.with_spread(stats.max - stats.min),
+        })
+    }
+}
+
+/// The figures `NAME real`, `NAME user` and `NAME sys` of some runs. `user` and `sys` are means, because
+/// the kernel's clock is coarse.
+pub fn times_of_runs(name: &str, runs: &[Times]) -> Vec<Figure> {
+    let figure = |measure: &str, time: fn(&Times) -> f64| {
+        let name = format!("{name} {measure}");
+        Figure::from_trials(name, runs.iter().map(time), "s")
+    };
+    let mean = |measure: &str, time: fn(&Times) -> f64| {
+        let value = Stats::from_runs(runs, time)?.mean;
+        Some(Figure {
+            value,
+            ..figure(measure, time)?
+        })
+    };
+    let figures = [
+        figure("real", |times| times.real),
+        mean("user", |times| times.user),
+        mean("sys", |times| times.sys),
+    ];
+    figures.into_iter().flatten().collect()
+}
+
+/// Whether a figure has changed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Verdict {
+    /// It differs by more than the spreads of both files together.
+    Changed,
+    /// It differs, but the spread in one of the files is unknown.
+    Unknown,
+    /// Only one of the files has it.
+    Missing,
+    /// It is equal, or differs by no more than the spreads do.
+    Unchanged,
+}
+
+impl Verdict {
+    /// All of them, those that matter most first.
+    pub const ALL: [Verdict; 4] = [
+        Verdict::Changed,
+        Verdict::Unknown,
+        Verdict::Missing,
+        Verdict::Unchanged,
+    ];
+
+    /// Its name in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Changed => "changed",
+            Verdict::Unknown => "unknown",
+            Verdict::Missing => "missing",
+            Verdict::Unchanged => "unchanged",
+        }
+    }
+}
+
+/// A figure of two files, of which one may lack it.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct FigureChange {
+    pub name: String,
+    pub unit: Cow<'static, str>,
+    pub old: Option<Figure>,
+    pub new: Option<Figure>,
+}
+
+impl FigureChange {
+    fn both(&self) -> Option<[&Figure; 2]> {
+        Some([self.old.as_ref()?, self.new.as_ref()?])
+    }
+
+    /// The new value less the old one.
+    pub fn difference(&self) -> Option<f64> {
+        self.both().map(|[old, new]| new.value - old.value)
+    }
+
+    /// The new value divided by the old one, where that is possible.
+    pub fn ratio(&self) -> Option<f64> {
+        let [old, new] = self.both()?;
+        Some(new.value / old.value).filter(|ratio| ratio.is_finite())
+    }
+
+    /// Whether it has changed. Three trials of one thing lie further apart than both spreads in one
+    /// of 70 comparisons, so a change must also exceed a share of the value: 10 % of a time, which
+    /// other programs disturb, and 1 % of all else.
+    pub fn verdict(&self) -> Verdict {
+        let (Some([old, new]), Some(difference)) = (self.both(), self.difference()) else {
+            return Verdict::Missing;
+        };
+        let share = if self.unit == "s" { 0.1 } else { 0.01 };
+        if difference.abs() <= share * old.value.abs() {
+            return Verdict::Unchanged;
+        }
+        match old.spread.zip(new.spread) {
+            None => Verdict::Unknown,
+            Some((old, new)) if difference.abs() > old + new => Verdict::Changed,
+            Some(_) => Verdict::Unchanged,
+        }
+    }
+}
+
+/// Puts the figures of several runs into one list: medians, and the range of the runs as the spread.
+pub fn combine(runs: impl IntoIterator<Item = Figure>) -> Vec<Figure> {
+    let mut by_name: BTreeMap<String, Vec<Figure>> = BTreeMap::new();
+    for figure in runs {
+        by_name.entry(figure.name.clone()).or_default().push(figure);
+    }
+    let combined = by_name.into_values().filter_map(|figures| {
+        let stats = Stats::from_values(figures.iter().map(|figure| figure.value))?;
+        let own = figures.iter().filter_map(|figure| figure.spread);
+        let own = own.reduce(f64::max);
+        let spread = match figures.len() {
+            1 => own,
+            _ => Some(own.unwrap_or(0.0).max(stats.max - stats.min)),
+        };
+        let first = figures.into_iter().next()?;
+        Some(Figure {
+            value: stats.median,
+            spread,
+            ..first
+        })
+    });
+    combined.collect()
+}
+
+/// Compares the figures of an old file with those of a new one. Those that changed come first, times
+/// before other units, and the largest differences first.
+pub fn compare(old: &[Figure], new: &[Figure]) -> Vec<FigureChange> {
+    let mut changes: BTreeMap<(&str, &str), [Option<&Figure>; 2]> = BTreeMap::new();
+    for (side, figures) in [old, new].into_iter().enumerate() {
+        for figure in figures {
+            let key = (&figure.name[..], &*figure.unit);
+            changes.entry(key).or_default()[side] = Some(figure);
+        }
+    }
+    let change = |((name, unit), [old, new]): ((&str, &str), [Option<&Figure>; 2])| FigureChange {
+        name: name.to_owned(),
+        unit: unit.to_owned().into(),
+        old: old.cloned(),
+        new: new.cloned(),
+    };
+    let mut changes: Vec<FigureChange> = changes.into_iter().map(change).collect();
+    let size = |change: &FigureChange| change.difference().map_or(0.0, f64::abs);
+    changes.sort_by(|a, b| {
+        let key = |change: &FigureChange| (change.verdict(), change.unit != "s");
+        let order = key(a).cmp(&key(b)).then_with(|| a.unit.cmp(&b.unit));
+        order.then_with(|| size(b).total_cmp(&size(a)))
+    });
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn change(old: Figure, new: Figure) -> FigureChange {
+        compare(&[old], &[new]).remove(0)
+    }
+
+    fn time(value: f64, spread: f64) -> Figure {
+        Figure::single("real", value, "s").with_spread(spread)
+    }
+
+    #[test]
+    fn only_a_difference_beyond_both_spreads_is_a_change() {
+        for (old, new, verdict) in [
+            (time(1.0, 0.1), time(1.3, 0.1), Verdict::Changed),
+            (time(1.3, 0.1), time(1.0, 0.1), Verdict::Changed),
+            (time(1.0, 0.2), time(1.3, 0.2), Verdict::Unchanged),
+            // Beyond the spreads, but by less than a tenth.
+            (time(1.0, 0.01), time(1.09, 0.01), Verdict::Unchanged),
+            (time(0.0, 0.0), time(0.0, 0.0), Verdict::Unchanged),
+            (time(0.0, 0.0), time(0.1, 0.0), Verdict::Changed),
+            (
+                time(1.0, 0.0),
+                Figure::single("real", 2.0, "s"),
+                Verdict::Unknown,
+            ),
+            (
+                Figure::single("real", 1.0, "s"),
+                Figure::single("real", 1.05, "s"),
+                Verdict::Unchanged,
+            ),
+        ] {
+            let change = change(old, new);
+            assert_eq!(change.verdict(), verdict, "{change:?}");
+        }
+    }
+
+    #[test]
+    fn calls_do_not_vary() {
+        let calls = |value| Figure::exact("calls", value, "calls");
+        let verdict = |old, new| change(calls(old), calls(new)).verdict();
+        assert_eq!(verdict(100.0, 102.0), Verdict::Changed);
+        assert_eq!(verdict(10_000.0, 10_001.0), Verdict::Unchanged);
+    }
+
+    #[test]
+    fn figures_of_other_names_or_units_are_missing() {
+        let old = [
+            Figure::exact("a", 1.0, "calls"),
+            Figure::exact("b", 1.0, "s"),
+        ];
+        let new = [
+            Figure::exact("a", 1.0, "calls"),
+            Figure::exact("b", 1.0, "ms"),
+        ];
+        let changes = compare(&old, &new);
+        let verdicts: Vec<_> = changes.iter().map(FigureChange::verdict).collect();
+        assert_eq!(
+            verdicts,
+            [Verdict::Missing, Verdict::Missing, Verdict::Unchanged]
+        );
+    }
+
+    #[test]
+    fn those_that_changed_most_come_first() {
+        let figures = |by: f64| {
+            [
+                Figure::exact("more calls", 10.0 * by, "calls"),
+                Figure::exact("little time", 1.0 * by, "s"),
+                Figure::exact("much time", 5.0 * by, "s"),
+                Figure::exact("same", 7.0, "s"),
+                Figure::single("once", 9.0 * by, "s"),
+            ]
+        };
+        let changes = compare(&figures(1.0), &figures(2.0));
+        let names: Vec<&str> = changes.iter().map(|change| &change.name[..]).collect();
+        let expected = ["much time", "little time", "more calls", "once", "same"];
+        assert_eq!(names, expected);
+        assert_eq!(
+            (changes[0].ratio(), changes[0].difference()),
+            (Some(2.0), Some(5.0))
+        );
+    }
+
+    #[test]
+    fn several_runs_have_a_median_and_a_range() {
+        let runs = [3.0, 1.0, 2.0].map(|value| Figure::single("real", value, "s"));
+        assert_eq!(combine(runs), [time(2.0, 2.0)]);
+        let one = Figure::single("real", 3.0, "s");
+        assert_eq!(combine([one.clone()]), [one]);
+        assert_eq!(
+            combine([time(3.0, 0.5), time(3.1, 0.5)])[0].spread,
+            Some(0.5)
+        );
+    }
+
+    #[test]
+    fn times_of_one_run_have_no_spread() {
+        let run = |real| Times {
+            real,
+            user: real / 2.0,
+            sys: 0.0,
+        };
+        let figures = times_of_runs("threads", &[run(1.0), run(2.0), run(6.0)]);
+        let parts: Vec<_> = figures
+            .iter()
+            .map(|figure| (&figure.name[..], figure.value, figure.spread))
+            .collect();
+        assert_eq!(
+            parts,
+            [
+                ("threads real", 2.0, Some(5.0)),
+                ("threads user", 1.5, Some(2.5)),
+                ("threads sys", 0.0, Some(0.0))
+            ]
+        );
+        assert_eq!(times_of_runs("threads", &[run(1.0)])[0].spread, None);
+        assert_eq!(times_of_runs("threads", &[]), []);
+    }
+
+    proptest! {
+        #[test]
+        fn a_file_does_not_differ_from_itself(values in prop::collection::vec(("[a-c]", -1e300..1e300, prop::option::of(0.0..1e300)), 0..9)) {
+            let figures = values.into_iter().map(|(name, value, spread)| Figure {
+                spread,
+                ..Figure::single(name, value, "s")
+            });
+            let figures = combine(figures);
+            let changes = compare(&figures, &figures);
+            prop_assert!(changes.iter().all(|change| change.verdict() == Verdict::Unchanged));
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The figures of two files as text, as JSON and in the page.
+
+use account::figures::{FigureChange, Verdict};
+use show::json_object;
+use show::name::printable;
+use show::table::Align::{Left, Right};
+use show::table::{Table, TableStyle, Tone};
+use show::units::{count, duration, plural, size};
+
+use crate::json::Json;
+
+/// Rows of each table for people, unless all are requested.
+const ROWS: usize = 20;
+
+json_object!(Json<'_, FigureChange>, |change| {
+    "name": change.name,
+    "unit": change.unit,
+    "old": change.old.as_ref().map(|figure| figure.value),
+    "old_spread": change.old.as_ref().and_then(|figure| figure.spread),
+    "new": change.new.as_ref().map(|figure| figure.value),
+    "new_spread": change.new.as_ref().and_then(|figure| figure.spread),
+    "ratio": change.ratio(),
+    "verdict": change.verdict().name(),
+});
+
+fn heading(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Changed => "Changed by more than the spread",
+        Verdict::Unknown => "Different, spread unknown",
+        Verdict::Missing => "In one file only",
+        Verdict::Unchanged => "Within the spread",
+    }
+}
+
+/// The figures, a table for each verdict; with `all`, also those that did not change.
+pub(super) fn figures_text(
+    changes: &[FigureChange],
+    names: [&[u8]; 2],
+    style: TableStyle,
+    all: bool,
+) -> String {
+    let mut text = style.wrapped(&summary(changes, names));
+    for verdict in Verdict::ALL {
+        let of_verdict = with_verdict(changes, verdict);
+        if of_verdict.is_empty() || verdict == Verdict::Unchanged && !all {
+            continue;
+        }
+        let rows = if all { usize::MAX } else { ROWS };
+        text += &format!("\n{}", style.heading(heading(verdict)));
+        text += &table(&of_verdict, rows).to_text(style.width, style.color);
+        let more = of_verdict.len().saturating_sub(rows);
+        if more > 0 {
+            text += &format!(
+                "{} more (use -v to print all of them)\n",
+                count(more as u64)
+            );
+        }
+    }
+    text
+}
+
+/// The tables for the page, each with its caption.
+pub(super) fn figures_tables(changes: &[FigureChange]) -> Vec<(&'static str, Table)> {
+    let tables = Verdict::ALL.map(|verdict| {
+        let of_verdict = with_verdict(changes, verdict);
+        (heading(verdict), table(&of_verdict, usize::MAX))
+    });
+    let tables = tables.into_iter().filter(|(_, table)| !table.is_empty());
+    tables.collect()
+}
+
+/// How many figures have changed.
+pub(super) fn summary(changes: &[FigureChange], names: [&[u8]; 2]) -> String {
+    let [old, new] = names.map(printable);
+    let number = |verdict| count(with_verdict(changes, verdict).len() as u64);
+    let all = plural(changes.len() as u64, "figure", "figures");
+    format!(
+        "From {old} to {new}: of {all}, {} changed, {} with an unknown spread differ, {} are in one file only.",
+        number(Verdict::Changed),
+        number(Verdict::Unknown),
+        number(Verdict::Missing)
+    )
+}
+
+fn with_verdict(changes: &[FigureChange], verdict: Verdict) -> Vec<&FigureChange> {
+    let changes = changes.iter();
+    changes.filter(|it| it.verdict() == verdict).collect()
+}
+
+fn table(changes: &[&FigureChange], rows: usize) -> Table {
+    let heads = [
+        ("CHANGE", Right),
+        ("OLD", Right),
+        ("NEW", Right),
+        ("RATIO", Right),
+        ("FIGURE", Left),
+    ];
+    let mut table = Table::new(&heads, changes.len().min(rows));
+    table.keep(heads.len());
+    for change in changes.iter().take(rows) {
+        let value = |value: f64| value_text(value, &change.unit);
+        let difference = change.difference();
+        let sign = if difference > Some(0.0) { "+" } else { "" };
+        let cells = [
+            difference.map_or("-".to_owned(), |by| format!("{sign}{}", value(by))),
+            change
+                .old
+                .as_ref()
+                .map_or("-".to_owned(), |it| value(it.value)),
+            change
+                .new
+                .as_ref()
+                .map_or("-".to_owned(), |it| value(it.value)),
+            change
+                .ratio()
+                .map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+            printable(change.name.as_bytes()).into_owned(),
+        ];
+        table.row(cells, Tone::Plain);
+    }
+    table
+}
+
+/// A value with its unit; of calls and the like the number alone.
+fn value_text(value: f64, unit: &str) -> String {
+    let sign = if value < 0.0 { "-" } else { "" };
+    let value = value.abs();
+    let text = match unit {
+        "s" => duration(value),
+        "bytes" => size(value as u64),
+        _ if value.fract() == 0.0 => count(value as u64),
+        _ if value >= 0.001 => format!("{value:.3}"),
+        _ => format!("{value:.2e}"),
+    };
+    format!("{sign}{text}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use account::figures::{Figure, compare};
+    use show::serde_json;
+
+    fn changes() -> Vec<FigureChange> {
+        let old = [
+            Figure::exact("openat calls", 10.0, "calls"),
+            Figure::exact("openat seconds", 0.001, "s"),
+            Figure::single("real", 0.25, "s"),
+            Figure::exact("read calls", 3.0, "calls"),
+            Figure::exact("cache", 4096.0, "bytes"),
+        ];
+        let new = [
+            Figure::exact("openat calls", 1200.0, "calls"),
+            Figure::exact("openat seconds", 0.003, "s"),
+            Figure::single("real", 0.125, "s"),
+            Figure::exact("read calls", 3.0, "calls"),
+            Figure::exact("cache", 1024.0, "bytes"),
+            Figure::exact("drift\x1b", -1.5, "ppm"),
+        ];
+        compare(&old, &new)
+    }
+
+    #[test]
+    fn rows_have_signs_and_names_are_escaped() {
+        let names: [&[u8]; 2] = [b"a.json", b"b.json"];
+        let text = figures_text(&changes(), names, TableStyle::default(), false);
+        assert_eq!(
+            text,
+            "\
+From a.json to b.json: of 6 figures, 3 changed, 1 with an unknown spread differ, 1 are in one file only.
+
+Changed by more than the spread
+  CHANGE     OLD     NEW  RATIO FIGURE
++2.00 ms 1.00 ms 3.00 ms   3.00 openat seconds
+  -3 KiB   4 KiB   1 KiB   0.25 cache
+  +1,190      10   1,200 120.00 openat calls
+
+Different, spread unknown
+ CHANGE    OLD    NEW RATIO FIGURE
+-125 ms 250 ms 125 ms  0.50 real
+
+In one file only
+CHANGE OLD    NEW RATIO FIGURE
+     -   - -1.500     - drift\\x1b
+"
+        );
+        let all = figures_text(&changes(), names, TableStyle::default(), true);
+        assert!(
+            all.contains("\nWithin the spread\n") && all.contains(" read calls\n"),
+            "{all}"
+        );
+    }
+
+    #[test]
+    fn long_tables_are_cut_off_unless_all_is_requested() {
+        let figures = |value| {
+            let figure = |n| Figure::exact(format!("{n} calls"), value, "calls");
+            (0..30).map(figure).collect::<Vec<_>>()
+        };
+        let changes = compare(&figures(1.0), &figures(2.0));
+        let text = |all| figures_text(&changes, [b"a", b"b"], TableStyle::default(), all);
+        assert!(text(false).ends_with("\n10 more (use -v to print all of them)\n"));
+        assert_eq!(text(true).matches(" calls\n").count(), 30);
+    }
+
+    #[test]
+    fn json_has_both_values_and_the_verdict() {
+        let json = serde_json::to_value(Json(&changes()[..])).unwrap();
+        assert_eq!(
+            json[0],
+            serde_json::json!({
+                "name": "openat seconds", "unit": "s", "old": 0.001, "old_spread": 0.0,
+                "new": 0.003, "new_spread": 0.0, "ratio": 3.0, "verdict": "changed",
+            })
+        );
+        let missing = json.as_array().unwrap().iter();
+        let mut missing = missing.filter(|it| it["verdict"] == "missing");
+        assert!(missing.next().unwrap()["old"].is_null());
+    }
+}

@@ -92,3 +92,19 @@ fn encode(instruction: &bpf_insn) -> u64 {
         | u64::from(instruction.off.cast_unsigned()) << 16
         | u64::from(instruction.imm.cast_unsigned()) << 32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bpf::layout::{Config, shared, slot, task};
+
+    #[test]
+    fn values_of_the_maps_have_the_sizes_of_the_layout() {
+        let object = Object::parse(&OBJECT.0).unwrap();
+        let size = |name: &str| object.maps[name].value_size() as usize;
+        assert_eq!(size("tasks"), task::LEN as usize);
+        assert_eq!(size("slots"), slot::LEN as usize);
+        assert_eq!(size(WORDS), 8 * shared::WORDS);
+        assert_eq!(size(CONFIG), 8 * Config::WORDS);
+    }
+}

@@ -1,4 +1,4 @@
-// What the programs and user space share: layout.rs has the same. A test compares the two.
+// What the programs and user space share: layout.rs has the same. A test of code.rs compares the sizes.
 
 #pragma once
 

@@ -23,12 +23,15 @@ pub(super) struct Config {
 }
 
 impl Config {
+    /// The number of its words.
+    pub(super) const WORDS: usize = 20;
+
     /// A map with `struct config`.
     pub(super) fn to_map(self) -> gate::Result<Map> {
         let number = |offset: i32| u64::from(offset.cast_unsigned());
         let call = |name| syscalls::by_name(name).map_or(u64::MAX, |call| call.number.into());
         let [first, second, third, ..] = REGISTERS.arguments.map(|offset| offset as u64 / 8);
-        let words = [
+        let words: [u64; Config::WORDS] = [
             self.cookie[0],
             self.cookie[1],
             u64::from(self.buckets.saturating_sub(1)),

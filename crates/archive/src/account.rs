@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use gate::attribution::{self, Function, Line};
 use walk::Diagnostics;
 
 use crate::gather::{CollectOptions, Gather, GatherReason, Refused, gather};
-use gate::attribution::{self, Function, Line};
 
 /// The cost of gathering in one way.
 #[derive(Clone, Debug)]

@@ -13,6 +13,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use gate::attribution::{self, Function};
 use gate::fs::{At, Open, statx};
 use gate::long::{open_long, statx_long};
 use gate::{Errno, Fd, Gate};
@@ -25,7 +26,6 @@ use walk::{
 use crate::catalog::Options;
 use crate::rows::{Collector, Rows, Source};
 use crate::since::Evidence;
-use gate::attribution::{self, Function};
 use listed::collect_listed;
 pub use listed::{Listed, ListedSource};
 pub(crate) use together::{OF_OTHERS, Share, check_directories, collect_together};

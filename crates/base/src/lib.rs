@@ -15,5 +15,4 @@ pub mod pool;
 pub mod runs;
 pub mod warning;
 
-pub use ondisk::{Dev, FileType, Time};
 pub use warning::{Warning, WarningReason, Warnings};

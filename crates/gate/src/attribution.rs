@@ -319,7 +319,7 @@ mod tests {
 
     /// One test for everything, since one attribution runs at a time.
     #[test]
-    fn time_and_calls_are_charged_to_the_tags_that_were_set() {
+    fn time_and_calls_are_charged_to_the_functions_and_subjects_that_were_set() {
         let ms = Duration::from_millis;
         let calls = |attribution: &Attribution, function, subject| {
             let mut lines = attribution.lines.iter();
@@ -364,7 +364,7 @@ mod tests {
             "{:?}",
             attribution.cpu
         );
-        // Other tests of this crate may make calls at the same time, in threads without tags.
+        // Other tests of this crate may make calls at the same time, in threads without a function.
         assert_eq!(
             calls(&attribution, Function::Information, Subject::Directory),
             1

@@ -14,6 +14,8 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use base::path::{below, join};
+use base::warning::Warning;
 use gate::fs::{At, CWD, FileType, Open, Statx, Want, statx};
 use gate::long::{c_string, open_long_no_symlinks, reach};
 use gate::mount::{open_tree_clone, umount_detach, unshare_mounts};
@@ -31,8 +33,6 @@ use crate::point::{Point, PointKind};
 use crate::root::Root;
 use crate::table::read_either;
 use crate::tree::Tree;
-use base::path::{below, join};
-use base::warning::Warning;
 
 type Looked = Result<Beneath, (Gate, Errno)>;
 

@@ -6,6 +6,7 @@
 
 use std::ffi::CStr;
 
+use base::path::{compare, join};
 use gate::btrfs::get_subvol_info;
 use gate::fs::{At, Attributes, FileType, Open, Want, openat, statx};
 use gate::{Fd, Gate};
@@ -19,7 +20,6 @@ use crate::method::SearchContext;
 use crate::method::breadth::Queue;
 use crate::point::{Point, PointKind, Verdict};
 use crate::root::Root;
-use base::path::{compare, join};
 
 /// A kind of [`Boundary`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,6 +16,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
+use base::warning::Warning;
 use gate::fs::{At, FileType, Open, Want, fstatfs, getdents64, openat, statx};
 use gate::long::open_long;
 use gate::mark::{Marks, marks_of_killed};
@@ -28,7 +29,6 @@ use crate::fault::{Fault, examine};
 use crate::kind::may_hang;
 pub use crate::point::Verdict;
 use crate::point::{Class, Point};
-use base::warning::Warning;
 
 /// The deadline for mounts that are checked only to decide whether to read them.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use base::path::below;
 use gate::Errno;
 use gate::fs::{At, CWD, FileType, Want};
 use gate::long::{newfstatat_long, statx_long};
@@ -10,7 +11,6 @@ use ondisk::{Dev, Mount};
 
 use crate::point::{Point, PointKind};
 use crate::tree::Tree;
-use base::path::below;
 
 /// Whether a file system may have a server that is gone, so that a call may wait for ever.
 pub fn may_hang(fstype: &[u8]) -> bool {

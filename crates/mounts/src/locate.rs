@@ -1,5 +1,7 @@
 //! Finds every mount point at or under a directory.
 
+use base::path::below;
+use base::warning::Warning;
 use ondisk::Mount;
 
 use crate::error::{Error, Incompleteness, Loss, TableSource, WarningKind};
@@ -11,8 +13,6 @@ use crate::point::{Class, Point, PointKind, classify_by_name};
 use crate::root::Root;
 use crate::table::{Table, TableReason, read_either};
 use crate::tree::Tree;
-use base::path::below;
-use base::warning::Warning;
 
 /// A method of finding mount points.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

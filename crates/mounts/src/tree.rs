@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use base::path::{below, compare};
 use ondisk::Mount;
 
 use crate::point::Class;
-use base::path::{below, compare};
 
 /// Hashes mount ids, which the kernel assigns in sequence. The default hasher, which resists chosen
 /// keys, takes longer than all else that is done with a row.

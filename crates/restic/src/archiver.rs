@@ -9,6 +9,7 @@ use std::thread::{Builder, scope};
 use archive::dump::{AttributeReader, Places, Progress};
 use archive::rows::Rows;
 use archive::{Users, WarningKind};
+use base::pool::Queue;
 use gate::Gate;
 use gate::fs::{Time, readlinkat};
 use gate::machine::processors;
@@ -30,7 +31,6 @@ use crate::node::{
 use crate::parent::{OldNode, TreeReader};
 use crate::repository_file::BlobKind;
 use crate::trees::{Directory, TreeCounts, Trees};
-use base::pool::Queue;
 
 /// Directories that each thread keeps open.
 const OPEN_DIRECTORIES: usize = 24;

@@ -14,7 +14,7 @@ use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
 use mounts::listed::is_gone;
 use ondisk::dirent::Entry as DirEntry;
-use ondisk::{Dev, FileType, Mount};
+use ondisk::{Dev, Mount};
 
 use crate::entry::{Dir, Entry, Meta, append, joined};
 use crate::error::{EngineRefusal, WarningKind};
@@ -375,8 +375,7 @@ impl Job<'_> {
     /// Whether another shard has an entry that is no directory, by the type in its directory's list.
     pub(crate) fn is_elsewhere(&self, dir: DirKey, entry: DirEntry<'_>) -> bool {
         self.filter.shard().is_some_and(|shard| {
-            let is_file = !matches!(entry.file_type, FileType::Directory | FileType::Unknown);
-            is_file && !shard.has_entry(dir, entry.name.to_bytes())
+            !entry.file_type.may_be_directory() && !shard.has_entry(dir, entry.name.to_bytes())
         })
     }
 

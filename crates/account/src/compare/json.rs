@@ -110,9 +110,9 @@ fn runs(kind: &str, objects: &[(usize, Vec<Figure>)], stem: &[u8]) -> Result<Run
 }
 
 /// The name of a system, and what each program took on it.
-type Row<'a> = (&'a [u8], Vec<(String, Took)>);
+type NamedTimes<'a> = (&'a [u8], Vec<(String, Took)>);
 
-fn took<'a>(figures: &[Figure], stem: &'a [u8]) -> Result<Row<'a>, ErrorKind> {
+fn took<'a>(figures: &[Figure], stem: &'a [u8]) -> Result<NamedTimes<'a>, ErrorKind> {
     let value = |name: &str| {
         let mut named = figures.iter().filter(|figure| figure.name == name);
         named.next().map(|figure| figure.value)

@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
+use base::pool::spawn;
 use gate::sync::Mutex;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::properties::WriterPropertiesPtr;
@@ -18,7 +19,6 @@ use super::schema::{GROUP, Record, descriptor, properties};
 use crate::destination::Destination;
 use crate::error::{Action, Error, ErrorKind};
 use crate::token::Token;
-use base::pool::spawn;
 
 /// At most so many row groups are encoded at once, which bounds the memory.
 pub(super) const MOST_AT_ONCE: usize = 4;

@@ -9,6 +9,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use base::pool::spawn;
+use gate::attribution::{Function, with_function};
 use gate::sync::{Condvar, Mutex};
 use ondisk::pax::ArchiveId;
 use parquet::errors::Result as ParquetResult;
@@ -26,8 +28,6 @@ use crate::part::{magic_of, may_have_changed};
 use crate::rows::Rows;
 use crate::since::GoneMount;
 use crate::tick::before_a_tick;
-use base::pool::spawn;
-use gate::attribution::{Function, with_function};
 
 /// What became known of some rows after they were collected.
 #[derive(Debug, Default)]

@@ -2,6 +2,7 @@
 
 use std::thread::Builder;
 
+use gate::attribution::{self, Function, with_function};
 use gate::attribution::{Subject, with_subject};
 use gate::machine::processors;
 use gate::meter::spawn_scoped;
@@ -22,7 +23,6 @@ use crate::OnPanic;
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::rows::Rows;
-use gate::attribution::{self, Function, with_function};
 
 /// What is copied, and how.
 pub(super) struct Copy<'a> {

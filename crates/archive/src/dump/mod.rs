@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
 use base::Warning;
+use base::pool::spawn;
+use gate::attribution::{Function, with_function};
 use gate::sync::Mutex;
 use walk::{Diagnostics, FileType, Moment};
 
@@ -50,11 +52,9 @@ use crate::plan::{Plan, Step, member_name};
 use crate::rows::Rows;
 use crate::since::GoneMount;
 pub use attributes::{AttributeFailure, AttributeReader, AttributesOf};
-use base::pool::spawn;
 use chain::Chain;
 use copy::Copy;
 pub use estimate::{Estimate, Estimates, estimate};
-use gate::attribution::{Function, with_function};
 use lineage::lineage;
 pub use options::{Counts, DumpOptions, DumpSummary, Line, Map, Note};
 use output::{Output, Whole};

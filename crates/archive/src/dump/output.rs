@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::num::NonZeroU64;
 
 use flate2::write::GzEncoder;
+use gate::attribution::{self, Function};
 use gate::fs::Statx;
 use gate::machine::processors;
 use lzma_rust2::{XzOptions, XzWriterMt};
@@ -16,7 +17,6 @@ use super::sink::{RECORD, Sink};
 use crate::compression::Compression;
 use crate::destination::Destination;
 use crate::error::{Action, Error};
-use gate::attribution::{self, Function};
 
 /// xz compresses blocks of this size by themselves, in several threads: as `xz -T` at its usual level.
 const XZ_BLOCK: u64 = 24 << 20;

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use gate::attribution::{Function, with_function};
+
 use super::load::{Done, Load, LoadOutcome, Stopped, Work};
 use super::member::MemberNames;
 use super::options::{Counts, Line, Map};
@@ -11,7 +13,6 @@ use super::read::MemberReader;
 use super::results::ResultSender;
 use crate::error::Error;
 use crate::plan::Step;
-use gate::attribution::{Function, with_function};
 
 /// The ordered end of the pipeline.
 pub(crate) struct ArchiveWriter<'a> {

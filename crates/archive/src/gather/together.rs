@@ -14,6 +14,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use base::Warning;
+use gate::attribution::{self, Function};
 use gate::fs::{At, Open, Resolve, statx};
 use gate::long::{open_long, openat2_long, statx_long};
 use gate::sync::Mutex;
@@ -31,7 +32,6 @@ use super::{CollectOptions, Gather, Gathered, engines, gathered, source};
 use crate::part::relative;
 use crate::rows::{Collector, Rows, Source};
 use crate::warning::WarningKind;
-use gate::attribution::{self, Function};
 
 /// What a rank dumps.
 pub(crate) struct Share {

@@ -4,12 +4,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
+use base::pool::in_pieces;
 use walk::path_id;
 
 use super::moves::{Dir, Moves, OldName, RenameStep, moves};
 use crate::error::Error;
 use crate::since::index::{Identity, Index, RowMatch};
-use base::pool::in_pieces;
 
 /// An entry as it is now.
 #[derive(Clone, Copy)]

@@ -1,6 +1,7 @@
 //! Collects the tree as it is now for an increment. Where the file system tells what was written
 //! since the base (btrfs, XFS), only that is read, and all else is taken from the catalog.
 
+use gate::attribution::{self, Function};
 use ondisk::Dev;
 use walk::{Diagnostics, EngineKind, Entry, Meta, MountContext, Sink};
 
@@ -14,7 +15,6 @@ use crate::gather::{
 use crate::rows::Collector;
 use crate::since::index::each_group;
 use crate::since::{Differing, EngineStep, Scan, Written, give};
-use gate::attribution::{self, Function};
 
 /// Collects the tree for an increment.
 pub(super) struct DumpScan<'a> {

@@ -16,6 +16,7 @@ mod sums;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
+use base::pool::spawn;
 use gate::sync::Mutex;
 use walk::Sink;
 use walk::group::Groups;
@@ -24,7 +25,6 @@ use walk::predicate::select::Selected;
 
 use crate::error::Error;
 use crate::{ErrorKind, OnPanic};
-use base::pool::spawn;
 pub use data_set::DataSet;
 use group::RowGroup;
 

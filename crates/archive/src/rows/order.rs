@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use base::pool::in_pieces;
+
 use super::heap::{Heap, Key, Piece};
 use super::packed::{Common, NONE, Packed, PackedNames};
 use crate::head;
-use base::pool::in_pieces;
 
 /// Rows with the numbers of their parents, and their archive order.
 pub(super) struct Ordered {

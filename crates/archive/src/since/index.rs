@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
+use base::pool::each;
 use gate::heap::large_room;
 use gate::sync::Mutex;
 use walk::entry::Time;
@@ -19,7 +20,6 @@ use crate::catalog::columns::{
 };
 use crate::error::Error;
 use crate::part::magic_of;
-use base::pool::each;
 
 /// The identity of a file, whatever its names: an inode number is of the same file as long as its
 /// generation, or its time of creation, is the same.

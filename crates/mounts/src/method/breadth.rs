@@ -6,13 +6,13 @@
 
 use std::os::fd::AsFd;
 
+use base::path::join;
 use gate::fs::Open;
 use gate::long::open_long_no_symlinks;
 use gate::{Errno, Fd, Result};
 
 use crate::listed::is_unlinked;
 use crate::root::Root;
-use base::path::join;
 
 pub(crate) struct QueueNode<T> {
     parent: u32,

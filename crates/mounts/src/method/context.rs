@@ -1,5 +1,6 @@
 //! What every search keeps: its progress, its warnings, and why its result may be incomplete.
 
+use base::warning::Warning;
 use gate::fs::{At, newfstatat};
 use gate::{Errno, Fd, Gate};
 use ondisk::dirent::{Entry, entries};
@@ -9,7 +10,6 @@ use crate::error::{Incompleteness, Loss, WarningKind};
 use crate::listed::{is_gone, is_removed};
 use crate::point::{Point, PointKind};
 use crate::root::Root;
-use base::warning::Warning;
 
 /// How much has been searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 use std::ffi::CStr;
 use std::os::fd::AsFd;
 
+use base::path::below;
 use gate::fs::{At, CWD, FileType, Open, Stat, newfstatat};
 use gate::long::{c_string, newfstatat_long, open_long_no_symlinks};
 use gate::{Errno, Fd, Gate};
@@ -15,7 +16,6 @@ use super::breadth::read_whole;
 use super::context::SearchContext;
 use crate::point::{Point, PointKind};
 use crate::root::Root;
-use base::path::below;
 
 /// How a search names files, and what prunes it.
 pub(super) struct Style<'a> {

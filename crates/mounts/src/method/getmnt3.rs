@@ -8,6 +8,7 @@
 //! mounted on the file system at /dev, it has its ordinary turn. Without a table the search stops
 //! where getmnt1's does.
 
+use base::path::join;
 use gate::Gate;
 use gate::fs::{At, FileType, newfstatat};
 use ondisk::Dev;
@@ -17,7 +18,6 @@ use super::context::SearchContext;
 use crate::pairs::Pairs;
 use crate::point::{Point, PointKind};
 use crate::root::Root;
-use base::path::join;
 
 /// Room for a whole directory of some thousand names, in bytes.
 const WHOLE_DIRECTORY: usize = 256 << 10;

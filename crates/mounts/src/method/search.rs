@@ -13,6 +13,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use base::path::{below, compare, join, parent};
+use base::warning::Warning;
 use gate::fs::{At, Attributes, FileType, Open, Statx, Want, fstatfs, openat, statx};
 use gate::long::statx_long;
 use gate::{Errno, Fd, Gate};
@@ -28,8 +30,6 @@ use crate::point::{Class, Point, PointKind};
 use crate::root::Root;
 use crate::table::{Table, TableReason, read_either};
 use crate::tree::Tree;
-use base::path::{below, compare, join, parent};
-use base::warning::Warning;
 
 /// The most times that the table is read before the search gives up on a table that keeps changing.
 const ROUNDS: usize = 4;
@@ -467,7 +467,8 @@ impl Search<'_, '_, '_> {
                     return;
                 }
                 match statx(dir, entry.name, LOOK, Want::empty()) {
-                    Ok(seen) if mount_root(&seen).is_none() && !may_be_directory(&seen) => {}
+                    Ok(seen)
+                        if mount_root(&seen).is_none() && !seen.file_type.may_be_directory() => {}
                     Ok(seen) => entries.push((name.to_vec(), entry.file_type, seen)),
                     Err(errno) => context.failed(&join(path, name), Gate::Statx, errno),
                 }
@@ -513,10 +514,6 @@ fn mount_root(seen: &Statx) -> Option<u64> {
         .contains(Attributes::MOUNT_ROOT)
         .then_some(seen.mnt_id)
         .flatten()
-}
-
-fn may_be_directory(seen: &Statx) -> bool {
-    matches!(seen.file_type, FileType::Directory | FileType::Unknown)
 }
 
 /// The mounts that are still to be found, by the ids and parents of the table.

@@ -7,6 +7,7 @@
 
 use std::ffi::CStr;
 
+use gate::attribution::{Subject, with_subject};
 use gate::fs::{At, Statx, Want, statx};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd};
@@ -15,7 +16,6 @@ use super::stat::walk_alone;
 use crate::entry::FileType;
 use crate::error::EngineRefusal;
 use crate::job::{Engine, Job};
-use gate::attribution::{Subject, with_subject};
 
 pub(super) struct PerCall;
 

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use base::pool::each;
 use gate::sync::Mutex;
 use walk::Meta;
 use walk::entry::Time;
@@ -11,7 +12,6 @@ use crate::catalog::columns::{ATIME, BLOCKS, CTIME, INO, MODE, MTIME, NLINK, SIZ
 use crate::catalog::{Reader, state_words};
 use crate::error::{Error, Result};
 use crate::since::index::hashed;
-use base::pool::each;
 
 /// Inodes of a catalog, in ascending order of their numbers.
 pub(super) struct Known(Vec<(u64, Fingerprint)>);

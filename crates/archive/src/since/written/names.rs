@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::os::fd::AsFd;
 
+use base::pool::each;
 use gate::Fd;
 use gate::fs::{At, Open, getdents64, statx};
 use gate::long::open_long_no_symlinks;
@@ -18,7 +19,6 @@ use crate::catalog::columns::{DIR, INO, MODE, NAME};
 use crate::error::Result;
 use crate::since::index::{each_group, hash};
 use crate::split;
-use base::pool::each;
 
 /// Finds the places of the rows that no longer hold, in ascending order, and the entries that are
 /// there instead; `None` if there is any doubt.

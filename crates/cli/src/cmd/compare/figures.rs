@@ -97,23 +97,16 @@ fn table(changes: &[&FigureChange], rows: usize) -> Table {
     ];
     let mut table = Table::new(&heads, changes.len().min(rows));
     table.keep(heads.len());
+    let cell = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for change in changes.iter().take(rows) {
         let value = |value: f64| value_text(value, &change.unit);
         let difference = change.difference();
         let sign = if difference > Some(0.0) { "+" } else { "" };
         let cells = [
-            difference.map_or("-".to_owned(), |by| format!("{sign}{}", value(by))),
-            change
-                .old
-                .as_ref()
-                .map_or("-".to_owned(), |it| value(it.value)),
-            change
-                .new
-                .as_ref()
-                .map_or("-".to_owned(), |it| value(it.value)),
-            change
-                .ratio()
-                .map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+            cell(difference.map(|by| format!("{sign}{}", value(by)))),
+            cell(change.old.as_ref().map(|figure| value(figure.value))),
+            cell(change.new.as_ref().map(|figure| value(figure.value))),
+            cell(change.ratio().map(|ratio| format!("{ratio:.2}"))),
             printable(change.name.as_bytes()).into_owned(),
         ];
         table.row(cells, Tone::Plain);

@@ -1,5 +1,7 @@
 //! What walking costs, and dumping, and which calls a walk makes.
 
+use base::runs::median_ms;
+
 use super::block::{Block, Plots, plot, table, texts};
 use crate::cmd::account::show as account_show;
 use crate::cmd::account::show::savings;
@@ -9,7 +11,6 @@ use crate::cmd::survey::show::nightly;
 use crate::cmd::walk::show::{agreement_text, why};
 use account::report::AccountReport;
 use archive::nightly::Nightly;
-use base::runs::median_ms;
 use show::figure::{Bar, bars};
 use show::name::printable;
 use show::table::{Align, Table, Tone};

@@ -1,8 +1,8 @@
 //! Catalogs: any bytes are refused, or read column by column, or found to be damaged.
 #![no_main]
 
-use archive::catalog::Reader;
-use archive::catalog::columns::{
+use catalog::Reader;
+use catalog::columns::{
     BTIME_SEC, CTIME_SEC, DIR, GENERATION, INO, MODE, MTIME_NSEC, MTIME_SEC, NAME, PART, SIZE, TOP,
     XATTRS,
 };

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use archive::gather::{CollectOptions, Gather, Gathered, gather};
-use archive::rows::Rows;
+use catalog::rows::Rows;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use walk::{Diagnostics, EngineKind, Meta};
 

@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{chown, symlink};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use archive::catalog::Options;
 use archive::gather::{CollectOptions, Gather, gather};
+use catalog::Options;
 use gate::Errno;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Uid;

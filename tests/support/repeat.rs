@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
 
-use archive::catalog::Reader;
+use catalog::Reader;
 
 use super::wait::LIMIT;
 

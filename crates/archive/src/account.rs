@@ -74,7 +74,7 @@ pub enum Unavailable {
     #[error("no SRC is a directory")]
     NoDirectory,
     /// A mount falls back to another way.
-    #[error("'{}': {why}", crate::shown(.path))]
+    #[error("'{}': {why}", base::path::shown(.path))]
     OtherWay {
         /// The mount.
         path: Vec<u8>,

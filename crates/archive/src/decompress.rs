@@ -4,6 +4,7 @@
 use std::io::{self, BufRead, Read};
 
 use bzip2::bufread::BzDecoder;
+use catalog::stream::Buffered;
 use flate2::bufread::GzDecoder;
 use lz4_flex::frame::FrameDecoder;
 use lzma_rust2::XzReader;
@@ -11,7 +12,6 @@ use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
 use zstd::zstd_safe::{self, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer};
 
 use crate::compression::Compression;
-use crate::stream::Buffered;
 
 /// The largest zstd window that is accepted, as a power of two: 8 MiB, as of levels up to 19.
 const WINDOW_LOG: u32 = 23;

@@ -1,17 +1,13 @@
 //! The error of this crate.
 
-use std::fmt;
 use std::io;
-use std::sync::Arc;
 
-use base::WarningReason;
-use gate::{Errno, Gate};
+use base::path::shown;
+use catalog::remote::StoreError;
+use gate::Errno;
 use ondisk::pax;
-use parquet::errors::ParquetError;
 
 use crate::compression::{BadSuffix, Compression};
-use crate::remote::StoreError;
-use crate::shown;
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -45,9 +41,19 @@ impl Error {
     }
 }
 
+impl From<catalog::Error> for Error {
+    fn from(error: catalog::Error) -> Error {
+        Error {
+            action: Action::Catalog(error.action),
+            path: error.path,
+            kind: error.kind.into(),
+        }
+    }
+}
+
 impl From<walk::Error> for Error {
     fn from(error: walk::Error) -> Error {
-        Error::new(Action::Walk, b"", ErrorKind::Walk(Box::new(error)))
+        catalog::Error::from(error).into()
     }
 }
 
@@ -55,9 +61,9 @@ impl From<walk::Error> for Error {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one is")]
 pub enum Action {
-    /// The error of the walk says where.
-    #[error("cannot walk")]
-    Walk,
+    /// With a catalog.
+    #[error(transparent)]
+    Catalog(catalog::Action),
     /// A list of names or patterns.
     #[error("cannot read")]
     ReadList,
@@ -72,13 +78,6 @@ pub enum Action {
     WriteArchive,
     #[error("cannot write map")]
     WriteMap,
-    #[error("cannot read catalog")]
-    ReadCatalog,
-    #[error("cannot write catalog")]
-    WriteCatalog,
-    /// To compare a directory with.
-    #[error("cannot use catalog")]
-    UseCatalog,
     /// As the base of an increment.
     #[error("cannot use base catalog")]
     UseBase,
@@ -115,93 +114,11 @@ pub enum Action {
 #[derive(Clone, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum ErrorKind {
-    #[error("{errno}")]
-    Call { gate: Option<Gate>, errno: Errno },
-    /// Input or output failed without an error number.
-    #[error("{0}")]
-    Io(Arc<io::Error>),
-    #[error("{0}")]
-    Store(#[from] StoreError),
-    /// A tree cannot be walked.
-    #[error("the walk failed")]
-    Walk(Box<walk::Error>),
-    #[error("a thread ended unexpectedly")]
-    ThreadDied,
-    /// Another thread stopped the work; its error is the one to report.
-    #[error("stopped by another error")]
-    Stopped,
-
-    #[error("the file is truncated")]
-    CutShort,
-    #[error("not a Parquet file")]
-    NotParquet,
-    #[error("a Parquet file, but not written by fathom")]
-    NotCatalog,
-    #[error("its format version {version} is not supported; this program supports up to {known}")]
-    NewerCatalog { version: u64, known: u64 },
-    #[error("the file is damaged")]
-    DamagedCatalog,
-    /// A catalog with wrong checksums that does not name fathom as its writer.
-    #[error("its checksums are wrong: another program has written it, or it is damaged")]
-    StaleChecksum,
-    #[error("it has no column '{name}'")]
-    NoColumn { name: String },
-    #[error("column '{name}' has the type {is} instead of {wanted}")]
-    OtherType {
-        name: String,
-        is: String,
-        wanted: String,
-    },
-    #[error("it is compressed with {0}, which fathom cannot read")]
-    UnknownCodec(&'static str),
-    #[error("a row group has {rows} rows, and at most 1,048,576 are supported")]
-    LargeRowGroup { rows: u64 },
-    #[error("{}", plain(.0))]
-    Parquet(Arc<ParquetError>),
-    #[error("the file is damaged: {}", plain(.0))]
-    DamagedColumn(Arc<ParquetError>),
-
-    #[error("no file in it is named *.parquet")]
-    NoCatalogs,
+    /// As of a catalog: a call, a store, the parts of a run.
+    #[error(transparent)]
+    Catalog(#[from] catalog::ErrorKind),
     #[error("it is a directory, and no file in it is named part-*.tar*")]
     NoArchives,
-    #[error("'{}' in it is not a part of the same run as '{}'", shown(.other), shown(.first))]
-    SeveralRuns { first: Vec<u8>, other: Vec<u8> },
-    #[error("it describes {roots} directories or files, not one directory")]
-    SeveralRoots { roots: usize },
-    #[error("it has no other catalog of '{}' to compare", shown(.root))]
-    Unpaired { root: Vec<u8> },
-    #[error(
-        "it describes '{}' on {recorded}, but '{}' is now on another file system ({current})",
-        shown(.root), shown(.dir)
-    )]
-    OtherFileSystem {
-        root: Vec<u8>,
-        recorded: Box<FileSystemId>,
-        dir: Vec<u8>,
-        current: Box<FileSystemId>,
-    },
-    #[error("it describes '{}', and '{}' is another directory", shown(.root), shown(.dir))]
-    OtherDirectory { root: Vec<u8>, dir: Vec<u8> },
-    #[error(
-        "it describes '{}', and catalog '{}' describes another directory or file system ('{}')",
-        shown(.root), shown(.other), shown(.other_root)
-    )]
-    OtherCatalog {
-        root: Vec<u8>,
-        other: Vec<u8>,
-        other_root: Vec<u8>,
-    },
-    #[error("its exclude patterns contain paths that begin with '{}'", shown(.root))]
-    OtherNameForExcludes { root: Vec<u8> },
-    /// What another program has written, or a server has sent, claims to have so many bytes.
-    #[error("it claims to have {bytes} bytes, more than {most}")]
-    TooLong { bytes: u64, most: u64 },
-    /// A state directory, or a file that decides what is removed, restored or taken for dumped.
-    #[error("it belongs to another user (uid {uid}), who decides what it says")]
-    OtherOwner { uid: u32 },
-    #[error("others than its owner may write to it (mode {:04o})", .mode & 0o7777)]
-    OthersMayWrite { mode: u32 },
     /// A record in a store, or a dump with its state in a store.
     #[error("the archive '{}' is not in a store, as the state is", shown(.archive))]
     LocalArchive { archive: Vec<u8> },
@@ -264,20 +181,6 @@ pub enum ErrorKind {
     },
     #[error("'{}' contains '..'", shown(.name))]
     ParentInName { name: Vec<u8> },
-    #[error("it describes only the names of a list")]
-    OnlyListed,
-    #[error("it describes only shard {}/{} of the tree", .0.number, .0.of)]
-    OnlyShard(walk::Shard),
-    #[error("it has not exactly the parts of one run")]
-    NotAllParts,
-    #[error("{0}")]
-    MissingParts(MissingParts),
-    #[error("it is there, of a walk of another directory or with other options")]
-    OtherRun,
-    #[error("it is a directory of parts, which are not replaced")]
-    InParts,
-    #[error("it describes only the entries that rank {number} of {of} has found")]
-    OnlyRank { number: u32, of: u32 },
 
     #[error("archive, map and catalogs must be different files")]
     SharedFile,
@@ -321,20 +224,25 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// A system call that failed.
-    pub(crate) fn call(gate: Gate) -> impl Fn(Errno) -> ErrorKind {
-        move |errno| ErrorKind::Call {
-            gate: Some(gate),
-            errno,
-        }
-    }
-
     /// The error number, if a system call failed.
     pub fn errno(&self) -> Option<Errno> {
         match self {
-            ErrorKind::Call { errno, .. } => Some(*errno),
+            ErrorKind::Catalog(kind) => kind.errno(),
             _ => None,
         }
+    }
+
+    /// What went wrong with an object of a store.
+    pub(crate) fn store(&self) -> Option<&StoreError> {
+        match self {
+            ErrorKind::Catalog(catalog::ErrorKind::Store(error)) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Whether a catalog is damaged, or is none.
+    pub fn is_unusable_catalog(&self) -> bool {
+        matches!(self, ErrorKind::Catalog(kind) if kind.is_unusable_catalog())
     }
 
     /// The SRC of a dump that is on a different file system than in the base.
@@ -347,76 +255,23 @@ impl ErrorKind {
             _ => None,
         }
     }
-
-    /// Whether a catalog is damaged, or is none.
-    pub fn is_unusable_catalog(&self) -> bool {
-        matches!(
-            self,
-            ErrorKind::CutShort
-                | ErrorKind::NotParquet
-                | ErrorKind::NotCatalog
-                | ErrorKind::DamagedCatalog
-                | ErrorKind::StaleChecksum
-                | ErrorKind::DamagedColumn(_)
-        )
-    }
 }
 
 impl From<Errno> for ErrorKind {
     fn from(errno: Errno) -> ErrorKind {
-        ErrorKind::Call { gate: None, errno }
+        catalog::ErrorKind::from(errno).into()
+    }
+}
+
+impl From<StoreError> for ErrorKind {
+    fn from(error: StoreError) -> ErrorKind {
+        catalog::ErrorKind::from(error).into()
     }
 }
 
 impl From<io::Error> for ErrorKind {
     fn from(error: io::Error) -> ErrorKind {
-        let store = || error.get_ref()?.downcast_ref::<StoreError>().cloned();
-        match (error.raw_os_error(), store()) {
-            (Some(errno), _) => Errno(errno).into(),
-            (None, Some(store)) => store.into(),
-            (None, None) => ErrorKind::Io(Arc::new(error)),
-        }
-    }
-}
-
-/// For the libraries that read and write archives: [`ErrorKind::from`] gives the same kind again.
-impl From<ErrorKind> for io::Error {
-    fn from(kind: ErrorKind) -> io::Error {
-        match kind {
-            ErrorKind::Call { errno, .. } => io::Error::from_raw_os_error(errno.0),
-            ErrorKind::Store(error) => io::Error::other(error),
-            kind => io::Error::other(kind),
-        }
-    }
-}
-
-impl From<StoreError> for io::Error {
-    fn from(error: StoreError) -> io::Error {
-        io::Error::other(error)
-    }
-}
-
-impl From<ParquetError> for ErrorKind {
-    fn from(error: ParquetError) -> ErrorKind {
-        let kind = match &error {
-            ParquetError::External(e) => e.downcast_ref::<ErrorKind>().cloned().or_else(|| {
-                let errno = e.downcast_ref::<io::Error>()?.raw_os_error()?;
-                Some(Errno(errno).into())
-            }),
-            _ => None,
-        };
-        kind.unwrap_or_else(|| ErrorKind::Parquet(Arc::new(error)))
-    }
-}
-
-/// The words of a [`ParquetError`] without the library's name for its kind.
-fn plain(error: &ParquetError) -> String {
-    match error {
-        ParquetError::External(e) => e.to_string(),
-        ParquetError::General(what) | ParquetError::NYI(what) | ParquetError::EOF(what) => {
-            what.clone()
-        }
-        other => other.to_string(),
+        catalog::ErrorKind::from(error).into()
     }
 }
 
@@ -443,55 +298,6 @@ fn changed_type(is_directory: bool) -> &'static str {
     match is_directory {
         true => "is now a directory, and was not one",
         false => "was a directory, and is not one now",
-    }
-}
-
-/// Some parts of a catalog are not in its directory.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{} of {of} missing: {}", plural(numbers.len()), list(numbers, *of))]
-pub struct MissingParts {
-    /// Their numbers.
-    pub numbers: Vec<u32>,
-    /// The number of all parts.
-    pub of: u32,
-}
-
-impl WarningReason for MissingParts {}
-
-fn plural(parts: usize) -> String {
-    match parts {
-        1 => "1 part".to_owned(),
-        n => format!("{n} parts"),
-    }
-}
-
-/// Parts, as the names of their files begin.
-fn list(numbers: &[u32], of: u32) -> String {
-    const MOST: usize = 4;
-    let name = |number: &u32| format!("part-{number}-of-{of}");
-    let shown = numbers.iter().take(MOST).map(name);
-    let more = if numbers.len() > MOST { ", ..." } else { "" };
-    shown.collect::<Vec<_>>().join(", ") + more
-}
-
-/// What tells a file system from others, for messages.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FileSystemId {
-    /// Its type, where the mount table says.
-    pub fstype: Option<Vec<u8>>,
-    /// Its UUID, where the kernel gives it.
-    pub uuid: Option<[u8; 16]>,
-    /// `f_fsid` of statfs(2).
-    pub fsid: [u32; 2],
-}
-
-impl fmt::Display for FileSystemId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fstype = shown(self.fstype.as_deref().unwrap_or(b"?"));
-        match (self.uuid, self.fsid) {
-            (Some(uuid), _) => write!(f, "{fstype} {:032x}", u128::from_be_bytes(uuid)),
-            (None, [high, low]) => write!(f, "{fstype} {high:08x}{low:08x}"),
-        }
     }
 }
 

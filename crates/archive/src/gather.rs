@@ -13,22 +13,21 @@
 
 use std::sync::{Arc, OnceLock};
 
+use catalog::Options;
+use catalog::rows::{Collector, Rows, Source};
+use catalog::since::Evidence;
 use gate::attribution::{self, Function};
 use gate::fs::{At, Open, statx};
 use gate::long::{open_long, statx_long};
 use gate::{Errno, Fd, Gate};
+use listed::collect_listed;
+pub use listed::{Listed, ListedSource};
 use mounts::ErrorKind;
+pub(crate) use together::{OF_OTHERS, Share, check_directories, collect_together};
 use walk::{
     Around, Diagnostics, EngineKind, EngineRefusal, Meta, Moment, PlanReason, WalkOptions as Walk,
     WalkReport, walk,
 };
-
-use crate::catalog::Options;
-use crate::rows::{Collector, Rows, Source};
-use crate::since::Evidence;
-use listed::collect_listed;
-pub use listed::{Listed, ListedSource};
-pub(crate) use together::{OF_OTHERS, Share, check_directories, collect_together};
 
 mod listed;
 mod together;
@@ -333,7 +332,7 @@ fn source(path: &[u8], is_dir: bool) -> Source {
     Source {
         path: path.to_vec(),
         absolute: is_dir
-            .then(|| crate::absolute(if path.is_empty() { b"." } else { path }))
+            .then(|| mounts::root::absolute(if path.is_empty() { b"." } else { path }))
             .flatten(),
         rows: 0..0,
         open: OnceLock::new(),

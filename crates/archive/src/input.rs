@@ -4,6 +4,9 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 
+use catalog::ranges::Ranges;
+use catalog::remote::{self, ObjectStream};
+use catalog::stream::{Buffered, Stream};
 use gate::file::Reader;
 use gate::fs::{At, FileType, Open, Want, pread64, statx};
 use gate::long::{open_long, statx_long};
@@ -17,11 +20,8 @@ use ondisk::pax::{
 use crate::compression::Compression;
 use crate::decompress::Decompressor;
 use crate::error::{Action, Damage, Defect, Error, ErrorKind, NotArchive};
-use crate::ranges::Ranges;
-use crate::remote::{self, ObjectStream};
 use crate::route::{ReadAction, Region, Route};
 use crate::seek::Seekable;
-use crate::stream::{Buffered, Stream};
 
 /// Bytes read at a time.
 const CHUNK: usize = 256 << 10;
@@ -620,16 +620,16 @@ fn open_source(
             Some(fd) => fd,
             None => {
                 let fd = open_long(path, Open::empty());
-                Arc::new(fd.map_err(ErrorKind::call(Gate::Openat))?)
+                Arc::new(fd.map_err(catalog::ErrorKind::call(Gate::Openat))?)
             }
         };
         let seen = statx(&*fd, c"", At::EMPTY_PATH, Want::BASIC_STATS);
-        let seen = seen.map_err(ErrorKind::call(Gate::Statx))?;
+        let seen = seen.map_err(catalog::ErrorKind::call(Gate::Statx))?;
         file = (seen.file_type == FileType::Regular)
             .then(|| Ranges::File(Reader::new(Arc::clone(&fd), seen.size)));
         Stream::File(fd)
     };
-    let head = read_block(|buffer| stream.read(buffer))?;
+    let head = read_block(|buffer| Ok(stream.read(buffer)?))?;
     if let Some(format) = Compression::from_magic(&head) {
         let input = Buffered::new(stream, head);
         let mut source = InputSource::Compressed(Decompressor::new(format, input));
@@ -688,7 +688,8 @@ impl InputSource {
     fn read(&mut self, buffer: &mut [u8], place: u64) -> Result<usize, ErrorKind> {
         match self {
             InputSource::File { fd, at, .. } => {
-                let n = pread64(&**fd, buffer, *at).map_err(ErrorKind::call(Gate::Pread64))?;
+                let n = pread64(&**fd, buffer, *at);
+                let n = n.map_err(catalog::ErrorKind::call(Gate::Pread64))?;
                 *at += n as u64;
                 Ok(n)
             }
@@ -697,7 +698,7 @@ impl InputSource {
                 *left -= n as u64;
                 Ok(n)
             }
-            InputSource::Stream(stream) => stream.read(buffer),
+            InputSource::Stream(stream) => Ok(stream.read(buffer)?),
             InputSource::Compressed(from) => {
                 let format = from.format();
                 from.read(buffer)
@@ -729,9 +730,10 @@ impl InputSource {
 
 /// An error of reading a compressed archive, decompressed up to `at`.
 fn compression_error(format: Compression, at: u64, error: io::Error) -> ErrorKind {
-    let damage = match (error.kind(), ErrorKind::from(error)) {
-        (_, ErrorKind::Call { errno, .. }) => return ErrorKind::call(Gate::Read)(errno),
-        (_, unread @ ErrorKind::Store(_)) => return unread,
+    use catalog::ErrorKind as Read;
+    let damage = match (error.kind(), Read::from(error)) {
+        (_, Read::Call { errno, .. }) => return Read::call(Gate::Read)(errno).into(),
+        (_, unread @ Read::Store(_)) => return unread.into(),
         (io::ErrorKind::OutOfMemory, _) => return ErrorKind::LargeWindow(format),
         (io::ErrorKind::UnexpectedEof, _) => Damage::CompressedCutShort(format),
         (_, kind) => Damage::Compressed(format, kind.to_string()),

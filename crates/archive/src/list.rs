@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use base::Warning;
+use base::path::components;
 use ondisk::pax::Member;
 
-use crate::components;
 use crate::error::{Defect, Error, ErrorKind, Result};
 use crate::input::Input;
 use crate::pattern::Pattern;
@@ -117,10 +117,10 @@ pub fn open(names: &[Vec<u8>]) -> Result<Vec<Opened<'_>>> {
 /// The warning for an archive that can be read this far and no further.
 pub fn unreadable(error: &Error) -> Warning {
     match &error.kind {
-        ErrorKind::Call {
+        ErrorKind::Catalog(catalog::ErrorKind::Call {
             gate: Some(gate),
             errno,
-        } => Warning::failed(&error.path, *gate, *errno, WarningKind::ArchiveUnreadable),
+        }) => Warning::failed(&error.path, *gate, *errno, WarningKind::ArchiveUnreadable),
         _ => Warning::about(&error.path, WarningKind::ArchiveEnds(error.kind.clone())),
     }
 }

@@ -5,11 +5,11 @@ mod tests;
 
 use std::sync::Arc;
 
+use catalog::stream::Stream;
 use gate::fs::Open;
 use gate::long::open_long;
 
 use crate::error::{Action, Error, ErrorKind, Result};
-use crate::stream::Stream;
 
 /// Reads the names or patterns in a file (`-` is standard input), each ended by a newline, or with `is_null` by
 /// a NUL. Empty ones are skipped; nothing in a name has a meaning.

@@ -4,12 +4,12 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use catalog::compare::Rename;
+use catalog::rows::Rows;
+use catalog::since::GoneMount;
 use ondisk::Dev;
 use ondisk::pax::dumpdir::{self, Code};
 use walk::FileType;
-
-use crate::rows::Rows;
-use crate::since::GoneMount;
 
 /// The name in an archive of a path as it was given: without leading slashes, and without
 /// everything up to the last `..`, which would lead out of the directory that it is restored into.
@@ -47,9 +47,6 @@ pub enum Step {
     /// Neither in the archive nor in the catalog: the archive itself, for example.
     LeftOut,
 }
-
-/// The old name of a directory, and the new one.
-pub(crate) type Rename = (Vec<u8>, Vec<u8>);
 
 /// A name in the list of a directory, with its code.
 pub(crate) type ListedName = (Code, Vec<u8>);

@@ -2,10 +2,9 @@
 
 use std::io::Read;
 
+use catalog::ranges::Ranges;
 use ondisk::members;
 use ondisk::seekable::{SeekTable, index_frame};
-
-use crate::ranges::Ranges;
 
 /// The longest seek table that is read: of an archive of 64 TiB.
 const MOST: u64 = 256 << 20;

@@ -4,22 +4,21 @@
 
 use std::sync::Arc;
 
+use catalog::part::Part;
+use catalog::remote::{self, StoreError};
+use catalog::rows::Rows;
+use catalog::since::GoneMount;
+use catalog::{About, Draft, Keep, Later, SnapshotRecord, trusted};
 use gate::Errno;
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use walk::entry::joined;
 use walk::{Diagnostics, Moment};
 
-use crate::catalog::{About, Draft, Keep, Later, SnapshotRecord};
 use crate::dump::DumpOptions;
 use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{Gathered, engines, gather};
 use crate::increment::{Base, Scanned, changed_rows, scan};
-use crate::part::Part;
-use crate::remote::{self, StoreError};
-use crate::rows::Rows;
-use crate::since::GoneMount;
-use crate::trusted;
 
 /// The catalog of the last snapshot, which that of the next one replaces.
 pub struct SnapshotCatalog<'a> {
@@ -156,7 +155,7 @@ impl<'a> SnapshotCatalog<'a> {
     /// # Errors
     /// It cannot be created.
     pub fn draft(&self) -> Result<Draft, Error> {
-        Draft::create(&self.path)
+        Ok(Draft::create(&self.path)?)
     }
 
     /// Replaces the catalog by that of a new snapshot, without the mounts that are `gone`. `is_complete` says that nothing
@@ -180,7 +179,8 @@ impl<'a> SnapshotCatalog<'a> {
             |_, ()| Ok(Later::default()),
             || is_complete,
         )?;
-        sealed.publish().map(drop)
+        sealed.publish()?;
+        Ok(())
     }
 
     /// Replaces the tokens and the snapshot of the catalog, so that the next one need not look again at what was only read
@@ -200,21 +200,17 @@ impl<'a> SnapshotCatalog<'a> {
 }
 
 fn is_of_others(kind: &ErrorKind) -> bool {
+    use catalog::ErrorKind::{OtherOwner, OthersMayWrite};
     matches!(
         kind,
-        ErrorKind::OtherOwner { .. } | ErrorKind::OthersMayWrite { .. }
+        ErrorKind::Catalog(OtherOwner { .. } | OthersMayWrite { .. })
     )
 }
 
 /// Whether a catalog that cannot be used is of no use to anybody.
 fn can_be_replaced(kind: &ErrorKind) -> bool {
-    let is_missing = matches!(
-        kind,
-        ErrorKind::Call {
-            errno: Errno::ENOENT,
-            ..
-        } | ErrorKind::Store(StoreError::NotFound)
-    );
+    let is_missing =
+        kind.errno() == Some(Errno::ENOENT) || kind.store() == Some(&StoreError::NotFound);
     is_missing || kind.is_unusable_catalog()
 }
 

@@ -2,15 +2,13 @@
 
 use std::cmp::Ordering;
 
+use base::path::shown;
 use base::{Warning, WarningReason};
 use gate::Errno;
-use gate::fs::{At, Want};
-use gate::long::statx_long;
-use mounts::listed::is_removed;
+use mounts::listed::{is_removed, is_still};
 use walk::FileType;
 
 use crate::error::ErrorKind;
-use crate::shown;
 
 /// The reason of a warning of a dump, a listing or a verification.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -66,21 +64,11 @@ pub enum WarningKind {
     TooManyXattrs(u64),
     #[error("changed while it was read; its data in the archive may be inconsistent")]
     ChangedWhileRead,
-    /// The base has this many entries of a mount that is gone.
-    #[error("{}", were_on_a_mount(*.entries))]
-    MountGone { entries: u64 },
-    #[error("not replaced: it has {0} entries that may exist, but could not be read")]
-    CatalogKept(u64),
     #[error("not removed: it is not the archive that the dump has written")]
     OtherArchive,
     /// The record was in a store.
     #[error("not removed: a record in a store decides about objects of its bucket only")]
     ArchiveElsewhere,
-    /// Directories were moved during the walk, so that this many entries have no path.
-    #[error("{0} entries skipped: their directories were moved during the dump")]
-    EntriesLost(u64),
-    #[error("more than {0} entries; the rest is skipped")]
-    TooManyEntries(usize),
     #[error("no member has this name")]
     NoSuchMember,
     #[error("cannot read the rest of the archive")]
@@ -93,15 +81,6 @@ pub enum WarningKind {
     WrongChecksum { at: u64 },
     #[error("and {0} more warnings")]
     MoreOfThese(u64),
-}
-
-fn were_on_a_mount(entries: u64) -> String {
-    let were = if entries == 1 {
-        "entry was"
-    } else {
-        "entries were"
-    };
-    format!("{entries} {were} on a mount that is no longer there")
 }
 
 impl WarningKind {
@@ -159,21 +138,9 @@ pub(crate) fn is_loss(warning: &Warning) -> bool {
     of_walk.is_none_or(WarningReason::hides_entries)
 }
 
-/// Whether a file is of a type.
-pub(crate) fn is_still(path: &[u8], kind: FileType) -> bool {
-    let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE);
-    seen.is_ok_and(|seen| FileType::from_mode(seen.mode) == kind)
-}
-
 impl WarningReason for WarningKind {
     fn hides_entries(&self) -> bool {
-        matches!(
-            self,
-            WarningKind::EntriesLost(_)
-                | WarningKind::TooManyEntries(_)
-                | WarningKind::MoreOfThese(_)
-                | WarningKind::OtherSource
-        )
+        matches!(self, WarningKind::MoreOfThese(_) | WarningKind::OtherSource)
     }
 
     fn explains_errno(&self) -> bool {

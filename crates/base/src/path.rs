@@ -50,6 +50,18 @@ pub fn compare(a: &[u8], b: &[u8]) -> Ordering {
     }
 }
 
+/// The names in a path, without those that mean nothing: `.`, and what slashes before, after and behind
+/// one another enclose.
+pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let parts = path.split(|&byte| byte == b'/');
+    parts.filter(|part| !matches!(*part, b"" | b"."))
+}
+
+/// A name as it appears in a message: on one line, and without control characters.
+pub fn shown(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).escape_debug().to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -222,6 +222,18 @@ impl<T, E> Drop for RunningTask<'_, T, E> {
     }
 }
 
+/// Calls a function if the thread panics while this value lives, so that no other thread waits for
+/// it forever.
+pub struct OnPanic<F: Fn()>(pub F);
+
+impl<F: Fn()> Drop for OnPanic<F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.0)();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(

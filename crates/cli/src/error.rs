@@ -4,6 +4,7 @@
 use std::fmt;
 
 use archive::{Action, ErrorKind};
+use catalog::Action::WriteCatalog;
 use gate::Errno;
 use serde::{Deserialize, Serialize};
 use show::name::printable;
@@ -156,17 +157,24 @@ fn needs_other_meter_to_attach(why: &meter::Unavailable) -> bool {
     }
 }
 
+impl From<catalog::Error> for Error {
+    fn from(error: catalog::Error) -> Error {
+        archive::Error::from(error).into()
+    }
+}
+
 impl From<archive::Error> for Error {
     fn from(error: archive::Error) -> Error {
         let (doing, hint) = (error.action.to_string(), archive_hint(&error));
         let access = match error.action {
-            Action::WriteArchive | Action::WriteCatalog | Action::WriteMap | Action::OpenState => {
-                Access::Write
-            }
+            Action::WriteArchive
+            | Action::Catalog(WriteCatalog)
+            | Action::WriteMap
+            | Action::OpenState => Access::Write,
             _ => Access::Read,
         };
         match error.kind {
-            ErrorKind::Walk(error) => (*error).into(),
+            ErrorKind::Catalog(catalog::ErrorKind::Walk(error)) => (*error).into(),
             kind => Error::at(&doing, &error.path, &kind, &hint, access),
         }
     }
@@ -312,9 +320,9 @@ mod tests {
         is_error::<archive::compression::BadSuffix>();
         is_error::<archive::Damage>();
         is_error::<archive::NotArchive>();
-        is_error::<archive::StoreError>();
+        is_error::<catalog::StoreError>();
         is_error::<archive::account::Unavailable>();
-        is_error::<archive::token::UnknownToken>();
+        is_error::<catalog::token::UnknownToken>();
         is_error::<super::Error>();
         is_error::<gate::Errno>();
         is_error::<gate::bpf::LoadError>();

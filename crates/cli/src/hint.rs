@@ -4,20 +4,20 @@
 use std::borrow::Cow;
 use std::ffi::CStr;
 
-use archive::compression::{BadSuffix, Compression};
 use archive::restore::NotRestored;
 use archive::verify::Difference;
-use archive::{Action, ErrorKind, NotArchive, StoreError};
 use base::Warning;
+use catalog::StoreError;
 use gate::Errno;
 use gate::fs::{At, FileType, Statx, Want};
 use gate::long::statx_long;
 use mounts::Incompleteness;
-use show::name::printable;
 
+pub(crate) use self::archives::archive_hint;
 use self::commands::{hint_for_comparison, hint_for_pathsearch, hint_for_pathwalk, hint_for_probe};
 use crate::rank_warning::Reason;
 
+mod archives;
 mod commands;
 
 /// What to do about the parts of another run.
@@ -47,6 +47,8 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
             archive::WarningKind::DoesNotExist if ends_in_cr(warning.path.as_deref()) => Some(CRLF),
             kind => hint_for_archive(kind, warning.errno),
         }
+    } else if let Some(catalog::WarningKind::EntriesLost(_)) = warning.reason() {
+        Some("dump it again")
     } else if let Some(Difference::OnlyListed) = warning.reason() {
         ends_in_cr(warning.path.as_deref()).then_some(CRLF)
     } else if let Some(reason) = warning.reason() {
@@ -69,12 +71,9 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
 fn hint_for_archive(kind: &archive::WarningKind, errno: Option<Errno>) -> Option<&'static str> {
     use archive::WarningKind::*;
     Some(match kind {
-        ReplacedAndSkipped
-        | Replaced
-        | OtherSource
-        | EntriesLost(_)
-        | ZerosFrom { .. }
-        | NotCheckedAfterwards => "dump it again",
+        ReplacedAndSkipped | Replaced | OtherSource | ZerosFrom { .. } | NotCheckedAfterwards => {
+            "dump it again"
+        }
         TooManyNames => "make a full dump",
         BehindSymlink(_) => "list it by a path without symbolic links",
         NoSuchMember => "fathom list without PATH prints all members",
@@ -239,18 +238,6 @@ fn hint_for_meter(kind: &meter::WarningKind) -> Option<&'static str> {
     })
 }
 
-/// What to do about an error of an archive or a catalog.
-pub(crate) fn archive_hint(error: &archive::Error) -> Cow<'static, str> {
-    match &error.kind {
-        ErrorKind::OtherTree { dir, .. } => format!("use --against '{}'", printable(dir)).into(),
-        ErrorKind::NotArchive(NotArchive::Compressed(_, command)) => {
-            format!("decompress it with {command}, and give - as ARCHIVE").into()
-        }
-        ErrorKind::Store(error) => store_hint(error),
-        _ => fixed_archive_hint(error).into(),
-    }
-}
-
 /// What to do about an error of a restic repository that is no local directory.
 #[cfg(feature = "restic")]
 pub(crate) fn repository_hint(location: &[u8], error: &StoreError) -> Cow<'static, str> {
@@ -271,7 +258,7 @@ pub(crate) fn repository_hint(location: &[u8], error: &StoreError) -> Cow<'stati
     hint.into()
 }
 
-fn store_hint(error: &StoreError) -> Cow<'static, str> {
+pub(crate) fn store_hint(error: &StoreError) -> Cow<'static, str> {
     let hint = match error {
         StoreError::Unsupported => "use a build with --features cloud",
         StoreError::BadUrl => "give s3://BUCKET/KEY",
@@ -312,166 +299,4 @@ fn store_hint(error: &StoreError) -> Cow<'static, str> {
         StoreError::Refused(_) | StoreError::Other(_) => "",
     };
     hint.into()
-}
-
-fn fixed_archive_hint(error: &archive::Error) -> &'static str {
-    use Action::*;
-    match (error.action, error.errno()) {
-        (OpenState | FindBase | RemoveHigherLevels, Some(Errno::ENOENT)) => {
-            return "check the name, or create the directory";
-        }
-        (RestoreInto, Some(Errno::ENOENT)) => return "create it first",
-        (WriteArchive, Some(Errno::ENOSPC)) => {
-            return "free some space, or write to another file system";
-        }
-        (WriteArchive, Some(Errno::EFBIG)) => {
-            return "ulimit -f or the file system limits the file size; compress with a name that ends in .zst";
-        }
-        _ => {}
-    }
-    match (error.action, &error.kind) {
-        (UseCatalog, ErrorKind::SeveralRoots { .. }) => "write one with fathom walk --catalog",
-        (UseCatalog, ErrorKind::Unpaired { .. }) => {
-            "give one catalog of each directory in OLD and in NEW"
-        }
-        (UseCatalog, ErrorKind::NotAllParts) => "give a directory with the parts of one walk",
-        (ReadArchive | Restore, ErrorKind::MissingParts(_)) => {
-            "give a directory with all parts of one dump"
-        }
-        (_, ErrorKind::MissingParts(_)) => {
-            "wait until all parts are written, or walk again; --resume keeps parts that are finished"
-        }
-        (WriteCatalog, ErrorKind::OtherRun) => OLD_PARTS,
-        (WriteCatalog, ErrorKind::InParts) => {
-            "make one catalog of the parts with fathom query --compact, and update that"
-        }
-        (UseCatalog, ErrorKind::OnlyRank { .. }) => "give the directory with all parts",
-        (UseCatalog, ErrorKind::OnlyShard(_)) => "compare it with the same shard of another walk",
-        (UseBase, ErrorKind::OnlyRank { .. }) => {
-            "give the directory with all parts, or make a full dump"
-        }
-        (UseBase, ErrorKind::OnlyShard(_)) => {
-            "give the directory with all shards, or make a full dump"
-        }
-        (UseCatalog, ErrorKind::OnlyListed) => "write one with fathom walk --catalog",
-        (ReadList, ErrorKind::CarriageReturn { .. }) => CRLF,
-        (UseList, ErrorKind::NoNames) => "name at least one file or directory, one per line",
-        (UseList, ErrorKind::MixedNames { .. }) => {
-            "make all names absolute, or all relative to the current directory"
-        }
-        (UseList, ErrorKind::ParentInName { .. }) => {
-            "use an absolute name, or run fathom in the directory above"
-        }
-        (UseCatalog, ErrorKind::OtherCatalog { .. }) => "give two catalogs of one directory",
-        (UseCatalog, ErrorKind::OtherFileSystem { .. } | ErrorKind::OtherDirectory { .. }) => {
-            "give that directory, or write a new catalog"
-        }
-        (UseCatalog, ErrorKind::OtherNameForExcludes { .. }) => "give DIR by the same path",
-        (UseBase, ErrorKind::OtherSources { .. }) => {
-            "give SRC by the same path, or make a full dump"
-        }
-        (OpenArchive, ErrorKind::OtherOwner { .. } | ErrorKind::OthersMayWrite { .. }) => {
-            "fathom restore takes it by its name, if you trust everybody who may have written it"
-        }
-        (OpenArchive, ErrorKind::ArchiveGone { .. }) => {
-            "fathom list --state prints the archives; fathom restore takes them by name"
-        }
-        (_, ErrorKind::OtherOwner { .. }) => "use one of your own, or run fathom as that user",
-        (_, ErrorKind::OthersMayWrite { .. }) => {
-            "chmod go-w, once nobody else can have written what is in it"
-        }
-        (WriteArchive, ErrorKind::LocalArchive { .. }) => {
-            "write the archive to the store, or use a local --state"
-        }
-        (_, ErrorKind::LocalArchive { .. }) => {
-            "fathom restore takes it by its name; records in a store name objects only"
-        }
-        (_, ErrorKind::SourceBehindSymlink { .. }) => {
-            "give the target of the symlink, or dump it to an archive of its own"
-        }
-        (UseBase, ErrorKind::SameName(..)) => "dump them to archives of their own",
-        (OpenState, ErrorKind::OtherSources { .. }) => "give each SRC a state directory of its own",
-        (UseBase, _) => "make a full dump",
-        (_, ErrorKind::NewerCatalog { .. }) => "use a newer fathom, or write a new catalog",
-        (_, ErrorKind::NotParquet | ErrorKind::NotCatalog) => {
-            "give a file that --catalog has written"
-        }
-        (_, ErrorKind::StaleChecksum) => {
-            "remove checksum and checksums from its metadata fathom.catalog, or make a full dump"
-        }
-        (_, ErrorKind::UnknownCodec(_)) => "write it again with zstd, Snappy, gzip or LZ4_RAW",
-        (ReadRecords, ErrorKind::TooLong { .. }) => {
-            "find out what has written it: each dump takes a line of 500 bytes to 4 MiB"
-        }
-        (_, ErrorKind::TooLong { .. } | ErrorKind::LargeRowGroup { .. }) => {
-            "write it again with smaller row groups"
-        }
-        (_, ErrorKind::NoColumn { .. } | ErrorKind::OtherType { .. }) => {
-            "write it again with all columns of the original, in their types"
-        }
-        // A new catalog would not show what has changed since the lost one was written: a dump must
-        // not be based on it.
-        (_, kind) if kind.is_unusable_catalog() => {
-            "write a new catalog; for increments, make a full dump"
-        }
-        (_, ErrorKind::SeveralRuns { .. }) => {
-            "move the parts of each run to a directory of its own"
-        }
-        (_, ErrorKind::NoArchives) => "give an archive, or a directory with the parts of one",
-        (_, ErrorKind::NoCatalogs) => "give a catalog, or a directory with the parts of one",
-        (OpenState, ErrorKind::StateInUse) => "wait until it ends, or give another directory",
-        (ReadRecords, ErrorKind::DamagedRecord { .. }) => {
-            "remove that line; fathom restore takes archives by name as well"
-        }
-        (FindDump, ErrorKind::NoDump) => {
-            "give the directory of fathom dump --state, or the archives by name"
-        }
-        (FindDump, ErrorKind::NoDumpBefore) => "fathom list --state prints all dumps",
-        (FindDump, _) => {
-            "fathom list --state prints the archives; fathom restore takes them by name"
-        }
-        (RestoreInto, ErrorKind::NotEmpty { .. }) => {
-            "restore into an empty directory, or give --overwrite"
-        }
-        (Restore, ErrorKind::BaseMissing { .. }) => {
-            "give all archives of the chain; fathom list --state prints them"
-        }
-        (Restore, ErrorKind::BeforeBase { .. }) => {
-            "give the archives in the order in which they were made"
-        }
-        (Restore, ErrorKind::SameBase { .. }) => "omit the older of the two",
-        (Restore, ErrorKind::SecondFullDump { .. }) => {
-            "give one full dump and its increments, and restore the other chain into another directory"
-        }
-        (Restore, ErrorKind::StrippedChain) => {
-            "restore without --strip-components into a new directory, and move what is in it"
-        }
-        (Restore, ErrorKind::BadName(_)) => "give the name as fathom list prints it",
-        (_, ErrorKind::ReplacesSource) => "give another name",
-        (_, ErrorKind::ReplacesBase) => "give each archive a name of its own",
-        (_, ErrorKind::SharedFile) => "give each a name of its own",
-        (_, ErrorKind::Suffix(BadSuffix::Other)) => {
-            "give a name with the suffix of --compress, or with .tar"
-        }
-        (_, ErrorKind::Suffix(BadSuffix::Unsupported)) => "use .tar, .tar.gz, .tar.xz or .tar.zst",
-        (_, ErrorKind::NoSuchPath { is_directory: true }) => "to restore into it, use -C",
-        (_, ErrorKind::NoSuchPath { .. }) => {
-            "check the name of the archive; fathom list prints the members"
-        }
-        (_, ErrorKind::NotArchive(what)) => match what {
-            NotArchive::Parquet => "give the archive of the same dump",
-            NotArchive::Empty | NotArchive::Other | NotArchive::Compressed(..) => {
-                "give an archive of fathom dump or tar"
-            }
-        },
-        (_, ErrorKind::DamagedArchive { at: 0, .. }) => {
-            "nothing in it can be read: copy the file again, or use another copy"
-        }
-        (_, ErrorKind::DamagedArchive { .. }) => "fathom verify shows what is damaged",
-        (_, ErrorKind::LargeWindow(Compression::Zstd)) => {
-            "decompress it with zstd -dc --long=31, and give - as ARCHIVE"
-        }
-        (_, ErrorKind::LargeWindow(_)) => "decompress it with xz -dc, and give - as ARCHIVE",
-        _ => "",
-    }
 }

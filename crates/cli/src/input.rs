@@ -4,8 +4,8 @@
 use std::ffi::OsString;
 
 use ::show::name::printable;
-use archive::remote::is_remote;
 use archive::run::archives_in;
+use catalog::remote::is_remote;
 use gate::Errno;
 use gate::fs::{At, FileType, Open, Want, read};
 use gate::long::{open_long, statx_long};

@@ -7,7 +7,7 @@
 //! | | flags | work | words |
 //! |---|---|---|---|
 //! | `walk --engine` | `cmd/walk/args.rs` | `cmd/walk/run.rs`, `walk/src/traversal.rs`, `walk/src/engine/` | `cmd/walk/show.rs`; entries: `cmd/walk/lines.rs` |
-//! | `dump --since` | `cmd/dump/args.rs` | `cmd/dump/run.rs`, `archive/src/dump/mod.rs` (`chain.rs` opens the catalog), `increment/`, `since/` | `cmd/dump/show/mod.rs` |
+//! | `dump --since` | `cmd/dump/args.rs` | `cmd/dump/run.rs`, `archive/src/dump/mod.rs` (`chain.rs` opens the catalog), `increment/`; `catalog/src/since/` | `cmd/dump/show/mod.rs` |
 //! | `account COMMAND` | `cmd/account/args.rs` | `cmd/account/command.rs`, `account/src/command.rs`, `meter` | `cmd/account/show/mod.rs`; JSON: `show/json.rs` |
 //!
 //! [`main`] parses the command line ([`args`]), calls `cmd::<command>::run`, and exits through
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
     let out = out::Out::new(&cli.global);
     gate::meter::set_profiling(cli.global.profile);
     #[cfg(feature = "cloud")]
-    archive::remote::set_client(Box::new(remote::Client::new(
+    catalog::remote::set_client(Box::new(remote::Client::new(
         cli.global.endpoint_url.clone(),
         team::launched_rank().is_none(),
         out::tell_of_store,

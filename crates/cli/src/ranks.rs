@@ -7,9 +7,9 @@ use std::ffi::OsString;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 
-use archive::catalog::ShardOfRun;
-use archive::remote::is_remote;
 use base::Warning;
+use catalog::ShardOfRun;
+use catalog::remote::is_remote;
 use gate::fs::{At, Open, Want, openat, statx};
 use gate::long::{open_long, parent};
 use gate::machine::uname;

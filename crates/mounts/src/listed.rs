@@ -4,12 +4,11 @@
 use std::collections::HashSet;
 use std::os::fd::AsFd;
 
+use base::path::split;
 use gate::fs::{At, FileType, Open, Want, getdents64, statx};
-use gate::long::{c_string, open_long};
+use gate::long::{c_string, open_long, statx_long};
 use gate::{Errno, Fd};
 use ondisk::dirent::entries;
-
-use base::path::split;
 
 /// Whether an error says that a file does not exist, or is of another type than its directory said. `ESRCH`: a
 /// process, in /proc. `ENOTDIR`, `ELOOP`: a directory was replaced by another file.
@@ -54,6 +53,12 @@ pub fn is_removed_from(
         }
     }
     false
+}
+
+/// Whether a file is of a type.
+pub fn is_still(path: &[u8], kind: FileType) -> bool {
+    let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE);
+    seen.is_ok_and(|seen| FileType::from_mode(seen.mode) == kind)
 }
 
 /// Whether a directory lists a name, which is that of a directory if `is_dir`.

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
+use base::path::{join, split};
 use gate::fs::{At, Attributes, CWD, Open, Want, newfstatat, statx};
 use gate::long::{open_long, reach};
 use gate::{Errno, Fd, Gate};
@@ -145,4 +146,19 @@ fn absolute_name(dir: &Fd, seen: &Seen) -> gate::Result<Vec<u8>> {
     Some(name?)
         .filter(|name| seen.is_at(name))
         .ok_or(Errno::ENOENT)
+}
+/// The absolute path of a file, if its directory has one.
+pub fn absolute_file(path: &[u8]) -> Option<Vec<u8>> {
+    let (dir, name) = split(path);
+    let dir = match dir {
+        b"" if path.starts_with(b"/") => b"/",
+        b"" => b".",
+        dir => dir,
+    };
+    Some(join(&absolute(dir)?, name))
+}
+
+/// The absolute path of a directory, if it has one.
+pub fn absolute(dir: &[u8]) -> Option<Vec<u8>> {
+    name_of(&open_long(dir, Open::PATH | Open::DIRECTORY).ok()?).ok()
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use archive::StoreError;
-use archive::remote::{MOST_BYTES, Version};
 use bytes::{Bytes, BytesMut};
+use catalog::StoreError;
+use catalog::remote::{MOST_BYTES, Version};
 use futures_util::StreamExt;
 use object_store::aws::AmazonS3;
 use object_store::multipart::{MultipartStore, PartId};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use archive::StoreError;
-use archive::remote::{self, Version};
+use catalog::StoreError;
+use catalog::remote::{self, Version};
 
 use crate::bucket::Bucket;
 use crate::object::OpenObject;

@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use archive::StoreError;
+use catalog::StoreError;
 use object_store::Error;
 
 /// The kind of an error.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `client` | opens objects, and knows the buckets that were used |
 //! | `bucket` | a bucket: requests |
-//! | `error` | the store's answers as `archive::StoreError` |
+//! | `error` | the store's answers as `catalog::StoreError` |
 //! | `object` | an object that is read, at any offset or in order |
 //! | `repository` | the files of a restic repository in a bucket |
 //! | `rest` | the files of a restic repository on a rest-server |

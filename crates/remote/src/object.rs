@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use archive::StoreError;
-use archive::remote::{Object, ObjectStream};
 use bytes::{Buf, Bytes};
+use catalog::StoreError;
+use catalog::remote::{Object, ObjectStream};
 use object_store::path::Path;
 
 use crate::bucket::{Bucket, parse_key};

@@ -1,8 +1,8 @@
 //! The files of a restic repository in a bucket: an object for each.
 
-use archive::StoreError;
-use archive::remote::Files;
 use bytes::Bytes;
+use catalog::StoreError;
+use catalog::remote::Files;
 use object_store::path::Path;
 
 use crate::bucket::{Bucket, parse_key};

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use archive::StoreError;
-use archive::remote::{Files, MOST_BYTES};
 use bytes::{Bytes, BytesMut};
+use catalog::StoreError;
+use catalog::remote::{Files, MOST_BYTES};
 use reqwest::header::{ACCEPT, CONTENT_LENGTH, RANGE};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 

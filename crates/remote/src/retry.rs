@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use archive::StoreError;
+use catalog::StoreError;
 use gate::sync::Mutex;
 use reqwest::StatusCode;
 

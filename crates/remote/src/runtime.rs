@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use archive::StoreError;
+use catalog::StoreError;
 use gate::interrupt::{self, Guard};
 use tokio::runtime::{Builder, Handle};
 use tokio::task::AbortHandle;

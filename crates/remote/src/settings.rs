@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use archive::StoreError;
+use catalog::StoreError;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
-use archive::StoreError;
-use archive::remote::MOST_BYTES;
 use async_trait::async_trait;
 use bytes::Bytes;
+use catalog::StoreError;
+use catalog::remote::MOST_BYTES;
 use http_body::{Body, Frame};
 use object_store::ClientOptions;
 use object_store::client::{

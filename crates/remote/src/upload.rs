@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
-use archive::StoreError;
-use archive::remote::{Upload, Version};
+use catalog::StoreError;
+use catalog::remote::{Upload, Version};
 use object_store::multipart::PartId;
 
 use crate::bucket::{Bucket, Target};

@@ -1,6 +1,6 @@
 //! The parts of a URL.
 
-use archive::StoreError;
+use catalog::StoreError;
 
 /// A bucket, and a key in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

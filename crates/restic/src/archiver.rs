@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::{Builder, scope};
 
 use archive::dump::{AttributeReader, Places, Progress};
-use archive::rows::Rows;
 use archive::{Users, WarningKind};
 use base::pool::Queue;
+use catalog::rows::Rows;
 use gate::Gate;
 use gate::fs::{Time, readlinkat};
 use gate::machine::processors;

@@ -1,6 +1,6 @@
 //! Stores blobs: each that neither the repository nor this run has yet, compressed and encrypted.
 
-use archive::compressor::FrameCompressor;
+use catalog::compressor::FrameCompressor;
 use gate::Errno;
 use gate::sync::Mutex;
 use zstd::bulk::Decompressor;

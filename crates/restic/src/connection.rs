@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use archive::StoreError;
-use archive::remote::MOST_BYTES;
 use bytes::{Buf, BufMut, Bytes};
+use catalog::StoreError;
+use catalog::remote::MOST_BYTES;
 use gate::interrupt;
 use gate::sync::Mutex;
 

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use archive::WarningKind;
 use archive::dump::{NotOpened, Places, Progress, is_unchanged, is_unchanged_as_read, stat};
-use archive::rows::Rows;
 use base::{Warning, Warnings};
+use catalog::rows::Rows;
 use gate::fs::{Whence, lseek, pread64};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};

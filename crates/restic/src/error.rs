@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use archive::StoreError;
+use catalog::StoreError;
 use gate::Errno;
 
 /// Why there is no snapshot.

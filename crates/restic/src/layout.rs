@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use archive::Users;
 use archive::dump::{AttributeReader, AttributesOf};
-use archive::rows::Rows;
+use catalog::rows::Rows;
 use gate::Errno;
 use gate::fs::{At, getcwd};
 use gate::long::statx_long;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use archive::remote::MOST_BYTES;
+use catalog::remote::MOST_BYTES;
 use gate::create::mkdirat;
 use gate::file::{Permissions, Reader, Writer};
 use gate::fs::{CWD, getdents64};

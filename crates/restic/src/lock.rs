@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
-use archive::StoreError;
+use catalog::StoreError;
 use gate::clock::{boot_time, time_of_day};
 use gate::sync::Mutex;
 use gate::{Errno, interrupt};

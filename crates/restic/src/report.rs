@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicU64;
 
-use archive::catalog::SnapshotRecord;
 use base::Warning;
+use catalog::SnapshotRecord;
 
 use crate::archiver::Counts;
 use crate::packer::WrittenBlobs;

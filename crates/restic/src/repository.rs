@@ -1,14 +1,14 @@
 //! The files of a repository. In a local directory they are read and written through the gate: each
 //! is counted, and gets its name when it is complete and on the disk, so that a process that is
-//! killed leaves no partial file. In other places, `archive::remote` and `sftp` read and write them.
+//! killed leaves no partial file. In other places, `catalog::remote` and `sftp` read and write them.
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
-use archive::StoreError;
-use archive::remote::{self, Files};
 use base::pool::try_each;
 use bytes::Bytes;
+use catalog::StoreError;
+use catalog::remote::{self, Files};
 use gate::Errno;
 use gate::file::{Held, unlinkat};
 use gate::fs::{At, CWD, Dev, Open, Want, statx};

@@ -7,9 +7,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use archive::StoreError;
-use archive::remote::{Files, MOST_BYTES};
 use bytes::Bytes;
+use catalog::StoreError;
+use catalog::remote::{Files, MOST_BYTES};
 use gate::sync::Mutex;
 use rand::Rng;
 

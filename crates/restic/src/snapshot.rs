@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archive::Users;
-use archive::catalog::SnapshotRecord;
 use archive::dump::Progress;
-use archive::rows::Rows;
+use catalog::SnapshotRecord;
+use catalog::rows::Rows;
 use gate::Errno;
 use jiff::tz::TimeZone;
 use sha2::{Digest, Sha256};

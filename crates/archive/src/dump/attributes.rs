@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::ops::Deref;
 use std::os::fd::BorrowedFd;
 
+use catalog::rows::Rows;
 use gate::xattr::{fgetxattr, flistxattr, getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
@@ -11,7 +12,6 @@ use ondisk::pax::acl;
 use walk::Meta;
 
 use super::places::{NotOpened, Places};
-use crate::rows::Rows;
 use crate::warning::WarningKind;
 
 /// The file whose attributes are read.

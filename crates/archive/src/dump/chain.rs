@@ -1,19 +1,18 @@
 //! The catalogs of a dump: its base, and the one that it writes.
 
 use base::Warning;
+use catalog::rows::Rows;
+use catalog::since::{GoneMount, missed_mounts};
+use catalog::{About, Reader, remote};
 use gate::file::Writer;
 use walk::Moment;
 
 use super::options::{DumpOptions, Note};
-use crate::catalog::{About, Reader};
 use crate::error::{Action, Error, ErrorKind};
 use crate::increment::Base;
 use crate::increment::history::{DumpRecord, History, Lock};
 use crate::increment::levels::Level;
 use crate::increment::unread::Unread;
-use crate::remote;
-use crate::rows::Rows;
-use crate::since::{GoneMount, missed_mounts};
 
 pub(super) struct Chain {
     pub(super) since: Option<Vec<u8>>,

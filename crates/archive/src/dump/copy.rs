@@ -2,8 +2,9 @@
 
 use std::thread::Builder;
 
-use gate::attribution::{self, Function, with_function};
-use gate::attribution::{Subject, with_subject};
+use base::pool::OnPanic;
+use catalog::rows::Rows;
+use gate::attribution::{self, Function, Subject, with_function, with_subject};
 use gate::machine::processors;
 use gate::meter::spawn_scoped;
 use gate::process::spare_open_files;
@@ -19,10 +20,8 @@ use super::results::ResultSender;
 use super::users::Users;
 use super::window::Window;
 use super::write::ArchiveWriter;
-use crate::OnPanic;
 use crate::error::Error;
 use crate::plan::Plan;
-use crate::rows::Rows;
 
 /// What is copied, and how.
 pub(super) struct Copy<'a> {

@@ -3,6 +3,8 @@
 //! No file is opened. So of a file with holes the allocated space counts, and extended attributes
 //! do not. Everything else is exact.
 
+use catalog::hidden::Hidden;
+use catalog::rows::Rows;
 use ondisk::pax::{self, Member, dumpdir};
 use walk::{Diagnostics, FileType, Meta};
 
@@ -17,11 +19,9 @@ use super::read::WHOLE;
 use super::users::Users;
 use crate::error::Error;
 use crate::gather::{Gathered, gather};
-use crate::hidden::Hidden;
 use crate::increment::levels::{Level, MOST};
 use crate::increment::{Base, check_nested_sources, keep_unreadable, plan_since};
 use crate::plan::{Plan, Step};
-use crate::rows::Rows;
 
 /// What a dump would write.
 #[derive(Clone, Debug, Default)]

@@ -4,6 +4,7 @@
 //! writes, with the metadata as it was collected. Neither the way of gathering nor the number of processes
 //! changes it: each row is hashed by itself, and the hashes are added up.
 
+use catalog::rows::Rows;
 use ondisk::pax::{self, ArchiveId, Lineage};
 use walk::FileType;
 use xxhash_rust::xxh3::xxh3_128;
@@ -12,7 +13,6 @@ use super::member::MemberNames;
 use super::pieces::Own;
 use crate::increment::Base;
 use crate::plan::{Plan, Step};
-use crate::rows::Rows;
 
 /// What the archive of a plan says of its place in a chain.
 pub(super) fn lineage(rows: &Rows, plan: &Plan, own: Own<'_>, base: Option<&Base>) -> Lineage {

@@ -1,11 +1,11 @@
 //! What readers and the writer share, and what goes from the ones to the other.
 
+use catalog::rows::Rows;
 use ondisk::pax::{self, Member};
 use walk::{Diagnostics, Meta};
 
 use super::users::Users;
 use crate::plan::Plan;
-use crate::rows::Rows;
 
 /// What is being dumped.
 #[derive(Clone, Copy)]

@@ -2,13 +2,13 @@
 
 use std::cell::RefCell;
 
+use catalog::rows::Rows;
 use ondisk::pax::{MOST_NAME, Member, MemberKind};
 use walk::entry::append;
 use walk::{FileType, Meta};
 
 use super::users::Users;
 use crate::plan::{member_name, trim_slashes};
-use crate::rows::Rows;
 
 /// The names of rows in the archive. The path of the last directory is kept: most rows are in it.
 pub(crate) struct MemberNames<'a> {

@@ -40,18 +40,18 @@ pub(crate) mod users;
 mod window;
 mod write;
 
-use crate::catalog::{About, Draft, Keep, Sealed};
-use crate::error::{Action, Error, ErrorKind};
+use crate::error::{Action, Error};
 use crate::gather::{Gather, Gathered, gather};
-use crate::hidden::Hidden;
 use crate::increment::{
     self, Base, Collected, Planned, check_nested_sources, keep_unreadable, list_other_sources,
 };
-use crate::part::Part;
 use crate::plan::{Plan, Step, member_name};
-use crate::rows::Rows;
-use crate::since::GoneMount;
 pub use attributes::{AttributeFailure, AttributeReader, AttributesOf};
+use catalog::hidden::Hidden;
+use catalog::part::Part;
+use catalog::rows::Rows;
+use catalog::since::GoneMount;
+use catalog::{About, Draft, Keep, Sealed};
 use chain::Chain;
 use copy::Copy;
 pub use estimate::{Estimate, Estimates, estimate};
@@ -300,7 +300,10 @@ impl Dump<'_> {
                 () => Keep::Row,
             };
             // The writer of the archive reports its own error.
-            let stopped = |_| Error::new(Action::WriteCatalog, b"", ErrorKind::Stopped);
+            let stopped = |_| {
+                let kind = catalog::ErrorKind::Stopped;
+                catalog::Error::new(catalog::Action::WriteCatalog, b"", kind)
+            };
             let next = move || result_groups.recv().map_err(stopped);
             let later = |rows, group| updates.for_rows(rows, group);
             let is_complete = || !diagnostics.has_warnings();
@@ -315,9 +318,9 @@ impl Dump<'_> {
         let sealed = sealed.unwrap_or_else(|e| std::panic::resume_unwind(e));
         // If the base cannot be read, the archive must not get its name either.
         if let Some(error) = updates.error.lock().take() {
-            return Err(error);
+            return Err(error.into());
         }
-        Ok((counts, archive, sealed))
+        Ok((counts, archive, sealed.map_err(Error::from)))
     }
 
     /// Writes only the sources themselves, because nothing has changed since the base.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use base::Warning;
+use catalog::Options;
 use walk::{Around, FileType, Meta, Moment};
 
-use crate::catalog::Options;
 use crate::compression::Compress;
 use crate::error::Error;
 use crate::gather::{CollectOptions, Gather, Gathered, Listed};

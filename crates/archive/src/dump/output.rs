@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::num::NonZeroU64;
 
+use catalog::destination::Destination;
 use flate2::write::GzEncoder;
 use gate::attribution::{self, Function};
 use gate::fs::Statx;
@@ -15,7 +16,6 @@ use ondisk::pax::{Lineage, lineage_header};
 use super::frames::Frames;
 use super::sink::{RECORD, Sink};
 use crate::compression::Compression;
-use crate::destination::Destination;
 use crate::error::{Action, Error};
 
 /// xz compresses blocks of this size by themselves, in several threads: as `xz -T` at its usual level.

@@ -1,5 +1,7 @@
 //! Keeps the files that a dump writes apart from those that it reads.
 
+use catalog::remote::is_remote;
+use catalog::rows::Rows;
 use gate::fs::{At, FileType, Statx, Want};
 use gate::long::statx_long;
 use ondisk::Dev;
@@ -9,8 +11,6 @@ use super::options::{DumpOptions, Note};
 use super::output::Output;
 use crate::error::{Action, Error, ErrorKind};
 use crate::plan::{Plan, Step};
-use crate::remote::is_remote;
-use crate::rows::Rows;
 
 /// Refuses to write two files to one place, or to replace the base catalog or a source.
 pub(super) fn check_outputs(options: &DumpOptions, chain: &Chain) -> Result<(), Error> {

@@ -3,15 +3,15 @@
 //! In which piece an entry is depends only on the tree, and not on the rank that finds it. So whether a piece is still
 //! as an earlier dump has recorded it can be told by sums over all ranks.
 
+use catalog::rows::Rows;
+use catalog::{Sums, sums_of_pieces};
 use team::{Team, share};
 use walk::{Diagnostics, Moment};
 
 use super::options::{DumpOptions, DumpSummary};
 use super::progress::Progress;
-use crate::catalog::{Sums, sums_of_pieces};
 use crate::gather::{Gathered, OF_OTHERS, Share, collect_together};
 use crate::plan::{Plan, Step};
-use crate::rows::Rows;
 
 /// The rows that a dump answers for: all others are in its archive only because something below them is.
 #[derive(Clone, Copy)]

@@ -9,6 +9,7 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use base::Warning;
+use catalog::rows::Rows;
 use gate::fs::{At, CWD, Open, Resolve, Want, openat, statx};
 use gate::long::{c_string, open_long, openat2_long, parent};
 use gate::{Errno, Fd, Gate};
@@ -16,7 +17,6 @@ use walk::entry::append;
 use walk::predicate::base_name;
 use walk::{FileType, Meta};
 
-use crate::rows::Rows;
 use crate::warning::WarningKind;
 
 /// How directories are opened, to use names in them.

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use catalog::rows::Rows;
+
 use crate::plan::Plan;
-use crate::rows::Rows;
 
 /// The progress of a dump, for other threads.
 #[derive(Debug, Default)]

@@ -2,6 +2,7 @@
 
 use base::Warning;
 use blake3::Hasher;
+use catalog::rows::Rows;
 use gate::attribution::{Subject, with_subject};
 use gate::file::read_full_at;
 use gate::fs::{At, readlinkat, statx};
@@ -18,7 +19,6 @@ use super::load::{Done, Emit, Load, LoadOutcome, NO_CHECKSUM, PIECE, Stopped, Wo
 use super::member::{MemberNames, member};
 use super::places::{NotOpened, Places, stat};
 use crate::plan::Step;
-use crate::rows::Rows;
 use crate::warning::WarningKind;
 
 /// Files with at most this much data are read before their header is written: so the header has the

@@ -3,9 +3,8 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use catalog::rows_of_group;
 use walk::Meta;
-
-use crate::catalog::rows_of_group;
 
 /// The results of some rows. The others are as they were collected, and have no checksum of their
 /// own.

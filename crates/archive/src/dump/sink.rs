@@ -5,12 +5,11 @@
 
 use std::io::{self, Write};
 
+use catalog::destination::Destination;
 use gate::Errno;
 use gate::cache::Aligned;
 use gate::fs::Statx;
 use walk::FileType;
-
-use crate::destination::Destination;
 
 /// The record of GNU tar: 20 blocks. An archive is padded to a multiple of it, and a character
 /// device, which may be a tape, gets each record in a write of its own.

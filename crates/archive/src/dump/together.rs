@@ -2,6 +2,7 @@
 //!
 //! Each step is one function, so that the ranks can agree after it that none has failed.
 
+use catalog::{Draft, Sealed};
 use ondisk::pax::{PartOfRun, part_header};
 use walk::{Diagnostics, Moment};
 
@@ -12,7 +13,6 @@ use super::own::check_outputs;
 use super::pieces::DumpShare;
 use super::progress::Progress;
 use super::{Dump, UnnamedFiles, stripped_prefixes};
-use crate::catalog::{Draft, Sealed};
 use crate::error::{Action, Error};
 use crate::gather::check_directories;
 

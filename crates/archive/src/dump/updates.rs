@@ -4,15 +4,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use catalog::Later;
+use catalog::rows::Rows;
 use gate::sync::Mutex;
 use walk::{FileType, Meta};
 
 use super::results::RowGroupResults;
-use crate::catalog::Later;
-use crate::error::Error;
 use crate::increment::Base;
 use crate::plan::{Plan, Step};
-use crate::rows::Rows;
 
 /// What a new catalog records of rows beyond what was collected.
 pub(super) struct CatalogUpdates<'a> {
@@ -22,7 +21,7 @@ pub(super) struct CatalogUpdates<'a> {
     /// There is a file whose checksum is unknown.
     pub(super) misses_checksums: AtomicBool,
     /// Why the base could not be read.
-    pub(super) error: Mutex<Option<Error>>,
+    pub(super) error: Mutex<Option<catalog::Error>>,
 }
 
 impl CatalogUpdates<'_> {
@@ -34,7 +33,7 @@ impl CatalogUpdates<'_> {
         &self,
         rows: Range<usize>,
         group: RowGroupResults,
-    ) -> Result<Later, Error> {
+    ) -> catalog::Result<Later> {
         let hashes = self.hashes(rows.clone(), &group);
         if let Err(error) = &hashes {
             self.error.lock().get_or_insert(error.clone());
@@ -62,7 +61,7 @@ impl CatalogUpdates<'_> {
         &self,
         rows: Range<usize>,
         group: &RowGroupResults,
-    ) -> Result<Vec<Option<[u8; 32]>>, Error> {
+    ) -> catalog::Result<Vec<Option<[u8; 32]>>> {
         let mut hashes = vec![None; rows.len()];
         for (row, hash) in &group.hashes {
             hashes[row - rows.start] = Some(*hash);

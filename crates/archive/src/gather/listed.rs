@@ -7,6 +7,9 @@ use std::cmp::Ordering;
 use std::os::fd::AsFd;
 
 use base::Warning;
+use base::path::components;
+use catalog::part::relative;
+use catalog::rows::{Collector, Source};
 use gate::fs::{At, Open, Resolve, statx};
 use gate::long::{c_string, open_long, openat2_long};
 use gate::{Errno, Fd, Gate};
@@ -18,10 +21,7 @@ use walk::{
     MountContext, Sink, Top, WalkOptions as Walk, WalkReport, Worker, mounts_around, walk,
 };
 
-use crate::components;
 use crate::error::{Action, Error, ErrorKind, Result};
-use crate::part::relative;
-use crate::rows::{Collector, Source};
 use crate::warning::WarningKind;
 
 /// The directories that are open at the same time.

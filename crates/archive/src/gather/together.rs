@@ -14,6 +14,8 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use base::Warning;
+use catalog::part::relative;
+use catalog::rows::{Collector, Rows, Source};
 use gate::attribution::{self, Function};
 use gate::fs::{At, Open, Resolve, statx};
 use gate::long::{open_long, openat2_long, statx_long};
@@ -29,8 +31,6 @@ use walk::{
 };
 
 use super::{CollectOptions, Gather, Gathered, engines, gathered, source};
-use crate::part::relative;
-use crate::rows::{Collector, Rows, Source};
 use crate::warning::WarningKind;
 
 /// What a rank dumps.

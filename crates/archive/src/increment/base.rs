@@ -1,20 +1,20 @@
 //! The base of an increment: the catalog of an earlier dump.
 
+use catalog::columns::{DIR, MODE, NAME, TOP};
+use catalog::compare::OldName;
+use catalog::part::Part;
+use catalog::rows::{Rows, Source};
+use catalog::since::index::{Index, by_group, each_group};
+use catalog::since::{GoneMount, OtherRoot, check_root, missed_mounts};
+use catalog::{self, About, Root, ShardOfRun, copy};
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use ondisk::pax::{self, dumpdir::Code};
 use walk::{FileType, path_id};
 
 use super::levels::{Level, MOST};
-use super::moves::OldName;
-use crate::catalog::columns::{DIR, MODE, NAME, TOP};
-use crate::catalog::{self, About, Root, ShardOfRun, copy};
 use crate::error::{Action, Error, ErrorKind};
-use crate::part::Part;
 use crate::plan::{ListedName, member_name, trim_slashes};
-use crate::rows::{Rows, Source};
-use crate::since::index::{Index, by_group, each_group};
-use crate::since::{GoneMount, OtherRoot, check_root, missed_mounts};
 
 /// The base of an increment: the catalog of an earlier dump.
 pub(crate) struct Base {
@@ -31,23 +31,23 @@ impl Base {
         };
         base.reader
             .check_trusted()
-            .map_err(|kind| base.refused(kind))?;
+            .map_err(|kind| base.refused(kind.into()))?;
         let roots = &base.reader.about().roots;
         let is_same =
             |(root, source): (&Root, &Vec<u8>)| in_archive(&root.path) == in_archive(source);
         if roots.len() != sources.len() || !roots.iter().zip(sources).all(is_same) {
             if base.reader.about().options.files_from {
-                return Err(base.refused(ErrorKind::OnlyListed));
+                return Err(base.refused(catalog::ErrorKind::OnlyListed.into()));
             }
             let roots = roots.iter().map(|root| root.path.clone()).collect();
             return Err(base.refused(ErrorKind::OtherSources { roots }));
         }
         let part = base.about().options.shard.as_ref();
         if let Some(refusal) = part.and_then(ShardOfRun::refusal) {
-            return Err(base.refused(refusal));
+            return Err(base.refused(refusal.into()));
         }
         if let Some(shard) = part.and_then(ShardOfRun::shard) {
-            return Err(base.refused(ErrorKind::OnlyShard(shard)));
+            return Err(base.refused(catalog::ErrorKind::OnlyShard(shard).into()));
         }
         Ok(base)
     }
@@ -132,12 +132,12 @@ impl Base {
         if here.is_some() && here == identity(&self.path) && about == *self.reader.about() {
             return Ok(());
         }
-        copy(&self.reader, &about, path)
+        Ok(copy(&self.reader, &about, path)?)
     }
 
     /// See [`missed_mounts`].
     pub(crate) fn missed_mounts(&self, rows: Option<&Rows>) -> Result<Vec<GoneMount>, Error> {
-        missed_mounts(&self.reader, self.about(), rows)
+        Ok(missed_mounts(&self.reader, self.about(), rows)?)
     }
 
     /// Checks that each SRC is still the same directory, or has the same path.
@@ -184,7 +184,7 @@ impl Base {
     }
 
     /// Reads the names of some rows of the catalog below their SRC, and the hash of that.
-    pub(super) fn names(&self, wanted: &[u32]) -> Result<Vec<(u64, OldName)>, Error> {
+    pub(super) fn names(&self, wanted: &[u32]) -> catalog::Result<Vec<(u64, OldName)>> {
         let mut named = Vec::with_capacity(wanted.len());
         for (group, first, here) in by_group(&self.reader, wanted) {
             let dirs = self.reader.read(DIR, group)?;
@@ -242,7 +242,7 @@ impl Base {
         &self,
         mut wanted: Vec<(u32, usize)>,
         mut take: impl FnMut(usize, [u8; 32]),
-    ) -> Result<(), Error> {
+    ) -> catalog::Result<()> {
         wanted.sort_unstable();
         let places: Vec<u32> = wanted.iter().map(|(row, _)| *row).collect();
         let mut left = &wanted[..];

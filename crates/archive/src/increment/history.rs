@@ -15,23 +15,23 @@ use std::io::Write;
 use std::sync::Arc;
 
 use base::Warning;
+use catalog::destination::{Destination, remove_if};
+use catalog::ranges::Ranges;
+use catalog::remote::{self, Object, StoreError, Version};
+use catalog::{About, stored, trusted};
 use gate::fs::{At, Open, Want, Whence, lseek};
 use gate::long::{open_long, statx_long};
 use gate::scratch::{flock, open_lock};
 use gate::{Errno, Fd};
+use mounts::root::absolute_file;
 use ondisk::pax::ArchiveId;
 use serde::{Deserialize, Serialize};
 use walk::entry::{Time, joined};
 
-use crate::catalog::About;
-use crate::destination::{Destination, remove_if};
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::unread::{Unread, last_with_data};
 use crate::input::Input;
-use crate::ranges::Ranges;
-use crate::remote::{self, Object, StoreError, Version};
 use crate::warning::WarningKind;
-use crate::{absolute_file, stored, trusted};
 
 const FILE: &[u8] = b"dumps.ndjson";
 /// A dump that could not read a thousand files with long names takes 4 MiB.
@@ -174,7 +174,7 @@ impl DumpRecord {
         let input = Input::from_file(path, open.cloned());
         match input.and_then(|mut input| input.origin()) {
             Ok(origin) => Ok(origin.lineage.is_some_and(|lineage| lineage.id == id)),
-            Err(error) if error.errno().is_some() || matches!(error.kind, ErrorKind::Store(_)) => {
+            Err(error) if error.errno().is_some() || error.kind.store().is_some() => {
                 Err(error.kind)
             }
             Err(_) => Ok(false),
@@ -199,7 +199,7 @@ impl DumpRecord {
             false => {
                 let file = open_long(archive, Open::NONBLOCK).map_err(|e| error(e.into()))?;
                 if self.id.is_none() {
-                    trusted::check(&file).map_err(error)?;
+                    trusted::check(&file).map_err(|kind| error(kind.into()))?;
                 }
                 Some(Arc::new(file))
             }
@@ -249,7 +249,7 @@ impl Lock {
             return Ok(Lock { _file: None });
         }
         let error = |kind: ErrorKind| Error::new(Action::OpenState, state, kind);
-        let dir = trusted::open_directory(state).map_err(error)?;
+        let dir = trusted::open_directory(state).map_err(|kind| error(kind.into()))?;
         let file = match open_lock(&dir, c"lock") {
             // Where nothing can be written, there is nothing to lock.
             Err(Errno::EROFS | Errno::EACCES) => return Ok(Lock { _file: None }),
@@ -275,7 +275,7 @@ impl History {
     /// Reads it; empty if no dump was recorded.
     pub fn read(state: &[u8]) -> Result<History> {
         let path = joined(state, FILE);
-        let error = |kind: ErrorKind| Error::new(Action::ReadRecords, &path, kind);
+        let error = |kind: catalog::ErrorKind| Error::new(Action::ReadRecords, &path, kind);
         let records = match remote::is_remote(state) {
             true => Ranges::open(&path),
             false => {
@@ -290,7 +290,7 @@ impl History {
                 file.check_trusted().map_err(error)?;
                 if file.len() > MOST_BYTES {
                     let (bytes, most) = (file.len(), MOST_BYTES);
-                    return Err(error(ErrorKind::TooLong { bytes, most }));
+                    return Err(error(catalog::ErrorKind::TooLong { bytes, most }));
                 }
                 text.resize(file.len() as usize, 0);
                 let n = file.read_at(0, &mut text).map_err(error)?;
@@ -298,7 +298,7 @@ impl History {
                 version = file.version().map(str::to_owned);
             }
             Err(kind) if kind.errno() == Some(Errno::ENOENT) => {}
-            Err(ErrorKind::Store(StoreError::NotFound)) => {}
+            Err(catalog::ErrorKind::Store(StoreError::NotFound)) => {}
             Err(kind) => return Err(error(kind)),
         }
         let lines = text.split(|&byte| byte == b'\n').enumerate();
@@ -306,8 +306,9 @@ impl History {
             .filter(|(_, line)| !line.is_empty())
             .map(|(at, line)| {
                 let line_number = at + 1;
+                let damaged = ErrorKind::DamagedRecord { line: line_number };
                 serde_json::from_slice(line)
-                    .map_err(|_| error(ErrorKind::DamagedRecord { line: line_number }))
+                    .map_err(|_| Error::new(Action::ReadRecords, &path, damaged))
             });
         let mut dumps = dumps.collect::<Result<Vec<DumpRecord>>>()?;
         if let Some(bucket) = remote::bucket(state) {
@@ -349,10 +350,8 @@ impl History {
             let written = history.write();
             tries += 1;
             match &written {
-                Err(Error {
-                    kind: ErrorKind::Store(StoreError::Changed),
-                    ..
-                }) if tries < TRIES => {}
+                Err(error) if tries < TRIES && error.kind.store() == Some(&StoreError::Changed) => {
+                }
                 _ => return written,
             }
         }
@@ -360,7 +359,7 @@ impl History {
 
     fn write(&self) -> Result<()> {
         let path = joined(&self.state, FILE);
-        let error = |kind: ErrorKind| Error::new(Action::WriteRecords, &path, kind);
+        let error = |kind: catalog::ErrorKind| Error::new(Action::WriteRecords, &path, kind);
         let mut text = Vec::new();
         for dump in &self.dumps {
             text.extend(serde_json::to_vec(dump).unwrap_or_default());

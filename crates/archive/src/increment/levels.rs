@@ -1,12 +1,12 @@
 //! Levels as in dump(8): a dump of level N has what changed since the last one of a lower level. A
 //! directory, or a prefix of a store, keeps the catalog of the last dump of each level.
 
+use catalog::{remote, trusted};
 use gate::fs::{At, Want, statx};
 use gate::{Errno, Fd};
 use walk::entry::append;
 
 use crate::error::{Action, Error, ErrorKind};
-use crate::{remote, trusted};
 
 /// The highest level.
 pub const MOST: u8 = 9;

@@ -10,30 +10,25 @@ use walk::entry::joined;
 use walk::{Diagnostics, FileType, Top, open_top, path_id};
 
 mod base;
-mod compare;
 pub mod history;
 pub mod levels;
-mod moves;
 mod scan;
-#[cfg(test)]
-mod tests;
 pub mod unread;
 
-use crate::catalog::Options;
-use crate::components;
 use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{CollectOptions, GatherReason, Gathered, engines};
-use crate::hidden::Hidden;
-use crate::part::Part;
-use crate::plan::{LinkedFiles, ListedName, Plan, Rename, Step};
-use crate::rows::{Collector, Rows, Source};
-use crate::since::index::{Identity, Index, NO_PART, fingerprint};
-use crate::since::{ComparedTree, Proof, find_changes};
+use crate::plan::{LinkedFiles, ListedName, Plan, Step};
+use ::base::path::components;
 use ::base::pool::both;
 pub(crate) use base::Base;
-use compare::{Fate, Now, TreeOutcome, compare};
+use catalog::Options;
+use catalog::compare::{Fate, Now, Rename, TreeOutcome, compare, once};
+use catalog::hidden::Hidden;
+use catalog::part::Part;
+use catalog::rows::{Collector, Rows, Source};
+use catalog::since::index::{Identity, Index, NO_PART, fingerprint};
+use catalog::since::{ComparedTree, Proof, find_changes};
 use gate::attribution::{self, Function};
-use moves::once;
 use scan::DumpScan;
 
 /// The tree as it is now.

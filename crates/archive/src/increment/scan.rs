@@ -1,20 +1,15 @@
 //! Collects the tree as it is now for an increment. Where the file system tells what was written
 //! since the base (btrfs, XFS), only that is read, and all else is taken from the catalog.
 
+use catalog::rows::Collector;
+use catalog::since::{EngineStep, Scan, Written};
 use gate::attribution::{self, Function};
-use ondisk::Dev;
-use walk::{Diagnostics, EngineKind, Entry, Meta, MountContext, Sink};
+use walk::{Diagnostics, EngineKind, MountContext, Sink};
 
 use super::base::Base;
-use crate::catalog::Reader;
-use crate::catalog::columns::{DIR, NAME};
-use crate::error::Error;
 use crate::gather::{
     CollectOptions, Gather, GatherReason, Gathered, collect, directory_collector, engines,
 };
-use crate::rows::Collector;
-use crate::since::index::each_group;
-use crate::since::{Differing, EngineStep, Scan, Written, give};
 
 /// Collects the tree for an increment.
 pub(super) struct DumpScan<'a> {
@@ -74,18 +69,18 @@ impl<'a> Scan for DumpScan<'a> {
         &self,
         collector: Collector<'a>,
         written: Written<'_>,
-    ) -> Result<Self::Scanned, Error> {
+    ) -> catalog::Result<Self::Scanned> {
         let differing = written.differing;
         let source = &self.request.sources[0];
         let meta = written.context.top.meta;
         let place = (meta.dev, meta.mount);
-        emit_rows(&self.base.reader, &differing, source, place, &collector)?;
+        differing.emit_unchanged(&self.base.reader, source, place, &collector)?;
         differing.emit(source, &collector);
         let why = GatherReason::Written(written.evidence);
         Ok((collector, vec![self.part(written.by, why)]))
     }
 
-    fn scan_all(&self) -> Result<Self::Scanned, Error> {
+    fn scan_all(&self) -> catalog::Result<Self::Scanned> {
         Ok(collect(self.request, true, self.diagnostics)?)
     }
 
@@ -99,48 +94,4 @@ impl<'a> Scan for DumpScan<'a> {
         self.base.check_sources(collector.sources(), &parts).ok()?;
         Some(totals.digest.to_string())
     }
-}
-
-/// Emits the rows of a catalog that are not stale to a collector, with the device and the mount of
-/// today.
-fn emit_rows(
-    reader: &Reader,
-    differing: &Differing,
-    root: &[u8],
-    (dev, mount): (Dev, u64),
-    to: &Collector<'_>,
-) -> Result<(), Error> {
-    let read = |group: usize| {
-        let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
-        let meta = reader.metas(group)?;
-        let first = reader.first(group);
-        let Differing { places, atimes, .. } = differing;
-        let from = places.partition_point(|&place| place < first);
-        let mut stale = places[from..].iter().peekable();
-        let mut worker = to.worker();
-        let (mut at, mut entries) = (0, Vec::new());
-        while at < names.len() {
-            let dir = &dirs[at];
-            entries.clear();
-            while at < names.len() && &dirs[at] == dir {
-                if stale.next_if_eq(&&(first + at as u32)).is_none() {
-                    let meta = meta(at);
-                    let atime = atimes.get(meta.ino).unwrap_or(meta.atime);
-                    entries.push(Entry {
-                        name: &names[at],
-                        meta: Meta {
-                            dev,
-                            mount,
-                            atime,
-                            ..meta
-                        },
-                    });
-                }
-                at += 1;
-            }
-            give(&mut *worker, root, dir, &entries);
-        }
-        Ok(())
-    };
-    each_group(reader, read, |_, ()| {})
 }

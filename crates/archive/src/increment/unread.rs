@@ -1,11 +1,11 @@
 //! What a dump could not read, and which earlier dumps have it.
 
 use base::Warning;
+use base::path::components;
+use catalog::stored;
 use serde::{Deserialize, Serialize};
 
-use crate::components;
 use crate::plan::member_name;
-use crate::stored;
 use crate::warning::is_loss;
 
 /// The entries that exist and are not in a dump, or not with all of their data, because they could not be

@@ -1,5 +1,6 @@
 //! The archives that are restored, in their order.
 
+use catalog::remote::is_remote;
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
 
@@ -9,7 +10,6 @@ use super::sequence::Sequence;
 use crate::error::{Action, Error};
 use crate::increment::history::DumpRecord;
 use crate::input::{Input, is_regular};
-use crate::remote::is_remote;
 
 pub(super) struct Archives {
     sequence: Sequence,

@@ -2,11 +2,11 @@
 
 use std::ffi::CString;
 
+use base::path::split;
 use gate::Fd;
 use ondisk::pax::Member;
 
 use super::attributes::{Inherited, Late};
-use crate::split;
 
 /// Bytes of an entry that is passed on; the reader creates larger ones itself.
 const SMALL: u64 = 64 << 10;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
+use base::path::split;
 use gate::Errno;
 use gate::fs::{At, Open, Want, statx};
 use gate::long::{c_string, open_beneath};
@@ -18,7 +19,6 @@ use crate::error::Error;
 use crate::input::ChecksumStatus;
 use crate::linked::{FoundTarget, Target, find};
 use crate::list::plain;
-use crate::split;
 
 /// Links with one target.
 type LinkGroup = Target<Vec<Unlinked>>;

@@ -7,6 +7,7 @@ use std::ffi::CString;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use base::path::split;
 use gate::file::renameat2;
 use gate::fs::{At, FileType, Open, Want, getdents64, statx};
 use gate::long::{c_string, open_beneath};
@@ -14,7 +15,6 @@ use gate::{Errno, Fd, Gate};
 use ondisk::dirent::entries;
 use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Member, MemberKind};
-
 use walk::entry::joined;
 
 use super::name::{Renames, after, clean};
@@ -22,7 +22,6 @@ use super::not_restored::{Failure, NotRestored};
 use super::restorer::Restorer;
 use super::rights::ALL;
 use crate::input::{Input, is_regular};
-use crate::split;
 
 /// An entry of a directory here.
 struct Present {

@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use base::path::split;
 use gate::create::mkdirat;
 use gate::file::unlinkat;
 use gate::fs::Open;
@@ -20,7 +21,6 @@ use super::not_restored::{Failure, Halt, NotRestored};
 use super::restorer::Restorer;
 use super::rights::ALL;
 use crate::input::Input;
-use crate::split;
 
 impl Restorer<'_> {
     pub(super) fn directory(&mut self, path: &[u8], member: &Member) -> Result<(), Failure> {

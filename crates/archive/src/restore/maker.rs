@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::sync::atomic::Ordering::Relaxed;
 
+use base::path::split;
 use gate::create::{Node, ftruncate, mknodat, pwrite64, symlinkat, unlinkat_directory};
 use gate::file::{Fresh, linkat, unlinkat};
 use gate::fs::{At, Want, statx, syncfs};
@@ -20,7 +21,6 @@ use super::not_restored::{Failure, NotRestored};
 use super::owners::Owners;
 use super::report::{Counts, Remarks, RestoreProgress};
 use super::rights::Rights;
-use crate::split;
 
 /// Attempts to clear a name that another program keeps taking.
 pub(super) const TRIES: usize = 8;

@@ -15,26 +15,26 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
+use archives::Archives;
+use base::path::split;
+use created::Failures;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{At, Open, Want, fstatfs, statx, syncfs};
 use gate::long::{c_string, open_beneath, open_long};
 use gate::{Errno, Fd, Gate};
-use ondisk::pax::{Member, MemberKind};
-
-use crate::error::{Action, Error, ErrorKind};
-use crate::increment::history::DumpRecord;
-use crate::input::{ChecksumStatus, Input, is_regular};
-use crate::split;
-use archives::Archives;
-use created::Failures;
 use maker::Maker;
 use name::{Chosen, clean};
 use not_restored::{Failure, Halt};
+use ondisk::pax::{Member, MemberKind};
 use owners::Owners;
 use restorer::Restorer;
 use rights::Rights;
 use room::Room;
 use workers::Workers;
+
+use crate::error::{Action, Error, ErrorKind};
+use crate::increment::history::DumpRecord;
+use crate::input::{ChecksumStatus, Input, is_regular};
 
 pub use not_restored::NotRestored;
 pub use rehearsal::RestoreStep;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use base::path::{components, split};
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
 use ondisk::pax::dumpdir::{self, Code};
@@ -12,13 +13,11 @@ use walk::entry::joined;
 
 use super::not_restored::{Failure, NotRestored};
 use super::report::{Note, Remarks};
-use crate::components;
 use crate::error::{Action, BadName, Error, ErrorKind};
 use crate::input::{Input, is_regular};
 use crate::pattern::Pattern;
 use crate::plan::trim_slashes;
 use crate::route::Region;
-use crate::split;
 
 /// A name in an archive, relative to DIR.
 #[derive(Clone, PartialEq, Eq, Debug)]

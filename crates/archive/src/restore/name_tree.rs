@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::components;
+use base::path::components;
 
 /// What is known of paths below a directory.
 #[derive(Debug)]

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
+use base::path::shown;
 use base::{Warning, WarningReason};
 use gate::{Errno, Gate};
 
 use crate::error::{BadName, Damage, Error};
-use crate::shown;
 
 /// The reason of a warning of a restore.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

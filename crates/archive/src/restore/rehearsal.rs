@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use base::path::split;
 use gate::fs::{At, FileType, Open, Want, getdents64, statx};
 use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
@@ -26,7 +27,6 @@ use crate::error::Error;
 use crate::input::Input;
 use crate::linked::{FoundTarget, Target, find};
 use crate::list::plain;
-use crate::split;
 
 /// A step of a restore.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use catalog::tick::before_a_tick;
 use gate::create::{fchmod, mkdirat, umask};
 use gate::fs::{At, FileType, Open, Statx, Time, Want, statx};
 use gate::long::{c_string, open_beneath};
@@ -25,7 +26,6 @@ use super::room::Room;
 use super::trail::Trail;
 use super::workers::{Batch, Workers};
 use crate::error::Error;
-use crate::tick::before_a_tick;
 
 pub(super) struct Restorer<'a> {
     pub(super) maker: Maker<'a>,

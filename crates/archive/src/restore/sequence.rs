@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use catalog::missing_parts;
 use gate::file::read_full_at;
 use gate::fs::Open;
 use gate::long::open_long;
@@ -15,7 +16,6 @@ use ondisk::pax::{ArchiveId, Base, Lineage};
 use super::report::Note;
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::input::{Input, Origin, is_regular};
-use crate::run::missing_parts;
 
 /// The archives of a restore.
 #[derive(Debug, Default)]
@@ -204,7 +204,7 @@ impl Sequence {
             .find_map(|run| Some((dumps[run.dump].archives[0], missing_parts(&run.numbers)?)))
             && dumps.iter().any(is_increment)
         {
-            return Err(self.error(first, ErrorKind::MissingParts(missing)));
+            return Err(self.error(first, catalog::ErrorKind::MissingParts(missing).into()));
         }
         Ok(dumps)
     }

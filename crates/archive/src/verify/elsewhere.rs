@@ -2,11 +2,11 @@
 
 use gate::fs::{At, Want};
 use gate::long::statx_long;
+use mounts::root::absolute;
 use walk::entry::{append, joined};
 
 use super::known::Known;
 use super::tree::Tree;
-use crate::absolute;
 use crate::error::{Action, Error, ErrorKind};
 
 impl Tree {

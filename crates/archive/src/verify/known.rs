@@ -7,9 +7,8 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
+use base::path::split;
 use walk::entry::append;
-
-use crate::split;
 
 /// The files of a tree that are in the archive.
 #[derive(Debug, Default)]

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
+use base::path::split;
 use base::{Warning, path};
 use gate::fs::{At, Open, Statx, Want, Whence, lseek, openat, pread64, readlinkat, statx};
 use gate::long::{c_string, open_beneath, open_long, reach};
@@ -21,7 +22,6 @@ use crate::error::Error;
 use crate::gather::Listed;
 use crate::input::Input;
 use crate::restore::owners::Owners;
-use crate::split;
 
 /// A tree to compare with.
 #[derive(Debug)]

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 
 use base::Warning;
+use base::path::split;
 use gate::fs::{At, Attributes, Open, Want, getdents64, statx};
 use gate::long::c_string;
 use gate::{Errno, Fd, Gate};
-use ondisk::Dev;
-use ondisk::dirent;
 use ondisk::pax::dumpdir::{self, Code};
+use ondisk::{Dev, dirent};
 use walk::entry::{append, joined};
 use walk::{FileType, Filter};
 
@@ -17,7 +17,6 @@ use super::difference::{Difference, TreeAccess};
 use super::known::{Known, plain};
 use super::tree::Tree;
 use crate::gather::Listed;
-use crate::split;
 use crate::warning::WarningKind;
 
 /// Files that need not be in the archive.

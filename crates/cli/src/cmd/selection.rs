@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use archive::catalog::Options;
 use archive::gather::{Listed, ListedSource};
 use archive::names::{read_names, read_patterns};
+use catalog::Options;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use archive::catalog::{Finished, Options, ShardOfRun, Writer, catalogs_in, finished_part};
+use catalog::{Finished, Options, ShardOfRun, Writer, catalogs_in, finished_part};
 use walk::entry::joined;
 
 use super::{WRITING_CATALOG, has_old_part};

@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use archive::catalog::Reader;
-use archive::changed::{ChangedOptions, changed};
+use catalog::Reader;
+use catalog::changed::{ChangedOptions, changed};
 use walk::entry::joined;
 use walk::predicate::Predicates;
 use walk::predicate::select::is_empty_directory;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use archive::changed::{Change, ChangedEntry, ChangedReport, Changes};
+use catalog::changed::{Change, ChangedEntry, ChangedReport, Changes};
 use serde::{Serialize, Serializer};
 use show::json_object;
 use show::name::printable;
@@ -193,7 +193,7 @@ fn json_line(entry: &ChangedEntry) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use archive::since::Evidence;
+    use catalog::since::Evidence;
     use walk::EngineKind;
 
     use super::*;

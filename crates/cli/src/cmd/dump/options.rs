@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use archive::catalog::Options;
 use archive::dump::DumpOptions;
 use archive::increment::levels::Level;
+use catalog::Options;
 use walk::Around;
 
 use crate::args::values::bytes;

@@ -23,9 +23,9 @@ mod with_restic {
     use archive::WarningKind;
     use archive::dump::Progress;
     use archive::gather::gather;
-    use archive::since::GoneMount;
     use archive::snapshot::{SnapshotCatalog, TreeState};
     use base::Warning;
+    use catalog::since::GoneMount;
     use gate::fs::{At, Want};
     use gate::long::statx_long;
     use mounts::listed::is_gone;

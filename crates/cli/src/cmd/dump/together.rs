@@ -5,11 +5,11 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use archive::catalog::{Options, ShardOfRun, Sums, Writer, catalogs_in, remove_part};
 use archive::compression::{Compress, Compression};
 use archive::dump::{DumpOptions, DumpPart, DumpShare, DumpSummary, Progress, WrittenPart};
-use archive::remote::as_prefix;
 use archive::run::{archive_names_in, part_in};
+use catalog::remote::as_prefix;
+use catalog::{Options, ShardOfRun, Sums, Writer, catalogs_in, remove_part};
 use team::Team;
 use walk::Diagnostics;
 use walk::entry::joined;

@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use archive::Users;
-use archive::changed::CatalogPair;
 use base::Warning;
+use catalog::changed::CatalogPair;
 use walk::Diagnostics;
 use walk::group::{GroupOrder, Groups};
 use walk::predicate::Predicates;

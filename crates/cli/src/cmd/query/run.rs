@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use ::show::name::printable;
 use ::show::units::{duration, plural};
-use archive::query::DataSet;
 use base::Warning;
+use catalog::query::DataSet;
 use walk::group::Groups;
 use walk::predicate::Predicates;
 use walk::{Diagnostics, Sink, Totals};
@@ -68,11 +68,11 @@ struct Catalogs {
 
 impl Source for Catalogs {
     fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<Emitted, Error> {
-        self.read(wanted, || self.data.emit(&self.predicates, sink))
+        self.read(wanted, || Ok(self.data.emit(&self.predicates, sink)?))
     }
 
     fn add_up(&self, groups: &Groups, wanted: Messages) -> Result<Emitted, Error> {
-        self.read(wanted, || self.data.add_up(&self.predicates, groups))
+        self.read(wanted, || Ok(self.data.add_up(&self.predicates, groups)?))
     }
 
     fn roots(&self) -> &[Vec<u8>] {

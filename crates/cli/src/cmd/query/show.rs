@@ -1,6 +1,6 @@
 //! What `fathom query --diff` prints.
 
-use archive::changed::{Change, Changes};
+use catalog::changed::{Change, Changes};
 use show::json_object;
 use show::units::duration;
 use walk::group::Growth;

@@ -297,12 +297,12 @@ pub(super) fn dump(
     let dir = context.dir();
     let question = gather::CollectOptions {
         sources: vec![[dir.strip_suffix(b"/").unwrap_or(dir), b"/"].concat()],
-        selection: archive::catalog::Options {
+        selection: catalog::Options {
             excludes: (found.responding()?.excludes.iter())
                 .map(|glob| glob.clone().into_bytes())
                 .collect(),
             one_file_system: true,
-            ..archive::catalog::Options::default()
+            ..catalog::Options::default()
         },
         ..gather::CollectOptions::default()
     };

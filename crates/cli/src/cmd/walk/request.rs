@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ::show::units::{count, duration, plural};
-use archive::catalog::{Options, ShardOfRun};
+use catalog::{Options, ShardOfRun};
 use walk::predicate::Predicates;
 use walk::{Around, EngineKind, Fields, Part, Shard, Totals, WalkOptions};
 

@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
-use archive::catalog::{Catalog, Writer, catalogs_in, finished_part};
-use archive::query::DataSet;
-use archive::remote::{as_prefix, is_remote};
+use catalog::query::DataSet;
+use catalog::remote::{as_prefix, is_remote};
+use catalog::{Catalog, Writer, catalogs_in, finished_part};
 use gate::Errno;
 use walk::entry::joined;
 use walk::predicate::select::{Selected, is_empty_directory};

@@ -9,9 +9,9 @@
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
-use archive::catalog::{Catalog, Options, Sealed, ShardOfRun, Writer, catalogs_in, remove_part};
-use archive::query::DataSet;
-use archive::remote::as_prefix;
+use catalog::query::DataSet;
+use catalog::remote::as_prefix;
+use catalog::{Catalog, Options, Sealed, ShardOfRun, Writer, catalogs_in, remove_part};
 use team::Team;
 use walk::entry::joined;
 use walk::predicate::Predicates;

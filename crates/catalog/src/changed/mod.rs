@@ -1,0 +1,421 @@
+//! Finds what was added, changed, removed and renamed since a catalog was made: see
+//! docs/changed.md. [`crate::since`] finds the cheapest way to tell; this module names the changes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::Warning;
+use compare::{Compare, DifferingEntries, path_below};
+use resolve::{EntryOutcome, resolve};
+use walk::entry::joined;
+use walk::predicate::Predicates;
+use walk::predicate::select::is_empty_directory;
+use walk::{
+    Around, Both, Diagnostics, EngineKind, Filter, KeptPath, MountContext, Sink, Summary,
+    WalkOptions, WalkReport, open_top, walk,
+};
+
+use crate::error::{Action, Error, ErrorKind};
+use crate::format::columns::{DIR, NAME};
+use crate::format::{About, Catalog, Reader, Sealed, ShardOfRun};
+use crate::hidden::Hidden;
+use crate::part::Part;
+use crate::query::DataSet;
+use crate::since::index::{Index, RowMatch, by_group};
+use crate::since::{
+    ComparedTree, EngineStep, Evidence, GoneMount, OtherRoot, Proof, Reason, Scan, TreeNow,
+    Written, check_root, find_changes, gone_mounts,
+};
+use crate::warning::WarningKind;
+
+mod catalogs;
+mod changes;
+mod compare;
+mod resolve;
+
+pub use catalogs::{CatalogPair, PairWarning};
+pub use changes::Changes;
+
+/// What is compared with which catalog, and how.
+#[derive(Clone, Debug, Default)]
+pub struct ChangedOptions {
+    /// The directory, as it was given.
+    pub dir: Vec<u8>,
+    /// The catalog.
+    pub since: Vec<u8>,
+    /// The engine; `None` for the best one for each mount.
+    pub by: Option<EngineKind>,
+    /// Threads; `None` for as many as the engine makes use of.
+    pub threads: Option<usize>,
+    /// The mounts around the directory, if they were asked.
+    pub around: Option<Arc<Around>>,
+    /// Replace the catalog by one of the directory as it is now, whatever the predicates.
+    pub update: bool,
+    /// Which changes are reported: of removed entries by their metadata in the catalog.
+    pub predicates: Predicates,
+}
+
+/// What happened to an entry.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Change {
+    /// Nothing had its path, and the file was nowhere else.
+    Added,
+    /// It has the same path, and differs.
+    Changed,
+    /// Nothing has its path any more, and the file is nowhere else.
+    Removed,
+    /// It had another path.
+    Renamed,
+}
+
+/// An entry that has changed.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ChangedEntry {
+    /// Its path below DIR; `.` for DIR itself. Of a removed entry, the path that it had.
+    pub path: Vec<u8>,
+    /// What happened to it.
+    pub change: Change,
+    /// The path that it had, if it was renamed.
+    pub from: Option<Vec<u8>>,
+    /// It is, or was, a directory.
+    pub is_dir: bool,
+}
+
+/// What has changed, and how it was found.
+#[derive(Debug)]
+pub struct ChangedReport {
+    /// The engine that found it.
+    pub engine: EngineKind,
+    /// How it was found.
+    pub reason: Reason,
+    /// The entries that have changed.
+    pub changes: Changes,
+    /// What was skipped or found wrong.
+    pub warnings: Vec<Warning>,
+    /// With [`ChangedOptions::update`], the new catalog, unless the old one is as good. Publish it
+    /// after printing the report: the changes cannot be found again afterwards.
+    pub update: Option<Sealed>,
+}
+
+impl ChangedReport {
+    /// Nothing has changed.
+    pub fn new(engine: EngineKind, reason: Reason) -> ChangedReport {
+        ChangedReport {
+            engine,
+            reason,
+            changes: Changes::default(),
+            warnings: Vec::new(),
+            update: None,
+        }
+    }
+
+    /// Entries that may exist do not count as removed, and stay in the catalog: it is not replaced.
+    fn spare_hidden(&mut self, ChangedOptions { dir, since, .. }: &ChangedOptions) {
+        let hidden = Hidden::new(&self.warnings);
+        let removed = self.changes.count(Change::Removed);
+        let is_certain = |entry: &ChangedEntry| {
+            entry.change != Change::Removed || !hidden.may_have(&joined(dir, &entry.path))
+        };
+        self.changes.retain(is_certain);
+        let spared = (removed - self.changes.count(Change::Removed)) as u64;
+        if spared > 0 && self.update.take().is_some() {
+            let kept = WarningKind::CatalogKept(spared);
+            self.warnings.push(Warning::about(since, kept));
+        }
+    }
+
+    /// After a walk.
+    fn walked(walked: &WalkReport, evidence: Evidence) -> ChangedReport {
+        let part = walked.parts.first();
+        let reason = Reason {
+            evidence,
+            walk: part.map(|part| part.reason.clone()),
+        };
+        ChangedReport::new(part.map_or(EngineKind::Stat, |part| part.engine), reason)
+    }
+}
+
+/// Finds what has changed; `reader` is that of the catalog.
+///
+/// # Errors
+/// The catalog or the directory cannot be read. The catalog is as it was.
+pub fn changed(
+    options: &ChangedOptions,
+    reader: Reader,
+    diagnostics: &Diagnostics,
+) -> Result<ChangedReport, Error> {
+    let about = reader.about();
+    if options.update && reader.is_in_parts() {
+        return Err(Error::new(
+            Action::WriteCatalog,
+            &options.since,
+            ErrorKind::InParts,
+        ));
+    }
+    let top = open_top(&options.dir, 0).map_err(walk::Error::from)?;
+    let tree = ComparedTree::new(vec![top]);
+    check_catalog(about, options, &tree)?;
+    let scan = CatalogScan {
+        reader: &reader,
+        options,
+        filter: about.options.filter(),
+        diagnostics,
+    };
+    let mut report = match find_changes(&reader, tree, &scan)? {
+        Proof::Untouched { by, evidence, .. } => ChangedReport::new(by, evidence.into()),
+        Proof::SameDigest(Scanned::Walked(report, _))
+        | Proof::Unknown(Scanned::Written(report)) => report,
+        Proof::SameDigest(_) | Proof::Unknown(_) => scan.compare_all()?,
+    };
+    report.spare_hidden(options);
+    if !options.predicates.is_all() {
+        select_the_rest(&mut report.changes, reader, options, diagnostics)?;
+    }
+    Ok(report)
+}
+
+/// Applies the predicates where the comparison cannot: to removed entries, which only the catalog
+/// has, and to directories that may be empty.
+fn select_the_rest(
+    changes: &mut Changes,
+    reader: Reader,
+    options: &ChangedOptions,
+    diagnostics: &Diagnostics,
+) -> Result<(), Error> {
+    let predicates = &options.predicates;
+    let old = DataSet::from_reader(&options.since, reader, &options.dir);
+    changes.retain_removed(&old, 0, predicates)?;
+    if predicates.empty {
+        let dirs = [options.dir.clone()];
+        let has_none = is_empty_directory(&dirs, diagnostics);
+        let is_empty = |path: &[u8]| has_none(&joined(&options.dir, path));
+        changes.retain(|it| it.change == Change::Removed || !it.is_dir || is_empty(&it.path));
+        changes.retain_carried(|path, is_dir| !is_dir || is_empty(path));
+    }
+    Ok(())
+}
+
+/// Reads the directory as its catalog does.
+struct CatalogScan<'a> {
+    reader: &'a Reader,
+    options: &'a ChangedOptions,
+    filter: Filter,
+    diagnostics: &'a Diagnostics,
+}
+
+/// What was read for a verdict.
+enum Scanned {
+    /// What was written since.
+    Written(ChangedReport),
+    /// Everything, for its digest; and the report if that is the catalog's.
+    Walked(ChangedReport, String),
+    /// Nothing: the digest would not tell.
+    Unread,
+}
+
+impl Scan for CatalogScan<'_> {
+    type Started = ();
+    type Scanned = Scanned;
+
+    fn accepts(&self, step: EngineStep, by: EngineKind) -> bool {
+        // A new catalog needs a walk.
+        let is_wanted = step == EngineStep::Token || !self.options.update;
+        is_wanted && self.options.by.is_none_or(|only| only == by)
+    }
+
+    fn few(_: EngineKind, entries: usize) -> usize {
+        20 + entries / 50
+    }
+
+    fn start(&self, _: &MountContext<'_>, _: EngineKind) -> Option<()> {
+        Some(())
+    }
+
+    fn scan_written(&self, (): (), written: Written<'_>) -> Result<Scanned, Error> {
+        let (by, mut differing) = (written.by, written.differing);
+        let dir = &self.options.dir;
+        let index = Index::load_some(self.reader, std::mem::take(&mut differing.places))?;
+        let compare = Compare::new(&index, dir, &self.reader.about().parts);
+        let compare = compare.with_predicates(&self.options.predicates);
+        compare.begin(written.context, by);
+        differing.emit(dir, &compare);
+        Ok(Scanned::Written(ChangedReport {
+            changes: Changes::resolve(self.reader, &index, &compare.into_found())?,
+            ..ChangedReport::new(by, written.evidence.into())
+        }))
+    }
+
+    fn scan_all(&self) -> Result<Scanned, Error> {
+        // The digest says nothing of racy entries. An update walks once, to compare and to write.
+        if self.reader.about().racy > 0 || self.options.update {
+            return Ok(Scanned::Unread);
+        }
+        let sum = Summary::default();
+        let walked = self.walk_to(&sum)?;
+        let report = ChangedReport {
+            warnings: self.diagnostics.take_warnings(),
+            ..ChangedReport::walked(&walked, Evidence::SameDigest)
+        };
+        Ok(Scanned::Walked(report, sum.totals().digest.to_string()))
+    }
+
+    fn digest(&self, scanned: &Scanned) -> Option<String> {
+        match scanned {
+            Scanned::Walked(_, digest) => Some(digest.clone()),
+            Scanned::Written(_) | Scanned::Unread => None,
+        }
+    }
+}
+
+impl CatalogScan<'_> {
+    fn walk_to(&self, sink: &dyn Sink) -> Result<WalkReport, Error> {
+        let about = self.reader.about();
+        let walk_options = WalkOptions {
+            dirs: vec![self.options.dir.clone()],
+            engine: self.options.by,
+            threads: self.options.threads,
+            one_file_system: about.options.one_file_system,
+            filter: self.filter.clone(),
+            expected: Some(about.entries),
+            around: self.options.around.clone(),
+            ..WalkOptions::default()
+        };
+        walk(&walk_options, sink, self.diagnostics).map_err(Error::from)
+    }
+
+    /// Walks, and compares entry by entry; for an update, writes the new catalog at the same time.
+    fn compare_all(&self) -> Result<ChangedReport, Error> {
+        let (about, options) = (self.reader.about(), self.options);
+        let index = Index::load(self.reader)?;
+        let compare = Compare::new(&index, &options.dir, &about.parts);
+        let compare = compare.with_predicates(&options.predicates);
+        let (walked, mut warnings, update) = if options.update {
+            let catalog = Catalog::create(&options.since, &options.dir, about.options.clone())?;
+            let walked = self.walk_to(&Both(&compare, &catalog))?;
+            let warnings = self.diagnostics.take_warnings();
+            let sealed = catalog.seal(&walked, warnings.is_empty())?;
+            (walked, warnings, Some(sealed))
+        } else {
+            (
+                self.walk_to(&compare)?,
+                self.diagnostics.take_warnings(),
+                None,
+            )
+        };
+        let parts = compare.parts();
+        let changes = Changes::resolve(self.reader, &index, &compare.into_found())?;
+        let is_removed = |row: u32, _, _: &[u8]| index.row(row).fate() == RowMatch::Missing;
+        let dir = |_| options.dir.clone();
+        let (parts, roots) = (&parts, None);
+        let gone = gone_mounts(self.reader, TreeNow { parts, roots }, dir, is_removed)?;
+        warnings.extend(gone.iter().map(GoneMount::warning));
+        Ok(ChangedReport {
+            changes,
+            warnings,
+            update,
+            ..ChangedReport::walked(&walked, Evidence::Compared)
+        })
+    }
+}
+
+impl Changes {
+    /// Resolves what differs into changes. The paths of rows are read from the row groups that have
+    /// one of them.
+    fn resolve(reader: &Reader, index: &Index, found: &DifferingEntries) -> Result<Changes, Error> {
+        let mut changes = Changes::default();
+        let outcomes = resolve(reader, index, found)?;
+        let row = |outcome: &EntryOutcome| match *outcome {
+            EntryOutcome::Renamed(_, row) | EntryOutcome::Removed(row) => Some(index.place(row)),
+            _ => None,
+        };
+        let mut places: Vec<u32> = outcomes.iter().filter_map(row).collect();
+        places.sort_unstable();
+        let mut names: BTreeMap<u32, KeptPath> = BTreeMap::new();
+        for (group, first, here) in by_group(reader, &places) {
+            let (dirs, files) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
+            for &place in here {
+                let at = (u64::from(place) - first) as usize;
+                names.insert(place, changes.keep(&path_below(&dirs[at], &files[at])));
+            }
+        }
+        for outcome in outcomes {
+            let mut name = |row: u32| names.remove(&index.place(row));
+            let (at, change, from) = match outcome {
+                EntryOutcome::Added(at) => (at, Change::Added, None),
+                EntryOutcome::Changed(at) => (at, Change::Changed, None),
+                EntryOutcome::Renamed(at, row) => (at, Change::Renamed, name(row)),
+                EntryOutcome::Carried(at) => {
+                    let entry = &found.entries[at];
+                    if entry.is_selected {
+                        changes.add_carried(&found.path(entry), entry.is_dir);
+                    }
+                    continue;
+                }
+                EntryOutcome::Removed(row) => {
+                    let is_dir = index.row(row).is_dir();
+                    if let Some(path) = name(row) {
+                        changes.add_kept(path, Change::Removed, None, is_dir);
+                    }
+                    continue;
+                }
+            };
+            let entry = &found.entries[at];
+            if entry.is_selected {
+                let path = changes.keep(&found.path(entry));
+                changes.add_kept(path, change, from, entry.is_dir);
+            }
+        }
+        changes.sort();
+        Ok(changes)
+    }
+}
+
+/// Checks that a catalog is of this directory.
+fn check_catalog(
+    about: &About,
+    options: &ChangedOptions,
+    tree: &ComparedTree,
+) -> Result<(), Error> {
+    let refused = |kind| Err(Error::new(Action::UseCatalog, &options.since, kind));
+    let (Some(old), [top]) = (about.parts.first(), &tree.tops[..]) else {
+        return refused(ErrorKind::DamagedCatalog);
+    };
+    let [root] = &about.roots[..] else {
+        return refused(ErrorKind::SeveralRoots {
+            roots: about.roots.len(),
+        });
+    };
+    if about.options.files_from {
+        return refused(ErrorKind::OnlyListed);
+    }
+    let part_of_run = about.options.shard.as_ref();
+    if let Some(refusal) = part_of_run.and_then(ShardOfRun::refusal) {
+        return refused(refusal);
+    }
+    let part = Part::from_context(&options.dir, &tree.mount_context(top), EngineKind::Stat);
+    if let Err(other) = check_root(root, old, &part, || mounts::root::absolute(&options.dir)) {
+        let dir = options.dir.clone();
+        let root = root.absolute.as_ref().unwrap_or(&root.path).clone();
+        return refused(match other {
+            OtherRoot::FileSystem => ErrorKind::OtherFileSystem {
+                root,
+                recorded: Box::new(old.file_system_id()),
+                dir,
+                current: Box::new(part.file_system_id()),
+            },
+            OtherRoot::Directory => ErrorKind::OtherDirectory { root, dir },
+        });
+    }
+    if about
+        .options
+        .excludes
+        .iter()
+        .any(|glob| glob.contains(&b'/'))
+        && root.path != options.dir
+    {
+        return refused(ErrorKind::OtherNameForExcludes {
+            root: root.path.clone(),
+        });
+    }
+    Ok(())
+}

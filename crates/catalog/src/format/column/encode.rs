@@ -1,0 +1,489 @@
+//! From values to pages.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use crc32fast::Hasher;
+use parquet::basic::{Compression, ConvertedType, Encoding, PageType, Type, ZstdLevel};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::errors::Result;
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::statistics::Statistics;
+use parquet::schema::types::ColumnDescPtr;
+
+use crate::compressor::FrameCompressor;
+
+/// The level of zstd: a higher one takes longer than it saves.
+const LEVEL: i32 = 1;
+/// The size at which a page of names ends: most columns have one page.
+const PAGE: usize = 4 << 20;
+/// Bytes of a dictionary, at most.
+const DICTIONARY: usize = if cfg!(test) { 400 } else { 16 << 20 };
+
+/// An encoded column chunk.
+pub(in crate::format) struct Encoded {
+    pub(in crate::format) bytes: Bytes,
+    pub(in crate::format) close: ColumnCloseResult,
+    /// CRC-32 of the bytes.
+    pub(in crate::format) checksum: u32,
+}
+
+/// How a column is encoded: the fastest way, or one as fast and smaller, for a million entries of a
+/// source tree.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// A dictionary and zstd, for few long values.
+    Dictionary,
+    /// Values compressed with zstd.
+    Plain,
+    /// Values that do not compress.
+    Raw,
+}
+
+/// Compresses pages, with buffers that are used for each page again.
+pub(crate) struct PageCompressor {
+    frames: FrameCompressor,
+    /// Levels and values of a page.
+    page: Vec<u8>,
+}
+
+impl PageCompressor {
+    pub(in crate::format) fn new() -> Result<PageCompressor> {
+        Ok(PageCompressor {
+            frames: FrameCompressor::new(LEVEL)?,
+            page: Vec::new(),
+        })
+    }
+}
+
+/// A column chunk being encoded. Closing it keeps most of its memory for the next one.
+pub(crate) struct Chunk {
+    descriptor: ColumnDescPtr,
+    how: How,
+    /// The values of the next page; booleans have a byte each.
+    plain: Vec<u8>,
+    /// Bytes of a value, if all have the same.
+    width: Option<usize>,
+    /// The rows of the next page, as runs that have a value or have none.
+    present: Vec<(bool, u32)>,
+    dictionary: Option<Dictionary>,
+    /// The dictionary of the next chunk.
+    next_dictionary: Option<Dictionary>,
+    file: Vec<u8>,
+    checksum: Hasher,
+    rows: u64,
+    /// Bytes of all pages before compression.
+    uncompressed: usize,
+    dictionary_at: Option<i64>,
+    data_at: Option<i64>,
+    encodings: Vec<Encoding>,
+}
+
+#[derive(Default)]
+struct Dictionary {
+    numbers: HashMap<Vec<u8>, u32>,
+    /// The values, as in the page.
+    plain: Vec<u8>,
+    last: Vec<u8>,
+    /// The numbers of the rows' values, each with how many rows in turn have it.
+    runs: Vec<(u32, u32)>,
+}
+
+impl Chunk {
+    pub(in crate::format) fn new(descriptor: ColumnDescPtr, how: How, rows: usize) -> Chunk {
+        let width = match descriptor.physical_type() {
+            Type::BOOLEAN => Some(1),
+            Type::INT32 => Some(4),
+            Type::INT64 => Some(8),
+            Type::FIXED_LEN_BYTE_ARRAY => usize::try_from(descriptor.type_length()).ok(),
+            _ => None,
+        };
+        Chunk {
+            plain: Vec::with_capacity(width.map_or(0, |width| width * rows)),
+            width,
+            present: Vec::new(),
+            dictionary: (how == How::Dictionary).then(Dictionary::default),
+            next_dictionary: None,
+            file: Vec::new(),
+            checksum: Hasher::new(),
+            rows: 0,
+            uncompressed: 0,
+            dictionary_at: None,
+            data_at: None,
+            encodings: Vec::new(),
+            descriptor,
+            how,
+        }
+    }
+
+    pub(crate) fn numbers<const N: usize>(
+        &mut self,
+        values: impl ExactSizeIterator<Item = [u8; N]>,
+    ) {
+        self.add_rows(true, values.len() as u32);
+        let from = self.plain.len();
+        self.plain.resize(from + values.len() * N, 0);
+        let room = self.plain[from..].as_chunks_mut().0.iter_mut();
+        room.zip(values).for_each(|(to, value)| *to = value);
+    }
+
+    /// Adds values that may be missing.
+    pub(crate) fn maybe<const N: usize>(
+        &mut self,
+        values: impl ExactSizeIterator<Item = Option<[u8; N]>>,
+    ) {
+        let mut end = self.plain.len();
+        self.plain.resize(end + values.len() * N, 0);
+        for value in values {
+            self.add_rows(value.is_some(), 1);
+            if let Some(value) = value {
+                self.plain[end..end + N].copy_from_slice(&value);
+                end += N;
+            }
+        }
+        self.plain.truncate(end);
+    }
+
+    pub(crate) fn names<'a>(
+        &mut self,
+        values: impl Iterator<Item = &'a [u8]>,
+        zstd: &mut PageCompressor,
+    ) -> Result<()> {
+        for value in values {
+            self.add_rows(true, 1);
+            if let Some(dictionary) = &mut self.dictionary {
+                dictionary.add(value);
+                if dictionary.plain.len() > DICTIONARY {
+                    self.finish_dictionary(zstd)?;
+                }
+            } else {
+                put_name(value, &mut self.plain);
+                if self.plain.len() > PAGE {
+                    self.finish_page(zstd)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds rows that have a value, or have none.
+    fn add_rows(&mut self, present: bool, rows: u32) {
+        match self.present.last_mut() {
+            Some((last, n)) if *last == present => *n += rows,
+            _ => self.present.push((present, rows)),
+        }
+    }
+
+    pub(in crate::format) fn close(&mut self, zstd: &mut PageCompressor) -> Result<Encoded> {
+        let equal = self.width_if_all_equal();
+        let statistics = self.statistics(equal);
+        if self.dictionary.is_some() {
+            self.finish_dictionary(zstd)?;
+        } else if let Some(width) = equal {
+            let value = self.plain[..width].to_vec();
+            let rows = (self.plain.len() / width) as u32;
+            self.put_dictionary(&value, 1, &[(0, rows)], zstd)?;
+        }
+        self.finish_page(zstd)?;
+        self.encodings.push(Encoding::RLE);
+        let size = self.file.len();
+        let mut metadata = ColumnChunkMetaData::builder(Arc::clone(&self.descriptor))
+            .set_compression(match self.how {
+                How::Raw => Compression::UNCOMPRESSED,
+                How::Plain | How::Dictionary => Compression::ZSTD(ZstdLevel::try_new(LEVEL)?),
+            })
+            .set_encodings(std::mem::take(&mut self.encodings))
+            .set_num_values(self.rows.cast_signed())
+            .set_total_compressed_size(size as i64)
+            .set_total_uncompressed_size(self.uncompressed as i64)
+            .set_dictionary_page_offset(self.dictionary_at.take())
+            .set_data_page_offset(self.data_at.take().unwrap_or_default());
+        if let Some(statistics) = statistics {
+            metadata = metadata.set_statistics(statistics);
+        }
+        let metadata = metadata.build()?;
+        let close = ColumnCloseResult {
+            bytes_written: size as u64,
+            rows_written: std::mem::take(&mut self.rows),
+            metadata,
+            bloom_filter: None,
+            column_index: None,
+            offset_index: None,
+        };
+        self.uncompressed = 0;
+        self.dictionary = self.next_dictionary.take();
+        Ok(Encoded {
+            bytes: std::mem::take(&mut self.file).into(),
+            close,
+            checksum: std::mem::take(&mut self.checksum).finalize(),
+        })
+    }
+
+    /// Gives back the memory of the encoded chunk.
+    pub(in crate::format) fn reuse(&mut self, bytes: Bytes) {
+        self.file = bytes.into();
+        self.file.clear();
+    }
+
+    /// The least and the greatest value of a column of numbers in which each row has one. By these,
+    /// readers skip row groups. All values are in one page then, and `equal` is the width if they are equal.
+    fn statistics(&self, equal: Option<usize>) -> Option<Statistics> {
+        if self.descriptor.max_def_level() > 0 || self.plain.is_empty() {
+            return None;
+        }
+        let is_unsigned = matches!(
+            self.descriptor.converted_type(),
+            ConvertedType::UINT_32 | ConvertedType::UINT_64
+        );
+        let values = &self.plain[..equal.unwrap_or(self.plain.len())];
+        match self.descriptor.physical_type() {
+            Type::INT32 => {
+                let values = values.as_chunks().0.iter();
+                let limits = match is_unsigned {
+                    true => limits(values.map(|value| u32::from_le_bytes(*value)))
+                        .map(|(min, max)| (min.cast_signed(), max.cast_signed())),
+                    false => limits(values.map(|value| i32::from_le_bytes(*value))),
+                };
+                let (min, max) = limits?;
+                Some(Statistics::int32(
+                    Some(min),
+                    Some(max),
+                    None,
+                    Some(0),
+                    false,
+                ))
+            }
+            Type::INT64 => {
+                let values = values.as_chunks().0.iter();
+                let limits = match is_unsigned {
+                    true => limits(values.map(|value| u64::from_le_bytes(*value)))
+                        .map(|(min, max)| (min.cast_signed(), max.cast_signed())),
+                    false => limits(values.map(|value| i64::from_le_bytes(*value))),
+                };
+                let (min, max) = limits?;
+                Some(Statistics::int64(
+                    Some(min),
+                    Some(max),
+                    None,
+                    Some(0),
+                    false,
+                ))
+            }
+            _ => None,
+        }
+    }
+
+    /// The width of the values, if there are several and all are equal.
+    fn width_if_all_equal(&self) -> Option<usize> {
+        let is_boolean = self.descriptor.physical_type() == Type::BOOLEAN;
+        let width = self.width.filter(|_| !is_boolean)?;
+        let later = self.plain.get(width..)?;
+        (!later.is_empty() && later == &self.plain[..later.len()]).then_some(width)
+    }
+
+    /// Writes a page of the values that were added.
+    fn finish_page(&mut self, zstd: &mut PageCompressor) -> Result<()> {
+        let mut values = std::mem::take(&mut self.plain);
+        if !self.present.is_empty() {
+            if self.descriptor.physical_type() == Type::BOOLEAN {
+                let bits = |some: &[u8]| some.iter().rev().fold(0, |bits, &bit| bits << 1 | bit);
+                values = values.chunks(8).map(bits).collect();
+            }
+            self.put_page(&values, Encoding::PLAIN, zstd)?;
+        }
+        values.clear();
+        self.plain = values;
+        Ok(())
+    }
+
+    /// Writes the dictionary, and a page of numbers of the values that were added. Later pages have
+    /// plain values.
+    fn finish_dictionary(&mut self, zstd: &mut PageCompressor) -> Result<()> {
+        let Some(mut dictionary) = self.dictionary.take() else {
+            return Ok(());
+        };
+        let values = dictionary.numbers.len() as u32;
+        self.put_dictionary(&dictionary.plain, values, &dictionary.runs, zstd)?;
+        dictionary.clear();
+        self.next_dictionary = Some(dictionary);
+        Ok(())
+    }
+
+    /// Writes a dictionary of some values, and a page of their numbers.
+    fn put_dictionary(
+        &mut self,
+        plain: &[u8],
+        values: u32,
+        numbers: &[(u32, u32)],
+        zstd: &mut PageCompressor,
+    ) -> Result<()> {
+        let at = self.put(
+            plain,
+            PageType::DICTIONARY_PAGE,
+            values,
+            Encoding::PLAIN,
+            zstd,
+        )?;
+        self.dictionary_at = Some(at);
+        self.encodings.push(Encoding::PLAIN);
+        // Some readers refuse numbers of no bits.
+        let bits = (u32::BITS - values.saturating_sub(1).leading_zeros()).max(1);
+        let mut page = vec![bits as u8];
+        put_runs(bits, numbers, &mut page);
+        self.plain.clear();
+        self.put_page(&page, Encoding::RLE_DICTIONARY, zstd)
+    }
+
+    /// Writes a data page, with levels before the values if rows may have none.
+    fn put_page(
+        &mut self,
+        values: &[u8],
+        encoding: Encoding,
+        zstd: &mut PageCompressor,
+    ) -> Result<()> {
+        let present = std::mem::take(&mut self.present);
+        let rows: u32 = present.iter().map(|(_, rows)| rows).sum();
+        let mut page = std::mem::take(&mut zstd.page);
+        page.clear();
+        if self.descriptor.max_def_level() > 0 {
+            let levels: Vec<(u32, u32)> = present
+                .iter()
+                .map(|&(present, rows)| (present.into(), rows))
+                .collect();
+            page.extend([0; 4]);
+            put_runs(1, &levels, &mut page);
+            let len = page.len() as u32 - 4;
+            page[..4].copy_from_slice(&len.to_le_bytes());
+            page.extend_from_slice(values);
+        }
+        let values = if page.is_empty() { values } else { &page };
+        let at = self.put(values, PageType::DATA_PAGE, rows, encoding, zstd)?;
+        zstd.page = page;
+        self.data_at.get_or_insert(at);
+        self.encodings.push(encoding);
+        self.rows += u64::from(rows);
+        Ok(())
+    }
+
+    /// Writes a page, and returns its offset.
+    fn put(
+        &mut self,
+        bytes: &[u8],
+        kind: PageType,
+        values: u32,
+        encoding: Encoding,
+        zstd: &mut PageCompressor,
+    ) -> Result<i64> {
+        let size = bytes.len();
+        let bytes = match self.how {
+            How::Raw => bytes,
+            How::Plain | How::Dictionary => zstd.frames.compress(bytes)?,
+        };
+        let mut checksum = Hasher::new();
+        checksum.update(bytes);
+        let sizes = [i32::try_from(size)?, i32::try_from(bytes.len())?];
+        let header = header(kind, sizes, checksum.clone().finalize(), values, encoding);
+        self.checksum.update(&header);
+        self.checksum.combine(&checksum);
+        let at = self.file.len() as i64;
+        self.file.extend_from_slice(&header);
+        self.file.extend_from_slice(bytes);
+        self.uncompressed += header.len() + size;
+        Ok(at)
+    }
+}
+
+/// The header of a page, in Thrift's compact protocol: each field has its type and the distance of
+/// its number from that of the previous field. `sizes` are before and after compression.
+fn header(
+    kind: PageType,
+    sizes: [i32; 2],
+    checksum: u32,
+    values: u32,
+    encoding: Encoding,
+) -> Vec<u8> {
+    const I32: u8 = 5;
+    const FALSE: u8 = 2;
+    const STRUCT: u8 = 12;
+    const END: u8 = 0;
+    fn put(numbers: &[i32], header: &mut Vec<u8>) {
+        for number in numbers {
+            header.push(1 << 4 | I32);
+            put_varint((number << 1 ^ number >> 31).cast_unsigned().into(), header);
+        }
+    }
+    let mut header = Vec::with_capacity(32);
+    let [size, compressed] = sizes;
+    put(
+        &[kind as i32, size, compressed, checksum.cast_signed()],
+        &mut header,
+    );
+    let is_data = kind == PageType::DATA_PAGE;
+    header.push(if is_data { 1 } else { 3 } << 4 | STRUCT);
+    put(&[values.cast_signed(), encoding as i32], &mut header);
+    if is_data {
+        // The encodings of both kinds of levels.
+        put(&[Encoding::RLE as i32; 2], &mut header);
+    } else {
+        // The dictionary is not sorted.
+        header.push(1 << 4 | FALSE);
+    }
+    header.extend([END, END]);
+    header
+}
+
+impl Dictionary {
+    fn clear(&mut self) {
+        self.numbers.clear();
+        self.plain.clear();
+        self.last.clear();
+        self.runs.clear();
+    }
+
+    fn add(&mut self, value: &[u8]) {
+        match self.runs.last_mut() {
+            Some((_, n)) if self.last == value => *n += 1,
+            _ => {
+                let next = self.numbers.len() as u32;
+                let number = self.numbers.get(value).copied().unwrap_or_else(|| {
+                    self.numbers.insert(value.to_vec(), next);
+                    put_name(value, &mut self.plain);
+                    next
+                });
+                self.runs.push((number, 1));
+                self.last.clear();
+                self.last.extend_from_slice(value);
+            }
+        }
+    }
+}
+
+/// The least and the greatest of some numbers.
+fn limits<N: Copy + Ord>(mut numbers: impl Iterator<Item = N>) -> Option<(N, N)> {
+    let first = numbers.next()?;
+    Some(numbers.fold((first, first), |(min, max), number| {
+        (min.min(number), max.max(number))
+    }))
+}
+
+fn put_name(name: &[u8], to: &mut Vec<u8>) {
+    to.extend_from_slice(&(name.len() as u32).to_le_bytes());
+    to.extend_from_slice(name);
+}
+
+fn put_varint(mut number: u64, to: &mut Vec<u8>) {
+    while number >= 0x80 {
+        to.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    to.push(number as u8);
+}
+
+/// Writes runs of numbers of `bits` bits.
+fn put_runs(bits: u32, runs: &[(u32, u32)], to: &mut Vec<u8>) {
+    for (number, times) in runs {
+        put_varint(u64::from(*times) << 1, to);
+        to.extend_from_slice(&number.to_le_bytes()[..bits.div_ceil(8) as usize]);
+    }
+}

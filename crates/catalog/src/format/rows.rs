@@ -1,0 +1,510 @@
+//! Writes the catalog of a tree in memory, in its order; for a dump, while the archive is still
+//! being written.
+//!
+//! ```text
+//! rows ─┬─ a row group: look up, encode ─┬─► file, in their order
+//!       └─ a row group: look up, encode ─┘
+//! ```
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use base::pool::{OnPanic, spawn};
+use gate::attribution::{Function, with_function};
+use gate::sync::{Condvar, Mutex};
+use ondisk::pax::ArchiveId;
+use parquet::errors::Result as ParquetResult;
+use walk::digest::{self, Digest};
+use walk::entry::append;
+use walk::{Dir, DirKey, Entry, Meta, Moment};
+
+use super::about::{About, Options, Root, SnapshotRecord};
+use super::output::{EncodedGroup, Encoder, MOST_AT_ONCE, Output, Sealed, rows_of_group};
+use super::schema::{GROUP_BYTES, Record};
+use super::sums::Sums;
+use crate::error::{Error, ErrorKind};
+use crate::part::{magic_of, may_have_changed};
+use crate::rows::Rows;
+use crate::since::GoneMount;
+use crate::tick::before_a_tick;
+
+/// What became known of some rows after they were collected.
+#[derive(Debug, Default)]
+pub struct Later {
+    /// For each row in turn, the checksum of its contents, where it is known.
+    pub hashes: Vec<Option<[u8; 32]>>,
+    /// The metadata of rows that are different by now.
+    pub amended: HashMap<usize, Meta>,
+}
+
+/// The file of a catalog, not written yet.
+pub struct Draft {
+    encoder: Encoder,
+    out: Output,
+    snapshot: Option<SnapshotRecord>,
+    archive: Option<ArchiveId>,
+    gone_mounts: Vec<GoneMount>,
+}
+
+impl Draft {
+    /// Creates a file. It gets its name in [`Sealed::publish`].
+    pub fn create(file: &[u8]) -> Result<Draft, Error> {
+        let (encoder, out) = Output::create(file)?;
+        Ok(Draft {
+            encoder,
+            out,
+            snapshot: None,
+            archive: None,
+            gone_mounts: Vec::new(),
+        })
+    }
+
+    /// Records the id of the archive.
+    #[must_use]
+    pub fn with_archive(self, id: ArchiveId) -> Draft {
+        let archive = Some(id);
+        Draft { archive, ..self }
+    }
+
+    /// Records the mounts that were missed.
+    #[must_use]
+    pub fn with_gone_mounts(self, gone_mounts: Vec<GoneMount>) -> Draft {
+        Draft {
+            gone_mounts,
+            ..self
+        }
+    }
+
+    /// Records the snapshot that was made of the rows.
+    #[must_use]
+    pub fn with_snapshot(self, snapshot: Option<SnapshotRecord>) -> Draft {
+        Draft { snapshot, ..self }
+    }
+
+    /// Writes the rows that `keep` selects. For each row group in turn, `next` waits until its
+    /// rows are settled, and `later` turns the result into what became known of them. After the
+    /// last row, `is_complete` says whether nothing was skipped: otherwise the catalog has no
+    /// tokens, so that a comparison with it reads the tree.
+    ///
+    /// # Errors
+    /// The file cannot be written; those of `next` and `later`.
+    pub fn write<P>(
+        self,
+        rows: &Rows,
+        options: Options,
+        keep: impl Fn(usize) -> Keep + Sync,
+        next: impl FnMut() -> Result<P, Error> + Send,
+        later: impl Fn(Range<usize>, P) -> Result<Later, Error> + Sync,
+        is_complete: impl FnOnce() -> bool,
+    ) -> Result<Sealed, Error> {
+        let Draft {
+            encoder,
+            out,
+            snapshot,
+            archive,
+            gone_mounts,
+        } = self;
+        let groups = Groups {
+            rows,
+            size: rows_of_group(rows.len()),
+            encoder: &encoder,
+            keep,
+            next: Mutex::new((0, next)),
+            later,
+        };
+        let queue = RowGroupQueue {
+            state: Mutex::new(WriterState {
+                out,
+                written: 0,
+                failed: None,
+            }),
+            turn: Condvar::new(),
+        };
+        let sums = groups.write_all(&queue);
+        let WriterState { out, failed, .. } = queue.state.into_inner();
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let begin = rows
+            .totals()
+            .map_or(RowTotals::default(), |known| RowTotals {
+                entries: known.entries,
+                sums: Sums {
+                    digest: known.digest,
+                    ..Sums::default()
+                },
+                ..RowTotals::default()
+            });
+        let sum = sums.into_iter().fold(begin, RowTotals::with);
+        let is_rank = options.shard.as_ref().is_some_and(|part| part.by_ranks);
+        let complete = is_complete() && !sum.is_partial;
+        let mut parts = rows.parts().to_vec();
+        if !complete {
+            parts.iter_mut().for_each(|part| part.token = None);
+        }
+        let roots = rows.sources().iter().map(|source| Root {
+            path: source.path.clone(),
+            absolute: source.absolute.clone(),
+        });
+        out.seal(About {
+            roots: roots.collect(),
+            started: rows.started(),
+            finished: Moment::now().time(),
+            entries: sum.entries,
+            racy: sum.racy,
+            above: is_rank.then(|| format!("{:016x}", sum.sums.above)),
+            digest: sum.sums.digest.to_string(),
+            complete,
+            options,
+            parts,
+            snapshot: snapshot.filter(|_| complete),
+            archive,
+            gone_mounts,
+            ..About::default()
+        })
+    }
+}
+
+/// The row groups of a catalog.
+struct Groups<'a, K, N, L> {
+    rows: &'a Rows,
+    /// Rows of a row group.
+    size: usize,
+    encoder: &'a Encoder,
+    keep: K,
+    /// The next row group, and what waits for it.
+    next: Mutex<(usize, N)>,
+    later: L,
+}
+
+impl<P, K, N, L> Groups<'_, K, N, L>
+where
+    K: Fn(usize) -> Keep + Sync,
+    N: FnMut() -> Result<P, Error> + Send,
+    L: Fn(Range<usize>, P) -> Result<Later, Error> + Sync,
+{
+    fn len(&self) -> usize {
+        self.rows.len().div_ceil(self.size)
+    }
+
+    /// Writes all row groups, with several threads, and returns the sum of each thread.
+    fn write_all(&self, queue: &RowGroupQueue) -> Vec<RowTotals> {
+        let threads = self.encoder.processors.min(MOST_AT_ONCE).min(self.len());
+        // The phase of the dump is that of other threads.
+        let run = || with_function(Function::Other, || self.write_some(queue));
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| spawn(scope, run)).collect();
+            let own = run();
+            // A thread that panicked has failed the queue.
+            let others = others.into_iter().filter_map(|other| other.join().ok());
+            std::iter::once(own).chain(others).collect()
+        })
+    }
+
+    /// Writes row groups until there are no more, or writing fails.
+    fn write_some(&self, queue: &RowGroupQueue) -> RowTotals {
+        let _on_panic = OnPanic(|| queue.fail(|out| out.error(ErrorKind::ThreadDied)));
+        let mut sum = RowTotals::default();
+        loop {
+            let mut next = self.next.lock();
+            let nth = next.0;
+            if nth == self.len() || queue.state.lock().failed.is_some() {
+                return sum;
+            }
+            next.0 += 1;
+            let settled = (next.1)();
+            drop(next);
+            let rows = nth * self.size..self.rows.len().min((nth + 1) * self.size);
+            match settled.and_then(|settled| (self.later)(rows.clone(), settled)) {
+                Ok(later) => {
+                    let append = |group| queue.append(nth, group);
+                    self.encode(rows, &later, &mut sum, append);
+                    queue.end(nth);
+                }
+                Err(error) => {
+                    queue.fail(|_| error);
+                    return sum;
+                }
+            }
+        }
+    }
+
+    /// Encodes the selected rows of a row group, if there are any, and adds them up. If the sum of the tree is known,
+    /// only the differences are added. Rows in directories with long paths become several row groups.
+    fn encode(
+        &self,
+        all: Range<usize>,
+        later: &Later,
+        sum: &mut RowTotals,
+        append: impl Fn(ParquetResult<EncodedGroup>),
+    ) {
+        let rows = self.rows;
+        let first = all.start;
+        let mut above = Above::before(rows, first);
+        let mut kept = KeptRows::default();
+        for row in all {
+            let (dir, path) = above.enter(rows, row);
+            let keep = (self.keep)(row);
+            if keep == Keep::Row {
+                if kept.add(row, dir, path) {
+                    append(self.encode_kept(&mut kept, first, later, sum));
+                }
+            } else {
+                sum.is_partial |= keep == Keep::Nowhere;
+                if rows.totals().is_some() {
+                    sum.subtract(dir, rows.name(row), rows.meta(row));
+                }
+            }
+        }
+        if !kept.rows.is_empty() {
+            append(self.encode_kept(&mut kept, first, later, sum));
+        }
+    }
+
+    fn encode_kept(
+        &self,
+        kept: &mut KeptRows,
+        first: usize,
+        Later { hashes, amended }: &Later,
+        sum: &mut RowTotals,
+    ) -> ParquetResult<EncodedGroup> {
+        let rows = self.rows;
+        let is_known = rows.totals().is_some();
+        let at_rest_before = before_a_tick(rows.started());
+        let KeptRows {
+            rows: kept, dirs, ..
+        } = std::mem::take(kept);
+        self.encoder.encode(kept.len(), |nth| {
+            let (row, dir) = kept[nth];
+            let ((dir, path), name) = (&dirs[dir], rows.name(row));
+            let collected = rows.meta(row);
+            let amended = amended.get(&row);
+            let meta = amended.copied().unwrap_or(collected);
+            if !is_known {
+                sum.add(dir, name, meta);
+            } else if amended.is_some() {
+                sum.subtract(dir, name, collected);
+                sum.add(dir, name, meta);
+            }
+            let magic = magic_of(rows.parts(), rows.part(row));
+            sum.racy += u64::from(may_have_changed(&meta, magic, at_rest_before));
+            Record {
+                meta,
+                part: rows.part(row) as u32,
+                top: rows.top(row) as u32,
+                blake3: hashes.get(row - first).copied().flatten(),
+                dir: path,
+                name,
+            }
+        })
+    }
+}
+
+/// The rows of the next row group.
+#[derive(Default)]
+struct KeptRows {
+    /// Each with its directory in `dirs`.
+    rows: Vec<(usize, usize)>,
+    dirs: Vec<(RowDirectory, Vec<u8>)>,
+    /// Bytes of the paths.
+    bytes: usize,
+}
+
+impl KeptRows {
+    /// Adds a row; whether they are enough for a row group.
+    fn add(&mut self, row: usize, dir: &RowDirectory, path: &[u8]) -> bool {
+        let is_same = |(last, _): &(RowDirectory, _)| last.key == dir.key;
+        if !self.dirs.last().is_some_and(is_same) {
+            self.dirs.push((*dir, path.to_vec()));
+            self.bytes += path.len();
+        }
+        self.rows.push((row, self.dirs.len() - 1));
+        self.bytes >= GROUP_BYTES
+    }
+}
+
+/// What a catalog does with a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keep {
+    /// It has the row.
+    Row,
+    /// The catalog of another part has it.
+    Elsewhere,
+    /// No catalog has it, though it is in the tree.
+    Nowhere,
+}
+
+/// The sums over the rows of each piece, given the piece of each row; rows with a higher number are in none.
+pub fn sums_of_pieces(rows: &Rows, piece_of: &[u32], pieces: u32) -> Vec<Sums> {
+    let mut sums: Vec<RowTotals> = (0..pieces).map(|_| RowTotals::default()).collect();
+    let mut above = Above::default();
+    for (row, piece) in piece_of.iter().enumerate() {
+        let (dir, _) = above.enter(rows, row);
+        if let Some(sum) = sums.get_mut(*piece as usize) {
+            sum.add(dir, rows.name(row), rows.meta(row));
+        }
+    }
+    sums.into_iter().map(|sum| sum.sums).collect()
+}
+
+/// The totals of some rows.
+#[derive(Default)]
+struct RowTotals {
+    /// Modulo 2^64: a part may subtract more than it adds.
+    entries: u64,
+    sums: Sums,
+    racy: u64,
+    /// Rows were left out.
+    is_partial: bool,
+}
+
+impl RowTotals {
+    fn add(&mut self, at: &RowDirectory, name: &[u8], meta: Meta) {
+        self.entries = self.entries.wrapping_add(1);
+        self.sums.digest.add(&at.dir(), &Entry { name, meta });
+        self.sums.above = self.sums.above.wrapping_add(digest::below(at.chain, name));
+    }
+
+    fn subtract(&mut self, at: &RowDirectory, name: &[u8], meta: Meta) {
+        self.entries = self.entries.wrapping_sub(1);
+        self.sums.digest.take_away(&at.dir(), &Entry { name, meta });
+        self.sums.above = self.sums.above.wrapping_sub(digest::below(at.chain, name));
+    }
+
+    fn with(mut self, other: RowTotals) -> RowTotals {
+        self.entries = self.entries.wrapping_add(other.entries);
+        self.sums.merge(&other.sums);
+        self.racy += other.racy;
+        self.is_partial |= other.is_partial;
+        self
+    }
+}
+
+/// Writes row groups in their order.
+struct RowGroupQueue {
+    state: Mutex<WriterState>,
+    turn: Condvar,
+}
+
+struct WriterState {
+    out: Output,
+    /// Row groups that are written.
+    written: usize,
+    failed: Option<Error>,
+}
+
+impl RowGroupQueue {
+    /// Records an error, so that no thread waits for row groups that will not come.
+    fn fail(&self, error: impl FnOnce(&Output) -> Error) {
+        let mut state = self.state.lock();
+        if state.failed.is_none() {
+            state.failed = Some(error(&state.out));
+        }
+        self.turn.notify_all();
+    }
+
+    /// Writes a row group after those before it. They are certain to come: threads take them in
+    /// order, one at a time.
+    fn append(&self, nth: usize, group: ParquetResult<EncodedGroup>) {
+        let mut state = self.state.lock();
+        while state.written < nth && state.failed.is_none() {
+            state = self.turn.wait(state);
+        }
+        if state.failed.is_none() {
+            let appended = group.and_then(|group| state.out.append(group));
+            state.failed = appended.err().map(|e| state.out.error(e.into()));
+        }
+    }
+
+    /// Lets the next thread write.
+    fn end(&self, nth: usize) {
+        let mut state = self.state.lock();
+        while state.written < nth && state.failed.is_none() {
+            state = self.turn.wait(state);
+        }
+        state.written += 1;
+        drop(state);
+        self.turn.notify_all();
+    }
+}
+
+impl RowDirectory {
+    /// The same, with its own metadata in the chain.
+    fn with_metadata(self, meta: &Meta) -> RowDirectory {
+        let mut own = Digest::default();
+        let entry = Entry {
+            name: b"",
+            meta: *meta,
+        };
+        own.add(&self.dir(), &entry);
+        let [hash, _] = own.halves();
+        RowDirectory {
+            chain: digest::below(self.chain, &hash.to_le_bytes()),
+            ..self
+        }
+    }
+
+    fn dir(&self) -> Dir<'static> {
+        Dir {
+            path: b"",
+            key: self.key,
+        }
+    }
+}
+
+/// The directories above a row.
+#[derive(Default)]
+struct Above {
+    /// Each with the row after everything in it, and the length of its path.
+    open: Vec<(usize, usize, RowDirectory)>,
+    /// The path of the last one below its SRC.
+    path: Vec<u8>,
+}
+
+/// A directory.
+#[derive(Clone, Copy)]
+struct RowDirectory {
+    key: DirKey,
+    /// A hash of the paths and the metadata of this directory and of all those above it.
+    chain: u64,
+}
+
+impl Above {
+    /// Those above a row, without the row itself.
+    fn before(rows: &Rows, row: usize) -> Above {
+        let up = std::iter::successors(rows.parent(row), |&dir| rows.parent(dir));
+        let mut above = Above::default();
+        for dir in up.collect::<Vec<usize>>().into_iter().rev() {
+            above.enter(rows, dir);
+        }
+        above
+    }
+
+    /// The directory of the next row, and its path below its SRC; a SRC is in itself.
+    fn enter(&mut self, rows: &Rows, row: usize) -> (&RowDirectory, &[u8]) {
+        while self.open.pop_if(|(end, ..)| *end <= row).is_some() {}
+        let (at, end) = (self.open.len().saturating_sub(1), rows.end(row));
+        let above = self.open.last().copied();
+        let len = above.map_or(0, |(_, len, _)| len);
+        let own = match above {
+            None => Some(RowDirectory {
+                key: DirKey::top(rows.top(row)),
+                chain: 0,
+            }),
+            Some((_, _, place)) => (end > row + 1).then(|| RowDirectory {
+                key: place.key.below(rows.name(row)),
+                ..place
+            }),
+        };
+        if let Some(own) = own {
+            self.path.truncate(len);
+            if above.is_some() {
+                append(&mut self.path, rows.name(row));
+            }
+            let own = own.with_metadata(&rows.meta(row));
+            self.open.push((end, self.path.len(), own));
+        }
+        let (_, len, place) = &self.open[at];
+        (place, &self.path[..*len])
+    }
+}

@@ -1,0 +1,87 @@
+//! Entries that may exist although a walk has not found them, by its warnings.
+
+use std::collections::HashSet;
+
+use base::Warning;
+use walk::entry::joined;
+
+use crate::error::Result;
+use crate::format::Reader;
+use crate::format::columns::{DIR, NAME, TOP};
+use crate::since::index::{Index, RowMatch, each_group};
+
+/// What a walk could not see.
+#[derive(Clone, Debug, Default)]
+pub struct Hidden {
+    /// Anything may exist.
+    all: bool,
+    /// The paths that could not be examined, or whose contents could not be read.
+    paths: HashSet<Vec<u8>>,
+}
+
+impl Hidden {
+    /// From the warnings of a walk.
+    pub fn new(warnings: &[Warning]) -> Hidden {
+        let mut hidden = Hidden::default();
+        for warning in warnings.iter().filter(|warning| warning.hides_entries()) {
+            match &warning.path {
+                Some(path) => {
+                    hidden.paths.insert(path.clone());
+                }
+                None => hidden.all = true,
+            }
+        }
+        hidden
+    }
+
+    /// Whether the walk could see everything.
+    pub fn is_empty(&self) -> bool {
+        !self.all && self.paths.is_empty()
+    }
+
+    /// Whether anything may exist.
+    pub fn is_all(&self) -> bool {
+        self.all
+    }
+
+    /// The paths that could not be examined.
+    pub fn paths(&self) -> impl Iterator<Item = &[u8]> {
+        self.paths.iter().map(|path| &path[..])
+    }
+
+    /// Whether it is one of the paths.
+    pub fn has(&self, path: &[u8]) -> bool {
+        self.paths.contains(path)
+    }
+
+    /// Whether an entry of which nothing was found may exist.
+    pub(crate) fn may_have(&self, path: &[u8]) -> bool {
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        let mut ends = ends.map(|(at, _)| at).chain([path.len()]);
+        // A SRC may be given with a slash at its end, and is then the path of a warning with it.
+        let is_here =
+            |end: usize| self.has(&path[..end]) || self.has(&path[..path.len().min(end + 1)]);
+        self.all || ends.any(is_here)
+    }
+
+    /// The number of rows of a catalog that were not found and may exist. `roots` are the paths of its
+    /// directories in this walk.
+    pub fn rows(&self, reader: &Reader, index: &Index, roots: &[&[u8]]) -> Result<u64> {
+        if self.is_empty() {
+            return Ok(0);
+        }
+        let read = |group: usize| {
+            let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
+            let (tops, first) = (reader.read(TOP, group)?, reader.first(group));
+            let is_hidden = |at: &usize| {
+                let root = roots.get(tops[*at] as usize).copied().unwrap_or_default();
+                index.row(first + *at as u32).fate() != RowMatch::Found
+                    && self.may_have(&joined(&joined(root, &dirs[*at]), &names[*at]))
+            };
+            Ok((0..reader.rows(group)).filter(is_hidden).count() as u64)
+        };
+        let mut sum = 0;
+        each_group(reader, read, |_, rows| sum += rows)?;
+        Ok(sum)
+    }
+}

@@ -1,0 +1,197 @@
+//! The catalogs that are queried together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use walk::entry::joined;
+
+use crate::error::{Action, Error, ErrorKind, MissingParts};
+use crate::format::{
+    About, Reader, ShardOfRun, catalogs_in, compact, missing_parts, named_parts, recorded_parts,
+};
+
+/// Catalogs whose entries are one data set.
+#[derive(Debug)]
+pub struct DataSet {
+    path: Vec<u8>,
+    readers: Vec<Reader>,
+    /// The DIRs of all, each once, as they were given.
+    roots: Vec<Vec<u8>>,
+    /// For each catalog, the numbers of its roots among all.
+    tops: Vec<Vec<usize>>,
+    /// Every row group: the number of its catalog, and its own.
+    pieces: Vec<(usize, usize)>,
+    missing: Vec<(Vec<u8>, MissingParts)>,
+}
+
+impl DataSet {
+    /// Opens catalogs. A directory stands for all `.parquet` files in it.
+    ///
+    /// # Errors
+    /// The first catalog that cannot be used, or a directory without catalogs.
+    pub fn open(paths: &[Vec<u8>]) -> Result<DataSet, Error> {
+        let mut data = DataSet::new(paths.first().cloned().unwrap_or_default());
+        for path in paths {
+            let Some(names) = catalogs_in(path)? else {
+                data.add(Reader::open(path)?);
+                continue;
+            };
+            if names.is_empty() {
+                return Err(Error::new(Action::ReadCatalog, path, ErrorKind::NoCatalogs));
+            }
+            let readers = names.iter().map(|name| Reader::open(&joined(path, name)));
+            let readers = readers.collect::<Result<Vec<_>, _>>()?;
+            let abouts: Vec<&About> = readers.iter().map(Reader::about).collect();
+            let parts = match recorded_parts(&names, &abouts) {
+                Ok(parts) if parts.is_empty() => named_parts(&names),
+                Ok(parts) => parts,
+                Err(kind) => return Err(Error::new(Action::ReadCatalog, path, kind)),
+            };
+            let missing = missing_parts(&parts).map(|missing| (path.clone(), missing));
+            data.missing.extend(missing);
+            readers.into_iter().for_each(|reader| data.add(reader));
+        }
+        Ok(data)
+    }
+
+    /// Opens a catalog, or a directory of catalogs. All parts of one run are read as one catalog.
+    ///
+    /// # Errors
+    /// Those of [`DataSet::open`].
+    pub(crate) fn open_joined(path: &[u8]) -> Result<DataSet, Error> {
+        let mut data = DataSet::open(&[path.to_vec()])?;
+        let readers = &data.readers;
+        let is_part = |reader: &Reader| {
+            let part = reader.about().options.shard.as_ref();
+            part.is_some_and(|part| part.of as usize == readers.len())
+        };
+        if data.missing.is_empty() && readers.iter().all(is_part) {
+            let joined = Reader::join(path, readers)?;
+            data = DataSet::new(path.to_vec());
+            data.add(joined);
+        }
+        Ok(data)
+    }
+
+    /// A single catalog of one DIR, whose paths begin with `root`.
+    pub(crate) fn from_reader(path: &[u8], reader: Reader, root: &[u8]) -> DataSet {
+        let mut data = DataSet::new(path.to_vec());
+        data.add(reader);
+        data.set_roots(vec![root.to_vec()], &[0]);
+        data
+    }
+
+    /// Sets the DIRs, and for each the number of its only catalog.
+    pub(crate) fn set_roots(&mut self, roots: Vec<Vec<u8>>, catalogs: &[usize]) {
+        for (root, &nth) in catalogs.iter().enumerate() {
+            self.tops[nth] = vec![root];
+        }
+        self.roots = roots;
+    }
+
+    fn new(path: Vec<u8>) -> DataSet {
+        DataSet {
+            path,
+            readers: Vec::new(),
+            roots: Vec::new(),
+            tops: Vec::new(),
+            pieces: Vec::new(),
+            missing: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, reader: Reader) {
+        let number = |root: &Vec<u8>, roots: &mut Vec<Vec<u8>>| {
+            let known = roots.iter().position(|known| known == root);
+            known.unwrap_or_else(|| {
+                roots.push(root.clone());
+                roots.len() - 1
+            })
+        };
+        let own = reader.about().roots.iter();
+        let own = own
+            .map(|root| number(&root.path, &mut self.roots))
+            .collect();
+        self.tops.push(own);
+        let nth = self.readers.len();
+        self.pieces
+            .extend((0..reader.groups()).map(|group| (nth, group)));
+        self.readers.push(reader);
+    }
+
+    /// Writes the catalogs, which must be all parts of a run, as one catalog, atomically.
+    ///
+    /// # Errors
+    /// They are not; one cannot be read, or the new one cannot be written.
+    pub fn compact(&self, file: &[u8]) -> Result<About, Error> {
+        compact(&Reader::join(&self.path, &self.readers)?, file)?.publish()
+    }
+
+    /// The descriptions of all catalogs.
+    pub fn abouts(&self) -> impl Iterator<Item = &About> {
+        self.readers.iter().map(Reader::about)
+    }
+
+    /// The DIRs that paths begin with.
+    pub fn roots(&self) -> &[Vec<u8>] {
+        &self.roots
+    }
+
+    /// The directories in which parts are missing.
+    pub fn missing(&self) -> &[(Vec<u8>, MissingParts)] {
+        &self.missing
+    }
+
+    /// The DIRs that several catalogs list, unless these are parts of one run: entries that are in more than one count
+    /// several times.
+    pub fn repeated_roots(&self) -> BTreeSet<&[u8]> {
+        let mut by_root: BTreeMap<&[u8], Vec<Option<&ShardOfRun>>> = BTreeMap::new();
+        let mut repeated = BTreeSet::new();
+        for about in self.abouts() {
+            let part = about.options.shard.as_ref();
+            for root in &about.roots {
+                let root = root.absolute.as_ref().unwrap_or(&root.path);
+                let others = by_root.entry(root).or_default();
+                if !others.iter().all(|other| are_parts_of_one(part, *other)) {
+                    repeated.insert(&root[..]);
+                }
+                others.push(part);
+            }
+        }
+        repeated
+    }
+
+    /// The path for messages.
+    pub(crate) fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    pub(super) fn pieces(&self) -> &[(usize, usize)] {
+        &self.pieces
+    }
+
+    pub(crate) fn readers(&self) -> &[Reader] {
+        &self.readers
+    }
+
+    pub(crate) fn reader(&self, nth: usize) -> &Reader {
+        &self.readers[nth]
+    }
+
+    /// The number of a root of a catalog among all, and its path; those of the first root if there is
+    /// no such root.
+    pub(super) fn root(&self, nth: usize, top: u32) -> (usize, &[u8]) {
+        let number = self.tops[nth].get(top as usize).copied().unwrap_or(0);
+        (number, self.roots.get(number).map_or(b"", |root| root))
+    }
+
+    pub(crate) fn error(&self, kind: ErrorKind) -> Error {
+        Error::new(Action::ReadCatalog, &self.path, kind)
+    }
+}
+
+/// Whether catalogs are different parts of one run.
+fn are_parts_of_one(one: Option<&ShardOfRun>, other: Option<&ShardOfRun>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| {
+        (one.of, &one.run) == (other.of, &other.run) && one.number != other.number
+    })
+}

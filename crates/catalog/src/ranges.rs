@@ -1,0 +1,98 @@
+//! A file or an object that is read at any offset.
+
+use std::sync::Arc;
+
+use gate::file::Reader;
+use gate::fs::{At, Open, Want, Whence, lseek, openat, statx};
+use gate::long::c_string;
+use gate::{Fd, Gate};
+
+use crate::error::ErrorKind;
+use crate::remote::{self, Object};
+use crate::stream::Stream;
+use crate::trusted;
+
+/// A file or an object, with its length when it was opened.
+#[derive(Clone, Debug)]
+pub enum Ranges {
+    /// A file or a device.
+    File(Reader),
+    /// An object of a store.
+    Object(Arc<dyn Object>),
+}
+
+impl Ranges {
+    /// Opens a file or an object.
+    ///
+    /// # Errors
+    /// It does not exist, or cannot be opened.
+    pub fn open(path: &[u8]) -> Result<Ranges, ErrorKind> {
+        Ok(match remote::open(path)? {
+            Some(object) => Ranges::Object(object),
+            None => Ranges::File(Reader::open(path)?),
+        })
+    }
+
+    /// Opens a file in an open directory; a symlink is not followed.
+    pub fn open_in(dir: &Fd, name: &[u8]) -> Result<Ranges, ErrorKind> {
+        let name = c_string(name)?;
+        let file = openat(dir, &name, Open::NONBLOCK | Open::NOFOLLOW)?;
+        let seen = statx(&file, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
+        Ok(Ranges::File(Reader::new(Arc::new(file), seen.size)))
+    }
+
+    /// Its length in bytes when it was opened.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "nobody asks whether it is empty"
+    )]
+    pub fn len(&self) -> u64 {
+        match self {
+            Ranges::File(file) => file.len(),
+            Ranges::Object(object) => object.len(),
+        }
+    }
+
+    /// Checks that no other user may have written a file; whoever may write to a store may write all objects of it.
+    pub fn check_trusted(&self) -> Result<(), ErrorKind> {
+        match self {
+            Ranges::File(file) => trusted::check(&**file.fd()),
+            Ranges::Object(_) => Ok(()),
+        }
+    }
+
+    /// Identifies the version of an object, if the store does.
+    pub fn version(&self) -> Option<&str> {
+        match self {
+            Ranges::File(_) => None,
+            Ranges::Object(object) => object.version(),
+        }
+    }
+
+    /// Whether a call takes as long as a request to another machine.
+    pub(crate) fn is_remote(&self) -> bool {
+        matches!(self, Ranges::Object(_))
+    }
+
+    /// Reads at an offset until the buffer is full or the file ends.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, ErrorKind> {
+        match self {
+            Ranges::File(file) => file
+                .read_at(offset, buffer)
+                .map_err(ErrorKind::call(Gate::Pread64)),
+            Ranges::Object(object) => Ok(object.read_at(offset, buffer)?),
+        }
+    }
+
+    /// Reads in order, from an offset on.
+    pub fn stream(&self, offset: u64) -> Stream {
+        match self {
+            Ranges::File(file) => {
+                // If this fails, what is read next is not what is expected.
+                let _ = lseek(&**file.fd(), offset, Whence::Set);
+                Stream::File(Arc::clone(file.fd()))
+            }
+            Ranges::Object(object) => Stream::Object(object.stream(offset)),
+        }
+    }
+}

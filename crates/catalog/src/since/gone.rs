@@ -1,0 +1,240 @@
+//! Mounts that a catalog has entries of, and that are no longer there.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
+
+use base::Warning;
+use base::path::{below, components};
+use gate::Errno;
+use gate::btrfs::BTRFS_SUPER_MAGIC;
+use gate::fs::{At, Attributes, Want};
+use gate::long::statx_long;
+use mounts::listed::is_still;
+use mounts::root::absolute;
+use ondisk::Dev;
+use serde::{Deserialize, Serialize};
+use walk::entry::joined;
+use walk::{FileType, Meta};
+
+use super::index::each_group;
+use crate::error::Result;
+use crate::format::columns::{DIR, NAME, PART};
+use crate::format::{About, Reader};
+use crate::part::{Part, relative};
+use crate::rows::Rows;
+use crate::stored;
+use crate::warning::WarningKind;
+
+/// A mount that is no longer there: it may have failed, or was not mounted in time.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct GoneMount {
+    /// The entries below its mount point.
+    pub entries: u64,
+    /// The absolute path of its mount point, if that is known.
+    #[serde(
+        flatten,
+        with = "stored::mount_point",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub mount_point: Option<Vec<u8>>,
+    /// The path of its mount point, or of the SRC in it.
+    #[serde(flatten, with = "stored::path")]
+    pub path: Vec<u8>,
+}
+
+impl GoneMount {
+    /// What is said of it.
+    pub fn warning(&self) -> Warning {
+        let entries = self.entries;
+        Warning::about(&self.path, WarningKind::MountGone { entries })
+    }
+
+    /// Whether it has been replaced: its directory has as many entries of its own.
+    fn is_replaced(&self, rows: &Rows) -> bool {
+        let found = self.find(rows);
+        found.is_some_and(|row| (rows.end(row) - row) as u64 > self.entries)
+    }
+
+    /// Whether it is still missed in a later tree, which is known if anything has changed: its directory is there and is
+    /// dumped, and nothing is mounted on it or has replaced it.
+    pub(crate) fn is_missed(&self, rows: Option<&Rows>) -> bool {
+        let point = self.mount_point.as_ref().unwrap_or(&self.path);
+        let is_here = is_still(&self.path, FileType::Directory) && !is_mounted(point, None);
+        let is_dumped = |rows| self.find(rows).is_some() && !self.is_replaced(rows);
+        is_here && rows.is_none_or(is_dumped)
+    }
+
+    /// The row of its directory.
+    fn find(&self, rows: &Rows) -> Option<usize> {
+        let mut path = Vec::new();
+        let mut dirs = rows.directories().map(|row| row as usize);
+        dirs.find(|&row| {
+            rows.path(row, &mut path);
+            components(&path).eq(components(&self.path))
+        })
+    }
+}
+
+/// A tree in which mounts are looked for.
+#[derive(Clone, Copy)]
+pub struct TreeNow<'a> {
+    pub(crate) parts: &'a [Part],
+    /// The absolute paths of its DIRs, where they are known; `None` for a DIR that is compared with a catalog wherever that
+    /// was made.
+    pub(crate) roots: Option<&'a [Option<Vec<u8>>]>,
+}
+
+/// Each mount in DIR or around it that a catalog has, and that the tree of now does not have, if entries on it are
+/// removed. DIRs of the catalog that are not in the tree do not count. `dir` gives the path of a DIR of the catalog by its
+/// number; `is_removed` tells of a row of the catalog, by its place, DIR and path below it.
+///
+/// # Errors
+/// The catalog cannot be read.
+pub fn gone_mounts(
+    reader: &Reader,
+    now: TreeNow<'_>,
+    dir: impl Fn(u32) -> Vec<u8>,
+    is_removed: impl Fn(u32, u32, &[u8]) -> bool + Sync,
+) -> Result<Vec<GoneMount>> {
+    let about = reader.about();
+    let is_placeholder = |part: &Part| {
+        let at = joined(&dir(part.top), &part.path);
+        let seen = statx_long(&at, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Meta::WANT);
+        part.magic == BTRFS_SUPER_MAGIC && seen.is_ok_and(|seen| Meta::from_statx(&seen).is_stub())
+    };
+    let place = |part: &Part| {
+        let root = about.roots.get(part.top as usize)?;
+        Some(joined(root.absolute.as_ref()?, &part.path))
+    };
+    // A copy of DIR elsewhere says nothing of the mount.
+    let is_here = |part: &Part| match now.roots {
+        Some(roots) => place(part).is_some_and(|place| {
+            let mut roots = roots.iter().flatten();
+            roots.any(|root| below(root, &place).is_some())
+        }),
+        None => {
+            let root = about.roots.get(part.top as usize);
+            let dir = absolute(&dir(part.top));
+            root.is_some_and(|root| root.absolute.is_some() && root.absolute == dir)
+        }
+    };
+    let is_same_place = |old: &Part, part: &Part| match now.roots {
+        Some(roots) => {
+            let root = roots.get(part.top as usize).and_then(Option::as_ref);
+            let now = root.map(|root| joined(root, &part.path));
+            now.is_some() && now == place(old)
+        }
+        None => (old.top, &old.path) == (part.top, &part.path),
+    };
+    let is_bare =
+        |part: &Part, point: &[u8]| point != b"/" && is_here(part) && !is_mounted(point, None);
+    let gone = Part::gone(
+        &about.parts,
+        now.parts,
+        is_same_place,
+        is_placeholder,
+        is_bare,
+    );
+    let gone = gone
+        .into_iter()
+        .filter(|(_, part)| now.roots.is_none() || is_here(part));
+    let gone = gone.map(|(number, part)| (number, part, joined(&dir(part.top), &part.path)));
+    // It may be there and only was not walked: it is excluded, or a directory above it cannot be read.
+    let is_there = |part: &Part, at: &[u8]| match &part.mount_point {
+        Some(point) if is_here(part) => is_mounted(point, Some(part.dev)),
+        _ => is_mounted(at, Some(part.dev)),
+    };
+    let gone: Vec<_> = gone.filter(|(_, part, at)| !is_there(part, at)).collect();
+    if gone.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut counts = vec![0; gone.len()];
+    let read = |group: usize| {
+        let (parts, first) = (reader.read(PART, group)?, reader.first(group));
+        let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
+        let nth = |at: usize| {
+            let nth = gone.iter().position(|(number, ..)| *number == parts[at])?;
+            let (part, path) = (gone[nth].1, joined(&dirs[at], &names[at]));
+            // The mount point itself does not count.
+            let is_lost = path != part.path && is_removed(first + at as u32, part.top, &path);
+            is_lost.then_some(nth)
+        };
+        let lost = (0..reader.rows(group)).filter_map(nth);
+        Ok(lost.collect::<Vec<usize>>())
+    };
+    each_group(reader, read, |_, lost| {
+        lost.into_iter().for_each(|nth| counts[nth] += 1);
+    })?;
+    let found = gone.into_iter().zip(counts);
+    let found = found.map(|((_, part, path), entries)| GoneMount {
+        entries,
+        mount_point: part.mount_point.clone(),
+        path,
+    });
+    Ok(found.filter(|gone| gone.entries > 0).collect())
+}
+
+/// The mounts that are gone from a tree since a catalog, that of the last dump, was written; and those that were gone already
+/// and are still missed. Without `rows`, the tree is that of a catalog.
+///
+/// # Errors
+/// The catalog cannot be read.
+pub fn missed_mounts(last: &Reader, same: &About, rows: Option<&Rows>) -> Result<Vec<GoneMount>> {
+    let about = last.about();
+    let dir = |top| {
+        let root = about.roots.get(top as usize);
+        root.map_or_else(Vec::new, |root| root.path.clone())
+    };
+    let sources = rows.map(|rows| rows.sources().iter().map(|source| &source.absolute));
+    let same_roots = same.roots.iter().map(|root| &root.absolute);
+    let roots: Vec<Option<Vec<u8>>> = match sources {
+        Some(sources) => sources.cloned().collect(),
+        None => same_roots.cloned().collect(),
+    };
+    let now = TreeNow {
+        parts: rows.map_or(&same.parts[..], Rows::parts),
+        roots: Some(&roots),
+    };
+    // The absolute paths of a tree, by their hashes: mounts are seldom gone.
+    let present = OnceLock::new();
+    let hasher = RandomState::new();
+    let paths = |rows: &Rows| {
+        let mut path = Vec::new();
+        let hash = |row| {
+            rows.path(row, &mut path);
+            let source = &rows.sources()[rows.top(row)];
+            let above = source.absolute.as_deref().unwrap_or_default();
+            hasher.hash_one(joined(above, relative(&source.path, &path)))
+        };
+        (0..rows.len()).map(hash).collect::<HashSet<u64>>()
+    };
+    let is_removed = |_, top: u32, path: &[u8]| {
+        rows.is_none_or(|rows| {
+            let root = about.roots.get(top as usize);
+            let above = root.and_then(|root| root.absolute.as_deref());
+            let path = joined(above.unwrap_or_default(), path);
+            !present
+                .get_or_init(|| paths(rows))
+                .contains(&hasher.hash_one(path))
+        })
+    };
+    let mut gone = gone_mounts(last, now, dir, is_removed)?;
+    let already = about.gone_mounts.iter();
+    let is_new = |one: &&GoneMount| gone.iter().all(|other| other.path != one.path);
+    let already = already.filter(|gone| is_new(gone) && gone.is_missed(rows));
+    let already: Vec<GoneMount> = already.cloned().collect();
+    gone.extend(already);
+    Ok(gone)
+}
+
+/// Whether a mount point has a mount, with this device if one is given. Yes, if that cannot be told.
+fn is_mounted(at: &[u8], dev: Option<Dev>) -> bool {
+    match statx_long(at, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE) {
+        Ok(seen) => {
+            let is_it = dev.is_none_or(|dev| dev == seen.dev);
+            seen.attributes.contains(Attributes::MOUNT_ROOT) && is_it
+        }
+        Err(e) => !matches!(e, Errno::ENOENT | Errno::ENOTDIR),
+    }
+}

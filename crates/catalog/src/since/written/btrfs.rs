@@ -1,0 +1,257 @@
+//! btrfs: the inodes that were written after the generation in the catalog's token, with all their
+//! names ([`since`]). The result counts only if nothing in the directory was written meanwhile.
+//!
+//! Reading a file writes its access time, so other programs that read the tree write all of it. If
+//! many inodes were written, each is compared with the catalog, and skipped if it was only read.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+use gate::sync::Mutex;
+use ondisk::btrfs::{FIRST_INODE, Subvolume};
+use walk::engine::btrfs::since::{self, ChangedInode, InodeName};
+use walk::entry::joined;
+use walk::{EngineKind, Meta, MountContext, Top};
+
+use super::differing::{Differing, SAMPLE, Written, is_much};
+use super::known::{AccessTimes, Fingerprint, Known};
+use super::names::compare_names;
+use crate::error::Result;
+use crate::format::{About, Reader};
+use crate::since::evidence::Evidence;
+use crate::token::btrfs::Generation;
+
+/// What was written to a subvolume since a catalog of a directory in it was made.
+pub(crate) struct Since<'a> {
+    top: &'a Top,
+    subvolume: Subvolume,
+    /// The generation that the catalog is of.
+    pub(super) then: u64,
+    /// The inodes of the catalog, if those that were only read are not among the changes.
+    known: Option<Known>,
+    changes: Vec<ChangedInode>,
+    /// Inodes of the catalog were skipped.
+    has_skipped: bool,
+    /// Access times of inodes that were only read.
+    atimes: AccessTimes,
+    /// The names of the directories that were written, of those that hold what was written, and of
+    /// all above them.
+    parents: HashMap<u64, InodeName>,
+}
+
+/// So many inodes may have been written before the catalog is read to skip those that were only read.
+fn few(about: &About) -> usize {
+    20 + about.entries as usize / 50
+}
+
+/// The first inodes that are found among many that were written. They mostly tell whether these were only
+/// read.
+fn first_written(then: u64, subvolume: &Subvolume, top: &Top) -> HashMap<u64, Meta> {
+    let first = Mutex::new(HashMap::new());
+    let keep = |meta: &Meta| {
+        first.lock().insert(meta.ino, *meta);
+        true
+    };
+    let is_worth = |_| first.lock().len() < SAMPLE;
+    // Whatever stops it, those that were found are as good as others.
+    let _ = since::changed_since(&top.fd, subvolume, then, keep, is_worth);
+    first.into_inner()
+}
+
+impl<'a> Since<'a> {
+    /// Asks the file system; `None` if it cannot tell, or a walk would be as fast.
+    pub(super) fn ask(
+        token: &Generation,
+        context: &MountContext<'a>,
+        reader: &Reader,
+        few_changes: fn(EngineKind, usize) -> usize,
+    ) -> Result<Option<Since<'a>>> {
+        let (top, about) = (context.top, reader.about());
+        let Ok(subvolume) = since::subvolume(&top.fd) else {
+            return Ok(None);
+        };
+        let then = token.number(context, &subvolume);
+        let Some(then) = then.filter(|then| *then <= subvolume.generation) else {
+            return Ok(None);
+        };
+        if let Some(since) = Since::after(then, subvolume, top, about, None) {
+            return Ok(Some(since));
+        }
+        let first = first_written(then, &subvolume, top);
+        let known = Known::load(reader, 0..reader.groups(), |ino| first.contains_key(&ino))?;
+        let differ =
+            |(ino, before): &&(u64, Fingerprint)| !before.is_same(&first[ino], &Mutex::default());
+        let differ = known.inodes().iter().filter(differ).count();
+        if differ > few_changes(EngineKind::Btrfs, known.inodes().len()) {
+            return Ok(None);
+        }
+        let known = Known::load(reader, 0..reader.groups(), |_| true)?;
+        Ok(Since::after(then, subvolume, top, about, Some(known)))
+    }
+
+    /// `None` also if without `known` there is much to compare.
+    fn after(
+        then: u64,
+        subvolume: Subvolume,
+        top: &'a Top,
+        about: &About,
+        known: Option<Known>,
+    ) -> Option<Since<'a>> {
+        let atimes = Mutex::default();
+        let (differ, has_skipped) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let is_same = |meta: &Meta| {
+            let Some(known) = known.as_ref().and_then(|known| known.get(meta.ino)) else {
+                return false;
+            };
+            let is_same = known.is_same(meta, &atimes);
+            match is_same {
+                true => has_skipped.store(true, Relaxed),
+                false => drop(differ.fetch_add(1, Relaxed)),
+            }
+            is_same
+        };
+        // Inodes that are not in the catalog may be outside of the directory: they do not count.
+        let is_worth = |changes: usize| match &known {
+            None => changes <= few(about),
+            Some(_) => !is_much(differ.load(Relaxed), about),
+        };
+        let changes = since::changed_since(&top.fd, &subvolume, then, is_same, is_worth);
+        let changes = changes.ok()??;
+        let mut atimes: AccessTimes = atimes.into_inner();
+        atimes.sort();
+        let dirs: HashSet<u64> = changes.iter().flat_map(dirs_of).collect();
+        if is_much(dirs.len(), about) {
+            return None;
+        }
+        let parents = since::parents(&top.fd, subvolume.tree, dirs).ok()?;
+        Some(Since {
+            top,
+            subvolume,
+            then,
+            known,
+            changes,
+            has_skipped: has_skipped.into_inner(),
+            atimes,
+            parents,
+        })
+    }
+
+    /// What was written after a generation until now.
+    fn again(&mut self, then: u64, about: &About) -> Option<Since<'a>> {
+        let now = since::subvolume(&self.top.fd).ok()?;
+        Since::after(then, now, self.top, about, self.known.take())
+    }
+
+    /// Evidence that nothing in the directory has changed; `None` if something may have.
+    pub(super) fn is_nothing(&self) -> Option<Evidence> {
+        self.is_outside().then_some(match self.has_skipped {
+            true => Evidence::SameInodes,
+            false => Evidence::NothingWritten,
+        })
+    }
+
+    /// All of it is certainly outside of the directory. (What has left the directory has changed a
+    /// directory in it.)
+    fn is_outside(&self) -> bool {
+        let is_outside = |change: &ChangedInode| {
+            let mut dirs = dirs_of(change).peekable();
+            dirs.peek().is_some() && dirs.all(|dir| self.is_dir_outside(dir))
+        };
+        self.changes.iter().all(is_outside)
+    }
+
+    fn is_dir_outside(&self, dir: u64) -> bool {
+        let above = |at: &u64| self.parents.get(at).map(|name| name.dir);
+        // Bounded, since a directory that is moved meanwhile may appear to be inside itself.
+        let mut way = std::iter::successors(Some(dir), above).take(self.parents.len() + 1);
+        way.find(|&at| at == self.top.meta.ino || at == FIRST_INODE)
+            .is_some_and(|at| at != self.top.meta.ino)
+    }
+
+    /// Compares it with the catalog; `None` if the result is in doubt.
+    pub(super) fn differing(mut self, reader: &Reader) -> Result<Option<Differing>> {
+        /// A tree that is written all the time is walked in the end.
+        const ATTEMPTS: usize = 2;
+        for _ in 0..ATTEMPTS {
+            if self.is_outside() {
+                return Ok(Some(Differing::default()));
+            }
+            if is_much(self.changes.len(), reader.about()) {
+                return Ok(None);
+            }
+            let Some((places, feed)) = compare_names(reader, self.top, self.written())? else {
+                return Ok(None);
+            };
+            let Some(mut later) = self.again(self.subvolume.generation, reader.about()) else {
+                return Ok(None);
+            };
+            if later.is_outside() {
+                return Ok(Some(Differing {
+                    places,
+                    feed,
+                    atimes: self.atimes,
+                }));
+            }
+            let Some(again) = later.again(self.then, reader.about()) else {
+                return Ok(None);
+            };
+            self = again;
+        }
+        Ok(None)
+    }
+
+    /// What was written, and where it is.
+    fn written(&self) -> Written {
+        let mut paths = HashMap::from([(self.top.meta.ino, Some(Vec::new()))]);
+        for &dir in self.parents.keys() {
+            find_path(dir, &self.parents, &mut paths);
+        }
+        let path = |dir: u64| paths.get(&dir).cloned().flatten();
+        let mut written = Written::default();
+        for ChangedInode { meta, names } in &self.changes {
+            written.inos.insert(meta.ino);
+            for name in names {
+                if let Some(dir) = path(name.dir) {
+                    written.add(dir, name.name.clone(), *meta);
+                }
+            }
+            if meta.ino == self.top.meta.ino {
+                written.add(Vec::new(), Vec::new(), *meta);
+            }
+            if let Some(path) = path(meta.ino).filter(|_| meta.is_dir()) {
+                written.dirs.insert(meta.ino, path);
+            }
+        }
+        written
+    }
+}
+
+/// The directories that a change is in, and itself, if it is one.
+fn dirs_of(change: &ChangedInode) -> impl Iterator<Item = u64> {
+    let itself = change.meta.is_dir().then_some(change.meta.ino);
+    change.names.iter().map(|name| name.dir).chain(itself)
+}
+
+/// Finds the paths of a directory and of those above it. A loop, since a path may be very deep.
+fn find_path(
+    dir: u64,
+    parents: &HashMap<u64, InodeName>,
+    paths: &mut HashMap<u64, Option<Vec<u8>>>,
+) {
+    let mut chain = Vec::new();
+    let mut at = dir;
+    while !paths.contains_key(&at) && chain.len() <= parents.len() {
+        chain.push(at);
+        match parents.get(&at) {
+            Some(name) => at = name.dir,
+            None => break,
+        }
+    }
+    for dir in chain.into_iter().rev() {
+        let parent = parents.get(&dir);
+        let above = parent.and_then(|name| paths.get(&name.dir)?.as_ref());
+        let path = parent.zip(above);
+        let path = path.map(|(name, above)| joined(above, &name.name));
+        paths.insert(dir, path);
+    }
+}

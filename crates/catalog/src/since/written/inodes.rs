@@ -1,0 +1,423 @@
+//! ext4 and XFS: the inodes that are not as the catalog has them, by the inodes alone ([`since`]), if the
+//! file system has stayed mounted. The sums in the catalog ([`InodeSums`]) tell in which groups of
+//! inodes any has changed; only the rows of these are read. Directories among the inodes that differ are
+//! read, to find where everything is; names in all others are those of the catalog. ([`compare_names`]
+//! reads these directories again, and checks that all else in them is as it was.)
+//!
+//! An inode that differs and is nowhere in the directory has left it, or is being moved: then
+//! everything is walked.
+
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use base::path::split;
+use gate::Fd;
+use gate::fs::syncfs;
+use gate::long::c_string;
+use gate::sync::Mutex;
+use walk::engine::since::{self, InodeState};
+use walk::entry::{FileType, Time, joined};
+use walk::{EngineKind, Meta, Moment, MountContext, Top};
+
+use super::differing::{Certain, Differing, Doubt, SAMPLE, Written, certain, is_much};
+use super::known::{AccessTimes, Fingerprint, Known};
+use super::names::{compare_names, look_at, open, open_that, read};
+use crate::error::Result;
+use crate::format::columns::{DIR, INO, MODE, NAME};
+use crate::format::{InodeSums, Reader, Sum};
+use crate::since::index::each_group;
+use crate::token::mount::MountCounter;
+
+/// The inodes that are not as a catalog has them.
+pub(crate) struct Since<'a> {
+    top: &'a Top,
+    /// The inodes in the catalog; if it has sums, only those of groups in which one may differ.
+    known: Known,
+    /// All inodes in the catalog, if it has sums.
+    sums: Option<InodeSums>,
+    /// Those of them that differ.
+    differ: HashMap<u64, InodeState>,
+    /// Access times of others, where they are not the catalog's.
+    atimes: AccessTimes,
+}
+
+/// Compares the inodes of a catalog with those of the file system.
+struct InodeComparison<'q, 'a> {
+    by: EngineKind,
+    context: &'q MountContext<'a>,
+    /// The time of the last syncfs(2).
+    begun: Moment,
+    few: fn(EngineKind, usize) -> usize,
+}
+
+impl<'a> Since<'a> {
+    /// Asks the file system; `None` if it cannot tell, or a walk would be as fast.
+    pub(super) fn ask(
+        mount: &MountCounter,
+        context: &MountContext<'a>,
+        reader: &Reader,
+        by: EngineKind,
+        few: fn(EngineKind, usize) -> usize,
+    ) -> Result<Option<Since<'a>>> {
+        let top = context.top;
+        if !mount.is_of_mount(context) {
+            return Ok(None);
+        }
+        let begun = Moment::now();
+        if syncfs(&top.fd).is_err() {
+            return Ok(None);
+        }
+        let comparison = InodeComparison {
+            by,
+            context,
+            begun,
+            few,
+        };
+        let sums = reader.inode_sums();
+        if comparison.has_many(reader, sums.as_ref())? {
+            return Ok(None);
+        }
+        let (known, others) = match &sums {
+            None => (Known::load(reader, 0..reader.groups(), |_| true)?, None),
+            Some(sums) => {
+                let Some((stale, atimes)) = comparison.compare_sums(sums) else {
+                    return Ok(None);
+                };
+                // In each of these groups an inode differs, but for rare ones.
+                if stale.len() > few(by, reader.about().entries as usize) {
+                    return Ok(None);
+                }
+                let groups = 0..if stale.len() == 0 { 0 } else { reader.groups() };
+                let known = Known::load(reader, groups, |ino| stale.has(ino))?;
+                (known, Some(atimes))
+            }
+        };
+        let Some((differ, atimes)) = comparison.compare(known.inodes()) else {
+            return Ok(None);
+        };
+        Ok(Some(Since {
+            top,
+            known,
+            sums,
+            differ,
+            atimes: others.unwrap_or(atimes),
+        }))
+    }
+
+    pub(super) fn is_nothing(&self) -> bool {
+        self.differ.is_empty()
+    }
+
+    /// Compares it with the catalog; `None` if the result is in doubt.
+    pub(super) fn differing(self, reader: &Reader) -> Result<Option<Differing>> {
+        let rows = self.rows(reader)?;
+        let written = certain(Finder::new(&self, &rows).find(&rows))?;
+        let Some(written) = written.filter(|written| !is_much(written.inos.len(), reader.about()))
+        else {
+            return Ok(None);
+        };
+        let found = compare_names(reader, self.top, written)?;
+        Ok(found.map(|(places, feed)| Differing {
+            places,
+            feed,
+            atimes: self.atimes,
+        }))
+    }
+
+    /// The names that the catalog has for the inodes that differ.
+    fn rows(&self, reader: &Reader) -> Result<Vec<KnownName>> {
+        let read = |group: usize| {
+            let inos = reader.read(INO, group)?;
+            let here = |row: &usize| self.differ.contains_key(&inos[*row]);
+            let here: Vec<usize> = (0..inos.len()).filter(here).collect();
+            if here.is_empty() {
+                return Ok(Vec::new());
+            }
+            let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
+            let modes = reader.read(MODE, group)?;
+            let row = |row: usize| KnownName {
+                ino: inos[row],
+                dir: dirs[row].to_vec(),
+                name: names[row].to_vec(),
+                is_dir: FileType::from_mode(modes[row]) == FileType::Directory,
+            };
+            Ok(here.into_iter().map(row).collect())
+        };
+        let mut rows = Vec::new();
+        each_group(reader, read, |_, some| rows.extend(some))?;
+        Ok(rows)
+    }
+
+    fn is_known(&self, ino: u64) -> bool {
+        match &self.sums {
+            Some(sums) => sums.has(ino),
+            None => self.known.get(ino).is_some(),
+        }
+    }
+}
+
+/// An inode that is compared by the sum of its group.
+struct Member {
+    /// The place of its group.
+    group: u32,
+    /// Its access time, when it has been read.
+    atime: (AtomicI64, AtomicU32),
+}
+
+impl InodeComparison<'_, '_> {
+    /// Asks for a few inodes, which mostly tell whether many have changed: then the walk can begin at
+    /// once.
+    fn has_many(&self, reader: &Reader, sums: Option<&InodeSums>) -> Result<bool> {
+        let first = sums.map(|sums| {
+            let mut first = sums.clone();
+            first.retain(|place| place < SAMPLE.div_ceil(InodeSums::GROUP));
+            first
+        });
+        let stale = first.and_then(|first| self.compare_sums(&first));
+        if stale.is_some_and(|(stale, _)| stale.len() == 0) {
+            return Ok(false);
+        }
+        let known = Known::load(reader, 0..reader.groups().min(1), |_| true)?;
+        let known = &known.inodes()[..known.inodes().len().min(SAMPLE)];
+        Ok(self.compare(known).is_none())
+    }
+
+    /// The groups of inodes whose sums are not as they were and, if there are any, the access times of all
+    /// inodes; `None` if the file system cannot tell.
+    fn compare_sums(&self, sums: &InodeSums) -> Option<(InodeSums, AccessTimes)> {
+        let member = |(ino, group)| {
+            let atime = Default::default();
+            (ino, Member { group, atime })
+        };
+        let members: Vec<(u64, Member)> = sums.inodes().map(member).collect();
+        let now: Vec<[AtomicU64; 2]> = sums.sums().map(|_| Default::default()).collect();
+        let add = |member: &Member, meta: &Meta| {
+            let halves = now[member.group as usize].iter();
+            for (half, more) in halves.zip(Sum::from_meta(meta).0) {
+                half.fetch_add(more, Relaxed);
+            }
+            member.atime.0.store(meta.atime.sec, Relaxed);
+            member.atime.1.store(meta.atime.nsec, Relaxed);
+            true
+        };
+        let changed = |is_same| {
+            since::changed(
+                self.by,
+                self.context,
+                &members,
+                is_same,
+                self.begun,
+                |_, _| true,
+            )
+        };
+        let unsettled = changed(add).ok()??;
+        let mut is_stale: Vec<bool> = now
+            .into_iter()
+            .zip(sums.sums())
+            .map(|(now, then)| now.map(AtomicU64::into_inner) != then.0)
+            .collect();
+        for (ino, _) in unsettled {
+            let at = members.binary_search_by_key(&ino, |(ino, _)| *ino).ok()?;
+            is_stale[members[at].1.group as usize] = true;
+        }
+        let mut stale = sums.clone();
+        stale.retain(|place| is_stale[place]);
+        if stale.len() == 0 {
+            return Some((stale, AccessTimes::default())); // nobody needs them
+        }
+        let atimes = members.into_iter().map(|(ino, Member { atime, .. })| {
+            let (sec, nsec) = (atime.0.into_inner(), atime.1.into_inner());
+            (ino, Time { sec, nsec })
+        });
+        Some((stale, AccessTimes::new(atimes.collect())))
+    }
+
+    /// Those of some inodes that differ, and the access times of the others, where they are not the
+    /// catalog's; `None` if many differ, or the file system cannot tell.
+    fn compare(
+        &self,
+        known: &[(u64, Fingerprint)],
+    ) -> Option<(HashMap<u64, InodeState>, AccessTimes)> {
+        let atimes = Mutex::default();
+        let is_same = |known: &Fingerprint, meta: &Meta| known.is_same(meta, &atimes);
+        let are_few = |differ, of| differ <= (self.few)(self.by, of);
+        let differ = since::changed(self.by, self.context, known, is_same, self.begun, are_few);
+        let differ = differ.ok()??.into_iter().collect();
+        let mut atimes: AccessTimes = atimes.into_inner();
+        atimes.sort();
+        Some((differ, atimes))
+    }
+}
+
+/// A name that an inode had which differs now.
+struct KnownName {
+    ino: u64,
+    dir: Vec<u8>,
+    name: Vec<u8>,
+    is_dir: bool,
+}
+
+/// Finds the paths of the inodes that differ.
+struct Finder<'a> {
+    since: &'a Since<'a>,
+    /// The directories among them, by the paths that they had.
+    was: HashMap<Vec<u8>, u64>,
+    /// What was found so far.
+    written: Written,
+    /// Directories still to be read.
+    unread: Vec<(Vec<u8>, u64)>,
+}
+
+impl<'a> Finder<'a> {
+    fn new(since: &'a Since<'a>, rows: &[KnownName]) -> Finder<'a> {
+        let dirs = rows.iter().filter(|row| row.is_dir);
+        let was = dirs
+            .map(|row| (joined(&row.dir, &row.name), row.ino))
+            .collect();
+        Finder {
+            since,
+            was,
+            written: Written::default(),
+            unread: Vec::new(),
+        }
+    }
+
+    fn find(mut self, rows: &[KnownName]) -> Certain<Written> {
+        self.dirs()?;
+        for row in rows {
+            self.name(row)?;
+        }
+        let is_found = |(ino, now): (&u64, &InodeState)| {
+            *now == InodeState::Deleted || self.written.inos.contains(ino)
+        };
+        let is_all = self.since.differ.iter().all(is_found);
+        is_all.then_some(self.written).ok_or(Doubt::Strange)
+    }
+
+    /// Finds and reads the directories: at the paths that they had, in others that are read, or
+    /// below the new path of a directory above them.
+    fn dirs(&mut self) -> Certain<()> {
+        let may_be_dir = |ino: &u64| match self.since.differ.get(ino) {
+            Some(InodeState::Present(meta)) => meta.is_dir(),
+            Some(InodeState::Unknown) => true,
+            Some(InodeState::Deleted) | None => false,
+        };
+        let dirs = self.was.iter().filter(|(_, ino)| may_be_dir(ino));
+        let mut left: Vec<(Vec<u8>, u64)> = dirs.map(|(path, ino)| (path.clone(), *ino)).collect();
+        left.sort_unstable();
+        while !left.is_empty() {
+            let (mut later, all) = (Vec::new(), left.len());
+            for (was, ino) in left {
+                if self.written.dirs.contains_key(&ino) {
+                    continue;
+                }
+                let now = self.now_of_dir(&was);
+                let open = |now: Vec<u8>| Some((open_that(self.since.top, &now, ino).ok()?, now));
+                match now.and_then(open) {
+                    Some((fd, now)) => {
+                        self.written.dirs.insert(ino, now.clone());
+                        self.read(&now, &fd)?;
+                    }
+                    None => later.push((was, ino)),
+                }
+                while let Some((path, ino)) = self.unread.pop() {
+                    let fd = open_that(self.since.top, &path, ino)?;
+                    self.read(&path, &fd)?;
+                }
+            }
+            if later.len() == all {
+                return Err(Doubt::Strange);
+            }
+            left = later;
+        }
+        Ok(())
+    }
+
+    /// The path of a directory, if it has kept its parent and its name.
+    fn now_of_dir(&self, was: &[u8]) -> Option<Vec<u8>> {
+        match split(was) {
+            (_, b"") => Some(Vec::new()),
+            (above, name) => Some(joined(&self.now(above)?, name)),
+        }
+    }
+
+    /// Reads the entries of a directory that differ or are new.
+    fn read(&mut self, path: &[u8], fd: &Fd) -> Certain<()> {
+        read(fd, |entry| {
+            let ino = entry.ino;
+            if !self.since.differ.contains_key(&ino) && self.since.is_known(ino) {
+                return Ok(());
+            }
+            let meta = self.meta(ino, fd, entry.name)?;
+            let name = entry.name.to_bytes();
+            if meta.is_dir() {
+                let path = joined(path, name);
+                match self.written.dirs.insert(ino, path.clone()) {
+                    None => self.unread.push((path, ino)),
+                    Some(other) if other == path => {}
+                    // It is being renamed.
+                    Some(_) => return Err(Doubt::Strange),
+                }
+            }
+            self.is_at(path, name, meta);
+            Ok(())
+        })
+    }
+
+    /// Finds an inode by the name that it had, in a directory whose names are unchanged.
+    fn name(&mut self, row: &KnownName) -> Certain<()> {
+        let top = self.since.top;
+        let is_gone = self.since.differ.get(&row.ino) == Some(&InodeState::Deleted);
+        if row.name.is_empty() {
+            let meta = self.meta(row.ino, &top.fd, c"")?;
+            self.is_at(b"", b"", meta);
+            return Ok(());
+        }
+        if self.was.contains_key(&row.dir) {
+            return Ok(()); // it has been read
+        }
+        let dir = self.now(&row.dir).filter(|_| !is_gone);
+        let dir = dir.ok_or(Doubt::Strange)?;
+        let meta = match self.since.differ.get(&row.ino) {
+            Some(InodeState::Present(meta)) => *meta,
+            _ => self.meta(row.ino, &open(top, &dir)?, &c_string(&row.name)?)?,
+        };
+        if meta.is_dir() && self.written.dirs.get(&row.ino) != Some(&joined(&dir, &row.name)) {
+            return Err(Doubt::Strange);
+        }
+        self.is_at(&dir, &row.name, meta);
+        Ok(())
+    }
+
+    fn is_at(&mut self, dir: &[u8], name: &[u8], meta: Meta) {
+        self.written.inos.insert(meta.ino);
+        self.written.add(dir.to_vec(), name.to_vec(), meta);
+    }
+
+    /// The metadata of an inode with this name in a directory; of the directory, if the name is
+    /// empty.
+    fn meta(&self, ino: u64, dir: &Fd, name: &CStr) -> Certain<Meta> {
+        match self.since.differ.get(&ino) {
+            Some(InodeState::Present(meta)) => Ok(*meta),
+            Some(InodeState::Deleted) => Err(Doubt::Strange),
+            Some(InodeState::Unknown) | None => look_at(self.since.top, dir, name, ino),
+        }
+    }
+
+    /// The path of a directory that had the path `was`, by the new paths of those above it.
+    fn now(&self, was: &[u8]) -> Option<Vec<u8>> {
+        let mut above = was;
+        loop {
+            if let Some(ino) = self.was.get(above) {
+                let below = &was[above.len()..];
+                let now = self.written.dirs.get(ino)?;
+                return Some(joined(now, below.strip_prefix(b"/").unwrap_or(below)));
+            }
+            if above.is_empty() {
+                return Some(was.to_vec());
+            }
+            above = split(above).0;
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The inodes of a catalog by their numbers, each with a fingerprint: they tell what has changed
+//! from what was only read, which moves access times.
+
+use std::ops::Range;
+
+use base::pool::each;
+use gate::sync::Mutex;
+use walk::Meta;
+use walk::entry::Time;
+
+use crate::error::{Error, Result};
+use crate::format::columns::{ATIME, BLOCKS, CTIME, INO, MODE, MTIME, NLINK, SIZE};
+use crate::format::{Reader, state_words};
+use crate::since::index::hashed;
+
+/// Inodes of a catalog, in ascending order of their numbers.
+pub(super) struct Known(Vec<(u64, Fingerprint)>);
+
+impl Known {
+    /// Reads the wanted inodes in some row groups.
+    pub(super) fn load(
+        reader: &Reader,
+        groups: Range<usize>,
+        is_wanted: impl Fn(u64) -> bool + Sync,
+    ) -> Result<Known> {
+        let read = |nth: usize| {
+            let group = groups.start + nth;
+            let inos = reader.read(INO, group)?;
+            let rows = (0..inos.len()).filter(|&row| is_wanted(inos[row]));
+            let rows: Vec<usize> = rows.collect();
+            if rows.is_empty() {
+                return Ok(Vec::new());
+            }
+            let sizes = reader.read(SIZE, group)?;
+            let (blocks, modes) = (reader.read(BLOCKS, group)?, reader.read(MODE, group)?);
+            let (nlinks, mtimes) = (reader.read(NLINK, group)?, reader.read(MTIME, group)?);
+            let (ctimes, atimes) = (reader.read(CTIME, group)?, reader.read(ATIME, group)?);
+            let one = |row: usize| {
+                let meta = Meta {
+                    size: sizes[row],
+                    blocks: blocks[row],
+                    mode: modes[row],
+                    nlink: nlinks[row],
+                    mtime: mtimes.at(row),
+                    ctime: ctimes.at(row),
+                    atime: atimes.at(row),
+                    ..Meta::default()
+                };
+                (inos[row], Fingerprint::from_meta(&meta))
+            };
+            Ok::<_, Error>(rows.into_iter().map(one).collect::<Vec<_>>())
+        };
+        let mut known = Vec::new();
+        each(groups.len(), read, |_, some| known.extend(some))?;
+        known.sort(); // this finds what is sorted already
+        known.dedup_by(|later, first| {
+            // Rows of one inode that contradict each other match nothing.
+            let is_one = later.0 == first.0;
+            if is_one && later.1 != first.1 {
+                first.1.stands = !first.1.stands;
+            }
+            is_one
+        });
+        Ok(Known(known))
+    }
+
+    /// All of them.
+    pub(super) fn inodes(&self) -> &[(u64, Fingerprint)] {
+        &self.0
+    }
+
+    /// The fingerprint of an inode.
+    pub(super) fn get(&self, ino: u64) -> Option<&Fingerprint> {
+        let found = self.0.binary_search_by_key(&ino, |(ino, _)| *ino);
+        found.ok().map(|at| &self.0[at].1)
+    }
+}
+
+/// A fingerprint of an inode, from a catalog or from the file system.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Fingerprint {
+    /// A hash of [`state_words`].
+    stands: u64,
+    /// Apart, since XFS may free preallocated blocks without any other change.
+    blocks: u64,
+    /// A hash of the access time.
+    atime: u64,
+}
+
+impl Fingerprint {
+    fn from_meta(meta: &Meta) -> Fingerprint {
+        let stands = hashed(state_words(meta));
+        let atime = hashed([meta.atime.sec.cast_unsigned(), meta.atime.nsec.into()]);
+        Fingerprint {
+            stands,
+            blocks: meta.blocks,
+            atime,
+        }
+    }
+
+    /// Whether an inode is as in the catalog, where 0 blocks may be more. If it was only read
+    /// meanwhile, its new access time is kept in `atimes`.
+    pub(super) fn is_same(&self, meta: &Meta, atimes: &Mutex<AccessTimes>) -> bool {
+        let now = Fingerprint::from_meta(meta);
+        let is_same = self.stands == now.stands && (self.blocks == now.blocks || now.blocks == 0);
+        if is_same && self.atime != now.atime {
+            atimes.lock().0.push((meta.ino, meta.atime));
+        }
+        is_same
+    }
+}
+
+/// Access times of inodes that were only read since a catalog was made.
+#[derive(Default)]
+pub(crate) struct AccessTimes(Vec<(u64, Time)>);
+
+impl AccessTimes {
+    /// Those of all inodes, in ascending order of their numbers.
+    pub(super) fn new(all: Vec<(u64, Time)>) -> AccessTimes {
+        AccessTimes(all)
+    }
+
+    /// Prepares them to be looked up.
+    pub(super) fn sort(&mut self) {
+        self.0.sort_unstable_by_key(|(ino, _)| *ino);
+    }
+
+    /// The access time of an inode, if it is not the catalog's.
+    pub(crate) fn get(&self, ino: u64) -> Option<Time> {
+        let found = self.0.binary_search_by_key(&ino, |(ino, _)| *ino);
+        found.ok().map(|at| self.0[at].1)
+    }
+}

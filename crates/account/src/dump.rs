@@ -77,7 +77,7 @@ pub struct DumpCost {
 
 /// What gathering in one way took.
 #[derive(Clone, Copy, Debug)]
-pub struct Measured {
+pub struct MeasuredGathering {
     /// In its calls for information.
     pub each: Per<DumpCost>,
     /// All of those calls.
@@ -96,7 +96,7 @@ pub struct GatherOption {
     /// By the model, from this run's figures.
     pub predicted: Per<DumpCost>,
     /// By running it; `None` where it is unavailable.
-    pub measured: Option<Measured>,
+    pub measured: Option<MeasuredGathering>,
     /// Why it is unavailable.
     pub reason: Option<Unavailable>,
 }
@@ -166,7 +166,7 @@ pub type Ways = [(Gather, Result<Took, Unavailable>)];
 impl DumpAccount {
     /// The tables for a run, from what was charged, and from `ways` on the same tree.
     pub fn new(charged: &Attribution, directories: u64, files: u64, ways: &Ways) -> DumpAccount {
-        let entries = Entries { directories, files };
+        let entries = EntryCounts { directories, files };
         let lines: Vec<(Function, &Line)> = charged
             .lines
             .iter()
@@ -301,12 +301,12 @@ fn information(lines: &[Line]) -> impl Iterator<Item = &Line> {
 }
 
 /// How many entries of each kind there are.
-struct Entries {
+struct EntryCounts {
     directories: u64,
     files: u64,
 }
 
-impl Entries {
+impl EntryCounts {
     /// For a directory, and for a file; what is for all is shared among all alike.
     fn each(&self, line: &Line, amount: impl Fn(&Charge) -> f64) -> Per<f64> {
         use gate::Gate as G;
@@ -369,7 +369,11 @@ impl Entries {
 /// The cheapest gate that gathering asks something of for every hundredth entry at least, here or
 /// in any of the ways; and its price. A call on a file that is open already is cheaper, but is no
 /// price for a call by name.
-fn find_cheapest(lines: &[Line], ways: &Ways, entries: &Entries) -> Option<(&'static str, f64)> {
+fn find_cheapest(
+    lines: &[Line],
+    ways: &Ways,
+    entries: &EntryCounts,
+) -> Option<(&'static str, f64)> {
     let there = ways
         .iter()
         .filter_map(|(_, took)| took.as_ref().ok())
@@ -402,12 +406,12 @@ fn gather_option(
     };
     let predicted = predict(asked, fixed_ms, proposal).unwrap_or_default();
     let measured = took.and_then(|took| took.as_ref().ok()).map(|took| {
-        let entries = Entries {
+        let entries = EntryCounts {
             directories: took.directories,
             files: took.files,
         };
         let all: Vec<Charge> = took.lines.iter().map(sum).collect();
-        Measured {
+        MeasuredGathering {
             each: entries.figures(&took.lines, fixed_ms),
             calls: all.iter().map(|charge| charge.calls).sum(),
             gates: all.iter().map(|charge| charge.cpu).sum(),

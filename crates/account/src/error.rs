@@ -7,7 +7,7 @@ pub struct Error {
     /// The line, from 1; 0 when the file as a whole is meant.
     pub line: usize,
     /// What is wrong there.
-    pub kind: ErrorKind,
+    pub kind: InputFault,
 }
 
 fn prefix(line: usize) -> String {
@@ -20,7 +20,7 @@ fn prefix(line: usize) -> String {
 /// What is wrong with a table or with runs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
-pub enum ErrorKind {
+pub enum InputFault {
     #[error("the file is empty")]
     Empty,
     #[error("not UTF-8")]
@@ -77,7 +77,7 @@ pub enum ErrorKind {
     Mixed(String, String),
 }
 
-impl ErrorKind {
+impl InputFault {
     /// The error for a line.
     pub(crate) fn at(self, line: usize) -> Error {
         Error { line, kind: self }

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::error::{Error, ErrorKind};
-use crate::records::{Record, is_plausible, records};
+use crate::error::{Error, InputFault};
+use crate::records::{NumberedRecord, is_plausible, records};
 
 /// Something for each directory, and the same for each file that is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,39 +55,39 @@ pub fn parse(text: &str) -> Result<Vec<Gate>, Error> {
     let mut records = records(text);
     let (line, head) = records
         .next()
-        .unwrap_or_else(|| Err(ErrorKind::Empty.in_file()))?;
+        .unwrap_or_else(|| Err(InputFault::Empty.in_file()))?;
     let mut places = [0; COLUMNS.len()];
     for (place, names) in places.iter_mut().zip(COLUMNS) {
         let found = head.iter().position(|cell| names.contains(&&**cell));
-        *place = found.ok_or_else(|| ErrorKind::NoColumn(names[0]).at(line))?;
+        *place = found.ok_or_else(|| InputFault::NoColumn(names[0]).at(line))?;
     }
-    let gate = |record: Result<Record<'_>, Error>| {
+    let gate = |record: Result<NumberedRecord<'_>, Error>| {
         let (line, row) = record?;
         let (cells, headings) = (row.len(), head.len());
         if cells > headings {
-            return Err(ErrorKind::Cells { cells, headings }.at(line));
+            return Err(InputFault::Cells { cells, headings }.at(line));
         }
         parse_gate(&row, &places).map_err(|kind| kind.at(line))
     };
     let gates = records.map(gate).collect::<Result<Vec<_>, _>>()?;
     match fixed_price(&gates) {
         Some(_) => Ok(gates),
-        None => Err(ErrorKind::NoGate.in_file()),
+        None => Err(InputFault::NoGate.in_file()),
     }
 }
 
-fn parse_gate(row: &[Cow<'_, str>], places: &[usize; 5]) -> Result<Gate, ErrorKind> {
+fn parse_gate(row: &[Cow<'_, str>], places: &[usize; 5]) -> Result<Gate, InputFault> {
     let cell = |column: usize| {
         let found = row
             .get(places[column])
             .map(|cell| cell.trim())
             .filter(|cell| !cell.is_empty());
-        found.ok_or(ErrorKind::NoCell(COLUMNS[column][0]))
+        found.ok_or(InputFault::NoCell(COLUMNS[column][0]))
     };
     let number = |column: usize| {
         let text = cell(column)?;
         let value = text.parse().ok().filter(|value| is_plausible(*value));
-        value.ok_or_else(|| ErrorKind::NotNumber {
+        value.ok_or_else(|| InputFault::NotNumber {
             text: text.to_owned(),
             column: COLUMNS[column][0],
         })
@@ -95,7 +95,7 @@ fn parse_gate(row: &[Cow<'_, str>], places: &[usize; 5]) -> Result<Gate, ErrorKi
     let for_effect = match cell(4)? {
         yes if yes.eq_ignore_ascii_case("yes") => true,
         no if no.eq_ignore_ascii_case("no") => false,
-        other => return Err(ErrorKind::NotYesOrNo(other.to_owned())),
+        other => return Err(InputFault::NotYesOrNo(other.to_owned())),
     };
     let calls = Per {
         dir: number(2)?,

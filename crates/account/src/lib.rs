@@ -50,6 +50,6 @@ mod sum;
 pub mod waits;
 pub mod whatif;
 
-pub use error::{Error, ErrorKind};
+pub use error::{Error, InputFault};
 pub use gates::{Gate, Per, fixed_price, parse};
 pub use model::{Cost, GateSet, Keeps, Proposal, Swap, cost, predict, saves};

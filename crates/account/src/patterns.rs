@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hasher};
 use foldhash::HashMap;
 use gate::Errno;
 
-pub use self::kinds::{Found, Pattern, Spare};
+pub use self::kinds::{FoundPattern, Pattern, Spare};
 use self::memory::{CallCost, File, LastStat, Opening, READS, SMALL, SmallTransfers, WRITES};
 pub(crate) use self::memory::{SeenCall, Spared};
 use crate::prices::Sort;
@@ -30,7 +30,7 @@ const MOST: usize = 16_384;
 /// Finds patterns.
 #[derive(Debug, Default)]
 pub struct Patterns {
-    found: [Found; Pattern::ALL.len()],
+    found: [FoundPattern; Pattern::ALL.len()],
     spared: [Spared; Spare::ALL.len()],
     files: Vec<File>,
     /// The last stats of other processes, by file and process: most files are asked for by one only.
@@ -42,11 +42,11 @@ pub struct Patterns {
 
 impl Patterns {
     /// What was found of each pattern.
-    pub fn found(&self) -> impl Iterator<Item = (Pattern, &Found)> {
+    pub fn found(&self) -> impl Iterator<Item = (Pattern, &FoundPattern)> {
         Pattern::ALL.into_iter().zip(&self.found)
     }
 
-    pub(crate) fn get(&self, pattern: Pattern) -> &Found {
+    pub(crate) fn get(&self, pattern: Pattern) -> &FoundPattern {
         &self.found[pattern as usize]
     }
 

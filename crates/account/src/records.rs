@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, InputFault};
 
 /// Whether a number can be a time or a count.
 pub(crate) fn is_plausible(value: f64) -> bool {
@@ -22,7 +22,7 @@ pub(crate) fn records(text: &str) -> Records<'_> {
 }
 
 /// A record, and the line that it begins on.
-pub(crate) type Record<'a> = (usize, Vec<Cow<'a, str>>);
+pub(crate) type NumberedRecord<'a> = (usize, Vec<Cow<'a, str>>);
 
 pub(crate) struct Records<'a> {
     rest: &'a str,
@@ -30,7 +30,7 @@ pub(crate) struct Records<'a> {
 }
 
 impl<'a> Iterator for Records<'a> {
-    type Item = Result<Record<'a>, Error>;
+    type Item = Result<NumberedRecord<'a>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -70,12 +70,12 @@ impl<'a> Records<'a> {
     }
 
     /// The next cell, and whether it is the last of its record.
-    fn cell(&mut self) -> Result<(Cow<'a, str>, bool), ErrorKind> {
+    fn cell(&mut self) -> Result<(Cow<'a, str>, bool), InputFault> {
         let blanks = self.rest.len() - self.rest.trim_start_matches([' ', '\t']).len();
         let mut quoted = None;
         if let Some(cell) = self.rest[blanks..].strip_prefix('"') {
             self.pass(blanks + 1);
-            let end = closing(cell).ok_or(ErrorKind::OpenQuote)?;
+            let end = closing(cell).ok_or(InputFault::OpenQuote)?;
             let content = self.pass(end);
             self.pass(1);
             quoted = Some(match content.contains('"') {
@@ -89,7 +89,7 @@ impl<'a> Records<'a> {
         match quoted {
             None => Ok((plain.into(), is_last)),
             Some(cell) if plain.is_empty() => Ok((cell, is_last)),
-            Some(_) => Err(ErrorKind::AfterQuote),
+            Some(_) => Err(InputFault::AfterQuote),
         }
     }
 }

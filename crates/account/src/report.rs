@@ -9,9 +9,9 @@ use meter::syscalls;
 
 use crate::command::CommandAccount;
 use crate::ledger::{Detail, Directory, File, Sum, costliest};
-use crate::patterns::{Found, Pattern};
+use crate::patterns::{FoundPattern, Pattern};
 use crate::waits::Wait;
-use crate::whatif::{Change, WhatIf};
+use crate::whatif::{WhatIf, WhatIfChange};
 
 /// The account of a command, in the order in which it is printed.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub struct AccountReport<'a> {
     /// How much of the run these cover.
     pub coverage: Coverage,
     /// The redundant patterns.
-    pub patterns: Vec<(Pattern, &'a Found)>,
+    pub patterns: Vec<(Pattern, &'a FoundPattern)>,
     /// What changes would save.
     pub what_if: &'a WhatIf,
     /// Where the prices are from.
@@ -219,7 +219,7 @@ impl<'a> AccountReport<'a> {
     }
 
     /// The patterns that were found, costliest first.
-    pub fn found_patterns(&self) -> Vec<(Pattern, &'a Found)> {
+    pub fn found_patterns(&self) -> Vec<(Pattern, &'a FoundPattern)> {
         let mut found = self.patterns.clone();
         found.retain(|(_, found)| found.count > 0);
         found.sort_by_key(|(_, found)| std::cmp::Reverse(found.nanos));
@@ -227,7 +227,7 @@ impl<'a> AccountReport<'a> {
     }
 
     /// The changes that would save or cost something; those that save most come first.
-    pub fn effective_changes(&self) -> Vec<&'a Change> {
+    pub fn effective_changes(&self) -> Vec<&'a WhatIfChange> {
         let changes = self.what_if.changes.iter();
         let mut changes: Vec<_> = changes
             .filter(|change| change.calls != 0 || change.seconds != 0.0)

@@ -2,9 +2,9 @@
 //!
 //! The memo of 1974 takes a fixed price for each call, that of the cheapest gate that asks
 //! something by name, and regards the rest as useful: a change saves the fixed price of each call
-//! that goes ([`Change::overhead`]). That is all that is saved where the same work is done in fewer
+//! that goes ([`WhatIfChange::overhead`]). That is all that is saved where the same work is done in fewer
 //! calls. A call that asks what is known already does nothing useful either, so that all of its
-//! cost is saved ([`Change::seconds`]).
+//! cost is saved ([`WhatIfChange::seconds`]).
 //!
 //! What a call costs is the time that was metered in it, if the meter adds little to that (`Costs`):
 //! calls on other files, or past other mounts, cost something else than those that prices are
@@ -24,7 +24,7 @@ use crate::prices::{Prices, Sort, URING_BATCH};
 mod change;
 mod metadata;
 
-pub use self::change::{Basis, Change, ChangeKind};
+pub use self::change::{Basis, ChangeKind, WhatIfChange};
 pub(crate) use self::metadata::{MetadataCalls, metadata_calls};
 
 /// The price of an entry by XFS's bulkstat, joined with its name from getdents64, in stats.
@@ -52,7 +52,7 @@ pub struct WhatIf {
     /// longer than it used the processors: then that is what changes save.
     pub elapsed: Option<f64>,
     /// Always the same ones.
-    pub changes: Vec<Change>,
+    pub changes: Vec<WhatIfChange>,
 }
 
 /// What the cost of calls is.
@@ -90,7 +90,7 @@ pub(crate) fn what_if(
         elapsed,
     };
     let spares = Spare::ALL.into_iter();
-    let mut changes: Vec<Change> = spares
+    let mut changes: Vec<WhatIfChange> = spares
         .map(|spare| model.spare(spare, detail, prices))
         .collect();
     let xfs = MetadataCalls::sum(asked, |fstype| fstype == b"xfs");
@@ -144,11 +144,11 @@ struct Model {
 
 impl Model {
     /// A change saves no more than was metered: the time in the calls that go.
-    fn change(&self, kind: ChangeKind, calls: i64, seconds: f64, basis: Basis) -> Change {
+    fn change(&self, kind: ChangeKind, calls: i64, seconds: f64, basis: Basis) -> WhatIfChange {
         let all = self.elapsed.unwrap_or(self.cpu);
         let is_any = all > 0.0;
         let seconds = seconds.min(basis.seconds).min(all);
-        let change = Change {
+        let change = WhatIfChange {
             kind,
             calls,
             seconds,
@@ -158,13 +158,13 @@ impl Model {
             basis,
             advised: false,
         };
-        Change {
+        WhatIfChange {
             advised: seconds > 0.0 && !change.is_too_short(),
             ..change
         }
     }
 
-    fn spare(&self, by: Spare, detail: &Detail, prices: &Prices) -> Change {
+    fn spare(&self, by: Spare, detail: &Detail, prices: &Prices) -> WhatIfChange {
         let spared = detail.patterns.spared(by);
         let metered = spared.busy_seconds();
         let metered = metered.filter(|_| self.costs == Costs::Metered);
@@ -190,7 +190,7 @@ impl Model {
             calls: count,
             seconds: self.basis_seconds(nanos, prices.cost(&spared.work)),
         };
-        Change {
+        WhatIfChange {
             elapsed: (calls > 0).then_some(spared.nanos as f64 / 1e9),
             ..self.change(ChangeKind::Spare(by), calls, seconds, basis)
         }
@@ -207,7 +207,13 @@ impl Model {
 
     /// All metadata of one kind of file system, in another way: `each` is the price of an entry, in
     /// stats.
-    fn whole(&self, kind: ChangeKind, asked: &MetadataCalls, prices: &Prices, each: f64) -> Change {
+    fn whole(
+        &self,
+        kind: ChangeKind,
+        asked: &MetadataCalls,
+        prices: &Prices,
+        each: f64,
+    ) -> WhatIfChange {
         if asked.entries == 0 {
             return self.change(kind, 0, 0.0, Basis::default());
         }
@@ -234,13 +240,13 @@ impl Model {
             .min(basis.seconds)
             .min(self.elapsed.unwrap_or(self.system));
         let change = self.change(kind, calls, now - entries * each * stat, basis);
-        Change {
+        WhatIfChange {
             advised: change.advised && asked.entries >= WHOLE,
             ..change
         }
     }
 
-    fn uring(&self, detail: &Detail, prices: &Prices) -> Change {
+    fn uring(&self, detail: &Detail, prices: &Prices) -> WhatIfChange {
         let stats = detail.work.calls_of(Sort::Stat) + detail.work.calls_of(Sort::Miss);
         let calls = i64::try_from(stats - stats.div_ceil(URING_BATCH.into())).unwrap_or(i64::MAX);
         let (ring, stat) = (prices.uring, prices.price(Sort::Stat));
@@ -249,7 +255,7 @@ impl Model {
             calls: stats,
             seconds: self.cpu,
         };
-        Change {
+        WhatIfChange {
             advised: false,
             ..self.change(ChangeKind::Uring { ring, stat }, calls, seconds, basis)
         }

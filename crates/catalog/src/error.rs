@@ -10,9 +10,6 @@ use parquet::errors::ParquetError;
 
 use crate::remote::StoreError;
 
-/// A result of this crate.
-pub type Result<T> = std::result::Result<T, Error>;
-
 /// Why an operation was not done, or not to its end.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{action} '{}': {kind}", shown(.path))]

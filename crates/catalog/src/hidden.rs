@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use base::Warning;
 use walk::entry::joined;
 
-use crate::error::Result;
+use crate::error::Error;
 use crate::format::Reader;
 use crate::format::columns::{DIR, NAME, TOP};
 use crate::since::index::{Index, RowMatch, each_group};
@@ -66,7 +66,7 @@ impl Hidden {
 
     /// The number of rows of a catalog that were not found and may exist. `roots` are the paths of its
     /// directories in this walk.
-    pub fn rows(&self, reader: &Reader, index: &Index, roots: &[&[u8]]) -> Result<u64> {
+    pub fn rows(&self, reader: &Reader, index: &Index, roots: &[&[u8]]) -> Result<u64, Error> {
         if self.is_empty() {
             return Ok(0);
         }

@@ -43,7 +43,7 @@ pub mod token;
 pub mod trusted;
 mod warning;
 
-pub use error::{Action, Error, ErrorKind, FileSystemId, MissingParts, Result};
+pub use error::{Action, Error, ErrorKind, FileSystemId, MissingParts};
 pub use format::{
     About, Catalog, Columns, Draft, Finished, InodeSumsPlace, Keep, Later, Names, Options, Reader,
     Root, Sealed, ShardOfRun, SnapshotRecord, Sums, Writer, catalogs_in, columns, copy,

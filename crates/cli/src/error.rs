@@ -309,7 +309,7 @@ mod tests {
         #[cfg(feature = "restic")]
         is_error::<restic::Error>();
         is_error::<account::Error>();
-        is_error::<account::ErrorKind>();
+        is_error::<account::InputFault>();
         is_error::<archive::Error>();
         is_error::<archive::ErrorKind>();
         is_error::<archive::WarningKind>();

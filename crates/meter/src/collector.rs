@@ -13,7 +13,7 @@ use crate::cpu_time::CpuTime;
 use crate::error::{Error, Step, WarningKind};
 use crate::families::Families;
 use crate::names::{Attached, DescriptorKind};
-use crate::totals::{Program, Sums, Totals};
+use crate::totals::{ProgramIndex, Sums, Totals};
 
 /// How a command ended, and the time that it and its descendants took.
 pub(crate) struct Timing {
@@ -182,7 +182,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Adds up a call that has returned, and reports it.
-    pub(crate) fn add(&mut self, program: Program, call: &Call<'_>) {
+    pub(crate) fn add(&mut self, program: ProgramIndex, call: &Call<'_>) {
         let (nanos, errno) = (call.nanos, call.errno());
         self.totals
             .add(program, call.pid, call.number, 1, nanos, errno);
@@ -196,7 +196,7 @@ impl<'a> Collector<'a> {
     /// Reports a call that has waited, beyond the number of calls that are reported.
     pub(crate) fn report_long(
         &mut self,
-        program: Program,
+        program: ProgramIndex,
         call: &Call<'_>,
         descriptor: Option<DescriptorKind>,
     ) {

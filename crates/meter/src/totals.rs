@@ -13,7 +13,7 @@ const MOST_PROGRAMS: usize = 1 << 10;
 /// An index into the names of programs. 0 has no name: it stands for all programs beyond
 /// [`MOST_PROGRAMS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Program(u32);
+pub(crate) struct ProgramIndex(u32);
 
 #[derive(Debug, Default)]
 struct Sum {
@@ -23,31 +23,31 @@ struct Sum {
 }
 
 /// Calls, errors and nanoseconds by program and number.
-pub(crate) type Sums = HashMap<(Program, u32), [u64; 3]>;
+pub(crate) type Sums = HashMap<(ProgramIndex, u32), [u64; 3]>;
 
-pub(crate) fn add(sums: &mut Sums, program: Program, number: u32, more: [u64; 3]) {
+pub(crate) fn add(sums: &mut Sums, program: ProgramIndex, number: u32, more: [u64; 3]) {
     let sum = sums.entry((program, number)).or_default();
     *sum = [0, 1, 2].map(|at| sum[at] + more[at]);
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
-    programs: HashMap<Vec<u8>, Program>,
-    sums: HashMap<(Program, u32, u32), Sum>,
+    programs: HashMap<Vec<u8>, ProgramIndex>,
+    sums: HashMap<(ProgramIndex, u32, u32), Sum>,
     rows_overflowed: bool,
     has_many_programs: bool,
 }
 
 impl Totals {
-    pub(crate) fn program(&mut self, name: &[u8]) -> Program {
+    pub(crate) fn program(&mut self, name: &[u8]) -> ProgramIndex {
         if let Some(program) = self.programs.get(name) {
             return *program;
         }
         if self.programs.len() >= MOST_PROGRAMS {
             self.has_many_programs = true;
-            return Program(0);
+            return ProgramIndex(0);
         }
-        let program = Program(self.programs.len() as u32 + 1);
+        let program = ProgramIndex(self.programs.len() as u32 + 1);
         self.programs.insert(name.to_vec(), program);
         program
     }
@@ -55,7 +55,7 @@ impl Totals {
     /// Adds calls of a process, which took `nanos` together and all ended alike.
     pub(crate) fn add(
         &mut self,
-        program: Program,
+        program: ProgramIndex,
         pid: u32,
         number: u32,
         calls: u64,
@@ -86,7 +86,7 @@ impl Totals {
         }
     }
 
-    pub(crate) fn name(&self, program: Program) -> Vec<u8> {
+    pub(crate) fn name(&self, program: ProgramIndex) -> Vec<u8> {
         let mut programs = self.programs.iter();
         let named = programs.find(|(_, known)| **known == program);
         named.map(|(name, _)| name.clone()).unwrap_or_default()
@@ -95,17 +95,18 @@ impl Totals {
     /// The sums, and warnings of full tables.
     pub(crate) fn finish(self) -> (Vec<Total>, Vec<WarningKind>) {
         let mut names = vec![Vec::new(); self.programs.len() + 1];
-        for (name, Program(index)) in self.programs {
+        for (name, ProgramIndex(index)) in self.programs {
             names[index as usize] = name;
         }
-        let total = |((Program(index), pid, number), sum): ((Program, u32, u32), Sum)| Total {
-            program: names[index as usize].clone(),
-            pid,
-            number,
-            calls: sum.calls,
-            nanos: sum.nanos,
-            errors: sum.errors,
-        };
+        let total =
+            |((ProgramIndex(index), pid, number), sum): ((ProgramIndex, u32, u32), Sum)| Total {
+                program: names[index as usize].clone(),
+                pid,
+                number,
+                calls: sum.calls,
+                nanos: sum.nanos,
+                errors: sum.errors,
+            };
         let mut warnings = Vec::new();
         if self.rows_overflowed {
             warnings.push(WarningKind::ManyProcesses);
@@ -164,7 +165,7 @@ mod tests {
         assert_eq!(
             programs
                 .iter()
-                .filter(|program| **program == Program(0))
+                .filter(|program| **program == ProgramIndex(0))
                 .count(),
             2
         );

@@ -354,10 +354,10 @@ impl ProgramDirectories for LocalDirectories {
 mod tests {
     use super::*;
 
-    type Inode = u64;
-    type Listed = Vec<(&'static str, Inode)>;
+    type Number = u64;
+    type Listed = Vec<(&'static str, Number)>;
     /// Directories, each with its inode and its programs.
-    struct Directories(Vec<(&'static str, Inode, Listed)>);
+    struct Directories(Vec<(&'static str, Number, Listed)>);
 
     impl ProgramDirectories for Directories {
         fn directory(&mut self, dir: &[u8]) -> Result<Option<Identity>> {

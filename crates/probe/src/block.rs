@@ -20,7 +20,7 @@ use gate::{Errno, Fd};
 use crate::activity::Activity;
 use crate::context::Context;
 use crate::dir::ProbeDir;
-use crate::error::{Action, Error, Result};
+use crate::error::{Error, Purpose, Result};
 use crate::finding::{Finding, Method, Note, Outcome, Source, Truth, Value, or_unknown};
 use crate::infer::robust::mode;
 use crate::io::{extend, fill, read_at, reopen_random, sync, times, write_all};
@@ -137,9 +137,9 @@ fn allocation_block(context: &mut Context<'_>) -> Result<Finding> {
         // The data around the byte begins behind the last hole before it.
         let from = match lseek(file, at - at % (4 << 20), Whence::Data) {
             Err(Errno::ENXIO) => None, // there is no data
-            other => Some(other.map_err(Action::FindData.failed())?),
+            other => Some(other.map_err(Purpose::FindData.failed())?),
         };
-        let to = lseek(file, at, Whence::Hole).map_err(Action::FindData.failed())?;
+        let to = lseek(file, at, Whence::Hole).map_err(Purpose::FindData.failed())?;
         let from = from.filter(|from| *from <= at);
         lengths.extend(from.map(|from| to.saturating_sub(from)));
     }
@@ -172,7 +172,7 @@ fn small_writes(context: &mut Context<'_>) -> Result<Finding> {
         let write = |at| pwrite64(&scratch.file, &bytes, at);
         trials.push(times(
             context,
-            Action::WriteHole,
+            Purpose::WriteHole,
             (SMALL, STEP),
             write,
             drop,
@@ -191,7 +191,7 @@ fn small_writes(context: &mut Context<'_>) -> Result<Finding> {
 fn allocated(file: &Fd) -> Result<u64> {
     let stat = statx(file, c"", At::EMPTY_PATH, Want::BASIC_STATS);
     stat.map(|stat| stat.blocks * 512)
-        .map_err(Action::StatFile.failed())
+        .map_err(Purpose::StatFile.failed())
 }
 
 /// Compares what a byte in a hole adds to a file with the least aligned hole that reduces it.
@@ -247,7 +247,7 @@ fn least_hole(context: &mut Context<'_>, file: &Fd, least: u64, most: u64) -> Re
         match fallocate(file, Allocate::PunchHole, from + most / 2, len) {
             Ok(()) => {}
             Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL) => return Ok(None),
-            Err(e) => return Err(Action::PunchHole.failed()(e)),
+            Err(e) => return Err(Purpose::PunchHole.failed()(e)),
         }
         sync(file)?;
         if allocated(file)? < before {
@@ -309,7 +309,7 @@ fn small_reads(context: &mut Context<'_>, kind: Kind) -> Result<Finding> {
             };
             context.spend(SMALL, 0)?;
             let read = |at| pread64(&reader, &mut buffer, at);
-            trials.push(times(context, Action::Read, (SMALL, step), read, drop)?);
+            trials.push(times(context, Purpose::Read, (SMALL, step), read, drop)?);
         }
         context.judge_one(Series::from_trials(kind, step as u64, trials))
     };

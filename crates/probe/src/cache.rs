@@ -21,7 +21,7 @@ use gate::machine::memory;
 use crate::activity::Activity;
 use crate::cgroup::{Cgroup, Charged, TemporaryCgroup};
 use crate::context::Context;
-use crate::error::{Action, Error, Result};
+use crate::error::{Error, Purpose, Result};
 use crate::finding::{CacheBound, Finding, Note, Outcome, Source, Truth, Value, or_unknown};
 use crate::infer::robust::median;
 use crate::io::{extend, fill, read_at};
@@ -206,17 +206,17 @@ fn fill_in(
     let time = context.time_left().max(Duration::from_secs(1));
     let bytes = context.bytes_left();
     let clock = context.clock;
-    let log = Log::new(ROOM).map_err(Action::Fork.failed())?;
+    let log = Log::new(ROOM).map_err(Purpose::Fork.failed())?;
     let ran = run_in_child::<0>(&Bounds::time(time), || {
         let mut quiet = |_| {};
         let mut inner = Context::new(dir, Limits { bytes, time }, &mut quiet);
         inner.clock = clock;
-        let entered = cgroup.enter().map_err(Action::EnterCgroup.failed());
+        let entered = cgroup.enter().map_err(Purpose::EnterCgroup.failed());
         let done = entered.and_then(|()| fill_here(&mut inner, paper, limit, charged));
         log.write(&(inner.io_bytes, done));
         Some([])
     });
-    if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran.map_err(Action::Fork.failed())? {
+    if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran.map_err(Purpose::Fork.failed())? {
         dir.sweep(); // it was killed, and has left its files
         context.check()?;
         return Err(Error::OutOfTime);

@@ -14,7 +14,7 @@ use mounts::TableSource;
 use mounts::table::Table;
 use ondisk::{Dev, Mount, split_options};
 
-use crate::error::{Action, Error, Result};
+use crate::error::{Error, Purpose, Result};
 use crate::finding::{Source, Truth};
 
 /// The prefix of temporary names. Their maker holds a lock on each.
@@ -51,10 +51,10 @@ impl ProbeDir {
 
     /// Opens a directory in which only files without a name are created, and nothing is removed.
     pub fn open_unnamed_only(path: &[u8]) -> Result<ProbeDir> {
-        let dir = open_long(path, Open::DIRECTORY).map_err(Action::OpenDirectory.failed())?;
+        let dir = open_long(path, Open::DIRECTORY).map_err(Purpose::OpenDirectory.failed())?;
         let stat = statx(&dir, c"", At::EMPTY_PATH, Want::BASIC_STATS);
-        let stat = stat.map_err(Action::StatDirectory.failed())?;
-        let statfs = fstatfs(&dir).map_err(Action::StatFileSystem.failed())?;
+        let stat = stat.map_err(Purpose::StatDirectory.failed())?;
+        let statfs = fstatfs(&dir).map_err(Purpose::StatFileSystem.failed())?;
         let table = Table::read(TableSource::Mountinfo);
         let table = table.or_else(|_| Table::read(TableSource::Kernel));
         let table = table.map(|table| table.mounts).unwrap_or_default();
@@ -139,7 +139,7 @@ impl ProbeDir {
 
     pub(crate) fn scratch(&self) -> Result<Scratch<'_>> {
         if self.is_read_only() {
-            return Err(Action::CreateFile.failed()(Errno::EROFS));
+            return Err(Purpose::CreateFile.failed()(Errno::EROFS));
         }
         match open_unnamed(&self.dir) {
             Ok(file) => {
@@ -153,13 +153,13 @@ impl ProbeDir {
             Err(
                 Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS,
             ) => {}
-            Err(e) => return Err(self.refused(Action::CreateFile, e)),
+            Err(e) => return Err(self.refused(Purpose::CreateFile, e)),
         }
         self.check_names_allowed()?;
         for _ in 0..TRIES {
             let name = self.free_name()?;
             let file =
-                open_new(&self.dir, &name).map_err(|e| self.refused(Action::CreateFile, e))?;
+                open_new(&self.dir, &name).map_err(|e| self.refused(Purpose::CreateFile, e))?;
             let is_held = self.hold(&file, &name);
             let (name, dir) = (Some(name), self);
             let scratch = Scratch { file, name, dir };
@@ -167,7 +167,7 @@ impl ProbeDir {
                 return Ok(scratch);
             }
         }
-        Err(Action::CreateFile.failed()(Errno::ENOENT))
+        Err(Purpose::CreateFile.failed()(Errno::ENOENT))
     }
 
     fn check_names_allowed(&self) -> Result<()> {
@@ -187,7 +187,7 @@ impl ProbeDir {
 
     /// The error for something that could not be created here. In a deleted directory file systems
     /// return various errnos. procfs and sysfs return ENOENT in directories that exist.
-    fn refused(&self, action: Action, errno: Errno) -> Error {
+    fn refused(&self, action: Purpose, errno: Errno) -> Error {
         let stat = statx(&self.dir, c"", At::EMPTY_PATH, Want::BASIC_STATS);
         match (stat.is_ok_and(|stat| stat.nlink == 0), errno) {
             (true, _) => action.failed()(Errno::ENOENT),
@@ -202,7 +202,7 @@ impl ProbeDir {
         for _ in 0..TRIES {
             let name = self.free_name()?;
             mkdirat(&self.dir, &name, 0o700)
-                .map_err(|e| self.refused(Action::CreateDirectory, e))?;
+                .map_err(|e| self.refused(Purpose::CreateDirectory, e))?;
             match openat(&self.dir, &name, Open::SCAN) {
                 Ok(file) => {
                     let is_held = self.hold(&file, &name);
@@ -220,13 +220,13 @@ impl ProbeDir {
                 }
             }
         }
-        Err(Action::OpenScratchDirectory.failed()(last))
+        Err(Purpose::OpenScratchDirectory.failed()(last))
     }
 
     fn free_name(&self) -> Result<CString> {
         let now = gate::clock::monotonic_raw();
         let unique = format!("{:x}-{now:x}", std::process::id());
-        c_string(&[PREFIX, unique.as_bytes()].concat()).map_err(Action::NameTemporary.failed())
+        c_string(&[PREFIX, unique.as_bytes()].concat()).map_err(Purpose::NameTemporary.failed())
     }
 
     /// Removes what runs that were killed have left: temporary names that nobody has locked.
@@ -313,7 +313,7 @@ impl Scratch<'_> {
             Some(name) => openat(&self.dir.dir, name, Open::NOFOLLOW),
             None => openat(CWD, &self.proc_path(), Open::empty()),
         }
-        .map_err(Action::Reopen.failed())
+        .map_err(Purpose::Reopen.failed())
     }
 
     /// Opens it again with O_DIRECT.

@@ -17,19 +17,19 @@ macro_rules! actions {
     ($($action:ident $gate:ident $text:literal,)*) => {
         /// What a system call that failed was for.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-        pub enum Action {
+        pub enum Purpose {
             $(#[doc = concat!("`", $text, "`")] $action,)*
         }
 
-        impl Action {
+        impl Purpose {
             pub(crate) fn gate(self) -> Gate {
-                match self { $(Action::$action => Gate::$gate,)* }
+                match self { $(Purpose::$action => Gate::$gate,)* }
             }
         }
 
-        impl fmt::Display for Action {
+        impl fmt::Display for Purpose {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self { $(Action::$action => $text,)* })
+                f.write_str(match self { $(Purpose::$action => $text,)* })
             }
         }
     };
@@ -61,7 +61,7 @@ actions! {
     ReturnHome Fchdir "cannot return to the current directory",
 }
 
-impl Action {
+impl Purpose {
     /// Turns an errno into the error of this action. EINTR after a signal that asks the program to
     /// end is [`Error::Interrupted`].
     pub(crate) fn failed(self) -> impl Fn(Errno) -> Error {
@@ -120,13 +120,13 @@ pub enum Error {
     // The environment: a call failed, a limit was reached, the program is to end.
     #[error("{action}: {errno}")]
     Call {
-        action: Action,
+        action: Purpose,
         #[serde(with = "ErrnoCode")]
         errno: Errno,
     },
     /// ENOENT from a directory that exists, as procfs and sysfs say it.
     #[error("{action}: this file system does not allow it")]
-    TakesNoFiles { action: Action },
+    TakesNoFiles { action: Purpose },
     #[error("the time limit was reached")]
     OutOfTime,
     #[error("the byte limit was reached")]

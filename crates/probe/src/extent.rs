@@ -15,7 +15,7 @@ use ondisk::fiemap::{Extent, collect, merge};
 use crate::activity::Activity;
 use crate::context::Context;
 use crate::dir::Scratch;
-use crate::error::{Action, Error, NoDeviceReads, Result};
+use crate::error::{Error, NoDeviceReads, Purpose, Result};
 use crate::finding::{Finding, Method, Source, Truth, Value, find_value, or_unknown};
 use crate::infer::robust::{median, mode};
 use crate::infer::series::judge;
@@ -111,7 +111,7 @@ fn write_and_sync(context: &mut Context<'_>, file: &Fd, runs: u64) -> Result<Vec
     if let Err(e @ (Errno::ENOSPC | Errno::EDQUOT)) =
         fallocate(file, Allocate::Room, 0, runs * STEP)
     {
-        return Err(Action::Allocate.failed()(e));
+        return Err(Purpose::Allocate.failed()(e));
     }
     let mut bytes = vec![0; STEP as usize];
     let mut waits = Vec::new();

@@ -29,7 +29,7 @@ use crate::cgroup::{Cgroup, TemporaryCgroup};
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::dir::ProbeDir;
-use crate::error::{Action, Error, Result};
+use crate::error::{Error, Purpose, Result};
 use crate::finding::{Finding, Method};
 use crate::infer::robust::{quantile, sorted};
 use crate::io::{fill, noise, read_at, reopen_random};
@@ -104,10 +104,10 @@ impl Pricing<'_, '_> {
         for thread in 0..self.counts.iter().copied().max().unwrap_or(1) {
             for file in 0..FILES {
                 let created = open_new(fd, &name("", thread, file));
-                let created = created.map_err(Action::CreateFile.failed())?;
+                let created = created.map_err(Purpose::CreateFile.failed())?;
                 if file == 0 {
                     self.context.spend(0, 1)?;
-                    pwrite64(&created, b"x", 0).map_err(Action::Write.failed())?;
+                    pwrite64(&created, b"x", 0).map_err(Purpose::Write.failed())?;
                 }
             }
         }
@@ -118,7 +118,7 @@ impl Pricing<'_, '_> {
             .filter(|_| fchdir(fd).is_ok());
         let done = self.price_warm(fd);
         if let Some(home) = home {
-            fchdir(&home).map_err(Action::ReturnHome.failed())?;
+            fchdir(&home).map_err(Purpose::ReturnHome.failed())?;
         }
         done?;
         drop(scratch);
@@ -316,7 +316,7 @@ impl Pricing<'_, '_> {
         let mut costs = Vec::new();
         for byte in 0..SYNCS {
             self.context.spend(0, PAGE as u64)?;
-            pwrite64(&scratch.file, &[byte], 0).map_err(Action::Write.failed())?;
+            pwrite64(&scratch.file, &[byte], 0).map_err(Purpose::Write.failed())?;
             let begun = self.context.clock.now();
             if let Err(errno) = fsync(&scratch.file) {
                 self.push_failed(Call::Fsync, errno);
@@ -390,7 +390,7 @@ impl Pricing<'_, '_> {
         let clock = self.context.clock;
         let bounds = Bounds::time(self.context.time_left());
         let ran = run_in_child(&bounds, || cold_costs(dir, &own, clock));
-        let ran = ran.map_err(Action::Fork.failed())?;
+        let ran = ran.map_err(Purpose::Fork.failed())?;
         if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran {
             dir.sweep(); // it was killed, and has left its files
         }

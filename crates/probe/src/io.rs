@@ -7,12 +7,12 @@ use gate::fs::{Advice, fadvise64, pread64};
 
 use crate::context::Context;
 use crate::dir::Scratch;
-use crate::error::{Action, Error, Result};
+use crate::error::{Error, Purpose, Result};
 
 /// Writes all of `bytes` at an offset.
 pub(crate) fn write_all(fd: &Fd, mut bytes: &[u8], mut offset: u64) -> Result<()> {
     while !bytes.is_empty() {
-        match pwrite64(fd, bytes, offset).map_err(Action::Write.failed())? {
+        match pwrite64(fd, bytes, offset).map_err(Purpose::Write.failed())? {
             0 => return Err(Error::ShortWrite),
             n => {
                 bytes = &bytes[n..];
@@ -50,22 +50,22 @@ pub(crate) fn fill(context: &mut Context<'_>, fd: &Fd, len: u64) -> Result<()> {
 }
 
 pub(crate) fn sync(fd: &Fd) -> Result<()> {
-    fsync(fd).map_err(Action::Sync.failed())
+    fsync(fd).map_err(Purpose::Sync.failed())
 }
 
 pub(crate) fn extend(fd: &Fd, len: u64) -> Result<()> {
-    ftruncate(fd, len).map_err(Action::Extend.failed())
+    ftruncate(fd, len).map_err(Purpose::Extend.failed())
 }
 
 /// Reads at an offset, as much as one call gives.
 pub(crate) fn read_at(fd: &Fd, buffer: &mut [u8], offset: u64) -> Result<usize> {
-    pread64(fd, buffer, offset).map_err(Action::Read.failed())
+    pread64(fd, buffer, offset).map_err(Purpose::Read.failed())
 }
 
 /// Opens the file again, without readahead.
 pub(crate) fn reopen_random(scratch: &Scratch<'_>) -> Result<Fd> {
     let reader = scratch.reopen()?;
-    fadvise64(&reader, 0, 0, Advice::Random).map_err(Action::DisableReadahead.failed())?;
+    fadvise64(&reader, 0, 0, Advice::Random).map_err(Purpose::DisableReadahead.failed())?;
     Ok(reader)
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn reopen_random(scratch: &Scratch<'_>) -> Result<Fd> {
 /// gets each time, and may pause.
 pub(crate) fn times(
     context: &Context<'_>,
-    action: Action,
+    action: Purpose,
     (len, step): (u64, usize),
     mut call: impl FnMut(u64) -> gate::Result<usize>,
     mut after: impl FnMut(f64),

@@ -66,7 +66,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::error::{Action, Error, Result};
+    use crate::error::{Error, Purpose, Result};
     use crate::finding::{Finding, Method, Source, Truth, Value};
     use crate::names::{Call, Experiment, Kind, Quantity};
     use crate::report::{IoBytes, Measured, Price, ProbeReport};
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn a_report_survives_encoding() {
         let why = Error::Call {
-            action: Action::Write,
+            action: Purpose::Write,
             errno: Errno::ENOSPC,
         };
         let values = [

@@ -17,7 +17,7 @@ use gate::fs::pread64;
 use crate::activity::Activity;
 use crate::context::Context;
 use crate::dir::Scratch;
-use crate::error::{Action, Error, Result};
+use crate::error::{Error, Purpose, Result};
 use crate::finding::{Finding, Note, Outcome, Value, find_value, or_unknown};
 use crate::infer::comb::CYCLES;
 use crate::infer::robust::{median, mode};
@@ -347,7 +347,7 @@ fn time_pages(
         }
     };
     let read = |at| pread64(&reader, &mut buffer, at);
-    times(context, Action::Read, (part, page), read, pause)
+    times(context, Purpose::Read, (part, page), read, pause)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use gate::cache::{Mapping, cachestat, page_size};
 use gate::fs::{Advice, fadvise64};
 
 use crate::dir::Scratch;
-use crate::error::{Action, Error, Result};
+use crate::error::{Error, Purpose, Result};
 use crate::io::{read_at, sync};
 use crate::names::SeenBy;
 
@@ -48,7 +48,7 @@ impl Residency {
     /// How many pages of a part of the file are in memory.
     pub(crate) fn pages(&mut self, offset: u64, len: u64) -> Result<u64> {
         self.count(offset, len)
-            .map_err(Action::ReadResidency.failed())
+            .map_err(Purpose::ReadResidency.failed())
     }
 
     fn count(&mut self, offset: u64, len: u64) -> gate::Result<u64> {
@@ -130,7 +130,7 @@ pub(crate) fn drop_cache(fd: &Fd, len: u64, residency: Option<&mut Residency>) -
     let (mut residency, mut last, mut unchanged) = (residency, u64::MAX, 0);
     while unchanged < PATIENCE {
         sync(fd)?;
-        fadvise64(fd, 0, 0, Advice::DontNeed).map_err(Action::DropCache.failed())?;
+        fadvise64(fd, 0, 0, Advice::DontNeed).map_err(Purpose::DropCache.failed())?;
         let Some(residency) = &mut residency else {
             return Ok(true);
         };

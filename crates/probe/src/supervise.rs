@@ -13,7 +13,7 @@ use gate::long::statx_long;
 use gate::process::{Child, Ended, Shared};
 
 use crate::activity::{Activity, Check};
-use crate::error::{Action, Error, Result};
+use crate::error::{Error, Purpose, Result};
 use crate::finding::or_unknown;
 use crate::log::Log;
 use crate::names::{Experiment, Quantity};
@@ -58,7 +58,7 @@ pub fn probe(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Resu
 }
 
 fn supervised(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Result<ProbeReport> {
-    let failed = Action::Fork.failed();
+    let failed = Purpose::Fork.failed();
     let log = Log::new(ROOM).map_err(&failed)?;
     let tally = Shared::new(Tally::WORDS).map_err(&failed)?;
     let child = Child::fork_detached(|| {

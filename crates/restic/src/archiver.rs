@@ -66,7 +66,7 @@ pub(crate) struct Archiver<'a> {
 
 /// The files and directories of a snapshot.
 #[derive(Default)]
-pub(crate) struct Counts {
+pub(crate) struct SnapshotCounts {
     pub(crate) files_new: AtomicU64,
     pub(crate) files_changed: AtomicU64,
     pub(crate) files_unmodified: AtomicU64,
@@ -75,7 +75,7 @@ pub(crate) struct Counts {
     pub(crate) kept_directories: AtomicU64,
 }
 
-impl Counts {
+impl SnapshotCounts {
     /// Adds the size of files, which may be of any size: the sum is at most 2^64-1.
     fn add_bytes(&self, more: u64) {
         let add = |bytes: u64| Some(bytes.saturating_add(more));
@@ -99,7 +99,7 @@ enum TreeTask {
 struct Run<'a> {
     archiver: &'a Archiver<'a>,
     trees: Trees<'a>,
-    counts: Counts,
+    counts: SnapshotCounts,
     queue: Queue<TreeTask, Error>,
     /// Blobs among the tasks, and the most of them.
     blobs: AtomicUsize,
@@ -124,12 +124,12 @@ impl Archiver<'_> {
         &self,
         layout: &Layout,
         root: Option<Id>,
-    ) -> Result<(TreeCounts, Counts), Error> {
+    ) -> Result<(TreeCounts, SnapshotCounts), Error> {
         let threads = self.threads.unwrap_or((processors() * THREADS).max(4));
         let run = Run {
             archiver: self,
             trees: Trees::new(self.store),
-            counts: Counts::default(),
+            counts: SnapshotCounts::default(),
             queue: Queue::new(),
             blobs: AtomicUsize::new(0),
             most_blobs: threads,

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use base::Warning;
 use catalog::SnapshotRecord;
 
-use crate::archiver::Counts;
+use crate::archiver::SnapshotCounts;
 use crate::packer::WrittenBlobs;
 use crate::snapshot_file::SnapshotSummary;
 use crate::times::LocalTime;
@@ -36,7 +36,7 @@ pub struct Snapshot {
 pub(crate) fn summary(
     [begun, ended]: [LocalTime; 2],
     trees: &TreeCounts,
-    counts: Counts,
+    counts: SnapshotCounts,
     [data, tree]: [WrittenBlobs; 2],
 ) -> SnapshotSummary {
     let [new, changed, unmodified] = [

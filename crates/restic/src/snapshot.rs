@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 use sha2::{Digest, Sha256};
 use walk::FileType;
 
-use crate::archiver::{Archiver, Counts};
+use crate::archiver::{Archiver, SnapshotCounts};
 use crate::blobs::BlobStore;
 use crate::cache::Cache;
 use crate::chunker::Chunker;
@@ -285,7 +285,7 @@ impl Repository {
                 made
             }
         };
-        let (last, counts) = (kept.summary, Counts::default());
+        let (last, counts) = (kept.summary, SnapshotCounts::default());
         let ended = LocalTime::now(&self.zone);
         let mut summary = summary([next.time, ended], &trees, counts, written);
         summary.files_unmodified = last.total_files_processed;

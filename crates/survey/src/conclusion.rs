@@ -1,7 +1,7 @@
 //! Findings and advice as data.
 
 use account::ledger::Sum;
-use account::whatif::Change;
+use account::whatif::WhatIfChange;
 use archive::nightly::Nightly;
 use mounts::diagnosis::AnomalyKind;
 use pathsearch::{Fix, ProgramStart, StartupReport};
@@ -115,7 +115,7 @@ pub enum Statement<'a> {
     FixSearch(&'a ProgramStart, &'a Fix),
     DumpIncrements(&'a Nightly),
     /// Change the calls of a program that walks.
-    ChangeCalls(&'a Change),
+    ChangeCalls(&'a WhatIfChange),
     SurveyAsRoot(&'a [Unseen]),
     Gather(Section, &'a Missing),
 }

@@ -632,11 +632,11 @@ mod tests {
             .collect()
     }
 
-    type Step = Box<dyn Fn(&mut UsageCollector)>;
+    type Walker = Box<dyn Fn(&mut UsageCollector)>;
 
     /// DIR `t/` with `t/b`, `t/a`, `t/a/c`; one file in each, and one with a name in `t/a/c` and
     /// another in `t/b`.
-    fn tree() -> [Step; 6] {
+    fn tree() -> [Walker; 6] {
         let (top, a, b, c) = (key(0, 0), key(1, 70), key(1, 60), key(2, 50));
         let linked = (DEV, 99);
         [

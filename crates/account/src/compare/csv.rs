@@ -10,8 +10,8 @@
 use std::borrow::Cow;
 
 use super::runs::{CSV, Measure, Runs, System, Took};
-use crate::error::{Error, ErrorKind};
-use crate::records::{Record, is_plausible, records};
+use crate::error::{Error, InputFault};
+use crate::records::{NumberedRecord, is_plausible, records};
 
 enum Column {
     Time { name: usize, measure: usize },
@@ -29,7 +29,7 @@ pub(super) fn parse(text: &str) -> Result<Runs, Error> {
     let mut records = records(text);
     let (line, head) = records
         .next()
-        .unwrap_or_else(|| Err(ErrorKind::Empty.in_file()))?;
+        .unwrap_or_else(|| Err(InputFault::Empty.in_file()))?;
     let (names, columns) = headings(&head).map_err(|kind| kind.at(line))?;
     let labels = || (0..head.len()).filter(|&at| matches!(columns[at], Column::Label));
     let is_system = |&at: &usize| SYSTEM.contains(&head[at].to_lowercase().as_str());
@@ -42,7 +42,7 @@ pub(super) fn parse(text: &str) -> Result<Runs, Error> {
         runs.read_row(record?, &head, &columns, system)?;
     }
     if runs.systems.is_empty() {
-        return Err(ErrorKind::NoRows.in_file());
+        return Err(InputFault::NoRows.in_file());
     }
     Ok(runs)
 }
@@ -51,14 +51,14 @@ impl Runs {
     /// Adds the system of a row. Its name is in the column `system`.
     fn read_row(
         &mut self,
-        (line, cells): Record<'_>,
+        (line, cells): NumberedRecord<'_>,
         head: &[Cow<'_, str>],
         columns: &[Column],
         system: Option<usize>,
     ) -> Result<(), Error> {
         if cells.len() != head.len() {
             let (cells, headings) = (cells.len(), head.len());
-            return Err(ErrorKind::Cells { cells, headings }.at(line));
+            return Err(InputFault::Cells { cells, headings }.at(line));
         }
         let mut row = System {
             line,
@@ -86,13 +86,13 @@ impl Runs {
 }
 
 /// The NAMEs, and what each column has.
-fn headings(head: &[Cow<'_, str>]) -> Result<(Vec<String>, Vec<Column>), ErrorKind> {
+fn headings(head: &[Cow<'_, str>]) -> Result<(Vec<String>, Vec<Column>), InputFault> {
     if head.len() > MOST_COLUMNS {
-        return Err(ErrorKind::ManyColumns(MOST_COLUMNS));
+        return Err(InputFault::ManyColumns(MOST_COLUMNS));
     }
     for (at, heading) in head.iter().enumerate() {
         if !heading.is_empty() && head[..at].contains(heading) {
-            return Err(ErrorKind::SameColumns(heading.to_string()));
+            return Err(InputFault::SameColumns(heading.to_string()));
         }
     }
     let split = |heading: &str| {
@@ -120,20 +120,20 @@ fn headings(head: &[Cow<'_, str>]) -> Result<(Vec<String>, Vec<Column>), ErrorKi
     };
     let columns = head.iter().map(&mut column).collect();
     match &names[..] {
-        [] => Err(ErrorKind::NoTimes),
-        [one] => Err(ErrorKind::OneProgram(one.clone())),
+        [] => Err(InputFault::NoTimes),
+        [one] => Err(InputFault::OneProgram(one.clone())),
         _ => Ok((names, columns)),
     }
 }
 
 /// A cell with a number in it; `None` when there is nothing in it.
-fn number(cell: &str, heading: &str) -> Result<Option<f64>, ErrorKind> {
+fn number(cell: &str, heading: &str) -> Result<Option<f64>, InputFault> {
     if cell.is_empty() {
         return Ok(None);
     }
     match cell.trim().parse() {
         Ok(value) if is_plausible(value) => Ok(Some(value)),
-        _ => Err(ErrorKind::NotTime {
+        _ => Err(InputFault::NotTime {
             text: cell.to_owned(),
             column: heading.to_owned(),
         }),

@@ -2,7 +2,7 @@
 
 use super::runs::MeasuredFile;
 use super::{csv, json};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, InputFault};
 
 /// Reads the file `path` with the content `bytes`. A system without a name gets that of its file.
 ///
@@ -12,7 +12,7 @@ pub fn parse(path: &[u8], bytes: &[u8]) -> Result<MeasuredFile, Error> {
     let text = str::from_utf8(bytes).map_err(|e| {
         let valid = bytes.get(..e.valid_up_to()).unwrap_or_default();
         let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
-        ErrorKind::NotUtf8.at(line)
+        InputFault::NotUtf8.at(line)
     })?;
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     let mut file = if json::is_json(text) {

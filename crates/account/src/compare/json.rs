@@ -8,7 +8,7 @@
 use serde_json::{Deserializer, Value};
 
 use super::runs::{Measure, MeasuredFile, Runs, System, Took};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, InputFault};
 use crate::figures::{Figure, combine};
 use crate::records::is_plausible;
 
@@ -40,13 +40,13 @@ pub(super) fn parse(text: &str, file: &[u8]) -> Result<MeasuredFile, Error> {
         let (own, figures) = read_object(object).map_err(|kind| kind.at(line))?;
         match &kind {
             Some(kind) if *kind != own => {
-                return Err(ErrorKind::Mixed(own, kind.clone()).at(line));
+                return Err(InputFault::Mixed(own, kind.clone()).at(line));
             }
             _ => kind = Some(own),
         }
         all.push((line, figures));
     }
-    let kind = kind.ok_or_else(|| ErrorKind::Empty.in_file())?;
+    let kind = kind.ok_or_else(|| InputFault::Empty.in_file())?;
     let runs = runs(&kind, &all, stem);
     Ok(MeasuredFile {
         runs,
@@ -57,23 +57,23 @@ pub(super) fn parse(text: &str, file: &[u8]) -> Result<MeasuredFile, Error> {
     })
 }
 
-fn not_json(error: &serde_json::Error) -> ErrorKind {
+fn not_json(error: &serde_json::Error) -> InputFault {
     let text = error.to_string();
     let reason = text.split(" at line ").next().unwrap_or_default();
-    ErrorKind::NotJson(reason.to_owned())
+    InputFault::NotJson(reason.to_owned())
 }
 
 /// The command that printed an object, and its figures.
-fn read_object(mut object: Value) -> Result<(String, Vec<Figure>), ErrorKind> {
-    let schema = object["schema"].as_str().ok_or(ErrorKind::NoSchema)?;
+fn read_object(mut object: Value) -> Result<(String, Vec<Figure>), InputFault> {
+    let schema = object["schema"].as_str().ok_or(InputFault::NoSchema)?;
     let command = schema.strip_prefix("fathom.");
     let command = command.and_then(|command| command.strip_suffix("/1"));
     let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_lowercase());
     let Some(command) = command.filter(is_name).map(str::to_owned) else {
-        return Err(ErrorKind::OtherSchema(schema.to_owned()));
+        return Err(InputFault::OtherSchema(schema.to_owned()));
     };
     match object.get_mut("figures").map(Value::take) {
-        None => Err(ErrorKind::NoFigures(command)),
+        None => Err(InputFault::NoFigures(command)),
         Some(figures) => match serde_json::from_value(figures) {
             Ok(figures) => Ok((command, figures)),
             Err(error) => Err(not_json(&error)),
@@ -112,7 +112,7 @@ fn runs(kind: &str, objects: &[(usize, Vec<Figure>)], stem: &[u8]) -> Result<Run
 /// The name of a system, and what each program took on it.
 type NamedTimes<'a> = (&'a [u8], Vec<(String, Took)>);
 
-fn took<'a>(figures: &[Figure], stem: &'a [u8]) -> Result<NamedTimes<'a>, ErrorKind> {
+fn took<'a>(figures: &[Figure], stem: &'a [u8]) -> Result<NamedTimes<'a>, InputFault> {
     let value = |name: &str| {
         let mut named = figures.iter().filter(|figure| figure.name == name);
         named.next().map(|figure| figure.value)
@@ -123,7 +123,7 @@ fn took<'a>(figures: &[Figure], stem: &'a [u8]) -> Result<NamedTimes<'a>, ErrorK
     };
     let single = took("");
     if single[Measure::Real as usize].is_some() {
-        let (system, name) = split(stem).ok_or(ErrorKind::NoName)?;
+        let (system, name) = split(stem).ok_or(InputFault::NoName)?;
         let name = String::from_utf8_lossy(name).into_owned();
         return Ok((system, vec![(name, single)]));
     }
@@ -133,7 +133,7 @@ fn took<'a>(figures: &[Figure], stem: &'a [u8]) -> Result<NamedTimes<'a>, ErrorK
         .map(|name| (name.to_owned(), took(&format!("{name} "))))
         .collect();
     match took.is_empty() {
-        true => Err(ErrorKind::NoRun),
+        true => Err(InputFault::NoRun),
         false => Ok((stem, took)),
     }
 }
@@ -217,7 +217,7 @@ mod tests {
         // Without a NAME there are no ratios, but the figures can be compared.
         for nameless in [&b".json"[..], b"web1..json", b".before.json", b"-"] {
             let file = parse(text, nameless).unwrap();
-            assert_eq!(file.runs.unwrap_err().kind, ErrorKind::NoName);
+            assert_eq!(file.runs.unwrap_err().kind, InputFault::NoName);
             assert_eq!(file.figures.unwrap().1.len(), 4);
         }
     }
@@ -257,7 +257,7 @@ mod tests {
             "line 6: this object is of fathom walk, those before it of fathom mounts"
         );
         let no_run = r#"{"schema":"fathom.survey/1","figures":[]}"#;
-        assert_eq!(runs(no_run, b"a.json").unwrap_err().kind, ErrorKind::NoRun);
+        assert_eq!(runs(no_run, b"a.json").unwrap_err().kind, InputFault::NoRun);
     }
 
     proptest! {

@@ -56,7 +56,7 @@ impl Pattern {
 
 /// What was found of a pattern.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct FoundPattern {
     /// How often.
     pub count: u64,
     /// Redundant calls in it.

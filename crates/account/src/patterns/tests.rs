@@ -9,19 +9,19 @@ use meter::syscalls;
 const CWD: u64 = -100_i64 as u64;
 
 /// One process that makes calls.
-struct Process {
+struct CallingProcess {
     ledger: Ledger,
     pid: u32,
 }
 
-impl Process {
-    fn new() -> Process {
+impl CallingProcess {
+    fn new() -> CallingProcess {
         let start = Inherited {
             cwd: Some(b"/d".to_vec()),
             files: vec![(0, b"/dev/pts/0".to_vec())],
             ..Inherited::default()
         };
-        Process {
+        CallingProcess {
             ledger: Ledger::new(start),
             pid: 1,
         }
@@ -94,13 +94,13 @@ fn example(name: &str) -> Option<String> {
 
 #[test]
 fn stat_open_fstat_of_one_file() {
-    let ends = |does: &dyn Fn(&mut Process)| {
-        let mut process = Process::new();
+    let ends = |does: &dyn Fn(&mut CallingProcess)| {
+        let mut process = CallingProcess::new();
         does(&mut process);
         process.ends(Pattern::StatOpenFstat, Spare::CombineStat)
     };
     // One of the two questions is redundant.
-    let read = |p: &mut Process| {
+    let read = |p: &mut CallingProcess| {
         p.stat("x", 0);
         p.open("./x", 0, 3);
         p.fstat(3);
@@ -109,55 +109,55 @@ fn stat_open_fstat_of_one_file() {
     };
     assert_eq!(ends(&read), (1, 1, example("/d/x"), 1));
     // Nothing else was done with it: the opening was in vain.
-    let asked = |p: &mut Process| {
+    let asked = |p: &mut CallingProcess| {
         p.stat("x", 0);
         p.open("x", 0, 3);
         p.fstat(3);
         p.close(3);
     };
     assert_eq!(ends(&asked), (1, 3, example("/d/x"), 3));
-    let twice = |p: &mut Process| {
+    let twice = |p: &mut CallingProcess| {
         read(p);
         asked(p);
     };
     assert_eq!(ends(&twice), (2, 4, example("/d/x"), 4));
     // Opened a second time, without another question before.
-    let again = |p: &mut Process| {
+    let again = |p: &mut CallingProcess| {
         read(p);
         p.open("x", 0, 3);
         p.fstat(3);
         p.close(3);
     };
     assert_eq!(ends(&again), (1, 1, example("/d/x"), 1));
-    let nearly: [&dyn Fn(&mut Process); 6] = [
-        &|p: &mut Process| {
+    let nearly: [&dyn Fn(&mut CallingProcess); 6] = [
+        &|p: &mut CallingProcess| {
             p.stat("x", -2);
             p.open("x", 0, 3);
             p.fstat(3);
         },
-        &|p: &mut Process| {
+        &|p: &mut CallingProcess| {
             p.stat("x", 0);
             p.open("x", 0o1001, 3); // cut to nothing: its size was worth to be known
             p.fstat(3);
         },
-        &|p: &mut Process| {
+        &|p: &mut CallingProcess| {
             p.stat("x", 0);
             p.open("y", 0, 3);
             p.fstat(3);
         },
-        &|p: &mut Process| {
+        &|p: &mut CallingProcess| {
             p.stat("x", 0);
             p.open("x", 0, 3);
             p.close(3);
             p.fstat(3);
         },
-        &|p: &mut Process| {
+        &|p: &mut CallingProcess| {
             p.stat("x", 0);
             p.pid = 2;
             p.open("/d/x", 0, 3);
             p.fstat(3);
         },
-        &|p: &mut Process| {
+        &|p: &mut CallingProcess| {
             p.stat("x", 0);
             p.does("fchmodat", [CWD, 0, 0, 0], Some("x"), 0);
             p.open("x", 0, 3);
@@ -171,7 +171,7 @@ fn stat_open_fstat_of_one_file() {
 
 #[test]
 fn a_directory_that_names_begin_in_was_not_opened_in_vain() {
-    let mut p = Process::new();
+    let mut p = CallingProcess::new();
     p.stat("x", 0);
     p.open("x", 0o10_000_000, 3);
     p.fstat(3);
@@ -185,7 +185,7 @@ fn a_directory_that_names_begin_in_was_not_opened_in_vain() {
 
 #[test]
 fn repeated_stat_of_one_path() {
-    let mut p = Process::new();
+    let mut p = CallingProcess::new();
     p.stat("x", 0);
     p.stat("y", 0);
     p.stat("/d/x", 0);
@@ -205,7 +205,7 @@ fn repeated_stat_of_one_path() {
 
 #[test]
 fn what_one_process_asks_is_nothing_to_another() {
-    let mut p = Process::new();
+    let mut p = CallingProcess::new();
     for n in 0..12 {
         p.pid = 1 + n % 3;
         p.stat("/d/x", 0);
@@ -221,7 +221,7 @@ fn what_one_process_asks_is_nothing_to_another() {
         (10, 10, example("/d/x"), 10)
     );
 
-    let mut p = Process::new();
+    let mut p = CallingProcess::new();
     for pid in [1, 2] {
         p.pid = pid;
         p.stat("/d/x", 0);
@@ -238,14 +238,14 @@ fn what_one_process_asks_is_nothing_to_another() {
 
 #[test]
 fn a_descriptor_is_asked_again_only_if_nothing_has_changed_its_file() {
-    let changes: [fn(&mut Process); 4] = [
+    let changes: [fn(&mut CallingProcess); 4] = [
         |p| p.on("write", 3, [0, 10, 0], 10),
         |p| p.on("ftruncate", 3, [0; 3], 0),
         |p| p.does("unlinkat", [CWD, 0, 0, 0], Some("x"), 0),
         |p| p.open("x", 0o1001, 4),
     ];
     for change in changes {
-        let mut p = Process::new();
+        let mut p = CallingProcess::new();
         p.open("x", 2, 3);
         for _ in 0..3 {
             p.fstat(3);
@@ -256,7 +256,7 @@ fn a_descriptor_is_asked_again_only_if_nothing_has_changed_its_file() {
             (0, 0, None, 0)
         );
     }
-    let mut p = Process::new();
+    let mut p = CallingProcess::new();
     (0..3).for_each(|_| {
         p.fstat(9);
         p.on("write", 9, [0, 10, 0], 10);
@@ -270,7 +270,7 @@ fn a_descriptor_is_asked_again_only_if_nothing_has_changed_its_file() {
 
 #[test]
 fn a_directory_changes_when_something_is_made_in_it() {
-    let mut p = Process::new();
+    let mut p = CallingProcess::new();
     p.stat(".", 0);
     p.stat("/d", 0);
     p.open("new", 0o101, 3);
@@ -285,7 +285,7 @@ fn a_directory_changes_when_something_is_made_in_it() {
 
 #[test]
 fn look_ups_that_miss() {
-    let mut p = Process::new();
+    let mut p = CallingProcess::new();
     p.stat("x", -2);
     p.open("x", 0, -2);
     p.open("x", 0, -20);
@@ -302,7 +302,7 @@ fn look_ups_that_miss() {
 
 #[test]
 fn calls_for_attributes_that_find_none() {
-    let mut p = Process::new();
+    let mut p = CallingProcess::new();
     p.does("lgetxattr", [0; 4], Some("x"), -61);
     p.does("lgetxattr", [0; 4], Some("x"), -95);
     p.does("llistxattr", [0; 4], Some("y"), 0);
@@ -314,7 +314,7 @@ fn calls_for_attributes_that_find_none() {
         (3, 3, example("/d/x"), 1)
     );
     // Opened for nothing else.
-    let mut p = Process::new();
+    let mut p = CallingProcess::new();
     p.open("x", 0, 3);
     p.on("flistxattr", 3, [0; 3], 20);
     p.close(3);
@@ -326,7 +326,7 @@ fn calls_for_attributes_that_find_none() {
 
 #[test]
 fn tiny_directories() {
-    let mut p = Process::new();
+    let mut p = CallingProcess::new();
     for (listed, more) in [
         (100, &[][..]),
         (TINY, &[]),
@@ -349,7 +349,7 @@ fn tiny_directories() {
 
 #[test]
 fn small_reads_one_behind_the_other() {
-    let mut p = Process::new();
+    let mut p = CallingProcess::new();
     p.open("x", 0, 3);
     (0..10).for_each(|_| p.on("read", 3, [0, 1000, 0], 1000));
     p.on("read", 3, [0, 1000, 0], 0);
@@ -359,7 +359,7 @@ fn small_reads_one_behind_the_other() {
         (10, 7, example("/d/x"), 7)
     );
 
-    let mut p = Process::new();
+    let mut p = CallingProcess::new();
     p.open("x", 0, 3);
     p.on("pread64", 3, [0, 100, 0], 100);
     p.on("pread64", 3, [0, 100, 100], 100);
@@ -378,7 +378,7 @@ fn small_reads_one_behind_the_other() {
 #[test]
 fn reads_here_and_there_are_in_no_row() {
     let reads = |to: &[i64]| {
-        let mut p = Process::new();
+        let mut p = CallingProcess::new();
         p.open("x", 0, 3);
         for &to in to {
             p.on("lseek", 3, [0; 3], to);
@@ -389,13 +389,13 @@ fn reads_here_and_there_are_in_no_row() {
     assert_eq!(reads(&[0, 5000, 70, 9000]), (0, 0, None, 0));
     // To go where one is already is to stay.
     assert_eq!(reads(&[0, 100, 200, 300]), (4, 3, example("/d/x"), 3));
-    let mut p = Process::new();
+    let mut p = CallingProcess::new();
     p.open("x", 0, 3);
     [0, 900, 300, 600]
         .into_iter()
         .for_each(|at| p.on("preadv", 3, [0, 1, at], 100));
     assert_eq!(p.ends(Pattern::SmallReads, Spare::Buffer), (0, 0, None, 0));
-    let mut p = Process::new();
+    let mut p = CallingProcess::new();
     p.open("x", 0, 3);
     (0..4).for_each(|_| p.on("preadv2", 3, [0, 1, u64::MAX], 100));
     assert_eq!(
@@ -406,7 +406,7 @@ fn reads_here_and_there_are_in_no_row() {
 
 #[test]
 fn small_writes_and_an_fsync_after_each() {
-    let mut p = Process::new();
+    let mut p = CallingProcess::new();
     p.open("x", 0o101, 3);
     (0..4).for_each(|_| p.on("write", 3, [0, 10, 0], 10));
     assert_eq!(
@@ -415,7 +415,7 @@ fn small_writes_and_an_fsync_after_each() {
     );
 
     let wrote = |bytes: &[u64]| {
-        let mut p = Process::new();
+        let mut p = CallingProcess::new();
         p.open("x", 0o101, 3);
         for &bytes in bytes {
             p.on("write", 3, [0, bytes, 0], bytes as i64);
@@ -440,7 +440,7 @@ fn small_writes_and_an_fsync_after_each() {
 #[test]
 fn many_files_of_one_directory_by_long_names() {
     let looks = |times: u32, dir: &str| {
-        let mut p = Process::new();
+        let mut p = CallingProcess::new();
         (0..times).for_each(|n| p.stat(&format!("{dir}/{n}"), if n % 2 == 0 { 0 } else { -2 }));
         p
     };

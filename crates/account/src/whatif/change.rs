@@ -41,7 +41,7 @@ impl ChangeKind {
 
 /// A change, and what it would save.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct WhatIfChange {
     /// What would be changed.
     pub kind: ChangeKind,
     /// Calls that would go, less those that would come.
@@ -70,7 +70,7 @@ pub struct Basis {
     pub seconds: f64,
 }
 
-impl Change {
+impl WhatIfChange {
     /// Whether too few calls, or too little time in them, were metered for an estimate.
     pub fn is_too_short(&self) -> bool {
         self.basis.calls < FEWEST_CALLS || self.basis.seconds < SHORTEST

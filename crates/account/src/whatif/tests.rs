@@ -84,7 +84,7 @@ fn at_prices(
     )
 }
 
-fn find_change<'a>(what: &'a WhatIf, name: &str) -> &'a Change {
+fn find_change<'a>(what: &'a WhatIf, name: &str) -> &'a WhatIfChange {
     what.changes
         .iter()
         .find(|change| change.kind.name() == name)

@@ -33,7 +33,7 @@ impl CatalogUpdates<'_> {
         &self,
         rows: Range<usize>,
         group: RowGroupResults,
-    ) -> catalog::Result<Later> {
+    ) -> Result<Later, catalog::Error> {
         let hashes = self.hashes(rows.clone(), &group);
         if let Err(error) = &hashes {
             self.error.lock().get_or_insert(error.clone());
@@ -61,7 +61,7 @@ impl CatalogUpdates<'_> {
         &self,
         rows: Range<usize>,
         group: &RowGroupResults,
-    ) -> catalog::Result<Vec<Option<[u8; 32]>>> {
+    ) -> Result<Vec<Option<[u8; 32]>>, catalog::Error> {
         let mut hashes = vec![None; rows.len()];
         for (row, hash) in &group.hashes {
             hashes[row - rows.start] = Some(*hash);

@@ -184,7 +184,7 @@ impl Base {
     }
 
     /// Reads the names of some rows of the catalog below their SRC, and the hash of that.
-    pub(super) fn names(&self, wanted: &[u32]) -> catalog::Result<Vec<(u64, OldName)>> {
+    pub(super) fn names(&self, wanted: &[u32]) -> Result<Vec<(u64, OldName)>, catalog::Error> {
         let mut named = Vec::with_capacity(wanted.len());
         for (group, first, here) in by_group(&self.reader, wanted) {
             let dirs = self.reader.read(DIR, group)?;
@@ -242,7 +242,7 @@ impl Base {
         &self,
         mut wanted: Vec<(u32, usize)>,
         mut take: impl FnMut(usize, [u8; 32]),
-    ) -> catalog::Result<()> {
+    ) -> Result<(), catalog::Error> {
         wanted.sort_unstable();
         let places: Vec<u32> = wanted.iter().map(|(row, _)| *row).collect();
         let mut left = &wanted[..];

@@ -69,7 +69,7 @@ impl<'a> Scan for DumpScan<'a> {
         &self,
         collector: Collector<'a>,
         written: Written<'_>,
-    ) -> catalog::Result<Self::Scanned> {
+    ) -> Result<Self::Scanned, catalog::Error> {
         let differing = written.differing;
         let source = &self.request.sources[0];
         let meta = written.context.top.meta;
@@ -80,7 +80,7 @@ impl<'a> Scan for DumpScan<'a> {
         Ok((collector, vec![self.part(written.by, why)]))
     }
 
-    fn scan_all(&self) -> catalog::Result<Self::Scanned> {
+    fn scan_all(&self) -> Result<Self::Scanned, catalog::Error> {
         Ok(collect(self.request, true, self.diagnostics)?)
     }
 

@@ -159,18 +159,18 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum TreeStep {
         Insert(String, u8),
         Remove(String),
         Rename(String, String),
     }
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
+    fn steps() -> impl Strategy<Value = Vec<TreeStep>> {
         let path = || "[ab](/[ab]){0,2}";
         let step = prop_oneof![
-            (path(), any::<u8>()).prop_map(|(path, known)| Step::Insert(path, known)),
-            path().prop_map(Step::Remove),
-            (path(), path()).prop_map(|(from, to)| Step::Rename(from, to)),
+            (path(), any::<u8>()).prop_map(|(path, known)| TreeStep::Insert(path, known)),
+            path().prop_map(TreeStep::Remove),
+            (path(), path()).prop_map(|(from, to)| TreeStep::Rename(from, to)),
         ];
         proptest::collection::vec(step, 0..12)
     }
@@ -185,18 +185,18 @@ mod tests {
             };
             for step in steps {
                 match step {
-                    Step::Insert(path, known) => {
+                    TreeStep::Insert(path, known) => {
                         tree.insert(path.as_bytes(), known, None);
                         list.insert(path, known);
                     }
-                    Step::Remove(dir) => {
+                    TreeStep::Remove(dir) => {
                         let below = list.keys().filter(|path| is_in(path, &dir) && **path != dir);
                         prop_assert_eq!(below.count() as u64, tree.remove(dir.as_bytes()));
                         list.retain(|path, _| !is_in(path, &dir));
                     }
                     // No directory is moved into itself.
-                    Step::Rename(from, to) if is_in(&to, &from) || is_in(&from, &to) => {}
-                    Step::Rename(from, to) => {
+                    TreeStep::Rename(from, to) if is_in(&to, &from) || is_in(&from, &to) => {}
+                    TreeStep::Rename(from, to) => {
                         tree.rename(from.as_bytes(), to.as_bytes());
                         let (moved, rest): (BTreeMap<_, _>, _) =
                             list.into_iter().partition(|(path, _)| is_in(path, &from));

@@ -11,7 +11,7 @@ use walk::{Dir, Entry, Fields, KeptPath, Meta, Sink, Worker, path_id};
 
 use super::compare::Compare;
 use super::{Change, Changes};
-use crate::error::{Action, Error, ErrorKind, Result};
+use crate::error::{Action, Error, ErrorKind};
 use crate::format::columns::{
     BTIME, CTIME, DIR, GENERATION, INO, MODE, MTIME, NAME, NLINK, PART, SIZE,
 };
@@ -49,7 +49,7 @@ impl CatalogPair {
     ///
     /// # Errors
     /// One cannot be read, or they are not of the same directories.
-    pub fn open(old: &[u8], new: &[u8]) -> Result<CatalogPair> {
+    pub fn open(old: &[u8], new: &[u8]) -> Result<CatalogPair, Error> {
         let [mut before, mut after] = [DataSet::open_joined(old)?, DataSet::open_joined(new)?];
         for (path, data) in [(old, &before), (new, &after)] {
             let mut parts = data.abouts().filter_map(|it| it.options.shard.as_ref());
@@ -126,7 +126,7 @@ impl CatalogPair {
     ///
     /// # Errors
     /// A catalog that cannot be read, or is damaged.
-    pub fn changes(&self, predicates: &Predicates) -> Result<Changes> {
+    pub fn changes(&self, predicates: &Predicates) -> Result<Changes, Error> {
         let mut all = Changes::default();
         for root in 0..self.pairs.len() {
             let changes = self.changes_of(root, predicates)?;
@@ -147,7 +147,7 @@ impl CatalogPair {
     }
 
     /// The selected changes of one directory.
-    fn changes_of(&self, root: usize, predicates: &Predicates) -> Result<Changes> {
+    fn changes_of(&self, root: usize, predicates: &Predicates) -> Result<Changes, Error> {
         let mut changes = self.all_changes(root)?;
         if predicates.is_all() {
             return Ok(changes);
@@ -170,7 +170,7 @@ impl CatalogPair {
         &self,
         changes: &Changes,
         directories: &[KeptPath],
-    ) -> Result<HashSet<KeptPath>> {
+    ) -> Result<HashSet<KeptPath>, Error> {
         let is_empty = Predicates {
             empty: true,
             ..Predicates::default()
@@ -196,7 +196,7 @@ impl CatalogPair {
         Ok(empty)
     }
 
-    fn all_changes(&self, root: usize) -> Result<Changes> {
+    fn all_changes(&self, root: usize) -> Result<Changes, Error> {
         let (old, new) = self.pairs[root];
         let (old, new) = (self.old.reader(old), self.new.reader(new));
         // Racy entries may have changed without another digest, but not in the same walk.
@@ -213,7 +213,12 @@ impl CatalogPair {
     }
 
     /// Passes the rows of a row group of the new catalog to the comparison, by directory.
-    fn compare_group(&self, reader: &Reader, group: usize, compare: &Compare<'_>) -> Result<()> {
+    fn compare_group(
+        &self,
+        reader: &Reader,
+        group: usize,
+        compare: &Compare<'_>,
+    ) -> Result<(), Error> {
         let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
         let (parts, inos) = (reader.read(PART, group)?, reader.read(INO, group)?);
         let (modes, nlinks) = (reader.read(MODE, group)?, reader.read(NLINK, group)?);
@@ -221,7 +226,7 @@ impl CatalogPair {
         let (btimes, sizes) = (reader.read(BTIME, group)?, reader.read(SIZE, group)?);
         let generations = reader.read(GENERATION, group)?;
         let known = &reader.about().parts;
-        let meta = |row: usize| -> Result<Meta> {
+        let meta = |row: usize| -> Result<Meta, Error> {
             let part = known.get(parts[row] as usize);
             let part = part.ok_or_else(|| self.new.error(ErrorKind::DamagedCatalog))?;
             Ok(Meta {
@@ -263,7 +268,7 @@ impl Changes {
         old: &DataSet,
         root: usize,
         predicates: &Predicates,
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         let removed = self.entries();
         let removed = removed.filter(|entry| entry.change == Change::Removed);
         let removed = removed.map(|entry| hash_below(root, &entry.path)).collect();
@@ -284,7 +289,7 @@ fn unpaired(data: &[u8], reader: &Reader) -> Error {
 }
 
 /// Checks that two catalogs are of the same directory; gives its path in the new one.
-fn check(before: &Reader, old: &[u8], after: &Reader, new: &[u8]) -> Result<Vec<u8>> {
+fn check(before: &Reader, old: &[u8], after: &Reader, new: &[u8]) -> Result<Vec<u8>, Error> {
     let single = |reader: &Reader, path: &[u8]| {
         let about = reader.about();
         let refused = |kind| Error::new(Action::UseCatalog, path, kind);
@@ -330,7 +335,11 @@ fn hash_below(root: usize, path: &[u8]) -> u64 {
 }
 
 /// Those of some paths, by their hashes, whose entries are selected.
-fn select(data: &DataSet, predicates: &Predicates, wanted: HashSet<u64>) -> Result<HashSet<u64>> {
+fn select(
+    data: &DataSet,
+    predicates: &Predicates,
+    wanted: HashSet<u64>,
+) -> Result<HashSet<u64>, Error> {
     let selection = Selection {
         wanted,
         selected: Mutex::default(),

@@ -95,7 +95,7 @@ pub fn compare<'a>(
     }
 
     let (mut fates, mut rows) = (vec![Fate::Kept; len as usize], vec![0; len as usize]);
-    let entries = Entries {
+    let entries = ComparedEntries {
         entry,
         top,
         then,
@@ -146,7 +146,7 @@ pub fn compare<'a>(
 }
 
 /// The entries as they are now and as they were, for all threads.
-struct Entries<'t, 'n, E, T> {
+struct ComparedEntries<'t, 'n, E, T> {
     entry: E,
     top: T,
     then: &'t Index,
@@ -159,7 +159,7 @@ struct Entries<'t, 'n, E, T> {
     is_touched: Vec<AtomicBool>,
 }
 
-impl<'n, E: Fn(u32) -> Now<'n>, T: Fn(u32) -> u64> Entries<'_, 'n, E, T> {
+impl<'n, E: Fn(u32) -> Now<'n>, T: Fn(u32) -> u64> ComparedEntries<'_, 'n, E, T> {
     fn touch_if(&self, dir: usize, differs: bool) {
         if differs {
             self.is_touched[dir].store(true, Relaxed);

@@ -7,18 +7,16 @@ use proptest::prelude::*;
 use walk::entry::Time;
 use walk::{Meta, path_id};
 
-use super::{Fate, Now, TreeOutcome, compare};
+use super::{Fate, Now, OldName, TreeOutcome, compare};
 use crate::since::index::{Identity, Index, fingerprint};
 
 type Path = Vec<String>;
-/// A directory, and a name in it.
-type Name = (Vec<u8>, Vec<u8>);
 /// The version and the content of an inode, and all its paths.
 type Seen = (Option<u64>, Option<u64>, BTreeSet<Path>);
 
 /// An inode, in the tree that is dumped.
 #[derive(Clone, Debug)]
-struct Inode {
+struct WorldInode {
     ino: u64,
     birth: u32,
     /// Stands for times and attributes: increases with each change.
@@ -32,7 +30,7 @@ struct Inode {
 /// A tree that is dumped.
 #[derive(Clone, Debug)]
 struct World {
-    inodes: Vec<Inode>,
+    inodes: Vec<WorldInode>,
     clock: u64,
     /// Inodes have a time of creation.
     has_births: bool,
@@ -45,7 +43,7 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const ROOT: usize = 0;
 
 /// A change: its kind, and two numbers that select entries or names in any tree.
-type Event = (u8, u16, u16);
+type TreeEvent = (u8, u16, u16);
 
 impl World {
     fn new(has_births: bool, touches_dirs: bool) -> World {
@@ -69,7 +67,7 @@ impl World {
         let now = self.tick();
         let ino = self.free.pop().unwrap_or(now + 1000);
         let birth = if self.has_births { now as u32 } else { 0 };
-        self.inodes.push(Inode {
+        self.inodes.push(WorldInode {
             ino,
             birth,
             version: now,
@@ -142,7 +140,7 @@ impl World {
         self.touch(inode);
     }
 
-    fn apply(&mut self, (kind, one, other): Event) {
+    fn apply(&mut self, (kind, one, other): TreeEvent) {
         let all = self.all();
         let dirs: Vec<usize> = [ROOT]
             .into_iter()
@@ -247,7 +245,7 @@ impl World {
 
     /// Metadata that identifies the inode and its version.
     fn meta(&self, inode: usize) -> Meta {
-        let &Inode {
+        let &WorldInode {
             ino,
             birth,
             version,
@@ -281,11 +279,11 @@ fn path(rows: &[(Option<u32>, String, usize)], mut row: u32) -> Path {
 /// The restored tree.
 #[derive(Clone, Debug)]
 struct Restored {
-    nodes: Vec<Node>,
+    nodes: Vec<RestoredNode>,
 }
 
 #[derive(Clone, Debug)]
-struct Node {
+struct RestoredNode {
     /// `None` if it differs from what the archive says.
     version: Option<u64>,
     content: u64,
@@ -314,7 +312,7 @@ impl Restored {
     }
 
     /// Creates a node, replacing anything but a directory with entries.
-    fn make(&mut self, path: &[String], node: Node) {
+    fn make(&mut self, path: &[String], node: RestoredNode) {
         if let Some(there) = self.find(path) {
             assert!(
                 self.nodes[there].names.iter().flatten().next().is_none(),
@@ -332,7 +330,7 @@ impl Restored {
         let mut late = Vec::new();
         for (row, (_, _, inode)) in rows.iter().enumerate() {
             let (at, path) = (row as u32, path(&rows, row as u32));
-            let &Inode {
+            let &WorldInode {
                 version,
                 content,
                 ref names,
@@ -355,7 +353,7 @@ impl Restored {
                     None => {
                         self.make(
                             &path,
-                            Node {
+                            RestoredNode {
                                 version: Some(version),
                                 content,
                                 names: None,
@@ -378,7 +376,7 @@ impl Restored {
                         }
                         None => self.make(
                             &path,
-                            Node {
+                            RestoredNode {
                                 version: None,
                                 content,
                                 names: Some(BTreeMap::new()),
@@ -467,7 +465,7 @@ impl Restored {
             all.push((path, node));
         }
         let of = |node: usize| {
-            let Node {
+            let RestoredNode {
                 version,
                 content,
                 names: below,
@@ -484,14 +482,14 @@ impl Restored {
     }
 
     fn from_world(world: &World) -> Restored {
-        let node = |inode: &Inode| {
-            let &Inode {
+        let node = |inode: &WorldInode| {
+            let &WorldInode {
                 version,
                 content,
                 ref names,
                 ..
             } = inode;
-            Node {
+            RestoredNode {
                 version: Some(version),
                 content,
                 names: names.clone(),
@@ -504,7 +502,7 @@ impl Restored {
 }
 
 /// The index of a catalog of a tree, and the names of its rows.
-fn index(world: &World) -> (Index, Vec<Name>) {
+fn index(world: &World) -> (Index, Vec<OldName>) {
     let rows = world.rows();
     let (mut old, mut names, mut children) = (Vec::new(), Vec::new(), HashMap::new());
     let mut paths: Vec<u64> = Vec::new();
@@ -556,7 +554,7 @@ fn plan(then: &World, now: &World) -> TreeOutcome {
     .unwrap()
 }
 
-fn check(has_births: bool, touches_dirs: bool, rounds: &[Vec<Event>]) {
+fn check(has_births: bool, touches_dirs: bool, rounds: &[Vec<TreeEvent>]) {
     let mut world = World::new(has_births, touches_dirs);
     let mut restored: Option<Restored> = None;
     for events in rounds {
@@ -586,9 +584,9 @@ proptest! {
         has_births: bool,
         touches_dirs: bool,
         grown in proptest::collection::vec((0..2u8, any::<u16>(), any::<u16>()), 0..40),
-        rounds in proptest::collection::vec(proptest::collection::vec(any::<Event>(), 0..12), 1..4),
+        rounds in proptest::collection::vec(proptest::collection::vec(any::<TreeEvent>(), 0..12), 1..4),
     ) {
-        let rounds: Vec<Vec<Event>> = std::iter::once(grown).chain(rounds).collect();
+        let rounds: Vec<Vec<TreeEvent>> = std::iter::once(grown).chain(rounds).collect();
         check(has_births, touches_dirs, &rounds);
     }
 }

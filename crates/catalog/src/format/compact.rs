@@ -5,7 +5,7 @@
 
 use super::about::About;
 use super::columns::{BLAKE3, DEV_MAJOR, DEV_MINOR, DIR, NAME, PART, TOP};
-use super::output::{Output, Sealed};
+use super::output::{CatalogOutput, Sealed};
 use super::read::Reader;
 use super::schema::Record;
 use crate::error::Error;
@@ -30,7 +30,7 @@ pub fn copy(reader: &Reader, about: &About, file: &[u8]) -> Result<(), Error> {
 
 fn write(reader: &Reader, mut about: About, file: &[u8]) -> Result<Sealed, Error> {
     let at_rest_before = about.at_rest_before();
-    let (encoder, mut out) = Output::create(file)?;
+    let (encoder, mut out) = CatalogOutput::create(file)?;
     about.racy = 0;
     for group in 0..reader.groups() {
         let metas = reader.metas(group)?;

@@ -53,7 +53,7 @@ impl Sealed {
 }
 
 /// A catalog being written.
-pub(super) struct Output {
+pub(super) struct CatalogOutput {
     file: Vec<u8>,
     out: SerializedFileWriter<Buffered>,
     /// For each row group, the checksums of its columns.
@@ -111,9 +111,9 @@ impl Buffered {
     }
 }
 
-impl Output {
+impl CatalogOutput {
     /// Creates a file, which has no name yet.
-    pub(super) fn create(file: &[u8]) -> Result<(Encoder, Output), Error> {
+    pub(super) fn create(file: &[u8]) -> Result<(Encoder, CatalogOutput), Error> {
         let error = |e: ParquetError| Error::new(Action::WriteCatalog, file, e);
         let writer = Destination::create(file)
             .map_err(|kind| Error::new(Action::WriteCatalog, file, kind))?;
@@ -124,7 +124,7 @@ impl Output {
             footer: None,
         };
         let root = schema.root_schema_ptr();
-        let output = Output {
+        let output = CatalogOutput {
             file: file.to_vec(),
             out: SerializedFileWriter::new(out, root, properties).map_err(error)?,
             checksums: Vec::new(),
@@ -169,7 +169,7 @@ impl Output {
 
     /// Writes the description and the footer.
     pub(super) fn seal(self, about: About) -> Result<Sealed, Error> {
-        let Output {
+        let CatalogOutput {
             file,
             mut out,
             checksums,

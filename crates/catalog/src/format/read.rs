@@ -318,14 +318,14 @@ mod tests {
     use walk::entry::Time;
 
     use super::super::columns::*;
-    use super::super::output::Output;
+    use super::super::output::CatalogOutput;
     use super::super::schema::Record;
     use super::*;
     use crate::part::Part;
 
     /// Writes a catalog.
     fn write_catalog(path: &[u8], groups: usize, rows: usize) {
-        let (encoder, mut out) = Output::create(path).unwrap();
+        let (encoder, mut out) = CatalogOutput::create(path).unwrap();
         for group in 0..groups {
             let names: Vec<String> = (0..rows).map(|row| format!("name {group} {row}")).collect();
             let row = |nth: usize| {

@@ -19,7 +19,7 @@ use walk::entry::append;
 use walk::{Dir, DirKey, Entry, Meta, Moment};
 
 use super::about::{About, Options, Root, SnapshotRecord};
-use super::output::{EncodedGroup, Encoder, MOST_AT_ONCE, Output, Sealed, rows_of_group};
+use super::output::{CatalogOutput, EncodedGroup, Encoder, MOST_AT_ONCE, Sealed, rows_of_group};
 use super::schema::{GROUP_BYTES, Record};
 use super::sums::Sums;
 use crate::error::{Error, ErrorKind};
@@ -40,7 +40,7 @@ pub struct Later {
 /// The file of a catalog, not written yet.
 pub struct Draft {
     encoder: Encoder,
-    out: Output,
+    out: CatalogOutput,
     snapshot: Option<SnapshotRecord>,
     archive: Option<ArchiveId>,
     gone_mounts: Vec<GoneMount>,
@@ -49,7 +49,7 @@ pub struct Draft {
 impl Draft {
     /// Creates a file. It gets its name in [`Sealed::publish`].
     pub fn create(file: &[u8]) -> Result<Draft, Error> {
-        let (encoder, out) = Output::create(file)?;
+        let (encoder, out) = CatalogOutput::create(file)?;
         Ok(Draft {
             encoder,
             out,
@@ -387,7 +387,7 @@ struct RowGroupQueue {
 }
 
 struct WriterState {
-    out: Output,
+    out: CatalogOutput,
     /// Row groups that are written.
     written: usize,
     failed: Option<Error>,
@@ -395,7 +395,7 @@ struct WriterState {
 
 impl RowGroupQueue {
     /// Records an error, so that no thread waits for row groups that will not come.
-    fn fail(&self, error: impl FnOnce(&Output) -> Error) {
+    fn fail(&self, error: impl FnOnce(&CatalogOutput) -> Error) {
         let mut state = self.state.lock();
         if state.failed.is_none() {
             state.failed = Some(error(&state.out));

@@ -19,7 +19,7 @@ use walk::entry::Time;
 use walk::{Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Totals, WalkReport, Worker};
 
 use super::about::{About, Options, Root};
-use super::output::{EncodedGroup, Encoder, MOST_AT_ONCE, Output, Sealed};
+use super::output::{CatalogOutput, EncodedGroup, Encoder, MOST_AT_ONCE, Sealed};
 use super::schema::{GROUP, GROUP_BYTES, Record};
 use crate::error::{Error, ErrorKind};
 use crate::head;
@@ -44,7 +44,7 @@ pub struct Catalog {
     encoder: Encoder,
     pool: Mutex<Pool>,
     room: Condvar,
-    out: Mutex<Output>,
+    out: Mutex<CatalogOutput>,
     workers: AtomicUsize,
 }
 
@@ -88,7 +88,7 @@ impl Catalog {
     /// Creates the file of a catalog of `dir` (as it is given to the walk). It gets its name in
     /// [`Catalog::finish`].
     pub fn create(file: &[u8], dir: &[u8], options: Options) -> Result<Catalog, Error> {
-        let (encoder, out) = Output::create(file)?;
+        let (encoder, out) = CatalogOutput::create(file)?;
         let begun = Moment::now();
         Ok(Catalog {
             root: Root::new(dir),

@@ -18,7 +18,7 @@ use walk::entry::joined;
 use walk::{FileType, Meta};
 
 use super::index::each_group;
-use crate::error::Result;
+use crate::error::Error;
 use crate::format::columns::{DIR, NAME, PART};
 use crate::format::{About, Reader};
 use crate::part::{Part, relative};
@@ -96,7 +96,7 @@ pub fn gone_mounts(
     now: TreeNow<'_>,
     dir: impl Fn(u32) -> Vec<u8>,
     is_removed: impl Fn(u32, u32, &[u8]) -> bool + Sync,
-) -> Result<Vec<GoneMount>> {
+) -> Result<Vec<GoneMount>, Error> {
     let about = reader.about();
     let is_placeholder = |part: &Part| {
         let at = joined(&dir(part.top), &part.path);
@@ -180,7 +180,11 @@ pub fn gone_mounts(
 ///
 /// # Errors
 /// The catalog cannot be read.
-pub fn missed_mounts(last: &Reader, same: &About, rows: Option<&Rows>) -> Result<Vec<GoneMount>> {
+pub fn missed_mounts(
+    last: &Reader,
+    same: &About,
+    rows: Option<&Rows>,
+) -> Result<Vec<GoneMount>, Error> {
     let about = last.about();
     let dir = |top| {
         let root = about.roots.get(top as usize);

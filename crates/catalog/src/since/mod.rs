@@ -11,7 +11,7 @@
 
 use walk::{EngineKind, MountContext};
 
-use crate::error::Result;
+use crate::error::Error;
 use crate::format::Reader;
 
 mod evidence;
@@ -54,10 +54,14 @@ pub trait Scan {
     fn start(&self, context: &MountContext<'_>, by: EngineKind) -> Option<Self::Started>;
 
     /// Reads what was written since the catalog was made: all else is as the catalog has it.
-    fn scan_written(&self, started: Self::Started, written: Written<'_>) -> Result<Self::Scanned>;
+    fn scan_written(
+        &self,
+        started: Self::Started,
+        written: Written<'_>,
+    ) -> Result<Self::Scanned, Error>;
 
     /// Walks everything.
-    fn scan_all(&self) -> Result<Self::Scanned>;
+    fn scan_all(&self) -> Result<Self::Scanned, Error>;
 
     /// The digest of everything, if it can be compared with the catalog's.
     fn digest(&self, scanned: &Self::Scanned) -> Option<String>;
@@ -93,7 +97,11 @@ pub enum Proof<S: Scan> {
 }
 
 /// Takes the first three steps, up to the one that tells.
-pub fn find_changes<S: Scan>(catalog: &Reader, tree: ComparedTree, scan: &S) -> Result<Proof<S>> {
+pub fn find_changes<S: Scan>(
+    catalog: &Reader,
+    tree: ComparedTree,
+    scan: &S,
+) -> Result<Proof<S>, Error> {
     let about = catalog.about();
     if let Some(by) = tree.is_untouched(about, |by| scan.accepts(EngineStep::Token, by)) {
         return Ok(Proof::Untouched {
@@ -124,7 +132,7 @@ fn scan_written<S: Scan>(
     catalog: &Reader,
     tree: &ComparedTree,
     scan: &S,
-) -> Result<Option<Proof<S>>> {
+) -> Result<Option<Proof<S>>, Error> {
     let [top] = &tree.tops[..] else {
         return Ok(None);
     };

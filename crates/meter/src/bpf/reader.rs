@@ -27,7 +27,7 @@ use crate::error::{Error, Step, WarningKind};
 use crate::executable::file_of;
 use crate::names::Attached;
 use crate::syscalls::NUMBERS;
-use crate::totals::{self, Program, Sums};
+use crate::totals::{self, ProgramIndex, Sums};
 
 /// How long to sleep if there were records: more will come, and reading few at a time costs more.
 const BUSY: Duration = Duration::from_millis(1);
@@ -66,7 +66,7 @@ pub(super) struct Reader<'a> {
     /// Records of long names, of the call that each thread is in.
     names: HashMap<u32, Vec<u8>>,
     /// The program that was executed in each slot.
-    programs: HashMap<u64, Program>,
+    programs: HashMap<u64, ProgramIndex>,
     joined: Joined,
     /// Slots and cells that existed or had existed at the last harvest.
     slots_before: u64,
@@ -368,7 +368,7 @@ impl<'a> Reader<'a> {
             slots.each_task(maps, &mut add, &mut 0)?;
             for number in 0..NUMBERS {
                 let [calls, nanos, errors] = read_spilt(words, number);
-                let program = Program::default();
+                let program = ProgramIndex::default();
                 totals::add(&mut sums, program, number as u32, [calls, errors, nanos]);
             }
             Ok(sums)
@@ -392,7 +392,14 @@ impl<'a> Reader<'a> {
             for (calls, nanos, errno) in [(succeeded, nanos, None), (errors, 0, Some(0))] {
                 if calls > 0 {
                     let totals = &mut self.collector.totals;
-                    totals.add(Program::default(), 0, number as u32, calls, nanos, errno);
+                    totals.add(
+                        ProgramIndex::default(),
+                        0,
+                        number as u32,
+                        calls,
+                        nanos,
+                        errno,
+                    );
                 }
             }
             spilt += calls;

@@ -10,7 +10,7 @@ use super::kit::Maps;
 use super::layout::{double, shared, slot, sum, task, word};
 use super::record::program_name;
 use crate::syscalls::NUMBERS;
-use crate::totals::{Program, Totals};
+use crate::totals::{ProgramIndex, Totals};
 
 /// Calls, nanoseconds and errors of a system call that there was no cell for.
 pub(super) fn read_spilt(words: &Shared, number: usize) -> [u64; 3] {
@@ -19,11 +19,11 @@ pub(super) fn read_spilt(words: &Shared, number: usize) -> [u64; 3] {
 }
 
 /// Takes calls of a process, which all ended alike: program, pid, number, calls, nanoseconds, error.
-pub(super) type Add<'a> = dyn FnMut(Program, u32, u32, u64, u64, Option<i32>) + 'a;
+pub(super) type Add<'a> = dyn FnMut(ProgramIndex, u32, u32, u64, u64, Option<i32>) + 'a;
 
 /// The slots whose cells are added up.
 pub(super) struct Slots {
-    pub(super) ended: HashMap<u64, (Program, u32)>,
+    pub(super) ended: HashMap<u64, (ProgramIndex, u32)>,
     /// All slots are, and calls without a slot.
     all: bool,
 }
@@ -32,7 +32,7 @@ impl Slots {
     /// Those that have ended, or all. `seen` is called with the program of each one that is in the map.
     pub(super) fn read(
         maps: &Maps,
-        programs: &HashMap<u64, Program>,
+        programs: &HashMap<u64, ProgramIndex>,
         totals: &mut Totals,
         all: bool,
         mut seen: impl FnMut(u64),
@@ -54,7 +54,7 @@ impl Slots {
     }
 
     /// The program and the process of a slot; `None` if its cells are not added up.
-    fn find(&self, slot: u64) -> Option<(Program, u32)> {
+    fn find(&self, slot: u64) -> Option<(ProgramIndex, u32)> {
         let no_slot = (self.all && slot == 0).then(Default::default);
         let found = self.ended.get(&slot).copied().or(no_slot);
         found.filter(|_| slot != slot::FIRST)

@@ -258,7 +258,7 @@ struct Reference {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum TableStep {
     Open {
         fd: u32,
         from: Option<u32>,
@@ -287,24 +287,24 @@ enum Step {
     Exit,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = TableStep> {
     let fd = 0..6_u32;
     let name = prop::sample::select(vec!["a", "b/c", "/d", ".", "e/../f", "..", "../g", "h/"]);
     prop_oneof![
         4 => (fd.clone(), prop::option::of(fd.clone()), name.clone(), any::<bool>(), any::<bool>())
-            .prop_map(|(fd, from, name, cloexec, nofollow)| Step::Open { fd, from, name, cloexec, nofollow }),
-        1 => fd.clone().prop_map(Step::Close),
-        2 => (fd.clone(), fd.clone(), any::<bool>()).prop_map(|(from, to, cloexec)| Step::Dup { from, to, cloexec }),
-        1 => (fd.clone(), any::<bool>()).prop_map(|(fd, on)| Step::SetCloexec(fd, on)),
+            .prop_map(|(fd, from, name, cloexec, nofollow)| TableStep::Open { fd, from, name, cloexec, nofollow }),
+        1 => fd.clone().prop_map(TableStep::Close),
+        2 => (fd.clone(), fd.clone(), any::<bool>()).prop_map(|(from, to, cloexec)| TableStep::Dup { from, to, cloexec }),
+        1 => (fd.clone(), any::<bool>()).prop_map(|(fd, on)| TableStep::SetCloexec(fd, on)),
         1 => (fd.clone(), fd.clone(), prop::sample::select(vec![0, 2, 4, 6]))
-            .prop_map(|(a, b, flags)| Step::CloseRange(a.min(b), a.max(b), flags)),
-        1 => name.prop_map(Step::Chdir),
-        1 => fd.prop_map(Step::Fchdir),
-        1 => prop::sample::select(vec![CLONE_FILES, CLONE_FS, CLONE_FILES | CLONE_FS, CLONE_NEWNS]).prop_map(Step::Unshare),
+            .prop_map(|(a, b, flags)| TableStep::CloseRange(a.min(b), a.max(b), flags)),
+        1 => name.prop_map(TableStep::Chdir),
+        1 => fd.prop_map(TableStep::Fchdir),
+        1 => prop::sample::select(vec![CLONE_FILES, CLONE_FS, CLONE_FILES | CLONE_FS, CLONE_NEWNS]).prop_map(TableStep::Unshare),
         3 => (1..6_u32, any::<bool>(), any::<bool>(), any::<bool>())
-            .prop_map(|(tid, thread, files, fs)| Step::Fork { tid, thread, files, fs }),
-        1 => Just(Step::Exec),
-        1 => Just(Step::Exit),
+            .prop_map(|(tid, thread, files, fs)| TableStep::Fork { tid, thread, files, fs }),
+        1 => Just(TableStep::Exec),
+        1 => Just(TableStep::Exit),
     ]
 }
 
@@ -355,7 +355,7 @@ impl Reference {
     }
 
     /// Takes a step here and in `names`.
-    fn take(&mut self, names: &mut Names, tid: u32, step: &Step) {
+    fn take(&mut self, names: &mut Names, tid: u32, step: &TableStep) {
         let Some(&(pid, table, place)) = self.tasks.get(&tid) else {
             return;
         };
@@ -367,7 +367,7 @@ impl Reference {
             });
         };
         match *step {
-            Step::Open {
+            TableStep::Open {
                 fd,
                 from,
                 name,
@@ -397,11 +397,11 @@ impl Reference {
                     None => drop(self.tables[table].remove(&fd)),
                 }
             }
-            Step::Close(fd) => {
+            TableStep::Close(fd) => {
                 tell("close", [u64::from(fd), 0, 0, 0, 0, 0], None, 0);
                 self.tables[table].remove(&fd);
             }
-            Step::Dup { from, to, cloexec } if from != to => {
+            TableStep::Dup { from, to, cloexec } if from != to => {
                 let flags = if cloexec { O_CLOEXEC } else { 0 };
                 tell(
                     "dup3",
@@ -414,8 +414,8 @@ impl Reference {
                     None => drop(self.tables[table].remove(&to)),
                 }
             }
-            Step::Dup { .. } => {}
-            Step::SetCloexec(fd, on) => {
+            TableStep::Dup { .. } => {}
+            TableStep::SetCloexec(fd, on) => {
                 tell(
                     "fcntl",
                     [fd.into(), u64::from(F_SETFD), u64::from(on), 0, 0, 0],
@@ -426,7 +426,7 @@ impl Reference {
                     file.1 = on;
                 }
             }
-            Step::CloseRange(first, last, flags) => {
+            TableStep::CloseRange(first, last, flags) => {
                 tell(
                     "close_range",
                     [first.into(), last.into(), flags, 0, 0, 0],
@@ -445,15 +445,15 @@ impl Reference {
                         .for_each(|(_, file)| file.1 = true);
                 }
             }
-            Step::Chdir(name) => {
+            TableStep::Chdir(name) => {
                 tell("chdir", [0; 6], Some(name), 0);
                 self.places[place] = joined(self.places[place].as_ref(), name, false);
             }
-            Step::Fchdir(fd) => {
+            TableStep::Fchdir(fd) => {
                 tell("fchdir", [fd.into(), 0, 0, 0, 0, 0], None, 0);
                 self.places[place] = self.tables[table].get(&fd).map(|file| file.0.clone());
             }
-            Step::Unshare(flags) => {
+            TableStep::Unshare(flags) => {
                 tell("unshare", [flags, 0, 0, 0, 0, 0], None, 0);
                 if flags & CLONE_FILES != 0 {
                     self.own_table(tid);
@@ -462,7 +462,7 @@ impl Reference {
                     self.own_place(tid);
                 }
             }
-            Step::Fork {
+            TableStep::Fork {
                 tid: child,
                 thread,
                 files,
@@ -488,7 +488,7 @@ impl Reference {
                     self.own_place(child);
                 }
             }
-            Step::Exec => {
+            TableStep::Exec => {
                 if tid != pid {
                     return;
                 }
@@ -499,7 +499,7 @@ impl Reference {
                 let table = self.tasks[&tid].1;
                 self.tables[table].retain(|_, file| !file.1);
             }
-            Step::Exit => {
+            TableStep::Exit => {
                 // A main thread does not end before the others here.
                 if self.tasks.len() > 1
                     && !self

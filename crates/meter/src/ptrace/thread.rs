@@ -3,7 +3,7 @@
 use gate::usage::RunDelay;
 
 use crate::call::Call;
-use crate::totals::Program;
+use crate::totals::ProgramIndex;
 
 /// The call that a thread is in.
 #[derive(Clone, Copy)]
@@ -67,7 +67,7 @@ impl Thread {
 
 #[derive(Default)]
 pub(super) struct Process {
-    pub(super) program: Program,
+    pub(super) program: ProgramIndex,
     /// Its parent's id and serial number: the kernel reuses ids.
     pub(super) parent: (u32, u64),
     pub(super) serial: u64,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use account::whatif::{Change, ChangeKind};
+use account::whatif::{ChangeKind, WhatIfChange};
 use base::runs::Stats;
 use mounts::PointKind;
 use mounts::diagnosis::{AnomalyKind, diagnose};
@@ -220,7 +220,7 @@ fn dump<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
 fn calls<'a>(survey: &Survey<'a>) -> Option<Conclusion<'a>> {
     let account = survey.account.as_ref()?;
     let walking = survey.found.walking.as_ref()?;
-    let is_useful = |change: &&Change| {
+    let is_useful = |change: &&WhatIfChange| {
         // An engine that was compared is judged by what it took.
         let can_be_made = match change.kind {
             ChangeKind::RawTables { .. } => can_work(walking, EngineKind::Ext4),

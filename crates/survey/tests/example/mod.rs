@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use account::ledger::Sum;
-use account::patterns::{Found as FoundPattern, Pattern};
+use account::patterns::{FoundPattern, Pattern};
 use account::report::{AccountReport, Coverage, GateTotal, Groups};
-use account::whatif::{Basis, Change as CallChange, ChangeKind, WhatIf};
+use account::whatif::{Basis, ChangeKind, WhatIf, WhatIfChange};
 use archive::nightly::{Expected, Nightly};
 use base::child::NoRun;
 use base::runs::Times;
@@ -459,7 +459,7 @@ fn account() -> AccountReport<'static> {
             cpu: 0.03,
             priced: 0.01,
             elapsed: None,
-            changes: vec![CallChange {
+            changes: vec![WhatIfChange {
                 kind: ChangeKind::RawTables { is_asked: true },
                 calls: 12_000,
                 seconds: 0.01,

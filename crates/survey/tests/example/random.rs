@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use account::whatif::{Basis, Change as CallChange, ChangeKind, WhatIf};
+use account::whatif::{Basis, ChangeKind, WhatIf, WhatIfChange};
 use base::child::NoRun;
 use base::runs::Times;
 use mounts::Point as Mount;
@@ -57,7 +57,7 @@ fn mount() -> impl Strategy<Value = Mount> {
     )
 }
 
-fn change() -> impl Strategy<Value = CallChange> {
+fn change() -> impl Strategy<Value = WhatIfChange> {
     let kinds = [
         ChangeKind::RawTables { is_asked: true },
         ChangeKind::Bulkstat { is_asked: true },
@@ -69,7 +69,7 @@ fn change() -> impl Strategy<Value = CallChange> {
     let kind = prop::sample::select(kinds.to_vec());
     (kind, seconds(), 0.0..300.0, any::<bool>()).prop_map(|(kind, seconds, percent, advised)| {
         let (calls, overhead, elapsed) = (10, 0.0, None);
-        CallChange {
+        WhatIfChange {
             kind,
             calls,
             seconds,
@@ -92,7 +92,7 @@ pub(crate) struct Machine {
     pub(crate) is_stopped: bool,
     pub(crate) inodes: Option<u64>,
     pub(crate) refusal: Option<EngineRefusal>,
-    pub(crate) changes: Vec<CallChange>,
+    pub(crate) changes: Vec<WhatIfChange>,
     pub(crate) cpu: f64,
     /// Seconds of each start of a program, and what a change saves of one.
     pub(crate) starts: Vec<f64>,

@@ -16,7 +16,7 @@ use walk::{EngineKind, Meta, MountContext, Top};
 use super::differing::{Differing, SAMPLE, Written, is_much};
 use super::known::{AccessTimes, Fingerprint, Known};
 use super::names::compare_names;
-use crate::error::Result;
+use crate::error::Error;
 use crate::format::{About, Reader};
 use crate::since::evidence::Evidence;
 use crate::token::btrfs::Generation;
@@ -65,7 +65,7 @@ impl<'a> Since<'a> {
         context: &MountContext<'a>,
         reader: &Reader,
         few_changes: fn(EngineKind, usize) -> usize,
-    ) -> Result<Option<Since<'a>>> {
+    ) -> Result<Option<Since<'a>>, Error> {
         let (top, about) = (context.top, reader.about());
         let Ok(subvolume) = since::subvolume(&top.fd) else {
             return Ok(None);
@@ -169,7 +169,7 @@ impl<'a> Since<'a> {
     }
 
     /// Compares it with the catalog; `None` if the result is in doubt.
-    pub(super) fn differing(mut self, reader: &Reader) -> Result<Option<Differing>> {
+    pub(super) fn differing(mut self, reader: &Reader) -> Result<Option<Differing>, Error> {
         /// A tree that is written all the time is walked in the end.
         const ATTEMPTS: usize = 2;
         for _ in 0..ATTEMPTS {

@@ -23,7 +23,7 @@ use walk::{EngineKind, Meta, Moment, MountContext, Top};
 use super::differing::{Certain, Differing, Doubt, SAMPLE, Written, certain, is_much};
 use super::known::{AccessTimes, Fingerprint, Known};
 use super::names::{compare_names, look_at, open, open_that, read};
-use crate::error::Result;
+use crate::error::Error;
 use crate::format::columns::{DIR, INO, MODE, NAME};
 use crate::format::{InodeSums, Reader, Sum};
 use crate::since::index::each_group;
@@ -59,7 +59,7 @@ impl<'a> Since<'a> {
         reader: &Reader,
         by: EngineKind,
         few: fn(EngineKind, usize) -> usize,
-    ) -> Result<Option<Since<'a>>> {
+    ) -> Result<Option<Since<'a>>, Error> {
         let top = context.top;
         if !mount.is_of_mount(context) {
             return Ok(None);
@@ -110,7 +110,7 @@ impl<'a> Since<'a> {
     }
 
     /// Compares it with the catalog; `None` if the result is in doubt.
-    pub(super) fn differing(self, reader: &Reader) -> Result<Option<Differing>> {
+    pub(super) fn differing(self, reader: &Reader) -> Result<Option<Differing>, Error> {
         let rows = self.rows(reader)?;
         let written = certain(Finder::new(&self, &rows).find(&rows))?;
         let Some(written) = written.filter(|written| !is_much(written.inos.len(), reader.about()))
@@ -126,7 +126,7 @@ impl<'a> Since<'a> {
     }
 
     /// The names that the catalog has for the inodes that differ.
-    fn rows(&self, reader: &Reader) -> Result<Vec<KnownName>> {
+    fn rows(&self, reader: &Reader) -> Result<Vec<KnownName>, Error> {
         let read = |group: usize| {
             let inos = reader.read(INO, group)?;
             let here = |row: &usize| self.differ.contains_key(&inos[*row]);
@@ -168,7 +168,7 @@ struct Member {
 impl InodeComparison<'_, '_> {
     /// Asks for a few inodes, which mostly tell whether many have changed: then the walk can begin at
     /// once.
-    fn has_many(&self, reader: &Reader, sums: Option<&InodeSums>) -> Result<bool> {
+    fn has_many(&self, reader: &Reader, sums: Option<&InodeSums>) -> Result<bool, Error> {
         let first = sums.map(|sums| {
             let mut first = sums.clone();
             first.retain(|place| place < SAMPLE.div_ceil(InodeSums::GROUP));

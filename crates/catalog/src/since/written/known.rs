@@ -8,7 +8,7 @@ use gate::sync::Mutex;
 use walk::Meta;
 use walk::entry::Time;
 
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::format::columns::{ATIME, BLOCKS, CTIME, INO, MODE, MTIME, NLINK, SIZE};
 use crate::format::{Reader, state_words};
 use crate::since::index::hashed;
@@ -22,7 +22,7 @@ impl Known {
         reader: &Reader,
         groups: Range<usize>,
         is_wanted: impl Fn(u64) -> bool + Sync,
-    ) -> Result<Known> {
+    ) -> Result<Known, Error> {
         let read = |nth: usize| {
             let group = groups.start + nth;
             let inos = reader.read(INO, group)?;

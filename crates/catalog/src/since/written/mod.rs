@@ -9,7 +9,7 @@ use walk::{EngineKind, MountContext};
 
 use super::evidence::Evidence;
 use super::tree::ComparedTree;
-use crate::error::Result;
+use crate::error::Error;
 use crate::format::{About, Options, Reader};
 use crate::token::Token;
 
@@ -37,7 +37,7 @@ impl<'a> Since<'a> {
         tree: &ComparedTree,
         context: &MountContext<'a>,
         few: fn(EngineKind, usize) -> usize,
-    ) -> Result<Option<Since<'a>>> {
+    ) -> Result<Option<Since<'a>>, Error> {
         let about = reader.about();
         let token = token(about).filter(|token| can_tell(about, token.engine(), tree, context));
         Ok(match token {
@@ -61,7 +61,7 @@ impl<'a> Since<'a> {
     }
 
     /// Compares what was written with the catalog; `None` if the result is in doubt.
-    pub(super) fn differing(self, reader: &Reader) -> Result<Option<(Differing, Evidence)>> {
+    pub(super) fn differing(self, reader: &Reader) -> Result<Option<(Differing, Evidence)>, Error> {
         let (differing, evidence) = match self {
             Since::Btrfs(since) => {
                 let evidence = Evidence::WrittenAfter(since.then);

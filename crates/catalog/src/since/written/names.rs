@@ -15,7 +15,7 @@ use walk::entry::{FileType, joined};
 use walk::{Meta, Top, path_id};
 
 use super::differing::{Certain, Doubt, Feed, Written, certain};
-use crate::error::Result;
+use crate::error::Error;
 use crate::format::Reader;
 use crate::format::columns::{DIR, INO, MODE, NAME};
 use crate::since::index::{each_group, hash};
@@ -26,7 +26,7 @@ pub(super) fn compare_names(
     reader: &Reader,
     top: &Top,
     mut written: Written,
-) -> Result<Option<(Vec<u32>, Feed)>> {
+) -> Result<Option<(Vec<u32>, Feed)>, Error> {
     let comparison = NamesComparison {
         reader,
         top,
@@ -63,7 +63,7 @@ struct Visit {
 
 /// The entries of a directory that were not written.
 #[derive(Default)]
-struct Listed {
+struct UnwrittenNames {
     /// Places of the rows that still hold.
     same: Vec<u32>,
     /// The paths of directories among them, below DIR.
@@ -204,7 +204,7 @@ impl<'a> NamesComparison<'a> {
             let mut lists = Vec::with_capacity(batch.len());
             let list = |nth: usize| self.list(&batch[nth], &names);
             each(batch.len(), list, |nth, list| lists.push((nth, list)))?;
-            for (nth, Listed { same, dirs, moved }) in lists {
+            for (nth, UnwrittenNames { same, dirs, moved }) in lists {
                 let path = &batch[nth].path;
                 self.same.extend(same);
                 let dirs = dirs.into_iter();
@@ -226,10 +226,10 @@ impl<'a> NamesComparison<'a> {
     /// Lists a directory, but for the names of what was written. Unless the directory was
     /// elsewhere, its entries must be as in the catalog; and no directory among them may be a mount
     /// point or a subvolume.
-    fn list(&self, visit: &Visit, written: &HashSet<(&[u8], &[u8])>) -> Certain<Listed> {
+    fn list(&self, visit: &Visit, written: &HashSet<(&[u8], &[u8])>) -> Certain<UnwrittenNames> {
         let fd = open_that(self.top, &visit.path, visit.ino)?;
         let dir = hash(0, &visit.path);
-        let mut list = Listed::default();
+        let mut list = UnwrittenNames::default();
         read(&fd, |entry| {
             let (name, ino) = (entry.name.to_bytes(), entry.ino);
             if written.contains(&(&visit.path[..], name)) {

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use super::command;
 use super::show::SCHEMA;
 use super::show::memo::{Model, model_text};
-use account::{ErrorKind, Gate, Per, fixed_price, memo, parse};
+use account::{Gate, InputFault, Per, fixed_price, memo, parse};
 
 use crate::cmd::account::args::Account as Args;
 use crate::error::{Error, Outcome};
@@ -76,6 +76,6 @@ fn read(file: &OsStr) -> Result<Vec<Gate>, Error> {
             NEXT,
         )
     };
-    let text = str::from_utf8(&text).map_err(|_| wrong(&ErrorKind::NotUtf8))?;
+    let text = str::from_utf8(&text).map_err(|_| wrong(&InputFault::NotUtf8))?;
     parse(text).map_err(|e| wrong(&e))
 }

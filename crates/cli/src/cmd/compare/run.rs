@@ -13,7 +13,7 @@ use show::name::printable;
 
 use super::figures::figures_text;
 use super::page::html;
-use super::show::{Report, advice, text, warn_of_empty_cells, warn_of_short_times};
+use super::show::{ComparisonReport, advice, text, warn_of_empty_cells, warn_of_short_times};
 use crate::cmd::compare::args::Compare as Args;
 use crate::error::{Error, Outcome};
 use crate::input::whole;
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         let page = html(&comparisons, changes.as_deref().map(|it| (it, names)));
         publish(file.as_bytes(), page.as_bytes())?;
     }
-    let report = Report {
+    let report = ComparisonReport {
         comparisons: &comparisons,
         figures: changes.as_deref(),
     };

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use account::ErrorKind;
+use account::InputFault;
 use account::compare::comparison::{Comparison, Pair};
 use account::compare::runs::{CSV, Measure, Runs, System, Took};
 use account::figures::FigureChange;
@@ -18,13 +18,13 @@ use show::units::plural;
 use crate::json::Json;
 use crate::stats::{self, JsonStats, StatsRow};
 
-pub(super) struct Report<'a> {
+pub(super) struct ComparisonReport<'a> {
     pub(super) comparisons: &'a [Comparison<'a>],
     /// The figures of two files, if both are of one command of fathom.
     pub(super) figures: Option<&'a [FigureChange]>,
 }
 
-json_object!(Report<'_>, |report| {
+json_object!(ComparisonReport<'_>, |report| {
     "comparisons": Json(report.comparisons),
     "figures": report.figures.map(Json),
 });
@@ -292,18 +292,18 @@ pub(super) fn warn_of_short_times(pair: Pair<'_>) -> Vec<Warning> {
 }
 
 /// The flags that give a file what it lacks.
-pub(super) fn advice(kind: &ErrorKind) -> &'static str {
+pub(super) fn advice(kind: &InputFault) -> &'static str {
     match kind {
-        ErrorKind::OtherSchema(_) => {
+        InputFault::OtherSchema(_) => {
             " (use survey, probe, account, pathsearch, pathwalk, walk or mounts --compare)"
         }
-        ErrorKind::NoFigures(command) if matches!(&command[..], "mounts" | "walk") => {
+        InputFault::NoFigures(command) if matches!(&command[..], "mounts" | "walk") => {
             " (use --compare)"
         }
-        ErrorKind::NoFigures(_) => {
+        InputFault::NoFigures(_) => {
             " (use survey, probe, account COMMAND, pathsearch, pathwalk, walk or mounts --compare)"
         }
-        ErrorKind::NoRun => " (compare two files of this command)",
+        InputFault::NoRun => " (compare two files of this command)",
         _ => "",
     }
 }

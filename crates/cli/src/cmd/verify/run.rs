@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     );
     drop(progress);
     let verified = verified?;
-    let report = show::Report {
+    let report = show::VerificationReport {
         archive,
         against,
         verified: &verified,

@@ -5,7 +5,7 @@ use show::json_object;
 use show::name::printable;
 use show::units::{plural, sized};
 
-pub(crate) struct Report<'a> {
+pub(crate) struct VerificationReport<'a> {
     pub(crate) archive: &'a [u8],
     /// The directory that it was compared with.
     pub(crate) against: Option<&'a [u8]>,
@@ -13,7 +13,7 @@ pub(crate) struct Report<'a> {
     pub(crate) seconds: f64,
 }
 
-json_object!(Report<'_>, |report| {
+json_object!(VerificationReport<'_>, |report| {
     name "archive": Some(report.archive),
     "whole": report.verified.damaged == 0,
     "members": report.verified.members,
@@ -30,7 +30,7 @@ json_object!(Report<'_>, |report| {
 });
 
 /// The summary: a line about the archive, and one about the directory where there was one.
-pub(crate) fn summary(report: &Report<'_>) -> String {
+pub(crate) fn summary(report: &VerificationReport<'_>) -> String {
     let verified = report.verified;
     let some = |n: u64, what: &str| plural(n, what, &format!("{what}s"));
     let state = match verified.damaged {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use account::figures::Figure;
 use account::ledger::Sum;
-use account::patterns::{Found, Pattern};
+use account::patterns::{FoundPattern, Pattern};
 use account::report::{AccountReport, Coverage, GateTotal, Groups, Place, ProgramTotal};
 use account::waits::Wait;
-use account::whatif::Change;
+use account::whatif::WhatIfChange;
 use meter::call::Ended;
 use show::json_object;
 use show::name::printable;
@@ -154,7 +154,7 @@ json_object!(Json<'_, Coverage>, |coverage| {
     "forgotten": coverage.forgotten,
 });
 
-json_object!(Json<'_, (Pattern, &Found)>, |pattern| {
+json_object!(Json<'_, (Pattern, &FoundPattern)>, |pattern| {
     "name": pattern.0.0.name(),
     "count": pattern.0.1.count,
     "calls": pattern.0.1.calls,
@@ -162,7 +162,7 @@ json_object!(Json<'_, (Pattern, &Found)>, |pattern| {
     name "example": pattern.0.1.example.as_deref(),
 });
 
-json_object!(Json<'_, Change>, |change| {
+json_object!(Json<'_, WhatIfChange>, |change| {
     "change": change.kind.name(),
     "saves_calls": change.calls,
     "saves_seconds": change.seconds,

@@ -1,7 +1,7 @@
 //! What changes would save.
 
 use account::report::AccountReport;
-use account::whatif::Change;
+use account::whatif::WhatIfChange;
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{count, duration};
 
@@ -26,7 +26,7 @@ pub(crate) fn what_if_text(account: &AccountReport<'_>, style: TableStyle) -> Op
 /// The changes that would save time, and rest on enough calls; the best first.
 pub(crate) fn saving_changes<'a>(
     account: &AccountReport<'a>,
-) -> impl Iterator<Item = &'a Change> + use<'a> {
+) -> impl Iterator<Item = &'a WhatIfChange> + use<'a> {
     let changes = account.effective_changes().into_iter();
     changes.filter(|change| change.seconds > 0.0 && !change.is_too_short())
 }
@@ -91,6 +91,6 @@ pub(crate) fn model_sentence(account: &AccountReport<'_>) -> String {
 }
 
 /// How a change is done, or why it cannot be.
-pub(crate) fn explain_change(change: &Change) -> String {
+pub(crate) fn explain_change(change: &WhatIfChange) -> String {
     format!("{}: {}", change.kind.name(), how(change.kind))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use account::patterns::Spare;
 use account::report::{AccountReport, Groups, Place, ProgramTotal};
-use account::whatif::{Change, ChangeKind};
+use account::whatif::{ChangeKind, WhatIfChange};
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{count, duration};
@@ -135,7 +135,7 @@ fn savings(account: &AccountReport<'_>, style: TableStyle) -> String {
         ("CHANGE", Align::Left),
         ("WHAT TO DO", Align::Left),
     ];
-    let to_do = |change: &Change| advice(change.kind, main_program(account, change.kind));
+    let to_do = |change: &WhatIfChange| advice(change.kind, main_program(account, change.kind));
     let table = |columns: &[_]| {
         let mut table = Table::new(columns, best.len());
         for change in &best {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use account::patterns::{Found, Pattern, Spare};
+use account::patterns::{FoundPattern, Pattern, Spare};
 use account::report::Coverage;
 use account::waits::{Wait, WaitKind};
-use account::whatif::{Basis, Change, ChangeKind, WhatIf};
+use account::whatif::{Basis, ChangeKind, WhatIf, WhatIfChange};
 use gate::Errno;
 use meter::call::{Choice, Ended};
 use meter::names::DescriptorKind;
@@ -45,13 +45,13 @@ pub(crate) fn report(path: &[u8]) -> AccountReport<'static> {
         pid: Some(7),
         ..program.clone()
     };
-    let found = Found {
+    let found = FoundPattern {
         count: 20,
         calls: 20,
         nanos: 100_000,
         example: Some(path.to_vec()),
     };
-    let change = Change {
+    let change = WhatIfChange {
         kind: ChangeKind::Spare(Spare::CacheMisses),
         calls: 1900,
         seconds: 0.005,
@@ -64,7 +64,7 @@ pub(crate) fn report(path: &[u8]) -> AccountReport<'static> {
         },
         advised: true,
     };
-    let short = Change {
+    let short = WhatIfChange {
         kind: ChangeKind::Spare(Spare::KeepStat),
         basis: Basis {
             calls: 99,

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use account::Per;
-use account::dump::{DumpAccount, DumpCost, FunctionShare, GateUse, GatherOption, Measured};
+use account::dump::{
+    DumpAccount, DumpCost, FunctionShare, GateUse, GatherOption, MeasuredGathering,
+};
 use gate::attribution::Function;
 use show::json_object;
 use show::table::{Align, Table, TableStyle, Tone};
@@ -52,7 +54,7 @@ json_object!(Json<'_, Per<DumpCost>>, |figures| {
     "file": Json(&figures.file),
 });
 
-json_object!(Json<'_, Measured>, |measured| {
+json_object!(Json<'_, MeasuredGathering>, |measured| {
     "dir": Json(&measured.each.dir),
     "file": Json(&measured.each.file),
     "calls": measured.calls,
@@ -201,7 +203,7 @@ fn options_text(account: &DumpAccount, style: TableStyle) -> String {
     }
     let entries = (account.directories + account.files).max(1) as f64;
     grid.heading("Each entry, measured");
-    let mut row = |what: &str, time: fn(&Measured) -> Duration| {
+    let mut row = |what: &str, time: fn(&MeasuredGathering) -> Duration| {
         grid.row(what, |option| {
             let time = option.measured.as_ref().map(time)?;
             Some(us(1000.0 * time.as_secs_f64() / entries))
@@ -243,7 +245,7 @@ mod tests {
             measured: None,
             reason: Some(archive::account::Unavailable::NoDirectory),
         };
-        let measured = Measured {
+        let measured = MeasuredGathering {
             each: figures,
             calls: 60,
             gates: Duration::from_millis(500),

@@ -168,9 +168,9 @@ json_object!(Json<'_, FileSystem>, |it| {
     "inodes_used": it.capacity.map(|capacity| capacity.inodes_used),
 });
 
-fn costs(survey: &Survey<'_>) -> Vec<Cost> {
+fn costs(survey: &Survey<'_>) -> Vec<PricedActivity> {
     let commands = Commands::from_survey(survey);
-    let cost = |cost: &ActivityCost<'_>| Cost {
+    let cost = |cost: &ActivityCost<'_>| PricedActivity {
         name: cost.activity.name(),
         command: cost.command,
         unit: cost.now.map(Amount::unit),
@@ -183,7 +183,7 @@ fn costs(survey: &Survey<'_>) -> Vec<Cost> {
 }
 
 /// What an activity costs now, and could cost.
-struct Cost {
+struct PricedActivity {
     name: &'static str,
     command: Option<&'static str>,
     unit: Option<&'static str>,
@@ -193,7 +193,7 @@ struct Cost {
     how: String,
 }
 
-json_object!(Cost, |cost| {
+json_object!(PricedActivity, |cost| {
     "name": cost.name,
     "command": cost.command,
     "unit": cost.unit,

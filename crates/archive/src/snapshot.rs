@@ -18,7 +18,7 @@ use walk::{Diagnostics, Moment};
 use crate::dump::DumpOptions;
 use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{Gathered, engines, gather};
-use crate::increment::{Base, Scanned, changed_rows, scan};
+use crate::increment::{Base, Scanned, Unchanged, changed_rows, scan};
 
 /// The catalog of the last snapshot, which that of the next one replaces.
 pub struct SnapshotCatalog<'a> {
@@ -113,7 +113,7 @@ impl<'a> SnapshotCatalog<'a> {
         request.expected = Some(base.entries());
         let scanned = scan(base, &request, &self.options.selection, diagnostics)?;
         Ok(match scanned {
-            Scanned::Unchanged { parts, renewed, .. } => TreeState::Unchanged {
+            Scanned::Unchanged(Unchanged { parts, renewed, .. }) => TreeState::Unchanged {
                 kept,
                 parts,
                 renewed,

@@ -43,12 +43,12 @@ mod write;
 use crate::error::{Action, Error};
 use crate::gather::{Gather, Gathered, gather};
 use crate::increment::{
-    self, Base, Collected, Planned, check_nested_sources, keep_unreadable, list_other_sources,
+    self, Base, Collected, Planned, Unchanged, check_nested_sources, keep_unreadable,
+    list_other_sources,
 };
 use crate::plan::{Plan, Step, member_name};
 pub use attributes::{AttributeFailure, AttributeReader, AttributesOf};
 use catalog::hidden::Hidden;
-use catalog::part::Part;
 use catalog::rows::Rows;
 use catalog::since::GoneMount;
 use catalog::{About, Draft, Keep, Sealed};
@@ -98,11 +98,7 @@ pub fn dump(
         map,
     };
     let mut summary = match collected {
-        Collected::Unchanged {
-            parts,
-            looked_at,
-            renewed,
-        } => dump.write_sources(output, parts, looked_at, &renewed)?,
+        Collected::Unchanged(unchanged) => dump.write_sources(output, unchanged)?,
         Collected::Changed(planned) => {
             check_nested_sources(&planned.rows)?;
             dump.write(output, *planned)?
@@ -327,9 +323,11 @@ impl Dump<'_> {
     fn write_sources(
         &mut self,
         mut output: Output,
-        parts: Vec<Gathered>,
-        looked_at: u64,
-        renewed: &[Part],
+        Unchanged {
+            parts,
+            looked_at,
+            renewed,
+        }: Unchanged,
     ) -> Result<DumpSummary, Error> {
         // One call each: no way of gathering is faster.
         let mut request = self.options.collect_options(None);
@@ -359,7 +357,7 @@ impl Dump<'_> {
             self.record(base.about(), &warnings)?;
             self.chain.remove_higher()?;
             // A catalog of an older version has no id.
-            base.copy_to(catalog, renewed, |about| {
+            base.copy_to(catalog, &renewed, |about| {
                 about.archive = Some(lineage.id);
                 about.gone_mounts = gone;
             })?;

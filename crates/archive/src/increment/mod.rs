@@ -34,17 +34,20 @@ use scan::DumpScan;
 /// The tree as it is now.
 pub(crate) enum Collected {
     /// Nothing has changed since the base.
-    Unchanged {
-        parts: Vec<Gathered>,
-        /// Entries that were read to find that out.
-        looked_at: u64,
-        /// The file systems with their tokens of today; empty if these are still the base's.
-        renewed: Vec<Part>,
-    },
+    Unchanged(Unchanged),
     /// Something may have changed.
     Changed(Box<Planned>),
     /// A SRC is on a different file system than in the base; there is no plan.
     OtherFileSystem(Box<Rows>, Vec<Gathered>, Error),
+}
+
+/// A tree that is as its base has it.
+pub(crate) struct Unchanged {
+    pub(crate) parts: Vec<Gathered>,
+    /// Entries that were read to find that out.
+    pub(crate) looked_at: u64,
+    /// The file systems with their tokens of today; empty if these are still the base's.
+    pub(crate) renewed: Vec<Part>,
 }
 
 /// A tree, and what is to be written of it.
@@ -62,15 +65,7 @@ pub(crate) fn collect(
     diagnostics: &Diagnostics,
 ) -> Result<Collected, Error> {
     Ok(match scan(base, request, options, diagnostics)? {
-        Scanned::Unchanged {
-            parts,
-            looked_at,
-            renewed,
-        } => Collected::Unchanged {
-            parts,
-            looked_at,
-            renewed,
-        },
+        Scanned::Unchanged(unchanged) => Collected::Unchanged(unchanged),
         Scanned::Differing(collector, parts) => {
             let (rows, index) = both(
                 || collector.finish(engines(&parts)),
@@ -94,12 +89,8 @@ pub(crate) fn collect(
 
 /// The tree as it is now, not yet compared entry by entry.
 pub(crate) enum Scanned<'a> {
-    /// See [`Collected::Unchanged`].
-    Unchanged {
-        parts: Vec<Gathered>,
-        looked_at: u64,
-        renewed: Vec<Part>,
-    },
+    /// Nothing has changed since the base.
+    Unchanged(Unchanged),
     /// Something may have changed.
     Differing(Box<Collector<'a>>, Vec<Gathered>),
 }
@@ -134,21 +125,21 @@ pub(crate) fn scan<'a>(
                 by,
                 evidence,
                 started,
-            } => Scanned::Unchanged {
+            } => Scanned::Unchanged(Unchanged {
                 parts: vec![scan.part(by, GatherReason::Untouched(evidence))],
                 looked_at: 0,
                 renewed: started.map_or_else(Vec::new, |started| started.parts(iter::once(by))),
-            },
+            }),
             Proof::SameDigest((collector, mut parts)) => {
                 let renewed = collector.parts(engines(&parts));
                 for part in &mut parts {
                     part.why = GatherReason::SameDigest(Box::new(part.why.clone()));
                 }
-                Scanned::Unchanged {
+                Scanned::Unchanged(Unchanged {
                     parts,
                     looked_at: base.entries(),
                     renewed,
-                }
+                })
             }
             Proof::Unknown((collector, parts)) => Scanned::Differing(Box::new(collector), parts),
         },

@@ -17,10 +17,17 @@ use crate::support::{fathom, run};
 /// They run in a directory with the file `f` of one byte, the empty file `catalog`, the directory
 /// `s`, and the symlinks `to-f` and `dangling`.
 const REFUSED: &str = "
-frobnicate => hint: see fathom --help
+frobnicate => hint: see fathom -h
 nonsense
 completions nonsense
 wlak . => hint: did you mean 'walk'?
+du s => hint: use fathom walk DIR --format du; see fathom -h
+find s -name f => hint: use fathom walk DIR --format paths
+backup s => hint: use fathom dump SRC -o ARCHIVE
+extract f => hint: use fathom restore ARCHIVE
+strace true => hint: use fathom account COMMAND
+diff f s => hint: use fathom changed DIR --since CATALOG, or fathom query --diff OLD NEW
+prune s => hint: use fathom dump --state DIR --prune
 
 mounts missing --by {auto,kernel,search,naive} => No such file or directory (os error 2) && 'missing'
 mounts f --by {auto,kernel,search,naive} => Not a directory (os error 20)
@@ -220,7 +227,7 @@ pathwalk -t -j 0 x
 pathwalk -t --repeat 0 x
 pathwalk -t --method magic x
 pathwalk -t --cold=all x
-pathwalk -t --cold host x => hint: write --cold=host; see fathom pathwalk --help
+pathwalk -t --cold host x => hint: write --cold=host; see fathom pathwalk -h
 pathwalk -c --plot /no/such/directory x
 pathwalk -c ''
 

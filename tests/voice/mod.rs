@@ -195,8 +195,7 @@ fn usage_errors_are_one_line_with_a_hint_that_names_the_help() {
         for line in wrong.iter().filter(|_| command != "help") {
             let ran = run(&mut fathom(line)).refused();
             assert!(
-                ran.stderr
-                    .ends_with(&format!("see fathom {command} --help\n")),
+                ran.stderr.ends_with(&format!("see fathom {command} -h\n")),
                 "{ran}"
             );
             assert!(

@@ -14,6 +14,7 @@ pub(crate) mod help;
 pub(crate) mod load;
 pub(crate) mod mode;
 pub(crate) mod output;
+pub(crate) mod overview;
 pub(crate) mod predicates;
 #[cfg(test)]
 mod tests;
@@ -53,7 +54,7 @@ impl Cli {
 
     /// Parses the command line.
     pub(crate) fn from_command_line() -> Result<Cli, clap::Error> {
-        let mut definition = Cli::definition();
+        let mut definition = overview::lay_out(Cli::definition());
         let matches = definition.try_get_matches_from_mut(std::env::args_os())?;
         Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut definition))
     }
@@ -122,9 +123,10 @@ pub(crate) enum Command {
     /// fathom triggers no automount and does not wait for dead servers, with one exception: naive,
     /// getmnt1 to getmnt3, and search without a mount table enter every directory.
     Mounts(Box<mounts::args::Mounts>),
-    /// List every entry below a directory, with its metadata.
+    /// Show what takes the space below a directory, or list every entry.
     ///
-    /// The metadata of an entry is what statx(2) returns. An engine is a way to read the entries of
+    /// The summary has totals, and the directories, extensions and files that take most space; other formats list
+    /// every entry with its metadata, as statx(2) returns it. An engine is a way to read the entries of
     /// a mount: `threads` and `stat` call statx(2) for each name; `bulkstat` (XFS) and `btrfs` read
     /// many inodes per call; `ext4` reads the inode tables from the device. By default, each mount
     /// is walked with the engine that costs least there. All engines give the same result.
@@ -141,7 +143,7 @@ pub(crate) enum Command {
     /// as input for backup tools. If the file system can prove that nothing has changed, the tree is
     /// not walked. Otherwise it is walked with the engine that costs least, and the exclusions of the
     /// walk that wrote the catalog apply again. Paths are relative to DIR.
-    Changed(changed::args::Changed),
+    Changed(Box<changed::args::Changed>),
     /// Write files into a tar archive: everything, or what changed.
     ///
     /// The archive is a POSIX pax tar, which GNU tar and bsdtar can extract. The metadata of all

@@ -24,6 +24,7 @@ use show::table::TableStyle;
 use show::units::{duration, plural};
 use show::{json, profile};
 
+use crate::args::overview::{counterpart, lay_out};
 use crate::args::{Cli, Global, When};
 use crate::error::{Error, Outcome};
 use crate::hint::hint;
@@ -451,6 +452,11 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => print_help(e),
+        ErrorKind::MissingSubcommand if std::env::args_os().len() < 2 => {
+            let help = lay_out(Cli::definition()).render_help().to_string();
+            write_stderr(&without_gaps(&help));
+            ExitCode::from(2)
+        }
         _ => {
             let all = Cli::command();
             let mut words = std::env::args_os().skip(1);
@@ -459,6 +465,11 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
             let suggestion = suggestion(e).map_or(String::new(), |name| {
                 format!("did you mean '{}'? ", printable(name.as_bytes()))
             });
+            let known = match e.get(ContextKind::InvalidSubcommand) {
+                Some(ContextValue::String(word)) => counterpart(word),
+                _ => None,
+            };
+            let suggestion = known.map_or(suggestion, |here| format!("use {here}; "));
             let suggestion = equals_missing(&all).unwrap_or(suggestion);
             let message = match (e.kind(), e.get(ContextKind::InvalidArg)) {
                 (ErrorKind::MissingSubcommand, _) => "no command is given".to_owned(),
@@ -469,7 +480,7 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
             };
             write_message(
                 &printable(message.as_bytes()),
-                &format!("{suggestion}see fathom {command}--help"),
+                &format!("{suggestion}see fathom {command}-h"),
             );
             ExitCode::from(2)
         }
@@ -539,13 +550,19 @@ fn print_help(e: &clap::Error) -> ExitCode {
         true => e.render().ansi().to_string(),
         false => e.render().to_string(),
     };
-    let lines = text.lines().flat_map(|line| [line.trim_end(), "\n"]);
-    let text: String = lines.collect();
+    let text = without_gaps(&text);
     let (printed, status) = match e.use_stderr() {
         true => (std::io::stderr().write_all(text.as_bytes()), 2),
         false => (std::io::stdout().write_all(text.as_bytes()), 0),
     };
     ExitCode::from(if printed.is_ok() { status } else { 2 })
+}
+
+/// Lines without trailing blanks, and at most one empty line at a time.
+fn without_gaps(text: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    lines.dedup_by(|line, before| line.is_empty() && before.is_empty());
+    lines.join("\n") + "\n"
 }
 
 /// clap's message on one line, without its tips and the usage.

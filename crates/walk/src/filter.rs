@@ -129,7 +129,7 @@ impl Filter {
     }
 
     /// Whether a walk of `dir` comes to an entry below it.
-    pub(crate) fn keeps_all(&self, dir: &[u8], rel: &[u8]) -> bool {
+    pub fn keeps_all(&self, dir: &[u8], rel: &[u8]) -> bool {
         let (mut matcher, mut path, mut depth) = (self.matcher(), dir.to_vec(), 0);
         rel.split(|byte| *byte == b'/').all(|name| {
             matcher.enter(&path);

@@ -17,7 +17,7 @@ use walk::{
 
 use crate::error::{Action, Error, ErrorKind};
 use crate::format::columns::{DIR, NAME};
-use crate::format::{About, Catalog, Reader, Sealed, ShardOfRun};
+use crate::format::{About, Catalog, Options, Reader, Sealed, ShardOfRun};
 use crate::hidden::Hidden;
 use crate::part::Part;
 use crate::query::DataSet;
@@ -53,6 +53,20 @@ pub struct ChangedOptions {
     pub update: bool,
     /// Which changes are reported: of removed entries by their metadata in the catalog.
     pub predicates: Predicates,
+    /// Globs of entries that are neither read nor reported, beside those of the catalog.
+    pub excludes: Vec<Vec<u8>>,
+}
+
+impl ChangedOptions {
+    /// What is not read.
+    pub fn filter(&self, of_catalog: &Options) -> Filter {
+        let more = self.excludes.iter().cloned();
+        let all = Options {
+            excludes: of_catalog.excludes.iter().cloned().chain(more).collect(),
+            ..of_catalog.clone()
+        };
+        all.filter()
+    }
 }
 
 /// What happened to an entry.
@@ -158,7 +172,7 @@ pub fn changed(
     let scan = CatalogScan {
         reader: &reader,
         options,
-        filter: about.options.filter(),
+        filter: options.filter(&about.options),
         diagnostics,
     };
     let mut report = match find_changes(&reader, tree, &scan)? {
@@ -168,6 +182,11 @@ pub fn changed(
         Proof::SameDigest(_) | Proof::Unknown(_) => scan.compare_all()?,
     };
     report.spare_hidden(options);
+    if !options.excludes.is_empty() {
+        let is_kept = |path: &[u8]| path == b"." || scan.filter.keeps_all(&options.dir, path);
+        report.changes.retain(|it| is_kept(&it.path));
+        report.changes.retain_carried(|path, _| is_kept(path));
+    }
     if !options.predicates.is_all() {
         select_the_rest(&mut report.changes, reader, options, diagnostics)?;
     }
@@ -247,7 +266,8 @@ impl Scan for CatalogScan<'_> {
 
     fn scan_all(&self) -> Result<Scanned, Error> {
         // The digest says nothing of racy entries. An update walks once, to compare and to write.
-        if self.reader.about().racy > 0 || self.options.update {
+        let is_all = self.options.excludes.is_empty();
+        if self.reader.about().racy > 0 || self.options.update || !is_all {
             return Ok(Scanned::Unread);
         }
         let sum = Summary::default();

@@ -31,11 +31,19 @@ const EXAMPLE: usize = 44;
 /// it where there is no room.
 pub(crate) fn ending(examples: &str, more: &str, exit: &str) -> String {
     let examples = examples.lines().filter_map(|line| line.split_once("  # "));
-    let examples: Vec<(&str, &str)> = examples.collect();
+    let text = format!("Examples:\n{}", side_by_side(&examples.collect::<Vec<_>>()));
+    match more {
+        "" => format!("{text}\n{exit}"),
+        more => format!("{text}\n{more}\n\n{exit}"),
+    }
+}
+
+/// Commands, each with its purpose.
+pub(super) fn side_by_side(examples: &[(&str, &str)]) -> String {
     let lengths = examples.iter().map(|(command, _)| command.len());
     let column = lengths.filter(|len| *len <= EXAMPLE).max().unwrap_or(0) + 4;
     let new_line = format!("\n{:column$}", "");
-    let mut text = String::from("Examples:\n");
+    let mut text = String::new();
     for (command, purpose) in examples {
         let purpose = wrap(purpose, WIDTH - column).replace('\n', &new_line);
         let gap = match command.len() <= EXAMPLE {
@@ -44,10 +52,7 @@ pub(crate) fn ending(examples: &str, more: &str, exit: &str) -> String {
         };
         text += &format!("  {command}{gap}{purpose}\n");
     }
-    match more {
-        "" => format!("{text}\n{exit}"),
-        more => format!("{text}\n{more}\n\n{exit}"),
-    }
+    text
 }
 
 #[cfg(test)]

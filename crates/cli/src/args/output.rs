@@ -34,7 +34,7 @@ pub(crate) struct OutputArgs<F: ValueEnum + Clone + Send + Sync + 'static = Form
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Format {
-    /// The number of entries of each type, their size (each name counts), and a digest
+    /// Totals (each name counts), what takes most space, and a digest; nothing with -q
     Summary,
     /// The disk usage of each directory, as du counts it; SIZE is that of files and symlinks
     Du,

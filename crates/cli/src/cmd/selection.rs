@@ -12,9 +12,9 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use crate::args::values::bytes;
 use crate::error::Error;
 
-/// The flags that exclude files; `verify` has them, too.
+/// The flags that exclude files by their names and paths.
 #[derive(Args, Debug)]
-pub(crate) struct Excludes {
+pub(crate) struct Globs {
     /// Skip entries whose name matches GLOB
     ///
     /// A GLOB with a slash matches the end of a path, or the whole path if it begins with a slash.
@@ -31,6 +31,35 @@ pub(crate) struct Excludes {
     /// Empty lines are ignored; there are no comments.
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub(crate) exclude_from: Vec<OsString>,
+}
+
+impl Globs {
+    /// The globs, those in files as well.
+    pub(crate) fn read(&self) -> Result<Vec<Vec<u8>>, Error> {
+        let mut globs = bytes(&self.exclude);
+        for file in &self.exclude_from {
+            globs.extend(read_patterns(file.as_bytes())?);
+        }
+        Ok(globs)
+    }
+
+    /// Refuses standard input: only the first rank of an MPI job has it.
+    pub(crate) fn check_for_ranks(&self) -> Result<(), Error> {
+        match self.exclude_from.iter().any(|file| file == "-") {
+            true => Err(
+                Error::new("--exclude-from - cannot be used by the ranks of an MPI job")
+                    .with_hint("write the globs to a file that all of them can read"),
+            ),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The flags that exclude files.
+#[derive(Args, Debug)]
+pub(crate) struct Excludes {
+    #[command(flatten)]
+    pub(crate) globs: Globs,
     /// Skip the contents of cache directories (with a CACHEDIR.TAG)
     ///
     /// The file must begin with the signature of the Cache Directory Tagging Specification. The
@@ -53,12 +82,8 @@ pub(crate) struct Excludes {
 impl Excludes {
     /// The options of a walk; reads the files with patterns.
     pub(crate) fn read(&self) -> Result<Options, Error> {
-        let mut excludes = bytes(&self.exclude);
-        for file in &self.exclude_from {
-            excludes.extend(read_patterns(file.as_bytes())?);
-        }
         Ok(Options {
-            excludes,
+            excludes: self.globs.read()?,
             exclude_caches: self.exclude_caches,
             exclude_if_present: bytes(&self.exclude_if_present),
             ..Options::default()

@@ -10,6 +10,7 @@ use crate::args::load::LoadArgs;
 use crate::args::mode::ModeArgs;
 use crate::args::predicates::PredicateArgs;
 use crate::args::values::number;
+use crate::cmd::selection::Globs;
 use crate::cmd::walk::args::{Engine, engine};
 
 const EXAMPLES: &str = "\
@@ -36,7 +37,7 @@ pub(crate) struct Changed {
     /// Replace the catalog with a new one after the output is written
     ///
     /// The new catalog has all entries, whatever the predicates.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["exclude", "exclude_from"])]
     pub(crate) update: bool,
 
     #[command(flatten)]
@@ -56,11 +57,14 @@ pub(crate) struct Changed {
     /// Require a catalog that was written with -x
     ///
     /// -x, --exclude and --max-depth of the walk that wrote the catalog apply without being given
-    /// again.
+    /// again. What more --exclude skips is not reported.
     #[arg(short = 'x', long, help_heading = "Method")]
     pub(crate) one_file_system: bool,
     #[command(flatten)]
     pub(crate) deadline: DeadlineArgs,
+
+    #[command(flatten)]
+    pub(crate) globs: Globs,
 
     /// Print the changes in this format
     #[arg(long, value_name = "FORMAT", default_value = "table")]

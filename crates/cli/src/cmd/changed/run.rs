@@ -41,22 +41,24 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         ..args.predicates.predicates()?
     };
     let dir = args.dir.as_bytes().to_vec();
-    // Before there are threads.
-    let around = Around::ask(
-        std::slice::from_ref(&dir),
-        selection.one_file_system,
-        &selection.filter(),
-        args.deadline.get(),
-    )?;
-    let options = ChangedOptions {
+    let mut options = ChangedOptions {
         dir,
-        around: Some(Arc::new(around)),
+        around: None,
         since: since.to_vec(),
         by: args.engine,
         threads: args.jobs,
         update: args.update,
         predicates,
+        excludes: args.globs.read()?,
     };
+    // Before there are threads.
+    let around = Around::ask(
+        std::slice::from_ref(&options.dir),
+        selection.one_file_system,
+        &options.filter(selection),
+        args.deadline.get(),
+    )?;
+    options.around = Some(Arc::new(around));
     let diagnostics = walk::Diagnostics::default();
     let mut report = watch_walk(out.messages(), &diagnostics, || {
         changed(&options, reader, &diagnostics)

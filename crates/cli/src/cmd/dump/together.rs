@@ -137,6 +137,7 @@ fn add(summary: &mut DumpSummary, words: [u64; 11]) {
 
 /// Checks that several ranks can do it.
 fn check(args: &Args) -> Result<(), Error> {
+    args.excludes.globs.check_for_ranks()?;
     let full = "omit it: the ranks write a full dump";
     let (option, next) = match () {
         () if args.since.is_some() => ("--since", full),

@@ -13,9 +13,10 @@ use crate::args::mode::ModeArgs;
 use crate::args::output::OutputArgs;
 use crate::args::predicates::PredicateArgs;
 use crate::args::values::{choice, number, seekable, shard};
+use crate::cmd::selection::Excludes;
 
 const EXAMPLES: &str = "\
-fathom walk /srv  # count files, directories and bytes
+fathom walk /srv  # what takes the space: totals, directories, extensions, files
 fathom walk /srv --top 10  # print the ten largest files as well
 fathom walk /srv --format du --top 20  # list the 20 largest directories
 fathom walk /srv --format du --exclusive  # print what deleting each directory would free
@@ -24,6 +25,7 @@ fathom walk /srv --group-by dir:2 --top 20  # print the 20 largest directories d
 fathom walk -x / --format paths0  # print all paths for xargs -0
 fathom walk /srv --format ndjson  # print all metadata, one JSON object per line
 fathom walk /srv --exclude '*.o'  # skip object files
+fathom mounts / --check --format exclude | fathom walk / --exclude-from -  # skip what does not answer
 fathom walk /srv --size +100M --changed-before 1y --format paths  # list large files not modified for a year
 fathom walk /home --type f --owner '!root' --perm /022  # count files that others can write to
 fathom walk /srv --catalog srv.parquet  # write a catalog for fathom changed
@@ -87,12 +89,8 @@ pub(crate) struct Walk {
     /// With --format du, deeper directories are counted, but not printed.
     #[arg(long, value_name = "N", help_heading = "Selection", value_parser = number(0..=u32::MAX))]
     pub(crate) max_depth: Option<u32>,
-    /// Skip entries whose name matches GLOB, and everything in them
-    ///
-    /// A GLOB with a slash matches the end of a path, or the whole path if it begins with a slash. May
-    /// be repeated.
-    #[arg(long, value_name = "GLOB", help_heading = "Selection")]
-    pub(crate) exclude: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) excludes: Excludes,
 
     /// Walk only shard I of N, numbered from 0
     ///

@@ -163,6 +163,9 @@ impl View<'_> {
 
     /// `--format summary`
     fn summary(&self, source: &dyn Source, out: &Out) -> Outcome {
+        if self.args.top.is_none() && !out.json {
+            return self.answer(source, out);
+        }
         let totals = Summary::default();
         let largest = self.args.top.map(Largest::new);
         let emitted = match &largest {
@@ -189,6 +192,44 @@ impl View<'_> {
             source.note(&totals, &emitted, out);
             Ok(())
         })
+    }
+
+    /// The text of `--format summary`: what takes the space, before how it was found.
+    fn answer(&self, source: &dyn Source, out: &Out) -> Outcome {
+        let totals = Summary::default();
+        if out.quiet {
+            let emitted = source.emit(&totals, out.messages())?;
+            out.warn(&emitted.warnings);
+            return Ok(emitted.warnings.len());
+        }
+        let largest = Largest::new(show::LARGEST_FILES);
+        let groups = show::GROUPS.map(|(by, _)| (by, Groups::new(by)));
+        let [(_, directories), (_, extensions)] = &groups;
+        let both = Both(directories, extensions);
+        let all = Both(&largest, &both);
+        let emitted = source.emit(&Both(&totals, &all), out.messages())?;
+        let (totals, seconds) = (totals.totals(), emitted.seconds);
+        let (files, users) = (largest.into_files(), Users::default());
+        out.text_pieces(|put| {
+            put(&show::sizes_text(&totals));
+            for ((by, groups), (_, most)) in groups.into_iter().zip(show::GROUPS) {
+                put("\n");
+                let groups = groups.into_sorted(GroupOrder::Allocated, Some(most));
+                let named = NamedGroups {
+                    by,
+                    groups: &groups,
+                    users: &users,
+                };
+                named.write_table(out.table_style(), put);
+            }
+            put("\n");
+            show::write_top(&files, out.table_style(), put);
+            put("\n");
+            put(&show::means_text(&totals, seconds, &emitted.parts));
+        })?;
+        source.note(&totals, &emitted, out);
+        out.warn(&emitted.warnings);
+        Ok(emitted.warnings.len())
     }
 
     /// `--format du`

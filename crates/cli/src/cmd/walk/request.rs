@@ -19,16 +19,19 @@ use crate::out::Out;
 pub(super) struct Request<'a> {
     pub(super) args: &'a Args,
     pub(super) options: WalkOptions,
+    /// What to skip, as a catalog records it.
+    pub(super) selection: Options,
     pub(super) predicates: Predicates,
 }
 
 impl<'a> Request<'a> {
     pub(super) fn new(args: &'a Args, out: &Out) -> Result<Request<'a>, Error> {
         check_args(args, out)?;
-        let options = walk_options(args)?;
+        let selection = selection(args)?;
         Ok(Request {
             args,
-            options,
+            options: walk_options(args, &selection),
+            selection,
             predicates: args.predicates.predicates()?,
         })
     }
@@ -69,9 +72,8 @@ fn check_args(args: &Args, out: &Out) -> Result<(), Error> {
 
 /// What to skip. `--format du` counts entries of any depth; `--max-depth` limits only what it prints,
 /// as with du(1).
-pub(super) fn selection(args: &Args) -> Options {
-    Options {
-        excludes: bytes(&args.exclude),
+fn selection(args: &Args) -> Result<Options, Error> {
+    Ok(Options {
         max_depth: args.max_depth.filter(|_| args.output.format != Format::Du),
         one_file_system: args.one_file_system,
         shard: args.shard.map(|Shard { number, of }| ShardOfRun {
@@ -80,8 +82,8 @@ pub(super) fn selection(args: &Args) -> Options {
             run: run_name(args),
             by_ranks: false,
         }),
-        ..Options::default()
-    }
+        ..args.excludes.read()?
+    })
 }
 
 fn run_name(args: &Args) -> Option<String> {
@@ -89,8 +91,8 @@ fn run_name(args: &Args) -> Option<String> {
     args.run.clone().or_else(from_slurm)
 }
 
-fn walk_options(args: &Args) -> Result<WalkOptions, Error> {
-    Ok(WalkOptions {
+fn walk_options(args: &Args, selection: &Options) -> WalkOptions {
+    WalkOptions {
         dirs: bytes(&args.dirs),
         // Any other engine would read a whole file system for each piece.
         engine: match args.resume && args.shard.is_none() {
@@ -99,10 +101,10 @@ fn walk_options(args: &Args) -> Result<WalkOptions, Error> {
         },
         threads: args.jobs,
         one_file_system: args.one_file_system,
-        filter: selection(args).filter(),
+        filter: selection.filter(),
         sink_syncs_first: args.catalog.is_some(),
         ..WalkOptions::default()
-    })
+    }
 }
 
 /// What is needed of each entry.

@@ -10,10 +10,10 @@ use catalog::{Catalog, Writer, catalogs_in, finished_part};
 use gate::Errno;
 use walk::entry::joined;
 use walk::predicate::select::{Selected, is_empty_directory};
-use walk::{Both, Diagnostics, Sink, Totals, WalkOptions};
+use walk::{Both, Diagnostics, Sink, Totals};
 
 use super::output::{Emitted, Source, View};
-use super::request::{Request, explain, needed_fields, print_note, selection};
+use super::request::{Request, explain, needed_fields, print_note};
 use super::show::SCHEMA;
 use super::sinks::Watched;
 use super::{compare, together};
@@ -66,7 +66,7 @@ impl Source for Request<'_> {
     /// sink those that the predicates select.
     fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<Emitted, Error> {
         let start = Instant::now();
-        if let Some(part) = kept_part(self.args, &self.options)? {
+        if let Some(part) = kept_part(self)? {
             DataSet::open(&[part])?.emit(&self.predicates, sink)?;
             return Ok(Emitted {
                 seconds: start.elapsed().as_secs_f64(),
@@ -75,7 +75,7 @@ impl Source for Request<'_> {
         }
         let diagnostics = Diagnostics::default();
         let catalog = self.args.catalog.as_ref();
-        let catalog = catalog.map(|file| create_catalog(file, self.args, &self.options));
+        let catalog = catalog.map(|file| create_catalog(file, self));
         let catalog = catalog.transpose()?;
         let selected = Selected::new(&self.predicates, sink);
         let chosen: &dyn Sink = match self.predicates.is_all() {
@@ -112,18 +112,18 @@ impl Source for Request<'_> {
 }
 
 /// With `--resume`, the part of the shard, if an earlier attempt has finished it and has skipped nothing.
-fn kept_part(args: &Args, options: &WalkOptions) -> Result<Option<Vec<u8>>, Error> {
-    let selection = selection(args);
+fn kept_part(request: &Request<'_>) -> Result<Option<Vec<u8>>, Error> {
+    let (args, selection) = (request.args, &request.selection);
     let (true, Some(dir), tops @ [_], Some(shard)) = (
         args.resume,
         &args.catalog,
-        &options.dirs[..],
+        &request.options.dirs[..],
         &selection.shard,
     ) else {
         return Ok(None);
     };
     let file = joined(dir.as_bytes(), shard.file_name().as_bytes());
-    let finished = finished_part(&file, tops, &selection, Writer::Walk)?;
+    let finished = finished_part(&file, tops, selection, Writer::Walk)?;
     if finished.as_ref().is_some_and(|it| it.run != shard.run) {
         const WHY: &str = "it is of another run";
         return Err(Error::write("cannot write catalog", &file, WHY, OLD_PARTS));
@@ -134,12 +134,12 @@ fn kept_part(args: &Args, options: &WalkOptions) -> Result<Option<Vec<u8>>, Erro
 /// How to write a catalog to a directory.
 const PARTS: &str = "to write parts to a directory, use --shard I/N or mpirun";
 
-fn create_catalog(file: &OsStr, args: &Args, options: &WalkOptions) -> Result<Catalog, Error> {
-    let [dir] = &options.dirs[..] else {
+fn create_catalog(file: &OsStr, request: &Request<'_>) -> Result<Catalog, Error> {
+    let [dir] = &request.options.dirs[..] else {
         return Err(Error::new("--catalog cannot be used with several DIRs")
             .with_hint("run fathom walk once per DIR"));
     };
-    let selection = selection(args);
+    let selection = request.selection.clone();
     let mut file = file.as_bytes().to_vec();
     if let Some(shard) = &selection.shard {
         file = as_prefix(&file);

@@ -9,7 +9,7 @@ use base::child::NoRun;
 use base::runs::{Stats, median};
 use serde::{Serialize, Serializer};
 use walk::compare::{Agreement, EngineRuns};
-use walk::group::GroupSums;
+use walk::group::{GroupBy, GroupSums};
 use walk::{
     DirectoryUsage, EngineChoice, EngineKind, Explained, LargeFile, LargestFiles, Part, Totals,
 };
@@ -214,19 +214,23 @@ pub(crate) fn write_usage(
     write_rows(&columns, || (directories.0)().map(cells), style, put);
 }
 
+/// The largest files that the summary names.
+pub(crate) const LARGEST_FILES: usize = 5;
+/// The groups of the summary, and how many of each it names.
+pub(crate) const GROUPS: [(GroupBy, usize); 2] = [(GroupBy::Dir(1), 10), (GroupBy::Ext, 5)];
+
+/// What was found, and how.
 pub(crate) fn totals_text(totals: &Totals, seconds: f64, parts: &[Part]) -> String {
+    sizes_text(totals) + &means_text(totals, seconds, parts)
+}
+
+/// What was found.
+pub(crate) fn sizes_text(totals: &Totals) -> String {
     let sized = |bytes: u64| match bytes {
         0..1024 => plural(bytes, "byte", "bytes"),
         _ => format!("{} ({} bytes)", size(bytes), count(bytes)),
     };
-    let mut engines: Vec<&str> = parts.iter().map(|part| part.engine.name()).collect();
-    engines.sort_unstable();
-    engines.dedup();
-    let engine_head = match &engines[..] {
-        [_] => "engine",
-        _ => "engines",
-    };
-    let rows = [
+    lines(&[
         ("entries", count(totals.entries)),
         ("  files", count(totals.files)),
         ("  directories", count(totals.directories)),
@@ -234,16 +238,31 @@ pub(crate) fn totals_text(totals: &Totals, seconds: f64, parts: &[Part]) -> Stri
         ("  other", count(totals.other)),
         ("size", sized(totals.bytes)),
         ("allocated", sized(totals.blocks.saturating_mul(512))),
+    ])
+}
+
+/// How it was found.
+pub(crate) fn means_text(totals: &Totals, seconds: f64, parts: &[Part]) -> String {
+    let mut engines: Vec<&str> = parts.iter().map(|part| part.engine.name()).collect();
+    engines.sort_unstable();
+    engines.dedup();
+    let mut rows = vec![
         ("maximum depth", count(totals.max_depth.into())),
         ("digest", totals.digest.to_string()),
-        (engine_head, engines.join(", ")),
-        ("time", duration(seconds)),
     ];
-    let lines = rows
-        .iter()
-        .filter(|(name, _)| *name != engine_head || !engines.is_empty())
-        .map(|(name, value)| format!("{name:<14} {value}\n"));
-    lines.collect()
+    match &engines[..] {
+        [] => {}
+        [engine] => rows.push(("engine", (*engine).to_owned())),
+        engines => rows.push(("engines", engines.join(", "))),
+    }
+    rows.push(("time", duration(seconds)));
+    lines(&rows)
+}
+
+fn lines(rows: &[(&str, String)]) -> String {
+    let rows = rows.iter();
+    rows.map(|(name, value)| format!("{name:<14} {value}\n"))
+        .collect()
 }
 
 /// The engine of each mount, and with `with_reasons` why it was chosen.

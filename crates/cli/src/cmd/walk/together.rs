@@ -21,7 +21,7 @@ use walk::{
 };
 
 use super::output::Emitted;
-use super::request::{Request, explain, needed_fields, print_note, selection};
+use super::request::{Request, explain, needed_fields, print_note};
 use super::show::{self, RankEntries, SCHEMA, Walk};
 use super::sinks::Watched;
 use crate::args::output::Format;
@@ -218,6 +218,7 @@ fn finish(
 
 /// Checks that several ranks can do it.
 fn check(args: &Args) -> Result<(), Error> {
+    args.excludes.globs.check_for_ranks()?;
     let output = &args.output;
     let is_threads = args
         .engine
@@ -267,7 +268,7 @@ impl Parts {
         let mut parts = Parts {
             dir: as_prefix(dir.as_bytes()),
             top: top.clone(),
-            options: selection(args),
+            options: request.selection.clone(),
             ranks: part.of,
             is_kept: vec![false],
         };

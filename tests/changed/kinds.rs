@@ -68,6 +68,32 @@ fn unchanged_tree_has_no_changes() {
 }
 
 #[test]
+fn excluded_entries_are_not_reported() {
+    if require(&DISK) {
+        on_each_kind(|top, to, kind| {
+            grow(top, 1, 60);
+            file(top.join("skipped/in/old"), 10);
+            file(top.join("kept/old"), 10);
+            settle(top);
+            let to = catalog(top, to);
+            for dir in ["skipped/in", "kept"] {
+                fs::remove_file(top.join(dir).join("old")).unwrap();
+                file(top.join(dir).join("new"), 20);
+            }
+            let globs = to.with_extension("globs");
+            fs::write(&globs, format!("{}/skipped\n", top.display())).unwrap();
+            let from_file = ["--json", "--exclude-from", globs.to_str().unwrap()];
+            for more in [&from_file[..], &["--json", "--exclude", "skipped"]] {
+                let found = changes(&changed(top, &to, more).exits(0).json());
+                let expected = [("removed", "kept/old"), ("added", "kept/new")];
+                assert_eq!(but_for_directories(found, top), expect(expected), "{kind}");
+            }
+            changed(top, &to, &["--update", "--exclude", "skipped"]).refused();
+        });
+    }
+}
+
+#[test]
 fn unchanged_tree_is_not_walked_where_the_file_system_has_a_token() {
     if require(&DISK) {
         on_each_kind(|top, to, kind| {

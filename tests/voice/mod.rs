@@ -16,10 +16,10 @@ use tempfile::TempDir;
 /// Every command, from the help.
 fn commands() -> Vec<String> {
     let help = String::from_utf8(run(&mut fathom(["--help"])).exits(0).stdout).unwrap();
-    let from = help.find("\nCommands:\n").expect("there are commands") + "\nCommands:\n".len();
-    let lines = help[from..].lines().take_while(|line| !line.is_empty());
+    let from = help.find("\nLook:\n").expect("there are commands");
+    let lines = help[from..].lines().take_while(|line| *line != "Options:");
     let names = lines
-        .filter(|line| !line.starts_with("   "))
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next());
     let names: Vec<String> = names.map(str::to_owned).collect();
     assert!(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -201,10 +202,12 @@ fn excluded_directories_are_skipped_with_their_content() {
                             .any(|window| window == b"/deep/down/down/do")
                 });
                 let deep = format!("{}/deep/down/down/*", top.display());
+                let globs = base.join("globs");
+                fs::write(&globs, "wide\n").unwrap();
                 for engine in engines {
                     let more = [
-                        "--exclude",
-                        "wide",
+                        "--exclude-from",
+                        globs.to_str().unwrap(),
                         "--exclude",
                         "entry 1*",
                         "--exclude",

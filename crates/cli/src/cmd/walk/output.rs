@@ -222,8 +222,10 @@ impl View<'_> {
                 };
                 named.write_table(out.table_style(), put);
             }
-            put("\n");
-            show::write_top(&files, out.table_style(), put);
+            if files.iter().next().is_some() {
+                put("\n");
+                show::write_top(&files, out.table_style(), put);
+            }
             put("\n");
             put(&show::means_text(&totals, seconds, &emitted.parts));
         })?;

@@ -69,8 +69,11 @@ fn output_that_cannot_be_written_is_refused_before_anything_is_measured() {
             refused(&args!["survey", &seen, "-o", &none]);
             refused(&args!["survey", &seen, "-o", &seen]);
             mount_remount(&here, MountFlags::RDONLY, "").unwrap();
-            refused(&args!["survey", &seen]);
             refused(&args!["survey", &seen, "-o", "x.html", "--json"]);
+            // A page that was not asked for is not missed.
+            let words = args!["survey", &seen, "--limit", "5s"];
+            let ran = run(fathom(words).current_dir(&here)).exits(0);
+            assert!(ran.stderr.contains("no page: cannot write"), "{ran}");
             run(fathom(args!["survey", &seen, "--plot", &none]).current_dir(&seen)).refused();
             assert_eq!(names(&seen), [] as [&str; 0]);
         });

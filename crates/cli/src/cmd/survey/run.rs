@@ -47,7 +47,14 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         ));
     }
     args.plot.iter().try_for_each(|dir| check_output_dir(dir))?;
-    args.page().map_or(Ok(()), check_page)?;
+    let mut page = args.page();
+    if let Some(Err(error)) = page.map(check_page) {
+        if args.output.is_some() {
+            return Err(error);
+        }
+        note_no_page(&error, out);
+        page = None;
+    }
     let root = Root::open(args.dir().as_bytes())?;
     let context = SurveyContext { args, out, root };
     let (when, begun) = (gate::clock::time_of_day() / 1_000_000, Instant::now());
@@ -61,7 +68,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         i64::try_from(when).unwrap_or(0),
         begun,
     );
-    print(&context, found, &machine, signals)
+    print(&context, page, found, &machine, signals)
 }
 
 /// The machine, and what the survey took.
@@ -132,6 +139,7 @@ fn is_in_path(program: &str) -> bool {
 /// Draws the plots, and makes page, text and JSON of what was found.
 fn print(
     context: &SurveyContext<'_>,
+    page: Option<&[u8]>,
     mut found: Found,
     machine: &Machine,
     signals: Guard,
@@ -165,9 +173,10 @@ fn print(
         warnings: &known,
     });
     let mut written = None;
-    if let Some(name) = args.page() {
+    if let Some(name) = page {
         match publish(name, html(&survey).as_bytes()) {
             Ok(()) => written = Some(name),
+            Err(why) if args.output.is_none() => note_no_page(&why, out),
             Err(why) => warnings.push(Warning::general(WarningKind::Page(why))),
         }
     }
@@ -191,12 +200,17 @@ fn print(
             false => summary::text(&survey, style, written),
         };
         out.data(text.as_bytes())?;
-        if !args.full && written == args.page() {
+        if !args.full && written == page {
             return Ok(warnings.len()); // the summary has them
         }
     }
     out.warn(&warnings);
     Ok(warnings.len())
+}
+
+/// Says that the page, for which no file was named, is not written.
+fn note_no_page(why: &Error, out: &Out) {
+    out.note(format_args!("no page: {why}; -o FILE writes it elsewhere"));
 }
 
 /// Refuses a page that could not be written in the end.

@@ -2,6 +2,7 @@
 //! compared.
 
 mod account;
+mod automatic;
 mod bases;
 mod chains;
 mod changes;

@@ -84,6 +84,8 @@ pub enum Action {
     UseBase,
     #[error("cannot open state directory")]
     OpenState,
+    #[error("cannot create state directory")]
+    CreateState,
     #[error("cannot search for catalogs in")]
     FindBase,
     #[error("cannot remove the catalogs of higher levels in")]
@@ -229,6 +231,9 @@ pub enum ErrorKind {
         is_directory: bool,
     },
 
+    /// Of a state directory that is to be created: its file system may not be mounted.
+    #[error("the directory above it does not exist")]
+    NoParent,
     #[error("another dump is using it")]
     StateInUse,
     #[error("line {line} is not the record of a dump")]
@@ -333,6 +338,15 @@ impl ErrorKind {
     pub fn errno(&self) -> Option<Errno> {
         match self {
             ErrorKind::Call { errno, .. } => Some(*errno),
+            _ => None,
+        }
+    }
+
+    /// The SRC of a dump that is another file or directory than in the base.
+    pub(crate) fn other_source(&self) -> Option<&Vec<u8>> {
+        match self {
+            ErrorKind::ReplacedSource { source_path, .. }
+            | ErrorKind::SourceChangedType { source_path, .. } => Some(source_path),
             _ => None,
         }
     }

@@ -71,6 +71,10 @@ pub enum WarningKind {
     MountGone { entries: u64 },
     #[error("not replaced: it has {0} entries that may exist, but could not be read")]
     CatalogKept(u64),
+    #[error("cannot remove dumps that are no longer needed: {0}")]
+    NotPruned(ErrorKind),
+    #[error("cannot keep the catalog of this dump, so that list --state finds no file in it: {0}")]
+    CatalogNotKept(ErrorKind),
     #[error("not removed: it is not the archive that the dump has written")]
     OtherArchive,
     /// The record was in a store.

@@ -1,5 +1,6 @@
 //! Dates on the command line, and the time zone that they are in.
 
+use archive::increment::retention::Local;
 use gate::file::Reader;
 use gate::fs::Time;
 use jiff::civil::{Date as Day, DateTime};
@@ -36,6 +37,25 @@ impl Zone {
         let (date, time) = (time.date(), time.time());
         let (hour, minute, second) = (time.hour(), time.minute(), time.second());
         format!("{date} {hour:02}:{minute:02}:{second:02}")
+    }
+
+    /// A time as the periods of a policy need it.
+    pub(crate) fn periods(&self, time: Time) -> Local {
+        let bound = if time.sec < 0 {
+            Timestamp::MIN
+        } else {
+            Timestamp::MAX
+        };
+        let time = Timestamp::from_second(time.sec).unwrap_or(bound);
+        let time = self.0.to_datetime(time);
+        let week = time.date().iso_week_date();
+        Local {
+            year: time.year(),
+            month: time.month(),
+            day: time.day(),
+            hour: time.hour(),
+            week: (week.year(), week.week()),
+        }
     }
 
     /// The moment of a local time. Where clocks are set forward, it counts from before; where they

@@ -419,6 +419,9 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         }
         (_, ErrorKind::NoArchives) => "give an archive, or a directory with the parts of one",
         (_, ErrorKind::NoCatalogs) => "give a catalog, or a directory with the parts of one",
+        (CreateState, ErrorKind::NoParent) => {
+            "create it if its file system is mounted; mount that first if it is not"
+        }
         (OpenState, ErrorKind::StateInUse) => "wait until it ends, or give another directory",
         (ReadRecords, ErrorKind::DamagedRecord { .. }) => {
             "remove that line; fathom restore takes archives by name as well"

@@ -10,6 +10,9 @@
 //!
 //! The line is written after the archive has its name and before the catalog has it: a dump that is
 //! killed in between is listed, and no later dump is based on it.
+//!
+//! A record that is marked as leaving belongs to no dump: its archive is about to be removed, or to get its name. So
+//! no archive is forgotten when a dump or a removal is killed, and no dump is listed whose archives are gone.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -23,9 +26,11 @@ use ondisk::pax::ArchiveId;
 use serde::{Deserialize, Serialize};
 use walk::entry::{Time, joined};
 
-use crate::catalog::About;
+use crate::catalog::{About, Reader, Root};
 use crate::destination::{Destination, remove_if};
 use crate::error::{Action, Error, ErrorKind, Result};
+use crate::increment::levels::{Level, MOST};
+use crate::increment::retention::{KeepReason, Local, Policy, Retained};
 use crate::increment::unread::{Unread, last_with_data};
 use crate::input::Input;
 use crate::ranges::Ranges;
@@ -73,6 +78,30 @@ pub struct DumpRecord {
     pub(crate) catalog: String,
     /// The id of the base catalog; `None` for a full dump.
     pub(crate) base: Option<String>,
+    /// Each SRC; none in the records of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) roots: Vec<Root>,
+    /// Its number among the dumps with the same base, from 1; 0 for a full dump, and in the records of older versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) nth: u32,
+    /// The state directory has chosen the name of the archive, and keeps the [catalog](catalog_of) beside it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_named: bool,
+    /// The archive belongs to no dump: it is removed by the next dump or removal.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_leaving: bool,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// The catalog that is kept beside an archive whose name fathom has chosen.
+pub(crate) fn catalog_of(archive: &[u8]) -> Vec<u8> {
+    let stem = [".tar.zst", ".tar.gz", ".tar.xz", ".tar"]
+        .into_iter()
+        .find_map(|suffix| archive.strip_suffix(suffix.as_bytes()));
+    [stem.unwrap_or(archive), b".parquet"].concat()
 }
 
 /// The dumps that are not needed.
@@ -124,6 +153,10 @@ impl DumpRecord {
             is_elsewhere: false,
             catalog: catalog_id(written),
             base: base.map(catalog_id),
+            roots: written.roots.clone(),
+            nth: 0,
+            is_named: false,
+            is_leaving: false,
         };
         if let Some(path) = archive.filter(|path| *path != b"-") {
             let object =
@@ -141,6 +174,41 @@ impl DumpRecord {
             }
         }
         Ok(record)
+    }
+
+    /// Describes an archive that is about to get its name, by its id.
+    pub(crate) fn announced(archive: Vec<u8>, id: ArchiveId) -> DumpRecord {
+        DumpRecord {
+            date: Time::default(),
+            level: 0,
+            archive: Some(archive),
+            bytes: 0,
+            modified: Time::default(),
+            entries: 0,
+            unread: Unread::default(),
+            id: Some(id),
+            is_elsewhere: false,
+            catalog: String::new(),
+            base: None,
+            roots: Vec::new(),
+            nth: 0,
+            is_named: true,
+            is_leaving: true,
+        }
+    }
+
+    /// The catalog of the tree of this dump, if one is kept: beside the archive, or as the last one of its level.
+    pub fn catalog_path(&self, state: &[u8]) -> Option<Vec<u8>> {
+        let beside = self.archive.as_deref().filter(|_| self.is_named);
+        let state = state.to_vec();
+        let number = self.level;
+        let last = Level { number, state }.catalog();
+        let is_own = |path: &Vec<u8>| {
+            let reader = Reader::open(path);
+            reader.is_ok_and(|reader| catalog_id(reader.about()) == self.catalog)
+        };
+        let mut paths = beside.map(catalog_of).into_iter().chain([last]);
+        paths.find(is_own)
     }
 
     /// Looks for the archive.
@@ -213,6 +281,20 @@ impl DumpRecord {
         Ok(file)
     }
 
+    /// Removes the catalog that is kept beside the archive, if it is that of this dump.
+    fn remove_catalog(&self, archive: &[u8]) -> std::result::Result<(), ErrorKind> {
+        let path = catalog_of(archive);
+        let is_own = |file: &Arc<Fd>| {
+            trusted::check(&**file)?;
+            let reader = Reader::open(&path);
+            Ok(reader.is_ok_and(|reader| catalog_id(reader.about()) == self.catalog))
+        };
+        match remove_if(&path, is_own) {
+            Err(kind) if kind.errno() == Some(Errno::ENOENT) => Ok(()),
+            removed => removed.map(drop),
+        }
+    }
+
     /// Removes the archive; `false` if the file is another one.
     fn remove_archive(&self, path: &[u8]) -> std::result::Result<bool, ErrorKind> {
         if !remote::is_remote(path) {
@@ -267,6 +349,8 @@ impl Lock {
 pub struct History {
     state: Vec<u8>,
     dumps: Vec<DumpRecord>,
+    /// Records of archives that are to be removed.
+    leaving: Vec<DumpRecord>,
     /// The version that was read, in a store.
     version: Option<String>,
 }
@@ -320,9 +404,11 @@ impl History {
                 };
             }
         }
+        let (leaving, dumps) = dumps.into_iter().partition(|dump| dump.is_leaving);
         Ok(History {
             state: state.to_vec(),
             dumps,
+            leaving,
             version,
         })
     }
@@ -331,6 +417,17 @@ impl History {
     pub fn open(state: &[u8]) -> Result<(History, Lock)> {
         let lock = Lock::take(state)?;
         Ok((History::read(state)?, lock))
+    }
+
+    /// Removes the archives that a dump or a removal has left when it was killed. The directory must be locked.
+    ///
+    /// # Errors
+    /// One of them cannot be removed.
+    pub fn finish_removal(&mut self) -> Result<()> {
+        match self.leaving.is_empty() {
+            true => Ok(()),
+            false => self.remove_leaving().map(drop),
+        }
     }
 
     /// The dumps, oldest first.
@@ -345,7 +442,12 @@ impl History {
         let mut tries = 0;
         loop {
             let mut history = History::read(state)?;
-            history.dumps.push(dump.clone());
+            let mut dump = dump.clone();
+            dump.nth = history.next_nth(dump.base.as_ref());
+            history
+                .leaving
+                .retain(|left| left.archive.is_none() || left.archive != dump.archive);
+            history.dumps.push(dump);
             let written = history.write();
             tries += 1;
             match &written {
@@ -358,11 +460,30 @@ impl History {
         }
     }
 
+    /// Notes that an archive is about to get its name. The directory must be locked.
+    pub(crate) fn announce(state: &[u8], archive: &[u8], id: ArchiveId) -> Result<()> {
+        let mut history = History::read(state)?;
+        history
+            .leaving
+            .push(DumpRecord::announced(archive.to_vec(), id));
+        history.write()
+    }
+
+    /// The number of the next dump with this base: [`DumpRecord::nth`].
+    pub(crate) fn next_nth(&self, base: Option<&String>) -> u32 {
+        let Some(base) = base else {
+            return 0;
+        };
+        let same = self.dumps.iter();
+        let same = same.filter(|dump| dump.base.as_ref() == Some(base));
+        same.fold(0, |last, dump| dump.nth.max(last + 1)) + 1
+    }
+
     fn write(&self) -> Result<()> {
         let path = joined(&self.state, FILE);
         let error = |kind: ErrorKind| Error::new(Action::WriteRecords, &path, kind);
         let mut text = Vec::new();
-        for dump in &self.dumps {
+        for dump in self.dumps.iter().chain(&self.leaving) {
             text.extend(serde_json::to_vec(dump).unwrap_or_default());
             text.push(b'\n');
         }
@@ -468,6 +589,88 @@ impl History {
         }
     }
 
+    /// Which dumps a policy keeps: of those whose archives are all there, what [`Policy::apply`] keeps, and what else is
+    /// needed. Dumps whose archives are not all there are kept until they are older than all of these. `next` is the
+    /// time of a dump that is about to be made: it counts as the newest.
+    pub fn retain(
+        &self,
+        policy: &Policy,
+        next: Option<Time>,
+        local: &dyn Fn(Time) -> Local,
+    ) -> Retained {
+        let is_restorable: Vec<bool> = self.restorable();
+        let candidates: Vec<usize> = (0..self.dumps.len())
+            .rev()
+            .filter(|&at| is_restorable[at])
+            .collect();
+        let dates = next
+            .into_iter()
+            .chain(candidates.iter().map(|&at| self.dumps[at].date));
+        let dates: Vec<Local> = dates.map(local).collect();
+        let mut kept = policy.apply(&dates).into_iter();
+        let new = next.and_then(|_| kept.next()).unwrap_or_default();
+        let mut reasons = vec![Vec::new(); self.dumps.len()];
+        for (&at, why) in candidates.iter().zip(kept) {
+            reasons[at] = why;
+        }
+        let unread = candidates.iter().map(|&at| (at, &self.dumps[at].unread));
+        for at in last_with_data(unread) {
+            reasons[at].push(match self.dumps[at].unread.is_empty() {
+                true => KeepReason::LastComplete,
+                false => KeepReason::LastData,
+            });
+        }
+        for at in self.bases_of_next() {
+            reasons[at].push(KeepReason::NextBase);
+        }
+        for at in 0..self.dumps.len() {
+            if reasons[at]
+                .iter()
+                .any(|reason| !matches!(reason, KeepReason::BaseOf(_)))
+            {
+                let chain = self
+                    .chain(at)
+                    .into_iter()
+                    .flatten()
+                    .filter(|&base| base != at);
+                chain.for_each(|base| reasons[base].push(KeepReason::BaseOf(at)));
+            }
+        }
+        let oldest = reasons.iter().position(|reasons| !reasons.is_empty());
+        for at in oldest.unwrap_or(0)..self.dumps.len() {
+            if !is_restorable[at] && reasons[at].is_empty() {
+                reasons[at].push(KeepReason::Unrestorable);
+            }
+        }
+        Retained { new, reasons }
+    }
+
+    /// Whether all archives of each dump are where they were written.
+    fn restorable(&self) -> Vec<bool> {
+        let present = self
+            .dumps
+            .iter()
+            .map(|dump| dump.status() == ArchiveStatus::Present);
+        let present: Vec<bool> = present.collect();
+        let is_restorable = |at| {
+            let chain = self.chain(at);
+            chain.is_some_and(|chain| chain.into_iter().all(|at| present[at]))
+        };
+        (0..self.dumps.len()).map(is_restorable).collect()
+    }
+
+    /// The dumps whose catalogs the next one can be based on.
+    fn bases_of_next(&self) -> Vec<usize> {
+        let level = |number| Level {
+            number,
+            state: self.state.clone(),
+        };
+        let catalogs = (0..=MOST).filter_map(|number| Reader::open(&level(number).catalog()).ok());
+        let ids: Vec<String> = catalogs.map(|reader| catalog_id(reader.about())).collect();
+        let find = |id: &String| self.dumps.iter().position(|dump| dump.catalog == *id);
+        ids.iter().filter_map(find).collect()
+    }
+
     /// Marks a dump as needed, and those that must be restored before it.
     fn need(&self, dump: usize, is_needed: &mut [bool]) {
         let chain = self.chain(dump).into_iter().flatten();
@@ -481,36 +684,83 @@ impl History {
             .is_some_and(|chain| chain.into_iter().all(is_present))
     }
 
-    /// Removes the archives of dumps, then their records. A file that has the path of another dump's
+    /// Removes the archives of dumps, their catalogs and their records. A file that has the path of another dump's
     /// archive, or was replaced, stays. So does one that is not the archive although it has its size and time, with its record and a
     /// warning. Returns the dumps that were removed, and the warnings.
+    ///
+    /// In a directory, the records are marked first, so that no dump is listed whose archives are gone, whenever this
+    /// is killed.
     pub fn remove(&mut self, dumps: &[usize]) -> Result<(Vec<usize>, Vec<Warning>)> {
-        let (mut warnings, mut removed) = (Vec::new(), Vec::new());
-        for &at in dumps {
-            let dump = &self.dumps[at];
-            let others = self.dumps.iter().enumerate();
-            let is_used = others
-                .filter(|(other, _)| !dumps.contains(other))
-                .any(|(_, other)| other.archive == dump.archive);
-            if let Some(archive) = dump.archive.as_deref().filter(|_| !is_used)
-                && dump.status() == ArchiveStatus::Present
+        let mut at = 0;
+        let (leaving, stay): (Vec<DumpRecord>, Vec<DumpRecord>) =
+            std::mem::take(&mut self.dumps).into_iter().partition(|_| {
+                at += 1;
+                dumps.contains(&(at - 1))
+            });
+        self.dumps = stay;
+        self.leaving.extend(leaving.into_iter().map(|mut dump| {
+            dump.is_leaving = true;
+            dump
+        }));
+        let first = self.leaving.len() - dumps.len();
+        let is_local = !remote::is_remote(&self.state);
+        if is_local && !dumps.is_empty() {
+            self.write()?;
+        }
+        let (stayed, warnings) = self.remove_leaving()?;
+        let removed = dumps.iter().enumerate();
+        let removed = removed.filter(|(nth, _)| !stayed.contains(&(first + nth)));
+        Ok((removed.map(|(_, &at)| at).collect(), warnings))
+    }
+
+    /// Removes the archives that no dump has, the last first, so that none is left without its base. Returns the
+    /// places of those that stay, which are dumps again.
+    fn remove_leaving(&mut self) -> Result<(Vec<usize>, Vec<Warning>)> {
+        let (mut warnings, mut stayed) = (Vec::new(), Vec::new());
+        for (at, dump) in self.leaving.iter().enumerate().rev() {
+            let is_used = self.dumps.iter().any(|other| other.archive == dump.archive);
+            // Only the id of an archive that was announced is known.
+            let is_known =
+                || dump.modified == Time::default() || dump.status() == ArchiveStatus::Present;
+            if let Some(archive) = dump
+                .archive
+                .as_deref()
+                .filter(|_| !is_used && !dump.is_elsewhere)
+                && is_known()
             {
-                let removed = dump.remove_archive(archive);
-                if !removed.map_err(|e| Error::new(Action::RemoveArchive, archive, e))? {
+                let error = |kind| Error::new(Action::RemoveArchive, archive, kind);
+                let removed = match dump.remove_archive(archive) {
+                    Err(kind) if kind.errno() == Some(Errno::ENOENT) => true,
+                    removed => removed.map_err(error)?,
+                };
+                if !removed {
                     warnings.push(Warning::about(archive, WarningKind::OtherArchive));
+                    stayed.push(at);
                     continue;
+                }
+                if dump.is_named {
+                    dump.remove_catalog(archive).map_err(error)?;
                 }
             }
             if let Some(archive) = dump.archive.as_deref().filter(|_| dump.is_elsewhere) {
                 warnings.push(Warning::about(archive, WarningKind::ArchiveElsewhere));
             }
-            removed.push(at);
         }
+        warnings.reverse();
         let mut at = 0;
-        self.dumps.retain(|_| {
+        let leaving = std::mem::take(&mut self.leaving).into_iter();
+        let again = leaving.filter(|dump| {
             at += 1;
-            !removed.contains(&(at - 1))
+            stayed.contains(&(at - 1)) && !dump.catalog.is_empty()
         });
-        self.write().map(|()| (removed, warnings))
+        let again = again.map(|mut dump| {
+            dump.is_leaving = false;
+            dump
+        });
+        for dump in again {
+            let later = self.dumps.iter().position(|other| other.date > dump.date);
+            self.dumps.insert(later.unwrap_or(self.dumps.len()), dump);
+        }
+        self.write().map(|()| (stayed, warnings))
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use account::dump::DumpAccount;
 use archive::dump::{Counts, DumpSummary, Estimates, Line, Note};
 use archive::gather::{Gather, Gathered};
+use archive::increment::automatic::Automatic;
 use ondisk::utc;
 use show::json_object;
 use show::name::printable;
@@ -12,12 +13,14 @@ use show::table::{Align, Table, TableStyle};
 use show::units::{duration, plural, sized};
 use walk::{EngineKind, Explained, FileType};
 
+use self::retention::KeptDump;
 use crate::cmd::levels::Dump as LevelDump;
 use crate::cmd::walk::show::RankEntries;
 use crate::json::Json;
 
 pub(super) mod costs;
 pub(super) mod estimates;
+pub(super) mod retention;
 #[cfg(feature = "restic")]
 pub(super) mod snapshot;
 
@@ -36,6 +39,8 @@ pub(crate) struct DumpReport<'a> {
     pub(crate) explain: Option<&'a [Possible<'a>]>,
     /// With `--dry-run`.
     pub(crate) estimates: Option<&'a Estimates>,
+    /// What was removed after the dump, or would be.
+    pub(crate) pruned: Option<&'a Pruned<'a>>,
     /// Of an MPI job.
     pub(crate) ranks: Option<&'a [RankEntries]>,
     /// The number of parts of an earlier attempt that were kept.
@@ -68,6 +73,10 @@ pub(crate) struct Pruned<'a> {
     /// Those of them that are kept because later ones could not read everything.
     pub(crate) spared: usize,
     pub(crate) is_removed: bool,
+    /// Those that are kept, with the reasons, if a policy keeps them.
+    pub(crate) kept_dumps: Option<Vec<KeptDump<'a>>>,
+    /// They are removed by the dump that is about to be made, and not by --yes.
+    pub(crate) is_foreseen: bool,
 }
 
 json_object!(Pruned<'_>, |pruned| {
@@ -76,6 +85,7 @@ json_object!(Pruned<'_>, |pruned| {
     "spared": pruned.spared,
     "bytes": present_bytes(pruned),
     "removed": pruned.is_removed,
+    some "kept_dumps": pruned.kept_dumps.as_ref(),
 });
 
 /// The size of the archives that are there.
@@ -88,6 +98,11 @@ pub(crate) fn pruned(pruned: &Pruned<'_>) -> String {
     let dumps = plural(pruned.dumps.len() as u64, "dump", "dumps");
     let bytes = sized(present_bytes(pruned));
     let kept = plural(pruned.kept as u64, "dump is", "dumps are");
+    let would = if pruned.is_foreseen {
+        ""
+    } else {
+        "; --yes removes them"
+    };
     let spared = match pruned.spared {
         0 => String::new(),
         spared => format!(" ({spared} because later ones could not read everything)"),
@@ -96,9 +111,23 @@ pub(crate) fn pruned(pruned: &Pruned<'_>) -> String {
         _ if pruned.dumps.is_empty() => format!("all dumps are needed: {kept} kept{spared}"),
         true => format!("{dumps} removed ({bytes}), {kept} kept{spared}"),
         false => {
-            format!("{dumps} no longer needed ({bytes}), {kept} kept{spared}; --yes removes them")
+            format!("{dumps} no longer needed ({bytes}), {kept} kept{spared}{would}")
         }
     }
+}
+
+/// A state directory that did not exist: perhaps because its file system is not mounted.
+pub(crate) fn created(state: &[u8]) -> String {
+    format!("state directory '{}' created", printable(state))
+}
+
+/// What the next dump would be.
+pub(crate) fn foreseen(automatic: &Automatic) -> String {
+    let archive = printable(&automatic.archive);
+    format!(
+        "the next dump would be '{archive}', {}",
+        retention::choice(automatic)
+    )
 }
 
 json_object!(DumpReport<'_>, |report| {
@@ -126,6 +155,7 @@ json_object!(DumpReport<'_>, |report| {
     "estimates": report.estimates.map(|all| Json(&all.dumps[..])),
     "ranks": report.ranks.map(Json),
     some "kept": report.kept,
+    some "pruned": report.pruned,
 });
 
 pub(crate) fn summary(report: &DumpReport<'_>, summary: &DumpSummary) -> String {
@@ -189,6 +219,11 @@ pub(crate) fn note(note: &Note) -> String {
             let now = quoted(source_path) + " is now on another file system";
             now + ": everything is dumped, and counts as level 0"
         }
+        Note::OtherSource { source_path } => {
+            let now = quoted(source_path) + " was replaced by another file or directory";
+            now + ": everything is dumped, and counts as level 0"
+        }
+        Note::StateLeftOut(path) => quoted(path) + " is the state directory, and is skipped",
         Note::SocketsLeftOut { path, more: 0 } => quoted(path) + " is a socket, and is skipped",
         Note::SocketsLeftOut { path, more } => {
             let sockets = plural(*more, "other socket", "other sockets");

@@ -1,0 +1,289 @@
+//! `dump SRC --state DIR`: the state directory names the archives, chooses the levels, and is pruned.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::tempdir;
+
+use crate::support::build::{dir, file};
+use crate::support::clock::{CC, Clock};
+use crate::support::run::{Ran, args};
+use crate::support::schema::check;
+use crate::support::snapshot::{kept, same, snapshot};
+use crate::support::{fathom, require, run};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// A tree and a state directory in `at`.
+pub(super) struct Nights<'a> {
+    at: PathBuf,
+    clock: Option<&'a Clock>,
+}
+
+impl<'a> Nights<'a> {
+    pub(super) fn new(at: &Path, clock: Option<&'a Clock>) -> Nights<'a> {
+        dir(at.join("srv"));
+        Nights {
+            at: at.to_owned(),
+            clock,
+        }
+    }
+
+    pub(super) fn run(&self, words: &[&str]) -> Ran {
+        let mut command = fathom(words.iter().copied());
+        command.current_dir(&self.at).env("TZ", "UTC");
+        if let Some(clock) = self.clock {
+            clock.given_to(&mut command);
+        }
+        run(&mut command)
+    }
+
+    /// Dumps, and returns the result.
+    pub(super) fn dump(&self, more: &[&str]) -> Value {
+        let words = [&["dump", "srv", "--state", "state", "--json"], more].concat();
+        let value = self.run(&words).exits(0).json();
+        check(&value);
+        value["result"].clone()
+    }
+
+    pub(super) fn list(&self) -> Vec<Value> {
+        let value = self
+            .run(&["list", "--state", "state", "--json"])
+            .exits(0)
+            .json();
+        check(&value);
+        value["result"]["dumps"].as_array().unwrap().clone()
+    }
+
+    /// The names of the archives, oldest first.
+    pub(super) fn archives(&self) -> Vec<String> {
+        let name = |dump: &Value| {
+            let path = PathBuf::from(dump["archive"].as_str().unwrap());
+            path.file_name().unwrap().to_str().unwrap().to_owned()
+        };
+        self.list().iter().map(name).collect()
+    }
+}
+
+/// The names in a directory.
+fn names(at: &Path) -> Vec<String> {
+    let name =
+        |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    let mut all: Vec<String> = fs::read_dir(at).unwrap().map(name).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn archives_are_named_and_levels_are_chosen() {
+    let place = tempdir().unwrap();
+    let nights = Nights::new(place.path(), None);
+    file(place.path().join("srv/a"), 1000);
+    let ran = nights
+        .run(&["dump", "srv", "--state", "none/state"])
+        .refused();
+    assert!(
+        ran.stderr.contains("the directory above it does not exist"),
+        "{ran}"
+    );
+    let ran = nights.run(&["dump", "srv", "--state", "state"]).exits(0);
+    assert!(
+        ran.stderr.contains("state directory 'state' created"),
+        "{ran}"
+    );
+    for expected in [1, 1, 0, 1] {
+        file(place.path().join("srv/b"), 10);
+        let result = nights.dump(&["--full-every", "3"]);
+        assert_eq!(result["level"], expected, "{result}");
+        let archive = result["archive"].as_str().unwrap();
+        assert!(
+            archive.contains("/state/srv-") && archive.contains(&format!("Z-{expected}")),
+            "{archive}"
+        );
+        assert!(archive.ends_with(".tar.zst"), "{archive}");
+    }
+    // All of one minute have names of their own.
+    let archives = nights.archives();
+    let mut distinct = archives.clone();
+    distinct.sort();
+    distinct.dedup();
+    assert_eq!((archives.len(), distinct.len()), (5, 5), "{archives:?}");
+    let chains = nights
+        .list()
+        .iter()
+        .map(|dump| dump["restore"].as_array().unwrap().len())
+        .collect::<Vec<_>>();
+    assert_eq!(chains, [1, 2, 2, 1, 2]);
+    // Each has its catalog.
+    let catalogs = names(&place.path().join("state"));
+    let catalogs = catalogs
+        .iter()
+        .filter(|name| name.starts_with("srv-") && name.ends_with(".parquet"));
+    assert_eq!(catalogs.count(), 5);
+}
+
+#[test]
+fn full_dumps_say_why() {
+    let place = tempdir().unwrap();
+    let at = place.path();
+    let nights = Nights::new(at, None);
+    file(at.join("srv/a"), 1000);
+    file(at.join("other/a"), 1000);
+    let first = nights.dump(&[]);
+    let says = |words: &[&str], expected: &str| {
+        let ran = nights
+            .run(&[&["dump", "--state", "state"], words].concat())
+            .exits(0);
+        assert!(ran.stderr.contains(expected), "{expected}: {ran}");
+        let dumps = nights.list();
+        assert_eq!(dumps.last().unwrap()["level"], 0, "{expected}");
+    };
+    says(&["srv", "other"], "full dump: the last one was of 'srv'");
+    says(&["srv"], "full dump: the last one was of 'srv', 'other'");
+    let refused = nights.run(&["dump", "other", "--state", "state"]).refused();
+    assert!(
+        refused.stderr.contains("a state directory of its own"),
+        "{refused}"
+    );
+    fs::write(at.join("state/level-0.parquet"), b"PAR1").unwrap();
+    says(&["srv"], "the catalog of the last one cannot be read");
+    fs::remove_file(at.join("state/level-0.parquet")).unwrap();
+    says(&["srv"], "the catalog of the last one is missing");
+    let archives = nights.archives();
+    fs::rename(
+        at.join("state").join(archives.last().unwrap()),
+        at.join("tape"),
+    )
+    .unwrap();
+    says(&["srv"], "is missing or is another file");
+    fs::rename(at.join("srv"), at.join("old")).unwrap();
+    file(at.join("srv/b"), 10);
+    says(&["srv"], "'srv' was replaced by another file or directory");
+    assert_eq!(first["level"], 0);
+}
+
+/// Archives in the tree that is dumped are not dumped again.
+#[test]
+fn state_directory_in_the_tree_is_skipped() {
+    let place = tempdir().unwrap();
+    let nights = Nights::new(place.path(), None);
+    file(place.path().join("srv/a"), 1000);
+    for number in 0..3 {
+        file(place.path().join(format!("srv/{number}")), 10);
+        let ran = nights
+            .run(&["dump", "srv", "--state", "srv/state"])
+            .exits(0);
+        assert!(
+            ran.stderr
+                .contains("'srv/state' is the state directory, and is skipped"),
+            "{ran}"
+        );
+    }
+    let to = dir(place.path().join("to"));
+    run(&mut fathom(args![
+        "restore",
+        "--state",
+        place.path().join("srv/state"),
+        "-C",
+        &to
+    ]))
+    .exits(0);
+    let restored = snapshot(&to.join("srv"));
+    fs::remove_dir_all(place.path().join("srv/state")).unwrap();
+    let mut expected = kept(&place.path().join("srv"));
+    // Removing the directory has changed the time of the one above it.
+    expected.retain(|name, _| !matches!(&name[..], b"" | b"."));
+    let mut restored = restored;
+    restored.retain(|name, _| !matches!(&name[..], b"" | b"."));
+    same(&expected, &restored, "without the state directory");
+}
+
+#[test]
+fn options_without_meaning_are_refused() {
+    let place = tempdir().unwrap();
+    let nights = Nights::new(place.path(), None);
+    for words in [
+        "dump srv --state state -o x.tar",
+        "dump srv --state state --level 1",
+        "dump srv --state state --since c",
+        "dump srv --state state --catalog c",
+        "dump srv --state state --no-output",
+        "dump srv --state state --explain",
+        "dump srv --state state --level 0 -o x.tar --keep-last 1",
+        "dump srv --state state --level 0 -o x.tar --full-every 1",
+        "dump srv --keep-last 1 -o x.tar",
+        "dump srv --state state --keep-last 0",
+        "dump srv --state state --yes",
+        "dump --state state --prune",
+        "dump --state state --prune --keep-last 1 --keep-full 1",
+    ] {
+        nights.run(&words.split(' ').collect::<Vec<_>>()).refused();
+    }
+    assert!(!place.path().join("state").exists() && !place.path().join("x.tar").exists());
+}
+
+#[test]
+fn policy_keeps_what_restic_keeps_and_what_that_needs() {
+    if !require(&[CC]) {
+        return;
+    }
+    let (place, clocks) = (tempdir().unwrap(), tempdir().unwrap());
+    let clock = Clock::of_the_day(clocks.path());
+    let nights = Nights::new(place.path(), Some(&clock));
+    for number in 0..10 {
+        file(place.path().join(format!("srv/{number}")), 10);
+        nights.dump(&["--full-every", "4"]);
+        clock.advance(DAY);
+    }
+    let before = nights.list();
+    let words = [
+        "dump",
+        "srv",
+        "--state",
+        "state",
+        "-n",
+        "--json",
+        "--keep-last",
+        "2",
+        "--full-every",
+        "4",
+    ];
+    let value = nights.run(&words).exits(0).json();
+    check(&value);
+    // The next dump is one of the two: so are the tenth, and the ninth, which that is based on.
+    let pruned = &value["result"]["pruned"];
+    assert_eq!(
+        (&pruned["kept"], &pruned["removed"]),
+        (&2.into(), &false.into()),
+        "{pruned}"
+    );
+    assert_eq!(
+        pruned["kept_dumps"][0]["reasons"],
+        serde_json::json!(["base of the next dump", "base of 10"])
+    );
+    assert_eq!(nights.list(), before);
+    let result = nights.dump(&["--keep-last", "2", "--full-every", "4"]);
+    assert_eq!(
+        result["pruned"]["dumps"].as_array().unwrap().len(),
+        8,
+        "{result}"
+    );
+    assert_eq!(nights.list().len(), 3);
+    let left = names(&place.path().join("state"));
+    assert_eq!(
+        left.iter()
+            .filter(|name| name.ends_with(".tar.zst"))
+            .count(),
+        3,
+        "{left:?}"
+    );
+    assert_eq!(
+        left.iter()
+            .filter(|name| name.starts_with("srv") && name.ends_with(".parquet"))
+            .count(),
+        3,
+        "{left:?}"
+    );
+}

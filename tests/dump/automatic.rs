@@ -159,7 +159,7 @@ fn full_dumps_say_why() {
     .unwrap();
     says(&["srv"], "is missing or is another file");
     fs::rename(at.join("srv"), at.join("old")).unwrap();
-    file(at.join("srv/b"), 10);
+    file(at.join("srv"), 10);
     says(&["srv"], "'srv' was replaced by another file or directory");
     assert_eq!(first["level"], 0);
 }
@@ -286,4 +286,196 @@ fn policy_keeps_what_restic_keeps_and_what_that_needs() {
         3,
         "{left:?}"
     );
+}
+
+/// Files are found in all dumps, and restored by their paths on the machine.
+#[test]
+fn versions_are_found_and_restored() {
+    if !require(&[CC]) {
+        return;
+    }
+    let (place, clocks) = (tempdir().unwrap(), tempdir().unwrap());
+    let clock = Clock::of_the_day(clocks.path());
+    let at = place.path().canonicalize().unwrap();
+    let nights = Nights::new(&at, Some(&clock));
+    file(at.join("srv/same"), 5);
+    file(at.join("srv/holes/a"), 5);
+    std::os::unix::fs::symlink("same", at.join("srv/link")).unwrap();
+    for night in 0..4 {
+        fs::write(at.join("srv/note"), format!("night {night}")).unwrap();
+        match night {
+            1 => fs::rename(at.join("srv/holes"), at.join("srv/moved")).unwrap(),
+            2 => fs::hard_link(at.join("srv/same"), at.join("srv/again")).unwrap(),
+            3 => fs::remove_file(at.join("srv/same")).unwrap(),
+            _ => {}
+        }
+        nights.dump(&[]);
+        clock.advance(DAY);
+    }
+    let find = |paths: &[&str]| {
+        let value = nights
+            .run(&[&["list", "--state", "state", "--json", "--"], paths].concat())
+            .json();
+        check(&value);
+        let versions = value["result"]["versions"].as_array().unwrap().clone();
+        let one = |it: &Value| {
+            (
+                it["path"].as_str().unwrap().to_owned(),
+                it["dumps"].as_array().unwrap().len(),
+            )
+        };
+        versions.iter().map(one).collect::<Vec<_>>()
+    };
+    let path = |name: &str| at.join("srv").join(name).to_str().unwrap().to_owned();
+    assert_eq!(find(&["*note"]).len(), 4);
+    assert_eq!(find(&["note"]), find(&[&path("note")]));
+    assert_eq!(find(&["srv/note"]), find(&["note"]));
+    assert_eq!(find(&["same"]), [(path("same"), 3)]);
+    assert_eq!(find(&["*/a"]), [(path("holes/a"), 1), (path("moved/a"), 3)]);
+    let text = nights
+        .run(&["list", "--state", "state", "--", "same"])
+        .exits(0);
+    assert!(
+        String::from_utf8_lossy(&text.stdout).contains(&path("same"))
+            && text
+                .stderr
+                .contains("to restore one: fathom restore --state 'state'"),
+        "{text}"
+    );
+    let missing = nights
+        .run(&["list", "--state", "state", "--", "nothing"])
+        .exits(1);
+    assert!(
+        missing.stderr.contains("no dump has a file of this name"),
+        "{missing}"
+    );
+    // To standard output, also what is renamed, linked or unchanged since.
+    let one = |time: &str, name: &str| {
+        let ran = nights.run(&[
+            "restore", "--state", "state", "--at", time, "--to", "-", name,
+        ]);
+        (ran.status.code(), ran.stdout.clone())
+    };
+    let contents = |name: &str| fs::read(at.join("srv").join(name)).unwrap();
+    assert_eq!(one("latest", "note"), (Some(0), b"night 3".to_vec()));
+    assert_eq!(
+        one("yesterday", &path("note")),
+        (Some(0), b"night 3".to_vec())
+    );
+    assert_eq!(one("36h", "srv/note"), (Some(0), b"night 2".to_vec()));
+    assert_eq!(one("latest", "moved/a"), (Some(0), contents("moved/a")));
+    assert_eq!(one("latest", "again"), (Some(0), contents("again")));
+    assert_eq!(one("36h", "same"), (Some(0), contents("again")));
+    for gone in ["same", "holes/a", "link", "moved", "nothing", "/elsewhere"] {
+        assert_eq!(one("latest", gone), (Some(2), Vec::new()), "{gone}");
+    }
+    assert_eq!(one("1w", "note"), (Some(2), Vec::new()));
+    // To a directory.
+    let to = dir(at.join("to"));
+    let words = [
+        "restore",
+        "--state",
+        "state",
+        "--at",
+        "36h",
+        "-C",
+        "to",
+        &path("note"),
+        "moved",
+    ];
+    nights.run(&words).exits(0);
+    assert_eq!(fs::read_to_string(to.join("srv/note")).unwrap(), "night 2");
+    assert!(to.join("srv/moved/a").exists() && !to.join("srv/same").exists());
+}
+
+/// Every archive is read, every chain checked, and the newest dump compared with the tree.
+#[test]
+fn chains_are_verified() {
+    let place = tempdir().unwrap();
+    let at = place.path().canonicalize().unwrap();
+    let nights = Nights::new(&at, None);
+    for number in 0..5 {
+        file(at.join(format!("srv/{number}")), 5000);
+        nights.dump(&["--full-every", "3"]);
+    }
+    let verify = |more: &[&str], status: i32| {
+        let ran = nights
+            .run(&[&["verify", "--state", "state", "--json"], more].concat())
+            .exits(status);
+        let value = ran.json();
+        check(&value);
+        let dumps = value["result"]["dumps"].as_array().unwrap().iter();
+        let restorable = dumps
+            .map(|dump| dump["restorable"].as_bool().unwrap())
+            .collect::<Vec<_>>();
+        (restorable, value["result"].clone())
+    };
+    let (restorable, result) = verify(&["--against", "."], 0);
+    assert_eq!(
+        (restorable, &result["different"], &result["unknown"]),
+        (vec![true; 5], &0.into(), &0.into()),
+        "{result}"
+    );
+    // Contents without a change of the times, an attribute, a file that is new and one that is gone.
+    let path = at.join("srv/1");
+    let times = fs::metadata(&path).unwrap().modified().unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[4000] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_modified(times)
+        .unwrap();
+    std::os::unix::fs::chown(at.join("srv/2"), Some(7), None).unwrap();
+    fs::remove_file(at.join("srv/3")).unwrap();
+    file(at.join("srv/new"), 1);
+    let (_, result) = verify(&["--against", "."], 1);
+    // The directory has another time.
+    assert_eq!(
+        (&result["different"], &result["unknown"]),
+        (&4.into(), &1.into()),
+        "{result}"
+    );
+    let text = nights
+        .run(&["verify", "--state", "state", "--against", "."])
+        .exits(1);
+    assert!(
+        text.stderr
+            .contains("their checksum is not that of the dump"),
+        "{text}"
+    );
+    let archives = nights.archives();
+    let archive = |nth: usize| at.join("state").join(&archives[nth]);
+    let whole = fs::read(archive(1)).unwrap();
+    let mut damaged = whole.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 0xff;
+    let keep_time = |path: &Path, bytes: &[u8]| {
+        let time = fs::metadata(path).unwrap().modified().unwrap();
+        fs::write(path, bytes).unwrap();
+        fs::File::options()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
+    };
+    keep_time(&archive(1), &damaged);
+    assert_eq!(verify(&[], 1).0, [true, false, true, true, true]);
+    fs::rename(archive(3), at.join("tape")).unwrap();
+    assert_eq!(verify(&[], 1).0, [true, false, true, false, false]);
+    let ran = nights.run(&["verify", "--state", "state"]).exits(1);
+    for expected in [
+        "the archive does not exist",
+        "cannot be restored: an archive that it is based on",
+        "damaged",
+    ] {
+        assert!(ran.stderr.contains(expected), "{expected}: {ran}");
+    }
+    nights.run(&["verify", "--state", "none"]).refused();
+    nights
+        .run(&["verify", "--state", "state", "x.tar"])
+        .refused();
 }

@@ -106,6 +106,8 @@ pub enum Action {
     DumpTo,
     #[error("cannot restore")]
     Restore,
+    #[error("cannot write to")]
+    WriteFile,
     #[error("cannot restore into")]
     RestoreInto,
     /// An archive with a directory.
@@ -323,6 +325,15 @@ pub enum ErrorKind {
     DamagedArchive { at: u64, damage: Damage },
     #[error("{0}")]
     BadName(BadName),
+    #[error("no catalog of this dump is kept")]
+    NoCatalogKept,
+    #[error("the dump has no file of this name")]
+    NotInDump,
+    #[error("it is not a regular file")]
+    NotPlainFile,
+    /// A PATH that is absolute.
+    #[error("the dump is of {}, which it is not below", quoted(.roots))]
+    OutsideSources { roots: Vec<Vec<u8>> },
 }
 
 impl ErrorKind {

@@ -12,6 +12,7 @@
 //! | `decompress`, `stream` | read compressed archives |
 //! | `destination` | a file or an object that is complete or absent |
 //! | `error`, `warning` | why something was not done, or skipped |
+//! | [`find`](mod@find) | finds files in all dumps of a state directory, by their catalogs |
 //! | [`gather`](mod@gather) | collects the metadata of a tree before any file is read |
 //! | `hidden` | entries that may exist although a walk has not found them |
 //! | [`increment`] | what an incremental archive must contain |
@@ -49,6 +50,7 @@ mod decompress;
 mod destination;
 pub mod dump;
 mod error;
+pub mod find;
 pub mod gather;
 mod hidden;
 pub mod increment;

@@ -19,12 +19,14 @@ use crate::warning::WarningKind;
 use known::{Known, plain};
 use unlisted::Skipped;
 
+mod chains;
 mod difference;
 mod elsewhere;
 mod known;
 mod tree;
 mod unlisted;
 
+pub use chains::{ChainsReport, CheckedDump, Compared, compare_newest, verify_chains};
 pub use difference::{Difference, TreeAccess};
 pub use tree::Tree;
 

@@ -449,6 +449,14 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         (Restore, ErrorKind::StrippedChain) => {
             "restore without --strip-components into a new directory, and move what is in it"
         }
+        (CompareWith, ErrorKind::NoCatalogKept) => {
+            "fathom verify ARCHIVE --against DIR compares a full dump; dumps without -o keep their catalogs"
+        }
+        (Restore, ErrorKind::NotInDump) => {
+            "fathom list --state DIR -- PATH prints the dumps that have it"
+        }
+        (Restore, ErrorKind::NotPlainFile) => "restore it into a directory, with -C",
+        (Restore, ErrorKind::OutsideSources { .. }) => "give a path below one of these",
         (Restore, ErrorKind::BadName(_)) => "give the name as fathom list prints it",
         (_, ErrorKind::ReplacesSource) => "give another name",
         (_, ErrorKind::ReplacesBase) => "give each archive a name of its own",

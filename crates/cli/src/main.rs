@@ -59,6 +59,7 @@ mod error;
 mod hint;
 mod input;
 mod json;
+mod monitor;
 mod out;
 mod progress;
 mod rank_warning;
@@ -90,6 +91,7 @@ fn main() -> ExitCode {
     if let Changed(_) | List(_) | Query(_) | Verify(_) = cli.command {
         ranks::note_no_sharing(&out);
     }
+    let monitor = monitor::Monitor::begin(&cli.command);
     let done = match &cli.command {
         args::Command::Mounts(args) => cmd::mounts::run(args, &out),
         args::Command::Walk(args) => cmd::walk::run(args, &out),
@@ -108,6 +110,10 @@ fn main() -> ExitCode {
         args::Command::SurveyWalk(args) => cmd::survey::walking::survey_walk(args),
         args::Command::Completions(args) => cmd::completions::run(args, &out),
         args::Command::Man(args) => cmd::man::run(args),
+    };
+    let done = match monitor {
+        Some(monitor) => monitor.finish(done, &out),
+        None => done,
     };
     out.end(done)
 }

@@ -27,6 +27,7 @@ use show::{json, profile};
 use crate::args::{Cli, Global, When};
 use crate::error::{Error, Outcome};
 use crate::hint::hint;
+use crate::monitor::Facts;
 
 impl When {
     fn is_wanted(self, stream: &impl IsTerminal) -> bool {
@@ -81,6 +82,8 @@ pub(crate) struct Out {
     style_err: TableStyle,
     /// The exit status of a command that was run, which overrides our own.
     status: OnceLock<u8>,
+    /// What is found, for monitoring.
+    pub(crate) facts: Facts,
 }
 
 impl Out {
@@ -97,6 +100,7 @@ impl Out {
             style: table_style(&std::io::stdout(), global.color),
             style_err: table_style(&std::io::stderr(), global.color),
             status: OnceLock::new(),
+            facts: Facts::default(),
         }
     }
 

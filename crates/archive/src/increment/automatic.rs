@@ -3,11 +3,12 @@
 //! Every increment is of level 1, and so based on the last full dump: any night is restored from at most two
 //! archives, and removing one night affects no other one.
 
+use std::ffi::CString;
 use std::sync::Arc;
 
 use gate::fs::{At, Open, Want};
 use gate::long::{c_string, open_long, statx_long};
-use gate::{Errno, Gate};
+use gate::{Errno, Fd, Gate};
 use ondisk::utc;
 use walk::Moment;
 use walk::entry::joined;
@@ -62,15 +63,15 @@ pub enum FullReason {
     },
 }
 
-/// Creates a state directory, for its owner only. Gives whether it did not exist.
+/// Opens the directory above a state directory that does not exist; `None` if it exists.
 ///
 /// # Errors
 /// There is none above it.
-fn create_state(state: &[u8]) -> Result<bool> {
+fn parent_of_missing(state: &[u8]) -> Result<Option<(Fd, CString)>> {
     let error = |kind: ErrorKind| Error::new(Action::CreateState, state, kind);
     match statx_long(state, At::empty(), Want::TYPE) {
         Err(Errno::ENOENT) => {}
-        _ => return Ok(false),
+        _ => return Ok(None),
     }
     let trimmed = crate::plan::trim_slashes(state);
     let (dir, name) = split(trimmed);
@@ -84,9 +85,23 @@ fn create_state(state: &[u8]) -> Result<bool> {
         errno => error(ErrorKind::call(Gate::Openat)(errno)),
     })?;
     let name = c_string(name).map_err(|errno| error(errno.into()))?;
+    Ok(Some((dir, name)))
+}
+
+/// Creates a state directory, for its owner only. Gives whether it did not exist.
+///
+/// # Errors
+/// There is none above it.
+fn create_state(state: &[u8]) -> Result<bool> {
+    let Some((dir, name)) = parent_of_missing(state)? else {
+        return Ok(false);
+    };
     match gate::create::mkdirat(&dir, &name, 0o700) {
         Err(Errno::EEXIST) => Ok(false),
-        done => done.map(|()| true).map_err(|errno| error(errno.into())),
+        done => {
+            let created = done.map(|()| true);
+            created.map_err(|errno| Error::new(Action::CreateState, state, errno))
+        }
     }
 }
 
@@ -123,9 +138,9 @@ impl Automatic {
         full_every: u32,
         suffix: &str,
     ) -> Result<Automatic> {
-        let history = match statx_long(state, At::empty(), Want::TYPE) {
-            Err(Errno::ENOENT) => History::default(),
-            _ => History::read(state)?,
+        let history = match parent_of_missing(state)? {
+            Some(_) => History::default(),
+            None => History::read(state)?,
         };
         Automatic::choose_from(&history, state, sources, full_every, suffix)
     }

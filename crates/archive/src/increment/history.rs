@@ -29,14 +29,16 @@ use walk::entry::{Time, joined};
 use crate::catalog::{About, Reader, Root};
 use crate::destination::{Destination, remove_if};
 use crate::error::{Action, Error, ErrorKind, Result};
+use crate::increment::base::in_archive;
 use crate::increment::levels::{Level, MOST};
 use crate::increment::retention::{KeepReason, Local, Policy, Retained};
 use crate::increment::unread::{Unread, last_with_data};
 use crate::input::Input;
+use crate::plan::trim_slashes;
 use crate::ranges::Ranges;
 use crate::remote::{self, Object, StoreError, Version};
 use crate::warning::WarningKind;
-use crate::{absolute_file, stored, trusted};
+use crate::{absolute_file, list, stored, trusted};
 
 const FILE: &[u8] = b"dumps.ndjson";
 /// A dump that could not read a thousand files with long names takes 4 MiB.
@@ -197,6 +199,63 @@ impl DumpRecord {
         }
     }
 
+    /// The name in the archive of a path as it was on the machine: an absolute path, or one relative to the only SRC. A
+    /// name in the archive, and a pattern that begins with a wildcard, stay as they are.
+    ///
+    /// # Errors
+    /// An absolute path is neither in a SRC nor above one.
+    pub fn member_names(&self, path: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let is_below = |path: &[u8], dir: &[u8]| {
+            let rest = path.strip_prefix(trim_slashes(dir));
+            rest.is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
+        };
+        // The records of older versions have no SRC.
+        if self.roots.is_empty() {
+            return Ok(vec![path.to_vec()]);
+        }
+        let path = match path {
+            [b'/', ..] => [b"/", &list::plain(path)[..]].concat(),
+            path => list::plain(path).into_owned(),
+        };
+        let joined = |root: &Root, rest: &[u8]| {
+            let name = joined(in_archive(&root.path), &list::plain(rest));
+            if name.is_empty() { b".".to_vec() } else { name }
+        };
+        if !path.starts_with(b"/") {
+            let is_named = |root: &Root| is_below(&path, in_archive(&root.path));
+            let begins_wild = matches!(path.first(), None | Some(b'*' | b'?' | b'['));
+            return Ok(match &self.roots[..] {
+                [only] if !begins_wild && !is_named(only) => vec![joined(only, &path)],
+                _ => vec![path],
+            });
+        }
+        let mut names = Vec::new();
+        for root in &self.roots {
+            let given = Some(&root.path).filter(|path| path.starts_with(b"/"));
+            for place in root.absolute.iter().chain(given) {
+                let name = match () {
+                    () if is_below(&path, place) => {
+                        joined(root, &path[trim_slashes(place).len()..])
+                    }
+                    () if is_below(place, &path) => joined(root, b""),
+                    () => continue,
+                };
+                names.extend((!names.contains(&name)).then_some(name));
+            }
+        }
+        if names.is_empty() {
+            let roots = self.roots.iter();
+            let roots = roots.map(|root| root.absolute.as_ref().unwrap_or(&root.path).clone());
+            let roots = roots.collect();
+            return Err(Error::new(
+                Action::Restore,
+                &path,
+                ErrorKind::OutsideSources { roots },
+            ));
+        }
+        Ok(names)
+    }
+
     /// The catalog of the tree of this dump, if one is kept: beside the archive, or as the last one of its level.
     pub fn catalog_path(&self, state: &[u8]) -> Option<Vec<u8>> {
         let beside = self.archive.as_deref().filter(|_| self.is_named);
@@ -247,6 +306,11 @@ impl DumpRecord {
             }
             Err(_) => Ok(false),
         }
+    }
+
+    /// The id that the archive has in it.
+    pub(crate) fn id(&self) -> Option<ArchiveId> {
+        self.id
     }
 
     /// Opens the archive, to be restored: a file that says itself that it is the archive. One of a record without an id is as good as
@@ -428,6 +492,11 @@ impl History {
             true => Ok(()),
             false => self.remove_leaving().map(drop),
         }
+    }
+
+    /// The state directory.
+    pub fn state(&self) -> &[u8] {
+        &self.state
     }
 
     /// The dumps, oldest first.

@@ -42,6 +42,8 @@ pub enum Difference {
     Target(Vec<u8>, Vec<u8>),
     #[error("contents differ from byte {from} on")]
     Contents { from: u64 },
+    #[error("contents differ: their checksum is not that of the dump")]
+    Checksum,
     #[error("extended attribute '{}' is not in the archive", .0.escape_ascii())]
     XattrAdded(Vec<u8>),
     #[error("extended attribute '{}' differs", .0.escape_ascii())]

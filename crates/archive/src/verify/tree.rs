@@ -188,6 +188,38 @@ impl Tree {
         Some((spot, is))
     }
 
+    /// Compares an entry of a catalog, which has the checksum of a file, with the file of its name.
+    pub(super) fn compare_by_hash(
+        &mut self,
+        member: &Member,
+        hash: Option<[u8; 32]>,
+        known: &mut Known,
+        found: &mut Vec<Warning>,
+    ) {
+        let mut differ = Differences {
+            path: &member.path,
+            found,
+        };
+        let Some((spot, is)) = self.find(member, known, &mut differ) else {
+            return;
+        };
+        if !attributes(member, &is, &mut differ) || is.size != member.size {
+            return;
+        }
+        let Some(hash) = hash.filter(|_| member.kind == MemberKind::File) else {
+            return;
+        };
+        let fd = openat(spot.dir, &spot.name, Open::NOFOLLOW | Open::NONBLOCK);
+        let Ok(fd) = fd.map_err(differ.failed(TreeAccess::Open, Gate::Openat)) else {
+            return;
+        };
+        match hash_file(&fd) {
+            Ok(now) if now == hash => {}
+            Ok(_) => differ.say(Difference::Checksum),
+            Err(errno) => differ.failed(TreeAccess::Read, Gate::Pread64)(errno),
+        }
+    }
+
     /// Compares a member, the current one of `input`, with the file of its name.
     pub(super) fn compare(
         &mut self,
@@ -324,6 +356,20 @@ fn contents(
             Err(errno) => differ.failed(TreeAccess::Read, Gate::Pread64)(errno),
         }
         return Ok(());
+    }
+}
+
+/// The BLAKE3 checksum of the contents of a file.
+fn hash_file(fd: &Fd) -> Result<[u8; 32], Errno> {
+    let (mut hasher, mut buffer) = (blake3::Hasher::new(), vec![0; 256 << 10]);
+    let mut at = 0;
+    loop {
+        let n = pread64(fd, &mut buffer, at)?;
+        if n == 0 {
+            return Ok(hasher.finalize().into());
+        }
+        hasher.update(&buffer[..n]);
+        at += n as u64;
     }
 }
 

@@ -12,6 +12,7 @@ use crate::args::deadline::DeadlineArgs;
 use crate::args::help::{EXIT, ending};
 use crate::args::load::LoadArgs;
 use crate::args::mode::ModeArgs;
+use crate::args::monitor::MonitorArgs;
 use crate::args::values::{choice, compress, duration, number, seekable};
 use crate::cmd::selection::Excludes;
 
@@ -312,6 +313,8 @@ pub(crate) struct Dump {
     pub(crate) mode: ModeArgs,
     #[command(flatten)]
     pub(crate) load: LoadArgs,
+    #[command(flatten)]
+    pub(crate) monitor: MonitorArgs,
 }
 
 /// Which dumps of a state directory are kept, with the meanings of restic.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use account::dump::DumpAccount;
 use archive::account::{Took, Unavailable, measure};
-use archive::dump::{DumpOptions, Map, Progress, dump, estimate};
+use archive::dump::{DumpOptions, DumpSummary, Map, Progress, dump, estimate};
 use archive::gather::{Gather, GatherReason, Gathered};
 use archive::increment::history::History;
 use gate::fs::{At, FileType, Want};
@@ -92,8 +92,16 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         let directories = summary.directories;
         DumpAccount::new(&charges, directories, summary.gathered - directories, &ways)
     });
+    add_facts(&summary, out);
     let pruning = automatic::prune(args, &options, &mut summary.warnings);
     let pruned = pruning.as_ref().map(Pruning::report);
+    if let Some(pruned) = &pruned {
+        out.facts.add(
+            "removed_dumps",
+            "Dumps that were removed after the last one",
+            pruned.dumps.len(),
+        );
+    }
     let report = DumpReport {
         archive: options.archive.as_deref(),
         pruned: pruned.as_ref(),
@@ -117,6 +125,34 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         }
         print_account(&report, out)
     })
+}
+
+/// What a dump has found, for monitoring.
+fn add_facts(summary: &DumpSummary, out: &Out) {
+    let facts = &out.facts;
+    facts.add(
+        "entries",
+        "Entries that the last dump has found",
+        summary.entries,
+    );
+    facts.add(
+        "dumped_entries",
+        "Entries that the last dump has written",
+        summary.counts.dumped,
+    );
+    facts.add(
+        "dumped_bytes",
+        "Size of the files that the last dump has written",
+        summary.counts.bytes,
+    );
+    facts.add(
+        "archive_bytes",
+        "Size of the archive of the last dump",
+        summary.archive_bytes,
+    );
+    if let Some(level) = summary.level {
+        facts.add("level", "Level of the last dump: 0 for a full one", level);
+    }
 }
 
 /// An option that means nothing without --prune, if it was given.

@@ -1,7 +1,9 @@
 //! `dump SRC --state DIR`: the state directory names the archives, chooses the levels, and is pruned.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -14,7 +16,7 @@ use crate::support::schema::check;
 use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::{fathom, require, run};
 
-const DAY: Duration = Duration::from_secs(86_400);
+pub(super) const DAY: Duration = Duration::from_secs(86_400);
 
 /// A tree and a state directory in `at`.
 pub(super) struct Nights<'a> {
@@ -31,13 +33,17 @@ impl<'a> Nights<'a> {
         }
     }
 
-    pub(super) fn run(&self, words: &[&str]) -> Ran {
+    pub(super) fn command(&self, words: &[&str]) -> Command {
         let mut command = fathom(words.iter().copied());
         command.current_dir(&self.at).env("TZ", "UTC");
         if let Some(clock) = self.clock {
             clock.given_to(&mut command);
         }
-        run(&mut command)
+        command
+    }
+
+    pub(super) fn run(&self, words: &[&str]) -> Ran {
+        run(&mut self.command(words))
     }
 
     /// Dumps, and returns the result.
@@ -49,8 +55,12 @@ impl<'a> Nights<'a> {
     }
 
     pub(super) fn list(&self) -> Vec<Value> {
+        self.list_of(Path::new("state"))
+    }
+
+    pub(super) fn list_of(&self, state: &Path) -> Vec<Value> {
         let value = self
-            .run(&["list", "--state", "state", "--json"])
+            .run(&["list", "--state", state.to_str().unwrap(), "--json"])
             .exits(0)
             .json();
         check(&value);
@@ -162,6 +172,63 @@ fn full_dumps_say_why() {
     file(at.join("srv"), 10);
     says(&["srv"], "'srv' was replaced by another file or directory");
     assert_eq!(first["level"], 0);
+}
+
+/// A base whose columns are damaged shows only when it is compared; a removal that fails prevents no dump.
+#[test]
+fn damage_and_failed_removals_prevent_no_dump() {
+    let place = tempdir().unwrap();
+    let at = place.path();
+    let nights = Nights::new(at, None);
+    (0..50).for_each(|n| drop(file(at.join(format!("srv/{n}")), 100)));
+    nights.dump(&[]);
+    let catalog = at.join("state/level-0.parquet");
+    let mut bytes = fs::read(&catalog).unwrap();
+    bytes[100..300].fill(0x5a);
+    fs::write(&catalog, bytes).unwrap();
+    file(at.join("srv/new"), 10);
+    let ran = nights.run(&["dump", "srv", "--state", "state"]).exits(0);
+    assert!(
+        ran.stderr
+            .contains("full dump: the catalog of the last one cannot be read"),
+        "{ran}"
+    );
+    assert_eq!(nights.list().last().unwrap()["level"], 0);
+    nights.dump(&[]);
+    // A directory in place of the catalog beside an archive cannot be removed.
+    let first = at.join("state").join(&nights.archives()[0]);
+    let kept_catalog = PathBuf::from(first.to_str().unwrap().replace(".tar.zst", ".parquet"));
+    fs::remove_file(&kept_catalog).unwrap();
+    dir(kept_catalog.join("x"));
+    fs::set_permissions(
+        &kept_catalog,
+        std::os::unix::fs::PermissionsExt::from_mode(0o777),
+    )
+    .unwrap();
+    for expected in 3..5 {
+        let ran = nights.run(&["dump", "srv", "--state", "state", "--keep-last", "5"]);
+        assert!([0, 1].contains(&ran.code()), "{ran}");
+        assert_eq!(nights.list().len(), expected + 1, "{ran}");
+    }
+    let ran = nights
+        .run(&["dump", "srv", "--state", "state", "--keep-last", "1"])
+        .exits(1);
+    assert!(
+        ran.stderr
+            .contains("cannot remove dumps that are no longer needed"),
+        "{ran}"
+    );
+    // Only the one that failed is left to be removed; it is not listed.
+    let left = nights.list().len();
+    assert!((2..=3).contains(&left), "{left}");
+    let ran = nights.run(&["dump", "srv", "--state", "state"]).exits(1);
+    assert!(
+        ran.stderr
+            .contains("cannot remove dumps that are no longer needed"),
+        "{ran}"
+    );
+    fs::remove_dir_all(&kept_catalog).unwrap();
+    nights.run(&["dump", "srv", "--state", "state"]).exits(0);
 }
 
 /// Archives in the tree that is dumped are not dumped again.
@@ -478,4 +545,168 @@ fn chains_are_verified() {
     nights
         .run(&["verify", "--state", "state", "x.tar"])
         .refused();
+}
+
+/// The samples of OpenMetrics text: strict about the order of lines, names, units, labels, and the end.
+fn samples(text: &str) -> BTreeMap<String, f64> {
+    let is_name = |name: &str| {
+        name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.is_empty()
+    };
+    let body = text.strip_suffix("# EOF\n").expect("no end");
+    let (mut samples, mut families, mut family) = (BTreeMap::new(), Vec::new(), String::new());
+    for line in body.lines() {
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        match words[..] {
+            ["#", "TYPE", name, "gauge"] => {
+                assert!(
+                    is_name(name) && !families.contains(&name.to_owned()),
+                    "{line}"
+                );
+                assert!(
+                    !name.ends_with("_total") && !name.ends_with("_info"),
+                    "{line}"
+                );
+                name.clone_into(&mut family);
+                families.push(family.clone());
+            }
+            ["#", "UNIT", name, unit] => assert!(
+                name == family && name.ends_with(&format!("_{unit}")),
+                "{line}"
+            ),
+            ["#", "HELP", name, help] => assert!(name == family && help.ends_with('.'), "{line}"),
+            _ => {
+                let (series, value) = line.rsplit_once(' ').unwrap();
+                let value: f64 = value.parse().unwrap();
+                let (name, labels) = series
+                    .split_once('{')
+                    .map_or((series, ""), |(name, labels)| (name, labels));
+                assert!(name == family, "{line}");
+                if !labels.is_empty() {
+                    let mut rest = labels.strip_suffix('}').unwrap();
+                    while !rest.is_empty() {
+                        let (label, after) = rest.split_once("=\"").unwrap();
+                        assert!(is_name(label), "{line}");
+                        let mut is_escaped = false;
+                        let end = after.char_indices().find(|(_, c)| {
+                            let is_end = *c == '"' && !is_escaped;
+                            is_escaped = *c == '\\' && !is_escaped;
+                            is_end
+                        });
+                        rest = &after[end.unwrap().0 + 1..];
+                        rest = rest.strip_prefix(',').unwrap_or(rest);
+                    }
+                }
+                assert!(samples.insert(series.to_owned(), value).is_none(), "{line}");
+            }
+        }
+    }
+    samples
+}
+
+/// Each run leaves a line and metrics, also one that fails.
+#[test]
+fn runs_are_reported_for_monitoring() {
+    let place = tempdir().unwrap();
+    let at = place.path().canonicalize().unwrap();
+    let nights = Nights::new(&at, None);
+    file(at.join("srv/a\"b"), 5000);
+    let monitored = |words: &[&str], status: i32| {
+        let more = ["--report", "report.ndjson", "--metrics", "fathom.prom"];
+        let ran = nights.run(&[words, &more].concat()).exits(status);
+        let text = fs::read_to_string(at.join("fathom.prom")).unwrap();
+        let lines = fs::read_to_string(at.join("report.ndjson")).unwrap();
+        let line: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+        assert_eq!(line["values"]["exit_status"], status, "{ran}");
+        promtool(&at.join("fathom.prom"));
+        (samples(&text), line)
+    };
+    let labels = r#"{source="srv",state="state"}"#;
+    let (first, line) = monitored(&["dump", "srv", "--state", "state", "--keep-last", "1"], 0);
+    for (name, expected) in [
+        ("exit_status", 0.0),
+        ("level", 0.0),
+        ("dumped_bytes", 5000.0),
+        ("state_dumps", 1.0),
+        ("removed_dumps", 0.0),
+    ] {
+        assert_eq!(
+            first[&format!("fathom_dump_{name}{labels}")],
+            expected,
+            "{name}"
+        );
+    }
+    let last = format!("fathom_dump_last_complete_dump_timestamp_seconds{labels}");
+    assert!(first[&last] > 1.7e9);
+    assert_eq!(
+        (&line["command"], &line["error"]),
+        (&"dump".into(), &Value::Null)
+    );
+    assert_eq!(
+        line["about"],
+        serde_json::json!({"source": "srv", "state": "state"})
+    );
+    // One that fails tells when the last one succeeded.
+    fs::rename(at.join("srv"), at.join("gone")).unwrap();
+    let (failed, line) = monitored(&["dump", "srv", "--state", "state"], 2);
+    assert_eq!(
+        (
+            failed[&format!("fathom_dump_exit_status{labels}")],
+            failed[&last]
+        ),
+        (2.0, first[&last])
+    );
+    assert!(line["error"].as_str().unwrap().contains("srv"), "{line}");
+    let (verified, _) = monitored(&["verify", "--state", "state"], 0);
+    assert_eq!(
+        verified[r#"fathom_verify_unrestorable_dumps{state="state"}"#],
+        0.0
+    );
+    let (mounts, _) = monitored(&["mounts", "--check", "/proc"], 0);
+    assert!(
+        mounts
+            .keys()
+            .any(|name| name.starts_with("fathom_mounts_mount_ok{mount=\"/proc\",verdict=\"ok\"")),
+        "{mounts:?}"
+    );
+    assert_eq!(
+        fs::read_to_string(at.join("report.ndjson"))
+            .unwrap()
+            .lines()
+            .count(),
+        4
+    );
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |name: &str| fs::metadata(at.join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("report.ndjson"), mode("fathom.prom")), (0o600, 0o644));
+    // Where they cannot be written, the dump is made all the same.
+    fs::rename(at.join("gone"), at.join("srv")).unwrap();
+    let ran = nights
+        .run(&[
+            "dump",
+            "srv",
+            "--state",
+            "state",
+            "--metrics",
+            "none/x",
+            "--report",
+            "state",
+        ])
+        .exits(1);
+    assert!(
+        ran.stderr.contains("cannot write metrics")
+            && ran.stderr.contains("cannot append to the report"),
+        "{ran}"
+    );
+}
+
+/// Prometheus itself reads the metrics, where it is installed.
+fn promtool(metrics: &Path) {
+    let text = fs::File::open(metrics).unwrap();
+    if let Ok(ran) = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(text)
+        .output()
+    {
+        assert!(ran.status.success(), "{ran:?}");
+    }
 }

@@ -200,7 +200,7 @@ impl<'a> Monitor<'a> {
             "schema": "fathom.report/1",
             "command": self.command,
             "about": about,
-            "began": utc(self.began.sec),
+            "began": format!("{}Z", utc(self.began.sec)),
             "error": done.as_ref().err().map(|error| printable(error.to_string().as_bytes()).into_owned()),
             "values": values,
         })

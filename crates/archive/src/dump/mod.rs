@@ -21,7 +21,7 @@ mod contents;
 mod copy;
 mod estimate;
 mod frames;
-mod holes;
+pub(crate) mod holes;
 mod lineage;
 mod load;
 mod member;
@@ -109,6 +109,9 @@ pub fn dump(
         }
         Collected::OtherSource(.., error) => return Err(error),
     };
+    let automatic = options.automatic.as_ref();
+    let unremoved = automatic.and_then(|automatic| automatic.unremoved.clone());
+    summary.warnings.extend(unremoved);
     summary
         .warnings
         .extend(chain.keep_catalog(options.archive.as_deref()));

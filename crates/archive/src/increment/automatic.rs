@@ -6,6 +6,7 @@
 use std::ffi::CString;
 use std::sync::Arc;
 
+use base::Warning;
 use gate::fs::{At, Open, Want};
 use gate::long::{c_string, open_long, statx_long};
 use gate::{Errno, Fd, Gate};
@@ -18,10 +19,11 @@ use crate::catalog::Reader;
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::history::{ArchiveStatus, History, Lock, catalog_id, catalog_of};
 use crate::increment::levels::Level;
+use crate::increment::retention::not_pruned;
 use crate::split;
 
 /// The name and the level of a dump.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Automatic {
     /// The path of the archive, in the state directory. Nothing has it.
     pub archive: Vec<u8>,
@@ -33,6 +35,22 @@ pub struct Automatic {
     pub is_created: bool,
     /// Keeps other dumps away from the state directory; `None` if nothing is to be written.
     pub lock: Option<Arc<Lock>>,
+    /// Why something that an earlier dump has left is still there.
+    pub unremoved: Option<Warning>,
+}
+
+impl Automatic {
+    /// A full dump in place of an increment whose base turned out to be damaged.
+    pub fn into_full(self) -> Automatic {
+        Automatic {
+            level: Level {
+                number: 0,
+                ..self.level
+            },
+            full: Some(FullReason::DamagedCatalog),
+            ..self
+        }
+    }
 }
 
 /// Why everything is dumped.
@@ -119,11 +137,13 @@ impl Automatic {
     ) -> Result<Automatic> {
         let is_created = create_state(state)?;
         let (mut history, lock) = History::open(state)?;
-        history.finish_removal()?;
+        // What cannot be removed does not prevent a dump.
+        let unremoved = history.finish_removal().err();
         let chosen = Automatic::choose_from(&history, state, sources, full_every, suffix)?;
         Ok(Automatic {
             is_created,
             lock: Some(Arc::new(lock)),
+            unremoved: unremoved.map(not_pruned),
             ..chosen
         })
     }
@@ -168,6 +188,7 @@ impl Automatic {
             full,
             is_created: false,
             lock: None,
+            unremoved: None,
         })
     }
 }

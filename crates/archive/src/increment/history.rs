@@ -784,52 +784,66 @@ impl History {
 
     /// Removes the archives that no dump has, the last first, so that none is left without its base. Returns the
     /// places of those that stay, which are dumps again.
+    ///
+    /// # Errors
+    /// That of the first archive that cannot be removed: it remains to be removed. All others are.
     fn remove_leaving(&mut self) -> Result<(Vec<usize>, Vec<Warning>)> {
         let (mut warnings, mut stayed) = (Vec::new(), Vec::new());
-        for (at, dump) in self.leaving.iter().enumerate().rev() {
-            let is_used = self.dumps.iter().any(|other| other.archive == dump.archive);
-            // Only the id of an archive that was announced is known.
-            let is_known =
-                || dump.modified == Time::default() || dump.status() == ArchiveStatus::Present;
-            if let Some(archive) = dump
-                .archive
-                .as_deref()
-                .filter(|_| !is_used && !dump.is_elsewhere)
-                && is_known()
-            {
-                let error = |kind| Error::new(Action::RemoveArchive, archive, kind);
-                let removed = match dump.remove_archive(archive) {
-                    Err(kind) if kind.errno() == Some(Errno::ENOENT) => true,
-                    removed => removed.map_err(error)?,
-                };
-                if !removed {
-                    warnings.push(Warning::about(archive, WarningKind::OtherArchive));
+        let (mut left, mut again, mut failed) = (Vec::new(), Vec::new(), None);
+        let leaving = std::mem::take(&mut self.leaving);
+        for (at, mut dump) in leaving.into_iter().enumerate().rev() {
+            let removed = self.remove_file_of(&dump);
+            let archive = dump.archive.clone().unwrap_or_default();
+            match removed {
+                Ok(true) if dump.is_elsewhere => {
+                    warnings.push(Warning::about(&archive, WarningKind::ArchiveElsewhere));
+                }
+                Ok(true) => {}
+                Ok(false) => {
+                    warnings.push(Warning::about(&archive, WarningKind::OtherArchive));
                     stayed.push(at);
-                    continue;
+                    dump.is_leaving = false;
+                    again.extend((!dump.catalog.is_empty()).then_some(dump));
                 }
-                if dump.is_named {
-                    dump.remove_catalog(archive).map_err(error)?;
+                Err(kind) => {
+                    failed = Some(Error::new(Action::RemoveArchive, &archive, kind));
+                    left.insert(0, dump);
                 }
-            }
-            if let Some(archive) = dump.archive.as_deref().filter(|_| dump.is_elsewhere) {
-                warnings.push(Warning::about(archive, WarningKind::ArchiveElsewhere));
             }
         }
         warnings.reverse();
-        let mut at = 0;
-        let leaving = std::mem::take(&mut self.leaving).into_iter();
-        let again = leaving.filter(|dump| {
-            at += 1;
-            stayed.contains(&(at - 1)) && !dump.catalog.is_empty()
-        });
-        let again = again.map(|mut dump| {
-            dump.is_leaving = false;
-            dump
-        });
+        self.leaving = left;
         for dump in again {
             let later = self.dumps.iter().position(|other| other.date > dump.date);
             self.dumps.insert(later.unwrap_or(self.dumps.len()), dump);
         }
-        self.write().map(|()| (stayed, warnings))
+        self.write()?;
+        failed.map_or(Ok((stayed, warnings)), Err)
+    }
+
+    /// Removes the archive of a dump and its catalog, unless another file has its path by now; `false` if that is not
+    /// the archive although it has its size and time.
+    fn remove_file_of(&self, dump: &DumpRecord) -> std::result::Result<bool, ErrorKind> {
+        let is_used = self.dumps.iter().any(|other| other.archive == dump.archive);
+        let Some(archive) = dump
+            .archive
+            .as_deref()
+            .filter(|_| !is_used && !dump.is_elsewhere)
+        else {
+            return Ok(true);
+        };
+        // Only the id of an archive that was announced is known.
+        let is_announced = dump.modified == Time::default();
+        if is_announced || dump.status() == ArchiveStatus::Present {
+            match dump.remove_archive(archive) {
+                Err(kind) if kind.errno() == Some(Errno::ENOENT) => {}
+                Ok(true) => {}
+                other => return other,
+            }
+        }
+        if dump.is_named {
+            dump.remove_catalog(archive)?;
+        }
+        Ok(true)
     }
 }

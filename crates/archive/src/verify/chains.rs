@@ -188,12 +188,20 @@ pub fn compare_newest(
                 .copied()
                 .unwrap_or_default();
             let path = joined(prefix, &joined(&dirs[row], &names[row]));
-            let Some(member) = as_member(&path, &metas(row)) else {
+            let meta = metas(row);
+            let had_holes = meta.blocks.saturating_mul(512) < meta.size;
+            let Some(member) = as_member(&path, &meta) else {
                 continue;
             };
             watch(compared.entries, &path);
             let mut differences = Vec::new();
-            tree.compare_by_hash(&member, hashes[row], &mut known, &mut differences);
+            tree.compare_by_hash(
+                &member,
+                hashes[row],
+                had_holes,
+                &mut known,
+                &mut differences,
+            );
             compared.entries += 1;
             compared.different += u64::from(!differences.is_empty());
             differences

@@ -44,6 +44,9 @@ pub enum Difference {
     Contents { from: u64 },
     #[error("contents differ: their checksum is not that of the dump")]
     Checksum,
+    /// The checksum of a file with holes covers the map of these, too.
+    #[error("contents or holes differ: their checksum is not that of the dump")]
+    SparseChecksum,
     #[error("extended attribute '{}' is not in the archive", .0.escape_ascii())]
     XattrAdded(Vec<u8>),
     #[error("extended attribute '{}' differs", .0.escape_ascii())]

@@ -17,6 +17,7 @@ use walk::{FileType, Filter};
 
 use super::difference::{Difference, TreeAccess};
 use super::known::Known;
+use crate::dump::holes;
 use crate::error::Error;
 use crate::gather::Listed;
 use crate::input::Input;
@@ -193,6 +194,7 @@ impl Tree {
         &mut self,
         member: &Member,
         hash: Option<[u8; 32]>,
+        had_holes: bool,
         known: &mut Known,
         found: &mut Vec<Warning>,
     ) {
@@ -213,9 +215,15 @@ impl Tree {
         let Ok(fd) = fd.map_err(differ.failed(TreeAccess::Open, Gate::Openat)) else {
             return;
         };
-        match hash_file(&fd) {
-            Ok(now) if now == hash => {}
-            Ok(_) => differ.say(Difference::Checksum),
+        let has_hash = |now: Result<[u8; 32], Errno>| now.map(|now| now == hash);
+        let is_equal = match has_hash(hash_file(&fd)) {
+            Ok(false) if had_holes => has_hash(hash_extents(&fd, is.size)),
+            is_equal => is_equal,
+        };
+        match is_equal {
+            Ok(true) => {}
+            Ok(false) if had_holes => differ.say(Difference::SparseChecksum),
+            Ok(false) => differ.say(Difference::Checksum),
             Err(errno) => differ.failed(TreeAccess::Read, Gate::Pread64)(errno),
         }
     }
@@ -371,6 +379,29 @@ fn hash_file(fd: &Fd) -> Result<[u8; 32], Errno> {
         hasher.update(&buffer[..n]);
         at += n as u64;
     }
+}
+
+/// The checksum of a file with holes, as an archive has it: of the map, and of the data.
+fn hash_extents(fd: &Fd, size: u64) -> Result<[u8; 32], Errno> {
+    let (mut hasher, mut buffer) = (blake3::Hasher::new(), Vec::new());
+    let map = holes::data(fd, size)?.unwrap_or_default();
+    map.encode(size, &mut buffer);
+    hasher.update(&buffer);
+    buffer.resize(256 << 10, 0);
+    for extent in map.extents() {
+        let mut at = extent.offset;
+        while at < extent.end() {
+            let wanted = (extent.end() - at).min(buffer.len() as u64) as usize;
+            match pread64(fd, &mut buffer[..wanted], at)? {
+                0 => break,
+                n => {
+                    hasher.update(&buffer[..n]);
+                    at += n as u64;
+                }
+            }
+        }
+    }
+    Ok(hasher.finalize().into())
 }
 
 /// A file in the tree, open to be compared.

@@ -121,6 +121,22 @@ pub(super) fn choose(args: &Args, options: &mut DumpOptions, out: &Out) -> Resul
     Ok(())
 }
 
+/// Whether a dump has failed because its base is damaged, and is to be made again, as a full one.
+pub(super) fn retry_in_full(error: &archive::Error, options: &mut DumpOptions, out: &Out) -> bool {
+    let is_increment = options.level.as_ref().is_some_and(|level| level.number > 0);
+    if !is_increment || !error.kind.is_unusable_catalog() {
+        return false;
+    }
+    let Some(chosen) = options.automatic.take().and_then(Arc::into_inner) else {
+        return false;
+    };
+    let chosen = chosen.into_full();
+    out.note(show::retention::choice(&chosen));
+    options.level = Some(chosen.level.clone());
+    options.automatic = Some(Arc::new(chosen));
+    true
+}
+
 /// What a dump would do.
 pub(super) struct Foreseen {
     /// There are catalogs on which a dump could be based.

@@ -81,10 +81,16 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if args.account {
         gate::attribution::start();
     }
-    let mut summary = watch_dump(out.messages(), &diagnostics, &progress, || {
-        let map = map.as_mut().map(|map| map as &mut dyn Map);
-        dump(&options, &diagnostics, &progress, map)
-    })?;
+    let mut make = |options: &DumpOptions| {
+        watch_dump(out.messages(), &diagnostics, &progress, || {
+            let map = map.as_mut().map(|map| map as &mut dyn Map);
+            dump(options, &diagnostics, &progress, map)
+        })
+    };
+    let mut summary = match make(&options) {
+        Err(error) if automatic::retry_in_full(&error, &mut options, out) => make(&options)?,
+        made => made?,
+    };
     let seconds = start.elapsed().as_secs_f64();
     let account = args.account.then(|| {
         let charges = gate::attribution::stop();

@@ -33,6 +33,7 @@
 //! | [`args`] | the command line as a whole, global flags, values and help in common |
 //! | [`date`] | dates, and the time zone that they are in |
 //! | [`error`] | why a command was not done: conversion of each library's error |
+//! | [`facts`], [`monitor`] | what a command finds, written for monitoring |
 //! | [`hint`] | what to do about a warning or an error |
 //! | [`input`] | input files |
 //! | [`json`] | JSON of the libraries' types |
@@ -56,6 +57,7 @@ mod args;
 mod cmd;
 mod date;
 mod error;
+mod facts;
 mod hint;
 mod input;
 mod json;

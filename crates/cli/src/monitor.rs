@@ -13,7 +13,6 @@ use base::{Warning, WarningReason};
 use gate::Errno;
 use gate::file::{Permissions, Writer, append};
 use gate::fs::Time;
-use gate::sync::Mutex;
 use ondisk::utc;
 use serde_json::{Map, Value, json};
 use walk::Moment;
@@ -21,44 +20,8 @@ use walk::Moment;
 use crate::args::Command;
 use crate::args::monitor::MonitorArgs;
 use crate::error::Outcome;
+use crate::facts::{Fact, Facts};
 use crate::out::Out;
-
-/// A value that was measured: a gauge.
-struct Fact {
-    /// The name of the metric without `fathom_COMMAND_`; its unit is its last word.
-    name: &'static str,
-    help: &'static str,
-    /// What tells it from others of the same name.
-    labels: Vec<(&'static str, String)>,
-    value: Value,
-}
-
-/// What a run has found.
-#[derive(Default)]
-pub(crate) struct Facts(Mutex<Vec<Fact>>);
-
-impl Facts {
-    /// Adds a value.
-    pub(crate) fn add(&self, name: &'static str, help: &'static str, value: impl Into<Value>) {
-        self.add_with(name, help, Vec::new(), value);
-    }
-
-    /// Adds one of several values of a name.
-    pub(crate) fn add_with(
-        &self,
-        name: &'static str,
-        help: &'static str,
-        labels: Vec<(&'static str, String)>,
-        value: impl Into<Value>,
-    ) {
-        self.0.lock().push(Fact {
-            name,
-            help,
-            labels,
-            value: value.into(),
-        });
-    }
-}
 
 /// Why the outcome was not written. The run itself may have succeeded.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -125,7 +88,7 @@ impl<'a> Monitor<'a> {
         if let Some(state) = self.state {
             add_state(state, &out.facts);
         }
-        let facts = std::mem::take(&mut *out.facts.0.lock());
+        let facts = out.facts.take();
         let mut failed = Vec::new();
         if let Some(path) = &self.args.report {
             let mut line = self.line(&done, &facts).to_string();
@@ -314,7 +277,7 @@ mod tests {
             began: Time::default(),
             start: Instant::now(),
         };
-        let facts = facts.0.into_inner();
+        let facts = facts.take();
         let expected = [
             "# TYPE fathom_mounts_duration_seconds gauge",
             "# UNIT fathom_mounts_duration_seconds seconds",

@@ -26,8 +26,8 @@ use show::{json, profile};
 
 use crate::args::{Cli, Global, When};
 use crate::error::{Error, Outcome};
+use crate::facts::Facts;
 use crate::hint::hint;
-use crate::monitor::Facts;
 
 impl When {
     fn is_wanted(self, stream: &impl IsTerminal) -> bool {

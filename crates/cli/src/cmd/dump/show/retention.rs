@@ -6,11 +6,62 @@ use ondisk::utc;
 use show::json_object;
 use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
-use show::units::{plural, size};
+use show::units::{plural, size, sized};
 
-use super::Pruned;
 use crate::cmd::levels::Dump as LevelDump;
 use crate::date::Zone;
+
+/// What --prune finds.
+pub(crate) struct Pruned<'a> {
+    /// The dumps that no other one needs.
+    pub(crate) dumps: Vec<LevelDump<'a>>,
+    /// The number of dumps that are kept.
+    pub(crate) kept: usize,
+    /// Those of them that are kept because later ones could not read everything.
+    pub(crate) spared: usize,
+    pub(crate) is_removed: bool,
+    /// Those that are kept, with the reasons, if a policy keeps them.
+    pub(crate) kept_dumps: Option<Vec<KeptDump<'a>>>,
+    /// They are removed by the dump that is about to be made, and not by --yes.
+    pub(crate) is_foreseen: bool,
+}
+
+json_object!(Pruned<'_>, |pruned| {
+    "dumps": pruned.dumps,
+    "kept": pruned.kept,
+    "spared": pruned.spared,
+    "bytes": present_bytes(pruned),
+    "removed": pruned.is_removed,
+    some "kept_dumps": pruned.kept_dumps.as_ref(),
+});
+
+/// The size of the archives that are there.
+fn present_bytes(pruned: &Pruned<'_>) -> u64 {
+    let archives = pruned.dumps.iter().map(LevelDump::present_bytes);
+    archives.fold(0, u64::saturating_add)
+}
+
+pub(crate) fn pruned(pruned: &Pruned<'_>) -> String {
+    let dumps = plural(pruned.dumps.len() as u64, "dump", "dumps");
+    let bytes = sized(present_bytes(pruned));
+    let kept = plural(pruned.kept as u64, "dump is", "dumps are");
+    let would = if pruned.is_foreseen {
+        ""
+    } else {
+        "; --yes removes them"
+    };
+    let spared = match pruned.spared {
+        0 => String::new(),
+        spared => format!(" ({spared} because later ones could not read everything)"),
+    };
+    match pruned.is_removed {
+        _ if pruned.dumps.is_empty() => format!("all dumps are needed: {kept} kept{spared}"),
+        true => format!("{dumps} removed ({bytes}), {kept} kept{spared}"),
+        false => {
+            format!("{dumps} no longer needed ({bytes}), {kept} kept{spared}{would}")
+        }
+    }
+}
 
 /// A dump that is kept.
 pub(crate) struct KeptDump<'a> {

@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::tempdir;
 
 use crate::support::build::{dir, file};
+use crate::support::clock::{CC, Clock};
 use crate::support::effort::effort;
-use crate::support::recipe::{Days, recipe_command, search_path, service};
+use crate::support::recipe::{search_path, service};
 use crate::support::run::{Ran, args};
 use crate::support::schema::check;
 use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::trees::{Dice, shuffle};
-use crate::support::{fathom, fathom_path, run};
+use crate::support::{fathom, fathom_path, require, run};
 
 /// A tree, and a state directory with its dumps.
 struct Dumps {
@@ -241,64 +243,58 @@ fn archives_that_are_gone_are_named() {
     );
 }
 
-/// The timer of the book, for thirty days from a Monday (with all rounds, from any day of the week): only the first dump and
-/// those of Sundays are full ones, three weeks are kept, and each dump that is kept restores the tree of its day.
+/// The timer of the book, for thirty days: each dump that is kept restores the tree of its day, and those are the last
+/// seven, and one of each of the weeks before.
 #[test]
-fn nightly_dumps_of_the_book_keep_three_weeks() {
-    for first in 0..effort(1, 7) {
-        let temporary = tempdir().unwrap();
-        let at = temporary.path();
-        let [tree, state, backup, bin, out] =
-            ["tree", "state", "backup", "bin", "out"].map(|name| dir(at.join(name)));
-        let path = |path: &Path| path.to_str().unwrap().to_owned();
-        let paths = [
-            ("dump /srv ", &format!("dump {} ", path(&tree))[..]),
-            ("/backup", &path(&backup)),
-            ("/var/lib/fathom", &path(&state)),
-            ("/mnt", &path(&out)),
-            ("2026-11-20", "2100-01-01"),
-        ];
-        let days = Days::new(&bin);
-        let programs = search_path(&[days.program(), fathom_path()]);
-        let archive = |date: &str| backup.join(format!("srv-{date}.tar.zst"));
-        let mut trees = Vec::new();
-        for day in 0..30_usize {
-            file(tree.join(format!("d{}/f{day}", day % 3)), 10);
-            let _ =
-                fs::remove_file(tree.join(format!("d{}/f{}", (day + 1) % 3, day.wrapping_sub(2))));
-            let mut date = String::new();
-            for mut command in service("dump.md", "fathom-dump.service", &paths, &programs) {
-                date = days.tell(first + day, &mut command);
-                run(&mut command).exits(0);
-            }
-            trees.push((archive(&date), kept(&tree)));
-            let is_full = dumps(&state).last().unwrap()["level"] == 0;
-            assert_eq!(is_full, day == 0 || (first + day) % 7 == 6, "{date}");
-            let last = &trees[day.saturating_sub(21)].0;
-            assert!(last.exists(), "{} is gone on {date}", last.display());
+fn nightly_dumps_of_the_book_keep_their_days() {
+    if !require(&[CC]) {
+        return;
+    }
+    let (temporary, clocks) = (tempdir().unwrap(), tempdir().unwrap());
+    let clock = Clock::of_the_day(clocks.path());
+    let at = temporary.path().canonicalize().unwrap();
+    let [tree, backup] = ["tree", "backup"].map(|name| dir(at.join(name)));
+    let state = backup.join("srv");
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    let paths = [
+        ("dump /srv ", &format!("dump {} ", path(&tree))[..]),
+        ("/backup", &path(&backup)),
+    ];
+    let programs = search_path(&[fathom_path()]);
+    let mut trees = BTreeMap::new();
+    let nights = effort(20, 60);
+    for day in 0..nights {
+        file(tree.join(format!("d{}/f{day}", day % 3)), 10);
+        let _ = fs::remove_file(tree.join(format!("d{}/f{}", (day + 1) % 3, day.wrapping_sub(2))));
+        for mut command in service("dump.md", "fathom-dump.service", &paths, &programs) {
+            run(clock.given_to(command.env("TZ", "UTC"))).exits(0);
         }
-        assert!(!trees[0].0.exists());
-        for (nth, dump) in dumps(&state).iter().enumerate() {
-            let to = dir(at.join(nth.to_string()));
-            let archives = restores(&state, nth);
-            run(fathom(["restore", "-C"]).arg(&to).args(&archives)).exits(0);
-            let (_, expected) = trees
-                .iter()
-                .find(|(archive, _)| dump["archive"] == path(archive))
-                .unwrap();
-            same(
-                expected,
-                &kept(&to.join(tree.strip_prefix("/").unwrap())),
-                &format!("{dump}"),
-            );
-        }
-        let mut command = recipe_command("dump.md", "To restore the tree as it was", &paths);
-        run(command.env("PATH", &programs)).exits(0);
-        same(
-            &kept(&tree),
-            &kept(&out.join(tree.strip_prefix("/").unwrap())),
-            "restored",
+        let last = dumps(&state).pop().unwrap();
+        assert_eq!(last["level"] == 0, day % 7 == 0, "{last}");
+        trees.insert(last["archive"].as_str().unwrap().to_owned(), kept(&tree));
+        clock.advance(Duration::from_secs(86_400));
+    }
+    let left = dumps(&state);
+    let listed: Vec<&str> = left
+        .iter()
+        .map(|dump| dump["archive"].as_str().unwrap())
+        .collect();
+    for (day, archive) in trees.keys().enumerate() {
+        assert!(
+            day + 7 < nights || listed.contains(&&archive[..]),
+            "{archive} {listed:?}"
         );
+    }
+    assert!(left.len() < nights, "{listed:?}");
+    for (nth, dump) in left.iter().enumerate() {
+        let to = dir(at.join(nth.to_string()));
+        run(fathom(["restore", "-C"])
+            .arg(&to)
+            .args(restores(&state, nth)))
+        .exits(0);
+        let restored = kept(&to.join(tree.strip_prefix("/").unwrap()));
+        let expected = &trees[dump["archive"].as_str().unwrap()];
+        same(expected, &restored, &format!("{dump}"));
     }
 }
 

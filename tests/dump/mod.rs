@@ -2,6 +2,7 @@
 //! compared.
 
 mod account;
+mod automatic;
 mod bases;
 mod chains;
 mod changes;
@@ -18,6 +19,7 @@ mod increments;
 mod levels;
 mod listed;
 mod moved;
+mod nights;
 mod open_files;
 mod read_back;
 mod rounds;

@@ -49,6 +49,14 @@ const SCHEMAS: &[(&str, &str)] = &[
         include_str!("../../docs/schemas/dumps.json"),
     ),
     (
+        "fathom.found/1",
+        include_str!("../../docs/schemas/found.json"),
+    ),
+    (
+        "fathom.chains/1",
+        include_str!("../../docs/schemas/chains.json"),
+    ),
+    (
         "fathom.prune/1",
         include_str!("../../docs/schemas/prune.json"),
     ),

@@ -206,6 +206,12 @@ fn strace(command: &Command, options: &[String], log: &Path) -> Command {
     if let Some(at) = command.get_current_dir() {
         strace.current_dir(at);
     }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => strace.env(name, value),
+            None => strace.env_remove(name),
+        };
+    }
     // With all the directories in which cargo has libraries looked for there are some dozen calls more.
     strace.env_remove("LD_LIBRARY_PATH");
     strace

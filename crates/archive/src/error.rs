@@ -83,6 +83,8 @@ pub enum Action {
     UseBase,
     #[error("cannot open state directory")]
     OpenState,
+    #[error("cannot create state directory")]
+    CreateState,
     #[error("cannot search for catalogs in")]
     FindBase,
     #[error("cannot remove the catalogs of higher levels in")]
@@ -103,6 +105,8 @@ pub enum Action {
     DumpTo,
     #[error("cannot restore")]
     Restore,
+    #[error("cannot write to")]
+    WriteFile,
     #[error("cannot restore into")]
     RestoreInto,
     /// An archive with a directory.
@@ -146,6 +150,9 @@ pub enum ErrorKind {
         is_directory: bool,
     },
 
+    /// Of a state directory that is to be created: its file system may not be mounted.
+    #[error("the directory above it does not exist")]
+    NoParent,
     #[error("another dump is using it")]
     StateInUse,
     #[error("line {line} is not the record of a dump")]
@@ -221,6 +228,15 @@ pub enum ErrorKind {
     DamagedArchive { at: u64, damage: Damage },
     #[error("{0}")]
     BadName(BadName),
+    #[error("no catalog of this dump is kept")]
+    NoCatalogKept,
+    #[error("the dump has no file of this name")]
+    NotInDump,
+    #[error("it is not a regular file")]
+    NotPlainFile,
+    /// A PATH that is absolute.
+    #[error("the dump is of {}, which it is not below", quoted(.roots))]
+    OutsideSources { roots: Vec<Vec<u8>> },
 }
 
 impl ErrorKind {
@@ -236,6 +252,15 @@ impl ErrorKind {
     pub(crate) fn store(&self) -> Option<&StoreError> {
         match self {
             ErrorKind::Catalog(catalog::ErrorKind::Store(error)) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The SRC of a dump that is another file or directory than in the base.
+    pub(crate) fn other_source(&self) -> Option<&Vec<u8>> {
+        match self {
+            ErrorKind::ReplacedSource { source_path, .. }
+            | ErrorKind::SourceChangedType { source_path, .. } => Some(source_path),
             _ => None,
         }
     }

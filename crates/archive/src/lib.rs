@@ -7,6 +7,7 @@
 //! | [`compression`] | the compressed formats of archives |
 //! | `decompress` | reads compressed archives |
 //! | `error`, `warning` | why something was not done, or skipped |
+//! | [`find`](mod@find) | finds files in all dumps of a state directory, by their catalogs |
 //! | [`gather`](mod@gather) | collects the metadata of a tree before any file is read |
 //! | [`increment`] | what an incremental archive must contain |
 //! | [`input`] | reads an archive from a file or a pipe |
@@ -30,6 +31,7 @@ pub mod compression;
 mod decompress;
 pub mod dump;
 mod error;
+pub mod find;
 pub mod gather;
 pub mod increment;
 pub mod input;

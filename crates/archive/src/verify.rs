@@ -8,23 +8,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{Warning, Warnings};
 use gate::fs::{At, Want};
 use gate::long::statx_long;
+use known::{Known, plain};
 use ondisk::Dev;
 use ondisk::pax::{Member, MemberKind};
+use unlisted::Skipped;
 
 use crate::error::{Error, ErrorKind};
 use crate::input::{ChecksumStatus, Input, is_regular};
 use crate::linked::{FoundTarget, Target, find};
 use crate::list::{self, Opened, Wanted};
 use crate::warning::WarningKind;
-use known::{Known, plain};
-use unlisted::Skipped;
 
+mod chains;
 mod difference;
 mod elsewhere;
 mod known;
 mod tree;
 mod unlisted;
 
+pub use chains::{ChainsReport, CheckedDump, Compared, compare_newest, verify_chains};
 pub use difference::{Difference, TreeAccess};
 pub use tree::Tree;
 

@@ -64,6 +64,24 @@ pub enum WarningKind {
     TooManyXattrs(u64),
     #[error("changed while it was read; its data in the archive may be inconsistent")]
     ChangedWhileRead,
+    #[error("cannot remove dumps that are no longer needed: {0}")]
+    NotPruned(ErrorKind),
+    #[error("cannot keep the catalog of this dump, so that list --state finds no file in it: {0}")]
+    CatalogNotKept(ErrorKind),
+    #[error("no catalog of this dump is kept; fathom list prints what is in its archive")]
+    NoCatalog,
+    #[error("no dump has a file of this name")]
+    InNoDump,
+    #[error("the archive does not exist")]
+    ArchiveMissing,
+    #[error("another file has the path of the archive")]
+    ArchiveReplaced,
+    #[error("the path of the archive is unknown: it was written to standard output or a pipe")]
+    ArchiveStreamed,
+    #[error("it is based on another archive than is recorded")]
+    OtherBase,
+    #[error("cannot be restored: an archive that it is based on is missing or damaged")]
+    NotRestorable,
     #[error("not removed: it is not the archive that the dump has written")]
     OtherArchive,
     /// The record was in a store.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use base::path::split;
-use gate::file::{Permissions, Writer, fsync, unlinkat};
+use gate::file::{Permissions, Reader, Writer, fsync, unlinkat};
 use gate::fs::{At, Open, Statx, Want, openat, statx};
 use gate::long::{c_string, open_long};
 use gate::{Errno, Fd};
@@ -81,6 +81,21 @@ impl Destination {
             Destination::File(writer) => writer.publish().map_err(os_error),
             Destination::Object(upload) => Ok(upload.publish()?),
         }
+    }
+}
+
+/// Copies a file, atomically.
+pub fn copy_file(from: &[u8], to: &[u8]) -> Result<(), ErrorKind> {
+    let reader = Reader::open(from)?;
+    let mut writer = Writer::create(to, Permissions::Private)?;
+    let (mut buffer, mut at) = (vec![0; 1 << 20], 0);
+    loop {
+        let n = reader.read_at(at, &mut buffer)?;
+        if n == 0 {
+            return Ok(writer.publish()?);
+        }
+        writer.write_all(&buffer[..n])?;
+        at += n as u64;
     }
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod deadline;
 pub(crate) mod help;
 pub(crate) mod load;
 pub(crate) mod mode;
+pub(crate) mod monitor;
 pub(crate) mod output;
 pub(crate) mod overview;
 pub(crate) mod predicates;

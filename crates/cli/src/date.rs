@@ -1,12 +1,14 @@
 //! Dates on the command line, and the time zone that they are in.
 
+use std::os::unix::ffi::OsStrExt;
+
+use archive::increment::retention::Local;
 use gate::file::Reader;
 use gate::fs::Time;
 use jiff::civil::{Date as Day, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use ondisk::utc;
-use std::os::unix::ffi::OsStrExt;
 
 /// The local time zone.
 pub(crate) struct Zone(TimeZone);
@@ -36,6 +38,25 @@ impl Zone {
         let (date, time) = (time.date(), time.time());
         let (hour, minute, second) = (time.hour(), time.minute(), time.second());
         format!("{date} {hour:02}:{minute:02}:{second:02}")
+    }
+
+    /// A time as the periods of a policy need it.
+    pub(crate) fn periods(&self, time: Time) -> Local {
+        let bound = if time.sec < 0 {
+            Timestamp::MIN
+        } else {
+            Timestamp::MAX
+        };
+        let time = Timestamp::from_second(time.sec).unwrap_or(bound);
+        let time = self.0.to_datetime(time);
+        let week = time.date().iso_week_date();
+        Local {
+            year: time.year(),
+            month: time.month(),
+            day: time.day(),
+            hour: time.hour(),
+            week: (week.year(), week.week()),
+        }
     }
 
     /// The moment of a local time. Where clocks are set forward, it counts from before; where they
@@ -92,6 +113,54 @@ pub(crate) enum Unit {
     Day,
     Minute,
     Second,
+}
+
+/// The time of a dump on the command line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum When {
+    Date(Date),
+    /// The end of the day so many days ago.
+    Day(i64),
+    /// So many seconds ago.
+    Ago(i64),
+    Latest,
+}
+
+impl When {
+    pub(crate) fn parse(text: &str) -> Option<When> {
+        match text {
+            "latest" | "now" => return Some(When::Latest),
+            "today" => return Some(When::Day(0)),
+            "yesterday" => return Some(When::Day(1)),
+            _ => {}
+        }
+        if let Some(date) = Date::parse(text) {
+            return Some(When::Date(date));
+        }
+        let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+        let unit = match unit {
+            "h" => 3600,
+            "d" => 86_400,
+            "w" => 7 * 86_400,
+            _ => return None,
+        };
+        let number: u32 = number.parse().ok()?;
+        Some(When::Ago(i64::from(number).saturating_mul(unit)))
+    }
+
+    /// The last second that it names, from the present second.
+    pub(crate) fn last_second(self, zone: &Zone, now: i64) -> i64 {
+        match self {
+            When::Date(date) => date.last_second(zone),
+            When::Ago(seconds) => now.saturating_sub(seconds),
+            When::Latest => i64::MAX,
+            When::Day(days) => {
+                let now = Timestamp::from_second(now).unwrap_or(Timestamp::MAX);
+                let day = zone.0.to_datetime(now).date().saturating_sub(days.days());
+                Date::Local(day.into(), Unit::Day).last_second(zone)
+            }
+        }
+    }
 }
 
 /// The forms of dates, for messages.
@@ -211,6 +280,28 @@ mod tests {
             "2026-11-20 03:00 x",
         ] {
             assert_eq!(Date::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_of_dumps_are_relative_to_now() {
+        let berlin = Zone(TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap());
+        // 2026-11-28 00:30 there.
+        let now = 1_795_822_200;
+        for (text, expected) in [
+            ("today", 1_795_906_799),
+            ("yesterday", 1_795_820_399),
+            ("2d", now - 172_800),
+            ("1w", now - 604_800),
+            ("3h", now - 10_800),
+            ("latest", i64::MAX),
+            ("2026-11-27", 1_795_820_399),
+        ] {
+            let when = When::parse(text).unwrap();
+            assert_eq!(when.last_second(&berlin, now), expected, "{text}");
+        }
+        for bad in ["", "d", "-1d", "2x", "tomorrow", "1.5d", "é"] {
+            assert_eq!(When::parse(bad), None, "{bad}");
         }
     }
 

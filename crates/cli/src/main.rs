@@ -33,6 +33,7 @@
 //! | [`args`] | the command line as a whole, global flags, values and help in common |
 //! | [`date`] | dates, and the time zone that they are in |
 //! | [`error`] | why a command was not done: conversion of each library's error |
+//! | [`facts`], [`monitor`] | what a command finds, written for monitoring |
 //! | [`hint`] | what to do about a warning or an error |
 //! | [`input`] | input files |
 //! | [`json`] | JSON of the libraries' types |
@@ -56,9 +57,11 @@ mod args;
 mod cmd;
 mod date;
 mod error;
+mod facts;
 mod hint;
 mod input;
 mod json;
+mod monitor;
 mod out;
 mod progress;
 mod rank_warning;
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
     if let Changed(_) | List(_) | Query(_) | Verify(_) = cli.command {
         ranks::note_no_sharing(&out);
     }
+    let monitor = monitor::Monitor::begin(&cli.command);
     let done = match &cli.command {
         args::Command::Mounts(args) => cmd::mounts::run(args, &out),
         args::Command::Walk(args) => cmd::walk::run(args, &out),
@@ -108,6 +112,10 @@ fn main() -> ExitCode {
         args::Command::SurveyWalk(args) => cmd::survey::walking::survey_walk(args),
         args::Command::Completions(args) => cmd::completions::run(args, &out),
         args::Command::Man(args) => cmd::man::run(args),
+    };
+    let done = match monitor {
+        Some(monitor) => monitor.finish(done, &out),
+        None => done,
     };
     out.end(done)
 }

@@ -27,6 +27,7 @@ use show::{json, profile};
 use crate::args::overview::{counterpart, lay_out};
 use crate::args::{Cli, Global, When};
 use crate::error::{Error, Outcome};
+use crate::facts::Facts;
 use crate::hint::hint;
 
 impl When {
@@ -82,6 +83,8 @@ pub(crate) struct Out {
     style_err: TableStyle,
     /// The exit status of a command that was run, which overrides our own.
     status: OnceLock<u8>,
+    /// What is found, for monitoring.
+    pub(crate) facts: Facts,
 }
 
 impl Out {
@@ -98,6 +101,7 @@ impl Out {
             style: table_style(&std::io::stdout(), global.color),
             style_err: table_style(&std::io::stderr(), global.color),
             status: OnceLock::new(),
+            facts: Facts::default(),
         }
     }
 

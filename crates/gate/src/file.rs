@@ -1,10 +1,12 @@
 //! Plain files: written so that they appear whole or not at all, and read at any offset.
 
+mod append;
 mod held;
 mod reader;
 mod temporary;
 mod writer;
 
+pub use append::append;
 pub use held::Held;
 pub use reader::{
     Reader, kernel_field, read_full_at, read_kernel, read_kernel_in, read_kernel_up_to,

@@ -1,18 +1,24 @@
 //! The catalogs of a dump: its base, and the one that it writes.
 
+use std::sync::Arc;
+
 use base::Warning;
+use catalog::destination::copy_file;
 use catalog::rows::Rows;
 use catalog::since::{GoneMount, missed_mounts};
 use catalog::{About, Reader, remote};
+use gate::Errno;
 use gate::file::Writer;
+use ondisk::pax::ArchiveId;
 use walk::Moment;
 
 use super::options::{DumpOptions, Note};
 use crate::error::{Action, Error, ErrorKind};
 use crate::increment::Base;
-use crate::increment::history::{DumpRecord, History, Lock};
+use crate::increment::history::{DumpRecord, History, Lock, catalog_of};
 use crate::increment::levels::Level;
 use crate::increment::unread::Unread;
+use crate::warning::WarningKind;
 
 pub(super) struct Chain {
     pub(super) since: Option<Vec<u8>>,
@@ -20,7 +26,9 @@ pub(super) struct Chain {
     pub(super) catalog: Option<Vec<u8>>,
     level: Option<Level>,
     /// Keeps other dumps away from the state directory.
-    _lock: Option<Lock>,
+    _lock: Option<Arc<Lock>>,
+    /// The state directory has chosen the name of the archive.
+    is_named: bool,
     pub(super) note: Option<Note>,
 }
 
@@ -38,8 +46,11 @@ impl Chain {
             let kind = ErrorKind::LocalArchive { archive };
             return Err(Error::new(Action::WriteArchive, &level.state, kind));
         }
-        let lock = options.level.as_ref();
-        let lock = lock.map(|level| Lock::take(&level.state)).transpose()?;
+        let lock = match (&options.automatic, &options.level) {
+            (Some(automatic), _) => automatic.lock.clone(),
+            (None, Some(level)) => Some(Arc::new(Lock::take(&level.state)?)),
+            (None, None) => None,
+        };
         let since = Chain::find_base(options)?;
         let (mut level, mut note) = (options.level.clone(), None);
         if let (Some(level), None) = (&mut level, &since) {
@@ -69,6 +80,7 @@ impl Chain {
             catalog,
             level,
             _lock: lock,
+            is_named: options.automatic.is_some(),
             note,
         })
     }
@@ -86,20 +98,50 @@ impl Chain {
         self.level.as_ref().map(|level| level.number)
     }
 
-    /// Makes a full dump in place of an increment whose base is of a different file system. It counts as
-    /// level 0: the catalogs of all levels are of that file system, too, and no use any more.
-    pub(super) fn become_full(&mut self, source_path: Vec<u8>) {
+    /// Makes a full dump in place of an increment whose base is of a different file system or directory. It counts as
+    /// level 0: the catalogs of all levels are of that one, too, and no use any more.
+    pub(super) fn become_full(&mut self, why: &Error) {
         (self.base, self.since) = (None, None);
-        self.note = Some(Note::OtherFileSystem { source_path });
+        let source_path = why.kind.other_source().cloned().unwrap_or_default();
+        self.note = Some(match why.kind.other_file_system() {
+            Some(_) => Note::OtherFileSystem { source_path },
+            None => Note::OtherSource { source_path },
+        });
         if let Some(level) = &mut self.level {
             level.number = 0;
             self.catalog = Some(level.catalog());
         }
     }
 
-    /// Whether a base of a different file system makes a full dump; else it is refused.
-    pub(super) fn may_become_full(&self) -> bool {
-        self.level.is_some()
+    /// Whether a base of something else makes a full dump; else it is refused. Levels that the user has chosen
+    /// allow for a different file system only: another directory may be a mistake.
+    pub(super) fn may_become_full(&self, why: &Error) -> bool {
+        self.is_named || self.level.is_some() && why.kind.other_file_system().is_some()
+    }
+
+    /// Notes that the archive is about to get its name, so that it is removed if this process is killed before it is
+    /// recorded.
+    pub(super) fn announce(&self, archive: Option<&[u8]>, id: ArchiveId) -> Result<(), Error> {
+        match (&self.level, archive) {
+            (Some(level), Some(archive)) if self.is_named => {
+                History::announce(&level.state, archive, id)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps the new catalog beside the archive: the next dump of the level replaces it.
+    pub(super) fn keep_catalog(&self, archive: Option<&[u8]>) -> Option<Warning> {
+        let (level, archive) = (self.level.as_ref()?, archive.filter(|_| self.is_named)?);
+        let (catalog, kept) = (level.catalog(), catalog_of(archive));
+        let failed = level.link_catalog(&kept).err()?;
+        let copied = match failed {
+            Errno::EPERM | Errno::EMLINK | Errno::EOPNOTSUPP => copy_file(&catalog, &kept),
+            errno => Err(errno.into()),
+        };
+        copied
+            .err()
+            .map(|kind| Warning::about(&kept, WarningKind::CatalogNotKept(kind.into())))
     }
 
     /// The mounts that are gone since the last dump, or are still missed. `rows` are not known if nothing has changed since
@@ -125,10 +167,9 @@ impl Chain {
         let base = self.base.as_ref().map(Base::about);
         let dump = (begun.time(), level.number, written.entries);
         let unread = Unread::from_warnings(warnings);
-        History::add(
-            &level.state,
-            &DumpRecord::new(dump, unread, archive, written, base)?,
-        )
+        let mut record = DumpRecord::new(dump, unread, archive, written, base)?;
+        record.is_named = self.is_named;
+        History::add(&level.state, &record)
     }
 
     /// Removes the catalogs of higher levels.

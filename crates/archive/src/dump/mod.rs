@@ -21,7 +21,7 @@ mod contents;
 mod copy;
 mod estimate;
 mod frames;
-mod holes;
+pub(crate) mod holes;
 mod lineage;
 mod load;
 mod member;
@@ -103,8 +103,14 @@ pub fn dump(
             check_nested_sources(&planned.rows)?;
             dump.write(output, *planned)?
         }
-        Collected::OtherFileSystem(.., error) => return Err(error),
+        Collected::OtherSource(.., error) => return Err(error),
     };
+    let automatic = options.automatic.as_ref();
+    let unremoved = automatic.and_then(|automatic| automatic.unremoved.clone());
+    summary.warnings.extend(unremoved);
+    summary
+        .warnings
+        .extend(chain.keep_catalog(options.archive.as_deref()));
     let mut notes = stripped_prefixes(options);
     summary.level = chain.level();
     notes.extend(chain.note);
@@ -128,8 +134,8 @@ fn collect(
         Some(base) => {
             request.expected = Some(base.entries());
             match increment::collect(base, &request, &options.selection, diagnostics)? {
-                Collected::OtherFileSystem(rows, parts, e) if chain.may_become_full() => {
-                    chain.become_full(e.kind.other_file_system().cloned().unwrap_or_default());
+                Collected::OtherSource(rows, parts, e) if chain.may_become_full(&e) => {
+                    chain.become_full(&e);
                     (*rows, parts)
                 }
                 Collected::Changed(mut planned) => {
@@ -252,6 +258,10 @@ impl Dump<'_> {
             catalog,
             mut summary,
         } = written;
+        if let Some(Ok(sealed)) = &catalog {
+            let id = sealed.about().archive.unwrap_or_default();
+            self.chain.announce(self.options.archive.as_deref(), id)?;
+        }
         summary.archive_bytes = archive.publish()?;
         let catalog = catalog.transpose()?;
         self.publish_map()?;
@@ -261,19 +271,6 @@ impl Dump<'_> {
             sealed.publish()?;
         }
         Ok(summary)
-    }
-
-    /// Writes the archive and the map.
-    fn write_archive(
-        &mut self,
-        output: Output,
-        rows: &Rows,
-        plan: &Plan,
-    ) -> Result<(Counts, u64), Error> {
-        let (counts, archive) = self.copy(output, rows, plan, None)?;
-        let archive_bytes = archive.publish()?;
-        self.publish_map()?;
-        Ok((counts, archive_bytes))
     }
 
     /// Writes the archive and the map, and the catalog while the archive is being written. An error of the
@@ -348,7 +345,11 @@ impl Dump<'_> {
         plan.is_unchanged = true;
         let lineage = lineage(&rows, &plan, Own::All, self.chain.base.as_ref());
         output.begin(&lineage)?;
-        let (counts, archive_bytes) = self.write_archive(output, &rows, &plan)?;
+        let (counts, archive) = self.copy(output, &rows, &plan, None)?;
+        self.chain
+            .announce(self.options.archive.as_deref(), lineage.id)?;
+        let archive_bytes = archive.publish()?;
+        self.publish_map()?;
         let mut warnings = self.diagnostics.take_warnings();
         let gone = self.chain.gone_mounts(None)?;
         warnings.extend(gone.iter().map(GoneMount::warning));

@@ -9,6 +9,7 @@ use walk::{Around, FileType, Meta, Moment};
 use crate::compression::Compress;
 use crate::error::Error;
 use crate::gather::{CollectOptions, Gather, Gathered, Listed};
+use crate::increment::automatic::Automatic;
 use crate::increment::levels::Level;
 
 /// The options of a dump.
@@ -28,6 +29,8 @@ pub struct DumpOptions {
     pub catalog: Option<Vec<u8>>,
     /// Chooses both catalogs.
     pub level: Option<Level>,
+    /// What has chosen the level and the archive, if the user has not.
+    pub automatic: Option<Arc<Automatic>>,
     /// The way of gathering; `None` for the best one of each mount.
     pub gather: Option<Gather>,
     /// Threads; `None` for one per processor.
@@ -99,6 +102,13 @@ pub enum Note {
         /// As it was given.
         source_path: Vec<u8>,
     },
+    /// A SRC is another file or directory than in the base: everything is dumped.
+    OtherSource {
+        /// As it was given.
+        source_path: Vec<u8>,
+    },
+    /// The state directory is in a SRC. It is not dumped.
+    StateLeftOut(Vec<u8>),
     /// Sockets are in no archive.
     SocketsLeftOut {
         /// The first one.

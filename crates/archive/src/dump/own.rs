@@ -59,7 +59,29 @@ pub(super) fn leave_out_own(
     plan: &mut Plan,
 ) -> Vec<Note> {
     let paths = options.archive.iter().chain(&chain.catalog);
-    leave_out_files(paths.chain(&options.own), output.statx(), rows, plan)
+    let mut notes = leave_out_files(paths.chain(&options.own), output.statx(), rows, plan);
+    if let Some(automatic) = &options.automatic {
+        notes.extend(leave_out_state(&automatic.level.state, rows, plan));
+    }
+    notes
+}
+
+/// Leaves out the state directory with all archives in it: else each dump would have those of all nights before.
+fn leave_out_state(state: &[u8], rows: &Rows, plan: &mut Plan) -> Option<Note> {
+    let seen = statx_long(state, At::NO_AUTOMOUNT, Want::BASIC_STATS).ok()?;
+    let is_state = |row: &usize| {
+        rows.ino(*row) == seen.ino && rows.is_dir(*row) && rows.meta(*row).dev == seen.dev
+    };
+    let dir = (0..rows.len()).find(is_state)?;
+    let inside = dir..rows.end(dir);
+    inside.clone().for_each(|row| plan.set(row, Step::LeftOut));
+    // A further name of one of its files has no member to link to.
+    let is_cut = |row: &usize| plan.step(*row) == Step::Link && inside.contains(&plan.target(*row));
+    let cut: Vec<usize> = (0..rows.len()).filter(is_cut).collect();
+    cut.into_iter().for_each(|row| plan.set(row, Step::Whole));
+    let mut path = Vec::new();
+    rows.path(dir, &mut path);
+    Some(Note::StateLeftOut(path))
 }
 
 /// Leaves out the directory that listed names are below, because restoring its attributes would be a

@@ -10,6 +10,9 @@
 //!
 //! The line is written after the archive has its name and before the catalog has it: a dump that is
 //! killed in between is listed, and no later dump is based on it.
+//!
+//! A record that is marked as leaving belongs to no dump: its archive is about to be removed, or to get its name. So
+//! no archive is forgotten when a dump or a removal is killed, and no dump is listed whose archives are gone.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -18,7 +21,7 @@ use base::Warning;
 use catalog::destination::{Destination, remove_if};
 use catalog::ranges::Ranges;
 use catalog::remote::{self, Object, StoreError, Version};
-use catalog::{About, stored, trusted};
+use catalog::{About, Reader, Root, stored, trusted};
 use gate::fs::{At, Open, Want, Whence, lseek};
 use gate::long::{open_long, statx_long};
 use gate::scratch::{flock, open_lock};
@@ -29,8 +32,13 @@ use serde::{Deserialize, Serialize};
 use walk::entry::{Time, joined};
 
 use crate::error::{Action, Error, ErrorKind, Result};
+use crate::increment::base::in_archive;
+use crate::increment::levels::{Level, MOST};
+use crate::increment::retention::{KeepReason, Local, Policy, Retained};
 use crate::increment::unread::{Unread, last_with_data};
 use crate::input::Input;
+use crate::list;
+use crate::plan::trim_slashes;
 use crate::warning::WarningKind;
 
 const FILE: &[u8] = b"dumps.ndjson";
@@ -73,6 +81,30 @@ pub struct DumpRecord {
     pub(crate) catalog: String,
     /// The id of the base catalog; `None` for a full dump.
     pub(crate) base: Option<String>,
+    /// Each SRC; none in the records of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) roots: Vec<Root>,
+    /// Its number among the dumps with the same base, from 1; 0 for a full dump, and in the records of older versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) nth: u32,
+    /// The state directory has chosen the name of the archive, and keeps the [catalog](catalog_of) beside it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_named: bool,
+    /// The archive belongs to no dump: it is removed by the next dump or removal.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_leaving: bool,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// The catalog that is kept beside an archive whose name fathom has chosen.
+pub(crate) fn catalog_of(archive: &[u8]) -> Vec<u8> {
+    let stem = [".tar.zst", ".tar.gz", ".tar.xz", ".tar"]
+        .into_iter()
+        .find_map(|suffix| archive.strip_suffix(suffix.as_bytes()));
+    [stem.unwrap_or(archive), b".parquet"].concat()
 }
 
 /// The dumps that are not needed.
@@ -124,6 +156,10 @@ impl DumpRecord {
             is_elsewhere: false,
             catalog: catalog_id(written),
             base: base.map(catalog_id),
+            roots: written.roots.clone(),
+            nth: 0,
+            is_named: false,
+            is_leaving: false,
         };
         if let Some(path) = archive.filter(|path| *path != b"-") {
             let object =
@@ -141,6 +177,98 @@ impl DumpRecord {
             }
         }
         Ok(record)
+    }
+
+    /// Describes an archive that is about to get its name, by its id.
+    pub(crate) fn announced(archive: Vec<u8>, id: ArchiveId) -> DumpRecord {
+        DumpRecord {
+            date: Time::default(),
+            level: 0,
+            archive: Some(archive),
+            bytes: 0,
+            modified: Time::default(),
+            entries: 0,
+            unread: Unread::default(),
+            id: Some(id),
+            is_elsewhere: false,
+            catalog: String::new(),
+            base: None,
+            roots: Vec::new(),
+            nth: 0,
+            is_named: true,
+            is_leaving: true,
+        }
+    }
+
+    /// The name in the archive of a path as it was on the machine: an absolute path, or one relative to the only SRC. A
+    /// name in the archive, and a pattern that begins with a wildcard, stay as they are.
+    ///
+    /// # Errors
+    /// An absolute path is neither in a SRC nor above one.
+    pub fn member_names(&self, path: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let is_below = |path: &[u8], dir: &[u8]| {
+            let rest = path.strip_prefix(trim_slashes(dir));
+            rest.is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
+        };
+        // The records of older versions have no SRC.
+        if self.roots.is_empty() {
+            return Ok(vec![path.to_vec()]);
+        }
+        let path = match path {
+            [b'/', ..] => [b"/", &list::plain(path)[..]].concat(),
+            path => list::plain(path).into_owned(),
+        };
+        let joined = |root: &Root, rest: &[u8]| {
+            let name = joined(in_archive(&root.path), &list::plain(rest));
+            if name.is_empty() { b".".to_vec() } else { name }
+        };
+        if !path.starts_with(b"/") {
+            let is_named = |root: &Root| is_below(&path, in_archive(&root.path));
+            let begins_wild = matches!(path.first(), None | Some(b'*' | b'?' | b'['));
+            return Ok(match &self.roots[..] {
+                [only] if !begins_wild && !is_named(only) => vec![joined(only, &path)],
+                _ => vec![path],
+            });
+        }
+        let mut names = Vec::new();
+        for root in &self.roots {
+            let given = Some(&root.path).filter(|path| path.starts_with(b"/"));
+            for place in root.absolute.iter().chain(given) {
+                let name = match () {
+                    () if is_below(&path, place) => {
+                        joined(root, &path[trim_slashes(place).len()..])
+                    }
+                    () if is_below(place, &path) => joined(root, b""),
+                    () => continue,
+                };
+                names.extend((!names.contains(&name)).then_some(name));
+            }
+        }
+        if names.is_empty() {
+            let roots = self.roots.iter();
+            let roots = roots.map(|root| root.absolute.as_ref().unwrap_or(&root.path).clone());
+            let roots = roots.collect();
+            return Err(Error::new(
+                Action::Restore,
+                &path,
+                ErrorKind::OutsideSources { roots },
+            ));
+        }
+        Ok(names)
+    }
+
+    /// The catalog of the tree of this dump, if one is kept: beside the archive, or as the last one of its level.
+    pub fn catalog_path(&self, state: &[u8]) -> Option<Vec<u8>> {
+        let beside = self.archive.as_deref().filter(|_| self.is_named);
+        let state = state.to_vec();
+        let number = self.level;
+        let last = Level { number, state }.catalog();
+        let is_own = |path: &Vec<u8>| {
+            let reader = Reader::open(path);
+            reader.is_ok_and(|reader| catalog_id(reader.about()) == self.catalog)
+        };
+        let mut paths = beside.map(catalog_of).into_iter().chain([last]);
+        paths.find(is_own)
     }
 
     /// Looks for the archive.
@@ -181,6 +309,11 @@ impl DumpRecord {
         }
     }
 
+    /// The id that the archive has in it.
+    pub(crate) fn id(&self) -> Option<ArchiveId> {
+        self.id
+    }
+
     /// Opens the archive, to be restored: a file that says itself that it is the archive. One of a record without an id is as good as
     /// its owner. `None` for an object, whose bucket the record is in.
     ///
@@ -211,6 +344,20 @@ impl DumpRecord {
         let rewound = file.as_ref().map(|file| lseek(&**file, 0, Whence::Set));
         rewound.transpose().map_err(|e| error(e.into()))?;
         Ok(file)
+    }
+
+    /// Removes the catalog that is kept beside the archive, if it is that of this dump.
+    fn remove_catalog(&self, archive: &[u8]) -> std::result::Result<(), ErrorKind> {
+        let path = catalog_of(archive);
+        let is_own = |file: &Arc<Fd>| -> std::result::Result<bool, catalog::ErrorKind> {
+            trusted::check(&**file)?;
+            let reader = Reader::open(&path);
+            Ok(reader.is_ok_and(|reader| catalog_id(reader.about()) == self.catalog))
+        };
+        match remove_if(&path, is_own) {
+            Err(kind) if kind.errno() == Some(Errno::ENOENT) => Ok(()),
+            removed => Ok(removed.map(drop)?),
+        }
     }
 
     /// Removes the archive; `false` if the file is another one.
@@ -267,6 +414,8 @@ impl Lock {
 pub struct History {
     state: Vec<u8>,
     dumps: Vec<DumpRecord>,
+    /// Records of archives that are to be removed.
+    leaving: Vec<DumpRecord>,
     /// The version that was read, in a store.
     version: Option<String>,
 }
@@ -321,9 +470,11 @@ impl History {
                 };
             }
         }
+        let (leaving, dumps) = dumps.into_iter().partition(|dump| dump.is_leaving);
         Ok(History {
             state: state.to_vec(),
             dumps,
+            leaving,
             version,
         })
     }
@@ -332,6 +483,22 @@ impl History {
     pub fn open(state: &[u8]) -> Result<(History, Lock)> {
         let lock = Lock::take(state)?;
         Ok((History::read(state)?, lock))
+    }
+
+    /// Removes the archives that a dump or a removal has left when it was killed. The directory must be locked.
+    ///
+    /// # Errors
+    /// One of them cannot be removed.
+    pub fn finish_removal(&mut self) -> Result<()> {
+        match self.leaving.is_empty() {
+            true => Ok(()),
+            false => self.remove_leaving().map(drop),
+        }
+    }
+
+    /// The state directory.
+    pub fn state(&self) -> &[u8] {
+        &self.state
     }
 
     /// The dumps, oldest first.
@@ -346,7 +513,12 @@ impl History {
         let mut tries = 0;
         loop {
             let mut history = History::read(state)?;
-            history.dumps.push(dump.clone());
+            let mut dump = dump.clone();
+            dump.nth = history.next_nth(dump.base.as_ref());
+            history
+                .leaving
+                .retain(|left| left.archive.is_none() || left.archive != dump.archive);
+            history.dumps.push(dump);
             let written = history.write();
             tries += 1;
             match &written {
@@ -357,11 +529,30 @@ impl History {
         }
     }
 
+    /// Notes that an archive is about to get its name. The directory must be locked.
+    pub(crate) fn announce(state: &[u8], archive: &[u8], id: ArchiveId) -> Result<()> {
+        let mut history = History::read(state)?;
+        history
+            .leaving
+            .push(DumpRecord::announced(archive.to_vec(), id));
+        history.write()
+    }
+
+    /// The number of the next dump with this base: [`DumpRecord::nth`].
+    pub(crate) fn next_nth(&self, base: Option<&String>) -> u32 {
+        let Some(base) = base else {
+            return 0;
+        };
+        let same = self.dumps.iter();
+        let same = same.filter(|dump| dump.base.as_ref() == Some(base));
+        same.fold(0, |last, dump| dump.nth.max(last + 1)) + 1
+    }
+
     fn write(&self) -> Result<()> {
         let path = joined(&self.state, FILE);
         let error = |kind: catalog::ErrorKind| Error::new(Action::WriteRecords, &path, kind);
         let mut text = Vec::new();
-        for dump in &self.dumps {
+        for dump in self.dumps.iter().chain(&self.leaving) {
             text.extend(serde_json::to_vec(dump).unwrap_or_default());
             text.push(b'\n');
         }
@@ -467,6 +658,88 @@ impl History {
         }
     }
 
+    /// Which dumps a policy keeps: of those whose archives are all there, what [`Policy::apply`] keeps, and what else is
+    /// needed. Dumps whose archives are not all there are kept until they are older than all of these. `next` is the
+    /// time of a dump that is about to be made: it counts as the newest.
+    pub fn retain(
+        &self,
+        policy: &Policy,
+        next: Option<Time>,
+        local: &dyn Fn(Time) -> Local,
+    ) -> Retained {
+        let is_restorable: Vec<bool> = self.restorable();
+        let candidates: Vec<usize> = (0..self.dumps.len())
+            .rev()
+            .filter(|&at| is_restorable[at])
+            .collect();
+        let dates = next
+            .into_iter()
+            .chain(candidates.iter().map(|&at| self.dumps[at].date));
+        let dates: Vec<Local> = dates.map(local).collect();
+        let mut kept = policy.apply(&dates).into_iter();
+        let new = next.and_then(|_| kept.next()).unwrap_or_default();
+        let mut reasons = vec![Vec::new(); self.dumps.len()];
+        for (&at, why) in candidates.iter().zip(kept) {
+            reasons[at] = why;
+        }
+        let unread = candidates.iter().map(|&at| (at, &self.dumps[at].unread));
+        for at in last_with_data(unread) {
+            reasons[at].push(match self.dumps[at].unread.is_empty() {
+                true => KeepReason::LastComplete,
+                false => KeepReason::LastData,
+            });
+        }
+        for at in self.bases_of_next() {
+            reasons[at].push(KeepReason::NextBase);
+        }
+        for at in 0..self.dumps.len() {
+            if reasons[at]
+                .iter()
+                .any(|reason| !matches!(reason, KeepReason::BaseOf(_)))
+            {
+                let chain = self
+                    .chain(at)
+                    .into_iter()
+                    .flatten()
+                    .filter(|&base| base != at);
+                chain.for_each(|base| reasons[base].push(KeepReason::BaseOf(at)));
+            }
+        }
+        let oldest = reasons.iter().position(|reasons| !reasons.is_empty());
+        for at in oldest.unwrap_or(0)..self.dumps.len() {
+            if !is_restorable[at] && reasons[at].is_empty() {
+                reasons[at].push(KeepReason::Unrestorable);
+            }
+        }
+        Retained { new, reasons }
+    }
+
+    /// Whether all archives of each dump are where they were written.
+    fn restorable(&self) -> Vec<bool> {
+        let present = self
+            .dumps
+            .iter()
+            .map(|dump| dump.status() == ArchiveStatus::Present);
+        let present: Vec<bool> = present.collect();
+        let is_restorable = |at| {
+            let chain = self.chain(at);
+            chain.is_some_and(|chain| chain.into_iter().all(|at| present[at]))
+        };
+        (0..self.dumps.len()).map(is_restorable).collect()
+    }
+
+    /// The dumps whose catalogs the next one can be based on.
+    fn bases_of_next(&self) -> Vec<usize> {
+        let level = |number| Level {
+            number,
+            state: self.state.clone(),
+        };
+        let catalogs = (0..=MOST).filter_map(|number| Reader::open(&level(number).catalog()).ok());
+        let ids: Vec<String> = catalogs.map(|reader| catalog_id(reader.about())).collect();
+        let find = |id: &String| self.dumps.iter().position(|dump| dump.catalog == *id);
+        ids.iter().filter_map(find).collect()
+    }
+
     /// Marks a dump as needed, and those that must be restored before it.
     fn need(&self, dump: usize, is_needed: &mut [bool]) {
         let chain = self.chain(dump).into_iter().flatten();
@@ -480,36 +753,97 @@ impl History {
             .is_some_and(|chain| chain.into_iter().all(is_present))
     }
 
-    /// Removes the archives of dumps, then their records. A file that has the path of another dump's
+    /// Removes the archives of dumps, their catalogs and their records. A file that has the path of another dump's
     /// archive, or was replaced, stays. So does one that is not the archive although it has its size and time, with its record and a
     /// warning. Returns the dumps that were removed, and the warnings.
+    ///
+    /// In a directory, the records are marked first, so that no dump is listed whose archives are gone, whenever this
+    /// is killed.
     pub fn remove(&mut self, dumps: &[usize]) -> Result<(Vec<usize>, Vec<Warning>)> {
-        let (mut warnings, mut removed) = (Vec::new(), Vec::new());
-        for &at in dumps {
-            let dump = &self.dumps[at];
-            let others = self.dumps.iter().enumerate();
-            let is_used = others
-                .filter(|(other, _)| !dumps.contains(other))
-                .any(|(_, other)| other.archive == dump.archive);
-            if let Some(archive) = dump.archive.as_deref().filter(|_| !is_used)
-                && dump.status() == ArchiveStatus::Present
-            {
-                let removed = dump.remove_archive(archive);
-                if !removed.map_err(|e| Error::new(Action::RemoveArchive, archive, e))? {
-                    warnings.push(Warning::about(archive, WarningKind::OtherArchive));
-                    continue;
+        let mut at = 0;
+        let (leaving, stay): (Vec<DumpRecord>, Vec<DumpRecord>) =
+            std::mem::take(&mut self.dumps).into_iter().partition(|_| {
+                at += 1;
+                dumps.contains(&(at - 1))
+            });
+        self.dumps = stay;
+        self.leaving.extend(leaving.into_iter().map(|mut dump| {
+            dump.is_leaving = true;
+            dump
+        }));
+        let first = self.leaving.len() - dumps.len();
+        let is_local = !remote::is_remote(&self.state);
+        if is_local && !dumps.is_empty() {
+            self.write()?;
+        }
+        let (stayed, warnings) = self.remove_leaving()?;
+        let removed = dumps.iter().enumerate();
+        let removed = removed.filter(|(nth, _)| !stayed.contains(&(first + nth)));
+        Ok((removed.map(|(_, &at)| at).collect(), warnings))
+    }
+
+    /// Removes the archives that no dump has, the last first, so that none is left without its base. Returns the
+    /// places of those that stay, which are dumps again.
+    ///
+    /// # Errors
+    /// That of the first archive that cannot be removed: it remains to be removed. All others are.
+    fn remove_leaving(&mut self) -> Result<(Vec<usize>, Vec<Warning>)> {
+        let (mut warnings, mut stayed) = (Vec::new(), Vec::new());
+        let (mut left, mut again, mut failed) = (Vec::new(), Vec::new(), None);
+        let leaving = std::mem::take(&mut self.leaving);
+        for (at, mut dump) in leaving.into_iter().enumerate().rev() {
+            let removed = self.remove_file_of(&dump);
+            let archive = dump.archive.clone().unwrap_or_default();
+            match removed {
+                Ok(true) if dump.is_elsewhere => {
+                    warnings.push(Warning::about(&archive, WarningKind::ArchiveElsewhere));
+                }
+                Ok(true) => {}
+                Ok(false) => {
+                    warnings.push(Warning::about(&archive, WarningKind::OtherArchive));
+                    stayed.push(at);
+                    dump.is_leaving = false;
+                    again.extend((!dump.catalog.is_empty()).then_some(dump));
+                }
+                Err(kind) => {
+                    failed = Some(Error::new(Action::RemoveArchive, &archive, kind));
+                    left.insert(0, dump);
                 }
             }
-            if let Some(archive) = dump.archive.as_deref().filter(|_| dump.is_elsewhere) {
-                warnings.push(Warning::about(archive, WarningKind::ArchiveElsewhere));
-            }
-            removed.push(at);
         }
-        let mut at = 0;
-        self.dumps.retain(|_| {
-            at += 1;
-            !removed.contains(&(at - 1))
-        });
-        self.write().map(|()| (removed, warnings))
+        warnings.reverse();
+        self.leaving = left;
+        for dump in again {
+            let later = self.dumps.iter().position(|other| other.date > dump.date);
+            self.dumps.insert(later.unwrap_or(self.dumps.len()), dump);
+        }
+        self.write()?;
+        failed.map_or(Ok((stayed, warnings)), Err)
+    }
+
+    /// Removes the archive of a dump and its catalog, unless another file has its path by now; `false` if that is not
+    /// the archive although it has its size and time.
+    fn remove_file_of(&self, dump: &DumpRecord) -> std::result::Result<bool, ErrorKind> {
+        let is_used = self.dumps.iter().any(|other| other.archive == dump.archive);
+        let Some(archive) = dump
+            .archive
+            .as_deref()
+            .filter(|_| !is_used && !dump.is_elsewhere)
+        else {
+            return Ok(true);
+        };
+        // Only the id of an archive that was announced is known.
+        let is_announced = dump.modified == Time::default();
+        if is_announced || dump.status() == ArchiveStatus::Present {
+            match dump.remove_archive(archive) {
+                Err(kind) if kind.errno() == Some(Errno::ENOENT) => {}
+                Ok(true) => {}
+                other => return other,
+            }
+        }
+        if dump.is_named {
+            dump.remove_catalog(archive)?;
+        }
+        Ok(true)
     }
 }

@@ -53,6 +53,14 @@ impl Level {
         Ok(None)
     }
 
+    /// Gives the catalog of this level one more name, in the state directory.
+    pub(crate) fn link_catalog(&self, path: &[u8]) -> Result<(), Errno> {
+        let dir = gate::file::open_directory(&self.state)?;
+        let new = gate::long::c_string(base::path::split(path).1)?;
+        gate::create::linkat(&dir, &name(self.number), &dir, &new, At::empty())?;
+        gate::file::fsync(&dir)
+    }
+
     /// The catalog of this level.
     pub(crate) fn catalog(&self) -> Vec<u8> {
         self.path(self.number)

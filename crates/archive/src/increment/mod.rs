@@ -9,9 +9,11 @@ use ondisk::pax::dumpdir::Code;
 use walk::entry::joined;
 use walk::{Diagnostics, FileType, Top, open_top, path_id};
 
+pub mod automatic;
 mod base;
 pub mod history;
 pub mod levels;
+pub mod retention;
 mod scan;
 pub mod unread;
 
@@ -37,8 +39,8 @@ pub(crate) enum Collected {
     Unchanged(Unchanged),
     /// Something may have changed.
     Changed(Box<Planned>),
-    /// A SRC is on a different file system than in the base; there is no plan.
-    OtherFileSystem(Box<Rows>, Vec<Gathered>, Error),
+    /// A SRC is another directory than in the base, or on a different file system; there is no plan.
+    OtherSource(Box<Rows>, Vec<Gathered>, Error),
 }
 
 /// A tree that is as its base has it.
@@ -74,8 +76,8 @@ pub(crate) fn collect(
             attribution::set_phase(Function::Other);
             let hidden = diagnostics.with_warnings(Hidden::new);
             match plan(base, &rows, index?, &hidden) {
-                Err(e) if e.kind.other_file_system().is_some() => {
-                    Collected::OtherFileSystem(Box::new(rows), parts, e)
+                Err(e) if e.kind.other_source().is_some() => {
+                    Collected::OtherSource(Box::new(rows), parts, e)
                 }
                 plan => Collected::Changed(Box::new(Planned {
                     rows,

@@ -37,6 +37,7 @@ use crate::increment::history::DumpRecord;
 use crate::input::{ChecksumStatus, Input, is_regular};
 
 pub use not_restored::NotRestored;
+pub use one::write_file;
 pub use rehearsal::RestoreStep;
 pub use report::{Counts, Note, RestoreProgress, RestoreSummary};
 pub use rights::Kept;
@@ -53,6 +54,7 @@ mod maker;
 mod name;
 mod name_tree;
 mod not_restored;
+mod one;
 pub(crate) mod owners;
 mod rehearsal;
 mod remove;

@@ -3,8 +3,7 @@
 use std::ffi::CStr;
 
 use base::WarningReason;
-use ondisk::Dev;
-use ondisk::{Time, utc};
+use ondisk::{Dev, Time, utc};
 use walk::FileType;
 
 /// A difference. Of two values, the first is that of the tree, the second that of the archive.
@@ -42,6 +41,11 @@ pub enum Difference {
     Target(Vec<u8>, Vec<u8>),
     #[error("contents differ from byte {from} on")]
     Contents { from: u64 },
+    #[error("contents differ: their checksum is not that of the dump")]
+    Checksum,
+    /// The checksum of a file with holes covers the map of these, too.
+    #[error("contents or holes differ: their checksum is not that of the dump")]
+    SparseChecksum,
     #[error("extended attribute '{}' is not in the archive", .0.escape_ascii())]
     XattrAdded(Vec<u8>),
     #[error("extended attribute '{}' differs", .0.escape_ascii())]

@@ -18,6 +18,7 @@ use walk::{FileType, Filter};
 
 use super::difference::{Difference, TreeAccess};
 use super::known::Known;
+use crate::dump::holes;
 use crate::error::Error;
 use crate::gather::Listed;
 use crate::input::Input;
@@ -188,6 +189,45 @@ impl Tree {
         Some((spot, is))
     }
 
+    /// Compares an entry of a catalog, which has the checksum of a file, with the file of its name.
+    pub(super) fn compare_by_hash(
+        &mut self,
+        member: &Member,
+        hash: Option<[u8; 32]>,
+        had_holes: bool,
+        known: &mut Known,
+        found: &mut Vec<Warning>,
+    ) {
+        let mut differ = Differences {
+            path: &member.path,
+            found,
+        };
+        let Some((spot, is)) = self.find(member, known, &mut differ) else {
+            return;
+        };
+        if !attributes(member, &is, &mut differ) || is.size != member.size {
+            return;
+        }
+        let Some(hash) = hash.filter(|_| member.kind == MemberKind::File) else {
+            return;
+        };
+        let fd = openat(spot.dir, &spot.name, Open::NOFOLLOW | Open::NONBLOCK);
+        let Ok(fd) = fd.map_err(differ.failed(TreeAccess::Open, Gate::Openat)) else {
+            return;
+        };
+        let has_hash = |now: Result<[u8; 32], Errno>| now.map(|now| now == hash);
+        let is_equal = match has_hash(hash_file(&fd)) {
+            Ok(false) if had_holes => has_hash(hash_extents(&fd, is.size)),
+            is_equal => is_equal,
+        };
+        match is_equal {
+            Ok(true) => {}
+            Ok(false) if had_holes => differ.say(Difference::SparseChecksum),
+            Ok(false) => differ.say(Difference::Checksum),
+            Err(errno) => differ.failed(TreeAccess::Read, Gate::Pread64)(errno),
+        }
+    }
+
     /// Compares a member, the current one of `input`, with the file of its name.
     pub(super) fn compare(
         &mut self,
@@ -325,6 +365,43 @@ fn contents(
         }
         return Ok(());
     }
+}
+
+/// The BLAKE3 checksum of the contents of a file.
+fn hash_file(fd: &Fd) -> Result<[u8; 32], Errno> {
+    let (mut hasher, mut buffer) = (blake3::Hasher::new(), vec![0; 256 << 10]);
+    let mut at = 0;
+    loop {
+        let n = pread64(fd, &mut buffer, at)?;
+        if n == 0 {
+            return Ok(hasher.finalize().into());
+        }
+        hasher.update(&buffer[..n]);
+        at += n as u64;
+    }
+}
+
+/// The checksum of a file with holes, as an archive has it: of the map, and of the data.
+fn hash_extents(fd: &Fd, size: u64) -> Result<[u8; 32], Errno> {
+    let (mut hasher, mut buffer) = (blake3::Hasher::new(), Vec::new());
+    let map = holes::data(fd, size)?.unwrap_or_default();
+    map.encode(size, &mut buffer);
+    hasher.update(&buffer);
+    buffer.resize(256 << 10, 0);
+    for extent in map.extents() {
+        let mut at = extent.offset;
+        while at < extent.end() {
+            let wanted = (extent.end() - at).min(buffer.len() as u64) as usize;
+            match pread64(fd, &mut buffer[..wanted], at)? {
+                0 => break,
+                n => {
+                    hasher.update(&buffer[..n]);
+                    at += n as u64;
+                }
+            }
+        }
+    }
+    Ok(hasher.finalize().into())
 }
 
 /// A file in the tree, open to be compared.

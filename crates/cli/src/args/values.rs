@@ -11,7 +11,7 @@ use archive::compression::{Compress, Compression};
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use walk::Shard;
 
-use crate::date::{Date, FORMS};
+use crate::date::{FORMS, When};
 
 /// A number is outside of the bounds, or is no whole number.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -147,15 +147,15 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, &'static str> {
     }
 }
 
-/// A date without a duration.
-pub(crate) fn date(text: &str) -> Result<Date, NotDate> {
-    Date::parse(text.trim()).ok_or(NotDate)
+/// The time of a dump: a date, or one relative to now.
+pub(crate) fn when(text: &str) -> Result<When, NotWhen> {
+    When::parse(text.trim()).ok_or(NotWhen)
 }
 
-/// The value is no date.
+/// The value is no time of a dump.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("use a date in local time such as {FORMS}")]
-pub(crate) struct NotDate;
+#[error("use latest, today, yesterday, 2d, or a date in local time such as {FORMS}")]
+pub(crate) struct NotWhen;
 
 /// Two shares, as 40:60.
 pub(crate) fn mix(text: &str) -> Result<(f64, f64), &'static str> {

@@ -12,7 +12,8 @@ use crate::date::Zone;
 /// A dump, for people and as JSON.
 pub(crate) struct Dump<'a> {
     history: &'a History,
-    at: usize,
+    /// Its place, from 0.
+    pub(crate) at: usize,
     status: ArchiveStatus,
 }
 
@@ -26,7 +27,7 @@ impl<'a> Dump<'a> {
         }
     }
 
-    fn record(&self) -> &'a DumpRecord {
+    pub(crate) fn record(&self) -> &'a DumpRecord {
         &self.history.dumps()[self.at]
     }
 

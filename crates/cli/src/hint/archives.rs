@@ -151,6 +151,9 @@ fn of_archive(action: Action, kind: &ErrorKind) -> &'static str {
         (OpenState, ErrorKind::OtherSources { .. }) => "give each SRC a state directory of its own",
         (UseBase, _) => "make a full dump",
         (_, ErrorKind::NoArchives) => "give an archive, or a directory with the parts of one",
+        (CreateState, ErrorKind::NoParent) => {
+            "create it if its file system is mounted; mount that first if it is not"
+        }
         (OpenState, ErrorKind::StateInUse) => "wait until it ends, or give another directory",
         (ReadRecords, ErrorKind::DamagedRecord { .. }) => {
             "remove that line; fathom restore takes archives by name as well"
@@ -178,6 +181,14 @@ fn of_archive(action: Action, kind: &ErrorKind) -> &'static str {
         (Restore, ErrorKind::StrippedChain) => {
             "restore without --strip-components into a new directory, and move what is in it"
         }
+        (CompareWith, ErrorKind::NoCatalogKept) => {
+            "fathom verify ARCHIVE --against DIR compares a full dump; dumps without -o keep their catalogs"
+        }
+        (Restore, ErrorKind::NotInDump) => {
+            "fathom list --state DIR -- PATH prints the dumps that have it"
+        }
+        (Restore, ErrorKind::NotPlainFile) => "restore it into a directory, with -C",
+        (Restore, ErrorKind::OutsideSources { .. }) => "give a path below one of these",
         (Restore, ErrorKind::BadName(_)) => "give the name as fathom list prints it",
         (_, ErrorKind::ReplacesSource) => "give another name",
         (_, ErrorKind::ReplacesBase) => "give each archive a name of its own",

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use archive::compression::Compress;
 use archive::gather::Gather;
+use archive::increment::retention::Policy;
 use clap::Args;
 
 use crate::args::deadline::DeadlineArgs;
 use crate::args::help::{EXIT, ending};
 use crate::args::load::LoadArgs;
 use crate::args::mode::ModeArgs;
+use crate::args::monitor::MonitorArgs;
 use crate::args::values::{choice, compress, duration, number, seekable};
 use crate::cmd::selection::Excludes;
 
@@ -21,6 +23,7 @@ fathom dump /srv -o - | ssh HOST 'cat >srv.tar'  # to another host
 fathom dump /srv -o 0.tar --catalog c.parquet  # a full dump, and a catalog for increments
 fathom dump /srv -o 1.tar --since c.parquet --catalog c.parquet  # what changed since then, and a new catalog
 fathom dump /srv -o 1.tar --level 1 --state /var/lib/fathom  # an increment by levels, as in dump(8)
+fathom dump /srv --state /backup/srv --keep-daily 7 --keep-weekly 4  # one line for cron: named, levels chosen, pruned
 fathom dump --state /var/lib/fathom --prune --keep-full 2  # which archives are no longer needed
 fathom dump /srv -o srv.tar --map srv.txt  # and a list of the archived entries
 fathom dump /home -o home.tar.zst --exclude-caches --exclude '*.tmp'  # without caches and some files
@@ -43,7 +46,8 @@ type GatherMethod = Option<Gather>;
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
-#[command(group = clap::ArgGroup::new("level or prune").args(["level", "prune", "dry_run", "restic"]).multiple(true))]
+#[command(group = clap::ArgGroup::new("keep").multiple(true)
+    .args(["keep_full", "keep_last", "keep_hourly", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly"]))]
 pub(crate) struct Dump {
     /// The files and directories to archive
     ///
@@ -61,7 +65,7 @@ pub(crate) struct Dump {
     /// The file is written atomically: it gets its name when it is complete and on disk. A name
     /// that ends in .gz, .tgz, .xz, .txz, .zst or .tzst compresses it. Under mpirun, ARCHIVE is a
     /// directory, to which each rank writes part-RANK-of-N.tar.zst.
-    #[arg(short, long, value_name = "ARCHIVE", required_unless_present_any = ["no_output", "explain", "prune", "dry_run", "keep_full", "yes", "restic"])]
+    #[arg(short, long, value_name = "ARCHIVE", required_unless_present_any = ["no_output", "explain", "prune", "dry_run", "keep_full", "yes", "restic", "state"])]
     pub(crate) output: Option<OsString>,
 
     /// Make a snapshot in this restic repository
@@ -188,22 +192,33 @@ pub(crate) struct Dump {
     #[arg(long, value_name = "N", help_heading = "Increments", requires = "state", conflicts_with = "no_output",
           value_parser = number(0..=9_u8))]
     pub(crate) level: Option<u8>,
-    /// Keep the catalogs of the levels in an existing directory
+    /// Keep archives, catalogs and records of dumps in this directory
     ///
-    /// With --restic, keep the catalog of the last snapshot in it.
+    /// Without -o and --level, fathom names the archive in DIR after SRC, the time in UTC and the level, and chooses the
+    /// level: 0 (everything), or 1 (what changed since the last dump of level 0). DIR is created if the directory above it
+    /// exists. Only one dump at a time can use it. With -o and --level, DIR exists and has the catalogs of the levels. With
+    /// --restic, it keeps the catalog of the last snapshot.
     #[arg(long, value_name = "DIR", help_heading = "Increments")]
-    #[arg(requires = "level or prune")]
     pub(crate) state: Option<OsString>,
+    /// Without -o and --level, archive everything every N dumps [default: 7]
+    ///
+    /// The other dumps are increments to the last full one, so that each is restored from two archives. With 1, every dump
+    /// is full. A dump is full, too, if there is nothing that an increment could be based on; a message says why.
+    #[arg(long, value_name = "N", help_heading = "Increments", requires = "state", value_parser = number(1..=65_535_u32))]
+    pub(crate) full_every: Option<u32>,
+    #[command(flatten)]
+    pub(crate) keep: Keep,
     /// Print the archives of the state directory that are no longer needed
     ///
-    /// Nothing is dumped. The last full dumps (--keep-full) and every dump based on them or newer
-    /// are kept. A full dump whose archive is missing does not count as kept. The last complete
-    /// dump is kept, and the last one with the data of each entry that later ones could not read.
-    #[arg(long, help_heading = "Increments", requires_all = ["state", "keep_full"])]
-    #[arg(conflicts_with_all = ["level", "output", "since", "catalog", "map", "account", "explain", "dry_run"])]
+    /// Nothing is dumped. With --keep-full, the last full dumps and every dump based on them or newer
+    /// are kept. A full dump whose archive is missing does not count as kept. With --keep-daily and the like, see
+    /// there. The last complete dump is kept, and the last one with the data of each entry that later ones could not read.
+    #[arg(long, help_heading = "Increments", requires_all = ["state", "keep"])]
+    #[arg(conflicts_with_all = ["full_every", "level", "output", "since", "catalog", "map", "account", "explain", "dry_run"])]
     pub(crate) prune: bool,
     /// With --prune, keep the last N full dumps
     #[arg(long, value_name = "N", help_heading = "Increments", value_parser = number(1..=65_535_usize))]
+    #[arg(conflicts_with_all = ["keep_last", "keep_hourly", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly"])]
     pub(crate) keep_full: Option<usize>,
     /// With --prune, remove them
     #[arg(long, help_heading = "Increments")]
@@ -298,4 +313,54 @@ pub(crate) struct Dump {
     pub(crate) mode: ModeArgs,
     #[command(flatten)]
     pub(crate) load: LoadArgs,
+    #[command(flatten)]
+    pub(crate) monitor: MonitorArgs,
+}
+
+/// Which dumps of a state directory are kept, with the meanings of restic.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(next_help_heading = "Retention")]
+pub(crate) struct Keep {
+    /// With --state, keep the last N dumps, and remove others
+    ///
+    /// A dump that several --keep options name is kept once; those that none names are removed after a dump that
+    /// succeeded, with -n only printed. What a kept dump is based on is kept, and so are the last complete dump, and
+    /// the last one with the data of each entry that later ones could not read.
+    #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
+    pub(crate) keep_last: Option<usize>,
+    /// Keep the last dump of each of the last N hours that have one
+    #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
+    pub(crate) keep_hourly: Option<usize>,
+    /// Keep the last dump of each of the last N days that have one
+    ///
+    /// As with restic, in local time (TZ); while fewer than N days have a dump, the oldest dump is kept, too. Likewise
+    /// for the other periods.
+    #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
+    pub(crate) keep_daily: Option<usize>,
+    /// Keep the last dump of each of the last N weeks that have one
+    ///
+    /// Weeks begin on Monday.
+    #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
+    pub(crate) keep_weekly: Option<usize>,
+    /// Keep the last dump of each of the last N months that have one
+    #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
+    pub(crate) keep_monthly: Option<usize>,
+    /// Keep the last dump of each of the last N years that have one
+    #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
+    pub(crate) keep_yearly: Option<usize>,
+}
+
+impl Keep {
+    /// The policy, if any of the options was given.
+    pub(crate) fn policy(self) -> Option<Policy> {
+        let policy = Policy {
+            last: self.keep_last.unwrap_or_default(),
+            hourly: self.keep_hourly.unwrap_or_default(),
+            daily: self.keep_daily.unwrap_or_default(),
+            weekly: self.keep_weekly.unwrap_or_default(),
+            monthly: self.keep_monthly.unwrap_or_default(),
+            yearly: self.keep_yearly.unwrap_or_default(),
+        };
+        (!policy.is_empty()).then_some(policy)
+    }
 }

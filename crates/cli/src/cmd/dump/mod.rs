@@ -1,6 +1,7 @@
 //! `fathom dump`: trees into an archive.
 
 pub(crate) mod args;
+mod automatic;
 #[cfg(feature = "restic")]
 mod environment;
 mod map;

@@ -36,6 +36,7 @@ pub(super) fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>)
         since: name(&args.since),
         catalog: name(&args.catalog),
         level: level.map(|(number, state)| Level { number, state }),
+        automatic: None,
         gather: args.gather,
         threads: if args.account { Some(1) } else { args.jobs },
         selection: Options {

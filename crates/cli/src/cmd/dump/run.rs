@@ -5,22 +5,22 @@ use std::time::Instant;
 
 use account::dump::DumpAccount;
 use archive::account::{Took, Unavailable, measure};
-use archive::dump::{DumpOptions, Map, Progress, dump, estimate};
+use archive::dump::{DumpOptions, DumpSummary, Map, Progress, dump, estimate};
 use archive::gather::{Gather, GatherReason, Gathered};
 use archive::increment::history::History;
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
 use walk::{Diagnostics, Explained};
 
+use super::automatic::{self, Pruning};
 use super::map::MapFile;
 use super::options::{SCHEMA, ask, dump_options};
 use super::show::costs::account_text;
-use super::show::{self, DumpReport, Possible};
-use super::snapshot;
-use super::together;
+use super::show::{self, DumpReport, Possible, Pruned};
+use super::{snapshot, together};
 use crate::args::values::bytes;
 use crate::cmd::dump::args::Dump as Args;
-use crate::cmd::levels::{self, Dump as LevelDump};
+use crate::cmd::levels;
 use crate::date::Zone;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
@@ -37,8 +37,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return Err(Error::new(message).with_hint("see fathom dump --help"));
     }
     args.mode.apply();
-    if let (Some(state), Some(keep_full)) = (&args.state, args.keep_full) {
-        return prune(state.as_bytes(), keep_full, args.yes, out);
+    automatic::check(args)?;
+    if let (true, Some(state)) = (args.prune, &args.state) {
+        return prune(state.as_bytes(), args, out);
     }
     if let Some(repository) = &args.restic {
         args.load.apply(1);
@@ -70,6 +71,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if args.dry_run {
         return dry_run(args, &options, out);
     }
+    automatic::choose(args, &mut options, out)?;
     if options.archive.as_deref() == Some(b"-") {
         check_stdout(out)?;
     }
@@ -78,10 +80,16 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if args.account {
         gate::attribution::start();
     }
-    let summary = watch_dump(out.messages(), &diagnostics, &progress, || {
-        let map = map.as_mut().map(|map| map as &mut dyn Map);
-        dump(&options, &diagnostics, &progress, map)
-    })?;
+    let mut make = |options: &DumpOptions| {
+        watch_dump(out.messages(), &diagnostics, &progress, || {
+            let map = map.as_mut().map(|map| map as &mut dyn Map);
+            dump(options, &diagnostics, &progress, map)
+        })
+    };
+    let mut summary = match make(&options) {
+        Err(error) if automatic::retry_in_full(&error, &mut options, out) => make(&options)?,
+        made => made?,
+    };
     let seconds = start.elapsed().as_secs_f64();
     let account = args.account.then(|| {
         let charges = gate::attribution::stop();
@@ -89,8 +97,19 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         let directories = summary.directories;
         DumpAccount::new(&charges, directories, summary.gathered - directories, &ways)
     });
+    add_facts(&summary, out);
+    let pruning = automatic::prune(args, &options, &mut summary.warnings);
+    let pruned = pruning.as_ref().map(Pruning::report);
+    if let Some(pruned) = &pruned {
+        out.facts.add(
+            "removed_dumps",
+            "Dumps that were removed after the last one",
+            pruned.dumps.len(),
+        );
+    }
     let report = DumpReport {
         archive: options.archive.as_deref(),
+        pruned: pruned.as_ref(),
         level: summary.level,
         method: summary.parts.first(),
         summary: Some(&summary),
@@ -103,11 +122,42 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     out.report(SCHEMA, &report, &summary.warnings, || {
         out.note(show::summary(&report, &summary));
+        if let Some(pruned) = report.pruned {
+            out.note(show::pruned(pruned));
+        }
         if out.verbose {
             out.note(show::method(&report));
         }
         print_account(&report, out)
     })
+}
+
+/// What a dump has found, for monitoring.
+fn add_facts(summary: &DumpSummary, out: &Out) {
+    let facts = &out.facts;
+    facts.add(
+        "entries",
+        "Entries that the last dump has found",
+        summary.entries,
+    );
+    facts.add(
+        "dumped_entries",
+        "Entries that the last dump has written",
+        summary.counts.dumped,
+    );
+    facts.add(
+        "dumped_bytes",
+        "Size of the files that the last dump has written",
+        summary.counts.bytes,
+    );
+    facts.add(
+        "archive_bytes",
+        "Size of the archive of the last dump",
+        summary.archive_bytes,
+    );
+    if let Some(level) = summary.level {
+        facts.add("level", "Level of the last dump: 0 for a full one", level);
+    }
 }
 
 /// An option that means nothing without --prune, if it was given.
@@ -116,52 +166,61 @@ fn option_of_prune(args: &Args) -> Option<&'static str> {
     yes.or(args.keep_full.map(|_| "--keep-full"))
 }
 
-/// Prints what would be dumped; with a state directory and no level, at every level.
+/// Prints what would be dumped; with a state directory and no level, at every level, and what would be removed after it.
 fn dry_run(args: &Args, options: &DumpOptions, out: &Out) -> Outcome {
     let diagnostics = Diagnostics::default();
+    let foreseen = automatic::foresee(args, options, out)?;
     let state = args.state.as_deref().filter(|_| args.level.is_none());
     let state = state.map(OsStrExt::as_bytes);
+    let state = state.filter(|_| foreseen.has_levels);
     let estimates = watch_walk(out.messages(), &diagnostics, || {
         estimate(options, state, &diagnostics)
     })?;
+    let pruned = foreseen.pruning.as_ref().map(Pruning::report);
     let report = DumpReport {
         method: estimates.parts.first(),
         estimates: Some(&estimates),
+        pruned: pruned.as_ref(),
         ..DumpReport::default()
     };
-    let print_text = || out.data(show::estimates::table(&estimates, out.table_style()));
+    let print_text = || {
+        out.data(show::estimates::table(&estimates, out.table_style()))?;
+        match &pruned {
+            Some(pruned) => print_pruned(pruned, out),
+            None => Ok(()),
+        }
+    };
     out.report(SCHEMA, &report, &diagnostics.take_warnings(), print_text)
 }
 
 /// Prints which dumps of a state directory are no longer needed, or removes them.
-fn prune(state: &[u8], keep_full: usize, remove: bool, out: &Out) -> Outcome {
-    let (mut history, _lock) = History::open(state)?;
-    let unneeded = history.unneeded(keep_full);
-    let listed = history.clone();
-    let (dumps, warnings) = match remove {
-        true => history.remove(&unneeded.dumps)?,
-        false => (unneeded.dumps, Vec::new()),
+fn prune(state: &[u8], args: &Args, out: &Out) -> Outcome {
+    let (history, _lock) = History::open(state)?;
+    let mut warnings = Vec::new();
+    let pruning = match (args.keep_full, args.keep.policy()) {
+        (Some(keep_full), _) => Pruning::keep_full(history, keep_full),
+        (None, policy) => Pruning::keep(history, &policy.unwrap_or_default(), None),
     };
-    let dumps = dumps.iter().map(|&at| LevelDump::new(&listed, at));
-    let dumps: Vec<LevelDump<'_>> = dumps.collect();
-    let report = show::Pruned {
-        kept: listed.dumps().len() - dumps.len(),
-        spared: unneeded.spared,
-        dumps,
-        is_removed: remove,
+    let pruning = match args.yes {
+        true => pruning.remove(&mut warnings)?,
+        false => pruning,
     };
-    let print_text = || {
-        if !report.dumps.is_empty() {
-            out.data(levels::table(
-                &report.dumps,
-                &Zone::local(),
-                out.table_style(),
-            ))?;
-        }
-        out.note(show::pruned(&report));
-        Ok(())
-    };
-    out.report(PRUNE_SCHEMA, &report, &warnings, print_text)
+    let report = pruning.report();
+    out.report(PRUNE_SCHEMA, &report, &warnings, || {
+        print_pruned(&report, out)
+    })
+}
+
+/// Prints the dumps that are removed, and why others are not.
+fn print_pruned(report: &Pruned<'_>, out: &Out) -> Result<(), Error> {
+    let (zone, style) = (Zone::local(), out.table_style());
+    match &report.kept_dumps {
+        Some(_) => out.data(show::retention::table(report, &zone, style))?,
+        None if report.dumps.is_empty() => {}
+        None => out.data(levels::table(&report.dumps, &zone, style))?,
+    }
+    out.note(show::pruned(report));
+    Ok(())
 }
 
 /// Refuses to write an archive to a standard output that JSON goes to, or a terminal.

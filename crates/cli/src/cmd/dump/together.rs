@@ -142,6 +142,7 @@ fn check(args: &Args) -> Result<(), Error> {
     let (option, next) = match () {
         () if args.since.is_some() => ("--since", full),
         () if args.level.is_some() => ("--level", full),
+        () if args.state.is_some() => ("--state", full),
         () if !args.files_from.is_empty() => ("--files-from", "give directories as SRC"),
         () if args.account => ("--account", "measure with one process"),
         () if args.map.is_some() => ("--map", "use fathom list on all parts"),

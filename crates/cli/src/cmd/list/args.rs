@@ -13,6 +13,7 @@ fathom list srv.tar srv/www  # srv/www and everything below it
 fathom list srv.tar '*.conf'  # all members whose names end with .conf
 ssh HOST cat srv.tar | fathom list -  # from standard input
 fathom list srv.tar --json  # with all metadata
+fathom list --state /backup/srv -- '*/nginx.conf'  # its versions in all dumps, and how to restore them
 fathom list --state /var/lib/fathom  # the dumps of a state directory, and the archives that restore each";
 
 const MORE: &str = "\
@@ -21,27 +22,27 @@ an existing file; the rest are PATHs. The wildcards *, ? and [...] in PATHs matc
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),
-          override_usage = "fathom list [OPTIONS] ARCHIVE... [[--] PATH...]\n       fathom list [OPTIONS] --state DIR")]
+          override_usage = "fathom list [OPTIONS] ARCHIVE... [[--] PATH...]\n       fathom list [OPTIONS] --state DIR [[--] PATH...]")]
 pub(crate) struct List {
     /// The archives to list (- for stdin)
     ///
     /// Or a directory with all parts of one dump, written under mpirun.
-    #[arg(
-        required_unless_present = "state",
-        conflicts_with = "state",
-        value_name = "ARCHIVE"
-    )]
+    #[arg(required_unless_present = "state", value_name = "ARCHIVE")]
     pub(crate) archives: Vec<OsString>,
     /// The members to list (names or globs), with all below [default: all]
     #[arg(last = true, value_name = "PATH")]
     pub(crate) paths: Vec<OsString>,
 
-    /// List the dumps of the levels in a state directory instead
+    /// List the dumps in a state directory, or find PATHs in all of them
     ///
+    /// With PATHs, each version of each file is printed: its size and time, the number of dumps that have it, and the
+    /// time of the last of these, which fathom restore --at takes. They are read from catalogs, which dumps keep that
+    /// were made without -o. PATHs are absolute, as on the machine, relative to SRC, or names in the archive, and may
+    /// have wildcards. Without PATHs:
     /// RESTORE has the numbers of the archives to restore, in order, for the tree of that dump.
     /// STATUS tells whether its archive is where it was written, is missing, was replaced by
     /// another file, or was streamed to a pipe; and whether the dump is incomplete, because something
     /// could not be read. The names follow the table.
-    #[arg(long, value_name = "DIR", conflicts_with = "paths")]
+    #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<OsString>,
 }

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 
+use archive::find::find;
 use archive::increment::history::History;
 use archive::list::{Wanted, each, open, unreadable};
 use base::Warning;
 use ondisk::pax::Member;
 
-use super::show::{Entry, Lines, ListedArchive};
+use super::show::{Entry, FoundVersions, Lines, ListedArchive};
+use crate::args::values::bytes;
 use crate::cmd::levels::{self, Dump};
 use crate::cmd::list::args::List as Args;
 use crate::date::Zone;
@@ -17,11 +19,16 @@ use crate::input::archives_and_paths;
 use crate::out::{Out, envelope};
 
 const SCHEMA: &str = "fathom.list/1";
+const FOUND_SCHEMA: &str = "fathom.found/1";
 const DUMPS_SCHEMA: &str = "fathom.dumps/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if let Some(state) = &args.state {
-        return list_dumps(state.as_bytes(), out);
+        let paths = [bytes(&args.archives), bytes(&args.paths)].concat();
+        return match paths.is_empty() {
+            true => list_dumps(state.as_bytes(), out),
+            false => find_in_dumps(state.as_bytes(), &paths, out),
+        };
     }
     let archives = archives_and_paths(&args.archives, &args.paths)?;
     let (names, paths) = (archives.archives, archives.paths);
@@ -65,6 +72,24 @@ fn list_dumps(state: &[u8], out: &Out) -> Outcome {
         &[],
         print_text,
     )
+}
+
+/// Finds files in all dumps of a state directory.
+fn find_in_dumps(state: &[u8], paths: &[Vec<u8>], out: &Out) -> Outcome {
+    let history = History::read(state)?;
+    let found = find(&history, paths)?;
+    let report = FoundVersions {
+        state,
+        history: &history,
+        versions: &found.versions,
+    };
+    out.report(FOUND_SCHEMA, &report, &found.warnings, || {
+        if !report.versions.is_empty() {
+            out.names(|to| to.write_all(&report.lines(&Zone::local(), !out.on_terminal())))?;
+            out.note(report.command(&Zone::local()));
+        }
+        Ok(())
+    })
 }
 
 /// Why an archive is not read to its end.

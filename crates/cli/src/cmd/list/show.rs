@@ -1,10 +1,15 @@
 //! What `fathom list` prints: a line for each member, as `tar -tv` has them, or JSON.
 
-use ondisk::Time;
+use archive::find::FileVersion;
+use archive::increment::history::History;
 use ondisk::pax::{Base, Lineage, Member, MemberKind};
-use ondisk::utc;
+use ondisk::{Time, utc};
 use show::json_object;
 use show::name::printable;
+use show::units::size;
+use walk::FileType;
+
+use crate::date::Zone;
 
 pub(crate) struct Entry<'a> {
     pub(crate) archive: &'a [u8],
@@ -52,6 +57,70 @@ json_object!(Entry<'_>, |entry| {
     "dumpdir": entry.member.dumpdir.is_some(),
     "blake3": entry.member.blake3.map(hex),
 });
+
+/// Versions of files in the dumps of a state directory.
+pub(crate) struct FoundVersions<'a> {
+    pub(crate) state: &'a [u8],
+    pub(crate) history: &'a History,
+    pub(crate) versions: &'a [FileVersion],
+}
+
+json_object!(FoundVersions<'_>, |found| {
+    "versions": found.versions.iter().map(|version| OneVersion { found, version }).collect::<Vec<_>>(),
+});
+
+struct OneVersion<'a> {
+    found: &'a FoundVersions<'a>,
+    version: &'a FileVersion,
+}
+
+json_object!(OneVersion<'_>, |one| {
+    name "path": Some(&one.version.path),
+    "type": FileType::from_mode(one.version.mode).name(),
+    "size": one.version.size,
+    "mtime": timestamp(one.version.mtime),
+    "dumps": one.version.dumps.iter().map(|&at| utc(one.found.history.dumps()[at].date.sec)).collect::<Vec<_>>(),
+});
+
+impl FoundVersions<'_> {
+    /// The date of the last dump that has a version.
+    fn last(&self, version: &FileVersion, zone: &Zone) -> String {
+        let dump = version.dumps.last().map(|&at| &self.history.dumps()[at]);
+        dump.map_or(String::new(), |dump| zone.text(dump.date.sec))
+    }
+
+    /// A line for each version, with names as they are or for a terminal.
+    pub(crate) fn lines(&self, zone: &Zone, is_exact: bool) -> Vec<u8> {
+        let mut out = Vec::new();
+        let lines = Lines::new(is_exact);
+        let head = ["SIZE", "MODIFIED", "DUMPS", "LAST DUMP (--at)", "PATH"];
+        let line = |out: &mut Vec<u8>, cells: [&str; 4]| {
+            let [size, time, dumps, last] = cells;
+            out.extend(format!("{size:>10} {time:<19} {dumps:>5} {last:<19} ").as_bytes());
+        };
+        line(&mut out, [head[0], head[1], head[2], head[3]]);
+        out.extend(format!("{}\n", head[4]).as_bytes());
+        for version in self.versions {
+            let (bytes, time) = (size(version.size), zone.text(version.mtime.sec));
+            let dumps = version.dumps.len().to_string();
+            line(&mut out, [&bytes, &time, &dumps, &self.last(version, zone)]);
+            lines.name(&version.path, &mut out);
+            out.push(b'\n');
+        }
+        out
+    }
+
+    /// How the newest version of the first file is restored.
+    pub(crate) fn command(&self, zone: &Zone) -> String {
+        let Some(version) = self.versions.first() else {
+            return String::new();
+        };
+        let quoted = |name: &[u8]| format!("'{}'", printable(name).replace('\'', "'\\''"));
+        let (state, path) = (quoted(self.state), quoted(&version.path));
+        let at = self.last(version, zone);
+        format!("to restore one: fathom restore --state {state} --at '{at}' -C DIR -- {path}")
+    }
+}
 
 /// The name of a type in the JSON, and its letter in ls(1); `h` is another name of an earlier member.
 fn name_and_letter(kind: MemberKind) -> (&'static str, u8) {

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use mounts::Method;
 
 use crate::args::help::{EXIT, ending};
+use crate::args::monitor::MonitorArgs;
 use crate::args::values::{choice, duration, number};
 
 const EXAMPLES: &str = "\
@@ -102,6 +103,8 @@ pub(crate) struct Mounts {
         conflicts_with = "json"
     )]
     pub(crate) format: Option<Format>,
+    #[command(flatten)]
+    pub(crate) monitor: MonitorArgs,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,5 +1,6 @@
 //! `fathom mounts`: finds mount points, and what else was asked for about each.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use ::show::units::{duration, plural};
 use mounts::boundaries::Boundary;
 use mounts::locate::LocateOptions;
 use mounts::method::SearchContext;
+use mounts::point::Verdict;
 use mounts::root::Root;
 use mounts::{
     Hints, LocateReport, Loss, Method, Point, beneath, boundaries, check, locate, names, servers,
@@ -68,6 +70,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     })?;
     let boundaries = examine(args, format, &root, &mut report, &mut progress)?;
     drop(progress);
+    add_facts(&report.points, out);
     let root = root.into_path(); // its descriptor is closed before the calls are counted
     let took = start.elapsed();
     print(
@@ -85,6 +88,26 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     // them.
     std::mem::forget(report);
     Ok(warnings)
+}
+
+/// What was found, for monitoring: the mounts, and the verdict on each that was checked.
+fn add_facts(points: &[Point], out: &Out) {
+    out.facts
+        .add("mount_points", "Mount points that were found", points.len());
+    let mut seen = BTreeSet::new();
+    for point in points {
+        // No path reaches a hidden one: another mount may have the same path.
+        let verdict = point.verdict.filter(|verdict| *verdict != Verdict::Hidden);
+        let mount = String::from_utf8_lossy(&point.target).into_owned();
+        let (Some(verdict), true) = (verdict, seen.insert(mount.clone())) else {
+            continue;
+        };
+        let labels = vec![("mount", mount), ("verdict", verdict.name().to_owned())];
+        let help = "Whether a mount answers; the label verdict says how";
+        let is_ok = matches!(verdict, Verdict::Ok | Verdict::Slow);
+        out.facts
+            .add_with("mount_ok", help, labels, u8::from(is_ok));
+    }
 }
 
 /// Adds what was asked for about each mount point, and finds the boundaries if they were asked for.

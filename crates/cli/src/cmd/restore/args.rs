@@ -7,8 +7,8 @@ use clap::Args;
 
 use crate::args::help::{EXIT, ending};
 use crate::args::load::LoadArgs;
-use crate::args::values::{date, number};
-use crate::date::Date;
+use crate::args::values::{number, when};
+use crate::date::When;
 
 const EXAMPLES: &str = "\
 fathom restore full.tar -C /mnt  # everything, below /mnt: of a dump of /srv, /mnt/srv
@@ -19,6 +19,8 @@ fathom restore full.tar home/me --strip-components 2  # what is in home/me, with
 fathom restore full.tar -- home/me a.tar  # PATHs that could be taken for archives
 ssh HOST cat full.tar | fathom restore - -C /mnt  # from standard input
 fathom restore --state /var/lib/fathom --at 2026-11-20 -C /mnt  # the tree as of that day
+fathom restore --state /backup/srv --at yesterday -C /mnt /srv/www  # a directory, by its path on the machine
+fathom restore --state /backup/srv --at 2d --to - /srv/etc/hosts  # a file to standard output
 fathom restore full.tar --dry-run  # print what would be done";
 
 const MORE: &str = "\
@@ -41,16 +43,24 @@ pub(crate) struct Restore {
 
     /// Use the archives that a state directory records
     ///
-    /// All arguments are PATHs then. fathom list --state prints the dumps.
+    /// All arguments are PATHs then: absolute paths as on the machine, paths relative to SRC, or names in the
+    /// archive. fathom list --state prints the dumps.
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<OsString>,
-    /// With --state, restore the last dump that began by this time [default: now]
+    /// With --state, use the last dump that began by this time [default: latest]
     ///
     /// A date in local time (TZ), as fathom list --state prints it: 2026-11-20 includes the whole
     /// day, '2026-11-20 03:00' the whole minute. Or a date with its offset from UTC
-    /// (2026-11-20T03:00:00Z), or @SECONDS since 1970.
-    #[arg(long, value_name = "TIME", requires = "state", value_parser = date)]
-    pub(crate) at: Option<Date>,
+    /// (2026-11-20T03:00:00Z), @SECONDS since 1970, today, yesterday (to the end of that day), a time before now such as 2d, 12h or
+    /// 1w, or latest.
+    #[arg(long, value_name = "TIME", requires = "state", value_parser = when)]
+    pub(crate) at: Option<When>,
+    /// With --state, write one file to standard output: --to -
+    ///
+    /// PATH is the path of a regular file. If its checksum is wrong, the exit status is 1.
+    #[arg(long, value_name = "-", requires = "state", value_parser = ["-"])]
+    #[arg(conflicts_with_all = ["directory", "strip_components", "dry_run", "sync", "overwrite"])]
+    pub(crate) to: Option<String>,
 
     /// Extract into an existing directory
     #[arg(short = 'C', long, value_name = "DIR", default_value = ".")]

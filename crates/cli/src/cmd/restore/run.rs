@@ -1,17 +1,18 @@
 //! `fathom restore`: restores a tree from archives.
 
+use std::io::BufWriter;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use archive::increment::history::{DumpRecord, History};
-use archive::restore::{RestoreOptions, RestoreProgress, RestoreStep, restore};
+use archive::restore::{RestoreOptions, RestoreProgress, RestoreStep, restore, write_file};
 use gate::fs::Time;
 
 use super::show::{self, SCHEMA};
 use super::together;
 use crate::args::values::bytes;
 use crate::cmd::restore::args::Restore as Args;
-use crate::date::Zone;
+use crate::date::{When, Zone};
 use crate::error::{self, Outcome, not_an_archive};
 use crate::input::{Archives, archives_and_paths};
 use crate::out::Out;
@@ -25,6 +26,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         return Ok(0); // rank 0 prints it
     }
     let team = team.filter(|_| !args.dry_run);
+    if let (Some(_), Some(state)) = (&args.to, &args.state) {
+        return write_one(args, state.as_bytes(), out);
+    }
     args.load.apply(team.as_ref().map_or(1, |team| team.size()));
     if let Some(team) = team {
         return together::run(args, &*team, out);
@@ -36,14 +40,13 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         are_parts,
     } = match &args.state {
         Some(state) => {
-            let at = args.at.map(|date| date.last_second(&Zone::local()));
-            recorded = archives_at(state.as_bytes(), at)?;
+            recorded = archives_at(state.as_bytes(), args.at)?;
             let archives = recorded.iter().filter_map(|dump| dump.archive.clone());
             let archives: Vec<Vec<u8>> = archives.collect();
             out.note(show::chosen(&archives));
             Archives {
                 archives,
-                paths: [bytes(&args.archives), bytes(&args.paths)].concat(),
+                paths: paths_in(&recorded, args)?,
                 are_parts: false,
             }
         }
@@ -106,8 +109,40 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     out.report(SCHEMA, &report, &summary.warnings, print_text)
 }
 
-/// The archives that restore the last dump that began by a second; the last of all without one.
-fn archives_at(state: &[u8], second: Option<i64>) -> Result<Vec<DumpRecord>, error::Error> {
+/// The names in the archives of the PATHs, which are those on the machine.
+fn paths_in(recorded: &[DumpRecord], args: &Args) -> Result<Vec<Vec<u8>>, error::Error> {
+    let given = [bytes(&args.archives), bytes(&args.paths)].concat();
+    let Some(last) = recorded.last() else {
+        return Ok(given);
+    };
+    let names = given.iter().map(|path| last.member_names(path));
+    let names: Vec<Vec<Vec<u8>>> = names.collect::<archive::Result<_>>()?;
+    Ok(names.concat())
+}
+
+/// Writes one file to standard output.
+fn write_one(args: &Args, state: &[u8], out: &Out) -> Outcome {
+    let recorded = archives_at(state, args.at)?;
+    let paths = paths_in(&recorded, args)?;
+    let [path] = &paths[..] else {
+        return Err(error::Error::new("--to - needs the PATH of one file"));
+    };
+    if out.json {
+        return Err(error::Error::new(
+            "--json and --to - both write to standard output",
+        ));
+    }
+    let mut stdout = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    let warning = write_file(&recorded, path, &mut stdout)?;
+    let warnings: Vec<_> = warning.into_iter().collect();
+    out.warn(&warnings);
+    Ok(warnings.len())
+}
+
+/// The archives that restore the last dump that began by a time; the last of all without one.
+fn archives_at(state: &[u8], at: Option<When>) -> Result<Vec<DumpRecord>, error::Error> {
+    let now = walk::Moment::now().time().sec;
+    let second = at.map(|at| at.last_second(&Zone::local(), now));
     let time = Time {
         sec: second.unwrap_or(i64::MAX),
         nsec: 999_999_999,

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 
 use crate::args::help::{EXIT, ending};
+use crate::args::monitor::MonitorArgs;
 use crate::cmd::selection::Excludes;
 
 const EXAMPLES: &str = "\
@@ -13,6 +14,7 @@ fathom verify srv.tar.zst -- srv/www  # only the members with this name or below
 fathom verify srv.tar.zst -- '*.db'  # only the members whose names end with .db
 fathom verify srv.tar --against /  # and compare the members with /srv
 fathom verify srv.tar --against / --exclude tmp  # except for files named tmp
+fathom verify --state /backup/srv --against /  # all dumps of a state directory, and the newest with the tree
 ssh HOST cat srv.tar | fathom verify -  # from standard input";
 
 const MORE: &str = "The wildcards *, ? and [...] in PATHs match any characters, slashes too.";
@@ -51,9 +53,15 @@ pub(crate) struct Verify {
     /// With --files-from, names end with a NUL, not a newline
     #[arg(short = '0', long, help_heading = "Selection", requires = "files_from")]
     pub(crate) null: bool,
-    /// Refuse a state directory, which list and restore take
-    #[arg(long, value_name = "DIR", hide = true)]
+    /// Check all dumps of a state directory instead
+    ///
+    /// Every archive is read, and every chain checked. With --against, the newest dump is compared by its catalog: names,
+    /// types, permissions, owners, sizes, modification times, and contents by their checksums.
+    #[arg(long, value_name = "DIR")]
+    #[arg(conflicts_with_all = ["archive", "paths", "exclude", "exclude_from", "exclude_caches", "exclude_if_present", "files_from"])]
     pub(crate) state: Option<OsString>,
     #[command(flatten)]
     pub(crate) excludes: Excludes,
+    #[command(flatten)]
+    pub(crate) monitor: MonitorArgs,
 }

@@ -4,30 +4,33 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use ::show::name::printable;
+use archive::increment::history::History;
 use archive::list::{self, Wanted};
 use archive::run::archives_in;
-use archive::verify::{Tree, verify};
+use archive::verify::{Tree, compare_newest, verify, verify_chains};
+use walk::Filter;
 
 use super::show;
 use crate::args::values::bytes;
 use crate::cmd::selection::read_list;
 use crate::cmd::verify::args::Verify as Args;
+use crate::date::Zone;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::Progress;
 
+const CHAINS_SCHEMA: &str = "fathom.chains/1";
 const SCHEMA: &str = "fathom.verify/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
-    let Some(archive) = args.archive.as_deref().filter(|_| args.state.is_none()) else {
-        return Err(
-            Error::new("verify checks one archive, and not a state directory").with_hint(
-                "fathom list --state prints the archives; give verify one after the other",
-            ),
-        );
-    };
-    let archive = archive.as_bytes();
+    if let Some(state) = &args.state {
+        return verify_state(state.as_bytes(), args, out);
+    }
+    let archive = args
+        .archive
+        .as_deref()
+        .map_or(&b"-"[..], OsStrExt::as_bytes);
     let against = args.against.as_deref().map(OsStrExt::as_bytes);
     let filter = args.excludes.read()?.filter();
     let open =
@@ -52,6 +55,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     );
     drop(progress);
     let verified = verified?;
+    add_facts(verified.members, verified.damaged, out);
     let report = show::VerificationReport {
         archive,
         against,
@@ -60,4 +64,79 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     };
     let print_text = || out.data(show::summary(&report));
     out.report(SCHEMA, &report, &verified.warnings, print_text)
+}
+
+/// What was checked, for monitoring.
+fn add_facts(members: u64, damaged: u64, out: &Out) {
+    out.facts.add(
+        "members",
+        "Members that the last verification has read",
+        members,
+    );
+    out.facts.add(
+        "damaged_places",
+        "Places where archives are damaged",
+        damaged,
+    );
+}
+
+/// Checks all dumps of a state directory.
+fn verify_state(state: &[u8], args: &Args, out: &Out) -> Outcome {
+    let start = Instant::now();
+    let history = History::read(state)?;
+    let against = args.against.as_deref().map(OsStrExt::as_bytes);
+    let open = |dir| {
+        let tree = Tree::open(dir, Filter::default());
+        tree.map_err(|e| Error::read("cannot open directory", dir, e, ""))
+    };
+    let tree = against.map(open).transpose()?;
+    let mut progress = Progress::new(out.progress);
+    let all = history.dumps().len();
+    let mut checked = verify_chains(&history, |at, bytes, path| {
+        let (number, mib) = (at + 1, bytes >> 20);
+        progress.at(|| {
+            format!(
+                "archive {number} of {all}, {mib} MiB, at {}",
+                printable(path)
+            )
+        });
+    })?;
+    if let Some(tree) = tree {
+        let (compared, mut warnings) = compare_newest(&history, tree, |entries, path| {
+            progress.at(|| format!("{entries} entries compared, at {}", printable(path)));
+        })?;
+        checked.compared = Some(compared);
+        checked.warnings.append(&mut warnings);
+    }
+    drop(progress);
+    let archives = || {
+        checked
+            .dumps
+            .iter()
+            .filter_map(|dump| dump.archive.as_ref())
+    };
+    let members = archives().fold(0, |sum: u64, archive| sum.saturating_add(archive.members));
+    add_facts(
+        members,
+        archives().map(|archive| archive.damaged).sum(),
+        out,
+    );
+    let lost = checked
+        .dumps
+        .iter()
+        .filter(|dump| !dump.is_restorable)
+        .count();
+    out.facts.add(
+        "unrestorable_dumps",
+        "Recorded dumps that cannot be restored",
+        lost,
+    );
+    let report = show::Chains {
+        history: &history,
+        checked: &checked,
+        against,
+        seconds: start.elapsed().as_secs_f64(),
+    };
+    let print_text = || out.data(report.text(&Zone::local(), out.table_style()));
+    out.report(CHAINS_SCHEMA, &report, &checked.warnings, print_text)
 }

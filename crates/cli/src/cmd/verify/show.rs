@@ -1,9 +1,14 @@
 //! What `fathom verify` prints.
 
-use archive::verify::VerifyReport;
+use archive::increment::history::History;
+use archive::verify::{ChainsReport, CheckedDump, VerifyReport};
+use ondisk::utc;
 use show::json_object;
 use show::name::printable;
-use show::units::{plural, sized};
+use show::table::{Align, Table, TableStyle, Tone};
+use show::units::{count, plural, size, sized};
+
+use crate::date::Zone;
 
 pub(crate) struct VerificationReport<'a> {
     pub(crate) archive: &'a [u8],
@@ -58,4 +63,104 @@ pub(crate) fn summary(report: &VerificationReport<'_>) -> String {
         text += "\n";
     }
     text
+}
+
+/// All dumps of a state directory.
+pub(crate) struct Chains<'a> {
+    pub(crate) history: &'a History,
+    pub(crate) checked: &'a ChainsReport,
+    /// The directory that the newest one was compared with.
+    pub(crate) against: Option<&'a [u8]>,
+    pub(crate) seconds: f64,
+}
+
+json_object!(Chains<'_>, |chains| {
+    "dumps": (0..chains.checked.dumps.len()).map(|at| OneDump { chains, at }).collect::<Vec<_>>(),
+    "whole": chains.checked.dumps.iter().all(|dump| dump.is_restorable),
+    "bytes": chains.checked.bytes(),
+    name "against": chains.against,
+    "compared": chains.checked.compared.map(|compared| compared.entries),
+    "different": chains.checked.compared.map(|compared| compared.different),
+    "unknown": chains.checked.compared.map(|compared| compared.unknown),
+    "seconds": chains.seconds,
+});
+
+struct OneDump<'a> {
+    chains: &'a Chains<'a>,
+    at: usize,
+}
+
+impl<'a> OneDump<'a> {
+    fn checked(&self) -> &'a CheckedDump {
+        &self.chains.checked.dumps[self.at]
+    }
+}
+
+json_object!(OneDump<'_>, |dump| {
+    "date": utc(dump.chains.history.dumps()[dump.at].date.sec),
+    "level": dump.chains.history.dumps()[dump.at].level,
+    name "archive": dump.chains.history.dumps()[dump.at].archive.as_deref(),
+    "restorable": dump.checked().is_restorable,
+    "members": dump.checked().archive.as_ref().map(|archive| archive.members),
+    "damaged": dump.checked().archive.as_ref().map(|archive| archive.damaged),
+});
+
+impl Chains<'_> {
+    /// A row for each dump, and a line about the tree.
+    pub(crate) fn text(&self, zone: &Zone, style: TableStyle) -> String {
+        let columns = [
+            ("N", Align::Right),
+            ("DATE", Align::Left),
+            ("LEVEL", Align::Right),
+            ("MEMBERS", Align::Right),
+            ("SIZE", Align::Right),
+            ("STATUS", Align::Left),
+            ("ARCHIVE", Align::Left),
+        ];
+        let mut table = Table::new(&columns, self.checked.dumps.len());
+        for (at, (dump, checked)) in self
+            .history
+            .dumps()
+            .iter()
+            .zip(&self.checked.dumps)
+            .enumerate()
+        {
+            let members = checked
+                .archive
+                .as_ref()
+                .map(|archive| count(archive.members));
+            let (status, tone) = match (checked.is_restorable, &checked.archive) {
+                (true, _) => ("ok", Tone::Plain),
+                (false, Some(archive)) if archive.damaged > 0 => ("damaged", Tone::Bad),
+                (false, Some(_)) => ("not restorable", Tone::Bad),
+                (false, None) => ("unavailable", Tone::Bad),
+            };
+            let archive = dump.archive.as_ref().map(|archive| printable(archive));
+            let cells = [
+                (at + 1).to_string(),
+                zone.text(dump.date.sec),
+                dump.level.to_string(),
+                members.unwrap_or_else(|| "-".to_owned()),
+                size(dump.bytes),
+                status.to_owned(),
+                archive.unwrap_or_else(|| "-".into()).into_owned(),
+            ];
+            table.row(cells, tone);
+        }
+        let mut text = table.to_text(style.width, style.color);
+        if let (Some(dir), Some(compared)) = (self.against, self.checked.compared) {
+            let entries = plural(compared.entries, "entry", "entries");
+            text += &format!("the newest dump compared with '{}': ", printable(dir));
+            text += &match compared.different {
+                0 => format!("{entries} equal"),
+                n => format!("{n} of {entries} differ"),
+            };
+            if compared.unknown > 0 {
+                let files = plural(compared.unknown, "file", "files");
+                text += &format!(", {files} not in the dump");
+            }
+            text += "\n";
+        }
+        text
+    }
 }

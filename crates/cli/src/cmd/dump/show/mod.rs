@@ -5,6 +5,7 @@ use std::fmt::Write;
 use account::dump::DumpAccount;
 use archive::dump::{Counts, DumpSummary, Estimates, Line, Note};
 use archive::gather::{Gather, Gathered};
+use archive::increment::automatic::Automatic;
 use ondisk::utc;
 use show::json_object;
 use show::name::printable;
@@ -12,12 +13,13 @@ use show::table::{Align, Table, TableStyle};
 use show::units::{duration, plural, sized};
 use walk::{EngineKind, Explained, FileType};
 
-use crate::cmd::levels::Dump as LevelDump;
+pub(crate) use self::retention::{Pruned, pruned};
 use crate::cmd::walk::show::RankEntries;
 use crate::json::Json;
 
 pub(super) mod costs;
 pub(super) mod estimates;
+pub(super) mod retention;
 #[cfg(feature = "restic")]
 pub(super) mod snapshot;
 
@@ -36,6 +38,8 @@ pub(crate) struct DumpReport<'a> {
     pub(crate) explain: Option<&'a [Possible<'a>]>,
     /// With `--dry-run`.
     pub(crate) estimates: Option<&'a Estimates>,
+    /// What was removed after the dump, or would be.
+    pub(crate) pruned: Option<&'a Pruned<'a>>,
     /// Of an MPI job.
     pub(crate) ranks: Option<&'a [RankEntries]>,
     /// The number of parts of an earlier attempt that were kept.
@@ -59,46 +63,18 @@ impl DumpReport<'_> {
     }
 }
 
-/// What --prune finds.
-pub(crate) struct Pruned<'a> {
-    /// The dumps that no other one needs.
-    pub(crate) dumps: Vec<LevelDump<'a>>,
-    /// The number of dumps that are kept.
-    pub(crate) kept: usize,
-    /// Those of them that are kept because later ones could not read everything.
-    pub(crate) spared: usize,
-    pub(crate) is_removed: bool,
+/// A state directory that did not exist: perhaps because its file system is not mounted.
+pub(crate) fn created(state: &[u8]) -> String {
+    format!("state directory '{}' created", printable(state))
 }
 
-json_object!(Pruned<'_>, |pruned| {
-    "dumps": pruned.dumps,
-    "kept": pruned.kept,
-    "spared": pruned.spared,
-    "bytes": present_bytes(pruned),
-    "removed": pruned.is_removed,
-});
-
-/// The size of the archives that are there.
-fn present_bytes(pruned: &Pruned<'_>) -> u64 {
-    let archives = pruned.dumps.iter().map(LevelDump::present_bytes);
-    archives.fold(0, u64::saturating_add)
-}
-
-pub(crate) fn pruned(pruned: &Pruned<'_>) -> String {
-    let dumps = plural(pruned.dumps.len() as u64, "dump", "dumps");
-    let bytes = sized(present_bytes(pruned));
-    let kept = plural(pruned.kept as u64, "dump is", "dumps are");
-    let spared = match pruned.spared {
-        0 => String::new(),
-        spared => format!(" ({spared} because later ones could not read everything)"),
-    };
-    match pruned.is_removed {
-        _ if pruned.dumps.is_empty() => format!("all dumps are needed: {kept} kept{spared}"),
-        true => format!("{dumps} removed ({bytes}), {kept} kept{spared}"),
-        false => {
-            format!("{dumps} no longer needed ({bytes}), {kept} kept{spared}; --yes removes them")
-        }
-    }
+/// What the next dump would be.
+pub(crate) fn foreseen(automatic: &Automatic) -> String {
+    let archive = printable(&automatic.archive);
+    format!(
+        "the next dump would be '{archive}', {}",
+        retention::choice(automatic)
+    )
 }
 
 json_object!(DumpReport<'_>, |report| {
@@ -126,6 +102,7 @@ json_object!(DumpReport<'_>, |report| {
     "estimates": report.estimates.map(|all| Json(&all.dumps[..])),
     "ranks": report.ranks.map(Json),
     some "kept": report.kept,
+    some "pruned": report.pruned,
 });
 
 pub(crate) fn summary(report: &DumpReport<'_>, summary: &DumpSummary) -> String {
@@ -189,6 +166,11 @@ pub(crate) fn note(note: &Note) -> String {
             let now = quoted(source_path) + " is now on another file system";
             now + ": everything is dumped, and counts as level 0"
         }
+        Note::OtherSource { source_path } => {
+            let now = quoted(source_path) + " was replaced by another file or directory";
+            now + ": everything is dumped, and counts as level 0"
+        }
+        Note::StateLeftOut(path) => quoted(path) + " is the state directory, and is skipped",
         Note::SocketsLeftOut { path, more: 0 } => quoted(path) + " is a socket, and is skipped",
         Note::SocketsLeftOut { path, more } => {
             let sockets = plural(*more, "other socket", "other sockets");

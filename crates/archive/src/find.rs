@@ -1,0 +1,123 @@
+//! Finds files in all dumps of a state directory. Only the catalogs that are kept with the dumps are read.
+
+use std::collections::HashMap;
+
+use base::Warning;
+use catalog::Reader;
+use catalog::columns::{DIR, MODE, MTIME, NAME, SIZE, TOP};
+use catalog::since::index::each_group;
+use walk::entry::{Time, joined};
+
+use crate::error::Result;
+use crate::increment::history::{ArchiveStatus, History};
+use crate::list::Wanted;
+use crate::plan::{member_name, trim_slashes};
+use crate::warning::WarningKind;
+
+/// A state of a file that one or more dumps have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileVersion {
+    /// Its absolute path on the machine; the name in the archive if that is unknown.
+    pub path: Vec<u8>,
+    /// The type and the permissions, as `st_mode` has them.
+    pub mode: u32,
+    /// The size in bytes.
+    pub size: u64,
+    /// When it was modified.
+    pub mtime: Time,
+    /// The places in the history of the dumps that have it, ascending.
+    pub dumps: Vec<usize>,
+}
+
+/// The files that were found.
+#[derive(Debug, Default)]
+pub struct FoundFiles {
+    /// By path, and of each path the newest version first.
+    pub versions: Vec<FileVersion>,
+    /// The dumps without a catalog, and the PATHs that no dump has.
+    pub warnings: Vec<Warning>,
+}
+
+/// What tells the versions of a file apart.
+type Version = (Vec<u8>, u32, u64, (i64, u32));
+
+/// Finds files by PATHs, which are those of [`DumpRecord::member_names`](crate::increment::history::DumpRecord::member_names), and may have wildcards.
+///
+/// # Errors
+/// A PATH is outside of what was dumped, or a catalog is damaged.
+pub fn find(history: &History, paths: &[Vec<u8>]) -> Result<FoundFiles> {
+    let mut versions: HashMap<Version, Vec<usize>> = HashMap::new();
+    let (mut warnings, mut is_found) = (Vec::new(), vec![false; paths.len()]);
+    for (at, dump) in history.dumps().iter().enumerate() {
+        if dump.status() == ArchiveStatus::Missing {
+            continue;
+        }
+        let Some(catalog) = dump.catalog_path(history.state()) else {
+            let archive = dump.archive.as_deref().unwrap_or(b"-");
+            warnings.push(Warning::about(archive, WarningKind::NoCatalog));
+            continue;
+        };
+        for (path, is_found) in paths.iter().zip(&mut is_found) {
+            let names = dump.member_names(path)?;
+            for version in find_in(&Reader::open(&catalog)?, &names)? {
+                *is_found = true;
+                let dumps = versions.entry(version).or_default();
+                if dumps.last() != Some(&at) {
+                    dumps.push(at);
+                }
+            }
+        }
+    }
+    let unmet = paths.iter().zip(is_found).filter(|(_, is_found)| !is_found);
+    warnings.extend(unmet.map(|(path, _)| Warning::about(path, WarningKind::InNoDump)));
+    let version = |((path, mode, size, (sec, nsec)), dumps)| FileVersion {
+        path,
+        mode,
+        size,
+        mtime: Time { sec, nsec },
+        dumps,
+    };
+    let mut versions: Vec<FileVersion> = versions.into_iter().map(version).collect();
+    versions.sort_by(|a, b| (&a.path, b.dumps.last()).cmp(&(&b.path, a.dumps.last())));
+    Ok(FoundFiles { versions, warnings })
+}
+
+/// The entries of a catalog whose names in the archive are wanted.
+fn find_in(reader: &Reader, names: &[Vec<u8>]) -> Result<Vec<Version>> {
+    let roots = &reader.about().roots;
+    let prefixes: Vec<&[u8]> = roots
+        .iter()
+        .map(|root| trim_slashes(member_name(&root.path)))
+        .collect();
+    let places = roots.iter().map(|root| root.absolute.clone());
+    let places: Vec<Option<Vec<u8>>> = places.collect();
+    let wanted = Wanted::new(names);
+    let read = |group: usize| {
+        let (dirs, files) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
+        let tops = reader.read(TOP, group)?;
+        let mut here = Vec::new();
+        for row in 0..reader.rows(group) {
+            let (top, below) = (tops[row] as usize, joined(&dirs[row], &files[row]));
+            let name = joined(prefixes.get(top).copied().unwrap_or_default(), &below);
+            if wanted.includes(&name) {
+                let place = places.get(top).and_then(Option::as_ref);
+                here.push((row, place.map_or(name, |place| joined(place, &below))));
+            }
+        }
+        if here.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (modes, sizes) = (reader.read(MODE, group)?, reader.read(SIZE, group)?);
+        let times = reader.read(MTIME, group)?;
+        let version = |(row, path): (usize, Vec<u8>)| {
+            let Time { sec, nsec } = times.at(row);
+            (path, modes[row], sizes[row], (sec, nsec))
+        };
+        Ok(here.into_iter().map(version).collect())
+    };
+    let mut found = Vec::new();
+    each_group(reader, read, |_, mut here: Vec<Version>| {
+        found.append(&mut here)
+    })?;
+    Ok(found)
+}

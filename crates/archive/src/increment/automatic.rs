@@ -1,0 +1,321 @@
+//! Dumps whose name and level a state directory decides: one command for each night.
+//!
+//! Every increment is of level 1, and so based on the last full dump: any night is restored from at most two
+//! archives, and removing one night affects no other one.
+
+use std::ffi::CString;
+use std::sync::Arc;
+
+use base::Warning;
+use base::path::split;
+use catalog::Reader;
+use gate::fs::{At, Open, Want};
+use gate::long::{c_string, open_long, statx_long};
+use gate::{Errno, Fd, Gate};
+use ondisk::utc;
+use walk::Moment;
+use walk::entry::joined;
+
+use super::base::{Base, in_archive};
+use crate::error::{Action, Error, ErrorKind, Result};
+use crate::increment::history::{ArchiveStatus, History, Lock, catalog_id, catalog_of};
+use crate::increment::levels::Level;
+use crate::increment::retention::not_pruned;
+
+/// The name and the level of a dump.
+#[derive(Debug)]
+pub struct Automatic {
+    /// The path of the archive, in the state directory. Nothing has it.
+    pub archive: Vec<u8>,
+    /// The level.
+    pub level: Level,
+    /// Why it is a full dump; `None` for an increment.
+    pub full: Option<FullReason>,
+    /// The state directory was created.
+    pub is_created: bool,
+    /// Keeps other dumps away from the state directory; `None` if nothing is to be written.
+    pub lock: Option<Arc<Lock>>,
+    /// Why something that an earlier dump has left is still there.
+    pub unremoved: Option<Warning>,
+}
+
+impl Automatic {
+    /// A full dump in place of an increment whose base turned out to be damaged.
+    pub fn into_full(self) -> Automatic {
+        Automatic {
+            level: Level {
+                number: 0,
+                ..self.level
+            },
+            full: Some(FullReason::DamagedCatalog),
+            ..self
+        }
+    }
+}
+
+/// Why everything is dumped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FullReason {
+    /// It is the first dump.
+    First,
+    /// So many increments are based on the last one.
+    Due {
+        /// How many.
+        increments: u32,
+    },
+    /// There is no catalog of a full dump.
+    NoCatalog,
+    /// The catalog of the last full dump is damaged.
+    DamagedCatalog,
+    /// The catalog is that of a dump that is not recorded.
+    NotRecorded,
+    /// The last full dump was of other SRCs.
+    OtherSources {
+        /// These.
+        roots: Vec<Vec<u8>>,
+    },
+    /// The archive of the last full dump is missing, or is another file.
+    ArchiveGone {
+        /// Its path; `None` if it was streamed.
+        archive: Option<Vec<u8>>,
+    },
+}
+
+/// Opens the directory above a state directory that does not exist; `None` if it exists.
+///
+/// # Errors
+/// There is none above it.
+fn parent_of_missing(state: &[u8]) -> Result<Option<(Fd, CString)>> {
+    let error = |kind: ErrorKind| Error::new(Action::CreateState, state, kind);
+    match statx_long(state, At::empty(), Want::TYPE) {
+        Err(Errno::ENOENT) => {}
+        _ => return Ok(None),
+    }
+    let trimmed = crate::plan::trim_slashes(state);
+    let (dir, name) = split(trimmed);
+    let dir = match dir {
+        b"" if trimmed.starts_with(b"/") => b"/",
+        b"" => b".",
+        dir => dir,
+    };
+    let dir = open_long(dir, Open::DIRECTORY).map_err(|errno| match errno {
+        Errno::ENOENT => error(ErrorKind::NoParent),
+        errno => error(catalog::ErrorKind::call(Gate::Openat)(errno).into()),
+    })?;
+    let name = c_string(name).map_err(|errno| error(errno.into()))?;
+    Ok(Some((dir, name)))
+}
+
+/// Creates a state directory, for its owner only. Gives whether it did not exist.
+///
+/// # Errors
+/// There is none above it.
+fn create_state(state: &[u8]) -> Result<bool> {
+    let Some((dir, name)) = parent_of_missing(state)? else {
+        return Ok(false);
+    };
+    match gate::create::mkdirat(&dir, &name, 0o700) {
+        Err(Errno::EEXIST) => Ok(false),
+        done => {
+            let created = done.map(|()| true);
+            created.map_err(|errno| Error::new(Action::CreateState, state, errno))
+        }
+    }
+}
+
+impl Automatic {
+    /// Locks the state directory, which is created if it does not exist, removes what a killed dump has left, and
+    /// chooses the level and the name. Of `full_every` dumps one is full. `suffix` is that of the archive.
+    ///
+    /// # Errors
+    /// The directory cannot be used, or another dump is using it.
+    pub fn choose(
+        state: &[u8],
+        sources: &[Vec<u8>],
+        full_every: u32,
+        suffix: &str,
+    ) -> Result<Automatic> {
+        let is_created = create_state(state)?;
+        let (mut history, lock) = History::open(state)?;
+        // What cannot be removed does not prevent a dump.
+        let unremoved = history.finish_removal().err();
+        let chosen = Automatic::choose_from(&history, state, sources, full_every, suffix)?;
+        Ok(Automatic {
+            is_created,
+            lock: Some(Arc::new(lock)),
+            unremoved: unremoved.map(not_pruned),
+            ..chosen
+        })
+    }
+
+    /// Makes the same choice, without creating, locking or removing anything.
+    ///
+    /// # Errors
+    /// The directory cannot be used.
+    pub fn foresee(
+        state: &[u8],
+        sources: &[Vec<u8>],
+        full_every: u32,
+        suffix: &str,
+    ) -> Result<Automatic> {
+        let history = match parent_of_missing(state)? {
+            Some(_) => History::default(),
+            None => History::read(state)?,
+        };
+        Automatic::choose_from(&history, state, sources, full_every, suffix)
+    }
+
+    fn choose_from(
+        history: &History,
+        state: &[u8],
+        sources: &[Vec<u8>],
+        full_every: u32,
+        suffix: &str,
+    ) -> Result<Automatic> {
+        let begun = Moment::now();
+        let full = choose_full(history, state, sources, full_every);
+        let level = Level {
+            number: u8::from(full.is_none()),
+            state: state.to_vec(),
+        };
+        if full.is_some() {
+            Base::check_full(&level, sources)?;
+        }
+        let name = name_of(sources, begun.time().sec, level.number);
+        Ok(Automatic {
+            archive: free_name(history, state, &name, suffix)?,
+            level,
+            full,
+            is_created: false,
+            lock: None,
+            unremoved: None,
+        })
+    }
+}
+
+/// Why the next dump is a full one; `None` for an increment.
+pub(crate) fn choose_full(
+    history: &History,
+    state: &[u8],
+    sources: &[Vec<u8>],
+    full_every: u32,
+) -> Option<FullReason> {
+    let path = Level {
+        number: 0,
+        state: state.to_vec(),
+    };
+    let reader = match Reader::open(&path.catalog()) {
+        Ok(reader) => reader,
+        Err(error) if error.errno() == Some(Errno::ENOENT) => {
+            return Some(match history.dumps() {
+                [] => FullReason::First,
+                _ => FullReason::NoCatalog,
+            });
+        }
+        Err(_) => return Some(FullReason::DamagedCatalog),
+    };
+    let about = reader.about();
+    let roots = about.roots.iter().map(|root| in_archive(&root.path));
+    if !roots.eq(sources.iter().map(|source| in_archive(source))) {
+        let roots = about.roots.iter().map(|root| root.path.clone()).collect();
+        return Some(FullReason::OtherSources { roots });
+    }
+    let id = catalog_id(about);
+    let Some(base) = history.dumps().iter().position(|dump| dump.catalog == id) else {
+        return Some(FullReason::NotRecorded);
+    };
+    let chain = history.chain(base).unwrap_or_default();
+    let mut chain = chain.into_iter().map(|at| &history.dumps()[at]);
+    if let Some(gone) = chain.find(|dump| dump.status() != ArchiveStatus::Present) {
+        let archive = gone.archive.clone();
+        return Some(FullReason::ArchiveGone { archive });
+    }
+    let increments = history.next_nth(Some(&id)) - 1;
+    (increments + 1 >= full_every).then_some(FullReason::Due { increments })
+}
+
+/// The name of an archive, without its suffix: the last component of the first SRC, when it was begun, and the level.
+fn name_of(sources: &[Vec<u8>], second: i64, level: u8) -> String {
+    let date: String = utc(second).chars().take(16).filter(|c| *c != ':').collect();
+    let source = sources.first().map_or(&b""[..], |source| source);
+    format!("{}-{date}Z-{level}", source_name(source))
+}
+
+/// The last component of a SRC, without characters that shells and file systems give a meaning to; `root` for the root directory.
+fn source_name(source: &[u8]) -> String {
+    /// Leaves room for the rest of a name of 255 bytes.
+    const MOST: usize = 100;
+    let last = |path: &[u8]| base::path::components(path).last().map(<[u8]>::to_vec);
+    let given = last(source).filter(|name| name != b"..");
+    let name = given.or_else(|| {
+        let here = if source.is_empty() { b"." } else { source };
+        last(&mounts::root::absolute(here)?)
+    });
+    let mut safe = String::new();
+    for c in String::from_utf8_lossy(&name.unwrap_or_default()).chars() {
+        let is_safe = c.is_alphanumeric() || matches!(c, '_' | '-' | '.') && !safe.is_empty();
+        let c = if is_safe && c != '\u{fffd}' { c } else { '_' };
+        if safe.len() + c.len_utf8() > MOST {
+            break;
+        }
+        safe.push(c);
+    }
+    match safe.is_empty() {
+        true => "root".to_owned(),
+        false => safe,
+    }
+}
+
+/// The path of an archive that neither exists nor is recorded, nor has a catalog.
+fn free_name(history: &History, state: &[u8], name: &str, suffix: &str) -> Result<Vec<u8>> {
+    let state = mounts::root::absolute(state).unwrap_or_else(|| state.to_vec());
+    let mut number = 1_u32;
+    loop {
+        let nth = if number == 1 {
+            String::new()
+        } else {
+            format!(".{number}")
+        };
+        let path = joined(&state, format!("{name}{nth}{suffix}").as_bytes());
+        let is_recorded = history
+            .dumps()
+            .iter()
+            .any(|dump| dump.archive.as_ref() == Some(&path));
+        let is_free = |path: &[u8]| match statx_long(path, At::SYMLINK_NOFOLLOW, Want::TYPE) {
+            Err(Errno::ENOENT) => Ok(true),
+            Ok(_) => Ok(false),
+            Err(errno) => Err(Error::new(Action::WriteArchive, path, errno)),
+        };
+        if !is_recorded && is_free(&path)? && is_free(&catalog_of(&path))? {
+            return Ok(path);
+        }
+        number += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_safe() {
+        for (source, expected) in [
+            (&b"/srv"[..], "srv"),
+            (b"/srv/www/", "www"),
+            (b"/", "root"),
+            (b"/srv/-rf *", "_rf__"),
+            (b"/srv/.hidden", "_hidden"),
+            (b"/srv/a.b-c_d", "a.b-c_d"),
+            (b"/srv/\xff\n", "__"),
+            ("/srv/données".as_bytes(), "données"),
+        ] {
+            assert_eq!(source_name(source), expected, "{source:?}");
+        }
+        assert_eq!(source_name(&vec![b'x'; 255]).len(), 100);
+        let sources = [b"/srv".to_vec(), b"/home".to_vec()];
+        assert_eq!(
+            name_of(&sources, 1_795_831_200, 1),
+            "srv-2026-11-28T0200Z-1"
+        );
+    }
+}

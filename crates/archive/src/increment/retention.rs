@@ -1,0 +1,292 @@
+//! Which dumps a policy keeps, as `restic forget` does: the last ones, and the last one of each of so many hours,
+//! days, weeks, months and years that have one.
+
+use std::collections::BTreeSet;
+
+use base::Warning;
+
+use crate::error::Error;
+use crate::warning::WarningKind;
+
+/// How many dumps are kept of each period; 0 for none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Policy {
+    /// The last dumps.
+    pub last: usize,
+    /// The last one of each hour.
+    pub hourly: usize,
+    /// The last one of each day.
+    pub daily: usize,
+    /// The last one of each week, from Monday to Sunday.
+    pub weekly: usize,
+    /// The last one of each month.
+    pub monthly: usize,
+    /// The last one of each year.
+    pub yearly: usize,
+}
+
+/// A local time, as far as periods need it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Local {
+    /// The year.
+    pub year: i16,
+    /// The month, from 1.
+    pub month: i8,
+    /// The day of the month, from 1.
+    pub day: i8,
+    /// The hour, from 0.
+    pub hour: i8,
+    /// The year and the number of the week, as ISO 8601 counts them.
+    pub week: (i16, i8),
+}
+
+/// A kind of periods.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Period {
+    Last,
+    Hour,
+    Day,
+    Week,
+    Month,
+    Year,
+}
+
+impl Period {
+    const ALL: [Period; 6] = [
+        Period::Last,
+        Period::Hour,
+        Period::Day,
+        Period::Week,
+        Period::Month,
+        Period::Year,
+    ];
+
+    /// Tells the period of a time from others; each dump is one for [`Period::Last`].
+    fn key(self, nth: usize, time: Local) -> [i64; 4] {
+        let (year, month, day) = (time.year.into(), time.month.into(), time.day.into());
+        match self {
+            Period::Last => [nth as i64, 0, 0, 0],
+            Period::Hour => [year, month, day, time.hour.into()],
+            Period::Day => [year, month, day, 0],
+            Period::Week => [time.week.0.into(), time.week.1.into(), 0, 0],
+            Period::Month => [year, month, 0, 0],
+            Period::Year => [year, 0, 0, 0],
+        }
+    }
+}
+
+/// Why a dump is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeepReason {
+    /// It is the last one of a period.
+    LastOf(Period),
+    /// It is the oldest one, and not all periods of this kind have a dump: so the history does not get shorter while the policy allows for more.
+    Oldest(Period),
+    /// It must be restored before this dump.
+    BaseOf(usize),
+    /// It is the last one in which everything was read.
+    LastComplete,
+    /// It has the last data of entries that later ones could not read.
+    LastData,
+    /// The next dump may be based on it.
+    NextBase,
+    /// An archive that it needs is not there, and it is newer than other dumps that are kept.
+    Unrestorable,
+}
+
+/// What a policy keeps.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Retained {
+    /// Why the dump that is about to be made will be kept.
+    pub new: Vec<KeepReason>,
+    /// For each dump why it is kept; nothing if it is not.
+    pub reasons: Vec<Vec<KeepReason>>,
+}
+
+/// Why a pruning was not done, as a warning: the dump before it is.
+pub fn not_pruned(error: Error) -> Warning {
+    Warning::about(&error.path, WarningKind::NotPruned(error.kind))
+}
+
+impl Retained {
+    /// The dumps that are not kept, ascending.
+    pub fn unneeded(&self) -> Vec<usize> {
+        let all = self.reasons.iter().enumerate();
+        all.filter(|(_, reasons)| reasons.is_empty())
+            .map(|(at, _)| at)
+            .collect()
+    }
+
+    /// How many are kept only because later ones could not read everything.
+    pub fn spared(&self) -> usize {
+        let is_spared = |reasons: &&Vec<KeepReason>| {
+            let is_loss = |reason: &KeepReason| {
+                matches!(reason, KeepReason::LastComplete | KeepReason::LastData)
+            };
+            reasons.first().is_some_and(is_loss)
+        };
+        self.reasons.iter().filter(is_spared).count()
+    }
+}
+
+impl Policy {
+    /// Whether it keeps nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Policy::default()
+    }
+
+    fn count(&self, period: Period) -> usize {
+        match period {
+            Period::Last => self.last,
+            Period::Hour => self.hourly,
+            Period::Day => self.daily,
+            Period::Week => self.weekly,
+            Period::Month => self.monthly,
+            Period::Year => self.yearly,
+        }
+    }
+
+    /// Why each dump is kept, from the times of all, the newest first. The order counts, not the time: a dump that
+    /// was made while the clock was wrong does not take the place of all others.
+    pub fn apply(&self, times: &[Local]) -> Vec<Vec<KeepReason>> {
+        let mut reasons = vec![Vec::new(); times.len()];
+        for period in Period::ALL {
+            let (count, mut seen) = (self.count(period), BTreeSet::new());
+            for (nth, time) in times.iter().enumerate() {
+                if seen.len() == count {
+                    break;
+                }
+                if seen.insert(period.key(nth, *time)) {
+                    reasons[nth].push(KeepReason::LastOf(period));
+                } else if nth + 1 == times.len() {
+                    reasons[nth].push(KeepReason::Oldest(period));
+                }
+            }
+        }
+        reasons
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Noon of a day, and its week.
+    fn at(year: i16, month: i8, day: i8, week: (i16, i8)) -> Local {
+        Local {
+            year,
+            month,
+            day,
+            hour: 12,
+            week,
+        }
+    }
+
+    fn kept(policy: Policy, times: &[Local]) -> Vec<usize> {
+        let reasons = policy.apply(times).into_iter().enumerate();
+        reasons
+            .filter(|(_, reasons)| !reasons.is_empty())
+            .map(|(nth, _)| nth)
+            .collect()
+    }
+
+    #[test]
+    fn periods_without_a_dump_do_not_count() {
+        let times = [
+            at(2026, 1, 2, (2026, 1)),
+            at(2026, 1, 1, (2026, 1)),
+            at(2026, 1, 1, (2026, 1)),
+            at(2025, 12, 29, (2026, 1)),
+            at(2025, 12, 28, (2025, 52)),
+            at(2025, 11, 1, (2025, 44)),
+            at(2024, 11, 1, (2024, 44)),
+        ];
+        let keeps = |policy| kept(policy, &times);
+        assert_eq!(
+            keeps(Policy {
+                last: 2,
+                ..Policy::default()
+            }),
+            [0, 1]
+        );
+        assert_eq!(
+            keeps(Policy {
+                daily: 3,
+                ..Policy::default()
+            }),
+            [0, 1, 3]
+        );
+        assert_eq!(
+            keeps(Policy {
+                weekly: 3,
+                ..Policy::default()
+            }),
+            [0, 4, 5]
+        );
+        assert_eq!(
+            keeps(Policy {
+                monthly: 2,
+                ..Policy::default()
+            }),
+            [0, 3]
+        );
+        assert_eq!(
+            keeps(Policy {
+                yearly: 2,
+                last: 1,
+                ..Policy::default()
+            }),
+            [0, 3]
+        );
+        assert_eq!(
+            keeps(Policy {
+                hourly: 100,
+                ..Policy::default()
+            }),
+            [0, 1, 3, 4, 5, 6]
+        );
+    }
+
+    #[test]
+    fn oldest_dump_is_kept_while_periods_are_missing() {
+        let times = [
+            at(2026, 1, 9, (2026, 2)),
+            at(2026, 1, 8, (2026, 2)),
+            at(2026, 1, 6, (2026, 2)),
+        ];
+        let weekly = |weekly| {
+            Policy {
+                weekly,
+                ..Policy::default()
+            }
+            .apply(&times)
+        };
+        let (last, oldest) = (
+            KeepReason::LastOf(Period::Week),
+            KeepReason::Oldest(Period::Week),
+        );
+        assert_eq!(weekly(2), [vec![last], vec![], vec![oldest]]);
+        assert_eq!(weekly(1), [vec![last], vec![], vec![]]);
+    }
+
+    #[test]
+    fn clock_that_was_wrong_once_costs_one_place() {
+        let times = [
+            at(2026, 1, 9, (2026, 2)),
+            at(2036, 1, 8, (2036, 2)),
+            at(2026, 1, 8, (2026, 2)),
+            at(2026, 1, 7, (2026, 2)),
+        ];
+        assert_eq!(
+            kept(
+                Policy {
+                    daily: 3,
+                    ..Policy::default()
+                },
+                &times
+            ),
+            [0, 1, 2]
+        );
+    }
+}

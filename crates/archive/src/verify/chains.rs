@@ -1,0 +1,250 @@
+//! Checks all dumps of a state directory: every archive, the chains, and the newest dump with a tree.
+
+use base::{Warning, Warnings};
+use catalog::Reader;
+use catalog::columns::{DIR, NAME, TOP};
+use gate::fs::{At, Want};
+use gate::long::statx_long;
+use ondisk::pax::{Base, Member, MemberKind};
+use walk::entry::joined;
+use walk::{FileType, Meta};
+
+use super::known::Known;
+use super::unlisted::Skipped;
+use super::{MOST_WARNINGS, Tree, VerifyReport, verify};
+use crate::error::{Action, Error, ErrorKind, Result};
+use crate::increment::history::{ArchiveStatus, History};
+use crate::input::Input;
+use crate::list::{Wanted, unreadable};
+use crate::plan::{member_name, trim_slashes};
+use crate::warning::WarningKind;
+
+/// What was found of a dump.
+#[derive(Debug, Default)]
+pub struct CheckedDump {
+    /// What is in its archive, if that could be read.
+    pub archive: Option<VerifyReport>,
+    /// Its archive and all that it is based on are there, are those that were recorded, and are undamaged.
+    pub is_restorable: bool,
+}
+
+/// How the newest dump compares with a tree.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Compared {
+    /// Entries that were compared.
+    pub entries: u64,
+    /// Those that differ, or are not there.
+    pub different: u64,
+    /// Files in dumped directories that are not in the dump.
+    pub unknown: u64,
+}
+
+/// What was found of a state directory.
+#[derive(Debug, Default)]
+pub struct ChainsReport {
+    /// One for each dump, oldest first.
+    pub dumps: Vec<CheckedDump>,
+    /// If there was a tree to compare the newest dump with.
+    pub compared: Option<Compared>,
+    /// What is wrong.
+    pub warnings: Vec<Warning>,
+}
+
+impl ChainsReport {
+    /// Bytes of archives that were read, uncompressed.
+    pub fn bytes(&self) -> u64 {
+        let archives = self.dumps.iter().filter_map(|dump| dump.archive.as_ref());
+        archives.fold(0, |sum, archive| sum.saturating_add(archive.bytes))
+    }
+}
+
+/// Reads every archive of a state directory, and checks every chain. `watch` gets the place of a dump in the history, the
+/// bytes of its archive that were read, and the name of a member.
+///
+/// # Errors
+/// Nothing is recorded.
+pub fn verify_chains(
+    history: &History,
+    mut watch: impl FnMut(usize, u64, &[u8]),
+) -> Result<ChainsReport> {
+    if history.dumps().is_empty() {
+        return Err(Error::new(
+            Action::FindDump,
+            history.state(),
+            ErrorKind::NoDump,
+        ));
+    }
+    let mut report = ChainsReport::default();
+    for at in 0..history.dumps().len() {
+        let mut checked = CheckedDump::default();
+        let problems = &mut report.warnings;
+        match check_archive(history, at, |bytes, name| watch(at, bytes, name)) {
+            Ok(mut archive) => {
+                checked.is_restorable = archive.damaged == 0;
+                problems.append(&mut archive.warnings);
+                checked.archive = Some(archive);
+            }
+            Err(problem) => problems.push(*problem),
+        }
+        let base = match history.chain(at) {
+            None => false,
+            Some(chain) => match chain[..] {
+                [.., base, _] => report
+                    .dumps
+                    .get(base)
+                    .is_some_and(|base| base.is_restorable),
+                _ => true,
+            },
+        };
+        if checked.is_restorable && !base {
+            let archive = history.dumps()[at].archive.as_deref().unwrap_or(b"-");
+            problems.push(Warning::about(archive, WarningKind::NotRestorable));
+        }
+        checked.is_restorable &= base;
+        report.dumps.push(checked);
+    }
+    Ok(report)
+}
+
+/// Reads an archive to its end. An error is the warning of why that cannot be done.
+fn check_archive(
+    history: &History,
+    at: usize,
+    mut watch: impl FnMut(u64, &[u8]),
+) -> std::result::Result<VerifyReport, Box<Warning>> {
+    let dump = &history.dumps()[at];
+    let about = |kind| {
+        let archive = dump.archive.as_deref().unwrap_or(b"-");
+        Box::new(Warning::about(archive, kind))
+    };
+    let failed = |error: Error| match error.kind {
+        ErrorKind::ArchiveGone { .. } => about(WarningKind::ArchiveReplaced),
+        _ => Box::new(unreadable(&error)),
+    };
+    let Some(archive) = dump.archive.as_ref() else {
+        return Err(about(WarningKind::ArchiveStreamed));
+    };
+    match dump.status() {
+        ArchiveStatus::Present => {}
+        ArchiveStatus::Streamed => return Err(about(WarningKind::ArchiveStreamed)),
+        ArchiveStatus::Missing => return Err(about(WarningKind::ArchiveMissing)),
+        ArchiveStatus::Replaced => return Err(about(WarningKind::ArchiveReplaced)),
+    }
+    let file = dump.open(archive).map_err(failed)?;
+    let mut input = Input::from_file(archive, file).map_err(failed)?;
+    let origin = input.origin().map_err(failed)?;
+    let chain = history.chain(at).unwrap_or_default();
+    if let ([.., base, _], Some(lineage)) = (&chain[..], origin.lineage)
+        && let (Base::Archive(id), Some(wanted)) = (lineage.base, history.dumps()[*base].id())
+        && id != wanted
+    {
+        return Err(about(WarningKind::OtherBase));
+    }
+    let mut wanted = Wanted::new(&[]);
+    let opened = vec![(&archive[..], input)];
+    verify(opened, &mut wanted, None, |_, bytes, name| {
+        watch(bytes, name)
+    })
+    .map_err(failed)
+}
+
+/// Compares the newest dump with a tree, by its catalog: names, types, permissions, owners, sizes, modification times,
+/// and the contents by their checksums.
+///
+/// # Errors
+/// No catalog of it is kept, or it cannot be read.
+pub fn compare_newest(
+    history: &History,
+    mut tree: Tree,
+    mut watch: impl FnMut(u64, &[u8]),
+) -> Result<(Compared, Vec<Warning>)> {
+    let Some(newest) = history.dumps().last() else {
+        return Ok(Default::default());
+    };
+    let archive = newest.archive.as_deref().unwrap_or(b"-");
+    let catalog = newest.catalog_path(history.state());
+    let catalog = catalog
+        .ok_or_else(|| Error::new(Action::CompareWith, archive, ErrorKind::NoCatalogKept))?;
+    let reader = Reader::open(&catalog)?;
+    tree.filter = reader.about().options.filter();
+    let (mut known, mut compared, mut found) =
+        (Known::default(), Compared::default(), Warnings::default());
+    let prefixes = reader
+        .about()
+        .roots
+        .iter()
+        .map(|root| trim_slashes(member_name(&root.path)));
+    let prefixes: Vec<&[u8]> = prefixes.collect();
+    for group in 0..reader.groups() {
+        let (dirs, names, tops) = (
+            reader.read(DIR, group)?,
+            reader.read(NAME, group)?,
+            reader.read(TOP, group)?,
+        );
+        let (metas, hashes) = (reader.metas(group)?, reader.hashes(group)?);
+        for row in 0..reader.rows(group) {
+            let prefix = prefixes
+                .get(tops[row] as usize)
+                .copied()
+                .unwrap_or_default();
+            let path = joined(prefix, &joined(&dirs[row], &names[row]));
+            let meta = metas(row);
+            let had_holes = meta.blocks.saturating_mul(512) < meta.size;
+            let Some(member) = as_member(&path, &meta) else {
+                continue;
+            };
+            watch(compared.entries, &path);
+            let mut differences = Vec::new();
+            tree.compare_by_hash(
+                &member,
+                hashes[row],
+                had_holes,
+                &mut known,
+                &mut differences,
+            );
+            compared.entries += 1;
+            compared.different += u64::from(!differences.is_empty());
+            differences
+                .into_iter()
+                .for_each(|it| found.push(it, MOST_WARNINGS));
+        }
+    }
+    let state = statx_long(history.state(), At::empty(), Want::BASIC_STATS);
+    let own: Vec<_> = state.map(|seen| (seen.dev, seen.ino)).into_iter().collect();
+    if !reader.about().options.files_from {
+        let skipped = Skipped::new(&own, &tree);
+        tree.find_unknown(&known, &skipped, |warning| {
+            compared.unknown += u64::from(warning.gate.is_none());
+            found.push(warning, MOST_WARNINGS);
+        });
+    }
+    Ok((compared, found.take_all(WarningKind::MoreOfThese)))
+}
+
+/// An entry of a catalog as a member of an archive; `None` for a socket.
+fn as_member(path: &[u8], meta: &Meta) -> Option<Member> {
+    let kind = match meta.kind() {
+        FileType::Regular => MemberKind::File,
+        FileType::Directory => MemberKind::Directory,
+        FileType::Symlink => MemberKind::Symlink,
+        FileType::Fifo => MemberKind::Fifo,
+        FileType::Block => MemberKind::Block,
+        FileType::Char => MemberKind::Char,
+        FileType::Socket | FileType::Unknown => return None,
+    };
+    Some(Member {
+        path: if path.is_empty() {
+            b".".to_vec()
+        } else {
+            path.to_vec()
+        },
+        kind,
+        mode: meta.mode,
+        uid: meta.uid,
+        gid: meta.gid,
+        size: meta.size,
+        rdev: meta.rdev,
+        mtime: meta.mtime,
+        ..Member::default()
+    })
+}

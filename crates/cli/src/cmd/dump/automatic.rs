@@ -1,0 +1,261 @@
+//! `fathom dump SRC --state DIR`: a dump whose name and level the state directory decides, and the removal of dumps
+//! that are no longer needed.
+
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use archive::compression::{Compress, Compression};
+use archive::dump::DumpOptions;
+use archive::increment::automatic::{Automatic, FullReason};
+use archive::increment::history::History;
+use archive::increment::retention::{Policy, Retained, not_pruned};
+use base::Warning;
+use catalog::remote::is_remote;
+use gate::fs::Time;
+use walk::Moment;
+
+use super::show::retention::KeptDump;
+use super::show::{self, Pruned};
+use crate::cmd::dump::args::Dump as Args;
+use crate::cmd::levels::Dump as LevelDump;
+use crate::date::Zone;
+use crate::error::Error;
+use crate::out::Out;
+
+/// Of so many dumps one is full.
+const FULL_EVERY: u32 = 7;
+
+/// The state directory, if it decides the name and the level.
+fn state(args: &Args) -> Option<&[u8]> {
+    let is_chosen =
+        args.output.is_some() || args.level.is_some() || args.prune || args.restic.is_some();
+    args.state
+        .as_deref()
+        .filter(|_| !is_chosen)
+        .map(OsStrExt::as_bytes)
+}
+
+/// Refuses options that mean nothing together.
+pub(super) fn check(args: &Args) -> Result<(), Error> {
+    let refuse = |message: &str, hint: &str| Err(Error::new(message).with_hint(hint));
+    if args.level.is_some() && args.output.is_none() && !args.dry_run {
+        return refuse(
+            "--level requires -o",
+            "omit both, and fathom chooses the name and the level",
+        );
+    }
+    let is_plain = !args.prune && args.restic.is_none() && !args.dry_run;
+    if args.state.is_some() && args.output.is_some() && args.level.is_none() && is_plain {
+        return refuse(
+            "--state with -o requires --level",
+            "omit -o, and fathom chooses the name and the level",
+        );
+    }
+    let keeps = args.keep.policy().is_some();
+    let Some(state) = state(args) else {
+        return match (args.full_every, keeps && !args.prune) {
+            (None, false) => Ok(()),
+            (Some(_), _) => refuse(
+                "--full-every cannot be used with -o or --level",
+                "omit these",
+            ),
+            (None, true) => refuse(
+                "--keep-daily and the like cannot be used with -o or --level",
+                "omit these, or give --prune",
+            ),
+        };
+    };
+    let conflicts = [
+        (args.since.is_some(), "--since"),
+        (args.catalog.is_some(), "--catalog"),
+        (args.no_output, "--no-output"),
+        (args.explain, "--explain"),
+        (args.resume, "--resume"),
+    ];
+    if let Some((_, option)) = conflicts.iter().find(|(is_given, _)| *is_given) {
+        return refuse(
+            &format!("{option} cannot be used with --state without -o and --level"),
+            "see fathom dump --help",
+        );
+    }
+    match is_remote(state) && !args.dry_run {
+        true => refuse(
+            "a state directory in a store chooses no names",
+            "give -o and --level",
+        ),
+        false => Ok(()),
+    }
+}
+
+/// The suffix of the archive.
+fn suffix(compress: Option<Compress>) -> &'static str {
+    match compress.unwrap_or_default() {
+        Compress::No => ".tar",
+        Compress::With(Compression::Gzip, _) => ".tar.gz",
+        Compress::With(Compression::Xz, _) => ".tar.xz",
+        Compress::BySuffix | Compress::With(..) => ".tar.zst",
+    }
+}
+
+/// Chooses the name and the level, if that is wanted.
+pub(super) fn choose(args: &Args, options: &mut DumpOptions, out: &Out) -> Result<(), Error> {
+    let Some(state) = state(args) else {
+        return Ok(());
+    };
+    let every = args.full_every.unwrap_or(FULL_EVERY);
+    let chosen = Automatic::choose(state, &options.sources, every, suffix(args.compress))?;
+    if chosen.is_created {
+        out.note(show::created(state));
+    }
+    // That a full dump is due is no news.
+    let is_news = !matches!(
+        chosen.full,
+        None | Some(FullReason::First | FullReason::Due { .. })
+    );
+    if is_news || out.verbose {
+        out.note(show::retention::choice(&chosen));
+    }
+    options.archive = Some(chosen.archive.clone());
+    options.level = Some(chosen.level.clone());
+    options.automatic = Some(Arc::new(chosen));
+    Ok(())
+}
+
+/// Whether a dump has failed because its base is damaged, and is to be made again, as a full one.
+pub(super) fn retry_in_full(error: &archive::Error, options: &mut DumpOptions, out: &Out) -> bool {
+    let is_increment = options.level.as_ref().is_some_and(|level| level.number > 0);
+    if !is_increment || !error.kind.is_unusable_catalog() {
+        return false;
+    }
+    let Some(chosen) = options.automatic.take().and_then(Arc::into_inner) else {
+        return false;
+    };
+    let chosen = chosen.into_full();
+    out.note(show::retention::choice(&chosen));
+    options.level = Some(chosen.level.clone());
+    options.automatic = Some(Arc::new(chosen));
+    true
+}
+
+/// What a dump would do.
+pub(super) struct Foreseen {
+    /// There are catalogs on which a dump could be based.
+    pub(super) has_levels: bool,
+    /// What would be removed.
+    pub(super) pruning: Option<Pruning>,
+}
+
+/// Tells what the state directory would choose, and what the policy would keep.
+pub(super) fn foresee(args: &Args, options: &DumpOptions, out: &Out) -> Result<Foreseen, Error> {
+    let local = state(args).filter(|state| !is_remote(state));
+    let Some(state) = local else {
+        let (has_levels, pruning) = (true, None);
+        return Ok(Foreseen {
+            has_levels,
+            pruning,
+        });
+    };
+    let every = args.full_every.unwrap_or(FULL_EVERY);
+    let chosen = Automatic::foresee(state, &options.sources, every, suffix(args.compress))?;
+    out.note(show::foreseen(&chosen));
+    let pruning = args.keep.policy().map(|policy| {
+        let history = History::read(state).unwrap_or_default();
+        Pruning::keep(history, &policy, Some(Moment::now().time()))
+    });
+    let unusable = matches!(
+        chosen.full,
+        Some(FullReason::First | FullReason::OtherSources { .. } | FullReason::DamagedCatalog)
+    );
+    Ok(Foreseen {
+        has_levels: !unusable,
+        pruning,
+    })
+}
+
+/// Removes what the policy does not keep, after a dump. Why that was not done is a warning.
+pub(super) fn prune(
+    args: &Args,
+    options: &DumpOptions,
+    warnings: &mut Vec<Warning>,
+) -> Option<Pruning> {
+    let automatic = options.automatic.as_ref()?;
+    let policy = args.keep.policy()?;
+    let history = History::read(&automatic.level.state);
+    let pruned = history.and_then(|history| Pruning::keep(history, &policy, None).remove(warnings));
+    pruned
+        .map_err(|error| warnings.push(not_pruned(error)))
+        .ok()
+}
+
+/// What is removed from a state directory.
+pub(super) struct Pruning {
+    /// All dumps before that.
+    history: History,
+    removed: Vec<usize>,
+    spared: usize,
+    is_removed: bool,
+    /// Of a policy.
+    retained: Option<Retained>,
+    is_foreseen: bool,
+}
+
+impl Pruning {
+    /// Keeps the last full dumps, and all that are newer or based on them.
+    pub(super) fn keep_full(history: History, keep_full: usize) -> Pruning {
+        let unneeded = history.unneeded(keep_full);
+        Pruning {
+            history,
+            removed: unneeded.dumps,
+            spared: unneeded.spared,
+            is_removed: false,
+            retained: None,
+            is_foreseen: false,
+        }
+    }
+
+    /// Keeps what a policy says; after a dump at a time, if one is given.
+    pub(super) fn keep(history: History, policy: &Policy, next: Option<Time>) -> Pruning {
+        let zone = Zone::local();
+        let retained = history.retain(policy, next, &|time| zone.periods(time));
+        Pruning {
+            removed: retained.unneeded(),
+            spared: retained.spared(),
+            history,
+            is_removed: false,
+            retained: Some(retained),
+            is_foreseen: next.is_some(),
+        }
+    }
+
+    /// Removes the dumps.
+    pub(super) fn remove(mut self, warnings: &mut Vec<Warning>) -> archive::Result<Pruning> {
+        let mut changed = self.history.clone();
+        changed.finish_removal()?;
+        let (removed, found) = changed.remove(&self.removed)?;
+        warnings.extend(found);
+        (self.removed, self.is_removed) = (removed, true);
+        Ok(self)
+    }
+
+    /// The dumps, to be printed.
+    pub(super) fn report(&self) -> Pruned<'_> {
+        let dump = |at| LevelDump::new(&self.history, at);
+        let kept_dumps = self.retained.as_ref().map(|retained| {
+            let all = retained.reasons.iter().enumerate();
+            let kept = all.filter(|(at, _)| !self.removed.contains(at));
+            kept.map(|(at, reasons)| KeptDump {
+                dump: dump(at),
+                reasons,
+            })
+            .collect()
+        });
+        Pruned {
+            kept: self.history.dumps().len() - self.removed.len(),
+            spared: self.spared,
+            dumps: self.removed.iter().map(|&at| dump(at)).collect(),
+            is_removed: self.is_removed,
+            kept_dumps,
+            is_foreseen: self.is_foreseen,
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Why dumps are kept, and which are not.
+
+use archive::increment::automatic::{Automatic, FullReason};
+use archive::increment::retention::{KeepReason, Period};
+use ondisk::utc;
+use show::json_object;
+use show::name::printable;
+use show::table::{Align, Table, TableStyle, Tone};
+use show::units::{plural, size, sized};
+
+use crate::cmd::levels::Dump as LevelDump;
+use crate::date::Zone;
+
+/// What --prune finds.
+pub(crate) struct Pruned<'a> {
+    /// The dumps that no other one needs.
+    pub(crate) dumps: Vec<LevelDump<'a>>,
+    /// The number of dumps that are kept.
+    pub(crate) kept: usize,
+    /// Those of them that are kept because later ones could not read everything.
+    pub(crate) spared: usize,
+    pub(crate) is_removed: bool,
+    /// Those that are kept, with the reasons, if a policy keeps them.
+    pub(crate) kept_dumps: Option<Vec<KeptDump<'a>>>,
+    /// They are removed by the dump that is about to be made, and not by --yes.
+    pub(crate) is_foreseen: bool,
+}
+
+json_object!(Pruned<'_>, |pruned| {
+    "dumps": pruned.dumps,
+    "kept": pruned.kept,
+    "spared": pruned.spared,
+    "bytes": present_bytes(pruned),
+    "removed": pruned.is_removed,
+    some "kept_dumps": pruned.kept_dumps.as_ref(),
+});
+
+/// The size of the archives that are there.
+fn present_bytes(pruned: &Pruned<'_>) -> u64 {
+    let archives = pruned.dumps.iter().map(LevelDump::present_bytes);
+    archives.fold(0, u64::saturating_add)
+}
+
+pub(crate) fn pruned(pruned: &Pruned<'_>) -> String {
+    let dumps = plural(pruned.dumps.len() as u64, "dump", "dumps");
+    let bytes = sized(present_bytes(pruned));
+    let kept = plural(pruned.kept as u64, "dump is", "dumps are");
+    let would = if pruned.is_foreseen {
+        ""
+    } else {
+        "; --yes removes them"
+    };
+    let spared = match pruned.spared {
+        0 => String::new(),
+        spared => format!(" ({spared} because later ones could not read everything)"),
+    };
+    match pruned.is_removed {
+        _ if pruned.dumps.is_empty() => format!("all dumps are needed: {kept} kept{spared}"),
+        true => format!("{dumps} removed ({bytes}), {kept} kept{spared}"),
+        false => {
+            format!("{dumps} no longer needed ({bytes}), {kept} kept{spared}{would}")
+        }
+    }
+}
+
+/// A dump that is kept.
+pub(crate) struct KeptDump<'a> {
+    pub(crate) dump: LevelDump<'a>,
+    pub(crate) reasons: &'a [KeepReason],
+}
+
+json_object!(KeptDump<'_>, |kept| {
+    "date": utc(kept.dump.record().date.sec),
+    "level": kept.dump.record().level,
+    name "archive": kept.dump.record().archive.as_deref(),
+    "reasons": kept.reasons.iter().map(reason).collect::<Vec<_>>(),
+});
+
+/// A reason, in the words of restic where it has one.
+fn reason(reason: &KeepReason) -> String {
+    let name = |period: &Period| match period {
+        Period::Last => "last",
+        Period::Hour => "hourly",
+        Period::Day => "daily",
+        Period::Week => "weekly",
+        Period::Month => "monthly",
+        Period::Year => "yearly",
+    };
+    match reason {
+        KeepReason::LastOf(period) => name(period).to_owned(),
+        KeepReason::Oldest(period) => format!("oldest {}", name(period)),
+        KeepReason::BaseOf(at) => format!("base of {}", at + 1),
+        KeepReason::LastComplete => "last complete".to_owned(),
+        KeepReason::LastData => "has what later dumps could not read".to_owned(),
+        KeepReason::NextBase => "base of the next dump".to_owned(),
+        KeepReason::Unrestorable => "an archive is missing".to_owned(),
+    }
+}
+
+/// A dump that is the base of many others says so once.
+fn reasons(kept: &KeptDump<'_>) -> String {
+    const MOST: usize = 2;
+    let is_base = |reason: &&KeepReason| matches!(reason, KeepReason::BaseOf(_));
+    let bases = kept.reasons.iter().filter(is_base).count();
+    let mut texts: Vec<String> = Vec::new();
+    for one in kept
+        .reasons
+        .iter()
+        .filter(|reason| bases <= MOST || !is_base(reason))
+    {
+        texts.push(reason(one));
+    }
+    if bases > MOST {
+        texts.push(format!("base of {bases} dumps"));
+    }
+    texts.join(", ")
+}
+
+/// A row for each dump, oldest first.
+pub(crate) fn table(pruned: &Pruned<'_>, zone: &Zone, style: TableStyle) -> String {
+    let columns = [
+        ("N", Align::Right),
+        ("DATE", Align::Left),
+        ("LEVEL", Align::Right),
+        ("SIZE", Align::Right),
+        ("KEPT AS", Align::Left),
+        ("ARCHIVE", Align::Left),
+    ];
+    let kept = pruned.kept_dumps.iter().flatten();
+    let mut rows: Vec<(&LevelDump<'_>, String)> =
+        kept.map(|kept| (&kept.dump, reasons(kept))).collect();
+    let word = if pruned.is_removed {
+        "removed"
+    } else {
+        "- (not needed)"
+    };
+    rows.extend(pruned.dumps.iter().map(|dump| (dump, word.to_owned())));
+    rows.sort_by_key(|(dump, _)| dump.at);
+    let mut table = Table::new(&columns, rows.len());
+    for (dump, why) in rows {
+        let record = dump.record();
+        let archive = record.archive.as_ref().map(|archive| printable(archive));
+        table.row(
+            [
+                (dump.at + 1).to_string(),
+                zone.text(record.date.sec),
+                record.level.to_string(),
+                size(record.bytes),
+                why,
+                archive.unwrap_or_else(|| "-".into()).into_owned(),
+            ],
+            Tone::Plain,
+        );
+    }
+    table.to_text(style.width, style.color)
+}
+
+/// What kind of dump is made, and why a full one.
+pub(crate) fn choice(automatic: &Automatic) -> String {
+    let why = match &automatic.full {
+        None => return "level 1: what changed since the last full dump".to_owned(),
+        Some(FullReason::First) => "it is the first one in this directory".to_owned(),
+        Some(FullReason::Due { increments }) => {
+            let increments = plural((*increments).into(), "increment is", "increments are");
+            format!("{increments} based on the last one")
+        }
+        Some(FullReason::NoCatalog) => "the catalog of the last one is missing".to_owned(),
+        Some(FullReason::DamagedCatalog) => "the catalog of the last one cannot be read".to_owned(),
+        Some(FullReason::NotRecorded) => "the last one is not recorded".to_owned(),
+        Some(FullReason::OtherSources { roots }) => {
+            let roots = roots
+                .iter()
+                .take(3)
+                .map(|root| format!("'{}'", printable(root)));
+            format!(
+                "the last one was of {}",
+                roots.collect::<Vec<_>>().join(", ")
+            )
+        }
+        Some(FullReason::ArchiveGone { archive }) => match archive {
+            Some(archive) => format!("'{}' is missing or is another file", printable(archive)),
+            None => "the last one was written to a pipe".to_owned(),
+        },
+    };
+    format!("full dump: {why}")
+}

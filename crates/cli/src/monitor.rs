@@ -1,0 +1,297 @@
+//! The outcome of a run for monitoring: a line of JSON (`--report`), and OpenMetrics text (`--metrics`).
+//!
+//! Commands record facts while they run ([`Facts::add`]); the outcome is added at the end, also of a run that has failed.
+
+use std::fmt::Write;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+use ::show::name::printable;
+use archive::increment::history::{ArchiveStatus, History};
+use base::{Warning, WarningReason};
+use gate::Errno;
+use gate::file::{Permissions, Writer, append};
+use gate::fs::Time;
+use ondisk::utc;
+use serde_json::{Map, Value, json};
+use walk::Moment;
+
+use crate::args::Command;
+use crate::args::monitor::MonitorArgs;
+use crate::error::Outcome;
+use crate::facts::{Fact, Facts};
+use crate::out::Out;
+
+/// Why the outcome was not written. The run itself may have succeeded.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+enum NotWritten {
+    #[error("cannot write metrics")]
+    Metrics,
+    #[error("cannot append to the report")]
+    Report,
+}
+
+impl WarningReason for NotWritten {}
+
+/// The run of a command, until its end.
+pub(crate) struct Monitor<'a> {
+    args: &'a MonitorArgs,
+    command: &'static str,
+    /// What the run is about: the labels of all its metrics.
+    about: Vec<(&'static str, String)>,
+    state: Option<&'a [u8]>,
+    began: Time,
+    start: Instant,
+}
+
+impl<'a> Monitor<'a> {
+    /// Begins, if the command is monitored and the outcome is wanted.
+    pub(crate) fn begin(command: &'a Command) -> Option<Monitor<'a>> {
+        let shown = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
+        let (args, command, mut about, state) = match command {
+            Command::Dump(args) => {
+                let sources: Vec<String> =
+                    args.sources.iter().map(|source| shown(source)).collect();
+                let about = vec![("source", sources.join(" "))];
+                (&args.monitor, "dump", about, args.state.as_ref())
+            }
+            Command::Verify(args) => {
+                let archive = args
+                    .archive
+                    .iter()
+                    .map(|archive| ("archive", shown(archive)));
+                (
+                    &args.monitor,
+                    "verify",
+                    archive.collect(),
+                    args.state.as_ref(),
+                )
+            }
+            Command::Mounts(args) => (&args.monitor, "mounts", Vec::new(), None),
+            _ => return None,
+        };
+        about.extend(state.map(|state| ("state", shown(state))));
+        (args.report.is_some() || args.metrics.is_some()).then(|| Monitor {
+            args,
+            command,
+            about,
+            state: state.map(|state| state.as_bytes()),
+            began: Moment::now().time(),
+            start: Instant::now(),
+        })
+    }
+
+    /// Writes the outcome. Where that fails, a warning says so.
+    pub(crate) fn finish(self, done: Outcome, out: &Out) -> Outcome {
+        self.add_outcome(&done, &out.facts);
+        if let Some(state) = self.state {
+            add_state(state, &out.facts);
+        }
+        let facts = out.facts.take();
+        let mut failed = Vec::new();
+        if let Some(path) = &self.args.report {
+            let mut line = self.line(&done, &facts).to_string();
+            line.push('\n');
+            if let Err(errno) = append(path.as_bytes(), line.as_bytes()) {
+                failed.push((path.as_bytes(), errno, NotWritten::Report));
+            }
+        }
+        if let Some(path) = &self.args.metrics
+            && let Err(errno) = replace(path.as_bytes(), self.text(&facts).as_bytes())
+        {
+            failed.push((path.as_bytes(), errno, NotWritten::Metrics));
+        }
+        let warnings = failed.into_iter().map(|(path, errno, reason)| {
+            let failed = Warning::about(path, reason);
+            Warning {
+                errno: Some(errno),
+                ..failed
+            }
+        });
+        let warnings: Vec<Warning> = warnings.collect();
+        out.warn(&warnings);
+        done.map(|found| found + warnings.len())
+    }
+
+    fn add_outcome(&self, done: &Outcome, facts: &Facts) {
+        let status = match done {
+            Ok(0) => 0,
+            Ok(_) => 1,
+            Err(_) => 2,
+        };
+        let warnings = done.as_ref().copied().unwrap_or_default();
+        let seconds = self.start.elapsed().as_secs_f64();
+        facts.add(
+            "exit_status",
+            "Exit status of the last run: 0 done, 1 with warnings, 2 not done",
+            status,
+        );
+        facts.add("warnings", "Warnings of the last run", warnings);
+        facts.add("duration_seconds", "Duration of the last run", seconds);
+        facts.add(
+            "start_timestamp_seconds",
+            "When the last run began",
+            self.began.sec,
+        );
+    }
+
+    /// The line of a report.
+    fn line(&self, done: &Outcome, facts: &[Fact]) -> Value {
+        let mut values = Map::new();
+        let (single, several): (Vec<&Fact>, Vec<&Fact>) =
+            facts.iter().partition(|fact| fact.labels.is_empty());
+        for fact in single {
+            values.insert(fact.name.to_owned(), fact.value.clone());
+        }
+        for fact in several {
+            let mut one = Map::new();
+            for (name, label) in &fact.labels {
+                one.insert((*name).to_owned(), label.as_str().into());
+            }
+            one.insert("value".to_owned(), fact.value.clone());
+            let all = values.entry(fact.name).or_insert_with(|| json!([]));
+            all.as_array_mut()
+                .into_iter()
+                .for_each(|all| all.push(one.clone().into()));
+        }
+        let about = self.about.iter();
+        let about: Map<String, Value> = about
+            .map(|(name, label)| ((*name).to_owned(), label.as_str().into()))
+            .collect();
+        json!({
+            "schema": "fathom.report/1",
+            "command": self.command,
+            "about": about,
+            "began": format!("{}Z", utc(self.began.sec)),
+            "error": done.as_ref().err().map(|error| printable(error.to_string().as_bytes()).into_owned()),
+            "values": values,
+        })
+    }
+
+    /// OpenMetrics text, which the text format of Prometheus includes as long as there are only gauges.
+    fn text(&self, facts: &[Fact]) -> String {
+        let (mut text, mut done) = (String::new(), Vec::new());
+        for fact in facts {
+            if done.contains(&fact.name) {
+                continue;
+            }
+            done.push(fact.name);
+            let name = format!("fathom_{}_{}", self.command, fact.name);
+            let _ = writeln!(text, "# TYPE {name} gauge");
+            let units = ["seconds", "bytes"];
+            if let Some(unit) = units
+                .into_iter()
+                .find(|unit| name.ends_with(&format!("_{unit}")))
+            {
+                let _ = writeln!(text, "# UNIT {name} {unit}");
+            }
+            let _ = writeln!(text, "# HELP {name} {}.", fact.help);
+            for one in facts.iter().filter(|one| one.name == fact.name) {
+                let labels = self.about.iter().chain(&one.labels);
+                let labels = labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
+                let labels = labels.collect::<Vec<_>>().join(",");
+                let labels = if labels.is_empty() {
+                    labels
+                } else {
+                    format!("{{{labels}}}")
+                };
+                let _ = writeln!(text, "{name}{labels} {}", one.value);
+            }
+        }
+        text + "# EOF\n"
+    }
+}
+
+/// A value of a label.
+fn escaped(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+/// What a state directory has, whatever has become of the run.
+fn add_state(state: &[u8], facts: &Facts) {
+    let Ok(history) = History::read(state) else {
+        return;
+    };
+    let dumps = history.dumps();
+    let present = dumps
+        .iter()
+        .filter(|dump| dump.status() == ArchiveStatus::Present);
+    let bytes = present.fold(0_u64, |sum, dump| sum.saturating_add(dump.bytes));
+    facts.add(
+        "state_dumps",
+        "Recorded dumps in the state directory",
+        dumps.len(),
+    );
+    facts.add(
+        "state_bytes",
+        "Size of the archives of the state directory",
+        bytes,
+    );
+    if let Some(last) = dumps.last() {
+        facts.add(
+            "last_dump_timestamp_seconds",
+            "When the last recorded dump began",
+            last.date.sec,
+        );
+    }
+    let complete = dumps.iter().rfind(|dump| dump.unread.is_empty());
+    if let Some(complete) = complete {
+        let help = "When the last dump began in which everything was read";
+        facts.add(
+            "last_complete_dump_timestamp_seconds",
+            help,
+            complete.date.sec,
+        );
+    }
+}
+
+/// Replaces a file, which everybody may read, atomically.
+fn replace(path: &[u8], bytes: &[u8]) -> Result<(), Errno> {
+    let mut writer = Writer::create(path, Permissions::Exactly(0o644))?;
+    let written = writer.write_all(bytes);
+    written.map_err(|e| e.raw_os_error().map_or(Errno::EIO, Errno))?;
+    writer.publish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_that_of_openmetrics() {
+        let facts = Facts::default();
+        facts.add("duration_seconds", "Duration of the last run", 1.5);
+        let label = |mount: &str| vec![("mount", mount.to_owned())];
+        facts.add_with("mount_ok", "Whether a mount answers", label("/a\"\\\n"), 1);
+        facts.add_with("mount_ok", "Whether a mount answers", label("/b"), 0);
+        let args = MonitorArgs::default();
+        let monitor = Monitor {
+            args: &args,
+            command: "mounts",
+            about: Vec::new(),
+            state: None,
+            began: Time::default(),
+            start: Instant::now(),
+        };
+        let facts = facts.take();
+        let expected = [
+            "# TYPE fathom_mounts_duration_seconds gauge",
+            "# UNIT fathom_mounts_duration_seconds seconds",
+            "# HELP fathom_mounts_duration_seconds Duration of the last run.",
+            "fathom_mounts_duration_seconds 1.5",
+            "# TYPE fathom_mounts_mount_ok gauge",
+            "# HELP fathom_mounts_mount_ok Whether a mount answers.",
+            "fathom_mounts_mount_ok{mount=\"/a\\\"\\\\\\n\"} 1",
+            "fathom_mounts_mount_ok{mount=\"/b\"} 0",
+            "# EOF\n",
+        ];
+        assert_eq!(monitor.text(&facts), expected.join("\n"));
+        let line = monitor.line(&Ok(0), &facts);
+        assert_eq!(line["values"]["mount_ok"][1]["value"], 0);
+        assert_eq!(line["began"], "1970-01-01T00:00:00Z");
+    }
+}

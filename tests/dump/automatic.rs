@@ -1,0 +1,712 @@
+//! `dump SRC --state DIR`: the state directory names the archives, chooses the levels, and is pruned.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::tempdir;
+
+use crate::support::build::{dir, file};
+use crate::support::clock::{CC, Clock};
+use crate::support::run::{Ran, args};
+use crate::support::schema::check;
+use crate::support::snapshot::{kept, same, snapshot};
+use crate::support::{fathom, require, run};
+
+pub(super) const DAY: Duration = Duration::from_secs(86_400);
+
+/// A tree and a state directory in `at`.
+pub(super) struct Nights<'a> {
+    at: PathBuf,
+    clock: Option<&'a Clock>,
+}
+
+impl<'a> Nights<'a> {
+    pub(super) fn new(at: &Path, clock: Option<&'a Clock>) -> Nights<'a> {
+        dir(at.join("srv"));
+        Nights {
+            at: at.to_owned(),
+            clock,
+        }
+    }
+
+    pub(super) fn command(&self, words: &[&str]) -> Command {
+        let mut command = fathom(words.iter().copied());
+        command.current_dir(&self.at).env("TZ", "UTC");
+        if let Some(clock) = self.clock {
+            clock.given_to(&mut command);
+        }
+        command
+    }
+
+    pub(super) fn run(&self, words: &[&str]) -> Ran {
+        run(&mut self.command(words))
+    }
+
+    /// Dumps, and returns the result.
+    pub(super) fn dump(&self, more: &[&str]) -> Value {
+        let words = [&["dump", "srv", "--state", "state", "--json"], more].concat();
+        let value = self.run(&words).exits(0).json();
+        check(&value);
+        value["result"].clone()
+    }
+
+    pub(super) fn list(&self) -> Vec<Value> {
+        self.list_of(Path::new("state"))
+    }
+
+    pub(super) fn list_of(&self, state: &Path) -> Vec<Value> {
+        let value = self
+            .run(&["list", "--state", state.to_str().unwrap(), "--json"])
+            .exits(0)
+            .json();
+        check(&value);
+        value["result"]["dumps"].as_array().unwrap().clone()
+    }
+
+    /// The names of the archives, oldest first.
+    pub(super) fn archives(&self) -> Vec<String> {
+        let name = |dump: &Value| {
+            let path = PathBuf::from(dump["archive"].as_str().unwrap());
+            path.file_name().unwrap().to_str().unwrap().to_owned()
+        };
+        self.list().iter().map(name).collect()
+    }
+}
+
+/// The names in a directory.
+fn names(at: &Path) -> Vec<String> {
+    let name =
+        |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    let mut all: Vec<String> = fs::read_dir(at).unwrap().map(name).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn archives_are_named_and_levels_are_chosen() {
+    let place = tempdir().unwrap();
+    let nights = Nights::new(place.path(), None);
+    file(place.path().join("srv/a"), 1000);
+    let ran = nights
+        .run(&["dump", "srv", "--state", "none/state"])
+        .refused();
+    assert!(
+        ran.stderr.contains("the directory above it does not exist"),
+        "{ran}"
+    );
+    let ran = nights.run(&["dump", "srv", "--state", "state"]).exits(0);
+    assert!(
+        ran.stderr.contains("state directory 'state' created"),
+        "{ran}"
+    );
+    for expected in [1, 1, 0, 1] {
+        file(place.path().join("srv/b"), 10);
+        let result = nights.dump(&["--full-every", "3"]);
+        assert_eq!(result["level"], expected, "{result}");
+        let archive = result["archive"].as_str().unwrap();
+        assert!(
+            archive.contains("/state/srv-") && archive.contains(&format!("Z-{expected}")),
+            "{archive}"
+        );
+        assert!(archive.ends_with(".tar.zst"), "{archive}");
+    }
+    // All of one minute have names of their own.
+    let archives = nights.archives();
+    let mut distinct = archives.clone();
+    distinct.sort();
+    distinct.dedup();
+    assert_eq!((archives.len(), distinct.len()), (5, 5), "{archives:?}");
+    let chains = nights
+        .list()
+        .iter()
+        .map(|dump| dump["restore"].as_array().unwrap().len())
+        .collect::<Vec<_>>();
+    assert_eq!(chains, [1, 2, 2, 1, 2]);
+    // Each has its catalog.
+    let catalogs = names(&place.path().join("state"));
+    let catalogs = catalogs
+        .iter()
+        .filter(|name| name.starts_with("srv-") && name.ends_with(".parquet"));
+    assert_eq!(catalogs.count(), 5);
+}
+
+#[test]
+fn full_dumps_say_why() {
+    let place = tempdir().unwrap();
+    let at = place.path();
+    let nights = Nights::new(at, None);
+    file(at.join("srv/a"), 1000);
+    file(at.join("other/a"), 1000);
+    let first = nights.dump(&[]);
+    let says = |words: &[&str], expected: &str| {
+        let ran = nights
+            .run(&[&["dump", "--state", "state"], words].concat())
+            .exits(0);
+        assert!(ran.stderr.contains(expected), "{expected}: {ran}");
+        let dumps = nights.list();
+        assert_eq!(dumps.last().unwrap()["level"], 0, "{expected}");
+    };
+    says(&["srv", "other"], "full dump: the last one was of 'srv'");
+    says(&["srv"], "full dump: the last one was of 'srv', 'other'");
+    let refused = nights.run(&["dump", "other", "--state", "state"]).refused();
+    assert!(
+        refused.stderr.contains("a state directory of its own"),
+        "{refused}"
+    );
+    fs::write(at.join("state/level-0.parquet"), b"PAR1").unwrap();
+    says(&["srv"], "the catalog of the last one cannot be read");
+    fs::remove_file(at.join("state/level-0.parquet")).unwrap();
+    says(&["srv"], "the catalog of the last one is missing");
+    let archives = nights.archives();
+    fs::rename(
+        at.join("state").join(archives.last().unwrap()),
+        at.join("tape"),
+    )
+    .unwrap();
+    says(&["srv"], "is missing or is another file");
+    fs::rename(at.join("srv"), at.join("old")).unwrap();
+    file(at.join("srv"), 10);
+    says(&["srv"], "'srv' was replaced by another file or directory");
+    assert_eq!(first["level"], 0);
+}
+
+/// A base whose columns are damaged shows only when it is compared; a removal that fails prevents no dump.
+#[test]
+fn damage_and_failed_removals_prevent_no_dump() {
+    let place = tempdir().unwrap();
+    let at = place.path();
+    let nights = Nights::new(at, None);
+    (0..50).for_each(|n| drop(file(at.join(format!("srv/{n}")), 100)));
+    nights.dump(&[]);
+    let catalog = at.join("state/level-0.parquet");
+    let mut bytes = fs::read(&catalog).unwrap();
+    bytes[100..300].fill(0x5a);
+    fs::write(&catalog, bytes).unwrap();
+    file(at.join("srv/new"), 10);
+    let ran = nights.run(&["dump", "srv", "--state", "state"]).exits(0);
+    assert!(
+        ran.stderr
+            .contains("full dump: the catalog of the last one cannot be read"),
+        "{ran}"
+    );
+    assert_eq!(nights.list().last().unwrap()["level"], 0);
+    nights.dump(&[]);
+    // A directory in place of the catalog beside an archive cannot be removed.
+    let first = at.join("state").join(&nights.archives()[0]);
+    let kept_catalog = PathBuf::from(first.to_str().unwrap().replace(".tar.zst", ".parquet"));
+    fs::remove_file(&kept_catalog).unwrap();
+    dir(kept_catalog.join("x"));
+    fs::set_permissions(
+        &kept_catalog,
+        std::os::unix::fs::PermissionsExt::from_mode(0o777),
+    )
+    .unwrap();
+    for expected in 3..5 {
+        let ran = nights.run(&["dump", "srv", "--state", "state", "--keep-last", "5"]);
+        assert!([0, 1].contains(&ran.code()), "{ran}");
+        assert_eq!(nights.list().len(), expected + 1, "{ran}");
+    }
+    let ran = nights
+        .run(&["dump", "srv", "--state", "state", "--keep-last", "1"])
+        .exits(1);
+    assert!(
+        ran.stderr
+            .contains("cannot remove dumps that are no longer needed"),
+        "{ran}"
+    );
+    // Only the one that failed is left to be removed; it is not listed.
+    let left = nights.list().len();
+    assert!((2..=3).contains(&left), "{left}");
+    let ran = nights.run(&["dump", "srv", "--state", "state"]).exits(1);
+    assert!(
+        ran.stderr
+            .contains("cannot remove dumps that are no longer needed"),
+        "{ran}"
+    );
+    fs::remove_dir_all(&kept_catalog).unwrap();
+    nights.run(&["dump", "srv", "--state", "state"]).exits(0);
+}
+
+/// Archives in the tree that is dumped are not dumped again.
+#[test]
+fn state_directory_in_the_tree_is_skipped() {
+    let place = tempdir().unwrap();
+    let nights = Nights::new(place.path(), None);
+    file(place.path().join("srv/a"), 1000);
+    for number in 0..3 {
+        file(place.path().join(format!("srv/{number}")), 10);
+        let ran = nights
+            .run(&["dump", "srv", "--state", "srv/state"])
+            .exits(0);
+        assert!(
+            ran.stderr
+                .contains("'srv/state' is the state directory, and is skipped"),
+            "{ran}"
+        );
+    }
+    let to = dir(place.path().join("to"));
+    run(&mut fathom(args![
+        "restore",
+        "--state",
+        place.path().join("srv/state"),
+        "-C",
+        &to
+    ]))
+    .exits(0);
+    let restored = snapshot(&to.join("srv"));
+    fs::remove_dir_all(place.path().join("srv/state")).unwrap();
+    let mut expected = kept(&place.path().join("srv"));
+    // Removing the directory has changed the time of the one above it.
+    expected.retain(|name, _| !matches!(&name[..], b"" | b"."));
+    let mut restored = restored;
+    restored.retain(|name, _| !matches!(&name[..], b"" | b"."));
+    same(&expected, &restored, "without the state directory");
+}
+
+#[test]
+fn options_without_meaning_are_refused() {
+    let place = tempdir().unwrap();
+    let nights = Nights::new(place.path(), None);
+    for words in [
+        "dump srv --state state -o x.tar",
+        "dump srv --state state --level 1",
+        "dump srv --state state --since c",
+        "dump srv --state state --catalog c",
+        "dump srv --state state --no-output",
+        "dump srv --state state --explain",
+        "dump srv --state state --level 0 -o x.tar --keep-last 1",
+        "dump srv --state state --level 0 -o x.tar --full-every 1",
+        "dump srv --keep-last 1 -o x.tar",
+        "dump srv --state state --keep-last 0",
+        "dump srv --state state --yes",
+        "dump --state state --prune",
+        "dump --state state --prune --keep-last 1 --keep-full 1",
+    ] {
+        nights.run(&words.split(' ').collect::<Vec<_>>()).refused();
+    }
+    assert!(!place.path().join("state").exists() && !place.path().join("x.tar").exists());
+}
+
+#[test]
+fn policy_keeps_what_restic_keeps_and_what_that_needs() {
+    if !require(&[CC]) {
+        return;
+    }
+    let (place, clocks) = (tempdir().unwrap(), tempdir().unwrap());
+    let clock = Clock::of_the_day(clocks.path());
+    let nights = Nights::new(place.path(), Some(&clock));
+    for number in 0..10 {
+        file(place.path().join(format!("srv/{number}")), 10);
+        nights.dump(&["--full-every", "4"]);
+        clock.advance(DAY);
+    }
+    let before = nights.list();
+    let words = [
+        "dump",
+        "srv",
+        "--state",
+        "state",
+        "-n",
+        "--json",
+        "--keep-last",
+        "2",
+        "--full-every",
+        "4",
+    ];
+    let value = nights.run(&words).exits(0).json();
+    check(&value);
+    // The next dump is one of the two: so are the tenth, and the ninth, which that is based on.
+    let pruned = &value["result"]["pruned"];
+    assert_eq!(
+        (&pruned["kept"], &pruned["removed"]),
+        (&2.into(), &false.into()),
+        "{pruned}"
+    );
+    assert_eq!(
+        pruned["kept_dumps"][0]["reasons"],
+        serde_json::json!(["base of the next dump", "base of 10"])
+    );
+    assert_eq!(nights.list(), before);
+    let result = nights.dump(&["--keep-last", "2", "--full-every", "4"]);
+    assert_eq!(
+        result["pruned"]["dumps"].as_array().unwrap().len(),
+        8,
+        "{result}"
+    );
+    assert_eq!(nights.list().len(), 3);
+    let left = names(&place.path().join("state"));
+    assert_eq!(
+        left.iter()
+            .filter(|name| name.ends_with(".tar.zst"))
+            .count(),
+        3,
+        "{left:?}"
+    );
+    assert_eq!(
+        left.iter()
+            .filter(|name| name.starts_with("srv") && name.ends_with(".parquet"))
+            .count(),
+        3,
+        "{left:?}"
+    );
+}
+
+/// Files are found in all dumps, and restored by their paths on the machine.
+#[test]
+fn versions_are_found_and_restored() {
+    if !require(&[CC]) {
+        return;
+    }
+    let (place, clocks) = (tempdir().unwrap(), tempdir().unwrap());
+    let clock = Clock::of_the_day(clocks.path());
+    let at = place.path().canonicalize().unwrap();
+    let nights = Nights::new(&at, Some(&clock));
+    file(at.join("srv/same"), 5);
+    file(at.join("srv/holes/a"), 5);
+    std::os::unix::fs::symlink("same", at.join("srv/link")).unwrap();
+    for night in 0..4 {
+        fs::write(at.join("srv/note"), format!("night {night}")).unwrap();
+        match night {
+            1 => fs::rename(at.join("srv/holes"), at.join("srv/moved")).unwrap(),
+            2 => fs::hard_link(at.join("srv/same"), at.join("srv/again")).unwrap(),
+            3 => fs::remove_file(at.join("srv/same")).unwrap(),
+            _ => {}
+        }
+        nights.dump(&[]);
+        clock.advance(DAY);
+    }
+    let find = |paths: &[&str]| {
+        let value = nights
+            .run(&[&["list", "--state", "state", "--json", "--"], paths].concat())
+            .json();
+        check(&value);
+        let versions = value["result"]["versions"].as_array().unwrap().clone();
+        let one = |it: &Value| {
+            (
+                it["path"].as_str().unwrap().to_owned(),
+                it["dumps"].as_array().unwrap().len(),
+            )
+        };
+        versions.iter().map(one).collect::<Vec<_>>()
+    };
+    let path = |name: &str| at.join("srv").join(name).to_str().unwrap().to_owned();
+    assert_eq!(find(&["*note"]).len(), 4);
+    assert_eq!(find(&["note"]), find(&[&path("note")]));
+    assert_eq!(find(&["srv/note"]), find(&["note"]));
+    assert_eq!(find(&["same"]), [(path("same"), 3)]);
+    assert_eq!(find(&["*/a"]), [(path("holes/a"), 1), (path("moved/a"), 3)]);
+    let text = nights
+        .run(&["list", "--state", "state", "--", "same"])
+        .exits(0);
+    assert!(
+        String::from_utf8_lossy(&text.stdout).contains(&path("same"))
+            && text
+                .stderr
+                .contains("to restore one: fathom restore --state 'state'"),
+        "{text}"
+    );
+    let missing = nights
+        .run(&["list", "--state", "state", "--", "nothing"])
+        .exits(1);
+    assert!(
+        missing.stderr.contains("no dump has a file of this name"),
+        "{missing}"
+    );
+    // To standard output, also what is renamed, linked or unchanged since.
+    let one = |time: &str, name: &str| {
+        let ran = nights.run(&[
+            "restore", "--state", "state", "--at", time, "--to", "-", name,
+        ]);
+        (ran.status.code(), ran.stdout.clone())
+    };
+    let contents = |name: &str| fs::read(at.join("srv").join(name)).unwrap();
+    assert_eq!(one("latest", "note"), (Some(0), b"night 3".to_vec()));
+    assert_eq!(
+        one("yesterday", &path("note")),
+        (Some(0), b"night 3".to_vec())
+    );
+    assert_eq!(one("36h", "srv/note"), (Some(0), b"night 2".to_vec()));
+    assert_eq!(one("latest", "moved/a"), (Some(0), contents("moved/a")));
+    assert_eq!(one("latest", "again"), (Some(0), contents("again")));
+    assert_eq!(one("36h", "same"), (Some(0), contents("again")));
+    for gone in ["same", "holes/a", "link", "moved", "nothing", "/elsewhere"] {
+        assert_eq!(one("latest", gone), (Some(2), Vec::new()), "{gone}");
+    }
+    assert_eq!(one("1w", "note"), (Some(2), Vec::new()));
+    // To a directory.
+    let to = dir(at.join("to"));
+    let words = [
+        "restore",
+        "--state",
+        "state",
+        "--at",
+        "36h",
+        "-C",
+        "to",
+        &path("note"),
+        "moved",
+    ];
+    nights.run(&words).exits(0);
+    assert_eq!(fs::read_to_string(to.join("srv/note")).unwrap(), "night 2");
+    assert!(to.join("srv/moved/a").exists() && !to.join("srv/same").exists());
+}
+
+/// Every archive is read, every chain checked, and the newest dump compared with the tree.
+#[test]
+fn chains_are_verified() {
+    let place = tempdir().unwrap();
+    let at = place.path().canonicalize().unwrap();
+    let nights = Nights::new(&at, None);
+    for number in 0..5 {
+        file(at.join(format!("srv/{number}")), 5000);
+        nights.dump(&["--full-every", "3"]);
+    }
+    let verify = |more: &[&str], status: i32| {
+        let ran = nights
+            .run(&[&["verify", "--state", "state", "--json"], more].concat())
+            .exits(status);
+        let value = ran.json();
+        check(&value);
+        let dumps = value["result"]["dumps"].as_array().unwrap().iter();
+        let restorable = dumps
+            .map(|dump| dump["restorable"].as_bool().unwrap())
+            .collect::<Vec<_>>();
+        (restorable, value["result"].clone())
+    };
+    let (restorable, result) = verify(&["--against", "."], 0);
+    assert_eq!(
+        (restorable, &result["different"], &result["unknown"]),
+        (vec![true; 5], &0.into(), &0.into()),
+        "{result}"
+    );
+    // Contents without a change of the times, an attribute, a file that is new and one that is gone.
+    let path = at.join("srv/1");
+    let times = fs::metadata(&path).unwrap().modified().unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[4000] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_modified(times)
+        .unwrap();
+    std::os::unix::fs::chown(at.join("srv/2"), Some(7), None).unwrap();
+    fs::remove_file(at.join("srv/3")).unwrap();
+    file(at.join("srv/new"), 1);
+    let (_, result) = verify(&["--against", "."], 1);
+    // The directory has another time.
+    assert_eq!(
+        (&result["different"], &result["unknown"]),
+        (&4.into(), &1.into()),
+        "{result}"
+    );
+    let text = nights
+        .run(&["verify", "--state", "state", "--against", "."])
+        .exits(1);
+    assert!(
+        text.stderr
+            .contains("their checksum is not that of the dump"),
+        "{text}"
+    );
+    let archives = nights.archives();
+    let archive = |nth: usize| at.join("state").join(&archives[nth]);
+    let whole = fs::read(archive(1)).unwrap();
+    let mut damaged = whole.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 0xff;
+    let keep_time = |path: &Path, bytes: &[u8]| {
+        let time = fs::metadata(path).unwrap().modified().unwrap();
+        fs::write(path, bytes).unwrap();
+        fs::File::options()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
+    };
+    keep_time(&archive(1), &damaged);
+    assert_eq!(verify(&[], 1).0, [true, false, true, true, true]);
+    fs::rename(archive(3), at.join("tape")).unwrap();
+    assert_eq!(verify(&[], 1).0, [true, false, true, false, false]);
+    let ran = nights.run(&["verify", "--state", "state"]).exits(1);
+    for expected in [
+        "the archive does not exist",
+        "cannot be restored: an archive that it is based on",
+        "damaged",
+    ] {
+        assert!(ran.stderr.contains(expected), "{expected}: {ran}");
+    }
+    nights.run(&["verify", "--state", "none"]).refused();
+    nights
+        .run(&["verify", "--state", "state", "x.tar"])
+        .refused();
+}
+
+/// The samples of OpenMetrics text: strict about the order of lines, names, units, labels, and the end.
+fn samples(text: &str) -> BTreeMap<String, f64> {
+    let is_name = |name: &str| {
+        name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.is_empty()
+    };
+    let body = text.strip_suffix("# EOF\n").expect("no end");
+    let (mut samples, mut families, mut family) = (BTreeMap::new(), Vec::new(), String::new());
+    for line in body.lines() {
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        match words[..] {
+            ["#", "TYPE", name, "gauge"] => {
+                assert!(
+                    is_name(name) && !families.contains(&name.to_owned()),
+                    "{line}"
+                );
+                assert!(
+                    !name.ends_with("_total") && !name.ends_with("_info"),
+                    "{line}"
+                );
+                name.clone_into(&mut family);
+                families.push(family.clone());
+            }
+            ["#", "UNIT", name, unit] => assert!(
+                name == family && name.ends_with(&format!("_{unit}")),
+                "{line}"
+            ),
+            ["#", "HELP", name, help] => assert!(name == family && help.ends_with('.'), "{line}"),
+            _ => {
+                let (series, value) = line.rsplit_once(' ').unwrap();
+                let value: f64 = value.parse().unwrap();
+                let (name, labels) = series
+                    .split_once('{')
+                    .map_or((series, ""), |(name, labels)| (name, labels));
+                assert!(name == family, "{line}");
+                if !labels.is_empty() {
+                    let mut rest = labels.strip_suffix('}').unwrap();
+                    while !rest.is_empty() {
+                        let (label, after) = rest.split_once("=\"").unwrap();
+                        assert!(is_name(label), "{line}");
+                        let mut is_escaped = false;
+                        let end = after.char_indices().find(|(_, c)| {
+                            let is_end = *c == '"' && !is_escaped;
+                            is_escaped = *c == '\\' && !is_escaped;
+                            is_end
+                        });
+                        rest = &after[end.unwrap().0 + 1..];
+                        rest = rest.strip_prefix(',').unwrap_or(rest);
+                    }
+                }
+                assert!(samples.insert(series.to_owned(), value).is_none(), "{line}");
+            }
+        }
+    }
+    samples
+}
+
+/// Each run leaves a line and metrics, also one that fails.
+#[test]
+fn runs_are_reported_for_monitoring() {
+    let place = tempdir().unwrap();
+    let at = place.path().canonicalize().unwrap();
+    let nights = Nights::new(&at, None);
+    file(at.join("srv/a\"b"), 5000);
+    let monitored = |words: &[&str], status: i32| {
+        let more = ["--report", "report.ndjson", "--metrics", "fathom.prom"];
+        let ran = nights.run(&[words, &more].concat()).exits(status);
+        let text = fs::read_to_string(at.join("fathom.prom")).unwrap();
+        let lines = fs::read_to_string(at.join("report.ndjson")).unwrap();
+        let line: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+        assert_eq!(line["values"]["exit_status"], status, "{ran}");
+        promtool(&at.join("fathom.prom"));
+        (samples(&text), line)
+    };
+    let labels = r#"{source="srv",state="state"}"#;
+    let (first, line) = monitored(&["dump", "srv", "--state", "state", "--keep-last", "1"], 0);
+    for (name, expected) in [
+        ("exit_status", 0.0),
+        ("level", 0.0),
+        ("dumped_bytes", 5000.0),
+        ("state_dumps", 1.0),
+        ("removed_dumps", 0.0),
+    ] {
+        assert_eq!(
+            first[&format!("fathom_dump_{name}{labels}")],
+            expected,
+            "{name}"
+        );
+    }
+    let last = format!("fathom_dump_last_complete_dump_timestamp_seconds{labels}");
+    assert!(first[&last] > 1.7e9);
+    assert_eq!(
+        (&line["command"], &line["error"]),
+        (&"dump".into(), &Value::Null)
+    );
+    assert_eq!(
+        line["about"],
+        serde_json::json!({"source": "srv", "state": "state"})
+    );
+    // One that fails tells when the last one succeeded.
+    fs::rename(at.join("srv"), at.join("gone")).unwrap();
+    let (failed, line) = monitored(&["dump", "srv", "--state", "state"], 2);
+    assert_eq!(
+        (
+            failed[&format!("fathom_dump_exit_status{labels}")],
+            failed[&last]
+        ),
+        (2.0, first[&last])
+    );
+    assert!(line["error"].as_str().unwrap().contains("srv"), "{line}");
+    let (verified, _) = monitored(&["verify", "--state", "state"], 0);
+    assert_eq!(
+        verified[r#"fathom_verify_unrestorable_dumps{state="state"}"#],
+        0.0
+    );
+    let (mounts, _) = monitored(&["mounts", "--check", "/proc"], 0);
+    assert!(
+        mounts
+            .keys()
+            .any(|name| name.starts_with("fathom_mounts_mount_ok{mount=\"/proc\",verdict=\"ok\"")),
+        "{mounts:?}"
+    );
+    assert_eq!(
+        fs::read_to_string(at.join("report.ndjson"))
+            .unwrap()
+            .lines()
+            .count(),
+        4
+    );
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |name: &str| fs::metadata(at.join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("report.ndjson"), mode("fathom.prom")), (0o600, 0o644));
+    // Where they cannot be written, the dump is made all the same.
+    fs::rename(at.join("gone"), at.join("srv")).unwrap();
+    let ran = nights
+        .run(&[
+            "dump",
+            "srv",
+            "--state",
+            "state",
+            "--metrics",
+            "none/x",
+            "--report",
+            "state",
+        ])
+        .exits(1);
+    assert!(
+        ran.stderr.contains("cannot write metrics")
+            && ran.stderr.contains("cannot append to the report"),
+        "{ran}"
+    );
+}
+
+/// Prometheus itself reads the metrics, where it is installed.
+fn promtool(metrics: &Path) {
+    let text = fs::File::open(metrics).unwrap();
+    if let Ok(ran) = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(text)
+        .output()
+    {
+        assert!(ran.status.success(), "{ran:?}");
+    }
+}

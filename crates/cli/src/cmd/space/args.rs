@@ -1,0 +1,33 @@
+//! The flags of `fathom space`.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+use crate::args::deadline::DeadlineArgs;
+use crate::args::help::{EXIT, ending};
+use crate::args::values::number;
+
+const EXAMPLES: &str = "\
+fathom space  # account for the file system of the current directory
+fathom space /var  # account for the file system that /var is on
+fathom space / --top 30  # print the 30 largest items
+fathom space / --json  # print all items, owners, ages and caches as JSON";
+
+const MORE: &str = "\
+Commands that free space are printed, but never run. Read them before you run them.";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
+pub(crate) struct Space {
+    /// A directory on the file system
+    #[arg(default_value = ".", value_name = "DIR")]
+    pub(crate) dir: OsString,
+    /// Print the N largest items
+    ///
+    /// The others are added up. The JSON has all of them.
+    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Output", value_parser = number(1..=65_535_usize))]
+    pub(crate) top: usize,
+    #[command(flatten)]
+    pub(crate) deadline: DeadlineArgs,
+}

@@ -1,0 +1,75 @@
+//! Errors, and the reasons of warnings.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use base::WarningReason;
+use base::runs::time_text;
+use gate::{Errno, Gate};
+
+/// Why there is no bill.
+#[derive(Clone, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum Error {
+    #[error(transparent)]
+    Walk(#[from] walk::Error),
+    #[error(transparent)]
+    Mounts(#[from] mounts::Error),
+    /// It does not answer within a time.
+    #[error("'{}' does not answer within {}", String::from_utf8_lossy(.0), time_text(*.1))]
+    Silent(Vec<u8>, Duration),
+    #[error(
+        "cannot read the size of the file system of '{}': {errno}",
+        String::from_utf8_lossy(path)
+    )]
+    Size {
+        path: Vec<u8>,
+        gate: Gate,
+        errno: Errno,
+    },
+}
+
+/// What is missing in a bill.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum WarningKind {
+    #[error("the mount shows only '{}' of the file system", String::from_utf8_lossy(.0))]
+    PartOnly(Vec<u8>),
+    #[error("cannot look beneath {0} mount points")]
+    Beneath(usize),
+    #[error("cannot read the open files of {0} processes")]
+    Processes(usize),
+    #[error("cannot read /proc")]
+    NoProcesses,
+    #[error("cannot read the superblock on the device")]
+    Superblock,
+    #[error("cannot read who owns the blocks")]
+    Owners,
+    #[error("cannot read the kinds of block groups")]
+    BlockGroups,
+    #[error("cannot read the trees of the subvolumes")]
+    Trees,
+    #[error("cannot read {files} files and directories")]
+    Unread { files: u64 },
+    #[error("the file system does not report its size")]
+    NoSize,
+}
+
+impl WarningReason for WarningKind {
+    fn consequence(&self) -> Option<Cow<'_, str>> {
+        let text = match self {
+            WarningKind::PartOnly(_) => "the rest is not accounted for",
+            WarningKind::Beneath(_) => "files hidden there are not accounted for",
+            WarningKind::Processes(_) | WarningKind::NoProcesses => {
+                "deleted files that they hold open are not accounted for"
+            }
+            WarningKind::Superblock => "tables and journal are not shown",
+            WarningKind::Owners => "metadata and shared blocks are not accounted for",
+            WarningKind::BlockGroups => "metadata is not accounted for",
+            WarningKind::Trees => "subvolumes, snapshots and shared extents are not told apart",
+            WarningKind::Unread { .. } => "their space is not accounted for",
+            WarningKind::NoSize => "nothing can be compared with the sum of the files",
+        };
+        Some(text.into())
+    }
+}

@@ -63,6 +63,10 @@ pub enum Part {
     Root,
     /// For the file system itself.
     FileSystem,
+    /// btrfs: what data cannot use, because metadata needs copies.
+    ForMetadata,
+    /// At least: how much exactly is unknown.
+    AtLeast,
     /// Of one subvolume.
     Within,
     /// Of several subvolumes or snapshots.
@@ -81,6 +85,8 @@ impl Part {
             Part::CopyOnWrite => "copy_on_write",
             Part::Root => "root",
             Part::FileSystem => "file_system",
+            Part::ForMetadata => "for_metadata",
+            Part::AtLeast => "at_least",
             Part::Within => "within",
             Part::Between => "between",
         }

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use base::Warning;
 use base::path::below;
 use gate::btrfs::{SPACE_HEAD, SPACE_RECORD, get_subvol_info, space_info};
-use gate::fs::{At, Want, statx};
+use gate::fs::{At, Statfs, Want, statx};
 use gate::long::reach;
 use gate::{Errno, Gate};
 use ondisk::btrfs::{BlockGroups, Subvolume};
@@ -208,7 +208,12 @@ impl<'a> Paths<'a> {
 }
 
 /// Adds the metadata and the reserve, by the kinds of block groups.
-pub(crate) fn add(source: &Source<'_>, items: &mut Vec<Item>, warnings: &mut Vec<Warning>) {
+pub(crate) fn add(
+    source: &Source<'_>,
+    statfs: &Statfs,
+    items: &mut Vec<Item>,
+    warnings: &mut Vec<Warning>,
+) {
     const RECORDS: usize = 64;
     let mut buffer = [0; SPACE_HEAD + RECORDS * SPACE_RECORD];
     let count = match space_info(&source.top.fd, &mut buffer) {
@@ -245,4 +250,9 @@ pub(crate) fn add(source: &Source<'_>, items: &mut Vec<Item>, warnings: &mut Vec
         };
         items.push(Item::new(kind, signed(bytes)).part(part));
     }
+    let kept = signed(statfs.free.saturating_sub(statfs.available));
+    items.push(Item {
+        is_in_used: false,
+        ..Item::new(Kind::Reserved, kept).part(Part::ForMetadata)
+    });
 }

@@ -23,13 +23,17 @@ pub(crate) fn add(
     warnings: &mut Vec<Warning>,
 ) {
     let (dev, device) = (source.mount.dev, source.mount.content.source.as_deref());
+    let mut cluster = statfs.block_size;
     let device = match open_device(dev, device) {
         Ok((fd, path)) => {
             let mut bytes = [0; superblock::LENGTH];
             let read = read_full_at(&fd, superblock::OFFSET, &mut bytes);
             let parsed = read.ok().and_then(|_| Superblock::parse(&bytes).ok());
             match parsed {
-                Some(superblock) => add_tables(source, &superblock, statfs, items),
+                Some(superblock) => {
+                    cluster = superblock.cluster_size;
+                    add_tables(source, &superblock, statfs, items);
+                }
                 None => warnings.push(Warning::about(&path, WarningKind::Superblock)),
             }
             Some(path)
@@ -44,7 +48,8 @@ pub(crate) fn add(
             None
         }
     };
-    add_reserves(source, device, statfs, items);
+    let own = reserved_clusters(source).map_or(0, |clusters| clusters.saturating_mul(cluster));
+    add_reserves(device, own, statfs, items);
 }
 
 fn add_tables(
@@ -76,19 +81,12 @@ fn add_tables(
 }
 
 /// Adds what is reserved for root, and what the file system keeps for itself, in case it has promised too much.
-fn add_reserves(
-    source: &Source<'_>,
-    device: Option<Vec<u8>>,
-    statfs: &Statfs,
-    items: &mut Vec<Item>,
-) {
+fn add_reserves(device: Option<Vec<u8>>, own: u64, statfs: &Statfs, items: &mut Vec<Item>) {
     /// The reserve that `tune2fs -m 1` leaves.
     const LEFT: u64 = 100;
     /// Freeing less is not worth a word.
     const LEAST: u64 = 1 << 30;
     let reserved = statfs.free.saturating_sub(statfs.available);
-    let own =
-        reserved_clusters(source).map_or(0, |blocks| blocks.saturating_mul(statfs.block_size));
     let own = own.min(reserved);
     let for_root = reserved - own;
     let freeable = for_root.saturating_sub(statfs.size / LEFT);
@@ -107,7 +105,7 @@ fn add_reserves(
     });
 }
 
-/// The blocks that the file system keeps for itself; of bigalloc, clusters.
+/// The clusters that the file system keeps for itself; without bigalloc, a cluster is a block.
 fn reserved_clusters(source: &Source<'_>) -> Option<u64> {
     let name = kernel_name(source.mount.dev)?;
     let path = [b"/sys/fs/ext4/", &name[..], b"/reserved_clusters"].concat();

@@ -131,8 +131,11 @@ impl View {
         match &fstype[..] {
             b"ext2" | b"ext3" | b"ext4" => ext4::add(&source, &statfs, &mut items, &mut warnings),
             b"xfs" => xfs::add(&source, &statfs, &mut items, &mut warnings),
-            b"btrfs" => btrfs::add(&source, &mut items, &mut warnings),
+            b"btrfs" => btrfs::add(&source, &statfs, &mut items, &mut warnings),
             _ => add_reserve(&statfs, &mut items),
+        }
+        if statfs.size == 0 {
+            warnings.push(Warning::about(&self.mount_point, WarningKind::NoSize));
         }
         items.retain(|item| item.bytes != 0 || item.kind == Kind::Snapshot);
         items.sort_by(|a, b| {

@@ -72,7 +72,7 @@ pub(crate) fn add(
         let others: i64 = others.map(|item| item.bytes).sum();
         let excess = others.saturating_sub(signed(allocated));
         if excess > 0 {
-            items.push(Item::new(Kind::Shared, -excess));
+            items.push(Item::new(Kind::Shared, -excess).part(Part::AtLeast));
         }
     }
 }

@@ -16,6 +16,8 @@ pub const LENGTH: usize = 1024;
 pub struct Superblock {
     /// In bytes: a power of two from 1 KiB to 64 KiB.
     pub block_size: u32,
+    /// The unit of allocation in bytes: more than a block with bigalloc.
+    pub cluster_size: u64,
     pub blocks: u64,
     /// The block at which the first group begins.
     pub first_block: u64,
@@ -66,6 +68,7 @@ impl Superblock {
         };
         let mut superblock = Superblock {
             block_size,
+            cluster_size: 1024 << le32(bytes, 0x1c).min(32),
             blocks: wide64(bytes, 0x4, has(BITS64).then_some(0x150)),
             first_block: u64::from(le32(bytes, 0x14)),
             groups: 0,
@@ -214,6 +217,7 @@ pub(super) mod tests {
         put(0x0, 64);
         put(0x4, 2048);
         put(0x18, 2);
+        put(0x1c, 2);
         put(0x20, 32768);
         put(0x28, 64);
         put(0x38, 0xef53);
@@ -242,6 +246,7 @@ pub(super) mod tests {
         assert!(found.has_entry_types() && !found.has_checksums());
         assert_eq!(found.descriptor_block(0), Some(1));
         assert_eq!((found.reserved_blocks, found.journal_size), (0, None));
+        assert_eq!(found.cluster_size, 4096);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) struct Space {
     /// Print the N largest items
     ///
     /// The others are added up. The JSON has all of them.
-    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Output", value_parser = number(1..=65_535_usize))]
+    #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Output", value_parser = number(1..=65_535_usize))]
     pub(crate) top: usize,
     #[command(flatten)]
     pub(crate) deadline: DeadlineArgs,

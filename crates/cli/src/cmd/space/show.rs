@@ -296,6 +296,8 @@ fn place(kind: Kind, part: Part) -> &'static str {
         Part::CopyOnWrite => "blocks that are being copied",
         Part::Root => "for root",
         Part::FileSystem => "for the file system",
+        Part::ForMetadata => "for metadata",
+        Part::AtLeast => "counted more than once, at least",
         Part::Within => "by several directories",
         Part::Between => "by several subvolumes",
     }
@@ -321,7 +323,7 @@ fn rest(report: &Report<'_>, style: TableStyle) -> String {
 
 /// The files by owner and by age, a line each.
 fn divisions(report: &Report<'_>, style: TableStyle) -> String {
-    const MOST: usize = 4;
+    const MOST: usize = 3;
     let bill = report.bill;
     let owners = bill.owners.iter().take(MOST).map(|sums| {
         let name = user(sums.owner, report.users);
@@ -345,7 +347,7 @@ fn divisions(report: &Report<'_>, style: TableStyle) -> String {
 
 /// What can be freed, with the command.
 fn freeable(report: &Report<'_>, zone: &Zone, style: TableStyle) -> String {
-    const MOST: usize = 6;
+    const MOST: usize = 5;
     let bill = report.bill;
     let items = bill.items.iter().filter_map(|item| {
         let bytes = match item.kind {

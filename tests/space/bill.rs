@@ -116,9 +116,9 @@ fn xfs_is_accounted_for_with_and_without_owners() {
 fn btrfs_is_accounted_for_to_a_few_blocks() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|base| {
-            for nth in 0..BTRFS.len() {
+            for (nth, make) in BTRFS.into_iter().enumerate() {
                 let at = base.join(format!("btrfs-{nth}"));
-                assert!(mounted(BTRFS[nth], &at));
+                assert!(mounted(make, &at));
                 let holder = grow(&at);
                 let result = space(&at);
                 check(&result, &at, 20);

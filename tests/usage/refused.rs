@@ -209,6 +209,10 @@ pathsearch --metr bpf true => did you mean '--meter'?
 pathsearch -o /no/such/directory/file -- true
 pathsearch --apply-path --json -- true
 
+space x y
+space --top {0,-1,x}
+space --deadline fast => use a duration such as 500ms, 2s, 1m or 1h30m
+
 pathwalk
 pathwalk -c
 pathwalk x

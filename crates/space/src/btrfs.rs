@@ -27,7 +27,7 @@ use crate::bill::{Item, Kind, Part, Remedy};
 use crate::caches::CACHES;
 use crate::error::WarningKind;
 use crate::files::Files;
-use crate::view::{Source, copy_of, covered, signed};
+use crate::source::{Source, copy_of, covered, signed};
 
 /// Reads all subvolumes. `None` if that is not permitted: then the files are walked.
 pub(crate) fn read(source: &Source<'_>, warnings: &mut Vec<Warning>) -> Option<Files> {

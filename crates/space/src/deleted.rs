@@ -17,7 +17,7 @@ use ondisk::{Dev, Mount};
 
 use crate::bill::{Holder, Item, Kind, Remedy, Unit};
 use crate::error::WarningKind;
-use crate::view::signed;
+use crate::source::signed;
 
 /// What the kernel appends to the path of a file whose name is gone.
 const DELETED: &[u8] = b" (deleted)";
@@ -238,7 +238,7 @@ fn unit_of(cgroup: &[u8]) -> Option<Unit> {
 }
 
 fn open_dir(path: &[u8]) -> Result<Fd, Errno> {
-    openat(CWD, &*c_string(path)?, Open::DIRECTORY)
+    openat(CWD, &c_string(path)?, Open::DIRECTORY)
 }
 
 /// The names in a directory that are numbers.

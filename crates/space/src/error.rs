@@ -29,15 +29,19 @@ pub enum Error {
     },
 }
 
+fn plural(n: usize, one: &str, more: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { more })
+}
+
 /// What is missing in a bill.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum WarningKind {
-    #[error("the mount shows only '{}' of the file system", String::from_utf8_lossy(.0))]
+    #[error("the mount shows only '{}' of the file system", .0.escape_ascii())]
     PartOnly(Vec<u8>),
-    #[error("cannot look beneath {0} mount points")]
+    #[error("cannot look beneath {}", plural(*.0, "mount point", "mount points"))]
     Beneath(usize),
-    #[error("cannot read the open files of {0} processes")]
+    #[error("cannot read the open files of {}", plural(*.0, "process", "processes"))]
     Processes(usize),
     #[error("cannot read /proc")]
     NoProcesses,
@@ -49,7 +53,12 @@ pub enum WarningKind {
     BlockGroups,
     #[error("cannot read the trees of the subvolumes")]
     Trees,
-    #[error("cannot read {files} files and directories")]
+    /// The path is that of the first one.
+    #[error("cannot read {}", match .files {
+        0 | 1 => "this".to_owned(),
+        2 => "this and one other file or directory".to_owned(),
+        files => format!("this and {} other files and directories", files - 1),
+    })]
     Unread { files: u64 },
     #[error("the file system does not report its size")]
     NoSize,
@@ -67,6 +76,7 @@ impl WarningReason for WarningKind {
             WarningKind::Owners => "metadata and shared blocks are not accounted for",
             WarningKind::BlockGroups => "metadata is not accounted for",
             WarningKind::Trees => "subvolumes, snapshots and shared extents are not told apart",
+            WarningKind::Unread { files: 0 | 1 } => "its space is not accounted for",
             WarningKind::Unread { .. } => "their space is not accounted for",
             WarningKind::NoSize => "nothing can be compared with the sum of the files",
         };

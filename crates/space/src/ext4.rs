@@ -13,7 +13,7 @@ use ondisk::split_options;
 
 use crate::bill::{Item, Kind, Part, Remedy};
 use crate::error::WarningKind;
-use crate::view::{Source, signed};
+use crate::source::{Source, signed};
 
 /// Adds what is not a file.
 pub(crate) fn add(

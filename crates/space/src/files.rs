@@ -17,7 +17,7 @@ use walk::{Dir, Entry, Fields, Meta, Moment, Sink, Worker};
 
 use crate::bill::{AgeSums, CacheSums, Item, Kind, OwnerSums};
 use crate::caches::CACHES;
-use crate::view::signed;
+use crate::source::signed;
 
 /// The files of a file system.
 #[derive(Debug, Default)]
@@ -500,5 +500,75 @@ impl Drop for FileWorker<'_> {
     fn drop(&mut self) {
         let own = std::mem::replace(&mut self.collector, Collector::new());
         self.sink.collector.lock().merge(own);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_tell_what_is_covered_and_what_is_a_cache() {
+        let marks = Marks::new(&[b"var/cache/apt/m".to_vec(), b"srv".to_vec()], b"/");
+        let of = |rel: &str| {
+            let marked = marks.of_directory(rel.as_bytes());
+            let path = marked.cache.map(|nth| CACHES[nth].path);
+            (marked.covered, path, marked.names.is_some())
+        };
+        assert_eq!(of(""), (None, None, true));
+        assert_eq!(of("usr/lib"), (None, None, false));
+        assert_eq!(of("var/cache/apt"), (None, Some("/var/cache/apt"), true));
+        assert_eq!(
+            of("var/cache/apt/x/y"),
+            (None, Some("/var/cache/apt"), false)
+        );
+        assert_eq!(
+            of("var/cache/apt/m/n"),
+            (Some(0), Some("/var/cache/apt"), false)
+        );
+        assert_eq!(of("srv"), (Some(1), None, false));
+        assert_eq!(of("srv2"), (None, None, false));
+        // Of a file system that is mounted at /var.
+        let marks = Marks::new(&[], b"/var");
+        assert!(marks.of_directory(b"cache/apt").cache.is_some());
+        assert!(marks.of_directory(b"var/cache/apt").cache.is_none());
+    }
+
+    #[test]
+    fn files_are_divided_by_owner_and_age() {
+        let mut totals = Totals::new();
+        let now = totals.now;
+        let file = |bytes, owner, days: i64| Counted {
+            bytes,
+            owner,
+            mtime: Time {
+                sec: now.sec - days * 86_400,
+                ..now
+            },
+        };
+        for (file, cache) in [
+            (file(1, 0, 0), None),
+            (file(2, 1, 3), Some(1)),
+            (file(4, 0, 3), Some(1)),
+            (file(8, 1, 900), None),
+            (file(16, 1, -9), None),
+        ] {
+            totals.add(&file, cache);
+        }
+        let mut all = Totals::new();
+        all.merge(totals);
+        let files = all.into_files();
+        let owners: Vec<_> = files
+            .owners
+            .iter()
+            .map(|it| (it.owner, it.files, it.bytes))
+            .collect();
+        assert_eq!(owners, [(1, 3, 26), (0, 2, 5)]);
+        let ages: Vec<_> = files.ages.iter().map(|it| it.bytes).collect();
+        assert_eq!(ages, [17, 6, 0, 0, 0, 8]);
+        assert_eq!(
+            (files.caches.len(), files.caches[0].bytes, files.files),
+            (1, 6, 5)
+        );
     }
 }

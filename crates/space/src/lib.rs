@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`bill`] | the items and their sums |
 //! | [`view`](mod@view) | the mount through which the file system is seen, and its copy without the mounts on it |
+//! | [`source`] | a mount, its copy, and what the mounts on it cover |
 //! | [`files`] | the files by directory, owner and age, and those beneath mounts: a sink of `walk` |
 //! | [`caches`] | directories whose contents can be freed by a command |
 //! | [`deleted`] | files that are deleted, but that processes hold open |
@@ -19,6 +20,7 @@ mod deleted;
 mod error;
 mod ext4;
 mod files;
+mod source;
 mod view;
 mod xfs;
 

@@ -3,16 +3,13 @@
 //! Files that lie beneath mounts show in a copy of the mount without the mounts on it: open_tree(2) with OPEN_TREE_CLONE, for
 //! root only. Elsewhere these places are skipped.
 
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::Warning;
 use base::path::{below, join};
+use gate::Gate;
 use gate::fs::{CWD, Statfs, fstatfs, syncfs};
-use gate::long::reach;
-use gate::mount::open_tree_clone;
-use gate::{Fd, Gate};
 use mounts::Point;
 use mounts::check::{are_silent, is_doubtful};
 use mounts::may_hang;
@@ -24,6 +21,7 @@ use walk::{Around, Diagnostics, EngineKind, Filter, Top, WalkOptions, open_top, 
 use crate::bill::{Bill, Item, Kind, Remedy};
 use crate::error::{Error, WarningKind};
 use crate::files::{FileSums, Files, Marks};
+use crate::source::{Source, copy_of, covered, signed};
 use crate::{btrfs, deleted, ext4, xfs};
 
 /// A mount of the file system that is examined.
@@ -73,13 +71,13 @@ impl View {
             .filter(|row| is_partial && row.dev == own.dev && is_whole(row));
         let candidates = std::iter::once(&own).chain(whole);
         // The last one that can be opened: any other than DIR's own shows more.
-        let opened = candidates
+        let mut opened = candidates
             .filter(|row| is_near(row, &table))
             .filter_map(|row| {
                 let top = open_top(row.target.as_deref()?, 0).ok()?;
                 (top.meta.mount == row.id).then_some((row.clone(), top))
             });
-        let (mount, top) = opened.last().unwrap_or((own, given));
+        let (mount, top) = opened.next_back().unwrap_or((own, given));
         let mount_point = mounts::root::name_of(&top.fd).unwrap_or_else(|_| dir.to_vec());
         let mut warnings = Vec::new();
         if !is_whole(&mount) && mount.content.fstype != b"btrfs" {
@@ -213,13 +211,14 @@ impl View {
         let is_overlay = self.mount.content.fstype == b"overlay";
         let dev = (!is_overlay).then_some(self.top.meta.dev);
         let sums = FileSums::new(&dir, &self.mount_point, dev, marks);
+        diagnostics.show_as(&dir, &self.mount_point);
         let report = walk(&options, &sums, diagnostics)?;
         let engine = report
             .parts
             .first()
             .map_or(EngineKind::Stat, |part| part.engine);
         let mut files = sums.finish();
-        self.take_warnings(&dir, diagnostics);
+        self.take_warnings(diagnostics);
         for item in files
             .items
             .iter_mut()
@@ -237,14 +236,10 @@ impl View {
         Ok((files, engine))
     }
 
-    /// Takes the warnings of a walk: those that the paths of the copy are in get the paths of the mount. Files that cannot be
-    /// read are one warning.
-    fn take_warnings(&mut self, dir: &[u8], diagnostics: &Diagnostics) {
+    /// Takes the warnings of a walk. Files that cannot be read are one warning.
+    fn take_warnings(&mut self, diagnostics: &Diagnostics) {
         let (mut first, mut unread) = (None, 0);
-        for mut warning in diagnostics.take_warnings() {
-            if let Some(rest) = warning.path.as_deref().and_then(|path| below(dir, path)) {
-                warning.path = Some(joined(&self.mount_point, rest));
-            }
+        for warning in diagnostics.take_warnings() {
             match warning.gate {
                 Some(_) => {
                     unread += match warning.reason::<walk::WarningKind>() {
@@ -266,14 +261,6 @@ impl View {
     }
 }
 
-/// What the tables of a file system are read through.
-pub(crate) struct Source<'a> {
-    pub(crate) top: &'a Top,
-    pub(crate) mount: &'a Mount,
-    pub(crate) mount_point: &'a [u8],
-    pub(crate) table: &'a [Mount],
-}
-
 /// A reserve of which only the size is known.
 fn add_reserve(statfs: &Statfs, items: &mut Vec<Item>) {
     let bytes = statfs.free.saturating_sub(statfs.available);
@@ -281,11 +268,6 @@ fn add_reserve(statfs: &Statfs, items: &mut Vec<Item>) {
         is_in_used: false,
         ..Item::new(Kind::Reserved, signed(bytes))
     });
-}
-
-/// A number of bytes as an item has it.
-pub(crate) fn signed(bytes: u64) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 /// Whether a mount shows all of its file system.
@@ -322,33 +304,4 @@ fn is_silent(dir: &[u8], deadline: Duration) -> bool {
     let mut points = [Point::bare(joined(&absolute, b"."), Dev::default(), None)];
     // Where no process can be made, nothing is known.
     are_silent(&mut points, deadline).is_ok_and(|silent| silent == [true])
-}
-
-/// A copy of a mount without the mounts on it: the descriptor, a path that leads to it, and its id.
-pub(crate) fn copy_of(top: &Top) -> Option<(Fd, Vec<u8>, u64)> {
-    let copy = reach(std::os::fd::AsFd::as_fd(&top.fd), b".")
-        .and_then(|reach| open_tree_clone(reach.dir(), reach.rest()))
-        .ok()?;
-    let path = format!("/proc/self/fd/{}", copy.as_raw_fd()).into_bytes();
-    let opened = open_top(&path, 0).ok()?;
-    let is_same = (opened.meta.dev, opened.meta.ino) == (top.meta.dev, top.meta.ino);
-    is_same.then_some((copy, path, opened.meta.mount))
-}
-
-/// The paths that mounts on a mount cover, relative to it. A mount of the very directory that it covers hides nothing.
-pub(crate) fn covered(mount: &Mount, mount_point: &[u8], table: &[Mount]) -> Vec<Vec<u8>> {
-    let on_it = table
-        .iter()
-        .filter(|row| row.parent == mount.id && row.id != mount.id);
-    let mut covered: Vec<Vec<u8>> = on_it
-        .filter_map(|row| {
-            let rel = below(mount_point, row.target.as_deref()?)?;
-            let shown = joined(&mount.content.fsroot, rel);
-            let is_itself = row.dev == mount.dev && row.content.fsroot == shown;
-            (!is_itself && !rel.is_empty()).then(|| rel.to_vec())
-        })
-        .collect();
-    covered.sort();
-    covered.dedup();
-    covered
 }

@@ -14,7 +14,7 @@ use ondisk::xfs::Geometry;
 
 use crate::bill::{Item, Kind, Part};
 use crate::error::WarningKind;
-use crate::view::{Source, signed};
+use crate::source::{Source, signed};
 
 /// Adds what is not a file, and subtracts what files share.
 pub(crate) fn add(
@@ -145,5 +145,31 @@ impl Owned {
             }
         };
         *sum += length;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_several_files_are_repeated_once_for_each_further_file() {
+        let mut owned = Owned::default();
+        let mut add = |physical, length, ino, special| {
+            owned.add(&Record {
+                physical,
+                length,
+                ino,
+                special,
+            });
+        };
+        for (physical, length, ino) in [(0, 10, 1), (5, 10, 2), (5, 2, 3), (20, 4, 1)] {
+            add(physical, length, Some(ino), None);
+        }
+        add(30, 100, None, Some(SpecialOwner::Free));
+        add(130, 7, None, Some(SpecialOwner::Log));
+        add(140, 3, None, Some(SpecialOwner::Inodes));
+        assert_eq!((owned.repeated, owned.free, owned.inodes), (5 + 2, 100, 3));
+        assert!(owned.has_owners);
     }
 }

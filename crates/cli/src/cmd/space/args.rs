@@ -1,12 +1,12 @@
 //! The flags of `fathom space`.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use clap::Args;
 
-use crate::args::deadline::DeadlineArgs;
 use crate::args::help::{EXIT, ending};
-use crate::args::values::number;
+use crate::args::values::{duration, number};
 
 const EXAMPLES: &str = "\
 fathom space  # account for the file system of the current directory
@@ -28,6 +28,10 @@ pub(crate) struct Space {
     /// The others are added up. The JSON has all of them.
     #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Output", value_parser = number(1..=65_535_usize))]
     pub(crate) top: usize,
-    #[command(flatten)]
-    pub(crate) deadline: DeadlineArgs,
+    /// Give up if DIR does not answer for so long [default: 30s]
+    ///
+    /// A process touches DIR first if it may be on a network or FUSE file system. Mounts below DIR are not
+    /// entered.
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Selection")]
+    pub(crate) deadline: Option<Duration>,
 }

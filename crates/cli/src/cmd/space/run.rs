@@ -6,7 +6,7 @@ use std::time::Instant;
 use ::show::units::{count, duration, plural};
 use archive::Users;
 use space::View;
-use walk::Diagnostics;
+use walk::{DEADLINE, Diagnostics};
 
 use super::show;
 use crate::cmd::space::args::Space as Args;
@@ -20,7 +20,7 @@ const SCHEMA: &str = "fathom.space/1";
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
     let dir = args.dir.as_bytes();
-    let view = View::of_directory(dir, args.deadline.get())?;
+    let view = View::of_directory(dir, args.deadline.unwrap_or(DEADLINE))?;
     let diagnostics = Diagnostics::default();
     let bill = watch_walk(out.messages(), &diagnostics, || view.examine(&diagnostics))?;
     let seconds = start.elapsed().as_secs_f64();

@@ -211,42 +211,63 @@ fn signed(bytes: i64) -> String {
     format!("{sign}{}", size(bytes.unsigned_abs()))
 }
 
+/// The columns of the table of items; the share of what is used comes second.
+const COLUMNS: [(&str, Align); 6] = [
+    ("SIZE", Align::Right),
+    ("OF USED", Align::Right),
+    ("WHERE", Align::Left),
+    ("KIND", Align::Left),
+    ("OWNER", Align::Left),
+    ("HELD BY", Align::Left),
+];
+
 /// The table of the largest items, and of what df does not count as used.
 fn items(report: &Report<'_>, top: usize, style: TableStyle) -> String {
+    /// A terminal with fewer columns has no room for the shares.
+    const NARROW: usize = 60;
     let bill = report.bill;
-    let heads = [
-        ("SIZE", Align::Right),
-        ("OF USED", Align::Right),
-        ("WHERE", Align::Left),
-        ("KIND", Align::Left),
-        ("OWNER", Align::Left),
-        ("HELD BY", Align::Left),
-    ];
+    let is_narrow = style.width.is_some_and(|width| width < NARROW);
     let has_holders = bill.items.iter().any(|item| item.holder.is_some());
-    let columns = heads.len() - usize::from(!has_holders);
-    let mut table = Table::new(&heads[..columns], 0);
-    let (used, others): (Vec<&Item>, Vec<&Item>) = bill.items.iter().partition(|it| it.is_in_used);
-    // What takes away space that others have is as important as what takes most.
-    let mut used: Vec<&Item> = used;
+    let is_shown = |at: usize| match at {
+        1 => !is_narrow,
+        5 => has_holders,
+        _ => true,
+    };
+    let heads: Vec<_> = (0..)
+        .zip(COLUMNS)
+        .filter(|(at, _)| is_shown(*at))
+        .map(|it| it.1)
+        .collect();
+    let mut table = Table::new(&heads, 0);
+    let mut row = |cells: [String; 6], tone| {
+        let cells = (0..).zip(cells).filter(|(at, _)| is_shown(*at));
+        table.row(cells.map(|(_, cell)| cell), tone);
+    };
+    let (mut used, others): (Vec<&Item>, Vec<&Item>) =
+        bill.items.iter().partition(|it| it.is_in_used);
+    // What is counted more than once is as important as what takes as much.
     used.sort_by_key(|item| std::cmp::Reverse(item.bytes.unsigned_abs()));
     let (shown, more) = used.split_at(used.len().min(top));
     for item in shown {
-        table.row(cells(item, report).into_iter().take(columns), Tone::Plain);
+        row(cells(item, report), Tone::Plain);
     }
     if !more.is_empty() {
         let bytes: i64 = more.iter().map(|item| item.bytes).sum();
-        let place = format!("({} more)", more.len());
-        let share = percent(bytes.max(0).cast_unsigned(), bill.used);
-        let row = [signed(bytes), share, place];
-        let blanks = std::iter::repeat(String::new());
-        table.row(row.into_iter().chain(blanks).take(columns), Tone::Plain);
+        let mut cells: [String; 6] = Default::default();
+        cells[0] = signed(bytes);
+        cells[1] = percent(bytes.max(0).cast_unsigned(), bill.used);
+        cells[2] = format!("({} more)", more.len());
+        row(cells, Tone::Plain);
     }
     for item in others {
         let mut cells = cells(item, report);
         cells[1] = "-".to_owned();
-        table.row(cells.into_iter().take(columns), Tone::Dim);
+        row(cells, Tone::Dim);
     }
-    table.keep(4);
+    if table.is_empty() {
+        return String::new();
+    }
+    table.keep(if is_narrow { 3 } else { 4 });
     table.to_text(style.width, style.color)
 }
 
@@ -325,13 +346,14 @@ fn rest(report: &Report<'_>, style: TableStyle) -> String {
 fn divisions(report: &Report<'_>, style: TableStyle) -> String {
     const MOST: usize = 3;
     let bill = report.bill;
-    let owners = bill.owners.iter().take(MOST).map(|sums| {
+    let owners = bill.owners.iter().take_while(|sums| sums.bytes > 0);
+    let owners = owners.take(MOST).map(|sums| {
         let name = user(sums.owner, report.users);
         format!("{} {}", printable(&name), size(sums.bytes))
     });
     let mut owners: Vec<String> = owners.collect();
-    if bill.owners.len() > MOST {
-        let rest: u64 = bill.owners.iter().skip(MOST).map(|sums| sums.bytes).sum();
+    let rest: u64 = bill.owners.iter().skip(MOST).map(|sums| sums.bytes).sum();
+    if rest > 0 {
         owners.push(format!("{} more {}", bill.owners.len() - MOST, size(rest)));
     }
     let ages = bill.ages.iter().filter(|sums| sums.bytes > 0);

@@ -20,7 +20,7 @@ Commands that free space are printed, but never run. Read them before you run th
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
 pub(crate) struct Space {
-    /// A directory on the file system
+    /// The directory whose file system is examined
     #[arg(default_value = ".", value_name = "DIR")]
     pub(crate) dir: OsString,
     /// Print the N largest items

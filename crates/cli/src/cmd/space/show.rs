@@ -339,7 +339,11 @@ fn rest(report: &Report<'_>, style: TableStyle) -> String {
             size(unaccounted.unsigned_abs())
         ),
     };
-    style.wrapped(&text)
+    let why = match &report.bill.fstype[..] {
+        b"overlay" if unaccounted > 0 => "; df has the file system of the upper layer",
+        _ => "",
+    };
+    style.wrapped(&(text + why))
 }
 
 /// The files by owner and by age, a line each.

@@ -227,7 +227,7 @@ pub(crate) enum Command {
     /// same stat(2) calls; either program can use the trees of the other. With -j, threads share
     /// the files. The ranks of an MPI job each search for all files, at the same time.
     Pathwalk(pathwalk::args::Pathwalk),
-    /// Show where every byte of a file system is, and how to free it.
+    /// Print where every byte of a file system is, and how to free it.
     ///
     /// Answers why df reports more than du: the files by directory, owner and age, files hidden beneath
     /// mounts, deleted files that a process holds open, reserved blocks, the tables and the journal of

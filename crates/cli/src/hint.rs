@@ -134,6 +134,7 @@ fn hint_for_space(kind: &space::WarningKind) -> Option<&'static str> {
         Beneath(_) | Processes(_) | Superblock | Owners | Trees | Unread { .. } => {
             (!gate::process::is_root()).then_some("run as root")
         }
+        Stuck(_) => Some("fathom mounts --check shows which mounts do not answer"),
         BlockGroups | NoSize => None,
     }
 }

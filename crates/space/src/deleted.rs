@@ -1,19 +1,25 @@
 //! Files that are deleted, but that processes hold open or have mapped, as `lsof +L1` finds them.
 //!
-//! Nothing waits for a server: the text of the links in /proc/PID/fd says that a file is deleted, and /proc/PID/fdinfo on which
-//! mount it is. Only files of the examined file system are touched.
+//! The text of the links in /proc/PID/fd says that a file is deleted, and /proc/PID/fdinfo on which mount it is, so that only
+//! files of the examined file system are touched. Still, /proc/PID/maps can block for as long as a thread of that process waits
+//! for a dead server. So a process of its own does all this, and is left behind if it makes no progress; the next one skips the
+//! process at which it has stopped.
 
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::{Duration, Instant};
 
 use base::Warning;
 use gate::file::{kernel_field, read_kernel_in, read_kernel_up_to};
 use gate::fs::{At, CWD, Open, Statx, Want, getdents64, openat, readlinkat, statx};
 use gate::long::c_string;
-use gate::{Errno, Fd};
+use gate::process::{Child, Shared};
+use gate::{Errno, Fd, Tally};
 use ondisk::dirent::entries;
 use ondisk::mountinfo::Parser;
-use ondisk::{Dev, Mount};
+use ondisk::{Dev, Mount, Time};
 
 use crate::bill::{Holder, Item, Kind, Remedy, Unit};
 use crate::error::WarningKind;
@@ -22,30 +28,201 @@ use crate::source::signed;
 /// What the kernel appends to the path of a file whose name is gone.
 const DELETED: &[u8] = b" (deleted)";
 
-/// Finds the deleted files of the file system with a superblock of this device, one item for each.
+/// Finds the deleted files of the file system with a superblock of this device, one item for each. To be called before there are
+/// threads.
 pub(crate) fn find(dev: Dev, table: &[Mount], warnings: &mut Vec<Warning>) -> Vec<Item> {
-    let mut search = Search {
-        dev,
-        mounts: table.iter().map(|row| (row.id, Some(row.dev))).collect(),
-        files: HashMap::new(),
-        unreadable: 0,
-    };
-    let Ok(pids) = numbers_in(b"/proc") else {
+    /// Each takes some time.
+    const MOST_STUCK: usize = 8;
+    let pids = numbers_in(b"/proc");
+    let board = Shared::new(Board::WORDS).map(|words| Board { words });
+    let (Ok(pids), Ok(board)) = (pids, board) else {
         warnings.push(Warning::general(WarningKind::NoProcesses));
         return Vec::new();
     };
-    for pid in pids {
-        search.process(pid);
+    let (mut from, mut stuck) = (0, 0);
+    while from < pids.len() && stuck < MOST_STUCK {
+        let Ok(mut child) = Child::fork_detached(|| scan(&pids[from..], dev, table, &board)) else {
+            warnings.push(Warning::general(WarningKind::NoProcesses));
+            break;
+        };
+        let has_ended = board.wait(&mut child);
+        gate::meter::add(&Tally::collect(board.tally()));
+        if has_ended {
+            break;
+        }
+        from += board.at();
+        stuck += 1;
+        let pid = pids[from - 1];
+        warnings.push(Warning::general(WarningKind::Stuck(pid)));
     }
-    if search.unreadable > 0 {
-        let kind = WarningKind::Processes(search.unreadable);
+    let unreadable = board.unreadable().load(Relaxed);
+    if unreadable > 0 {
+        let kind = WarningKind::Processes(unreadable as usize);
         warnings.push(Warning::general(kind));
     }
-    let files = search.files.into_values();
+    let mut files: HashMap<(Dev, u64), DeletedFile> = HashMap::new();
+    for found in board.records() {
+        let id = (found.dev, found.ino);
+        let pid = found.pid;
+        let file = match files.entry(id) {
+            Slot::Occupied(slot) => slot.into_mut(),
+            Slot::Vacant(slot) => slot.insert(DeletedFile::new(found)),
+        };
+        file.pids.insert(pid);
+    }
+    let files = files.into_values();
     files
         .filter(|file| file.item.bytes > 0)
         .map(DeletedFile::into_item)
         .collect()
+}
+
+/// A deleted file that a process holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Found {
+    pid: u32,
+    /// On btrfs, that of the subvolume.
+    dev: Dev,
+    ino: u64,
+    blocks: u64,
+    owner: u32,
+    ctime: Time,
+    path: Vec<u8>,
+}
+
+impl Found {
+    /// Words before those of the path.
+    const HEAD: usize = 8;
+
+    fn to_words(&self) -> Vec<u64> {
+        let path = self.path.chunks(8).map(|bytes| {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            u64::from_ne_bytes(word)
+        });
+        let head: [u64; Found::HEAD] = [
+            self.path.len() as u64,
+            self.pid.into(),
+            u64::from(self.dev.major) << 32 | u64::from(self.dev.minor),
+            self.ino,
+            self.blocks,
+            self.owner.into(),
+            self.ctime.sec.cast_unsigned(),
+            self.ctime.nsec.into(),
+        ];
+        head.into_iter().chain(path).collect()
+    }
+
+    /// Takes the first record.
+    fn parse(words: &mut &[u64]) -> Option<Found> {
+        let (head, rest) = words.split_first_chunk::<{ Found::HEAD }>()?;
+        let [len, pid, dev, ino, blocks, owner, sec, nsec] = *head;
+        let len = usize::try_from(len).ok()?;
+        let (path, rest) = rest.split_at_checked(len.div_ceil(8))?;
+        *words = rest;
+        let mut path: Vec<u8> = path.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        path.truncate(len);
+        Some(Found {
+            pid: pid as u32,
+            dev: Dev::new((dev >> 32) as u32, dev as u32),
+            ino,
+            blocks,
+            owner: owner as u32,
+            ctime: Time {
+                sec: sec.cast_signed(),
+                nsec: nsec as u32,
+            },
+            path,
+        })
+    }
+}
+
+/// Memory that the searching process shares: where it is, its calls, and what it has found.
+struct Board {
+    words: Shared,
+}
+
+impl Board {
+    /// Where there is no more room, files are not accounted for.
+    const RECORDS: usize = 512 << 10;
+    const TALLY: usize = 3;
+    const HEAD: usize = Board::TALLY + Tally::WORDS;
+    const WORDS: usize = Board::HEAD + Board::RECORDS;
+
+    /// How many processes the last search has begun with.
+    fn at(&self) -> usize {
+        self.words[0].load(Relaxed) as usize
+    }
+
+    /// How many words of records there are.
+    fn used(&self) -> &AtomicU64 {
+        &self.words[1]
+    }
+
+    fn unreadable(&self) -> &AtomicU64 {
+        &self.words[2]
+    }
+
+    fn tally(&self) -> &[AtomicU64] {
+        &self.words[Board::TALLY..Board::HEAD]
+    }
+
+    fn put(&self, found: &Found) {
+        let words = found.to_words();
+        let used = self.used().load(Relaxed) as usize;
+        if let Some(room) = self.words[Board::HEAD..].get(used..used + words.len()) {
+            room.iter()
+                .zip(&words)
+                .for_each(|(to, word)| to.store(*word, Relaxed));
+            self.used().store((used + words.len()) as u64, Release);
+        }
+    }
+
+    fn records(&self) -> impl Iterator<Item = Found> {
+        let used = self.used().load(Acquire) as usize;
+        let words = self.words[Board::HEAD..].iter().take(used);
+        let words: Vec<u64> = words.map(|word| word.load(Relaxed)).collect();
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let mut rest = words.get(at..)?;
+            let found = Found::parse(&mut rest)?;
+            at = words.len() - rest.len();
+            Some(found)
+        })
+    }
+
+    /// Waits for the end of a search; false if it makes no progress any more, and was left behind.
+    fn wait(&self, child: &mut Child) -> bool {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        const STEP: Duration = Duration::from_millis(100);
+        let (mut last, mut since) = (self.at(), Instant::now());
+        while child.wait(STEP).is_none() {
+            if self.at() != last {
+                (last, since) = (self.at(), Instant::now());
+            }
+            if since.elapsed() > PATIENCE {
+                child.kill();
+                child.wait(STEP);
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// The work of the searching process.
+fn scan(pids: &[u32], dev: Dev, table: &[Mount], board: &Board) {
+    let before = gate::meter::tally();
+    let mut search = Search {
+        dev,
+        mounts: table.iter().map(|row| (row.id, Some(row.dev))).collect(),
+        board,
+    };
+    for (at, pid) in pids.iter().enumerate() {
+        board.words[0].store(at as u64 + 1, Relaxed);
+        search.process(*pid);
+        gate::meter::tally().since(&before).publish(board.tally());
+    }
 }
 
 /// A deleted file, and the processes that hold it.
@@ -55,6 +232,18 @@ struct DeletedFile {
 }
 
 impl DeletedFile {
+    fn new(found: Found) -> DeletedFile {
+        DeletedFile {
+            item: Item {
+                path: Some(found.path),
+                owner: Some(found.owner),
+                since: Some(found.ctime),
+                ..Item::new(Kind::Deleted, signed(found.blocks.saturating_mul(512)))
+            },
+            pids: HashSet::new(),
+        }
+    }
+
     fn into_item(self) -> Item {
         let mut item = self.item;
         let pid = self.pids.iter().min().copied().unwrap_or_default();
@@ -74,16 +263,14 @@ impl DeletedFile {
     }
 }
 
-struct Search {
+struct Search<'a> {
     dev: Dev,
     /// The devices of mounts, by their ids; `None` for those that no mount table has.
     mounts: HashMap<u64, Option<Dev>>,
-    /// By inode number, and on btrfs by the device of the subvolume.
-    files: HashMap<(Dev, u64), DeletedFile>,
-    unreadable: usize,
+    board: &'a Board,
 }
 
-impl Search {
+impl Search<'_> {
     fn process(&mut self, pid: u32) {
         let dir = format!("/proc/{pid}").into_bytes();
         match open_dir(&[&dir, &b"/fd"[..]].concat()) {
@@ -92,7 +279,8 @@ impl Search {
             // A thread of the kernel has no files, and no command line.
             Err(_) => {
                 let command = read_kernel_in(&dir, b"cmdline");
-                self.unreadable += usize::from(command.is_ok_and(|text| !text.is_empty()));
+                let is_user = command.is_ok_and(|text| !text.is_empty());
+                self.board.unreadable().fetch_add(is_user.into(), Relaxed);
                 return;
             }
         }
@@ -148,24 +336,20 @@ impl Search {
     }
 
     fn put(&mut self, pid: u32, path: &[u8], found: Result<Statx, Errno>) {
-        let Ok(found) = found else { return };
-        // A file whose name ends like that, or one with other names.
-        if found.nlink > 0 {
-            return;
+        // A file with a name has one that ends like that, or other names.
+        if let Ok(found) = found.as_ref()
+            && found.nlink == 0
+        {
+            self.board.put(&Found {
+                pid,
+                dev: found.dev,
+                ino: found.ino,
+                blocks: found.blocks,
+                owner: found.uid,
+                ctime: found.ctime,
+                path: path.to_vec(),
+            });
         }
-        let file = match self.files.entry((found.dev, found.ino)) {
-            Slot::Occupied(slot) => slot.into_mut(),
-            Slot::Vacant(slot) => slot.insert(DeletedFile {
-                item: Item {
-                    path: Some(path.to_vec()),
-                    owner: Some(found.uid),
-                    since: Some(found.ctime),
-                    ..Item::new(Kind::Deleted, signed(found.blocks.saturating_mul(512)))
-                },
-                pids: HashSet::new(),
-            }),
-        };
-        file.pids.insert(pid);
     }
 
     /// Whether a mount is of the examined file system. A process in a mount namespace of its own has a table of its own.
@@ -283,6 +467,34 @@ mod tests {
         assert_eq!(unit(&format!("0::{user}/init.scope\n")), None);
         assert_eq!(unit("0::/user.slice/user-0.slice/session-1.scope\n"), None);
         assert_eq!(unit("0::/\n"), None);
+    }
+
+    #[test]
+    fn records_are_passed_on_in_words() {
+        let found = |path: &[u8]| Found {
+            pid: 7,
+            dev: Dev::new(0xfd, 0x12_3456),
+            ino: u64::MAX,
+            blocks: 8,
+            owner: 1000,
+            ctime: Time { sec: -1, nsec: 999 },
+            path: path.to_vec(),
+        };
+        let board = Board {
+            words: Shared::new(Board::WORDS).unwrap(),
+        };
+        let all = [
+            found(b""),
+            found(b"/a\xffb"),
+            found(b"12345678"),
+            found(&[b'x'; 99]),
+        ];
+        all.iter().for_each(|found| board.put(found));
+        assert!(board.records().eq(all));
+        // What does not fit is not put.
+        board.put(&found(&vec![b'y'; Board::RECORDS * 8]));
+        assert_eq!(board.records().count(), 4);
+        assert_eq!(Found::parse(&mut &[u64::MAX; 8][..]), None);
     }
 
     #[test]

@@ -43,7 +43,10 @@ pub enum WarningKind {
     Beneath(usize),
     #[error("cannot read the open files of {}", plural(*.0, "process", "processes"))]
     Processes(usize),
-    #[error("cannot read /proc")]
+    /// It may itself wait for a dead server.
+    #[error("cannot read the open files of process {0}, which does not answer")]
+    Stuck(u32),
+    #[error("cannot search the processes in /proc")]
     NoProcesses,
     #[error("cannot read the superblock on the device")]
     Superblock,
@@ -69,6 +72,7 @@ impl WarningReason for WarningKind {
         let text = match self {
             WarningKind::PartOnly(_) => "the rest is not accounted for",
             WarningKind::Beneath(_) => "files hidden there are not accounted for",
+            WarningKind::Stuck(_) => "deleted files that it holds open are not accounted for",
             WarningKind::Processes(_) | WarningKind::NoProcesses => {
                 "deleted files that they hold open are not accounted for"
             }

@@ -35,12 +35,14 @@ pub struct View {
     mount: Mount,
     /// The mount table.
     table: Vec<Mount>,
+    /// Files that are deleted, but open.
+    deleted: Vec<Item>,
     warnings: Vec<Warning>,
 }
 
 impl View {
-    /// Finds the file system that DIR is on, and the mount that shows most of it. To be called before there are threads: a
-    /// process touches DIR first if its server may be gone.
+    /// Finds the file system that DIR is on, the mount that shows most of it, and its deleted files that are open. To be called
+    /// before there are threads: a process touches DIR first if its server may be gone.
     ///
     /// # Errors
     /// DIR does not answer within `deadline`, or cannot be opened.
@@ -57,12 +59,15 @@ impl View {
                 dev: given.meta.dev,
                 ..Mount::default()
             };
+            let mut warnings = Vec::new();
+            let deleted = deleted::find(mount.dev, &table, &mut warnings);
             return Ok(View {
                 top: given,
                 mount_point,
                 mount,
                 table,
-                warnings: Vec::new(),
+                deleted,
+                warnings,
             });
         };
         let is_partial = !is_whole(&own) && own.content.fstype != b"btrfs";
@@ -84,11 +89,13 @@ impl View {
             let kind = WarningKind::PartOnly(mount.content.fsroot.clone());
             warnings.push(Warning::about(&mount_point, kind));
         }
+        let deleted = deleted::find(mount.dev, &table, &mut warnings);
         Ok(View {
             top,
             mount_point,
             mount,
             table,
+            deleted,
             warnings,
         })
     }
@@ -103,7 +110,6 @@ impl View {
             // Space that is promised to data in memory becomes allocated.
             let _ = syncfs(&self.top.fd);
         }
-        let deleted = deleted::find(self.mount.dev, &self.table, &mut self.warnings);
         let trees = match &fstype[..] {
             b"btrfs" => {
                 let mut warnings = std::mem::take(&mut self.warnings);
@@ -123,7 +129,7 @@ impl View {
             errno,
         })?;
         let mut items = files.items;
-        items.extend(deleted);
+        items.append(&mut self.deleted);
         let mut warnings = std::mem::take(&mut self.warnings);
         let source = self.source();
         match &fstype[..] {

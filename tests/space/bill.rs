@@ -216,14 +216,16 @@ fn caches_are_parts_of_the_files() {
     if require(&[Need::Root]) {
         in_namespace(|_| {
             let at = tmpfs("/var/log");
-            file(&dir(at.join("journal/id")).join("system.journal"), 2 * MIB);
+            let journal = dir(at.join("journal/id")).join("system.journal");
+            file(&journal, 102 * MIB);
             fs::write(at.join("syslog"), "x").unwrap();
             let result = space(&at);
             check(&result, &at, 0);
             let caches = result["caches"].as_array().unwrap();
             assert_eq!(caches.len(), 1);
             assert_eq!(caches[0]["path"], "/var/log/journal");
-            assert_eq!(caches[0]["bytes"], 2 * MIB);
+            assert_eq!(caches[0]["bytes"], 102 * MIB);
+            assert_eq!(caches[0]["frees"], 2 * MIB);
             assert_eq!(caches[0]["command"], "journalctl --vacuum-size=100M");
         });
     }

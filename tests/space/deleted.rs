@@ -83,3 +83,19 @@ fn a_deleted_file_that_is_only_mapped_is_found() {
         });
     }
 }
+
+#[test]
+fn a_process_in_a_mount_namespace_of_its_own_is_found() {
+    if require(&[Need::Root, Need::Program("unshare")]) {
+        in_namespace(|base| {
+            let at = tmpfs(base.join("tmpfs"));
+            let gone = file(&at.join("gone"), MIB);
+            let holder = Holder::elsewhere(&gone);
+            fs::remove_file(&gone).unwrap();
+            let result = space(&at);
+            check(&result, &at, 0);
+            let deleted = item(&result, "deleted", Some(&gone));
+            assert_eq!(deleted["pid"], holder.id());
+        });
+    }
+}

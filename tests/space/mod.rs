@@ -95,6 +95,16 @@ impl Holder {
         Holder(tail.spawn().unwrap())
     }
 
+    /// `tail` opens the file in a mount namespace of its own.
+    fn elsewhere(file: &Path) -> Holder {
+        let mut tail = Command::new("unshare");
+        tail.args(["--mount", "tail", "-f"]).arg(file);
+        let mut tail = tail.stdout(Stdio::piped()).spawn().unwrap();
+        // It has opened the file when it prints its end.
+        std::io::Read::read_exact(tail.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        Holder(tail)
+    }
+
     fn id(&self) -> u64 {
         self.0.id().into()
     }

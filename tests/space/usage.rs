@@ -7,6 +7,8 @@ use unicode_width::UnicodeWidthStr;
 use super::{MIB, bytes, file, grow, item};
 use crate::support::build::{chmod, dir, tmpfs};
 use crate::support::disks::{EXT4, mounted};
+use crate::support::fuse::Manner::Hung;
+use crate::support::fuse::serve;
 use crate::support::restrict::fathom_as_nobody;
 use crate::support::run::args;
 use crate::support::terminal::at_terminal;
@@ -157,4 +159,37 @@ fn a_missing_directory_is_refused() {
         ran.stderr
     );
     run(&mut fathom(["space", "--top", "0"])).exits(2);
+}
+
+#[test]
+fn no_server_that_hangs_is_waited_for() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|base| {
+            let at = tmpfs(base.join("tmpfs"));
+            file(&at.join("file"), MIB);
+            let hung = dir(at.join("hung"));
+            file(&hung.join("covered"), MIB);
+            let _server = serve(Hung, &hung);
+            let result = super::space(&at);
+            super::check(&result, &at, 0);
+            assert_eq!(
+                bytes(item(&result, "hidden", Some(&hung))),
+                MIB.cast_signed()
+            );
+            let args = args!["space", at.as_os_str(), "--json"];
+            let result = run(&mut fathom_as_nobody(base, args)).exits(1).json();
+            assert_eq!(result["result"]["unaccounted"], MIB);
+            let ran = run(&mut fathom(args![
+                "space",
+                hung.as_os_str(),
+                "--deadline",
+                "200ms"
+            ]));
+            assert!(
+                ran.refused()
+                    .stderr
+                    .contains("does not answer within 200 ms")
+            );
+        });
+    }
 }

@@ -448,6 +448,60 @@ mod tests {
     }
 
     #[test]
+    fn a_data_extent_is_neither_a_hole_nor_inline() {
+        let mut data = [0; 53];
+        let extent = |data: &[u8], kind| {
+            data_extent(Item {
+                key: (257, kind, 0),
+                transid: 0,
+                data,
+            })
+        };
+        (data[20], data[22], data[30]) = (1, 16, 32);
+        let expected = DataExtent {
+            start: 4096,
+            bytes: 8192,
+        };
+        assert_eq!(extent(&data, kind::EXTENT_DATA), Some(expected));
+        assert_eq!(extent(&data, kind::INODE_ITEM), None);
+        assert_eq!(extent(&data[..36], kind::EXTENT_DATA), None);
+        data[20] = 0;
+        assert_eq!(extent(&data, kind::EXTENT_DATA), None, "inline");
+        (data[20], data[22]) = (1, 0);
+        assert_eq!(extent(&data, kind::EXTENT_DATA), None, "a hole");
+    }
+
+    #[test]
+    fn a_root_without_references_is_being_deleted() {
+        let mut item = [0; 439];
+        assert_eq!(SubvolumeRoot::parse(&item), None);
+        (item[216], item[339]) = (1, 7);
+        let plain = SubvolumeRoot::parse(&item).unwrap();
+        assert_eq!((plain.is_snapshot, plain.created.sec), (false, 7));
+        item[263] = 1;
+        assert!(SubvolumeRoot::parse(&item).unwrap().is_snapshot);
+        // Before Linux 3.6.
+        let old = SubvolumeRoot::parse(&item[..239]).unwrap();
+        assert_eq!((old.is_snapshot, old.created), (false, Time::default()));
+    }
+
+    #[test]
+    fn block_groups_have_copies_by_their_profile() {
+        let groups = |flags| BlockGroups::parse([flags, 10, 5]);
+        for (flags, copies) in [
+            (1, 1),
+            (4 | 1 << 5, 2),
+            (4 | 1 << 9, 3),
+            (1 | 1 << 10, 4),
+            (1 | 1 << 7, 1),
+        ] {
+            assert_eq!(groups(flags).copies(), copies, "{flags:#x}");
+        }
+        assert!(groups(5).is_mixed() && !groups(4).is_data() && groups(2).is_system());
+        assert!(groups(1 << 49 | 4).is_global_reserve());
+    }
+
+    #[test]
     fn references_are_incomplete_when_some_are_missing() {
         let counts = |words: u32, missing: u32| {
             let bytes = [words.to_ne_bytes(), missing.to_ne_bytes()].concat();
@@ -629,10 +683,11 @@ mod tests {
         #[test]
         fn no_buffer_makes_it_panic(buffer in proptest::collection::vec(any::<u8>(), 0..600), count in 0usize..9) {
             for item in items(&buffer, count) {
-                for kind in [item.key.1, kind::INODE_REF, kind::INODE_EXTREF, kind::DIR_INDEX, kind::ROOT_REF] {
+                for kind in [item.key.1, kind::INODE_REF, kind::INODE_EXTREF, kind::DIR_INDEX, kind::ROOT_REF, kind::EXTENT_DATA] {
                     let item = Item { key: (item.key.0, kind, item.key.2), ..item };
                     let _ = links(item).filter(|link| is_name(link.name)).count();
                     let _ = (way_to_root(item), root_ref(item), Inode::parse(item.data));
+                    let _ = (data_extent(item), SubvolumeRoot::parse(item.data));
                 }
             }
             let _ = Subvolume::parse(&buffer);

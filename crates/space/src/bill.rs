@@ -224,6 +224,8 @@ pub struct CacheSums {
     pub path: Vec<u8>,
     /// Allocated space.
     pub bytes: u64,
+    /// What the remedy frees at most, in bytes.
+    pub freeable: u64,
     /// The last change of the oldest file.
     pub since: Option<Time>,
     /// How to free it.
@@ -266,8 +268,19 @@ impl Bill {
     /// share blocks.
     pub fn unaccounted(&self) -> i64 {
         let items = self.items.iter().filter(|item| item.is_in_used);
-        let sum: i128 = items.map(|item| i128::from(item.bytes)).sum();
-        let rest = i128::from(self.used) - sum;
-        rest.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+        signed(i128::from(self.used) - exact_sum(items))
     }
+}
+
+/// The bytes of items.
+pub fn sum<'a>(items: impl IntoIterator<Item = &'a Item>) -> i64 {
+    signed(exact_sum(items))
+}
+
+fn exact_sum<'a>(items: impl IntoIterator<Item = &'a Item>) -> i128 {
+    items.into_iter().map(|item| i128::from(item.bytes)).sum()
+}
+
+fn signed(bytes: i128) -> i64 {
+    bytes.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }

@@ -23,7 +23,7 @@ use walk::entry::joined;
 use self::extents::{Extents, Holder};
 use self::subvolumes::{Known, subvolumes};
 use self::tree::{Claims, Place, SubvolumeTree};
-use crate::bill::{Item, Kind, Part, Remedy};
+use crate::bill::{Item, Kind, Part, Remedy, sum};
 use crate::caches::CACHES;
 use crate::error::WarningKind;
 use crate::files::Files;
@@ -237,7 +237,7 @@ pub(crate) fn add(
             group if group.is_global_reserve() => (Kind::Reserved, Part::FileSystem, group.total),
             group if group.is_mixed() => {
                 // Files and metadata are in the same block groups.
-                let files: i64 = items.iter().map(|item| item.bytes).sum();
+                let files = sum(items.iter());
                 (
                     Kind::Metadata,
                     Part::Trees,

@@ -9,6 +9,8 @@ pub struct Cache {
     pub path: &'static str,
     /// The command that frees most of it.
     pub command: &'static str,
+    /// Bytes that the command leaves.
+    pub left: u64,
 }
 
 /// The caches, logs and core dumps of common distributions. No command removes what cannot be fetched or made again, except for
@@ -22,8 +24,8 @@ pub const CACHES: [Cache; 13] = [
     cache("/var/cache/pacman/pkg", "pacman -Sc"),
     cache("/var/cache/apk", "apk cache clean"),
     cache("/var/cache/PackageKit", "pkcon refresh force"),
-    cache("/var/log/journal", "journalctl --vacuum-size=100M"),
-    cache("/run/log/journal", "journalctl --vacuum-size=100M"),
+    journal("/var/log/journal"),
+    journal("/run/log/journal"),
     cache(
         "/var/lib/systemd/coredump",
         "find /var/lib/systemd/coredump -type f -mtime +7 -delete",
@@ -33,7 +35,18 @@ pub const CACHES: [Cache; 13] = [
 ];
 
 const fn cache(path: &'static str, command: &'static str) -> Cache {
-    Cache { path, command }
+    Cache {
+        path,
+        command,
+        left: 0,
+    }
+}
+
+const fn journal(path: &'static str) -> Cache {
+    Cache {
+        left: 100 << 20,
+        ..cache(path, "journalctl --vacuum-size=100M")
+    }
 }
 
 impl Cache {

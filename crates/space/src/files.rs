@@ -263,6 +263,7 @@ impl Totals {
             .map(|(cache, cached)| CacheSums {
                 path: cache.path.into(),
                 bytes: cached.sums.bytes,
+                freeable: cached.sums.bytes.saturating_sub(cache.left),
                 since: cached.oldest,
                 remedy: cache.remedy(),
             })

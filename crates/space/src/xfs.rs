@@ -12,7 +12,7 @@ use gate::xfs::{xfs_fscounts, xfs_fsgeometry};
 use ondisk::fsmap::{Record, SpecialOwner, parse};
 use ondisk::xfs::Geometry;
 
-use crate::bill::{Item, Kind, Part};
+use crate::bill::{Item, Kind, Part, sum};
 use crate::error::WarningKind;
 use crate::source::{Source, signed};
 
@@ -59,6 +59,10 @@ pub(crate) fn add(
         items.push(Item::new(Kind::Shared, -signed(owned.repeated)));
         return;
     }
+    if geometry.has_owners {
+        let (path, kind) = (source.mount_point, WarningKind::Owners);
+        warnings.push(Warning::about(path, kind));
+    }
     let inodes = xfs_fscounts(fd).map_or(0, |[_, _, _, inodes]| inodes);
     let inodes = inodes.saturating_mul(geometry.inode.into());
     items.push(Item::new(Kind::Metadata, signed(inodes)).part(Part::Inodes));
@@ -69,8 +73,7 @@ pub(crate) fn add(
         let others = items
             .iter()
             .filter(|item| item.is_in_used && item.kind != Kind::Reserved);
-        let others: i64 = others.map(|item| item.bytes).sum();
-        let excess = others.saturating_sub(signed(allocated));
+        let excess = sum(others).saturating_sub(signed(allocated));
         if excess > 0 {
             items.push(Item::new(Kind::Shared, -excess).part(Part::AtLeast));
         }
@@ -87,7 +90,7 @@ struct Owned {
     copies: u64,
     /// What files have in addition to the first that has the same blocks.
     repeated: u64,
-    /// Whether anything has an owner.
+    /// Whether the owner of anything is known.
     has_owners: bool,
     /// The end of the blocks of files so far.
     end: u64,
@@ -115,7 +118,7 @@ impl Owned {
             from = last.physical;
             known = records
                 .iter()
-                .filter(|it| it.physical + it.length > from)
+                .filter(|it| it.physical.saturating_add(it.length) > from)
                 .copied()
                 .collect();
         }
@@ -125,6 +128,11 @@ impl Owned {
         let Record {
             physical, length, ..
         } = *record;
+        let is_known = !matches!(
+            record.special,
+            Some(SpecialOwner::Free | SpecialOwner::Unknown)
+        );
+        self.has_owners |= is_known;
         let sum = match record.special {
             Some(SpecialOwner::Free) => &mut self.free,
             Some(SpecialOwner::FileSystem | SpecialOwner::Other) => &mut self.headers,
@@ -138,13 +146,13 @@ impl Owned {
             Some(SpecialOwner::Log | SpecialOwner::Unknown) => return,
             None => {
                 let end = physical.saturating_add(length);
-                self.has_owners = true;
-                self.repeated += self.end.min(end).saturating_sub(physical);
+                let repeated = self.end.min(end).saturating_sub(physical);
+                self.repeated = self.repeated.saturating_add(repeated);
                 self.end = self.end.max(end);
                 return;
             }
         };
-        *sum += length;
+        *sum = sum.saturating_add(length);
     }
 }
 

@@ -8,7 +8,7 @@ use show::name::printable;
 use show::shell::quoted;
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{plural, size};
-use space::bill::CacheSums;
+use space::bill::{CacheSums, sum};
 use space::{AgeSums, Bill, Item, Kind, OwnerSums, Part, Remedy};
 use walk::group::AGES;
 
@@ -94,6 +94,7 @@ json_object!(CacheJson<'_>, |it| {
     name "path": Some(&it.0.path),
     "bytes": it.0.bytes,
     "since": it.0.since.map(|time| utc(time.sec)),
+    "frees": it.0.freeable,
     "command": command(&it.0.remedy),
 });
 
@@ -252,7 +253,7 @@ fn items(report: &Report<'_>, top: usize, style: TableStyle) -> String {
         row(cells(item, report), Tone::Plain);
     }
     if !more.is_empty() {
-        let bytes: i64 = more.iter().map(|item| item.bytes).sum();
+        let bytes = sum(more.iter().copied());
         let mut cells: [String; 6] = Default::default();
         cells[0] = signed(bytes);
         cells[1] = percent(bytes.max(0).cast_unsigned(), bill.used);
@@ -385,7 +386,7 @@ fn freeable(report: &Report<'_>, zone: &Zone, style: TableStyle) -> String {
     let caches = bill.caches.iter().map(|cache| {
         let (command, path) = (command(&cache.remedy), printable(&cache.path));
         let text = format!("{command}  # {path}");
-        (cache.bytes, text, since(cache.since, zone))
+        (cache.freeable, text, since(cache.since, zone))
     });
     let mut all: Vec<(u64, String, String)> = items.chain(caches).collect();
     all.retain(|(bytes, ..)| *bytes >= LEAST);

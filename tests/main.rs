@@ -23,6 +23,7 @@ mod readme;
 #[cfg(feature = "restic")]
 mod restic;
 mod restore;
+mod space;
 mod support;
 mod survey;
 mod usage;

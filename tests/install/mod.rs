@@ -17,7 +17,7 @@ fn top() -> PathBuf {
 }
 
 /// The commands that are not hidden.
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "mounts",
     "walk",
     "query",
@@ -31,6 +31,7 @@ const COMMANDS: [&str; 16] = [
     "probe",
     "pathsearch",
     "pathwalk",
+    "space",
     "survey",
     "completions",
     "man",

@@ -65,6 +65,10 @@ const SCHEMAS: &[(&str, &str)] = &[
         include_str!("../../docs/schemas/snapshot.json"),
     ),
     (
+        "fathom.space/1",
+        include_str!("../../docs/schemas/space.json"),
+    ),
+    (
         "fathom.list/1",
         include_str!("../../docs/schemas/list.json"),
     ),

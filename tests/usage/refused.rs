@@ -22,6 +22,7 @@ nonsense
 completions nonsense
 wlak . => hint: did you mean 'walk'?
 du s => hint: use fathom walk DIR --format du; see fathom -h
+df s => hint: use fathom space DIR
 find s -name f => hint: use fathom walk DIR --format paths
 backup s => hint: use fathom dump SRC -o ARCHIVE
 extract f => hint: use fathom restore ARCHIVE
@@ -215,6 +216,10 @@ pathsearch --meter no-such-meter -- true
 pathsearch --metr bpf true => did you mean '--meter'?
 pathsearch -o /no/such/directory/file -- true
 pathsearch --apply-path --json -- true
+
+space x y
+space --top {0,-1,x}
+space --deadline fast => use a duration such as 500ms, 2s, 1m or 1h30m
 
 pathwalk
 pathwalk -c

@@ -91,6 +91,7 @@ fn short_run(command: &str) -> &'static str {
         "probe" => "probe tree timer",
         "pathsearch" => "pathsearch -o report -- true",
         "pathwalk" => "pathwalk -ctr -l 2 -f 10 walked",
+        "space" => "space /dev/shm",
         "survey" => "survey tree --no-page",
         other => panic!("{other} is new: give a short run of it"),
     }
@@ -130,6 +131,7 @@ fn run_about(command: &str) -> &'static [&'static str] {
             "pathsearch --network NAME -- true",
         ],
         "pathwalk" => &["pathwalk -t NAME", "pathwalk -r NAME"],
+        "space" => &["space NAME"],
         "survey" => &["survey NAME"],
         other => panic!("{other} is new: say what of it can be missing"),
     }

@@ -6,7 +6,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::cmd::{
     account, changed, compare, completions, dump, list, man, mounts, pathsearch, pathwalk, probe,
-    query, restore, survey, verify, walk,
+    query, restore, space, survey, verify, walk,
 };
 
 pub(crate) mod deadline;
@@ -230,6 +230,14 @@ pub(crate) enum Command {
     /// same stat(2) calls; either program can use the trees of the other. With -j, threads share
     /// the files. The ranks of an MPI job each search for all files, at the same time.
     Pathwalk(pathwalk::args::Pathwalk),
+    /// Print where every byte of a file system is, and how to free it.
+    ///
+    /// Answers why df reports more than du: the files by directory, owner and age, files hidden beneath
+    /// mounts, deleted files that a process holds open, reserved blocks, the tables and the journal of
+    /// the file system, snapshots, subvolumes and shared extents. What is not accounted for is printed,
+    /// too. The file system that holds DIR is read from its root with the fastest engine. As another
+    /// user than root, fathom names what it cannot see.
+    Space(space::args::Space),
     /// Survey a machine: file systems, costs, and advice.
     ///
     /// Runs every measurement that is safe: the mounts, the properties of each file system, the

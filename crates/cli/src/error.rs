@@ -240,6 +240,17 @@ impl From<walk::Error> for Error {
     }
 }
 
+impl From<space::Error> for Error {
+    fn from(error: space::Error) -> Error {
+        match error {
+            space::Error::Walk(error) => error.into(),
+            space::Error::Mounts(error) => error.into(),
+            space::Error::Silent(path, deadline) => walk::Error::Silent(path, deadline).into(),
+            space::Error::Size { .. } => Error::new(printable(error.to_string().as_bytes())),
+        }
+    }
+}
+
 /// What made an action fail.
 pub(crate) trait Cause: fmt::Display {
     /// The errno, if a system call failed.
@@ -343,6 +354,8 @@ mod tests {
         is_error::<pathwalk::WarningKind>();
         is_error::<probe::Error>();
         is_error::<probe::error::SampleFault>();
+        is_error::<space::Error>();
+        is_error::<space::WarningKind>();
         is_error::<walk::EngineRefusal>();
         is_error::<walk::Error>();
         is_error::<walk::WarningKind>();

@@ -61,6 +61,8 @@ pub(crate) fn hint(warning: &Warning) -> Option<Cow<'static, str>> {
         hint_for_probe(kind)
     } else if let Some(kind) = warning.reason() {
         hint_for_comparison(kind)
+    } else if let Some(kind) = warning.reason() {
+        hint_for_space(kind)
     } else {
         hint_for_mounts(warning.reason()?, warning.errno)
     };
@@ -121,6 +123,19 @@ fn hint_for_walk(kind: &walk::WarningKind, errno: Option<Errno>) -> Option<&'sta
         },
         _ => return None,
     })
+}
+
+fn hint_for_space(kind: &space::WarningKind) -> Option<&'static str> {
+    use space::WarningKind::*;
+    match kind {
+        PartOnly(_) => Some("mount the root of the file system, and give that directory"),
+        NoProcesses => Some("mount /proc"),
+        Beneath(_) | Processes(_) | Superblock | Owners | Trees | Unread { .. } => {
+            (!gate::process::is_root()).then_some("run as root")
+        }
+        Stuck(_) => Some("fathom mounts --check shows which mounts do not answer"),
+        BlockGroups | NoSize => None,
+    }
 }
 
 fn hint_for_mounts(kind: &mounts::WarningKind, errno: Option<Errno>) -> Option<&'static str> {

@@ -23,6 +23,7 @@
 //! | [`cmd::pathsearch`] | `meter`, `pathsearch` |
 //! | [`cmd::pathwalk`] | `pathwalk` |
 //! | [`cmd::probe`] | `probe`: an experiment per file |
+//! | [`cmd::space`] | `space`: the items of a bill, a file per file system |
 //! | [`cmd::survey`] | all of the above; `survey`: what is gathered, `conclude/` (findings and advice) |
 //! | [`cmd::completions`], [`cmd::man`] | made from the flags in [`args`] |
 //!
@@ -108,6 +109,7 @@ fn main() -> ExitCode {
         args::Command::Probe(args) => cmd::probe::run(args, &out),
         args::Command::Pathsearch(args) => cmd::pathsearch::run(args, &out),
         args::Command::Pathwalk(args) => cmd::pathwalk::run(args, &out),
+        args::Command::Space(args) => cmd::space::run(args, &out),
         args::Command::Survey(args) => cmd::survey::run(args, &out),
         args::Command::SurveyWalk(args) => cmd::survey::walking::survey_walk(args),
         args::Command::Completions(args) => cmd::completions::run(args, &out),

@@ -105,6 +105,33 @@ pub fn logical_ino_v2(fd: impl AsFd, logical: u64, buffer: &mut [u64]) -> Result
     unsafe { syscall!(Gate::BtrfsLogicalInoV2, fd.as_fd(), request, arguments) }.map(drop)
 }
 
+/// 64-bit words of a `struct btrfs_ioctl_space_args` before its records, and of a record: flags, allocated bytes, used
+/// bytes.
+pub const SPACE_HEAD: usize = 2;
+/// See [`SPACE_HEAD`].
+pub const SPACE_RECORD: usize = 3;
+
+/// The kinds of block groups with their bytes, as many as fit, which follow [`SPACE_HEAD`] in the buffer. Returns their
+/// number.
+/// [btrfs-ioctl(2)](https://btrfs.readthedocs.io/en/latest/btrfs-ioctl.html)
+///
+/// # Errors
+/// `ENOTTY` where it is not btrfs.
+///
+/// # Panics
+/// When `buffer` is shorter than [`SPACE_HEAD`].
+pub fn space_info(fd: impl AsFd, buffer: &mut [u64]) -> Result<usize> {
+    assert!(buffer.len() >= SPACE_HEAD, "too little room for a query");
+    let request = libc::_IOWR::<[u64; SPACE_HEAD]>(IOCTL_MAGIC, 20);
+    let room = (buffer.len() - SPACE_HEAD) / SPACE_RECORD;
+    buffer.fill(0);
+    buffer[0] = room as u64; // space_slots
+    let to = buffer.as_mut_ptr();
+    // SAFETY: `buffer` begins with the head, whose space_slots says how many records there is room for after it.
+    unsafe { syscall!(Gate::BtrfsSpaceInfo, fd.as_fd(), request, to) }?;
+    Ok((buffer[1] as usize).min(room))
+}
+
 /// Two adjacent 32-bit fields as one of 64 bits.
 fn two_words(first: u32, second: u32) -> u64 {
     let [a, b] = [first.to_ne_bytes(), second.to_ne_bytes()];

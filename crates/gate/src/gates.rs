@@ -42,6 +42,7 @@ const NO_NUMBER: c_long = -1;
 gates! {
     BtrfsGetSubvolInfo "ioctl:BTRFS_IOC_GET_SUBVOL_INFO" libc::SYS_ioctl,
     BtrfsLogicalInoV2 "ioctl:BTRFS_IOC_LOGICAL_INO_V2" libc::SYS_ioctl,
+    BtrfsSpaceInfo "ioctl:BTRFS_IOC_SPACE_INFO" libc::SYS_ioctl,
     BtrfsTreeSearchV2 "ioctl:BTRFS_IOC_TREE_SEARCH_V2" libc::SYS_ioctl,
     Cachestat "cachestat" 451,
     Chdir "chdir" libc::SYS_chdir,
@@ -107,6 +108,7 @@ gates! {
     Utimensat "utimensat" libc::SYS_utimensat,
     Write "write" libc::SYS_write,
     XfsBulkstat "ioctl:XFS_IOC_BULKSTAT" libc::SYS_ioctl,
+    XfsFscounts "ioctl:XFS_IOC_FSCOUNTS" libc::SYS_ioctl,
     XfsFsgeometry "ioctl:XFS_IOC_FSGEOMETRY" libc::SYS_ioctl,
 }
 

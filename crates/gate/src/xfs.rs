@@ -29,6 +29,23 @@ pub fn xfs_fsgeometry(fd: impl AsFd) -> Result<[u8; GEOMETRY_LEN]> {
     Ok(geometry)
 }
 
+/// 64-bit words of a `struct xfs_fsop_counts`: free blocks, free realtime extents, free inodes, allocated inodes.
+pub const COUNTS_LEN: usize = 4;
+
+/// Counts the blocks and inodes of the file system that an open file is on.
+/// [xfsctl(3)](https://man7.org/linux/man-pages/man3/xfsctl.3.html)
+///
+/// # Errors
+/// `ENOTTY` on another file system.
+pub fn xfs_fscounts(fd: impl AsFd) -> Result<[u64; COUNTS_LEN]> {
+    let request = libc::_IOR::<[u64; COUNTS_LEN]>(b'X'.into(), 113);
+    let mut counts = [0; COUNTS_LEN];
+    let to = counts.as_mut_ptr();
+    // SAFETY: the request's size field says four words, and `counts` has as many.
+    unsafe { syscall!(Gate::XfsFscounts, fd.as_fd(), request, to) }?;
+    Ok(counts)
+}
+
 /// A buffer for [`xfs_bulkstat`].
 #[derive(Debug)]
 pub struct BulkBuffer {

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use gate::fs::{At, CWD, FileType, Open, Want, openat, read, readlinkat, statx};
+use gate::fs::{At, CWD, FileType, Open, Statx, Want, openat, read, readlinkat, statx};
 use gate::long::c_string;
+use gate::{Errno, Fd};
 use ondisk::Dev;
 use ondisk::dirent::entries;
 
@@ -107,6 +108,48 @@ pub fn kernel_name(dev: Dev) -> Option<Vec<u8>> {
     let link = c_string(format!("/sys/dev/block/{dev}").as_bytes()).ok()?;
     let target = readlinkat(CWD, &link).ok()?;
     target.rsplit(|&b| b == b'/').next().map(<[u8]>::to_vec)
+}
+
+/// A device that cannot be opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct UnopenedDevice {
+    pub path: Vec<u8>,
+    pub errno: Errno,
+}
+
+/// Opens a block device by any of its names, of which the mount table may have one. Returns it with its path.
+///
+/// # Errors
+/// Why it cannot be opened; `None` if no name leads to it.
+pub fn open_device(
+    dev: Dev,
+    source: Option<&[u8]>,
+) -> Result<(Fd, Vec<u8>), Option<UnopenedDevice>> {
+    let names = [
+        source
+            .filter(|source| source.starts_with(b"/"))
+            .map(<[u8]>::to_vec),
+        kernel_name(dev).map(|name| device_path(&name)),
+        Some(format!("/dev/block/{dev}").into_bytes()),
+    ];
+    let mut failed = None;
+    for name in names.into_iter().flatten() {
+        let Ok(path) = c_string(&name) else { continue };
+        let is_it = |s: Statx| s.file_type == FileType::Block && s.rdev == dev;
+        if !statx(CWD, &path, At::NO_AUTOMOUNT, Want::TYPE).is_ok_and(is_it) {
+            continue;
+        }
+        match openat(CWD, &path, Open::NONBLOCK) {
+            // The name may have been given to another device meanwhile.
+            Ok(fd) if statx(&fd, c"", At::EMPTY_PATH, Want::TYPE).is_ok_and(is_it) => {
+                return Ok((fd, name));
+            }
+            Ok(_) => {}
+            Err(errno) => failed = Some(UnopenedDevice { path: name, errno }),
+        }
+    }
+    Err(failed)
 }
 
 /// The path of a device by the kernel's name, which has `!` for slashes.

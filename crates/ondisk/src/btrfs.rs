@@ -17,6 +17,7 @@ pub mod kind {
     pub const XATTR_ITEM: u8 = 24;
     pub const DIR_ITEM: u8 = 84;
     pub const DIR_INDEX: u8 = 96;
+    pub const EXTENT_DATA: u8 = 108;
     pub const ROOT_ITEM: u8 = 132;
     pub const ROOT_REF: u8 = 156;
     pub const UUID_SUBVOL: u8 = 251;
@@ -119,6 +120,118 @@ pub fn parent_uuid(root_item: &[u8]) -> Option<[u8; 16]> {
     const PARENT: usize = 160 + 7 * 8 + 4 + 17 + 2 + 8 + 16;
     let uuid: [u8; 16] = root_item.get(PARENT..PARENT + 16)?.try_into().ok()?;
     Some(uuid).filter(|uuid| *uuid != [0; 16])
+}
+
+/// The tree of a subvolume, by its `ROOT_ITEM`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SubvolumeRoot {
+    /// Whether it is a snapshot of another.
+    pub is_snapshot: bool,
+    /// When it was created; 0 if that was before Linux 3.6.
+    pub created: Time,
+}
+
+impl SubvolumeRoot {
+    /// Parses an item; `None` when it is too short, and for a subvolume that has been deleted.
+    pub fn parse(root_item: &[u8]) -> Option<SubvolumeRoot> {
+        const REFS: usize = 216;
+        const OTIME: usize = 339;
+        if le32(root_item, REFS)? == 0 {
+            return None;
+        }
+        let created = || {
+            Some(Time {
+                sec: le64(root_item, OTIME)?.cast_signed(),
+                nsec: le32(root_item, OTIME + 8)?,
+            })
+        };
+        Some(SubvolumeRoot {
+            is_snapshot: parent_uuid(root_item).is_some(),
+            created: created().unwrap_or_default(),
+        })
+    }
+}
+
+/// An extent of data, as a file refers to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DataExtent {
+    /// Its address in the logical address space.
+    pub start: u64,
+    /// Its length there, in bytes: that of the compressed data, and of all that was written at once.
+    pub bytes: u64,
+}
+
+/// The extent in an `EXTENT_DATA`; `None` for holes, for data in the tree itself, and for any other item.
+#[inline]
+pub fn data_extent(item: Item<'_>) -> Option<DataExtent> {
+    // generation u64, ram_bytes u64, compression u8, encryption u8, other_encoding u16, type u8, disk_bytenr u64,
+    // disk_num_bytes u64, ...
+    const INLINE: u8 = 0;
+    if item.key.1 != kind::EXTENT_DATA || *item.data.get(20)? == INLINE {
+        return None;
+    }
+    let extent = DataExtent {
+        start: le64(item.data, 21)?,
+        bytes: le64(item.data, 29)?,
+    };
+    (extent.start > 0).then_some(extent)
+}
+
+/// A kind of block groups: a record of `BTRFS_IOC_SPACE_INFO`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockGroups {
+    flags: u64,
+    /// Bytes of all of them, without copies; of the global reserve, its size.
+    pub total: u64,
+    /// How many of these are in use.
+    pub used: u64,
+}
+
+#[allow(missing_docs, reason = "the names say it")]
+impl BlockGroups {
+    const DATA: u64 = 1;
+    const SYSTEM: u64 = 1 << 1;
+    const METADATA: u64 = 1 << 2;
+    const RAID1: u64 = 1 << 4;
+    const DUP: u64 = 1 << 5;
+    const RAID10: u64 = 1 << 6;
+    const RAID1C3: u64 = 1 << 9;
+    const RAID1C4: u64 = 1 << 10;
+    const GLOBAL_RESERVE: u64 = 1 << 49;
+
+    /// Parses a record.
+    pub fn parse([flags, total, used]: [u64; 3]) -> BlockGroups {
+        BlockGroups { flags, total, used }
+    }
+
+    /// Those of data, or of data and metadata.
+    pub fn is_data(self) -> bool {
+        self.flags & BlockGroups::DATA != 0
+    }
+
+    /// Those of both data and metadata (`mkfs.btrfs --mixed`).
+    pub fn is_mixed(self) -> bool {
+        self.is_data() && self.flags & BlockGroups::METADATA != 0
+    }
+
+    pub fn is_system(self) -> bool {
+        self.flags & BlockGroups::SYSTEM != 0
+    }
+
+    pub fn is_global_reserve(self) -> bool {
+        self.flags & BlockGroups::GLOBAL_RESERVE != 0
+    }
+
+    /// How many copies of each byte there are.
+    pub fn copies(self) -> u64 {
+        let has = |profiles: u64| self.flags & profiles != 0;
+        match () {
+            () if has(BlockGroups::RAID1C4) => 4,
+            () if has(BlockGroups::RAID1C3) => 3,
+            () if has(BlockGroups::RAID1 | BlockGroups::DUP | BlockGroups::RAID10) => 2,
+            () => 1,
+        }
+    }
 }
 
 /// An `INODE_ITEM`. Fields without a comment are those of `struct stat`, without their `st_`.
@@ -335,6 +448,60 @@ mod tests {
     }
 
     #[test]
+    fn a_data_extent_is_neither_a_hole_nor_inline() {
+        let mut data = [0; 53];
+        let extent = |data: &[u8], kind| {
+            data_extent(Item {
+                key: (257, kind, 0),
+                transid: 0,
+                data,
+            })
+        };
+        (data[20], data[22], data[30]) = (1, 16, 32);
+        let expected = DataExtent {
+            start: 4096,
+            bytes: 8192,
+        };
+        assert_eq!(extent(&data, kind::EXTENT_DATA), Some(expected));
+        assert_eq!(extent(&data, kind::INODE_ITEM), None);
+        assert_eq!(extent(&data[..36], kind::EXTENT_DATA), None);
+        data[20] = 0;
+        assert_eq!(extent(&data, kind::EXTENT_DATA), None, "inline");
+        (data[20], data[22]) = (1, 0);
+        assert_eq!(extent(&data, kind::EXTENT_DATA), None, "a hole");
+    }
+
+    #[test]
+    fn a_root_without_references_is_being_deleted() {
+        let mut item = [0; 439];
+        assert_eq!(SubvolumeRoot::parse(&item), None);
+        (item[216], item[339]) = (1, 7);
+        let plain = SubvolumeRoot::parse(&item).unwrap();
+        assert_eq!((plain.is_snapshot, plain.created.sec), (false, 7));
+        item[263] = 1;
+        assert!(SubvolumeRoot::parse(&item).unwrap().is_snapshot);
+        // Before Linux 3.6.
+        let old = SubvolumeRoot::parse(&item[..239]).unwrap();
+        assert_eq!((old.is_snapshot, old.created), (false, Time::default()));
+    }
+
+    #[test]
+    fn block_groups_have_copies_by_their_profile() {
+        let groups = |flags| BlockGroups::parse([flags, 10, 5]);
+        for (flags, copies) in [
+            (1, 1),
+            (4 | 1 << 5, 2),
+            (4 | 1 << 9, 3),
+            (1 | 1 << 10, 4),
+            (1 | 1 << 7, 1),
+        ] {
+            assert_eq!(groups(flags).copies(), copies, "{flags:#x}");
+        }
+        assert!(groups(5).is_mixed() && !groups(4).is_data() && groups(2).is_system());
+        assert!(groups(1 << 49 | 4).is_global_reserve());
+    }
+
+    #[test]
     fn references_are_incomplete_when_some_are_missing() {
         let counts = |words: u32, missing: u32| {
             let bytes = [words.to_ne_bytes(), missing.to_ne_bytes()].concat();
@@ -516,10 +683,11 @@ mod tests {
         #[test]
         fn no_buffer_makes_it_panic(buffer in proptest::collection::vec(any::<u8>(), 0..600), count in 0usize..9) {
             for item in items(&buffer, count) {
-                for kind in [item.key.1, kind::INODE_REF, kind::INODE_EXTREF, kind::DIR_INDEX, kind::ROOT_REF] {
+                for kind in [item.key.1, kind::INODE_REF, kind::INODE_EXTREF, kind::DIR_INDEX, kind::ROOT_REF, kind::EXTENT_DATA] {
                     let item = Item { key: (item.key.0, kind, item.key.2), ..item };
                     let _ = links(item).filter(|link| is_name(link.name)).count();
                     let _ = (way_to_root(item), root_ref(item), Inode::parse(item.data));
+                    let _ = (data_extent(item), SubvolumeRoot::parse(item.data));
                 }
             }
             let _ = Subvolume::parse(&buffer);

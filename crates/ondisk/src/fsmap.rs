@@ -13,6 +13,63 @@ pub struct Record {
     /// The inode number of the file whose data or metadata it is; `None` for metadata of the file
     /// system itself, and where the file system does not know.
     pub ino: Option<u64>,
+    /// What it is, if it does not belong to a file.
+    pub special: Option<SpecialOwner>,
+}
+
+/// What a range is that belongs to no file: the values of `fmr_owner` of XFS and ext4.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SpecialOwner {
+    /// Free space.
+    Free,
+    /// In use, but the file system does not know by what.
+    Unknown,
+    /// Superblocks and the like.
+    FileSystem,
+    /// The journal.
+    Log,
+    /// XFS: the trees of free space and of owners.
+    FreeSpaceTrees,
+    /// XFS: the trees of inodes.
+    InodeTrees,
+    /// Inodes.
+    Inodes,
+    /// XFS: the trees of reference counts.
+    ReferenceCounts,
+    /// XFS: copies of shared blocks that are being written.
+    CopyOnWrite,
+    /// Anything else, such as bitmaps.
+    Other,
+}
+
+impl SpecialOwner {
+    fn parse(owner: u64) -> SpecialOwner {
+        /// `FMR_OWNER(type, code)`
+        const fn owner_code(kind: u8, code: u64) -> u64 {
+            (kind as u64) << 32 | code
+        }
+        const FREE: u64 = owner_code(0, 1);
+        const UNKNOWN: u64 = owner_code(0, 2);
+        const FS: u64 = owner_code(b'X', 1);
+        const LOG: u64 = owner_code(b'X', 2);
+        const AG: u64 = owner_code(b'X', 3);
+        const INOBT: u64 = owner_code(b'X', 4);
+        const INODES: u64 = owner_code(b'X', 5);
+        const REFC: u64 = owner_code(b'X', 6);
+        const COW: u64 = owner_code(b'X', 7);
+        match owner {
+            FREE => SpecialOwner::Free,
+            UNKNOWN => SpecialOwner::Unknown,
+            FS => SpecialOwner::FileSystem,
+            LOG => SpecialOwner::Log,
+            AG => SpecialOwner::FreeSpaceTrees,
+            INOBT => SpecialOwner::InodeTrees,
+            INODES => SpecialOwner::Inodes,
+            REFC => SpecialOwner::ReferenceCounts,
+            COW => SpecialOwner::CopyOnWrite,
+            _ => SpecialOwner::Other,
+        }
+    }
 }
 
 impl Record {
@@ -30,6 +87,7 @@ pub fn parse(records: &[u8], count: usize) -> impl Iterator<Item = Record> {
             physical: u64_at(record, 8)?,
             length: u64_at(record, 32)?,
             ino: (!is_special).then_some(owner),
+            special: is_special.then(|| SpecialOwner::parse(owner)),
         })
     })
 }
@@ -54,6 +112,9 @@ mod tests {
         assert_eq!(inos, [Some(133), None]);
         let first = parse(&bytes, 1).next().unwrap();
         assert_eq!((first.physical, first.length), (4096, 8192));
+        let special = [record(0x10, 1), record(0x10, 0x58_0000_0002)].concat();
+        let special: Vec<_> = parse(&special, 2).map(|record| record.special).collect();
+        assert_eq!(special, [Some(SpecialOwner::Free), Some(SpecialOwner::Log)]);
     }
 
     proptest! {

@@ -11,8 +11,18 @@ pub struct Geometry {
     pub block: u32,
     /// Allocation groups; at least one.
     pub groups: u32,
+    /// Bytes in an inode.
+    pub inode: u32,
+    /// Blocks of the data device.
+    pub blocks: u64,
+    /// Blocks of the journal on the data device; 0 if it is on a device of its own.
+    pub log_blocks: u64,
     /// Whether inodes have a birth time: those of version 5, with checksums.
     pub has_btime: bool,
+    /// Whether it records who owns each block.
+    pub has_owners: bool,
+    /// Whether files can share blocks.
+    pub has_reflink: bool,
     /// Bits of an inode number that count within its group.
     group_bits: u32,
 }
@@ -22,6 +32,8 @@ impl Geometry {
     pub fn parse(bytes: &[u8]) -> Option<Geometry> {
         const FLAGS: usize = 92;
         const V5SB: u32 = 1 << 15;
+        const RMAPBT: u32 = 1 << 19;
+        const REFLINK: u32 = 1 << 20;
         let block = u32_at(bytes, 0).filter(|block| block.is_power_of_two())?;
         let group_blocks = u32_at(bytes, 8).filter(|&blocks| blocks > 0)?;
         let groups = u32_at(bytes, 12).filter(|&groups| groups > 0)?;
@@ -29,11 +41,20 @@ impl Geometry {
         // A block number within the group takes as many bits as the last one's.
         let bits_of_block = u32::BITS - (group_blocks - 1).leading_zeros();
         let group_bits = bits_of_block + (block / inode).ilog2();
-        let has_btime = u32_at(bytes, FLAGS)? & V5SB != 0;
+        let flags = u32_at(bytes, FLAGS)?;
+        let has_internal_log = u64_at(bytes, 56)? > 0;
         (group_bits < u64::BITS).then_some(Geometry {
             block,
             groups,
-            has_btime,
+            inode,
+            blocks: u64_at(bytes, 32)?,
+            log_blocks: match has_internal_log {
+                true => u32_at(bytes, 16)?.into(),
+                false => 0,
+            },
+            has_btime: flags & V5SB != 0,
+            has_owners: flags & RMAPBT != 0,
+            has_reflink: flags & REFLINK != 0,
             group_bits,
         })
     }

@@ -119,7 +119,8 @@ impl Filter {
     }
 
     /// Excludes these paths, too, with everything below them.
-    pub(crate) fn without(mut self, paths: &[Vec<u8>]) -> Filter {
+    #[must_use]
+    pub fn without(mut self, paths: &[Vec<u8>]) -> Filter {
         for path in paths {
             let (dir, name) = split(path);
             let names = self.single.entry(bare(dir).to_vec()).or_default();

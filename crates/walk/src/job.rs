@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::path::split;
+use base::path::{below, split};
 use base::{Warning, Warnings};
 use gate::fs::{At, Attributes, Open, Resolve, Statx, statx};
 use gate::long::{openat2_long, reach};
@@ -135,14 +135,42 @@ pub struct Diagnostics {
     /// The entries that other ranks have found.
     elsewhere: AtomicU64,
     dir: Mutex<Vec<u8>>,
+    alias: Mutex<Option<Alias>>,
+}
+
+/// A directory that is walked by another path than the one that is shown.
+#[derive(Debug)]
+struct Alias {
+    walked: Vec<u8>,
+    shown: Vec<u8>,
+}
+
+impl Alias {
+    fn apply(&self, path: &[u8]) -> Option<Vec<u8>> {
+        below(&self.walked, path).map(|rest| joined(&self.shown, rest))
+    }
 }
 
 impl Diagnostics {
     /// Warnings beyond this many are only counted.
     const MOST: usize = 10_000;
 
+    /// Shows the paths in `walked`, such as `/proc/self/fd/3`, as those in `shown`.
+    pub fn show_as(&self, walked: &[u8], shown: &[u8]) {
+        let [walked, shown] = [walked, shown].map(<[u8]>::to_vec);
+        *self.alias.lock() = Some(Alias { walked, shown });
+    }
+
+    /// The path to be shown for one that is walked.
+    fn shown(&self, path: &[u8]) -> Option<Vec<u8>> {
+        self.alias.lock().as_ref()?.apply(path)
+    }
+
     /// Adds a warning.
-    pub fn warn(&self, warning: Warning) {
+    pub fn warn(&self, mut warning: Warning) {
+        if let Some(shown) = warning.path.as_deref().and_then(|path| self.shown(path)) {
+            warning.path = Some(shown);
+        }
         self.warnings.lock().push(warning, Diagnostics::MOST);
     }
 
@@ -167,6 +195,7 @@ impl Diagnostics {
     /// The approximate number of entries so far, and a directory that was read recently.
     pub fn progress(&self) -> (u64, Vec<u8>) {
         let dir = self.dir.lock().clone();
+        let dir = self.shown(&dir).unwrap_or(dir);
         let elsewhere = self.elsewhere.load(Ordering::Relaxed);
         (self.own_entries() + elsewhere, dir)
     }

@@ -9,7 +9,10 @@ use super::help::side_by_side;
 
 /// The commands, by what they are for.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Look", &["survey", "mounts", "walk", "query", "changed"]),
+    (
+        "Look",
+        &["survey", "space", "mounts", "walk", "query", "changed"],
+    ),
     ("Back up", &["dump", "list", "restore", "verify"]),
     (
         "Measure",
@@ -21,7 +24,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
 /// Commands of other programs, and what does the same here.
 const KNOWN: [(&[&str], &str); 13] = [
     (&["du", "dust"], "fathom walk DIR --format du"),
-    (&["df"], "fathom survey, which lists the file systems"),
+    (&["df", "lsof"], "fathom space DIR"),
     (&["ls", "find", "fd"], "fathom walk DIR --format paths"),
     (&["ncdu", "gdu"], "fathom walk DIR --format ncdu"),
     (&["tree", "stat"], "fathom walk DIR --format ndjson"),

@@ -17,6 +17,7 @@ pub(crate) mod probe;
 pub(crate) mod query;
 pub(crate) mod restore;
 pub(crate) mod selection;
+pub(crate) mod space;
 pub(crate) mod survey;
 pub(crate) mod verify;
 pub(crate) mod walk;

@@ -16,6 +16,8 @@ pub const LENGTH: usize = 1024;
 pub struct Superblock {
     /// In bytes: a power of two from 1 KiB to 64 KiB.
     pub block_size: u32,
+    /// The unit of allocation in bytes: more than a block with bigalloc.
+    pub cluster_size: u64,
     pub blocks: u64,
     /// The block at which the first group begins.
     pub first_block: u64,
@@ -29,6 +31,12 @@ pub struct Superblock {
     /// In bytes: a power of two, at least 32.
     pub descriptor_size: u32,
     pub uuid: [u8; 16],
+    /// Blocks that only root, or the user of `resuid=`, may use.
+    pub reserved_blocks: u64,
+    /// Blocks of superblocks, descriptors, bitmaps, inode tables and the journal; 0 if it is not recorded.
+    pub overhead_blocks: u64,
+    /// The size of the journal in bytes; `None` without an internal journal, and if it is not recorded.
+    pub journal_size: Option<u64>,
     blocks_per_group: u32,
     first_meta_bg: u32,
     backup_groups: [u32; 2],
@@ -60,6 +68,7 @@ impl Superblock {
         };
         let mut superblock = Superblock {
             block_size,
+            cluster_size: 1024 << le32(bytes, 0x1c).min(32),
             blocks: wide64(bytes, 0x4, has(BITS64).then_some(0x150)),
             first_block: u64::from(le32(bytes, 0x14)),
             groups: 0,
@@ -69,6 +78,9 @@ impl Superblock {
             inode_size,
             descriptor_size,
             uuid,
+            reserved_blocks: wide64(bytes, 0x8, has(BITS64).then_some(0x154)),
+            overhead_blocks: u64::from(le32(bytes, 0x248)),
+            journal_size: parse_journal_size(bytes),
             blocks_per_group: le32(bytes, 0x20),
             first_meta_bg: le32(bytes, 0x104),
             backup_groups: [le32(bytes, 0x24c), le32(bytes, 0x250)],
@@ -148,6 +160,14 @@ impl Superblock {
     }
 }
 
+/// The size in the copy of the journal's inode: `s_jnl_blocks`.
+fn parse_journal_size(bytes: &[u8; LENGTH]) -> Option<u64> {
+    let (journal_inum, jnl_backup_type) = (le32(bytes, 0xe0), bytes[0xfd]);
+    // i_block[15], i_size_high, i_size
+    let size = wide64(bytes, 0x14c, Some(0x148));
+    (journal_inum != 0 && jnl_backup_type == 1).then_some(size)
+}
+
 /// Bytes in a block, in an inode, and in a group descriptor.
 fn parse_sizes(bytes: &[u8; LENGTH], is_64bit: bool) -> Result<[u32; 3], Error> {
     let log_block_size = le32(bytes, 0x18);
@@ -197,6 +217,7 @@ pub(super) mod tests {
         put(0x0, 64);
         put(0x4, 2048);
         put(0x18, 2);
+        put(0x1c, 2);
         put(0x20, 32768);
         put(0x28, 64);
         put(0x38, 0xef53);
@@ -224,6 +245,27 @@ pub(super) mod tests {
         );
         assert!(found.has_entry_types() && !found.has_checksums());
         assert_eq!(found.descriptor_block(0), Some(1));
+        assert_eq!((found.reserved_blocks, found.journal_size), (0, None));
+        assert_eq!(found.cluster_size, 4096);
+    }
+
+    #[test]
+    fn reserved_blocks_and_the_journal_are_read() {
+        let mut bytes = plain();
+        let mut put =
+            |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        put(0x8, 102);
+        put(0xe0, 8);
+        put(0xfc, 64 << 16 | 1 << 8);
+        put(0x14c, 16 << 20);
+        put(0x248, 1100);
+        let found = Superblock::parse(&bytes).unwrap();
+        let read = (
+            found.reserved_blocks,
+            found.journal_size,
+            found.overhead_blocks,
+        );
+        assert_eq!(read, (102, Some(16 << 20), 1100));
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use gate::fs::{Advice, At, CWD, FileType, Open, Want, fadvise64, openat, pread64, read, statx};
+use gate::fs::{Advice, CWD, Open, fadvise64, openat, pread64, read};
 use gate::long::c_string;
 use gate::{Errno, Fd};
-use mounts::names::{device_path, kernel_name};
+use mounts::names::{UnopenedDevice, kernel_name, open_device};
 use ondisk::ext4::{Error, Group, Superblock, group, superblock};
 use ondisk::{Dev, Mount, split_options};
 
@@ -221,32 +221,16 @@ fn is_driven_by_ext4(kernel_name: &[u8]) -> bool {
     sys.is_ok_and(|sys| openat(CWD, &sys, Open::PATH).is_ok())
 }
 
-/// Opens a device by any of its names.
+/// Opens the device of a mount.
 fn find(dev: Dev, mount: &Mount) -> Result<(Fd, String), EngineRefusal> {
-    let source = mount.content.source.clone();
-    let names = [
-        source.filter(|source| source.starts_with(b"/")),
-        kernel_name(dev).map(|name| device_path(&name)),
-        Some(format!("/dev/block/{dev}").into_bytes()),
-    ];
-    let mut refusal = EngineRefusal::NoDevice(dev);
-    for name in names.into_iter().flatten() {
-        let Ok(path) = c_string(&name) else { continue };
-        let is_it = |s: gate::fs::Statx| s.file_type == FileType::Block && s.rdev == dev;
-        if !statx(CWD, &path, At::NO_AUTOMOUNT, Want::TYPE).is_ok_and(is_it) {
-            continue;
+    let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+    match open_device(dev, mount.content.source.as_deref()) {
+        Ok((fd, path)) => Ok((fd, shown(&path))),
+        Err(Some(UnopenedDevice { path, errno })) => {
+            Err(EngineAction::OpenDevice(shown(&path)).failed(errno))
         }
-        let shown = String::from_utf8_lossy(&name).into_owned();
-        match openat(CWD, &path, Open::NONBLOCK) {
-            // The name may have been given to another device meanwhile.
-            Ok(fd) if statx(&fd, c"", At::EMPTY_PATH, Want::TYPE).is_ok_and(is_it) => {
-                return Ok((fd, shown));
-            }
-            Ok(_) => {}
-            Err(e) => refusal = EngineAction::OpenDevice(shown).failed(e),
-        }
+        Err(None) => Err(EngineRefusal::NoDevice(dev)),
     }
-    Err(refusal)
 }
 
 fn read_whole(fd: impl AsFd, at: u64, buffer: &mut [u8]) -> Result<(), Errno> {

@@ -1,0 +1,441 @@
+//! What `fathom space` prints.
+
+use archive::Users;
+use ondisk::{Time, utc};
+use serde::{Serialize, Serializer};
+use show::json_object;
+use show::name::printable;
+use show::shell::quoted;
+use show::table::{Align, Table, TableStyle, Tone};
+use show::units::{plural, size};
+use space::bill::{CacheSums, sum};
+use space::{AgeSums, Bill, Item, Kind, OwnerSums, Part, Remedy};
+use walk::group::AGES;
+
+use crate::date::Zone;
+
+pub(crate) struct Report<'a> {
+    /// As it was given.
+    pub(crate) dir: &'a [u8],
+    pub(crate) bill: &'a Bill,
+    pub(crate) users: &'a Users,
+    pub(crate) seconds: f64,
+}
+
+json_object!(Report<'_>, |report| {
+    name "dir": Some(report.dir),
+    name "mount_point": Some(&report.bill.mount_point),
+    name "fstype": Some(&report.bill.fstype),
+    name "source": report.bill.source.as_deref(),
+    "size": report.bill.size,
+    "used": report.bill.used,
+    "available": report.bill.available,
+    "items": List(|item| ItemJson { item, users: report.users }, &report.bill.items),
+    "unaccounted": report.bill.unaccounted(),
+    "owners": List(|sums| OwnerJson { sums, users: report.users }, &report.bill.owners),
+    "ages": List(AgeJson, &report.bill.ages),
+    "caches": List(CacheJson, &report.bill.caches),
+    "engine": report.bill.engine.name(),
+    "files": report.bill.files,
+    "seconds": report.seconds,
+});
+
+/// A JSON array of what a function makes of values.
+struct List<'a, F, T>(F, &'a [T]);
+
+impl<'a, T, J: Serialize, F: Fn(&'a T) -> J> Serialize for List<'a, F, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.1.iter().map(&self.0))
+    }
+}
+
+struct ItemJson<'a> {
+    item: &'a Item,
+    users: &'a Users,
+}
+
+json_object!(ItemJson<'_>, |it| {
+    "kind": it.item.kind.name(),
+    "part": it.item.part.map(Part::name),
+    "bytes": it.item.bytes,
+    "in_used": it.item.is_in_used,
+    name "path": it.item.path.as_deref(),
+    name "owner": it.item.owner.map(|owner| user(owner, it.users)).as_deref(),
+    "pid": it.item.holder.as_ref().map(|holder| holder.pid),
+    name "program": it.item.holder.as_ref().map(|holder| &holder.program[..]),
+    "processes": it.item.holder.as_ref().map(|holder| holder.processes),
+    "since": it.item.since.map(|time| utc(time.sec)),
+    "frees": frees(it.item),
+    "command": it.item.remedy.as_ref().map(command),
+});
+
+struct OwnerJson<'a> {
+    sums: &'a OwnerSums,
+    users: &'a Users,
+}
+
+json_object!(OwnerJson<'_>, |it| {
+    name "owner": Some(&user(it.sums.owner, it.users)),
+    "files": it.sums.files,
+    "bytes": it.sums.bytes,
+});
+
+struct AgeJson<'a>(&'a AgeSums);
+
+json_object!(AgeJson<'_>, |it| {
+    "age": age(it.0),
+    "files": it.0.files,
+    "bytes": it.0.bytes,
+});
+
+struct CacheJson<'a>(&'a CacheSums);
+
+json_object!(CacheJson<'_>, |it| {
+    name "path": Some(&it.0.path),
+    "bytes": it.0.bytes,
+    "since": it.0.since.map(|time| utc(time.sec)),
+    "frees": it.0.freeable,
+    "command": command(&it.0.remedy),
+});
+
+/// The name of a user, or else the number.
+fn user(id: u32, users: &Users) -> Vec<u8> {
+    match users.user(id) {
+        b"" => id.to_string().into_bytes(),
+        name => name.to_vec(),
+    }
+}
+
+fn age(sums: &AgeSums) -> &'static str {
+    AGES.get(sums.age).map_or("older", |(name, _)| name)
+}
+
+/// What the command of an item frees, in bytes; `None` if it frees nothing.
+fn frees(item: &Item) -> Option<u64> {
+    match item.remedy.as_ref()? {
+        Remedy::LookBeneath { .. } => None,
+        _ => Some(item.freeable.unwrap_or(item.bytes.max(0).cast_unsigned())),
+    }
+}
+
+/// A command for a shell.
+fn command(remedy: &Remedy) -> String {
+    match remedy {
+        Remedy::Restart(unit) => {
+            let user = if unit.is_of_user { "--user " } else { "" };
+            format!("systemctl {user}restart {}", quoted(&unit.name))
+        }
+        Remedy::LowerReserve { device } => format!("tune2fs -m 1 {}", quoted(device)),
+        Remedy::DeleteSnapshot {
+            path: Some(path), ..
+        } => format!("btrfs subvolume delete {}", quoted(path)),
+        Remedy::DeleteSnapshot {
+            id, mount_point, ..
+        } => format!("btrfs subvolume delete -i {id} {}", quoted(mount_point)),
+        Remedy::LookBeneath { mount_point, rel } => {
+            let beneath = [b"/mnt/", &rel[..]].concat();
+            let (mount_point, beneath) = (quoted(mount_point), quoted(&beneath));
+            format!("mount --bind {mount_point} /mnt && ls -la {beneath}")
+        }
+        Remedy::Clean(command) => (*command).to_owned(),
+    }
+}
+
+/// The bill as text.
+pub(crate) fn text(report: &Report<'_>, top: usize, zone: &Zone, style: TableStyle) -> String {
+    let mut text = head(report, style);
+    text += &items(report, top, style);
+    text += &rest(report, style);
+    text += &divisions(report, style);
+    text += &freeable(report, zone, style);
+    text
+}
+
+/// The file system, and a bar of its space.
+fn head(report: &Report<'_>, style: TableStyle) -> String {
+    const MOST: usize = 60;
+    let bill = report.bill;
+    let mount_point = printable(&bill.mount_point);
+    let mut text = format!("{mount_point}: {}", printable(&bill.fstype));
+    if let Some(source) = &bill.source {
+        text += &format!(" on {}", printable(source));
+    }
+    text += &format!(
+        ", {}: {} used ({}), {} available",
+        size(bill.size),
+        size(bill.used),
+        percent(bill.used, bill.size),
+        size(bill.available)
+    );
+    let reserved = bill
+        .size
+        .saturating_sub(bill.used)
+        .saturating_sub(bill.available);
+    if reserved > 0 {
+        text += &format!(", {} reserved", size(reserved));
+    }
+    let mut text = style.wrapped(&text);
+    if let Some(width) = style.width
+        && bill.size > 0
+    {
+        let width = width.min(MOST);
+        let share =
+            |bytes: u64| (u128::from(bytes) * width as u128 / u128::from(bill.size)) as usize;
+        let used = share(bill.used).min(width);
+        let reserved = share(reserved).min(width - used);
+        let free = width - used - reserved;
+        text += &format!(
+            "{}{}{}\n",
+            "█".repeat(used),
+            "▒".repeat(reserved),
+            "░".repeat(free)
+        );
+    }
+    text + "\n"
+}
+
+/// A part of a whole: `28 %`.
+fn percent(part: u64, whole: u64) -> String {
+    match whole {
+        0 => "-".to_owned(),
+        whole => match part as f64 * 100.0 / whole as f64 {
+            share if share > 0.0 && share < 0.1 => "<0.1 %".to_owned(),
+            share if share < 10.0 && share > 0.0 => format!("{share:.1} %"),
+            share => format!("{share:.0} %"),
+        },
+    }
+}
+
+/// A number of bytes that may be negative.
+fn signed(bytes: i64) -> String {
+    let sign = if bytes < 0 { "-" } else { "" };
+    format!("{sign}{}", size(bytes.unsigned_abs()))
+}
+
+/// The columns of the table of items; the share of what is used comes second.
+const COLUMNS: [(&str, Align); 6] = [
+    ("SIZE", Align::Right),
+    ("OF USED", Align::Right),
+    ("WHERE", Align::Left),
+    ("KIND", Align::Left),
+    ("OWNER", Align::Left),
+    ("HELD BY", Align::Left),
+];
+
+/// The table of the largest items, and of what df does not count as used.
+fn items(report: &Report<'_>, top: usize, style: TableStyle) -> String {
+    /// A terminal with fewer columns has no room for the shares.
+    const NARROW: usize = 60;
+    let bill = report.bill;
+    let is_narrow = style.width.is_some_and(|width| width < NARROW);
+    let has_holders = bill.items.iter().any(|item| item.holder.is_some());
+    let is_shown = |at: usize| match at {
+        1 => !is_narrow,
+        5 => has_holders,
+        _ => true,
+    };
+    let heads: Vec<_> = (0..)
+        .zip(COLUMNS)
+        .filter(|(at, _)| is_shown(*at))
+        .map(|it| it.1)
+        .collect();
+    let mut table = Table::new(&heads, 0);
+    let mut row = |cells: [String; 6], tone| {
+        let cells = (0..).zip(cells).filter(|(at, _)| is_shown(*at));
+        table.row(cells.map(|(_, cell)| cell), tone);
+    };
+    let (mut used, others): (Vec<&Item>, Vec<&Item>) =
+        bill.items.iter().partition(|it| it.is_in_used);
+    // What is counted more than once is as important as what takes as much.
+    used.sort_by_key(|item| std::cmp::Reverse(item.bytes.unsigned_abs()));
+    let (shown, more) = used.split_at(used.len().min(top));
+    for item in shown {
+        row(cells(item, report), Tone::Plain);
+    }
+    if !more.is_empty() {
+        let bytes = sum(more.iter().copied());
+        let mut cells: [String; 6] = Default::default();
+        cells[0] = signed(bytes);
+        cells[1] = percent(bytes.max(0).cast_unsigned(), bill.used);
+        cells[2] = format!("({} more)", more.len());
+        row(cells, Tone::Plain);
+    }
+    for item in others {
+        let mut cells = cells(item, report);
+        cells[1] = "-".to_owned();
+        row(cells, Tone::Dim);
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    table.keep(if is_narrow { 3 } else { 4 });
+    table.to_text(style.width, style.color)
+}
+
+fn cells(item: &Item, report: &Report<'_>) -> [String; 6] {
+    let place = match (&item.path, item.part) {
+        (Some(path), _) => printable(path).into_owned(),
+        (None, Some(part)) => place(item.kind, part).to_owned(),
+        (None, None) => match item.kind {
+            Kind::Shared => "counted more than once".to_owned(),
+            Kind::Journal => "journal".to_owned(),
+            _ => String::new(),
+        },
+    };
+    let owner = item.owner.map_or(String::new(), |owner| {
+        printable(&user(owner, report.users)).into_owned()
+    });
+    let holder = item.holder.as_ref().map_or(String::new(), |holder| {
+        let program = printable(&holder.program);
+        match holder.processes {
+            0 | 1 => format!("{program} (PID {})", holder.pid),
+            n => format!("{program} (PID {} and {} more)", holder.pid, n - 1),
+        }
+    });
+    let share = match item.bytes {
+        bytes if bytes < 0 => "-".to_owned(),
+        bytes => percent(bytes.cast_unsigned(), report.bill.used),
+    };
+    [
+        signed(item.bytes),
+        share,
+        place,
+        item.kind.name().to_owned(),
+        owner,
+        holder,
+    ]
+}
+
+/// The words for a part of the metadata or of the reserve.
+fn place(kind: Kind, part: Part) -> &'static str {
+    match part {
+        Part::Tables => "inode tables, bitmaps, descriptors",
+        Part::Headers => "headers of allocation groups",
+        Part::Inodes => "inodes",
+        Part::Trees if kind == Kind::Metadata => "trees of the file system",
+        Part::Trees => "trees",
+        Part::System => "tree of chunks",
+        Part::CopyOnWrite => "blocks that are being copied",
+        Part::Root => "for root",
+        Part::FileSystem => "for the file system",
+        Part::ForMetadata => "for metadata",
+        Part::AtLeast => "counted more than once, at least",
+        Part::Within => "by several directories",
+        Part::Between => "by several subvolumes",
+    }
+}
+
+/// What no item has.
+fn rest(report: &Report<'_>, style: TableStyle) -> String {
+    let unaccounted = report.bill.unaccounted();
+    let share = percent(unaccounted.unsigned_abs(), report.bill.used);
+    let text = match unaccounted {
+        0 => "all of it is accounted for".to_owned(),
+        1.. => format!(
+            "not accounted for: {} ({share} of used)",
+            signed(unaccounted)
+        ),
+        _ => format!(
+            "the items have {} more than df ({share} of used)",
+            size(unaccounted.unsigned_abs())
+        ),
+    };
+    let why = match &report.bill.fstype[..] {
+        b"overlay" if unaccounted > 0 => "; df has the file system of the upper layer",
+        _ => "",
+    };
+    style.wrapped(&(text + why))
+}
+
+/// The files by owner and by age, a line each.
+fn divisions(report: &Report<'_>, style: TableStyle) -> String {
+    const MOST: usize = 3;
+    let bill = report.bill;
+    let owners = bill.owners.iter().take_while(|sums| sums.bytes > 0);
+    let owners = owners.take(MOST).map(|sums| {
+        let name = user(sums.owner, report.users);
+        format!("{} {}", printable(&name), size(sums.bytes))
+    });
+    let mut owners: Vec<String> = owners.collect();
+    let rest: u64 = bill.owners.iter().skip(MOST).map(|sums| sums.bytes).sum();
+    if rest > 0 {
+        owners.push(format!("{} more {}", bill.owners.len() - MOST, size(rest)));
+    }
+    let ages = bill.ages.iter().filter(|sums| sums.bytes > 0);
+    let ages: Vec<String> = ages
+        .map(|sums| format!("{} {}", age(sums), size(sums.bytes)))
+        .collect();
+    let line = |head: &str, parts: &[String]| match parts {
+        [] => String::new(),
+        parts => style.wrapped(&format!("{head}: {}", parts.join(", "))),
+    };
+    line("by owner", &owners) + &line("by last change", &ages)
+}
+
+/// What can be freed, with the command.
+fn freeable(report: &Report<'_>, zone: &Zone, style: TableStyle) -> String {
+    const MOST: usize = 5;
+    let bill = report.bill;
+    let items = bill.items.iter().filter_map(|item| {
+        let bytes = match item.kind {
+            Kind::Hidden | Kind::Deleted => item.bytes.max(0).cast_unsigned(),
+            _ => frees(item)?,
+        };
+        Some((bytes, advice(item), since(item.since, zone)))
+    });
+    let caches = bill.caches.iter().map(|cache| {
+        let (command, path) = (command(&cache.remedy), printable(&cache.path));
+        let text = format!("{command}  # {path}");
+        (cache.freeable, text, since(cache.since, zone))
+    });
+    let mut all: Vec<(u64, String, String)> = items.chain(caches).collect();
+    all.retain(|(bytes, ..)| *bytes >= LEAST);
+    all.sort_by_key(|(bytes, ..)| std::cmp::Reverse(*bytes));
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{}", style.heading("What can be freed:"));
+    for (bytes, advice, since) in all.iter().take(MOST) {
+        // Commands are not cut or broken: they are to be copied.
+        text += &format!("{:>9}  {advice}{since}\n", size(*bytes));
+    }
+    if all.len() > MOST {
+        let (rest, sum) = (all.len() - MOST, all.iter().skip(MOST).map(|it| it.0).sum());
+        let more = plural(rest as u64, "more item", "more items");
+        text += &format!("{:>9}  {more}: see --json\n", size(sum));
+    }
+    text
+}
+
+/// Less is not worth a line.
+const LEAST: u64 = 1 << 20;
+
+/// The command for an item, and what it concerns.
+fn advice(item: &Item) -> String {
+    let path = item.path.as_deref().map(printable).unwrap_or_default();
+    let comment = match item.kind {
+        Kind::Deleted => format!("deleted file {path}"),
+        Kind::Hidden => "look before you remove anything".to_owned(),
+        Kind::Snapshot => "a snapshot".to_owned(),
+        Kind::Reserved => "the reserve for root".to_owned(),
+        _ => path.to_string(),
+    };
+    match (&item.remedy, &item.holder) {
+        (Some(remedy), _) => format!("{}  # {comment}", command(remedy)),
+        (None, Some(holder)) => {
+            let program = printable(&holder.program);
+            format!("end or restart {program} (PID {}): {comment}", holder.pid)
+        }
+        (None, None) => comment,
+    }
+}
+
+fn since(time: Option<Time>, zone: &Zone) -> String {
+    time.map_or(String::new(), |time| {
+        let text = zone.text(time.sec);
+        let minutes = text
+            .rsplit_once(':')
+            .map_or(&text[..], |(minutes, _)| minutes);
+        format!(", since {minutes}")
+    })
+}

@@ -1,0 +1,318 @@
+//! The tree of one subvolume.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+
+use gate::btrfs::{SEARCH_HEAD, SearchKey, tree_search_v2};
+use gate::{Errno, Fd};
+use ondisk::FileType;
+use ondisk::btrfs::{
+    DataExtent, FIRST_INODE, Inode, Item, Key, LAST_INODE, data_extent, items, kind, links,
+};
+
+use super::extents::{Extents, Holder};
+use crate::files::{Counted, Files, Totals};
+
+/// Calls `take` for each item of a tree with a key in a range.
+pub(super) fn each_item(
+    fd: &Fd,
+    tree: u64,
+    keys: RangeInclusive<Key>,
+    mut take: impl FnMut(Item<'_>),
+) -> Result<(), Errno> {
+    const BUFFER: usize = 128 << 10;
+    let mut buffer = vec![0; BUFFER];
+    let mut next = Some(*keys.start());
+    while let Some(first) = next.filter(|first| first <= keys.end()) {
+        let key = SearchKey {
+            tree,
+            first,
+            last: *keys.end(),
+            min_transid: 0,
+            items: u32::MAX,
+        };
+        let count = tree_search_v2(fd, &key, &mut buffer)?;
+        let mut last = None;
+        let found = buffer.get(SEARCH_HEAD..).unwrap_or_default();
+        // Keys beyond the range mean damage, and a search that continues after them might not end.
+        for item in
+            items(found, count).take_while(|item| (&first..=keys.end()).contains(&&item.key))
+        {
+            last = Some(item.key);
+            take(item);
+        }
+        next = last.and_then(after);
+    }
+    Ok(())
+}
+
+/// The key that follows.
+fn after((object, kind, offset): Key) -> Option<Key> {
+    match (offset.checked_add(1), kind.checked_add(1)) {
+        (Some(offset), _) => Some((object, kind, offset)),
+        (None, Some(kind)) => Some((object, kind, 0)),
+        (None, None) => Some((object.checked_add(1)?, 0, 0)),
+    }
+}
+
+/// The keys of all files.
+const FILES: RangeInclusive<Key> = (FIRST_INODE, 0, 0)..=(LAST_INODE, u8::MAX, u64::MAX);
+
+/// Calls `add` for each reference to an extent in a tree.
+pub(super) fn read_extents(
+    fd: &Fd,
+    tree: u64,
+    mut add: impl FnMut(DataExtent),
+) -> Result<(), Errno> {
+    each_item(fd, tree, FILES, |item| {
+        data_extent(item).into_iter().for_each(&mut add);
+    })
+}
+
+/// Inodes whose contents are not counted with the files around them, or not only.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    /// What mounts cover, with its path relative to the mount.
+    pub(super) covered: HashMap<u64, Vec<u8>>,
+    /// Caches, by their numbers.
+    pub(super) caches: HashMap<u64, usize>,
+}
+
+/// Where files count.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Place {
+    /// In the root of the subvolume.
+    Root,
+    /// In a directory of the root, by its name.
+    Top(Vec<u8>),
+    /// Beneath a mount, by the path that it covers.
+    Covered(Vec<u8>),
+}
+
+/// A place, and the owner of its directory.
+#[derive(Clone, Debug)]
+pub(super) struct OwnedPlace {
+    pub(super) place: Place,
+    pub(super) owner: Option<u32>,
+}
+
+/// Where the files of a directory count: the number of a place, and that of a cache.
+#[derive(Clone, Copy, Debug)]
+struct Reached {
+    place: usize,
+    cache: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Directory {
+    parent: u64,
+    /// Its name, if its parent is the root.
+    name: Vec<u8>,
+    owner: u32,
+}
+
+/// A file, with as many references to extents as follow those of the file before it.
+#[derive(Debug)]
+struct File {
+    ino: u64,
+    /// The directory that has its first name; 0 if it has none.
+    parent: u64,
+    inode: Inode,
+    extents: usize,
+}
+
+/// The directories and files of the subvolume that is examined.
+#[derive(Debug, Default)]
+pub(super) struct SubvolumeTree<'a> {
+    claims: Option<&'a Claims>,
+    directories: HashMap<u64, Directory>,
+    files: Vec<File>,
+    extents: Vec<DataExtent>,
+}
+
+impl<'a> SubvolumeTree<'a> {
+    /// Reads a tree.
+    ///
+    /// # Errors
+    /// Those of the search.
+    pub(super) fn read(fd: &Fd, tree: u64, claims: &'a Claims) -> Result<SubvolumeTree<'a>, Errno> {
+        let mut all = SubvolumeTree {
+            claims: Some(claims),
+            ..SubvolumeTree::default()
+        };
+        each_item(fd, tree, FILES, |item| all.add(item))?;
+        Ok(all)
+    }
+
+    fn add(&mut self, item: Item<'_>) {
+        let (ino, kind, _) = item.key;
+        match kind {
+            kind::INODE_ITEM => {
+                let Some(inode) = Inode::parse(item.data) else {
+                    return;
+                };
+                if FileType::from_mode(inode.mode) == FileType::Directory {
+                    let (parent, name, owner) = (0, Vec::new(), inode.uid);
+                    self.directories.insert(
+                        ino,
+                        Directory {
+                            parent,
+                            name,
+                            owner,
+                        },
+                    );
+                }
+                let (parent, extents) = (0, 0);
+                self.files.push(File {
+                    ino,
+                    parent,
+                    inode,
+                    extents,
+                });
+            }
+            kind::INODE_REF | kind::INODE_EXTREF => {
+                let Some(link) = links(item).next() else {
+                    return;
+                };
+                if let Some(directory) = self.directories.get_mut(&ino).filter(|it| it.parent == 0)
+                {
+                    directory.parent = link.dir;
+                    if link.dir == FIRST_INODE {
+                        directory.name = link.name.to_vec();
+                    }
+                }
+                if let Some(file) = self
+                    .files
+                    .last_mut()
+                    .filter(|it| it.ino == ino && it.parent == 0)
+                {
+                    file.parent = link.dir;
+                }
+            }
+            kind::EXTENT_DATA => {
+                if let (Some(extent), Some(file)) = (data_extent(item), self.files.last_mut()) {
+                    self.extents.push(extent);
+                    file.extents += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds the extents of all files to the places where these count.
+    pub(super) fn count(&self, extents: &mut Extents) -> (Files, Vec<OwnedPlace>) {
+        let mut places = Places {
+            tree: self,
+            numbers: HashMap::new(),
+            all: Vec::new(),
+            reached: HashMap::new(),
+        };
+        let mut totals = Totals::new();
+        let mut from = 0;
+        for file in &self.files {
+            let own = &self.extents[from..from + file.extents];
+            from += file.extents;
+            if file.inode.nlink == 0 {
+                own.iter()
+                    .for_each(|extent| extents.add(*extent, Holder::Deleted));
+                continue;
+            }
+            let reached = places.of_file(file);
+            totals.add(
+                &Counted {
+                    bytes: file.inode.nbytes,
+                    owner: file.inode.uid,
+                    mtime: file.inode.mtime,
+                },
+                reached.cache,
+            );
+            own.iter()
+                .for_each(|extent| extents.add(*extent, Holder::Place(reached.place)));
+        }
+        (totals.into_files(), places.all)
+    }
+}
+
+/// Finds where files count.
+struct Places<'a> {
+    tree: &'a SubvolumeTree<'a>,
+    numbers: HashMap<Place, usize>,
+    all: Vec<OwnedPlace>,
+    /// By directory.
+    reached: HashMap<u64, Reached>,
+}
+
+impl Places<'_> {
+    fn of_file(&mut self, file: &File) -> Reached {
+        let covered = self
+            .tree
+            .claims
+            .and_then(|claims| claims.covered.get(&file.ino));
+        if let Some(path) = covered.filter(|_| !self.tree.directories.contains_key(&file.ino)) {
+            let place = self.number(Place::Covered(path.clone()), None);
+            return Reached { place, cache: None };
+        }
+        match self.tree.directories.contains_key(&file.ino) && file.ino != FIRST_INODE {
+            true => self.of_directory(file.ino),
+            false => self.of_directory(file.parent.max(FIRST_INODE)),
+        }
+    }
+
+    /// Where the files in a directory count: as those of the directory above it, unless it is claimed, or in the root.
+    fn of_directory(&mut self, dir: u64) -> Reached {
+        let (mut at, mut passed) = (dir, Vec::new());
+        let mut reached = loop {
+            if let Some(known) = self.reached.get(&at) {
+                break *known;
+            }
+            let above = self
+                .tree
+                .directories
+                .get(&at)
+                .map_or(FIRST_INODE, |it| it.parent);
+            // Each directory is passed once, also in a damaged tree that has a circle.
+            if at == FIRST_INODE || above == 0 || passed.len() > self.tree.directories.len() {
+                let owner = self.tree.directories.get(&FIRST_INODE).map(|it| it.owner);
+                let place = self.number(Place::Root, owner);
+                let root = Reached { place, cache: None };
+                self.reached.insert(FIRST_INODE, root);
+                break root;
+            }
+            passed.push(at);
+            at = above;
+        };
+        for dir in passed.into_iter().rev() {
+            reached = self.step(dir, reached);
+            self.reached.insert(dir, reached);
+        }
+        reached
+    }
+
+    /// Where the files in a directory count, from that of the directory above it.
+    fn step(&mut self, dir: u64, above: Reached) -> Reached {
+        let Some(directory) = self.tree.directories.get(&dir) else {
+            return above;
+        };
+        let claims = self.tree.claims;
+        let mut reached = above;
+        if directory.parent == FIRST_INODE {
+            let place = Place::Top(directory.name.clone());
+            reached.place = self.number(place, Some(directory.owner));
+        }
+        if let Some(path) = claims.and_then(|claims| claims.covered.get(&dir)) {
+            reached.place = self.number(Place::Covered(path.clone()), Some(directory.owner));
+        }
+        let cache = claims.and_then(|claims| claims.caches.get(&dir)).copied();
+        reached.cache = reached.cache.or(cache);
+        reached
+    }
+
+    fn number(&mut self, place: Place, owner: Option<u32>) -> usize {
+        let next = self.all.len();
+        let number = *self.numbers.entry(place.clone()).or_insert(next);
+        if number == next {
+            self.all.push(OwnedPlace { place, owner });
+        }
+        number
+    }
+}

@@ -1,0 +1,514 @@
+//! Files that are deleted, but that processes hold open or have mapped, as `lsof +L1` finds them.
+//!
+//! The text of the links in /proc/PID/fd says that a file is deleted, and /proc/PID/fdinfo on which mount it is, so that only
+//! files of the examined file system are touched. Still, /proc/PID/maps can block for as long as a thread of that process waits
+//! for a dead server. So a process of its own does all this, and is left behind if it makes no progress; the next one skips the
+//! process at which it has stopped.
+
+use std::collections::hash_map::Entry as Slot;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::{Duration, Instant};
+
+use base::Warning;
+use gate::file::{kernel_field, read_kernel_in, read_kernel_up_to};
+use gate::fs::{At, CWD, Open, Statx, Want, getdents64, openat, readlinkat, statx};
+use gate::long::c_string;
+use gate::process::{Child, Shared};
+use gate::{Errno, Fd, Tally};
+use ondisk::dirent::entries;
+use ondisk::mountinfo::Parser;
+use ondisk::{Dev, Mount, Time};
+
+use crate::bill::{Holder, Item, Kind, Remedy, Unit};
+use crate::error::WarningKind;
+use crate::source::signed;
+
+/// What the kernel appends to the path of a file whose name is gone.
+const DELETED: &[u8] = b" (deleted)";
+
+/// Finds the deleted files of the file system with a superblock of this device, one item for each. To be called before there are
+/// threads.
+pub(crate) fn find(dev: Dev, table: &[Mount], warnings: &mut Vec<Warning>) -> Vec<Item> {
+    /// Each takes some time.
+    const MOST_STUCK: usize = 8;
+    let pids = numbers_in(b"/proc");
+    let board = Shared::new(Board::WORDS).map(|words| Board { words });
+    let (Ok(pids), Ok(board)) = (pids, board) else {
+        warnings.push(Warning::general(WarningKind::NoProcesses));
+        return Vec::new();
+    };
+    let (mut from, mut stuck) = (0, 0);
+    while from < pids.len() && stuck < MOST_STUCK {
+        let Ok(mut child) = Child::fork_detached(|| scan(&pids[from..], dev, table, &board)) else {
+            warnings.push(Warning::general(WarningKind::NoProcesses));
+            break;
+        };
+        let has_ended = board.wait(&mut child);
+        gate::meter::add(&Tally::collect(board.tally()));
+        if has_ended {
+            break;
+        }
+        from += board.at();
+        stuck += 1;
+        let pid = pids[from - 1];
+        warnings.push(Warning::general(WarningKind::Stuck(pid)));
+    }
+    let unreadable = board.unreadable().load(Relaxed);
+    if unreadable > 0 {
+        let kind = WarningKind::Processes(unreadable as usize);
+        warnings.push(Warning::general(kind));
+    }
+    let mut files: HashMap<(Dev, u64), DeletedFile> = HashMap::new();
+    for found in board.records() {
+        let id = (found.dev, found.ino);
+        let pid = found.pid;
+        let file = match files.entry(id) {
+            Slot::Occupied(slot) => slot.into_mut(),
+            Slot::Vacant(slot) => slot.insert(DeletedFile::new(found)),
+        };
+        file.pids.insert(pid);
+    }
+    let files = files.into_values();
+    files
+        .filter(|file| file.item.bytes > 0)
+        .map(DeletedFile::into_item)
+        .collect()
+}
+
+/// A deleted file that a process holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Found {
+    pid: u32,
+    /// On btrfs, that of the subvolume.
+    dev: Dev,
+    ino: u64,
+    blocks: u64,
+    owner: u32,
+    ctime: Time,
+    path: Vec<u8>,
+}
+
+impl Found {
+    /// Words before those of the path.
+    const HEAD: usize = 8;
+
+    fn to_words(&self) -> Vec<u64> {
+        let path = self.path.chunks(8).map(|bytes| {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            u64::from_ne_bytes(word)
+        });
+        let head: [u64; Found::HEAD] = [
+            self.path.len() as u64,
+            self.pid.into(),
+            u64::from(self.dev.major) << 32 | u64::from(self.dev.minor),
+            self.ino,
+            self.blocks,
+            self.owner.into(),
+            self.ctime.sec.cast_unsigned(),
+            self.ctime.nsec.into(),
+        ];
+        head.into_iter().chain(path).collect()
+    }
+
+    /// Takes the first record.
+    fn parse(words: &mut &[u64]) -> Option<Found> {
+        let (head, rest) = words.split_first_chunk::<{ Found::HEAD }>()?;
+        let [len, pid, dev, ino, blocks, owner, sec, nsec] = *head;
+        let len = usize::try_from(len).ok()?;
+        let (path, rest) = rest.split_at_checked(len.div_ceil(8))?;
+        *words = rest;
+        let mut path: Vec<u8> = path.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        path.truncate(len);
+        Some(Found {
+            pid: pid as u32,
+            dev: Dev::new((dev >> 32) as u32, dev as u32),
+            ino,
+            blocks,
+            owner: owner as u32,
+            ctime: Time {
+                sec: sec.cast_signed(),
+                nsec: nsec as u32,
+            },
+            path,
+        })
+    }
+}
+
+/// Memory that the searching process shares: where it is, its calls, and what it has found.
+struct Board {
+    words: Shared,
+}
+
+impl Board {
+    /// Where there is no more room, files are not accounted for.
+    const RECORDS: usize = 512 << 10;
+    const TALLY: usize = 3;
+    const HEAD: usize = Board::TALLY + Tally::WORDS;
+    const WORDS: usize = Board::HEAD + Board::RECORDS;
+
+    /// How many processes the last search has begun with.
+    fn at(&self) -> usize {
+        self.words[0].load(Relaxed) as usize
+    }
+
+    /// How many words of records there are.
+    fn used(&self) -> &AtomicU64 {
+        &self.words[1]
+    }
+
+    fn unreadable(&self) -> &AtomicU64 {
+        &self.words[2]
+    }
+
+    fn tally(&self) -> &[AtomicU64] {
+        &self.words[Board::TALLY..Board::HEAD]
+    }
+
+    fn put(&self, found: &Found) {
+        let words = found.to_words();
+        let used = self.used().load(Relaxed) as usize;
+        if let Some(room) = self.words[Board::HEAD..].get(used..used + words.len()) {
+            room.iter()
+                .zip(&words)
+                .for_each(|(to, word)| to.store(*word, Relaxed));
+            self.used().store((used + words.len()) as u64, Release);
+        }
+    }
+
+    fn records(&self) -> impl Iterator<Item = Found> {
+        let used = self.used().load(Acquire) as usize;
+        let words = self.words[Board::HEAD..].iter().take(used);
+        let words: Vec<u64> = words.map(|word| word.load(Relaxed)).collect();
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let mut rest = words.get(at..)?;
+            let found = Found::parse(&mut rest)?;
+            at = words.len() - rest.len();
+            Some(found)
+        })
+    }
+
+    /// Waits for the end of a search; false if it makes no progress any more, and was left behind.
+    fn wait(&self, child: &mut Child) -> bool {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        const STEP: Duration = Duration::from_millis(100);
+        let (mut last, mut since) = (self.at(), Instant::now());
+        while child.wait(STEP).is_none() {
+            if self.at() != last {
+                (last, since) = (self.at(), Instant::now());
+            }
+            if since.elapsed() > PATIENCE {
+                child.kill();
+                child.wait(STEP);
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// The work of the searching process.
+fn scan(pids: &[u32], dev: Dev, table: &[Mount], board: &Board) {
+    let before = gate::meter::tally();
+    let mut search = Search {
+        dev,
+        mounts: table.iter().map(|row| (row.id, Some(row.dev))).collect(),
+        board,
+    };
+    for (at, pid) in pids.iter().enumerate() {
+        board.words[0].store(at as u64 + 1, Relaxed);
+        search.process(*pid);
+        gate::meter::tally().since(&before).publish(board.tally());
+    }
+}
+
+/// A deleted file, and the processes that hold it.
+struct DeletedFile {
+    item: Item,
+    pids: HashSet<u32>,
+}
+
+impl DeletedFile {
+    fn new(found: Found) -> DeletedFile {
+        DeletedFile {
+            item: Item {
+                path: Some(found.path),
+                owner: Some(found.owner),
+                since: Some(found.ctime),
+                ..Item::new(Kind::Deleted, signed(found.blocks.saturating_mul(512)))
+            },
+            pids: HashSet::new(),
+        }
+    }
+
+    fn into_item(self) -> Item {
+        let mut item = self.item;
+        let pid = self.pids.iter().min().copied().unwrap_or_default();
+        let dir = format!("/proc/{pid}").into_bytes();
+        let program = read_kernel_in(&dir, b"comm").unwrap_or_default();
+        let unit = read_kernel_in(&dir, b"cgroup")
+            .ok()
+            .and_then(|text| unit_of(&text));
+        item.remedy = unit.clone().map(Remedy::Restart);
+        item.holder = Some(Holder {
+            pid,
+            program: program.trim_ascii_end().to_vec(),
+            processes: self.pids.len(),
+            unit,
+        });
+        item
+    }
+}
+
+struct Search<'a> {
+    dev: Dev,
+    /// The devices of mounts, by their ids; `None` for those that no mount table has.
+    mounts: HashMap<u64, Option<Dev>>,
+    board: &'a Board,
+}
+
+impl Search<'_> {
+    fn process(&mut self, pid: u32) {
+        let dir = format!("/proc/{pid}").into_bytes();
+        match open_dir(&[&dir, &b"/fd"[..]].concat()) {
+            Ok(fds) => self.open_files(pid, &dir, &fds),
+            Err(Errno::ENOENT | Errno::ESRCH) => return,
+            // A thread of the kernel has no files, and no command line.
+            Err(_) => {
+                let command = read_kernel_in(&dir, b"cmdline");
+                let is_user = command.is_ok_and(|text| !text.is_empty());
+                self.board.unreadable().fetch_add(is_user.into(), Relaxed);
+                return;
+            }
+        }
+        self.mapped_files(pid, &dir);
+    }
+
+    fn open_files(&mut self, pid: u32, dir: &[u8], fds: &Fd) {
+        for number in numbers_of(fds).unwrap_or_default() {
+            let Ok(name) = c_string(number.to_string().as_bytes()) else {
+                continue;
+            };
+            let Ok(link) = readlinkat(fds, &name) else {
+                continue;
+            };
+            let Some(path) = link.strip_suffix(DELETED) else {
+                continue;
+            };
+            let info = read_kernel_in(dir, &[b"fdinfo/", name.to_bytes()].concat());
+            let mount = info
+                .ok()
+                .and_then(|info| kernel_field(&info, "mnt_id:")?.parse().ok());
+            if mount.is_some_and(|mount| self.is_on_file_system(mount, dir)) {
+                self.put(
+                    pid,
+                    path,
+                    statx(fds, &name, At::STATX_DONT_SYNC, Want::BASIC_STATS),
+                );
+            }
+        }
+    }
+
+    /// Files that are mapped, also those of programs and libraries that have been replaced.
+    fn mapped_files(&mut self, pid: u32, dir: &[u8]) {
+        const MOST: usize = 16 << 20;
+        let Ok(maps) = c_string(&[dir, b"/maps"].concat()) else {
+            return;
+        };
+        let Ok(maps) = read_kernel_up_to(&maps, MOST) else {
+            return;
+        };
+        let mut seen = HashSet::new();
+        for line in maps.split(|&byte| byte == b'\n') {
+            let Some(mapped) = line.strip_suffix(DELETED).and_then(Mapped::parse) else {
+                continue;
+            };
+            if mapped.dev == self.dev && seen.insert(mapped.ino) {
+                let name = [dir, b"/map_files/", &mapped.range].concat();
+                let Ok(name) = c_string(&name) else { continue };
+                let found = statx(CWD, &name, At::STATX_DONT_SYNC, Want::BASIC_STATS);
+                self.put(pid, mapped.path, found);
+            }
+        }
+    }
+
+    fn put(&mut self, pid: u32, path: &[u8], found: Result<Statx, Errno>) {
+        // A file with a name has one that ends like that, or other names.
+        if let Ok(found) = found.as_ref()
+            && found.nlink == 0
+        {
+            self.board.put(&Found {
+                pid,
+                dev: found.dev,
+                ino: found.ino,
+                blocks: found.blocks,
+                owner: found.uid,
+                ctime: found.ctime,
+                path: path.to_vec(),
+            });
+        }
+    }
+
+    /// Whether a mount is of the examined file system. A process in a mount namespace of its own has a table of its own.
+    fn is_on_file_system(&mut self, mount: u64, dir: &[u8]) -> bool {
+        const MOST: usize = 16 << 20;
+        if !self.mounts.contains_key(&mount) {
+            let table = c_string(&[dir, b"/mountinfo"].concat());
+            let table = table.and_then(|name| read_kernel_up_to(&name, MOST));
+            let mut parser = Parser::default();
+            for line in table.unwrap_or_default().split(|&byte| byte == b'\n') {
+                if let Some(row) = parser.line(line) {
+                    self.mounts.entry(row.id).or_insert(Some(row.dev));
+                }
+            }
+        }
+        // The files of memfd_create(2) and of System V are on mounts that no table has.
+        *self.mounts.entry(mount).or_default() == Some(self.dev)
+    }
+}
+
+/// A line of /proc/PID/maps.
+struct Mapped<'a> {
+    /// The name of the mapping in map_files.
+    range: Vec<u8>,
+    dev: Dev,
+    ino: u64,
+    path: &'a [u8],
+}
+
+impl Mapped<'_> {
+    fn parse(line: &[u8]) -> Option<Mapped<'_>> {
+        let mut rest = line;
+        // Range, permissions, offset, device, inode number; then blanks and the path.
+        let mut word = || {
+            let (word, after) = rest.split_at(rest.iter().position(|&byte| byte == b' ')?);
+            rest = &after[1..];
+            str::from_utf8(word).ok()
+        };
+        let [range, _, _, dev, ino] = [word()?, word()?, word()?, word()?, word()?];
+        let number = |hex: &str| u64::from_str_radix(hex, 16).ok();
+        let (from, to) = range.split_once('-')?;
+        let (major, minor) = dev.split_once(':')?;
+        Some(Mapped {
+            range: format!("{:x}-{:x}", number(from)?, number(to)?).into_bytes(),
+            dev: Dev::new(number(major)? as u32, number(minor)? as u32),
+            ino: ino.parse().ok()?,
+            path: rest.trim_ascii_start(),
+        })
+    }
+}
+
+/// The service in /proc/PID/cgroup, whose lines are `NUMBER:CONTROLLERS:PATH`.
+fn unit_of(cgroup: &[u8]) -> Option<Unit> {
+    let lines = cgroup.split(|&byte| byte == b'\n');
+    let path = lines.filter_map(|line| {
+        let mut fields = line.splitn(3, |&byte| byte == b':');
+        let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        (number == b"0" || controllers == b"name=systemd").then_some(path)
+    });
+    let path = path.max_by_key(|path| path.len())?;
+    let is_service = |name: &&[u8]| name.ends_with(b".service");
+    let mut services = path.split(|&byte| byte == b'/').filter(is_service);
+    let (first, last) = (services.next()?, services.next_back());
+    let is_of_user = first.starts_with(b"user@");
+    let name = if is_of_user { last? } else { first };
+    Some(Unit {
+        name: name.to_vec(),
+        is_of_user,
+    })
+}
+
+fn open_dir(path: &[u8]) -> Result<Fd, Errno> {
+    openat(CWD, &c_string(path)?, Open::DIRECTORY)
+}
+
+/// The names in a directory that are numbers.
+fn numbers_in(path: &[u8]) -> Result<Vec<u32>, Errno> {
+    numbers_of(&open_dir(path)?)
+}
+
+fn numbers_of(dir: &Fd) -> Result<Vec<u32>, Errno> {
+    let (mut buffer, mut numbers) = (vec![0; 32 << 10], Vec::new());
+    loop {
+        let n = getdents64(dir, &mut buffer)?;
+        if n == 0 {
+            return Ok(numbers);
+        }
+        let names = entries(&buffer[..n]).filter_map(|entry| entry.name.to_str().ok());
+        numbers.extend(names.filter_map(|name| name.parse::<u32>().ok()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_found_in_both_versions_of_cgroups() {
+        let unit = |text: &str| {
+            unit_of(text.as_bytes())
+                .map(|unit| (String::from_utf8(unit.name).unwrap(), unit.is_of_user))
+        };
+        let service = |name: &str, is_of_user| Some((name.to_owned(), is_of_user));
+        assert_eq!(
+            unit("0::/system.slice/nginx.service\n"),
+            service("nginx.service", false)
+        );
+        let v1 = "4:memory:/x\n1:name=systemd:/system.slice/cron.service\n0::/\n";
+        assert_eq!(unit(v1), service("cron.service", false));
+        let user = "/user.slice/user-1000.slice/user@1000.service";
+        assert_eq!(
+            unit(&format!("0::{user}/app.slice/a b.service\n")),
+            service("a b.service", true)
+        );
+        assert_eq!(unit(&format!("0::{user}/init.scope\n")), None);
+        assert_eq!(unit("0::/user.slice/user-0.slice/session-1.scope\n"), None);
+        assert_eq!(unit("0::/\n"), None);
+    }
+
+    #[test]
+    fn records_are_passed_on_in_words() {
+        let found = |path: &[u8]| Found {
+            pid: 7,
+            dev: Dev::new(0xfd, 0x12_3456),
+            ino: u64::MAX,
+            blocks: 8,
+            owner: 1000,
+            ctime: Time { sec: -1, nsec: 999 },
+            path: path.to_vec(),
+        };
+        let board = Board {
+            words: Shared::new(Board::WORDS).unwrap(),
+        };
+        let all = [
+            found(b""),
+            found(b"/a\xffb"),
+            found(b"12345678"),
+            found(&[b'x'; 99]),
+        ];
+        all.iter().for_each(|found| board.put(found));
+        assert!(board.records().eq(all));
+        // What does not fit is not put.
+        board.put(&found(&vec![b'y'; Board::RECORDS * 8]));
+        assert_eq!(board.records().count(), 4);
+        assert_eq!(Found::parse(&mut &[u64::MAX; 8][..]), None);
+    }
+
+    #[test]
+    fn a_mapping_is_parsed() {
+        let line = b"00400000-0040b000 r-xp 00001000 fd:10 1234                       /tmp/a b";
+        let mapped = Mapped::parse(line).unwrap();
+        assert_eq!(
+            (&mapped.range[..], mapped.ino),
+            (&b"400000-40b000"[..], 1234)
+        );
+        assert_eq!(
+            (mapped.dev, mapped.path),
+            (Dev::new(0xfd, 0x10), &b"/tmp/a b"[..])
+        );
+        assert!(Mapped::parse(b"00400000-0040b000 rw-p 0000").is_none());
+    }
+}

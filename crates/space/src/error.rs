@@ -1,0 +1,89 @@
+//! Errors, and the reasons of warnings.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use base::WarningReason;
+use base::runs::time_text;
+use gate::{Errno, Gate};
+
+/// Why there is no bill.
+#[derive(Clone, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum Error {
+    #[error(transparent)]
+    Walk(#[from] walk::Error),
+    #[error(transparent)]
+    Mounts(#[from] mounts::Error),
+    /// It does not answer within a time.
+    #[error("'{}' does not answer within {}", String::from_utf8_lossy(.0), time_text(*.1))]
+    Silent(Vec<u8>, Duration),
+    #[error(
+        "cannot read the size of the file system of '{}': {errno}",
+        String::from_utf8_lossy(path)
+    )]
+    Size {
+        path: Vec<u8>,
+        gate: Gate,
+        errno: Errno,
+    },
+}
+
+fn plural(n: usize, one: &str, more: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { more })
+}
+
+/// What is missing in a bill.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum WarningKind {
+    #[error("the mount shows only '{}' of the file system", .0.escape_ascii())]
+    PartOnly(Vec<u8>),
+    #[error("cannot look beneath {}", plural(*.0, "mount point", "mount points"))]
+    Beneath(usize),
+    #[error("cannot read the open files of {}", plural(*.0, "process", "processes"))]
+    Processes(usize),
+    /// It may itself wait for a dead server.
+    #[error("cannot read the open files of process {0}, which does not answer")]
+    Stuck(u32),
+    #[error("cannot search the processes in /proc")]
+    NoProcesses,
+    #[error("cannot read the superblock on the device")]
+    Superblock,
+    #[error("cannot read who owns the blocks")]
+    Owners,
+    #[error("cannot read the kinds of block groups")]
+    BlockGroups,
+    #[error("cannot read the trees of the subvolumes")]
+    Trees,
+    /// The path is that of the first one.
+    #[error("cannot read {}", match .files {
+        0 | 1 => "this".to_owned(),
+        2 => "this and one other file or directory".to_owned(),
+        files => format!("this and {} other files and directories", files - 1),
+    })]
+    Unread { files: u64 },
+    #[error("the file system does not report its size")]
+    NoSize,
+}
+
+impl WarningReason for WarningKind {
+    fn consequence(&self) -> Option<Cow<'_, str>> {
+        let text = match self {
+            WarningKind::PartOnly(_) => "the rest is not accounted for",
+            WarningKind::Beneath(_) => "files hidden there are not accounted for",
+            WarningKind::Stuck(_) => "deleted files that it holds open are not accounted for",
+            WarningKind::Processes(_) | WarningKind::NoProcesses => {
+                "deleted files that they hold open are not accounted for"
+            }
+            WarningKind::Superblock => "tables and journal are not shown",
+            WarningKind::Owners => "metadata and shared blocks are not accounted for",
+            WarningKind::BlockGroups => "metadata is not accounted for",
+            WarningKind::Trees => "subvolumes, snapshots and shared extents are not told apart",
+            WarningKind::Unread { files: 0 | 1 } => "its space is not accounted for",
+            WarningKind::Unread { .. } => "their space is not accounted for",
+            WarningKind::NoSize => "nothing can be compared with the sum of the files",
+        };
+        Some(text.into())
+    }
+}

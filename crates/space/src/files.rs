@@ -1,0 +1,575 @@
+//! The files of a file system by directory, owner and age, and those beneath mounts: a sink of a walk.
+//!
+//! A place is an item of the bill: a directory in the root of the file system, the files in the root itself, or a directory
+//! that a mount covers. A file with several names counts once, in the place whose path is the least; a name that a mount covers
+//! counts only if all are covered.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+
+use base::path::{below, join};
+use gate::sync::Mutex;
+use ondisk::{Dev, Time};
+use walk::entry::relative;
+use walk::group::AGES;
+use walk::{Dir, Entry, Fields, Meta, Moment, Sink, Worker};
+
+use crate::bill::{AgeSums, CacheSums, Item, Kind, OwnerSums};
+use crate::caches::CACHES;
+use crate::source::signed;
+
+/// The files of a file system.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    pub(crate) items: Vec<Item>,
+    pub(crate) files: u64,
+    pub(crate) owners: Vec<OwnerSums>,
+    pub(crate) ages: Vec<AgeSums>,
+    pub(crate) caches: Vec<CacheSums>,
+}
+
+/// The paths, relative to the root, that a walk must tell from others.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    root: Mark,
+    covered: Vec<Vec<u8>>,
+}
+
+/// A component of such a path.
+#[derive(Debug, Default)]
+struct Mark {
+    names: HashMap<Vec<u8>, Mark>,
+    /// The number of the path that a mount covers.
+    covered: Option<usize>,
+    /// The number of the cache.
+    cache: Option<usize>,
+}
+
+/// What marks say of a directory.
+#[derive(Clone, Copy, Default)]
+struct Marked<'a> {
+    covered: Option<usize>,
+    cache: Option<usize>,
+    /// The marks of names in it.
+    names: Option<&'a HashMap<Vec<u8>, Mark>>,
+}
+
+impl Marks {
+    /// The marks of a file system whose root is mounted at `mount_point`, of which mounts cover some paths.
+    pub(crate) fn new(covered: &[Vec<u8>], mount_point: &[u8]) -> Marks {
+        let mut root = Mark::default();
+        for (nth, path) in covered.iter().enumerate() {
+            root.at(path).covered = Some(nth);
+        }
+        for (nth, cache) in CACHES.iter().enumerate() {
+            if let Some(rel) = below(mount_point, cache.path.as_bytes()) {
+                root.at(rel).cache = Some(nth);
+            }
+        }
+        Marks {
+            root,
+            covered: covered.to_vec(),
+        }
+    }
+
+    /// What marks say of a directory, by its path relative to the root.
+    fn of_directory(&self, rel: &[u8]) -> Marked<'_> {
+        let mut marked = Marked::default();
+        let mut mark = Some(&self.root);
+        for name in rel
+            .split(|&byte| byte == b'/')
+            .filter(|name| !name.is_empty())
+        {
+            marked.add(mark);
+            mark = mark.and_then(|mark| mark.names.get(name));
+            if mark.is_none() {
+                return marked;
+            }
+        }
+        marked.add(mark);
+        marked.names = mark
+            .map(|mark| &mark.names)
+            .filter(|names| !names.is_empty());
+        marked
+    }
+}
+
+impl<'a> Marked<'a> {
+    fn add(&mut self, mark: Option<&'a Mark>) {
+        self.covered = self.covered.or(mark.and_then(|mark| mark.covered));
+        self.cache = self.cache.or(mark.and_then(|mark| mark.cache));
+    }
+}
+
+impl Mark {
+    fn at(&mut self, path: &[u8]) -> &mut Mark {
+        let names = path
+            .split(|&byte| byte == b'/')
+            .filter(|name| !name.is_empty());
+        names.fold(self, |mark, name| {
+            mark.names.entry(name.to_vec()).or_default()
+        })
+    }
+}
+
+/// Where files count. The order is that of the places that compete for a file with several names.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+enum Place {
+    /// In the root of the file system.
+    Root,
+    /// In a directory of the root, by its name.
+    Top(Box<[u8]>),
+    /// Beneath a mount, by the number of the path that it covers.
+    Covered(usize),
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    files: u64,
+    bytes: u64,
+}
+
+impl Sums {
+    fn add(&mut self, other: Sums) {
+        self.files += other.files;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+}
+
+/// The sums of a place.
+#[derive(Clone, Copy, Debug, Default)]
+struct PlaceSums {
+    sums: Sums,
+    /// The owner of the directory.
+    owner: Option<u32>,
+}
+
+/// A cache, and the last change of the oldest file in it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cached {
+    sums: Sums,
+    oldest: Option<Time>,
+}
+
+/// What counts of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
+    pub(crate) bytes: u64,
+    pub(crate) owner: u32,
+    pub(crate) mtime: Time,
+}
+
+/// A file with several names.
+#[derive(Clone, Debug)]
+struct LinkedFile {
+    place: Place,
+    cache: Option<usize>,
+    counted: Counted,
+}
+
+/// Files by owner, age and cache.
+#[derive(Debug)]
+pub(crate) struct Totals {
+    now: Time,
+    owners: HashMap<u32, Sums>,
+    /// The owner of the last file: many files in a row have the same one.
+    last: (u32, Sums),
+    ages: [Sums; AGES.len()],
+    caches: [Cached; CACHES.len()],
+}
+
+impl Totals {
+    /// Without files. Ages are those of now.
+    pub(crate) fn new() -> Totals {
+        Totals {
+            now: Moment::now().time(),
+            owners: HashMap::new(),
+            last: Default::default(),
+            ages: Default::default(),
+            caches: Default::default(),
+        }
+    }
+
+    /// Adds a file, which may be in a cache, by its number.
+    #[inline]
+    pub(crate) fn add(&mut self, file: &Counted, cache: Option<usize>) {
+        let sums = Sums {
+            files: 1,
+            bytes: file.bytes,
+        };
+        if self.last.0 != file.owner {
+            self.end_owner();
+            self.last.0 = file.owner;
+        }
+        self.last.1.add(sums);
+        let age = self
+            .now
+            .sec
+            .saturating_sub(file.mtime.sec)
+            .max(0)
+            .cast_unsigned();
+        let age = AGES.iter().position(|(_, most)| age <= *most);
+        self.ages[age.unwrap_or(AGES.len() - 1)].add(sums);
+        if let Some(cache) = cache {
+            let cached = &mut self.caches[cache];
+            cached.sums.add(sums);
+            cached.oldest = Some(cached.oldest.map_or(file.mtime, |old| old.min(file.mtime)));
+        }
+    }
+
+    fn end_owner(&mut self) {
+        let (owner, sums) = std::mem::take(&mut self.last);
+        if sums.files > 0 {
+            self.owners.entry(owner).or_default().add(sums);
+        }
+    }
+
+    fn merge(&mut self, mut other: Totals) {
+        other.end_owner();
+        for (owner, sums) in other.owners {
+            self.owners.entry(owner).or_default().add(sums);
+        }
+        self.ages
+            .iter_mut()
+            .zip(other.ages)
+            .for_each(|(own, other)| own.add(other));
+        for (own, other) in self.caches.iter_mut().zip(other.caches) {
+            own.sums.add(other.sums);
+            own.oldest = [own.oldest, other.oldest].into_iter().flatten().min();
+        }
+    }
+
+    /// The files, without items.
+    pub(crate) fn into_files(mut self) -> Files {
+        self.end_owner();
+        let owners = self.owners.into_iter().map(|(owner, sums)| OwnerSums {
+            owner,
+            files: sums.files,
+            bytes: sums.bytes,
+        });
+        let mut owners: Vec<OwnerSums> = owners.collect();
+        owners.sort_by_key(|it| (Reverse(it.bytes), it.owner));
+        let ages = self.ages.iter().enumerate().map(|(age, sums)| AgeSums {
+            age,
+            files: sums.files,
+            bytes: sums.bytes,
+        });
+        let caches = CACHES
+            .iter()
+            .zip(self.caches)
+            .filter(|(_, cached)| cached.sums.bytes > 0);
+        let mut caches: Vec<CacheSums> = caches
+            .map(|(cache, cached)| CacheSums {
+                path: cache.path.into(),
+                bytes: cached.sums.bytes,
+                freeable: cached.sums.bytes.saturating_sub(cache.left),
+                since: cached.oldest,
+                remedy: cache.remedy(),
+            })
+            .collect();
+        caches.sort_by_key(|cache| Reverse(cache.bytes));
+        Files {
+            items: Vec::new(),
+            files: owners.iter().map(|it| it.files).sum(),
+            owners,
+            ages: ages.collect(),
+            caches,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Collector {
+    places: HashMap<Place, PlaceSums>,
+    totals: Totals,
+    links: HashMap<u64, LinkedFile>,
+}
+
+impl Collector {
+    fn new() -> Collector {
+        Collector {
+            places: HashMap::new(),
+            totals: Totals::new(),
+            links: HashMap::new(),
+        }
+    }
+
+    fn add(&mut self, file: &LinkedFile) {
+        let sums = Sums {
+            files: 1,
+            bytes: file.counted.bytes,
+        };
+        self.place(&file.place).sums.add(sums);
+        self.totals.add(&file.counted, file.cache);
+    }
+
+    fn place(&mut self, place: &Place) -> &mut PlaceSums {
+        self.places.entry(place.clone()).or_default()
+    }
+
+    fn put_link(&mut self, ino: u64, file: LinkedFile) {
+        match self.links.entry(ino) {
+            Slot::Vacant(slot) => drop(slot.insert(file)),
+            Slot::Occupied(mut slot) => {
+                if file.place < slot.get().place {
+                    slot.insert(file);
+                }
+            }
+        }
+    }
+
+    fn merge(&mut self, other: Collector) {
+        for (place, sums) in other.places {
+            let own = self.places.entry(place).or_default();
+            own.sums.add(sums.sums);
+            own.owner = own.owner.or(sums.owner);
+        }
+        self.totals.merge(other.totals);
+        for (ino, file) in other.links {
+            self.put_link(ino, file);
+        }
+    }
+}
+
+/// Adds up the files of a walk.
+pub(crate) struct FileSums<'a> {
+    /// The path with which the paths of the walk begin.
+    dir: &'a [u8],
+    mount_point: &'a [u8],
+    /// `None` if files of one file system have several.
+    dev: Option<Dev>,
+    marks: Marks,
+    collector: Mutex<Collector>,
+}
+
+impl<'a> FileSums<'a> {
+    /// A sink for the files below `dir`, the root of the file system that is mounted at `mount_point`.
+    pub(crate) fn new(
+        dir: &'a [u8],
+        mount_point: &'a [u8],
+        dev: Option<Dev>,
+        marks: Marks,
+    ) -> FileSums<'a> {
+        FileSums {
+            dir,
+            mount_point,
+            dev,
+            marks,
+            collector: Mutex::new(Collector::new()),
+        }
+    }
+
+    /// The items, after the walk.
+    pub(crate) fn finish(self) -> Files {
+        let mut all = self.collector.into_inner();
+        for file in std::mem::take(&mut all.links).into_values() {
+            all.add(&file);
+        }
+        let items = all.places.into_iter().map(|(place, sums)| {
+            let (kind, path) = match &place {
+                Place::Root => (Kind::Files, self.mount_point.to_vec()),
+                Place::Top(name) => (Kind::Files, join(self.mount_point, name)),
+                Place::Covered(nth) => (
+                    Kind::Hidden,
+                    join(self.mount_point, &self.marks.covered[*nth]),
+                ),
+            };
+            Item {
+                path: Some(path),
+                owner: sums.owner,
+                ..Item::new(kind, signed(sums.sums.bytes))
+            }
+        });
+        Files {
+            items: items.collect(),
+            ..all.totals.into_files()
+        }
+    }
+}
+
+impl Sink for FileSums<'_> {
+    fn worker(&self) -> Box<dyn Worker + '_> {
+        Box::new(FileWorker {
+            collector: Collector::new(),
+            sink: self,
+        })
+    }
+
+    fn fields(&self) -> Fields {
+        Fields::NAME
+            | Fields::MODE
+            | Fields::NLINK
+            | Fields::UID
+            | Fields::BLOCKS
+            | Fields::LINKED_INODE
+            | Fields::MTIME
+    }
+}
+
+struct FileWorker<'a> {
+    collector: Collector,
+    sink: &'a FileSums<'a>,
+}
+
+impl Worker for FileWorker<'_> {
+    fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        let sink = self.sink;
+        let rel = relative(sink.dir, dir.path);
+        let marked = sink.marks.of_directory(rel);
+        let place = match (marked.covered, rel) {
+            (Some(nth), _) => Place::Covered(nth),
+            (None, b"") => Place::Root,
+            (None, rel) => {
+                let name = rel.split(|&byte| byte == b'/').next().unwrap_or(rel);
+                Place::Top(name.into())
+            }
+        };
+        // The sums of the directory, so that its place is looked up once.
+        let mut sums = Sums::default();
+        for entry in entries {
+            let meta = &entry.meta;
+            if sink.dev.is_some_and(|dev| dev != meta.dev) {
+                continue; // the root of a different file system or subvolume
+            }
+            self.entry(entry, meta, rel.is_empty(), &place, marked, &mut sums);
+        }
+        if sums.files > 0 {
+            self.collector.place(&place).sums.add(sums);
+        }
+    }
+}
+
+impl FileWorker<'_> {
+    fn entry(
+        &mut self,
+        entry: &Entry<'_>,
+        meta: &Meta,
+        is_in_root: bool,
+        place: &Place,
+        marked: Marked<'_>,
+        sums: &mut Sums,
+    ) {
+        let is_dir = meta.is_dir();
+        let mark = marked.names.and_then(|names| names.get(entry.name));
+        // A mount on a file covers that file.
+        let covered = mark.and_then(|mark| mark.covered).filter(|_| !is_dir);
+        let own = match covered {
+            _ if is_in_root && is_dir && !entry.name.is_empty() => {
+                Some(Place::Top(entry.name.into()))
+            }
+            Some(nth) if marked.covered.is_none() => Some(Place::Covered(nth)),
+            _ => None,
+        };
+        let counted = Counted {
+            bytes: meta.blocks.saturating_mul(512),
+            owner: meta.uid,
+            mtime: meta.mtime,
+        };
+        let cache = marked.cache.filter(|_| marked.covered.is_none());
+        if meta.nlink > 1 && !is_dir {
+            let place = own.unwrap_or_else(|| place.clone());
+            let file = LinkedFile {
+                place,
+                cache,
+                counted,
+            };
+            return self.collector.put_link(meta.ino, file);
+        }
+        if entry.name.is_empty() || is_in_root && is_dir {
+            let own = own.as_ref().unwrap_or(place);
+            self.collector.place(own).owner = Some(meta.uid);
+        }
+        match own {
+            Some(place) => self.collector.add(&LinkedFile {
+                place,
+                cache,
+                counted,
+            }),
+            None => {
+                sums.add(Sums {
+                    files: 1,
+                    bytes: counted.bytes,
+                });
+                self.collector.totals.add(&counted, cache);
+            }
+        }
+    }
+}
+
+impl Drop for FileWorker<'_> {
+    fn drop(&mut self) {
+        let own = std::mem::replace(&mut self.collector, Collector::new());
+        self.sink.collector.lock().merge(own);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_tell_what_is_covered_and_what_is_a_cache() {
+        let marks = Marks::new(&[b"var/cache/apt/m".to_vec(), b"srv".to_vec()], b"/");
+        let of = |rel: &str| {
+            let marked = marks.of_directory(rel.as_bytes());
+            let path = marked.cache.map(|nth| CACHES[nth].path);
+            (marked.covered, path, marked.names.is_some())
+        };
+        assert_eq!(of(""), (None, None, true));
+        assert_eq!(of("usr/lib"), (None, None, false));
+        assert_eq!(of("var/cache/apt"), (None, Some("/var/cache/apt"), true));
+        assert_eq!(
+            of("var/cache/apt/x/y"),
+            (None, Some("/var/cache/apt"), false)
+        );
+        assert_eq!(
+            of("var/cache/apt/m/n"),
+            (Some(0), Some("/var/cache/apt"), false)
+        );
+        assert_eq!(of("srv"), (Some(1), None, false));
+        assert_eq!(of("srv2"), (None, None, false));
+        // Of a file system that is mounted at /var.
+        let marks = Marks::new(&[], b"/var");
+        assert!(marks.of_directory(b"cache/apt").cache.is_some());
+        assert!(marks.of_directory(b"var/cache/apt").cache.is_none());
+    }
+
+    #[test]
+    fn files_are_divided_by_owner_and_age() {
+        let mut totals = Totals::new();
+        let now = totals.now;
+        let file = |bytes, owner, days: i64| Counted {
+            bytes,
+            owner,
+            mtime: Time {
+                sec: now.sec - days * 86_400,
+                ..now
+            },
+        };
+        for (file, cache) in [
+            (file(1, 0, 0), None),
+            (file(2, 1, 3), Some(1)),
+            (file(4, 0, 3), Some(1)),
+            (file(8, 1, 900), None),
+            (file(16, 1, -9), None),
+        ] {
+            totals.add(&file, cache);
+        }
+        let mut all = Totals::new();
+        all.merge(totals);
+        let files = all.into_files();
+        let owners: Vec<_> = files
+            .owners
+            .iter()
+            .map(|it| (it.owner, it.files, it.bytes))
+            .collect();
+        assert_eq!(owners, [(1, 3, 26), (0, 2, 5)]);
+        let ages: Vec<_> = files.ages.iter().map(|it| it.bytes).collect();
+        assert_eq!(ages, [17, 6, 0, 0, 0, 8]);
+        assert_eq!(
+            (files.caches.len(), files.caches[0].bytes, files.files),
+            (1, 6, 5)
+        );
+    }
+}

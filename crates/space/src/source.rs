@@ -1,0 +1,93 @@
+//! What the tables of a file system are read through: its mount, a copy of that without the mounts on it, and what these cover.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use base::path::below;
+use gate::Fd;
+use gate::long::reach;
+use gate::mount::open_tree_clone;
+use ondisk::Mount;
+use walk::entry::joined;
+use walk::{Top, open_top};
+
+/// What the tables of a file system are read through.
+pub(crate) struct Source<'a> {
+    pub(crate) top: &'a Top,
+    pub(crate) mount: &'a Mount,
+    pub(crate) mount_point: &'a [u8],
+    pub(crate) table: &'a [Mount],
+}
+
+/// A number of bytes as an item has it.
+pub(crate) fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+/// A copy of a mount without the mounts on it: the descriptor, a path that leads to it, and its id.
+pub(crate) fn copy_of(top: &Top) -> Option<(Fd, Vec<u8>, u64)> {
+    let copy = reach(top.fd.as_fd(), b".")
+        .and_then(|reach| open_tree_clone(reach.dir(), reach.rest()))
+        .ok()?;
+    let path = format!("/proc/self/fd/{}", copy.as_raw_fd()).into_bytes();
+    let opened = open_top(&path, 0).ok()?;
+    let is_same = (opened.meta.dev, opened.meta.ino) == (top.meta.dev, top.meta.ino);
+    is_same.then_some((copy, path, opened.meta.mount))
+}
+
+/// The paths that mounts on a mount cover, relative to it. A mount of the very directory that it covers hides nothing.
+pub(crate) fn covered(mount: &Mount, mount_point: &[u8], table: &[Mount]) -> Vec<Vec<u8>> {
+    let on_it = table
+        .iter()
+        .filter(|row| row.parent == mount.id && row.id != mount.id);
+    let mut covered: Vec<Vec<u8>> = on_it
+        .filter_map(|row| {
+            let rel = below(mount_point, row.target.as_deref()?)?;
+            let shown = joined(&mount.content.fsroot, rel);
+            let is_itself = row.dev == mount.dev && row.content.fsroot == shown;
+            (!is_itself && !rel.is_empty()).then(|| rel.to_vec())
+        })
+        .collect();
+    covered.sort();
+    covered.dedup();
+    covered
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ondisk::{Content, Dev};
+
+    use super::*;
+
+    fn mount(id: u64, parent: u64, minor: u32, target: &str, fsroot: &str) -> Mount {
+        Mount {
+            id,
+            parent,
+            dev: Dev::new(8, minor),
+            target: Some(target.into()),
+            content: Arc::new(Content {
+                fsroot: fsroot.into(),
+                ..Content::default()
+            }),
+            slave: false,
+        }
+    }
+
+    #[test]
+    fn mounts_on_a_mount_cover_its_files() {
+        let own = mount(2, 1, 1, "/srv", "/");
+        let table = [
+            own.clone(),
+            mount(3, 2, 2, "/srv/b", "/"),
+            mount(4, 2, 2, "/srv/a", "/part"),
+            // Over the last one.
+            mount(5, 4, 2, "/srv/a", "/"),
+            // Of the directory that it is mounted on, and of a different one.
+            mount(6, 2, 1, "/srv/c", "/c"),
+            mount(7, 2, 1, "/srv/d", "/c"),
+            mount(8, 1, 2, "/srv2", "/"),
+        ];
+        assert_eq!(covered(&own, b"/srv", &table), [b"a", b"b", b"d"]);
+    }
+}

@@ -1,0 +1,313 @@
+//! The mount through which a file system is seen.
+//!
+//! Files that lie beneath mounts show in a copy of the mount without the mounts on it: open_tree(2) with OPEN_TREE_CLONE, for
+//! root only. Elsewhere these places are skipped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::Warning;
+use base::path::{below, join};
+use gate::Gate;
+use gate::fs::{CWD, Statfs, fstatfs, syncfs};
+use mounts::Point;
+use mounts::check::{are_silent, is_doubtful};
+use mounts::may_hang;
+use mounts::table::read_either;
+use ondisk::{Dev, Mount};
+use walk::entry::joined;
+use walk::{Around, Diagnostics, EngineKind, Filter, Top, WalkOptions, open_top, walk};
+
+use crate::bill::{Bill, Item, Kind, Remedy};
+use crate::error::{Error, WarningKind};
+use crate::files::{FileSums, Files, Marks};
+use crate::source::{Source, copy_of, covered, signed};
+use crate::{btrfs, deleted, ext4, xfs};
+
+/// A mount of the file system that is examined.
+#[derive(Debug)]
+pub struct View {
+    /// The root of the mount.
+    top: Top,
+    /// The absolute path of the root.
+    mount_point: Vec<u8>,
+    /// Its row in the mount table; one that says nothing if there is no table.
+    mount: Mount,
+    /// The mount table.
+    table: Vec<Mount>,
+    /// Files that are deleted, but open.
+    deleted: Vec<Item>,
+    warnings: Vec<Warning>,
+}
+
+impl View {
+    /// Finds the file system that DIR is on, the mount that shows most of it, and its deleted files that are open. To be called
+    /// before there are threads: a process touches DIR first if its server may be gone.
+    ///
+    /// # Errors
+    /// DIR does not answer within `deadline`, or cannot be opened.
+    pub fn of_directory(dir: &[u8], deadline: Duration) -> Result<View, Error> {
+        let table = read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts);
+        if table.iter().any(is_doubtful) && is_silent(dir, deadline) {
+            return Err(Error::Silent(dir.to_vec(), deadline));
+        }
+        let given = open_top(dir, 0).map_err(walk::Error::Directory)?;
+        let Some(own) = given.mount(&table).cloned() else {
+            let mount_point = mounts::root::name_of(&given.fd).unwrap_or_else(|_| dir.to_vec());
+            let mount = Mount {
+                id: given.meta.mount,
+                dev: given.meta.dev,
+                ..Mount::default()
+            };
+            let mut warnings = Vec::new();
+            let deleted = deleted::find(mount.dev, &table, &mut warnings);
+            return Ok(View {
+                top: given,
+                mount_point,
+                mount,
+                table,
+                deleted,
+                warnings,
+            });
+        };
+        let is_partial = !is_whole(&own) && own.content.fstype != b"btrfs";
+        let whole = table
+            .iter()
+            .filter(|row| is_partial && row.dev == own.dev && is_whole(row));
+        let candidates = std::iter::once(&own).chain(whole);
+        // The last one that can be opened: any other than DIR's own shows more.
+        let mut opened = candidates
+            .filter(|row| is_near(row, &table))
+            .filter_map(|row| {
+                let top = open_top(row.target.as_deref()?, 0).ok()?;
+                (top.meta.mount == row.id).then_some((row.clone(), top))
+            });
+        let (mount, top) = opened.next_back().unwrap_or((own, given));
+        let mount_point = mounts::root::name_of(&top.fd).unwrap_or_else(|_| dir.to_vec());
+        let mut warnings = Vec::new();
+        if !is_whole(&mount) && mount.content.fstype != b"btrfs" {
+            let kind = WarningKind::PartOnly(mount.content.fsroot.clone());
+            warnings.push(Warning::about(&mount_point, kind));
+        }
+        let deleted = deleted::find(mount.dev, &table, &mut warnings);
+        Ok(View {
+            top,
+            mount_point,
+            mount,
+            table,
+            deleted,
+            warnings,
+        })
+    }
+
+    /// Draws up the bill.
+    ///
+    /// # Errors
+    /// The files cannot be walked, or statfs(2) fails.
+    pub fn examine(mut self, diagnostics: &Diagnostics) -> Result<Bill, Error> {
+        let fstype = self.mount.content.fstype.clone();
+        if matches!(&fstype[..], b"btrfs" | b"xfs") {
+            // Changes in memory become visible to the calls that read trees.
+            let _ = syncfs(&self.top.fd);
+        }
+        let trees = match &fstype[..] {
+            b"btrfs" => {
+                let mut warnings = std::mem::take(&mut self.warnings);
+                let files = btrfs::read(&self.source(), &mut warnings);
+                self.warnings = warnings;
+                files
+            }
+            _ => None,
+        };
+        let (files, engine) = match trees {
+            Some(files) => (files, EngineKind::Btrfs),
+            None => self.walk(diagnostics)?,
+        };
+        let statfs = fstatfs(&self.top.fd).map_err(|errno| Error::Size {
+            path: self.mount_point.clone(),
+            gate: Gate::Fstatfs,
+            errno,
+        })?;
+        let mut items = files.items;
+        items.append(&mut self.deleted);
+        let mut warnings = std::mem::take(&mut self.warnings);
+        let source = self.source();
+        match &fstype[..] {
+            b"ext2" | b"ext3" | b"ext4" => ext4::add(&source, &statfs, &mut items, &mut warnings),
+            b"xfs" => xfs::add(&source, &statfs, &mut items, &mut warnings),
+            b"btrfs" => btrfs::add(&source, &statfs, &mut items, &mut warnings),
+            _ => add_reserve(&statfs, &mut items),
+        }
+        if statfs.size == 0 {
+            warnings.push(Warning::about(&self.mount_point, WarningKind::NoSize));
+        }
+        items.retain(|item| item.bytes != 0 || item.kind == Kind::Snapshot);
+        items.sort_by(|a, b| {
+            (b.is_in_used, b.bytes, &a.path).cmp(&(a.is_in_used, a.bytes, &b.path))
+        });
+        Ok(Bill {
+            mount_point: self.mount_point,
+            fstype,
+            source: self.mount.content.source.clone(),
+            size: statfs.size,
+            used: statfs.size.saturating_sub(statfs.free),
+            available: statfs.available,
+            engine,
+            files: files.files,
+            items,
+            owners: files.owners,
+            ages: files.ages,
+            caches: files.caches,
+            warnings,
+        })
+    }
+
+    fn source(&self) -> Source<'_> {
+        Source {
+            top: &self.top,
+            mount: &self.mount,
+            mount_point: &self.mount_point,
+            table: &self.table,
+        }
+    }
+
+    /// Walks the files, also those beneath mounts where that is possible.
+    fn walk(&mut self, diagnostics: &Diagnostics) -> Result<(Files, EngineKind), Error> {
+        let covered = covered(&self.mount, &self.mount_point, &self.table);
+        let copy = copy_of(&self.top);
+        let (dir, options) = match &copy {
+            Some((_, path, id)) => {
+                let row = Mount {
+                    id: *id,
+                    ..self.mount.clone()
+                };
+                let around = (!self.table.is_empty()).then(|| Arc::new(Around::known(vec![row])));
+                (
+                    path.clone(),
+                    WalkOptions {
+                        around,
+                        ..WalkOptions::default()
+                    },
+                )
+            }
+            None => {
+                if !covered.is_empty() {
+                    let kind = WarningKind::Beneath(covered.len());
+                    self.warnings.push(Warning::about(&self.mount_point, kind));
+                }
+                let paths: Vec<_> = covered
+                    .iter()
+                    .map(|rel| join(&self.mount_point, rel))
+                    .collect();
+                let none: [&[u8]; 0] = [];
+                let options = WalkOptions {
+                    filter: Filter::new(&none, None).without(&paths),
+                    ..WalkOptions::default()
+                };
+                (self.mount_point.clone(), options)
+            }
+        };
+        let options = WalkOptions {
+            dirs: vec![dir.clone()],
+            one_file_system: true,
+            ..options
+        };
+        let marks = Marks::new(&covered, &self.mount_point);
+        // The files of an overlay may have the devices of its layers.
+        let is_overlay = self.mount.content.fstype == b"overlay";
+        let dev = (!is_overlay).then_some(self.top.meta.dev);
+        let sums = FileSums::new(&dir, &self.mount_point, dev, marks);
+        diagnostics.show_as(&dir, &self.mount_point);
+        let report = walk(&options, &sums, diagnostics)?;
+        let engine = report
+            .parts
+            .first()
+            .map_or(EngineKind::Stat, |part| part.engine);
+        let mut files = sums.finish();
+        self.take_warnings(diagnostics);
+        for item in files
+            .items
+            .iter_mut()
+            .filter(|item| item.kind == Kind::Hidden)
+        {
+            let rel = item
+                .path
+                .as_deref()
+                .and_then(|path| below(&self.mount_point, path));
+            item.remedy = rel.map(|rel| Remedy::LookBeneath {
+                mount_point: self.mount_point.clone(),
+                rel: rel.to_vec(),
+            });
+        }
+        Ok((files, engine))
+    }
+
+    /// Takes the warnings of a walk. Files that cannot be read are one warning.
+    fn take_warnings(&mut self, diagnostics: &Diagnostics) {
+        let (mut first, mut unread) = (None, 0);
+        for warning in diagnostics.take_warnings() {
+            match warning.gate {
+                Some(_) => {
+                    unread += match warning.reason::<walk::WarningKind>() {
+                        Some(walk::WarningKind::More(more)) => *more,
+                        _ => 1,
+                    };
+                    first.get_or_insert(warning);
+                }
+                None => self.warnings.push(warning),
+            }
+        }
+        if let Some(first) = first {
+            let kind = WarningKind::Unread { files: unread };
+            self.warnings.push(Warning {
+                reason: Arc::new(kind),
+                ..first
+            });
+        }
+    }
+}
+
+/// A reserve of which only the size is known.
+fn add_reserve(statfs: &Statfs, items: &mut Vec<Item>) {
+    let bytes = statfs.free.saturating_sub(statfs.available);
+    items.push(Item {
+        is_in_used: false,
+        ..Item::new(Kind::Reserved, signed(bytes))
+    });
+}
+
+/// Whether a mount shows all of its file system.
+fn is_whole(mount: &Mount) -> bool {
+    mount.content.fsroot == b"/"
+}
+
+/// Whether no server that may be gone is on the way to a mount, except for that of the mount itself.
+fn is_near(mount: &Mount, table: &[Mount]) -> bool {
+    let mut above = mount;
+    for _ in 0..table.len() {
+        let Some(parent) = table
+            .iter()
+            .find(|row| row.id == above.parent && row.id != above.id)
+        else {
+            return true;
+        };
+        if may_hang(&parent.content.fstype) {
+            return false;
+        }
+        above = parent;
+    }
+    true
+}
+
+/// Whether a directory does not answer in time.
+fn is_silent(dir: &[u8], deadline: Duration) -> bool {
+    // A slash and a dot at the end lead through a symlink.
+    let absolute = match dir.starts_with(b"/") {
+        true => dir.to_vec(),
+        false => gate::fs::readlinkat(CWD, c"/proc/self/cwd")
+            .map_or_else(|_| dir.to_vec(), |cwd| joined(&cwd, dir)),
+    };
+    let mut points = [Point::bare(joined(&absolute, b"."), Dev::default(), None)];
+    // Where no process can be made, nothing is known.
+    are_silent(&mut points, deadline).is_ok_and(|silent| silent == [true])
+}

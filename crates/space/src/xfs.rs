@@ -1,0 +1,183 @@
+//! XFS: what its blocks are, by FS_IOC_GETFSMAP.
+//!
+//! With reverse mappings (`mkfs.xfs -m rmapbt=1`) the file system knows the owner of each block, without them only which are
+//! free. What df(1) counts as used although it is free is the reserve: blocks for the trees of each allocation group, and the
+//! pool from which a full file system can still free files.
+
+use base::Warning;
+use gate::Gate;
+use gate::extent::{FSMAP_HEAD, FSMAP_LEN, getfsmap};
+use gate::fs::Statfs;
+use gate::xfs::{xfs_fscounts, xfs_fsgeometry};
+use ondisk::fsmap::{Record, SpecialOwner, parse};
+use ondisk::xfs::Geometry;
+
+use crate::bill::{Item, Kind, Part, sum};
+use crate::error::WarningKind;
+use crate::source::{Source, signed};
+
+/// Adds what is not a file, and subtracts what files share.
+pub(crate) fn add(
+    source: &Source<'_>,
+    statfs: &Statfs,
+    items: &mut Vec<Item>,
+    warnings: &mut Vec<Warning>,
+) {
+    let fd = &source.top.fd;
+    let geometry = xfs_fsgeometry(fd)
+        .ok()
+        .and_then(|bytes| Geometry::parse(&bytes));
+    let Some(geometry) = geometry else {
+        let kind = WarningKind::Owners;
+        return warnings.push(Warning::about(source.mount_point, kind));
+    };
+    let block = u64::from(geometry.block);
+    let log = geometry.log_blocks.saturating_mul(block);
+    items.push(Item {
+        is_in_used: false,
+        ..Item::new(Kind::Journal, signed(log))
+    });
+    let owned = match Owned::read(source) {
+        Ok(owned) => owned,
+        Err(errno) => {
+            let kind = WarningKind::Owners;
+            let path = source.mount_point;
+            return warnings.push(Warning::failed(path, Gate::FsIocGetfsmap, errno, kind));
+        }
+    };
+    let reserve = signed(owned.free) - signed(statfs.free);
+    items.push(Item::new(Kind::Reserved, reserve).part(Part::FileSystem));
+    if owned.has_owners {
+        for (kind, part, bytes) in [
+            (Kind::Metadata, Part::Headers, owned.headers),
+            (Kind::Metadata, Part::Inodes, owned.inodes),
+            (Kind::Metadata, Part::Trees, owned.trees),
+            (Kind::Shared, Part::CopyOnWrite, owned.copies),
+        ] {
+            items.push(Item::new(kind, signed(bytes)).part(part));
+        }
+        items.push(Item::new(Kind::Shared, -signed(owned.repeated)));
+        return;
+    }
+    if geometry.has_owners {
+        let (path, kind) = (source.mount_point, WarningKind::Owners);
+        warnings.push(Warning::about(path, kind));
+    }
+    let inodes = xfs_fscounts(fd).map_or(0, |[_, _, _, inodes]| inodes);
+    let inodes = inodes.saturating_mul(geometry.inode.into());
+    items.push(Item::new(Kind::Metadata, signed(inodes)).part(Part::Inodes));
+    if geometry.has_reflink {
+        // More in files than is allocated is shared by several.
+        let allocated = geometry.blocks.saturating_mul(block);
+        let allocated = allocated.saturating_sub(log).saturating_sub(owned.free);
+        let others = items
+            .iter()
+            .filter(|item| item.is_in_used && item.kind != Kind::Reserved);
+        let excess = sum(others).saturating_sub(signed(allocated));
+        if excess > 0 {
+            items.push(Item::new(Kind::Shared, -excess).part(Part::AtLeast));
+        }
+    }
+}
+
+/// Bytes of the data device by owner.
+#[derive(Debug, Default)]
+struct Owned {
+    free: u64,
+    headers: u64,
+    inodes: u64,
+    trees: u64,
+    copies: u64,
+    /// What files have in addition to the first that has the same blocks.
+    repeated: u64,
+    /// Whether the owner of anything is known.
+    has_owners: bool,
+    /// The end of the blocks of files so far.
+    end: u64,
+}
+
+impl Owned {
+    fn read(source: &Source<'_>) -> gate::Result<Owned> {
+        const RECORDS: usize = 8192;
+        let mut buffer = vec![0; FSMAP_HEAD + RECORDS * FSMAP_LEN];
+        let (mut owned, mut from) = (Owned::default(), 0);
+        // The records that begin where the previous call ended: the next one repeats them.
+        let mut known: Vec<Record> = Vec::new();
+        loop {
+            let range = from..u64::MAX;
+            let count = getfsmap(&source.top.fd, source.mount.dev, range, &mut buffer)?;
+            let records: Vec<Record> = parse(&buffer[FSMAP_HEAD..], count).collect();
+            let fresh = records.iter().filter(|record| !known.contains(record));
+            fresh.for_each(|record| owned.add(record));
+            let Some(last) = records.last().filter(|_| count == RECORDS) else {
+                return Ok(owned);
+            };
+            if last.physical <= from && from > 0 {
+                return Ok(owned);
+            }
+            from = last.physical;
+            known = records
+                .iter()
+                .filter(|it| it.physical.saturating_add(it.length) > from)
+                .copied()
+                .collect();
+        }
+    }
+
+    fn add(&mut self, record: &Record) {
+        let Record {
+            physical, length, ..
+        } = *record;
+        let is_known = !matches!(
+            record.special,
+            Some(SpecialOwner::Free | SpecialOwner::Unknown)
+        );
+        self.has_owners |= is_known;
+        let sum = match record.special {
+            Some(SpecialOwner::Free) => &mut self.free,
+            Some(SpecialOwner::FileSystem | SpecialOwner::Other) => &mut self.headers,
+            Some(SpecialOwner::Inodes) => &mut self.inodes,
+            Some(
+                SpecialOwner::FreeSpaceTrees
+                | SpecialOwner::InodeTrees
+                | SpecialOwner::ReferenceCounts,
+            ) => &mut self.trees,
+            Some(SpecialOwner::CopyOnWrite) => &mut self.copies,
+            Some(SpecialOwner::Log | SpecialOwner::Unknown) => return,
+            None => {
+                let end = physical.saturating_add(length);
+                let repeated = self.end.min(end).saturating_sub(physical);
+                self.repeated = self.repeated.saturating_add(repeated);
+                self.end = self.end.max(end);
+                return;
+            }
+        };
+        *sum = sum.saturating_add(length);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_several_files_are_repeated_once_for_each_further_file() {
+        let mut owned = Owned::default();
+        let mut add = |physical, length, ino, special| {
+            owned.add(&Record {
+                physical,
+                length,
+                ino,
+                special,
+            });
+        };
+        for (physical, length, ino) in [(0, 10, 1), (5, 10, 2), (5, 2, 3), (20, 4, 1)] {
+            add(physical, length, Some(ino), None);
+        }
+        add(30, 100, None, Some(SpecialOwner::Free));
+        add(130, 7, None, Some(SpecialOwner::Log));
+        add(140, 3, None, Some(SpecialOwner::Inodes));
+        assert_eq!((owned.repeated, owned.free, owned.inodes), (5 + 2, 100, 3));
+        assert!(owned.has_owners);
+    }
+}

@@ -1,0 +1,232 @@
+//! Every kind of item, on each file system.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::{MIB, bytes, check, check_items, file, grow, item, space};
+use crate::support::build::{bind, dir, tmpfs};
+use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted, overlay};
+use crate::support::tool::tool;
+use crate::support::{Need, in_namespace, require};
+
+/// A field of `tune2fs -l`.
+fn tuned(at: &Path, field: &str) -> i64 {
+    let text = tool(
+        Command::new("tune2fs")
+            .arg("-l")
+            .arg(at.with_extension("image")),
+    );
+    let text = String::from_utf8(text).unwrap();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(field))
+        .unwrap();
+    line.trim_start_matches(':').trim().parse().unwrap()
+}
+
+#[test]
+fn ext4_is_accounted_for_to_a_few_blocks() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|base| {
+            for nth in [0, 1, 3, 5, 9, 14, 17, 30] {
+                let at = base.join(format!("ext4-{nth}"));
+                if !mounted(EXT4[nth], &at) {
+                    continue;
+                }
+                let holder = grow(&at);
+                let result = space(&at);
+                check(&result, &at, 5);
+                check_items(&result, &at, &holder);
+                let block = tuned(&at, "Block size");
+                let reserved = result["items"].as_array().unwrap().iter();
+                let root = reserved
+                    .filter(|it| it["part"] == "root")
+                    .map(bytes)
+                    .sum::<i64>();
+                assert_eq!(
+                    root,
+                    tuned(&at, "Reserved block count") * block,
+                    "{:?}",
+                    EXT4[nth]
+                );
+                let others = result["items"].as_array().unwrap().iter();
+                let others = others.filter(|it| {
+                    ["tables", "journal"]
+                        .contains(&it["part"].as_str().unwrap_or(it["kind"].as_str().unwrap()))
+                });
+                let overhead: i64 = others.map(bytes).sum();
+                let size = result["size"].as_i64().unwrap();
+                assert_eq!(
+                    size + overhead,
+                    tuned(&at, "Block count") * block,
+                    "{:?}",
+                    EXT4[nth]
+                );
+            }
+        });
+    }
+}
+
+#[test]
+fn xfs_is_accounted_for_with_and_without_owners() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|base| {
+            let xfs = |name, mkfs| Make {
+                name,
+                mkfs,
+                ..XFS[0]
+            };
+            for (make, most) in [
+                (xfs("owners", "-m reflink=1,rmapbt=1"), 0),
+                (xfs("reflink", "-m reflink=1,rmapbt=0"), 10),
+                (xfs("none", "-m reflink=0,rmapbt=0"), 10),
+            ] {
+                let at = base.join(make.name);
+                assert!(mounted(make, &at));
+                let holder = grow(&at);
+                let is_shared = make.name != "none";
+                if is_shared {
+                    dir(at.join("copies"));
+                    for copy in ["copies/one", "copies/two"] {
+                        let mut cp = Command::new("cp");
+                        tool(
+                            cp.arg("--reflink=always")
+                                .arg(at.join("a/b/big"))
+                                .arg(at.join(copy)),
+                        );
+                    }
+                    tool(Command::new("sync").arg("-f").arg(&at));
+                }
+                let result = space(&at);
+                check(&result, &at, most);
+                check_items(&result, &at, &holder);
+                if is_shared {
+                    let copies = bytes(item(&result, "files", Some(&at.join("copies"))));
+                    let shared = bytes(item(&result, "shared", None));
+                    let near = (copies + shared).unsigned_abs();
+                    assert!(near < MIB && shared < 0, "{make:?}: {copies} {shared}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn btrfs_is_accounted_for_to_a_few_blocks() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|base| {
+            for (nth, make) in BTRFS.into_iter().enumerate() {
+                let at = base.join(format!("btrfs-{nth}"));
+                assert!(mounted(make, &at));
+                let holder = grow(&at);
+                let result = space(&at);
+                check(&result, &at, 20);
+                check_items(&result, &at, &holder);
+            }
+        });
+    }
+}
+
+#[test]
+fn tmpfs_is_accounted_for_exactly() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let at = tmpfs(base.join("tmpfs"));
+            let holder = grow(&at);
+            let result = space(&at);
+            check(&result, &at, 0);
+            check_items(&result, &at, &holder);
+        });
+    }
+}
+
+#[test]
+fn any_directory_leads_to_the_whole_file_system() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|base| {
+            let at = base.join("ext4");
+            assert!(mounted(EXT4[0], &at));
+            dir(at.join("a/b"));
+            file(&at.join("c"), MIB);
+            let part = bind(at.join("a"), base.join("part"));
+            for inside in [at.join("a/b"), part.join("b")] {
+                let result = space(&inside);
+                assert_eq!(result["mount_point"], at.to_str().unwrap());
+                check(&result, &at, 5);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_directory_that_is_mounted_on_itself_hides_nothing() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let at = tmpfs(base.join("tmpfs"));
+            file(&dir(at.join("a")).join("f"), MIB);
+            bind(at.join("a"), at.join("a"));
+            let result = space(&at);
+            check(&result, &at, 0);
+            assert_eq!(
+                bytes(item(&result, "files", Some(&at.join("a")))),
+                MIB.cast_signed()
+            );
+        });
+    }
+}
+
+#[test]
+fn files_beneath_a_mount_on_a_file_are_found() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let at = tmpfs(base.join("tmpfs"));
+            let covered = file(&at.join("hosts"), MIB);
+            let other = file(&base.join("other"), 4096);
+            bind(&other, &covered);
+            let result = space(&at);
+            check(&result, &at, 0);
+            let hidden = item(&result, "hidden", Some(&covered));
+            assert_eq!(bytes(hidden), MIB.cast_signed());
+            let command = hidden["command"].as_str().unwrap();
+            assert!(command.ends_with("/mnt && ls -la /mnt/hosts"), "{command}");
+        });
+    }
+}
+
+#[test]
+fn an_overlay_has_the_space_of_its_layer() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let parts = tmpfs(base.join("parts"));
+            let at = overlay(&parts, &base.join("overlay"));
+            file(&dir(at.join("d")).join("f"), MIB);
+            let result = space(&at);
+            assert_eq!(
+                bytes(item(&result, "files", Some(&at.join("d")))),
+                MIB.cast_signed()
+            );
+            assert_eq!(result["fstype"], "overlay");
+        });
+    }
+}
+
+#[test]
+fn caches_are_parts_of_the_files() {
+    if require(&[Need::Root]) {
+        in_namespace(|_| {
+            let at = tmpfs("/var/log");
+            let journal = dir(at.join("journal/id")).join("system.journal");
+            file(&journal, 102 * MIB);
+            fs::write(at.join("syslog"), "x").unwrap();
+            let result = space(&at);
+            check(&result, &at, 0);
+            let caches = result["caches"].as_array().unwrap();
+            assert_eq!(caches.len(), 1);
+            assert_eq!(caches[0]["path"], "/var/log/journal");
+            assert_eq!(caches[0]["bytes"], 102 * MIB);
+            assert_eq!(caches[0]["frees"], 2 * MIB);
+            assert_eq!(caches[0]["command"], "journalctl --vacuum-size=100M");
+        });
+    }
+}

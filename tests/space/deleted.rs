@@ -1,0 +1,101 @@
+//! Files that are deleted, but open or mapped.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use super::{Holder, MIB, bytes, check, file, item, space};
+use crate::support::build::{name, tmpfs};
+use crate::support::tool::tool;
+use crate::support::{Need, in_namespace, require};
+
+#[test]
+fn deleted_files_are_those_of_lsof() {
+    if require(&[Need::Root, Need::Program("lsof")]) {
+        in_namespace(|base| {
+            let at = tmpfs(base.join("tmpfs"));
+            let one = file(&at.join(name(b"o\xffdd\n'")), MIB);
+            let two = file(&at.join("two (deleted)"), 2 * MIB);
+            let kept = file(&at.join("kept"), MIB);
+            fs::hard_link(&kept, at.join("second")).unwrap();
+            let holders = [&one, &one, &two, &kept].map(|path| Holder::of(path));
+            for path in [&one, &two, &kept] {
+                fs::remove_file(path).unwrap();
+            }
+            let result = space(&at);
+            check(&result, &at, 0);
+            let items = result["items"].as_array().unwrap();
+            let deleted: Vec<_> = items.iter().filter(|it| it["kind"] == "deleted").collect();
+            assert_eq!(deleted.len(), 2, "{result:#}");
+            assert_eq!(
+                [bytes(deleted[0]), bytes(deleted[1])],
+                [2, 1].map(|n| n * MIB.cast_signed())
+            );
+            assert_eq!(
+                (&deleted[1]["pid"], &deleted[1]["processes"]),
+                (&holders[0].id().into(), &2.into())
+            );
+            assert!(
+                deleted[0]["path"]
+                    .as_str()
+                    .unwrap()
+                    .ends_with("/two (deleted)")
+            );
+            let listed = tool(Command::new("lsof").args(["-nP", "+L1", "-Fp"]).arg(&at));
+            let listed = String::from_utf8(listed).unwrap();
+            for holder in &holders[..3] {
+                assert!(
+                    listed
+                        .lines()
+                        .any(|line| line == format!("p{}", holder.id())),
+                    "{listed}"
+                );
+            }
+        });
+    }
+}
+
+#[test]
+fn a_deleted_file_that_is_only_mapped_is_found() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let at = tmpfs(base.join("tmpfs"));
+            // The program itself: nothing but the kernel has it open.
+            let program = at.join("program");
+            fs::copy("/bin/cat", &program).unwrap();
+            let mut cat = Command::new(&program);
+            let mut cat = cat
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            // It runs when it answers.
+            cat.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+            let mut answer = [0];
+            std::io::Read::read_exact(cat.stdout.as_mut().unwrap(), &mut answer).unwrap();
+            fs::remove_file(&program).unwrap();
+            let result = space(&at);
+            check(&result, &at, 0);
+            let deleted = item(&result, "deleted", Some(&program));
+            assert_eq!(deleted["pid"], u64::from(cat.id()));
+            drop(cat.stdin.take());
+            cat.wait().unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_process_in_a_mount_namespace_of_its_own_is_found() {
+    if require(&[Need::Root, Need::Program("unshare")]) {
+        in_namespace(|base| {
+            let at = tmpfs(base.join("tmpfs"));
+            let gone = file(&at.join("gone"), MIB);
+            let holder = Holder::elsewhere(&gone);
+            fs::remove_file(&gone).unwrap();
+            let result = space(&at);
+            check(&result, &at, 0);
+            let deleted = item(&result, "deleted", Some(&gone));
+            assert_eq!(deleted["pid"], holder.id());
+        });
+    }
+}

@@ -1,0 +1,195 @@
+//! The text, other users, and what is refused.
+
+use std::fs;
+
+use unicode_width::UnicodeWidthStr;
+
+use super::{MIB, bytes, file, grow, item};
+use crate::support::build::{chmod, dir, tmpfs};
+use crate::support::disks::{EXT4, mounted};
+use crate::support::fuse::Manner::Hung;
+use crate::support::fuse::serve;
+use crate::support::restrict::fathom_as_nobody;
+use crate::support::run::args;
+use crate::support::terminal::at_terminal;
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+#[test]
+fn the_text_fits_the_terminal_and_one_screen() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|base| {
+            let at = base.join("ext4");
+            assert!(mounted(EXT4[0], &at));
+            for nth in 0..20 {
+                file(
+                    &dir(at.join(format!("directory {nth}"))).join("file"),
+                    100_000 * nth,
+                );
+            }
+            let _holder = grow(&at);
+            for columns in [40, 80, 200] {
+                let args = args!["space", at.as_os_str(), "-q", "--color", "never"];
+                let (text, status) = at_terminal(&mut fathom(args), columns);
+                assert!(status.success(), "{text}");
+                let lines: Vec<&str> = text.lines().collect();
+                assert!(columns < 80 || lines.len() <= 30, "{text}");
+                // Commands are not broken: they are to be copied.
+                let end = lines
+                    .iter()
+                    .position(|line| line.contains("What can be freed"));
+                let lines = &lines[..end.unwrap()];
+                assert!(
+                    lines.iter().all(|line| line.width() <= columns.into()),
+                    "{text}"
+                );
+                for word in ["deleted", "hidden", "reserved", "not accounted for"] {
+                    assert!(text.contains(word), "{word}: {text}");
+                }
+            }
+            let all = run(&mut fathom([
+                "space".into(),
+                at.into_os_string(),
+                "--top".into(),
+                "100".into(),
+            ]));
+            assert!(!String::from_utf8_lossy(&all.stdout).contains("more)"));
+        });
+    }
+}
+
+#[test]
+fn what_another_user_cannot_see_is_said() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|base| {
+            let at = base.join("ext4");
+            assert!(mounted(EXT4[0], &at));
+            let _holder = grow(&at);
+            let secret = dir(at.join("secret"));
+            file(&secret.join("file"), MIB);
+            chmod(&secret, 0o700);
+            chmod(at.join("c"), 0o700);
+            let args = ["space".into(), at.as_os_str().to_owned(), "--json".into()];
+            let ran = run(&mut fathom_as_nobody(base, args)).exits(1);
+            let value = ran.json();
+            let warnings = value["warnings"].as_array().unwrap().iter();
+            let messages: Vec<_> = warnings.map(|it| it["message"].as_str().unwrap()).collect();
+            for part in [
+                "cannot look beneath 1 mount point;",
+                "cannot read the open files of",
+                "cannot read the superblock on the device",
+                "cannot read this and 2 other files and directories",
+            ] {
+                assert!(
+                    messages.iter().any(|it| it.contains(part)),
+                    "{part}: {messages:?}"
+                );
+            }
+            assert!(ran.stderr.contains("hint: run as root"), "{}", ran.stderr);
+            let result = &value["result"];
+            let unaccounted = result["unaccounted"].as_u64().unwrap() / MIB;
+            // secret, c without the file that has a name in a, what is hidden, and what is deleted
+            assert_eq!(unaccounted, 1 + 5 + 4 + 7, "{result:#}");
+            assert!(bytes(item(result, "files", Some(&at.join("a")))) >= 20 * MIB.cast_signed());
+        });
+    }
+}
+
+#[test]
+fn a_file_system_without_a_size_is_no_error() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let at = dir(base.join("unlimited"));
+            let flags = rustix::mount::MountFlags::empty();
+            rustix::mount::mount("none", &at, "tmpfs", flags, c"size=0").unwrap();
+            fs::write(at.join("x"), "x").unwrap();
+            let args = ["space".into(), at.into_os_string(), "--json".into()];
+            let value = run(&mut fathom(args)).exits(1).json();
+            assert_eq!(
+                (&value["result"]["size"], &value["result"]["unaccounted"]),
+                (&0.into(), &(-4096).into())
+            );
+            let message = value["warnings"][0]["message"].as_str().unwrap();
+            assert!(
+                message.starts_with("the file system does not report its size"),
+                "{message}"
+            );
+        });
+    }
+}
+
+#[test]
+fn odd_names_are_neither_mangled_nor_raw() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let at = tmpfs(base.join("tmpfs"));
+            for name in crate::support::build::odd_names() {
+                file(
+                    &dir(at.join(crate::support::build::name(&name))).join("f"),
+                    4096,
+                );
+            }
+            let top = at.as_os_str();
+            let args = args!["space", top, "--top", "1000", "--color", "never"];
+            let (text, _) = at_terminal(&mut fathom(args), 200);
+            assert!(
+                !text.chars().any(|c| c.is_control() && !"\r\n".contains(c)),
+                "{text:?}"
+            );
+            let result = super::space(&at);
+            super::check(&result, &at, 0);
+            let names = crate::support::build::odd_names();
+            for name in &names {
+                let path = [at.as_os_str().as_encoded_bytes(), b"/", name].concat();
+                let mut items = result["items"].as_array().unwrap().iter();
+                assert!(
+                    items.any(|it| crate::support::run::exact(it, "path") == path),
+                    "{name:?}"
+                );
+            }
+        });
+    }
+}
+
+#[test]
+fn a_missing_directory_is_refused() {
+    let ran = run(&mut fathom(["space", "/nonexistent"])).exits(2);
+    assert!(
+        ran.stderr.contains("cannot open directory '/nonexistent'"),
+        "{}",
+        ran.stderr
+    );
+    run(&mut fathom(["space", "--top", "0"])).exits(2);
+}
+
+#[test]
+fn no_server_that_hangs_is_waited_for() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|base| {
+            let at = tmpfs(base.join("tmpfs"));
+            file(&at.join("file"), MIB);
+            let hung = dir(at.join("hung"));
+            file(&hung.join("covered"), MIB);
+            let _server = serve(Hung, &hung);
+            let result = super::space(&at);
+            super::check(&result, &at, 0);
+            assert_eq!(
+                bytes(item(&result, "hidden", Some(&hung))),
+                MIB.cast_signed()
+            );
+            let args = args!["space", at.as_os_str(), "--json"];
+            let result = run(&mut fathom_as_nobody(base, args)).exits(1).json();
+            assert_eq!(result["result"]["unaccounted"], MIB);
+            let ran = run(&mut fathom(args![
+                "space",
+                hung.as_os_str(),
+                "--deadline",
+                "200ms"
+            ]));
+            assert!(
+                ran.refused()
+                    .stderr
+                    .contains("does not answer within 200 ms")
+            );
+        });
+    }
+}

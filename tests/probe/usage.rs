@@ -52,7 +52,8 @@ fn limits_that_allow_nothing_are_a_warning() {
 #[test]
 fn the_table_has_findings_and_prices() {
     let ground = tempfile::tempdir().unwrap();
-    let ran = run(&mut fathom(args!["probe", ground.path(), "timer", "gates"]));
+    let words = args!["probe", ground.path(), "timer", "gates", "--full"];
+    let ran = run(&mut fathom(words));
     let text = String::from_utf8(ran.stdout.clone()).unwrap();
     for word in [
         "PROPERTY",

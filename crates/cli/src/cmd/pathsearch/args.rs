@@ -60,6 +60,11 @@ pub(crate) struct Pathsearch {
     #[arg(long, value_name = "METER", default_value = "auto", help_heading = "Metering", value_parser = choices(METERS))]
     pub(crate) meter: String,
 
+    /// Print the searches, the requests of the prediction, and longer lists
+    ///
+    /// With -v, and in a file (-o), all directories and searches are listed.
+    #[arg(long, help_heading = "Output", conflicts_with = "json")]
+    pub(crate) full: bool,
     /// Print only a better PATH, as a shell command
     ///
     /// The line PATH='...'; export PATH goes to standard output, after the output of the command.

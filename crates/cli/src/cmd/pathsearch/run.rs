@@ -44,13 +44,17 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     warnings.extend(report.warnings.iter().cloned());
     if let Some(to) = to {
         // A file keeps everything, since it may be read again.
-        let all = out.verbose || matches!(to, ReportTarget::File(..));
+        let extent = match () {
+            () if out.verbose || matches!(to, ReportTarget::File(..)) => show::Extent::All,
+            () if args.full => show::Extent::Full,
+            () => show::Extent::Brief,
+        };
         let text = |style: TableStyle| match out.json {
             true => {
                 let figures = Some(show::figures(&report));
                 envelope(SCHEMA, show::Report(&report), figures, &warnings).to_line()
             }
-            false => show::report(&report, style, all),
+            false => show::report(&report, style, extent),
         };
         to.end(text, status, out)?;
     }

@@ -161,20 +161,43 @@ fn remote_directories(prediction: &Prediction) -> Vec<&[u8]> {
     }
 }
 
-/// How many directories and searches are listed, unless all are.
-const SHOWN: usize = 20;
+/// How much of a report is printed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Extent {
+    /// The conclusions, on one screen.
+    Brief,
+    /// The tables as well, each with its first rows.
+    Full,
+    /// Every directory and search.
+    All,
+}
 
-/// The report; with `all`, it lists every directory and search.
-pub(crate) fn report(report: &SearchReport, style: TableStyle, all: bool) -> String {
-    let most = if all { usize::MAX } else { SHOWN };
-    let mut text = summary(report, style, all);
+impl Extent {
+    /// How many directories and searches are listed.
+    fn rows(self) -> usize {
+        match self {
+            Extent::Brief => 6,
+            Extent::Full => 20,
+            Extent::All => usize::MAX,
+        }
+    }
+}
+
+/// The report, with the conclusions first.
+pub(crate) fn report(report: &SearchReport, style: TableStyle, extent: Extent) -> String {
+    let most = extent.rows();
+    let mut text = summary(report, style, extent == Extent::All);
+    text += &fixes(report.worthwhile_fixes(), style);
+    text += "\n";
+    text += &prediction(&report.prediction, style, extent > Extent::Brief);
     text += &style.heading("Directories");
     text += &directories(&report.directories, style, most);
     text += &style.heading("Searches");
     text += &kinds(report, style);
-    text += &searches(&report.trace.searches, style, most);
-    text += &prediction(&report.prediction, style);
-    text += &fixes(report.worthwhile_fixes(), style);
+    if extent > Extent::Brief {
+        text += "\n";
+        text += &searches(&report.trace.searches, style, most);
+    }
     text
 }
 
@@ -268,7 +291,7 @@ fn kinds(report: &SearchReport, style: TableStyle) -> String {
             count(hits),
         ]
     });
-    Table::from_rows(&columns, rows).to_text(style.width, style.color) + "\n"
+    Table::from_rows(&columns, rows).to_text(style.width, style.color)
 }
 
 /// The searches with failed lookups, summed up by name and program; those with the most first.
@@ -314,7 +337,7 @@ fn searches(searches: &[Search], style: TableStyle, most: usize) -> String {
     });
     let table = Table::from_rows(&columns, rows).to_text(style.width, style.color);
     let omitted = sums.len().saturating_sub(most);
-    table + &more(omitted, "search", "searches") + "\n"
+    table + &more(omitted, "search", "searches")
 }
 
 /// The name of the program that searched, without its directory.
@@ -323,7 +346,7 @@ fn program_name(search: &Search) -> &[u8] {
     parts.next().unwrap_or_default()
 }
 
-fn prediction(prediction: &Prediction, style: TableStyle) -> String {
+fn prediction(prediction: &Prediction, style: TableStyle, with_requests: bool) -> String {
     let remote = match &prediction.scope {
         RemoteScope::Network => "files on network file systems are remote".to_owned(),
         RemoteScope::Everything => "all files are remote".to_owned(),
@@ -365,7 +388,11 @@ fn prediction(prediction: &Prediction, style: TableStyle) -> String {
         prediction.rtt_source.name(),
     );
     let heading = style.heading("Prediction for a network file system");
-    heading + &style.wrapped(&sentence) + &requests_table(prediction, style) + "\n"
+    let requests = match with_requests {
+        true => requests_table(prediction, style),
+        false => String::new(),
+    };
+    heading + &style.wrapped(&sentence) + &requests + "\n"
 }
 
 fn requests_table(prediction: &Prediction, style: TableStyle) -> String {
@@ -738,7 +765,7 @@ mod tests {
 
     #[test]
     fn the_text_has_every_part_and_no_control_characters() {
-        let text = report(&sample(), TableStyle::default(), false);
+        let text = report(&sample(), TableStyle::default(), Extent::Full);
         for line in [
             "2 lookups by name, of which 1 failed (50 %) and took 2.00 µs. Metered with ptrace.",
             "nfs4 (network)",
@@ -759,7 +786,7 @@ mod tests {
         for directory in &mut sample.directories {
             directory.lookups.nanos = 0;
         }
-        let text = report(&sample, TableStyle::default(), false);
+        let text = report(&sample, TableStyle::default(), Extent::Full);
         assert!(
             text.contains("1 failed (50 %), in a time too short to measure. ")
                 && !text.contains("0 ns"),
@@ -768,7 +795,7 @@ mod tests {
         let value = serde_json::to_value(Report(&sample)).unwrap();
         assert_eq!(value["directories"][0]["seconds"], 0.0);
         sample.trace.totals.misses = 0;
-        let text = report(&sample, TableStyle::default(), false);
+        let text = report(&sample, TableStyle::default(), Extent::Full);
         assert!(text.contains("0 failed (0 %). Metered"), "{text}");
     }
 
@@ -777,7 +804,7 @@ mod tests {
         let mut all = sample().trace.searches;
         all.extend(all.clone());
         let text = searches(&all, TableStyle::default(), 20);
-        assert_eq!(text.lines().count(), 3, "{text}");
+        assert_eq!(text.lines().count(), 2, "{text}");
         assert!(text.contains("\n     2        2 l\\xffs "), "{text}");
     }
 

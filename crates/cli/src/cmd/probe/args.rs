@@ -54,6 +54,11 @@ pub(crate) struct Probe {
     #[arg(long, value_name = "SIZE", value_parser = cache_limit, help_heading = "Page cache")]
     pub(crate) cache_limit: Option<u64>,
 
+    /// Print every property, its confidence and method, and all prices
+    ///
+    /// With -v, also how each was measured.
+    #[arg(long, help_heading = "Output", conflicts_with = "json")]
+    pub(crate) full: bool,
     /// Write plots of the samples as SVG to DIR, an existing directory
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) plot: Option<OsString>,

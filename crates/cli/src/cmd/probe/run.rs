@@ -13,8 +13,8 @@ use probe::{
 };
 
 use super::show::{
-    Report, figures_of_findings, figures_of_prices, methods::hint, plots, prices_csv, slow_clock,
-    warnings,
+    Report, brief, figures_of_findings, figures_of_prices, methods::hint, plots, prices_csv,
+    slow_clock, warnings,
 };
 use crate::cmd::probe::args::{CacheMethod, Experiment, Probe as Args};
 use crate::error::{Error, Outcome};
@@ -76,8 +76,12 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         figures.extend(figures_of_prices(&report));
         out.measured(SCHEMA, shown, Some(figures), &warnings)?;
     } else {
-        let methods = out.verbose || args.replay.is_some();
-        out.data(shown.to_text(out.table_style(), methods).as_bytes())?;
+        let (style, methods) = (out.table_style(), out.verbose || args.replay.is_some());
+        let text = match args.full || methods {
+            true => shown.to_text(style, methods),
+            false => brief::text(shown, style),
+        };
+        out.data(text.as_bytes())?;
     }
     let overhead = report.find(Quantity::RawOverhead).and_then(|f| f.value());
     if let Some(Value::Number(ns)) = overhead

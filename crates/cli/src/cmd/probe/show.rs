@@ -15,6 +15,7 @@ use serde::{Serialize, Serializer};
 
 use crate::json::Json;
 
+pub(crate) mod brief;
 pub(crate) mod methods;
 pub(crate) mod plots;
 
@@ -170,15 +171,19 @@ pub(crate) fn plain(v: f64) -> String {
     }
 }
 
+/// The directory, and the type of its file system.
+fn heading(report: Report<'_>) -> String {
+    report.dir.map_or(String::new(), |dir| {
+        let fstype = report.report.fstype.as_deref();
+        let fstype = fstype.map_or(String::new(), |fstype| format!(" ({})", printable(fstype)));
+        format!("{}{fstype}\n\n", printable(dir))
+    })
+}
+
 impl Report<'_> {
     /// The report as text; with `methods`, how each value was measured as well.
     pub(crate) fn to_text(self, style: TableStyle, methods: bool) -> String {
-        let mut text = String::new();
-        if let Some(dir) = self.dir {
-            let fstype = self.report.fstype.as_deref();
-            let fstype = fstype.map_or(String::new(), |fstype| format!(" ({})", printable(fstype)));
-            let _ = writeln!(text, "{}{fstype}\n", printable(dir));
-        }
+        let mut text = heading(self);
         text += &self.table().to_text(style.width, style.color);
         for note in self.notes(methods) {
             let _ = write!(text, "\n{}", style.wrapped(&note));
@@ -257,6 +262,16 @@ impl Report<'_> {
     }
 }
 
+/// What a call is made on. The names in the JSON, "a name that is not there", stay as they are.
+fn target(call: Call) -> &'static str {
+    match call {
+        Call::StatxMissing => "a missing name",
+        Call::Llistxattr => "a file without attributes",
+        Call::LgetxattrMissing => "a missing attribute",
+        call => call.target(),
+    }
+}
+
 pub(crate) fn prices_table(prices: &[Price]) -> Table {
     let columns = [
         ("SYSTEM CALL", Left),
@@ -267,13 +282,6 @@ pub(crate) fn prices_table(prices: &[Price]) -> Table {
         ("INTERQUARTILE RANGE", Right),
         ("CALLS", Right),
     ];
-    // The names in the JSON, "a name that is not there", stay as they are.
-    let target = |call: Call| match call {
-        Call::StatxMissing => "a missing name",
-        Call::Llistxattr => "a file without attributes",
-        Call::LgetxattrMissing => "a missing attribute",
-        call => call.target(),
-    };
     let time = |ns: f64| duration(ns / 1e9);
     let row = |price: &Price| {
         [

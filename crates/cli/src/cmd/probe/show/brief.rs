@@ -1,0 +1,126 @@
+//! The conclusions of a probe, on one screen: properties in words, and a row for each call.
+
+use ::show::table::Align::{Left, Right};
+use ::show::table::{Table, TableStyle, Tone};
+use ::show::units::{duration, plural, size};
+use probe::{Measured, Price, Quantity};
+
+use super::{Report, heading, target, value_text, yes_or_no};
+
+/// The properties, in words.
+const PROPERTIES: [(Quantity, &str); 12] = [
+    (Quantity::RawOverhead, "time to read the clock"),
+    (Quantity::EmptyCall, "time of an empty system call"),
+    (Quantity::AllocationBlock, "allocation unit"),
+    (Quantity::PageCacheGranule, "unit of the page cache"),
+    (Quantity::DirectIoAlignment, "alignment of direct I/O"),
+    (Quantity::ReadaheadInitial, "first readahead window"),
+    (Quantity::ReadaheadSteady, "largest readahead window"),
+    (Quantity::CacheCapacity, "page cache that holds a file"),
+    (Quantity::CacheLimit, "limit of the page cache"),
+    (Quantity::Extents, "extents of a new file"),
+    (Quantity::ExtentLargest, "largest extent of that file"),
+    (Quantity::FreeSpaceInPieces, "free space in small pieces"),
+];
+
+/// The report on one screen.
+pub(crate) fn text(report: Report<'_>, style: TableStyle) -> String {
+    let mut text = heading(report);
+    let properties = properties(report);
+    if !properties.is_empty() {
+        text += &properties.to_text(style.width, style.color);
+    }
+    if let Some(prices) = report.report.prices.as_deref().filter(|it| !it.is_empty()) {
+        text.push('\n');
+        text += &calls(prices).to_text(style.width, style.color);
+    }
+    text + "\n" + &style.wrapped(&io_line(report))
+}
+
+fn properties(report: Report<'_>) -> Table {
+    let columns = [
+        ("PROPERTY", Left),
+        ("MEASURED", Right),
+        ("KERNEL", Right),
+        ("AGREES", Left),
+    ];
+    let mut table = Table::new(&columns, PROPERTIES.len());
+    for (quantity, words) in PROPERTIES {
+        let Some(finding) = report.report.find(quantity) else {
+            continue;
+        };
+        let text = |value| value_text(value, quantity.unit());
+        let value = finding.value();
+        let truth = finding.truth.as_ref();
+        let cells = [
+            words,
+            &value.map_or("unknown".to_owned(), text),
+            &truth.map_or(String::new(), |truth| text(&truth.value)),
+            finding.agrees.map_or("", yes_or_no),
+        ];
+        let tone = match (finding.agrees, value) {
+            (Some(false), _) => Tone::Bad,
+            (_, None) => Tone::Dim,
+            _ => Tone::Plain,
+        };
+        table.row(cells, tone);
+    }
+    table
+}
+
+/// A row for each call: its time with warm caches, on several threads at once, and with cold caches.
+fn calls(prices: &[Price]) -> Table {
+    let threads = prices.iter().map(|price| price.threads).max().unwrap_or(1);
+    let together = format!("{} AT ONCE", plural(threads as u64, "THREAD", "THREADS"));
+    let columns = [
+        ("SYSTEM CALL", Left),
+        ("TARGET", Left),
+        ("WARM", Right),
+        (&together[..], Right),
+        ("COLD", Right),
+    ];
+    let mut of_calls: Vec<&Price> = Vec::new();
+    for price in prices {
+        if of_calls.iter().all(|known| known.call != price.call) {
+            of_calls.push(price);
+        }
+    }
+    let row = |first: &&Price| {
+        let time = |is_meant: &dyn Fn(&Price) -> bool| {
+            let mut same = prices.iter().filter(|price| price.call == first.call);
+            let price = same.find(|price| is_meant(price));
+            price.map_or("-".to_owned(), |price| duration(price.ns / 1e9))
+        };
+        [
+            first.call.name().to_owned(),
+            target(first.call).to_owned(),
+            time(&|price| price.warm && price.threads <= 1),
+            time(&|price| price.warm && price.threads > 1),
+            time(&|price| !price.warm),
+        ]
+    };
+    Table::from_rows(&columns, of_calls.iter().map(row))
+}
+
+/// How much was read and written, and where the rest is.
+fn io_line(report: Report<'_>) -> String {
+    let measured = &report.report.measured;
+    // All findings of an experiment have what it used.
+    let mut of_experiments: Vec<&Measured> = measured.iter().collect();
+    of_experiments.dedup_by_key(|it| it.finding.quantity.experiment());
+    let used = of_experiments.iter().map(|it| it.io_bytes);
+    let (read, written) = used.fold((0, 0), |(read, written), used| {
+        (read + used.read, written + used.written)
+    });
+    let unknown = measured.iter().filter(|it| it.finding.value().is_none());
+    let why = match unknown.count() {
+        0 => String::new(),
+        1 => "; 1 property is unknown".to_owned(),
+        n => format!("; {n} properties are unknown"),
+    };
+    format!(
+        "{} read, {} written{why}. --full prints every property, its confidence, and why one is unknown.",
+        size(read),
+        size(written)
+    )
+}

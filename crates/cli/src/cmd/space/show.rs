@@ -156,7 +156,11 @@ fn head(report: &Report<'_>, style: TableStyle) -> String {
     const MOST: usize = 60;
     let bill = report.bill;
     let mount_point = printable(&bill.mount_point);
-    let mut text = format!("{mount_point}: {}", printable(&bill.fstype));
+    let fstype = match &bill.fstype[..] {
+        b"" => "unknown type".into(),
+        fstype => printable(fstype),
+    };
+    let mut text = format!("{mount_point}: {fstype}");
     if let Some(source) = &bill.source {
         text += &format!(" on {}", printable(source));
     }

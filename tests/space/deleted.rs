@@ -6,8 +6,9 @@ use std::process::{Command, Stdio};
 
 use super::{Holder, MIB, bytes, check, file, item, space};
 use crate::support::build::{name, tmpfs};
+use crate::support::run::args;
 use crate::support::tool::tool;
-use crate::support::{Need, in_namespace, require};
+use crate::support::{Need, fathom, in_namespace, require, run};
 
 #[test]
 fn deleted_files_are_those_of_lsof() {
@@ -96,6 +97,38 @@ fn a_process_in_a_mount_namespace_of_its_own_is_found() {
             check(&result, &at, 0);
             let deleted = item(&result, "deleted", Some(&gone));
             assert_eq!(deleted["pid"], holder.id());
+        });
+    }
+}
+
+#[test]
+fn many_deleted_files_of_a_process_are_one_line() {
+    if require(&[Need::Root]) {
+        in_namespace(|base| {
+            let at = tmpfs(base.join("tmpfs"));
+            // This process holds them.
+            let files: Vec<fs::File> = (0..30)
+                .map(|nth| {
+                    let path = file(&at.join(format!("f{nth}")), MIB);
+                    let file = fs::File::open(&path).unwrap();
+                    fs::remove_file(path).unwrap();
+                    file
+                })
+                .collect();
+            let result = space(&at);
+            check(&result, &at, 0);
+            let items = result["items"].as_array().unwrap();
+            assert_eq!(
+                items.iter().filter(|it| it["kind"] == "deleted").count(),
+                30
+            );
+            let ran = run(&mut fathom(args!["space", at.as_os_str()])).exits(0);
+            let text = String::from_utf8(ran.stdout).unwrap();
+            assert!(
+                text.contains(" 30 files ") && text.contains(": 30 deleted files, since"),
+                "{text}"
+            );
+            drop(files);
         });
     }
 }

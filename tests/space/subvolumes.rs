@@ -6,7 +6,7 @@ use std::process::Command;
 use rustix::mount::{MountFlags, mount};
 
 use super::{MIB, bytes, check, file, item, space};
-use crate::support::build::dir;
+use crate::support::build::{dir, unmount};
 use crate::support::disks::{BTRFS, attach, mounted, subvolume};
 use crate::support::tool::tool;
 use crate::support::{Need, in_namespace, require};
@@ -91,13 +91,10 @@ fn a_snapshot_that_no_mount_shows_is_named_by_its_number() {
             subvolume(&dir(at.join("snapshots")).join("one"), Some(&root));
             fs::remove_file(root.join("file")).unwrap();
             tool(Command::new("sync").arg("-f").arg(&at));
-            let device = tool(Command::new("findmnt").args(["-no", "SOURCE"]).arg(&at));
-            let device = String::from_utf8(device).unwrap();
-            crate::support::build::unmount(&at);
-            let _device = attach(&at.with_extension("image"));
+            unmount(&at);
+            let device = attach(&at.with_extension("image"));
             let seen = dir(base.join("seen"));
-            let _ = device;
-            mount(&_device.0, &seen, "btrfs", MountFlags::empty(), c"subvol=@").unwrap();
+            mount(&device.0, &seen, "btrfs", MountFlags::empty(), c"subvol=@").unwrap();
             let result = space(&seen);
             check(&result, &seen, 20);
             let snapshot = item(&result, "snapshot", None);

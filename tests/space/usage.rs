@@ -6,11 +6,12 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{MIB, bytes, file, grow, item};
 use crate::support::build::{chmod, dir, tmpfs};
-use crate::support::disks::{EXT4, mounted};
+use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
 use crate::support::fuse::Manner::Hung;
 use crate::support::fuse::serve;
 use crate::support::restrict::fathom_as_nobody;
 use crate::support::run::args;
+use crate::support::strace::{agree, less_start};
 use crate::support::terminal::at_terminal;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -190,6 +191,23 @@ fn no_server_that_hangs_is_waited_for() {
                     .stderr
                     .contains("does not answer within 200 ms")
             );
+        });
+    }
+}
+
+#[test]
+fn call_counts_equal_strace() {
+    if require(&[Need::Root, Need::Loop, Need::Program("strace")]) {
+        in_namespace(|base| {
+            for make in [EXT4[0], XFS[0], BTRFS[0]] {
+                let at = base.join(make.fstype);
+                assert!(mounted(make, &at));
+                let _holder = grow(&at);
+                let traced =
+                    less_start(&base.join("log"), args!["space", at.as_os_str(), "--json"]);
+                let gates = &traced.ran.exits(0).json()["gates"];
+                agree(gates, &traced.counts, make.fstype);
+            }
         });
     }
 }

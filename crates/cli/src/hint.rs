@@ -129,7 +129,7 @@ fn hint_for_space(kind: &space::WarningKind) -> Option<&'static str> {
     use space::WarningKind::*;
     match kind {
         PartOnly(_) => Some("mount the root of the file system, and give that directory"),
-        NoProcesses => Some("mount /proc"),
+        NoProcesses | UnknownMount => Some("mount /proc"),
         Beneath(_) | Processes(_) | Superblock | Owners | Trees | Unread { .. } => {
             (!gate::process::is_root()).then_some("run as root")
         }

@@ -39,6 +39,8 @@ fn plural(n: usize, one: &str, more: &str) -> String {
 pub enum WarningKind {
     #[error("the mount shows only '{}' of the file system", .0.escape_ascii())]
     PartOnly(Vec<u8>),
+    #[error("the mount table has no entry for this mount")]
+    UnknownMount,
     #[error("cannot look beneath {}", plural(*.0, "mount point", "mount points"))]
     Beneath(usize),
     #[error("cannot read the open files of {}", plural(*.0, "process", "processes"))]
@@ -71,6 +73,7 @@ impl WarningReason for WarningKind {
     fn consequence(&self) -> Option<Cow<'_, str>> {
         let text = match self {
             WarningKind::PartOnly(_) => "the rest is not accounted for",
+            WarningKind::UnknownMount => "only files below DIR are accounted for",
             WarningKind::Beneath(_) => "files hidden there are not accounted for",
             WarningKind::Stuck(_) => "deleted files that it holds open are not accounted for",
             WarningKind::Processes(_) | WarningKind::NoProcesses => {

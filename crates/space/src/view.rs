@@ -59,7 +59,8 @@ impl View {
                 dev: given.meta.dev,
                 ..Mount::default()
             };
-            let mut warnings = Vec::new();
+            let kind = WarningKind::UnknownMount;
+            let mut warnings = vec![Warning::about(&mount_point, kind)];
             let deleted = deleted::find(mount.dev, &table, &mut warnings);
             return Ok(View {
                 top: given,

@@ -1,5 +1,8 @@
 //! What `fathom space` prints.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use archive::Users;
 use ondisk::{Time, utc};
 use serde::{Serialize, Serializer};
@@ -7,7 +10,7 @@ use show::json_object;
 use show::name::printable;
 use show::shell::quoted;
 use show::table::{Align, Table, TableStyle, Tone};
-use show::units::{plural, size};
+use show::units::{count, plural, size};
 use space::bill::{CacheSums, sum};
 use space::{AgeSums, Bill, Item, Kind, OwnerSums, Part, Remedy};
 use walk::group::AGES;
@@ -141,13 +144,54 @@ fn command(remedy: &Remedy) -> String {
     }
 }
 
+/// An item as the text has it: many deleted files of a process are one.
+struct Shown<'a> {
+    item: Cow<'a, Item>,
+    files: usize,
+}
+
+/// The items of a bill, the deleted files of each process together if there are many.
+fn shown_items(bill: &Bill) -> Vec<Shown<'_>> {
+    /// So many files of a process are shown one by one.
+    const FEW: usize = 3;
+    let pid = |item: &Item| item.holder.as_ref().map(|holder| holder.pid);
+    let mut by_process: BTreeMap<u32, Vec<&Item>> = BTreeMap::new();
+    for item in &bill.items {
+        if let Some(pid) = pid(item) {
+            by_process.entry(pid).or_default().push(item);
+        }
+    }
+    by_process.retain(|_, items| items.len() > FEW);
+    let single = bill.items.iter();
+    let single = single.filter(|item| pid(item).is_none_or(|pid| !by_process.contains_key(&pid)));
+    let mut shown: Vec<Shown<'_>> = single
+        .map(|item| Shown {
+            item: Cow::Borrowed(item),
+            files: 1,
+        })
+        .collect();
+    shown.extend(by_process.values().map(|items| Shown {
+        item: Cow::Owned(Item {
+            bytes: sum(items.iter().copied()),
+            path: None,
+            since: items.iter().filter_map(|item| item.since).min(),
+            ..items[0].clone()
+        }),
+        files: items.len(),
+    }));
+    // What is counted more than once is as important as what takes as much.
+    shown.sort_by_key(|it| std::cmp::Reverse(it.item.bytes.unsigned_abs()));
+    shown
+}
+
 /// The bill as text.
 pub(crate) fn text(report: &Report<'_>, top: usize, zone: &Zone, style: TableStyle) -> String {
+    let shown = shown_items(report.bill);
     let mut text = head(report, style);
-    text += &items(report, top, style);
+    text += &items(report, &shown, top, style);
     text += &rest(report, style);
     text += &divisions(report, style);
-    text += &freeable(report, zone, style);
+    text += &freeable(report, &shown, zone, style);
     text
 }
 
@@ -156,7 +200,11 @@ fn head(report: &Report<'_>, style: TableStyle) -> String {
     const MOST: usize = 60;
     let bill = report.bill;
     let mount_point = printable(&bill.mount_point);
-    let mut text = format!("{mount_point}: {}", printable(&bill.fstype));
+    let fstype = match &bill.fstype[..] {
+        b"" => "unknown type".into(),
+        fstype => printable(fstype),
+    };
+    let mut text = format!("{mount_point}: {fstype}");
     if let Some(source) = &bill.source {
         text += &format!(" on {}", printable(source));
     }
@@ -223,7 +271,7 @@ const COLUMNS: [(&str, Align); 6] = [
 ];
 
 /// The table of the largest items, and of what df does not count as used.
-fn items(report: &Report<'_>, top: usize, style: TableStyle) -> String {
+fn items(report: &Report<'_>, shown: &[Shown<'_>], top: usize, style: TableStyle) -> String {
     /// A terminal with fewer columns has no room for the shares.
     const NARROW: usize = 60;
     let bill = report.bill;
@@ -244,24 +292,23 @@ fn items(report: &Report<'_>, top: usize, style: TableStyle) -> String {
         let cells = (0..).zip(cells).filter(|(at, _)| is_shown(*at));
         table.row(cells.map(|(_, cell)| cell), tone);
     };
-    let (mut used, others): (Vec<&Item>, Vec<&Item>) =
-        bill.items.iter().partition(|it| it.is_in_used);
-    // What is counted more than once is as important as what takes as much.
-    used.sort_by_key(|item| std::cmp::Reverse(item.bytes.unsigned_abs()));
-    let (shown, more) = used.split_at(used.len().min(top));
-    for item in shown {
-        row(cells(item, report), Tone::Plain);
+    let (used, others): (Vec<&Shown<'_>>, Vec<&Shown<'_>>) =
+        shown.iter().partition(|it| it.item.is_in_used);
+    let (largest, more) = used.split_at(used.len().min(top));
+    for it in largest {
+        row(cells(it, report), Tone::Plain);
     }
     if !more.is_empty() {
-        let bytes = sum(more.iter().copied());
+        let bytes = sum(more.iter().map(|it| &*it.item));
         let mut cells: [String; 6] = Default::default();
         cells[0] = signed(bytes);
         cells[1] = percent(bytes.max(0).cast_unsigned(), bill.used);
-        cells[2] = format!("({} more)", more.len());
+        let files: usize = more.iter().map(|it| it.files).sum();
+        cells[2] = format!("({} more)", count(files as u64));
         row(cells, Tone::Plain);
     }
-    for item in others {
-        let mut cells = cells(item, report);
+    for it in others {
+        let mut cells = cells(it, report);
         cells[1] = "-".to_owned();
         row(cells, Tone::Dim);
     }
@@ -272,13 +319,15 @@ fn items(report: &Report<'_>, top: usize, style: TableStyle) -> String {
     table.to_text(style.width, style.color)
 }
 
-fn cells(item: &Item, report: &Report<'_>) -> [String; 6] {
+fn cells(shown: &Shown<'_>, report: &Report<'_>) -> [String; 6] {
+    let item = &shown.item;
     let place = match (&item.path, item.part) {
         (Some(path), _) => printable(path).into_owned(),
         (None, Some(part)) => place(item.kind, part).to_owned(),
         (None, None) => match item.kind {
             Kind::Shared => "counted more than once".to_owned(),
             Kind::Journal => "journal".to_owned(),
+            Kind::Deleted => plural(shown.files as u64, "file", "files"),
             _ => String::new(),
         },
     };
@@ -373,15 +422,16 @@ fn divisions(report: &Report<'_>, style: TableStyle) -> String {
 }
 
 /// What can be freed, with the command.
-fn freeable(report: &Report<'_>, zone: &Zone, style: TableStyle) -> String {
+fn freeable(report: &Report<'_>, shown: &[Shown<'_>], zone: &Zone, style: TableStyle) -> String {
     const MOST: usize = 5;
     let bill = report.bill;
-    let items = bill.items.iter().filter_map(|item| {
+    let items = shown.iter().filter_map(|it| {
+        let item = &it.item;
         let bytes = match item.kind {
             Kind::Hidden | Kind::Deleted => item.bytes.max(0).cast_unsigned(),
             _ => frees(item)?,
         };
-        Some((bytes, advice(item), since(item.since, zone)))
+        Some((bytes, advice(it), since(item.since, zone)))
     });
     let caches = bill.caches.iter().map(|cache| {
         let (command, path) = (command(&cache.remedy), printable(&cache.path));
@@ -411,9 +461,13 @@ fn freeable(report: &Report<'_>, zone: &Zone, style: TableStyle) -> String {
 const LEAST: u64 = 1 << 20;
 
 /// The command for an item, and what it concerns.
-fn advice(item: &Item) -> String {
+fn advice(shown: &Shown<'_>) -> String {
+    let item = &shown.item;
     let path = item.path.as_deref().map(printable).unwrap_or_default();
     let comment = match item.kind {
+        Kind::Deleted if shown.files > 1 => {
+            plural(shown.files as u64, "deleted file", "deleted files")
+        }
         Kind::Deleted => format!("deleted file {path}"),
         Kind::Hidden => "look before you remove anything".to_owned(),
         Kind::Snapshot => "a snapshot".to_owned(),

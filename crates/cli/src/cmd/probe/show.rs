@@ -180,6 +180,27 @@ fn heading(report: Report<'_>) -> String {
     })
 }
 
+/// What was measured, what the kernel says, and whether both agree.
+fn compared(finding: &Finding) -> ([String; 3], Tone) {
+    let text = |value: &Value| value_text(value, finding.quantity.unit());
+    let no_value = match finding.is_none() {
+        true => "none",
+        false => "unknown",
+    };
+    let truth = finding.truth.as_ref();
+    let cells = [
+        finding.value().map_or(no_value.to_owned(), text),
+        truth.map_or(String::new(), |truth| text(&truth.value)),
+        finding.agrees.map_or("", yes_or_no).to_owned(),
+    ];
+    let tone = match (finding.agrees, finding.value()) {
+        (Some(false), _) => Tone::Bad,
+        (_, None) => Tone::Dim,
+        _ => Tone::Plain,
+    };
+    (cells, tone)
+}
+
 impl Report<'_> {
     /// The report as text; with `methods`, how each value was measured as well.
     pub(crate) fn to_text(self, style: TableStyle, methods: bool) -> String {
@@ -213,31 +234,16 @@ impl Report<'_> {
         ];
         let mut table = Table::new(&columns, self.report.measured.len());
         for finding in self.findings() {
-            let (value, truth) = (finding.value(), finding.truth.as_ref());
-            let unit = finding.quantity.unit();
-            let text = |value: &Value| value_text(value, unit);
-            let confidence = value.map(|_| format!("{:.0} %", 100.0 * finding.confidence()));
-            let no_value = match finding.is_none() {
-                true => "none",
-                false => "unknown",
+            let ([value, truth, agrees], tone) = compared(finding);
+            let confidence = finding.value().map(|_| 100.0 * finding.confidence());
+            let confidence = confidence.map(|share| format!("{share:.0} %"));
+            let method = match finding.by_time {
+                true => "timing",
+                false => "observation",
             };
-            let cells = [
-                finding.quantity.name(),
-                &value.map_or(no_value.to_owned(), text),
-                &truth.map_or(String::new(), |truth| text(&truth.value)),
-                finding.agrees.map_or("", yes_or_no),
-                &confidence.unwrap_or_default(),
-                if finding.by_time {
-                    "timing"
-                } else {
-                    "observation"
-                },
-            ];
-            let tone = match (finding.agrees, value) {
-                (Some(false), _) => Tone::Bad,
-                (_, None) => Tone::Dim,
-                _ => Tone::Plain,
-            };
+            let name = finding.quantity.name().to_owned();
+            let confidence = confidence.unwrap_or_default();
+            let cells = [name, value, truth, agrees, confidence, method.to_owned()];
             table.row(cells, tone);
         }
         table

@@ -1,11 +1,11 @@
 //! The conclusions of a probe, on one screen: properties in words, and a row for each call.
 
 use ::show::table::Align::{Left, Right};
-use ::show::table::{Table, TableStyle, Tone};
+use ::show::table::{Table, TableStyle};
 use ::show::units::{duration, plural, size};
 use probe::{Measured, Price, Quantity};
 
-use super::{Report, heading, target, value_text, yes_or_no};
+use super::{Report, compared, heading, target};
 
 /// The properties, in words.
 const PROPERTIES: [(Quantity, &str); 12] = [
@@ -49,21 +49,8 @@ fn properties(report: Report<'_>) -> Table {
         let Some(finding) = report.report.find(quantity) else {
             continue;
         };
-        let text = |value| value_text(value, quantity.unit());
-        let value = finding.value();
-        let truth = finding.truth.as_ref();
-        let cells = [
-            words,
-            &value.map_or("unknown".to_owned(), text),
-            &truth.map_or(String::new(), |truth| text(&truth.value)),
-            finding.agrees.map_or("", yes_or_no),
-        ];
-        let tone = match (finding.agrees, value) {
-            (Some(false), _) => Tone::Bad,
-            (_, None) => Tone::Dim,
-            _ => Tone::Plain,
-        };
-        table.row(cells, tone);
+        let (cells, tone) = compared(finding);
+        table.row([words.to_owned()].into_iter().chain(cells), tone);
     }
     table
 }
@@ -112,7 +99,9 @@ fn io_line(report: Report<'_>) -> String {
     let (read, written) = used.fold((0, 0), |(read, written), used| {
         (read + used.read, written + used.written)
     });
-    let unknown = measured.iter().filter(|it| it.finding.value().is_none());
+    let unknown = measured
+        .iter()
+        .filter(|it| it.finding.value().is_none() && !it.finding.is_none());
     let why = match unknown.count() {
         0 => String::new(),
         1 => "; 1 property is unknown".to_owned(),

@@ -227,7 +227,7 @@ fn keep_nights(at: &Path, ground: &Path, seed: u64) {
         refused: 0,
     };
     let (mut dice, mut made) = (Dice::new(seed), Vec::<String>::new());
-    let nights = effort(12, 60);
+    let nights = effort(10, 60);
     for night in 0..nights {
         change(&at.join("srv"), &mut dice, [1, 5, 20, 40][night % 4]);
         settle(&at);

@@ -419,6 +419,9 @@ fn fixed_archive_hint(error: &archive::Error) -> &'static str {
         }
         (_, ErrorKind::NoArchives) => "give an archive, or a directory with the parts of one",
         (_, ErrorKind::NoCatalogs) => "give a catalog, or a directory with the parts of one",
+        (OpenState, ErrorKind::NotMounted { .. }) => {
+            "mount it, or remove its line from /etc/fstab: archives would be written to another file system"
+        }
         (CreateState, ErrorKind::NoParent) => {
             "create it if its file system is mounted; mount that first if it is not"
         }

@@ -9,12 +9,12 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::tempdir;
 
-use crate::support::build::{dir, file};
+use crate::support::build::{bind, dir, file, tmpfs};
 use crate::support::clock::{CC, Clock};
 use crate::support::run::{Ran, args};
 use crate::support::schema::check;
 use crate::support::snapshot::{kept, same, snapshot};
-use crate::support::{fathom, require, run};
+use crate::support::{Need, fathom, in_namespace, require, run};
 
 pub(super) const DAY: Duration = Duration::from_secs(86_400);
 
@@ -172,6 +172,47 @@ fn full_dumps_say_why() {
     file(at.join("srv"), 10);
     says(&["srv"], "'srv' was replaced by another file or directory");
     assert_eq!(first["level"], 0);
+}
+
+/// The disk for the archives is not mounted: nothing is written to the one below.
+#[test]
+fn file_system_of_fstab_that_is_not_mounted_is_missed() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let nights = Nights::new(ground, None);
+        file(ground.join("srv/a"), 1000);
+        let disk = dir(ground.join("back up"));
+        let line = disk.to_str().unwrap().replace(' ', "\\040");
+        let table = ground.join("fstab");
+        fs::write(
+            &table,
+            format!("# comment\n/dev/nothing / ext4\n/dev/nothing {line} ext4 noauto 0 0\n"),
+        )
+        .unwrap();
+        bind(&table, "/etc/fstab");
+        let words = ["dump", "srv", "--state", "back up/srv"];
+        for state in ["back up/srv", "back up"] {
+            let ran = nights.run(&["dump", "srv", "--state", state]).refused();
+            assert!(ran.stderr.contains("and nothing is mounted there"), "{ran}");
+            nights
+                .run(&["dump", "srv", "-n", "--state", state])
+                .refused();
+        }
+        assert_eq!(fs::read_dir(&disk).unwrap().count(), 0);
+        tmpfs(&disk);
+        nights.run(&words).exits(0);
+        // A directory that has dumps is the right one.
+        bind(disk.join("srv"), ground.join("copy"));
+        fs::write(
+            &table,
+            format!("/dev/nothing {} ext4\n", ground.to_str().unwrap()),
+        )
+        .unwrap();
+        nights.run(&words).exits(0);
+        nights.run(&["dump", "srv", "--state", "other"]).refused();
+    });
 }
 
 /// A base whose columns are damaged shows only when it is compared; a removal that fails prevents no dump.

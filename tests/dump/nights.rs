@@ -77,6 +77,9 @@ struct Campaign<'a> {
     state: PathBuf,
     /// The tree at each dump, by its date.
     trees: BTreeMap<String, Snapshot>,
+    /// Dumps that were killed, and those that found no room.
+    killed: usize,
+    refused: usize,
 }
 
 impl Campaign<'_> {
@@ -92,7 +95,7 @@ impl Campaign<'_> {
     }
 
     /// Fills the disk with the archives except for some bytes, dumps, and frees it again.
-    fn dump_on_full_disk(&self, words: &[&str], free: u64) {
+    fn dump_on_full_disk(&mut self, words: &[&str], free: u64) {
         let filler = self.state.parent().unwrap().join("filler");
         let mut file = File::create(&filler).unwrap();
         while file.write_all(&[0; 4096]).is_ok() {}
@@ -100,6 +103,7 @@ impl Campaign<'_> {
         file.set_len(len.saturating_sub(free)).unwrap();
         let ran = self.nights.run(words);
         assert!([0, 1, 2].contains(&ran.code()), "{ran}");
+        self.refused += usize::from(ran.code() == 2);
         drop(file);
         fs::remove_file(filler).unwrap();
     }
@@ -193,93 +197,109 @@ fn every_kept_night_restores_to_its_tree() {
     if !require(&needs) {
         return;
     }
-    on(Some(EXT4[0]), |at, ground| {
-        let clock = Clock::of_the_day(ground);
-        let backup = dir(ground.join("backup"));
-        mount::mount(
-            "backup",
-            &backup,
-            "tmpfs",
-            MountFlags::empty(),
-            c"mode=755,size=24m",
-        )
-        .unwrap();
-        let state = backup.join("srv");
-        let nights = Nights::new(at, Some(&clock));
-        grown(&at.join("srv"), 61);
-        let at = at.to_owned();
-        let mut campaign = Campaign {
-            nights,
-            at: at.clone(),
-            state,
-            trees: BTreeMap::new(),
-        };
-        let (mut dice, mut made) = (Dice::new(61), Vec::<String>::new());
-        for night in 0..effort(12, 60) {
-            change(&at.join("srv"), &mut dice, [1, 5, 20, 40][night % 4]);
-            settle(&at);
-            let state = campaign.state.clone();
-            let words = [
-                &["dump", "srv", "--state", state.to_str().unwrap()],
-                &POLICY[..],
-            ]
-            .concat();
-            match Mishap::roll(&mut dice) {
-                Mishap::None => {}
-                Mishap::Full(free) => campaign.dump_on_full_disk(&words, free),
-                Mishap::Kill(call, nth) => {
-                    let command = campaign.nights.command(&words);
-                    with_fault(&command, (call, "signal=KILL"), nth);
-                }
+    for seed in 61..61 + effort(1, 3) as u64 {
+        on(Some(EXT4[0]), |at, ground| keep_nights(at, ground, seed));
+    }
+}
+
+/// As many nights as the effort allows.
+fn keep_nights(at: &Path, ground: &Path, seed: u64) {
+    let clock = Clock::of_the_day(ground);
+    let backup = dir(ground.join("backup"));
+    mount::mount(
+        "backup",
+        &backup,
+        "tmpfs",
+        MountFlags::empty(),
+        c"mode=755,size=24m",
+    )
+    .unwrap();
+    let state = backup.join("srv");
+    let nights = Nights::new(at, Some(&clock));
+    grown(&at.join("srv"), seed);
+    let at = at.to_owned();
+    let mut campaign = Campaign {
+        nights,
+        at: at.clone(),
+        state,
+        trees: BTreeMap::new(),
+        killed: 0,
+        refused: 0,
+    };
+    let (mut dice, mut made) = (Dice::new(seed), Vec::<String>::new());
+    let nights = effort(10, 60);
+    for night in 0..nights {
+        change(&at.join("srv"), &mut dice, [1, 5, 20, 40][night % 4]);
+        settle(&at);
+        let state = campaign.state.clone();
+        let words = [
+            &["dump", "srv", "--state", state.to_str().unwrap()],
+            &POLICY[..],
+        ]
+        .concat();
+        match Mishap::roll(&mut dice) {
+            Mishap::None => {}
+            Mishap::Full(free) => campaign.dump_on_full_disk(&words, free),
+            Mishap::Kill(call, nth) => {
+                let command = campaign.nights.command(&words);
+                let (_, is_hit) = with_fault(&command, (call, "signal=KILL"), nth);
+                campaign.killed += usize::from(is_hit);
             }
-            if state.exists() {
-                campaign.check(&format!("night {night}, before the dump"), |_| false);
-            }
-            campaign.nights.run(&words).exits(0);
-            let what = format!("night {night}");
-            let last = campaign.list().len() - 1;
-            let other = dice.below(last + 1);
-            campaign.check(&what, |nth| nth == last || nth == other || night % 10 == 9);
-            // What the policy keeps of all dumps that were ever recorded.
-            let listed: Vec<String> = campaign
-                .list()
-                .iter()
-                .map(|dump| dump["date"].as_str().unwrap().to_owned())
-                .collect();
-            let unseen = listed
-                .iter()
-                .filter(|date| !made.contains(date))
-                .cloned()
-                .collect::<Vec<_>>();
-            made.extend(unseen);
-            let wanted = [
-                last_of(&made, 5, |date| date[..10].to_owned()),
-                last_of(&made, 3, |date| week(date)),
-                last_of(&made, 2, |date| date[..7].to_owned()),
-            ];
-            for date in wanted.iter().flatten() {
-                assert!(listed.contains(date), "{what}: {date} is not in {listed:?}");
-            }
-            assert!(listed.len() <= 2 + 5 + 3 + 2 + 1 + 8, "{what}: {listed:?}");
-            // No archive and no catalog without its dump.
-            let left = fs::read_dir(&state)
-                .unwrap()
-                .map(|entry| entry.unwrap().file_name().into_string().unwrap());
-            let left: Vec<String> = left.filter(|name| name.starts_with("srv-")).collect();
-            let archives = left
-                .iter()
-                .filter(|name| name.ends_with(".tar.zst"))
-                .count();
-            assert_eq!(archives, listed.len(), "{what}: {left:?} {listed:?}");
-            assert!(
-                left.len() - archives <= listed.len(),
-                "{what}: {left:?} {listed:?}"
-            );
-            clock.advance(
-                DAY + Duration::from_secs(dice.below(3600) as u64) - Duration::from_secs(1800),
-            );
         }
-        let against = args!["verify", "--state", &campaign.state, "--against", &at];
-        run(&mut fathom(against)).exits(0);
-    });
+        if state.exists() {
+            campaign.check(&format!("night {night}, before the dump"), |_| false);
+        }
+        campaign.nights.run(&words).exits(0);
+        let what = format!("night {night}");
+        let last = campaign.list().len() - 1;
+        let other = dice.below(last + 1);
+        campaign.check(&what, |nth| nth == last || nth == other || night % 10 == 9);
+        // What the policy keeps of all dumps that were ever recorded.
+        let listed: Vec<String> = campaign
+            .list()
+            .iter()
+            .map(|dump| dump["date"].as_str().unwrap().to_owned())
+            .collect();
+        let unseen = listed
+            .iter()
+            .filter(|date| !made.contains(date))
+            .cloned()
+            .collect::<Vec<_>>();
+        made.extend(unseen);
+        let wanted = [
+            last_of(&made, 5, |date| date[..10].to_owned()),
+            last_of(&made, 3, |date| week(date)),
+            last_of(&made, 2, |date| date[..7].to_owned()),
+        ];
+        for date in wanted.iter().flatten() {
+            assert!(listed.contains(date), "{what}: {date} is not in {listed:?}");
+        }
+        assert!(listed.len() <= 2 + 5 + 3 + 2 + 1 + 8, "{what}: {listed:?}");
+        // No archive and no catalog without its dump.
+        let left = fs::read_dir(&state)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let left: Vec<String> = left.filter(|name| name.starts_with("srv-")).collect();
+        let archives = left
+            .iter()
+            .filter(|name| name.ends_with(".tar.zst"))
+            .count();
+        assert_eq!(archives, listed.len(), "{what}: {left:?} {listed:?}");
+        assert!(
+            left.len() - archives <= listed.len(),
+            "{what}: {left:?} {listed:?}"
+        );
+        clock.advance(
+            DAY + Duration::from_secs(dice.below(3600) as u64) - Duration::from_secs(1800),
+        );
+    }
+    let against = args!["verify", "--state", &campaign.state, "--against", &at];
+    run(&mut fathom(against)).exits(0);
+    let Campaign {
+        killed, refused, ..
+    } = campaign;
+    assert!(
+        nights < 60 || killed >= 8 && refused >= 4,
+        "{killed} kills, {refused} without room"
+    );
 }

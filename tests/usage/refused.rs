@@ -166,14 +166,14 @@ dump s -o x.tar --level 1 == missing: --state DIR
 dump s -o x.tar --yes == --yes can only be used with --prune
 dump --yes == --yes can only be used with --prune
 dump --keep-full 2 == --keep-full can only be used with --prune
-dump --prune == missing: --state DIR, --keep-full N
-dump --prune --state s == missing: --keep-full N
+dump --prune == missing: --state DIR
+dump --prune --state s == --prune requires --keep-full, or --keep-daily and the like
 dump --prune --yes --keep-full 1 == missing: --state DIR
 
 verify == missing: ARCHIVE
 {list,restore,verify} gs://b/k => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
 list --state gs://b/s => only URLs of S3 stores are supported: s3://BUCKET/KEY && hint: rclone serve s3
-verify --state s == verify checks one archive, and not a state directory
+verify --state s == cannot find a dump in 's': no dump is recorded in it
 
 account
 account --calls 1.5 ls

@@ -150,6 +150,9 @@ pub enum ErrorKind {
         is_directory: bool,
     },
 
+    /// Of a state directory without dumps.
+    #[error("/etc/fstab has a file system for '{}', and nothing is mounted there", shown(.mount_point))]
+    NotMounted { mount_point: Vec<u8> },
     /// Of a state directory that is to be created: its file system may not be mounted.
     #[error("the directory above it does not exist")]
     NoParent,

@@ -258,6 +258,11 @@ impl Dump<'_> {
             catalog,
             mut summary,
         } = written;
+        // Without a catalog there is no record, so nobody would know of an archive that fathom has named.
+        let catalog = match self.options.automatic {
+            Some(_) => catalog.transpose()?.map(Ok),
+            None => catalog,
+        };
         if let Some(Ok(sealed)) = &catalog {
             let id = sealed.about().archive.unwrap_or_default();
             self.chain.announce(self.options.archive.as_deref(), id)?;

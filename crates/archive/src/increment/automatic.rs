@@ -6,12 +6,13 @@
 use std::ffi::CString;
 use std::sync::Arc;
 
-use base::Warning;
 use base::path::split;
-use catalog::Reader;
-use gate::fs::{At, Open, Want};
+use base::{Warning, path};
+use gate::file::Reader;
+use gate::fs::{At, Attributes, Open, Want};
 use gate::long::{c_string, open_long, statx_long};
 use gate::{Errno, Fd, Gate};
+use ondisk::mnttab::mount_point;
 use ondisk::utc;
 use walk::Moment;
 use walk::entry::joined;
@@ -106,6 +107,43 @@ fn parent_of_missing(state: &[u8]) -> Result<Option<(Fd, CString)>> {
     Ok(Some((dir, name)))
 }
 
+/// Checks that a state directory without dumps is not on a file system that is not mounted: the dump would fill the
+/// one below.
+///
+/// # Errors
+/// /etc/fstab has a mount point at or above it, on which nothing is mounted.
+fn check_mounted(state: &[u8]) -> Result<()> {
+    const MOST: u64 = 1 << 20;
+    if statx_long(&joined(state, b"dumps.ndjson"), At::empty(), Want::TYPE).is_ok() {
+        return Ok(());
+    }
+    let above = || mounts::root::absolute_file(crate::plan::trim_slashes(state));
+    let Some(place) = mounts::root::absolute(state).or_else(above) else {
+        return Ok(());
+    };
+    let Ok(file) = Reader::open(b"/etc/fstab") else {
+        return Ok(());
+    };
+    let mut text = vec![0; file.len().min(MOST) as usize];
+    let read = file.read_at(0, &mut text).unwrap_or_default();
+    for line in text[..read].split(|&byte| byte == b'\n') {
+        let Some(mount_point) = mount_point(line) else {
+            continue;
+        };
+        let is_above = path::below(crate::plan::trim_slashes(&mount_point), &place).is_some();
+        let seen = statx_long(&mount_point, At::NO_AUTOMOUNT, Want::TYPE);
+        let is_unused = seen.is_ok_and(|seen| {
+            let knows = seen.attributes_known.contains(Attributes::MOUNT_ROOT);
+            knows && !seen.attributes.contains(Attributes::MOUNT_ROOT)
+        });
+        if mount_point != b"/" && is_above && is_unused {
+            let kind = ErrorKind::NotMounted { mount_point };
+            return Err(Error::new(Action::OpenState, state, kind));
+        }
+    }
+    Ok(())
+}
+
 /// Creates a state directory, for its owner only. Gives whether it did not exist.
 ///
 /// # Errors
@@ -135,6 +173,7 @@ impl Automatic {
         full_every: u32,
         suffix: &str,
     ) -> Result<Automatic> {
+        check_mounted(state)?;
         let is_created = create_state(state)?;
         let (mut history, lock) = History::open(state)?;
         // What cannot be removed does not prevent a dump.
@@ -158,6 +197,7 @@ impl Automatic {
         full_every: u32,
         suffix: &str,
     ) -> Result<Automatic> {
+        check_mounted(state)?;
         let history = match parent_of_missing(state)? {
             Some(_) => History::default(),
             None => History::read(state)?,
@@ -200,11 +240,11 @@ pub(crate) fn choose_full(
     sources: &[Vec<u8>],
     full_every: u32,
 ) -> Option<FullReason> {
-    let path = Level {
+    let level = Level {
         number: 0,
         state: state.to_vec(),
     };
-    let reader = match Reader::open(&path.catalog()) {
+    let reader = match catalog::Reader::open(&level.catalog()) {
         Ok(reader) => reader,
         Err(error) if error.errno() == Some(Errno::ENOENT) => {
             return Some(match history.dumps() {

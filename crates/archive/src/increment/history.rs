@@ -34,7 +34,7 @@ use walk::entry::{Time, joined};
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::base::in_archive;
 use crate::increment::levels::{Level, MOST};
-use crate::increment::retention::{KeepReason, Local, Policy, Retained};
+use crate::increment::retention::{KeepReason, Local, NextDump, Policy, Retained};
 use crate::increment::unread::{Unread, last_with_data};
 use crate::input::Input;
 use crate::list;
@@ -659,12 +659,12 @@ impl History {
     }
 
     /// Which dumps a policy keeps: of those whose archives are all there, what [`Policy::apply`] keeps, and what else is
-    /// needed. Dumps whose archives are not all there are kept until they are older than all of these. `next` is the
-    /// time of a dump that is about to be made: it counts as the newest.
+    /// needed. Dumps whose archives are not all there are kept until they are older than all of these. `next` is a
+    /// dump that is about to be made, and presumed to be complete: it counts as the newest.
     pub fn retain(
         &self,
         policy: &Policy,
-        next: Option<Time>,
+        next: Option<NextDump>,
         local: &dyn Fn(Time) -> Local,
     ) -> Retained {
         let is_restorable: Vec<bool> = self.restorable();
@@ -672,7 +672,8 @@ impl History {
             .rev()
             .filter(|&at| is_restorable[at])
             .collect();
-        let dates = next
+        let dates = next.map(|next| next.date);
+        let dates = dates
             .into_iter()
             .chain(candidates.iter().map(|&at| self.dumps[at].date));
         let dates: Vec<Local> = dates.map(local).collect();
@@ -682,14 +683,16 @@ impl History {
         for (&at, why) in candidates.iter().zip(kept) {
             reasons[at] = why;
         }
-        let unread = candidates.iter().map(|&at| (at, &self.dumps[at].unread));
+        // The next dump would be the last complete one.
+        let candidates = candidates.iter().filter(|_| next.is_none());
+        let unread = candidates.map(|&at| (at, &self.dumps[at].unread));
         for at in last_with_data(unread) {
             reasons[at].push(match self.dumps[at].unread.is_empty() {
                 true => KeepReason::LastComplete,
                 false => KeepReason::LastData,
             });
         }
-        for at in self.bases_of_next() {
+        for at in self.bases_of_next(next) {
             reasons[at].push(KeepReason::NextBase);
         }
         for at in 0..self.dumps.len() {
@@ -728,13 +731,18 @@ impl History {
         (0..self.dumps.len()).map(is_restorable).collect()
     }
 
-    /// The dumps whose catalogs the next one can be based on.
-    fn bases_of_next(&self) -> Vec<usize> {
+    /// The dumps whose catalogs the next one can be based on: after `next`, if that is about to be made.
+    fn bases_of_next(&self, next: Option<NextDump>) -> Vec<usize> {
+        let most = match next {
+            None => MOST,
+            Some(next) if next.is_full => return Vec::new(),
+            Some(_) => 0,
+        };
         let level = |number| Level {
             number,
             state: self.state.clone(),
         };
-        let catalogs = (0..=MOST).filter_map(|number| Reader::open(&level(number).catalog()).ok());
+        let catalogs = (0..=most).filter_map(|number| Reader::open(&level(number).catalog()).ok());
         let ids: Vec<String> = catalogs.map(|reader| catalog_id(reader.about())).collect();
         let find = |id: &String| self.dumps.iter().position(|dump| dump.catalog == *id);
         ids.iter().filter_map(find).collect()

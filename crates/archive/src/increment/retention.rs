@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use base::Warning;
+use ondisk::Time;
 
 use crate::error::Error;
 use crate::warning::WarningKind;
@@ -93,6 +94,15 @@ pub enum KeepReason {
     NextBase,
     /// An archive that it needs is not there, and it is newer than other dumps that are kept.
     Unrestorable,
+}
+
+/// A dump that is about to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct NextDump {
+    /// When it begins.
+    pub date: Time,
+    /// It is a full one.
+    pub is_full: bool,
 }
 
 /// What a policy keeps.

@@ -124,13 +124,14 @@ fn descriptions_of_options_begin_with_a_verb_and_of_arguments_with_the() {
         }
     }
     const VERBS: &[&str] = &[
-        "Add", "Also", "Apply", "Archive", "Assume", "Avoid", "Check", "Compare", "Compress",
-        "Count", "Create", "Descend", "Do", "Draw", "Drop", "Dump", "Evaluate", "Examine",
-        "Extract", "Fill", "Find", "Gather", "Give", "Go", "Have", "Hold", "Keep", "Leave",
-        "Limit", "List", "Look", "Make", "Match", "Measure", "Meter", "Name", "Print", "Read",
-        "Refuse", "Remove", "Replace", "Require", "Resolve", "Restore", "Run", "Say", "Search",
-        "Set", "Share", "Show", "Skip", "Sort", "Stay", "Stop", "Succeed", "Sum", "Suppress",
-        "Take", "Time", "Touch", "Trace", "Use", "Wait", "Walk", "With", "Work", "Write",
+        "Add", "Also", "Append", "Apply", "Archive", "Assume", "Avoid", "Check", "Compare",
+        "Compress", "Count", "Create", "Descend", "Do", "Draw", "Drop", "Dump", "Evaluate",
+        "Examine", "Extract", "Fill", "Find", "Gather", "Give", "Go", "Have", "Hold", "Keep",
+        "Leave", "Limit", "List", "Look", "Make", "Match", "Measure", "Meter", "Name", "Print",
+        "Read", "Refuse", "Remove", "Replace", "Require", "Resolve", "Restore", "Run", "Say",
+        "Search", "Set", "Share", "Show", "Skip", "Sort", "Stay", "Stop", "Succeed", "Sum",
+        "Suppress", "Take", "Time", "Touch", "Trace", "Use", "Wait", "Walk", "With", "Work",
+        "Write",
     ];
 }
 

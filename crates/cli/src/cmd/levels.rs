@@ -19,7 +19,11 @@ pub(crate) struct Dump<'a> {
 
 impl<'a> Dump<'a> {
     pub(crate) fn new(history: &'a History, at: usize) -> Dump<'a> {
-        let status = history.dumps()[at].status();
+        Dump::with_status(history, at, history.dumps()[at].status())
+    }
+
+    /// A dump whose archive had this status.
+    pub(crate) fn with_status(history: &'a History, at: usize, status: ArchiveStatus) -> Dump<'a> {
         Dump {
             history,
             at,

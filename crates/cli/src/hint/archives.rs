@@ -151,6 +151,9 @@ fn of_archive(action: Action, kind: &ErrorKind) -> &'static str {
         (OpenState, ErrorKind::OtherSources { .. }) => "give each SRC a state directory of its own",
         (UseBase, _) => "make a full dump",
         (_, ErrorKind::NoArchives) => "give an archive, or a directory with the parts of one",
+        (OpenState, ErrorKind::NotMounted { .. }) => {
+            "mount it, or remove its line from /etc/fstab: archives would be written to another file system"
+        }
         (CreateState, ErrorKind::NoParent) => {
             "create it if its file system is mounted; mount that first if it is not"
         }

@@ -46,8 +46,6 @@ type GatherMethod = Option<Gather>;
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
-#[command(group = clap::ArgGroup::new("keep").multiple(true)
-    .args(["keep_full", "keep_last", "keep_hourly", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly"]))]
 pub(crate) struct Dump {
     /// The files and directories to archive
     ///
@@ -200,9 +198,9 @@ pub(crate) struct Dump {
     /// --restic, it keeps the catalog of the last snapshot.
     #[arg(long, value_name = "DIR", help_heading = "Increments")]
     pub(crate) state: Option<OsString>,
-    /// Without -o and --level, archive everything every N dumps [default: 7]
+    /// Archive everything every N dumps, else what changed [default: 7]
     ///
-    /// The other dumps are increments to the last full one, so that each is restored from two archives. With 1, every dump
+    /// Without -o and --level. The other dumps are increments to the last full one, so that each is restored from two archives. With 1, every dump
     /// is full. A dump is full, too, if there is nothing that an increment could be based on; a message says why.
     #[arg(long, value_name = "N", help_heading = "Increments", requires = "state", value_parser = number(1..=65_535_u32))]
     pub(crate) full_every: Option<u32>,
@@ -213,7 +211,7 @@ pub(crate) struct Dump {
     /// Nothing is dumped. With --keep-full, the last full dumps and every dump based on them or newer
     /// are kept. A full dump whose archive is missing does not count as kept. With --keep-daily and the like, see
     /// there. The last complete dump is kept, and the last one with the data of each entry that later ones could not read.
-    #[arg(long, help_heading = "Increments", requires_all = ["state", "keep"])]
+    #[arg(long, help_heading = "Increments", requires = "state")]
     #[arg(conflicts_with_all = ["full_every", "level", "output", "since", "catalog", "map", "account", "explain", "dry_run"])]
     pub(crate) prune: bool,
     /// With --prune, keep the last N full dumps

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use archive::compression::{Compress, Compression};
 use archive::dump::DumpOptions;
 use archive::increment::automatic::{Automatic, FullReason};
-use archive::increment::history::History;
-use archive::increment::retention::{Policy, Retained, not_pruned};
+use archive::increment::history::{ArchiveStatus, DumpRecord, History};
+use archive::increment::retention::{NextDump, Policy, Retained, not_pruned};
 use base::Warning;
 use catalog::remote::is_remote;
-use gate::fs::Time;
 use walk::Moment;
 
 use super::show::retention::KeptDump;
@@ -52,6 +51,12 @@ pub(super) fn check(args: &Args) -> Result<(), Error> {
         );
     }
     let keeps = args.keep.policy().is_some();
+    if args.prune && !keeps && args.keep_full.is_none() {
+        return refuse(
+            "--prune requires --keep-full, or --keep-daily and the like",
+            "see fathom dump --help",
+        );
+    }
     let Some(state) = state(args) else {
         return match (args.full_every, keeps && !args.prune) {
             (None, false) => Ok(()),
@@ -160,7 +165,11 @@ pub(super) fn foresee(args: &Args, options: &DumpOptions, out: &Out) -> Result<F
     out.note(show::foreseen(&chosen));
     let pruning = args.keep.policy().map(|policy| {
         let history = History::read(state).unwrap_or_default();
-        Pruning::keep(history, &policy, Some(Moment::now().time()))
+        let next = NextDump {
+            date: Moment::now().time(),
+            is_full: chosen.full.is_some(),
+        };
+        Pruning::keep(history, &policy, Some(next))
     });
     let unusable = matches!(
         chosen.full,
@@ -191,6 +200,8 @@ pub(super) fn prune(
 pub(super) struct Pruning {
     /// All dumps before that.
     history: History,
+    /// Whether their archives were there.
+    statuses: Vec<ArchiveStatus>,
     removed: Vec<usize>,
     spared: usize,
     is_removed: bool,
@@ -204,6 +215,7 @@ impl Pruning {
     pub(super) fn keep_full(history: History, keep_full: usize) -> Pruning {
         let unneeded = history.unneeded(keep_full);
         Pruning {
+            statuses: history.dumps().iter().map(DumpRecord::status).collect(),
             history,
             removed: unneeded.dumps,
             spared: unneeded.spared,
@@ -213,11 +225,12 @@ impl Pruning {
         }
     }
 
-    /// Keeps what a policy says; after a dump at a time, if one is given.
-    pub(super) fn keep(history: History, policy: &Policy, next: Option<Time>) -> Pruning {
+    /// Keeps what a policy says; after a next dump, if one is given.
+    pub(super) fn keep(history: History, policy: &Policy, next: Option<NextDump>) -> Pruning {
         let zone = Zone::local();
         let retained = history.retain(policy, next, &|time| zone.periods(time));
         Pruning {
+            statuses: history.dumps().iter().map(DumpRecord::status).collect(),
             removed: retained.unneeded(),
             spared: retained.spared(),
             history,
@@ -239,7 +252,7 @@ impl Pruning {
 
     /// The dumps, to be printed.
     pub(super) fn report(&self) -> Pruned<'_> {
-        let dump = |at| LevelDump::new(&self.history, at);
+        let dump = |at: usize| LevelDump::with_status(&self.history, at, self.statuses[at]);
         let kept_dumps = self.retained.as_ref().map(|retained| {
             let all = retained.reasons.iter().enumerate();
             let kept = all.filter(|(at, _)| !self.removed.contains(at));

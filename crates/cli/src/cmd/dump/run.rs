@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     // clap would name everything that --prune needs, and what excludes it.
     if let (false, Some(option)) = (args.prune, option_of_prune(args)) {
         let message = format!("{option} can only be used with --prune");
-        return Err(Error::new(message).with_hint("see fathom dump --help"));
+        return Err(Error::new(message).with_hint("see fathom dump -h"));
     }
     args.mode.apply();
     automatic::check(args)?;

@@ -58,7 +58,7 @@ pub(crate) struct Restore {
     /// With --state, write one file to standard output: --to -
     ///
     /// PATH is the path of a regular file. If its checksum is wrong, the exit status is 1.
-    #[arg(long, value_name = "-", requires = "state", value_parser = ["-"])]
+    #[arg(long, value_name = "FILE", requires = "state", value_parser = only_stdout)]
     #[arg(conflicts_with_all = ["directory", "strip_components", "dry_run", "sync", "overwrite"])]
     pub(crate) to: Option<String>,
 
@@ -111,6 +111,14 @@ pub(crate) struct Restore {
 
     #[command(flatten)]
     pub(crate) load: LoadArgs,
+}
+
+/// Only standard output: restore writes files below a directory.
+fn only_stdout(text: &str) -> Result<String, &'static str> {
+    match text {
+        "-" => Ok(text.to_owned()),
+        _ => Err("give - for standard output, or -C to restore into a directory"),
+    }
 }
 
 impl Restore {

@@ -204,14 +204,21 @@ fn file_system_of_fstab_that_is_not_mounted_is_missed() {
         tmpfs(&disk);
         nights.run(&words).exits(0);
         // A directory that has dumps is the right one.
-        bind(disk.join("srv"), ground.join("copy"));
+        let plain = dir(ground.join("plain"));
+        nights
+            .run(&["dump", "srv", "--state", "plain/srv"])
+            .exits(0);
         fs::write(
             &table,
-            format!("/dev/nothing {} ext4\n", ground.to_str().unwrap()),
+            format!("/dev/nothing {} ext4\n", plain.to_str().unwrap()),
         )
         .unwrap();
-        nights.run(&words).exits(0);
-        nights.run(&["dump", "srv", "--state", "other"]).refused();
+        nights
+            .run(&["dump", "srv", "--state", "plain/srv"])
+            .exits(0);
+        nights
+            .run(&["dump", "srv", "--state", "plain/other"])
+            .refused();
     });
 }
 

@@ -8,6 +8,8 @@ pub(crate) struct Pattern {
     glob: Glob,
     /// The directory that all matching names are in, as far as it has no wildcards.
     dir: Vec<u8>,
+    /// A part that all matching names have: most names are told apart by it, without the glob.
+    literal: Vec<u8>,
 }
 
 impl Pattern {
@@ -22,6 +24,7 @@ impl Pattern {
         Some(Pattern {
             glob: Glob::new(path, false),
             dir: path[..end.unwrap_or(0)].to_vec(),
+            literal: longest_literal(path).to_vec(),
         })
     }
 
@@ -32,6 +35,9 @@ impl Pattern {
 
     /// The shortest name that matches: the one given, or a directory above it.
     pub(crate) fn find<'a>(&self, name: &'a [u8]) -> Option<&'a [u8]> {
+        if !contains(name, &self.literal) {
+            return None;
+        }
         let (mut reached, mut end) = (self.glob.begin(), 0);
         for part in name.split(|&byte| byte == b'/') {
             end += part.len();
@@ -44,6 +50,18 @@ impl Pattern {
         }
         None
     }
+}
+
+/// The longest part of a glob without wildcards, before the first bracket or backslash.
+fn longest_literal(glob: &[u8]) -> &[u8] {
+    let is_special = |byte: &u8| matches!(byte, b'[' | b'\\');
+    let end = glob.iter().position(is_special).unwrap_or(glob.len());
+    let parts = glob[..end].split(|byte| matches!(byte, b'*' | b'?'));
+    parts.max_by_key(|part| part.len()).unwrap_or_default()
+}
+
+fn contains(name: &[u8], part: &[u8]) -> bool {
+    part.is_empty() || name.windows(part.len()).any(|window| window == part)
 }
 
 #[cfg(test)]
@@ -59,6 +77,8 @@ mod tests {
         assert_eq!(find("*/g", b"d1/f/g"), Some(&b"d1/f/g"[..]));
         assert_eq!(find("d[0-9]/f", b"d1/f/g"), Some(&b"d1/f"[..]));
         assert_eq!(find("f*", b"d1/f/g"), None);
+        assert_eq!(find("*/f?[gh]", b"d1/fgh/g"), Some(&b"d1/fgh"[..]));
+        assert_eq!(find("*/f*/long", b"d1/f/g"), None);
     }
 
     proptest! {

@@ -7,6 +7,7 @@ use catalog::Reader;
 use catalog::columns::{DIR, MODE, MTIME, NAME, SIZE, TOP};
 use catalog::since::index::each_group;
 use walk::entry::{Time, joined};
+use walk::predicate::glob::Glob;
 
 use crate::error::Result;
 use crate::increment::history::{ArchiveStatus, History};
@@ -41,7 +42,7 @@ pub struct FoundFiles {
 /// What tells the versions of a file apart.
 type Version = (Vec<u8>, u32, u64, (i64, u32));
 
-/// Finds files by PATHs, which are those of [`DumpRecord::member_names`](crate::increment::history::DumpRecord::member_names), and may have wildcards.
+/// Finds files by PATHs. One without a slash is the name of a file in any directory, too. The others are those of [`DumpRecord::member_names`](crate::increment::history::DumpRecord::member_names), and may have wildcards.
 ///
 /// # Errors
 /// A PATH is outside of what was dumped, or a catalog is damaged.
@@ -59,7 +60,9 @@ pub fn find(history: &History, paths: &[Vec<u8>]) -> Result<FoundFiles> {
         };
         for (path, is_found) in paths.iter().zip(&mut is_found) {
             let names = dump.member_names(path)?;
-            for version in find_in(&Reader::open(&catalog)?, &names)? {
+            let file_name = (!path.contains(&b'/')).then(|| Glob::new(path, false));
+            let reader = Reader::open(&catalog)?;
+            for version in find_in(&reader, &names, file_name.as_ref())? {
                 *is_found = true;
                 let dumps = versions.entry(version).or_default();
                 if dumps.last() != Some(&at) {
@@ -82,8 +85,12 @@ pub fn find(history: &History, paths: &[Vec<u8>]) -> Result<FoundFiles> {
     Ok(FoundFiles { versions, warnings })
 }
 
-/// The entries of a catalog whose names in the archive are wanted.
-fn find_in(reader: &Reader, names: &[Vec<u8>]) -> Result<Vec<Version>> {
+/// The entries of a catalog whose names in the archive are wanted, or whose file names match.
+fn find_in(
+    reader: &Reader,
+    names: &[Vec<u8>],
+    file_name: Option<&Glob>,
+) -> Result<Vec<Version>> {
     let roots = &reader.about().roots;
     let prefixes: Vec<&[u8]> = roots
         .iter()
@@ -99,7 +106,8 @@ fn find_in(reader: &Reader, names: &[Vec<u8>]) -> Result<Vec<Version>> {
         for row in 0..reader.rows(group) {
             let (top, below) = (tops[row] as usize, joined(&dirs[row], &files[row]));
             let name = joined(prefixes.get(top).copied().unwrap_or_default(), &below);
-            if wanted.includes(&name) {
+            let is_named = file_name.is_some_and(|glob| glob.is_match(&files[row]));
+            if is_named || wanted.includes(&name) {
                 let place = places.get(top).and_then(Option::as_ref);
                 here.push((row, place.map_or(name, |place| joined(place, &below))));
             }

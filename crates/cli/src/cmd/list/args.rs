@@ -38,7 +38,7 @@ pub(crate) struct List {
     /// With PATHs, each version of each file is printed: its size and time, the number of dumps that have it, and the
     /// time of the last of these, which fathom restore --at takes. They are read from catalogs, which dumps keep that
     /// were made without -o. PATHs are absolute, as on the machine, relative to SRC, or names in the archive, and may
-    /// have wildcards. Without PATHs:
+    /// have wildcards. A PATH without a slash is the name of a file in any directory, too. Without PATHs:
     /// RESTORE has the numbers of the archives to restore, in order, for the tree of that dump.
     /// STATUS tells whether its archive is where it was written, is missing, was replaced by
     /// another file, or was streamed to a pipe; and whether the dump is incomplete, because something

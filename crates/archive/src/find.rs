@@ -86,11 +86,7 @@ pub fn find(history: &History, paths: &[Vec<u8>]) -> Result<FoundFiles> {
 }
 
 /// The entries of a catalog whose names in the archive are wanted, or whose file names match.
-fn find_in(
-    reader: &Reader,
-    names: &[Vec<u8>],
-    file_name: Option<&Glob>,
-) -> Result<Vec<Version>> {
+fn find_in(reader: &Reader, names: &[Vec<u8>], file_name: Option<&Glob>) -> Result<Vec<Version>> {
     let roots = &reader.about().roots;
     let prefixes: Vec<&[u8]> = roots
         .iter()

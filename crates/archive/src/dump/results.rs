@@ -74,9 +74,10 @@ mod tests {
 
     #[test]
     fn results_come_in_portions_of_row_groups() {
-        let (mut results, result_groups) = ResultSender::new(100);
+        const ROWS: usize = 50_000;
+        let (mut results, result_groups) = ResultSender::new(ROWS);
         let size = results.size;
-        assert!(3 * size < 100 && 7 * size >= 100, "{size}");
+        assert!(6 * size < ROWS && 7 * size >= ROWS, "{size}");
         for row in [3, size - 1, 2 * size] {
             results.at(row).missing.push(row);
         }

@@ -45,7 +45,7 @@ fn descriptions_of_commands_are_one_line_and_begin_with_a_verb() {
     const LINE: usize = 80 - "  completions  ".len();
     const VERBS: &[&str] = &[
         "Account", "Check", "Compare", "Count", "Extract", "Find", "List", "Make", "Measure",
-        "Print", "Survey", "Trace", "Watch", "Write",
+        "Print", "Show", "Survey", "Trace", "Watch", "Write",
     ];
     for command in commands() {
         let (name, about) = (command.get_name(), plain(command.get_about()));

@@ -104,11 +104,11 @@ fn io_line(report: Report<'_>) -> String {
         .filter(|it| it.finding.value().is_none() && !it.finding.is_none());
     let why = match unknown.count() {
         0 => String::new(),
-        1 => "; 1 property is unknown".to_owned(),
-        n => format!("; {n} properties are unknown"),
+        1 => " 1 property is unknown: --full says why.".to_owned(),
+        n => format!(" {n} properties are unknown: --full says why."),
     };
     format!(
-        "{} read, {} written{why}. --full prints every property, its confidence, and why one is unknown.",
+        "{} read, {} written. --full prints every property and its confidence.{why}",
         size(read),
         size(written)
     )

@@ -9,7 +9,7 @@ use catalog::since::index::each_group;
 use walk::entry::{Time, joined};
 use walk::predicate::glob::Glob;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::increment::history::{ArchiveStatus, History};
 use crate::list::Wanted;
 use crate::plan::{member_name, trim_slashes};
@@ -61,8 +61,18 @@ pub fn find(history: &History, paths: &[Vec<u8>]) -> Result<FoundFiles> {
         for (path, is_found) in paths.iter().zip(&mut is_found) {
             let names = dump.member_names(path)?;
             let file_name = (!path.contains(&b'/')).then(|| Glob::new(path, false));
-            let reader = Reader::open(&catalog)?;
-            for version in find_in(&reader, &names, file_name.as_ref())? {
+            let found = Reader::open(&catalog)
+                .map_err(Error::from)
+                .and_then(|reader| find_in(&reader, &names, file_name.as_ref()));
+            let found = match found {
+                Err(error) if error.kind.is_unusable_catalog() => {
+                    let kind = WarningKind::Damaged(error.kind);
+                    warnings.push(Warning::about(&catalog, kind));
+                    break;
+                }
+                found => found?,
+            };
+            for version in found {
                 *is_found = true;
                 let dumps = versions.entry(version).or_default();
                 if dumps.last() != Some(&at) {

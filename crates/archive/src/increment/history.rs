@@ -18,6 +18,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use base::Warning;
+use base::path::split;
 use catalog::destination::{Destination, remove_if};
 use catalog::ranges::Ranges;
 use catalog::remote::{self, Object, StoreError, Version};
@@ -26,7 +27,7 @@ use gate::fs::{At, Open, Want, Whence, lseek};
 use gate::long::{open_long, statx_long};
 use gate::scratch::{flock, open_lock};
 use gate::{Errno, Fd};
-use mounts::root::absolute_file;
+use mounts::root::{absolute, absolute_file};
 use ondisk::pax::ArchiveId;
 use serde::{Deserialize, Serialize};
 use walk::entry::{Time, joined};
@@ -285,8 +286,17 @@ impl DumpRecord {
         match now {
             None => ArchiveStatus::Missing,
             Some(now) if now == (self.bytes, self.modified) => ArchiveStatus::Present,
+            // A copy, or a file that was touched: its id decides.
+            Some((bytes, _)) if bytes == self.bytes && self.has_its_id(path) => {
+                ArchiveStatus::Present
+            }
             Some(_) => ArchiveStatus::Replaced,
         }
+    }
+
+    /// Whether a file has the id of the archive in it. The records of older versions have none.
+    fn has_its_id(&self, path: &[u8]) -> bool {
+        self.id.is_some() && matches!(self.is_archive(path, None), Ok(true))
     }
 
     /// Whether a file, which may be open already, says itself that it is the archive. Records of older versions have no id: their
@@ -307,6 +317,11 @@ impl DumpRecord {
             }
             Err(_) => Ok(false),
         }
+    }
+
+    /// Whether the archive is in the state directory, which has chosen its name.
+    pub fn is_named(&self) -> bool {
+        self.is_named
     }
 
     /// The id that the archive has in it.
@@ -468,6 +483,13 @@ impl History {
                     Some(None) => true,
                     Some(Some(other)) => dump.id.is_none() && other != bucket,
                 };
+            }
+        }
+        // The directory may be a copy, or have been moved: it decides about the archives in it, and about no others.
+        if let Some(dir) = absolute(state).filter(|_| !remote::is_remote(state)) {
+            for dump in dumps.iter_mut().filter(|dump| dump.is_named) {
+                let name = dump.archive.as_deref().map(|archive| split(archive).1);
+                dump.archive = name.map(|name| joined(&dir, name));
             }
         }
         let (leaving, dumps) = dumps.into_iter().partition(|dump| dump.is_leaving);
@@ -659,8 +681,8 @@ impl History {
     }
 
     /// Which dumps a policy keeps: of those whose archives are all there, what [`Policy::apply`] keeps, and what else is
-    /// needed. Dumps whose archives are not all there are kept until they are older than all of these. `next` is a
-    /// dump that is about to be made, and presumed to be complete: it counts as the newest.
+    /// needed. Dumps whose archives are not all there are kept until they are older than all of these, and as long as the
+    /// policy would keep them if the archives were there: they may come back. `next` is a dump that is about to be made, and presumed to be complete: it counts as the newest.
     pub fn retain(
         &self,
         policy: &Policy,
@@ -695,6 +717,9 @@ impl History {
         for at in self.bases_of_next(next) {
             reasons[at].push(KeepReason::NextBase);
         }
+        for (at, why) in self.absent(policy, next, local, &is_restorable) {
+            reasons[at].push(why);
+        }
         for at in 0..self.dumps.len() {
             if reasons[at]
                 .iter()
@@ -717,8 +742,28 @@ impl History {
         Retained { new, reasons }
     }
 
+    /// The dumps whose archives are not all there, and that a policy would keep if they were.
+    fn absent(
+        &self,
+        policy: &Policy,
+        next: Option<NextDump>,
+        local: &dyn Fn(Time) -> Local,
+        is_restorable: &[bool],
+    ) -> Vec<(usize, KeepReason)> {
+        let newest_first = (0..self.dumps.len()).rev();
+        let all = newest_first.clone().map(|at| self.dumps[at].date);
+        let dates = next.into_iter().map(|next| next.date).chain(all);
+        let dates: Vec<Local> = dates.map(local).collect();
+        let kept = policy.apply(&dates).into_iter();
+        let kept = newest_first.zip(kept.skip(usize::from(next.is_some())));
+        let absent = kept.filter(|(at, why)| !is_restorable[*at] && !why.is_empty());
+        absent
+            .map(|(at, _)| (at, KeepReason::Unrestorable))
+            .collect()
+    }
+
     /// Whether all archives of each dump are where they were written.
-    fn restorable(&self) -> Vec<bool> {
+    pub fn restorable(&self) -> Vec<bool> {
         let present = self
             .dumps
             .iter()

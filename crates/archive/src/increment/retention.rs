@@ -92,7 +92,7 @@ pub enum KeepReason {
     LastData,
     /// The next dump may be based on it.
     NextBase,
-    /// An archive that it needs is not there, and it is newer than other dumps that are kept.
+    /// An archive that it needs is not there, and may come back.
     Unrestorable,
 }
 

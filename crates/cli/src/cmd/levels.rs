@@ -1,6 +1,7 @@
 //! The dumps of a state directory, as `list --state` and `dump --prune` print them.
 
 use archive::increment::history::{ArchiveStatus, DumpRecord, History};
+use base::path::split;
 use ondisk::utc;
 use show::json_object;
 use show::name::printable;
@@ -15,6 +16,8 @@ pub(crate) struct Dump<'a> {
     /// Its place, from 0.
     pub(crate) at: usize,
     status: ArchiveStatus,
+    /// An archive that it is based on is not there.
+    is_baseless: bool,
 }
 
 impl<'a> Dump<'a> {
@@ -28,7 +31,21 @@ impl<'a> Dump<'a> {
             history,
             at,
             status,
+            is_baseless: false,
         }
+    }
+
+    /// All dumps.
+    pub(crate) fn all(history: &'a History) -> Vec<Dump<'a>> {
+        let restorable = history.restorable().into_iter().enumerate();
+        let dump = |(at, is_restorable): (usize, bool)| {
+            let dump = Dump::new(history, at);
+            Dump {
+                is_baseless: !is_restorable && dump.status == ArchiveStatus::Present,
+                ..dump
+            }
+        };
+        restorable.map(dump).collect()
     }
 
     pub(crate) fn record(&self) -> &'a DumpRecord {
@@ -70,6 +87,7 @@ fn restore<'a>(dump: &Dump<'a>) -> Vec<&'a Vec<u8>> {
 
 fn status(dump: &Dump<'_>) -> &'static str {
     match dump.status {
+        ArchiveStatus::Present if dump.is_baseless => "no base",
         ArchiveStatus::Present if !dump.record().unread.is_empty() => "incomplete",
         ArchiveStatus::Present => "ok",
         ArchiveStatus::Missing => "missing",
@@ -84,11 +102,11 @@ pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> Strin
     let columns = [
         ("N", Align::Right),
         ("DATE", Align::Left),
+        ("STATUS", Align::Left),
+        ("RESTORE", Align::Left),
         ("LEVEL", Align::Right),
         ("ENTRIES", Align::Right),
         ("SIZE", Align::Right),
-        ("STATUS", Align::Left),
-        ("RESTORE", Align::Left),
         ("ARCHIVE", Align::Left),
     ];
     let mut table = Table::new(&columns, dumps.len());
@@ -99,21 +117,28 @@ pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> Strin
             true => "cannot tell".to_owned(),
             false => chain.join(" "),
         };
-        let archive = record.archive.as_ref().map(|archive| printable(archive));
+        // Of an archive in the directory, its name there.
+        let archive = record
+            .archive
+            .as_ref()
+            .map(|archive| match record.is_named() {
+                true => printable(split(archive).1),
+                false => printable(archive),
+            });
         let tone = match dump.status {
             ArchiveStatus::Missing | ArchiveStatus::Replaced => Tone::Bad,
-            _ if !record.unread.is_empty() => Tone::Bad,
+            _ if dump.is_baseless || !record.unread.is_empty() => Tone::Bad,
             _ => Tone::Plain,
         };
         table.row(
             [
                 (dump.at + 1).to_string(),
                 zone.text(record.date.sec),
+                status(dump).to_owned(),
+                chain,
                 record.level.to_string(),
                 count(record.entries),
                 size(record.bytes),
-                status(dump).to_owned(),
-                chain,
                 archive.unwrap_or_else(|| "-".into()).into_owned(),
             ],
             tone,

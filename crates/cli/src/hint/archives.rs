@@ -148,7 +148,9 @@ fn of_archive(action: Action, kind: &ErrorKind) -> &'static str {
             "give the target of the symlink, or dump it to an archive of its own"
         }
         (UseBase, ErrorKind::SameName(..)) => "dump them to archives of their own",
-        (OpenState, ErrorKind::OtherSources { .. }) => "give each SRC a state directory of its own",
+        (OpenState, ErrorKind::OtherSources { .. }) => {
+            "give SRC as before, or a state directory of its own"
+        }
         (UseBase, _) => "make a full dump",
         (_, ErrorKind::NoArchives) => "give an archive, or a directory with the parts of one",
         (OpenState, ErrorKind::NotMounted { .. }) => {

@@ -18,12 +18,12 @@ use crate::cmd::selection::Excludes;
 
 const EXAMPLES: &str = "\
 fathom dump /srv -o srv.tar  # everything; fathom restore and tar can extract it
+fathom dump /srv --state /backup/srv --keep-daily 7 --keep-weekly 4  # one line for cron: named, levels chosen, pruned
 fathom dump -x / -o root.tar.zst  # the root file system only, compressed
 fathom dump /srv -o - | ssh HOST 'cat >srv.tar'  # to another host
 fathom dump /srv -o 0.tar --catalog c.parquet  # a full dump, and a catalog for increments
 fathom dump /srv -o 1.tar --since c.parquet --catalog c.parquet  # what changed since then, and a new catalog
 fathom dump /srv -o 1.tar --level 1 --state /var/lib/fathom  # an increment by levels, as in dump(8)
-fathom dump /srv --state /backup/srv --keep-daily 7 --keep-weekly 4  # one line for cron: named, levels chosen, pruned
 fathom dump --state /var/lib/fathom --prune --keep-full 2  # which archives are no longer needed
 fathom dump /srv -o srv.tar --map srv.txt  # and a list of the archived entries
 fathom dump /home -o home.tar.zst --exclude-caches --exclude '*.tmp'  # without caches and some files

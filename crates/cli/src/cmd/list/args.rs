@@ -8,12 +8,12 @@ use crate::args::help::{EXIT, ending};
 
 const EXAMPLES: &str = "\
 fathom list srv.tar  # every member
+fathom list --state /backup/srv -- nginx.conf  # its versions in all dumps, and how to restore them
 fathom list srv.0.tar.zst srv.1.tar.zst  # a dump and its increment
 fathom list srv.tar srv/www  # srv/www and everything below it
 fathom list srv.tar '*.conf'  # all members whose names end with .conf
 ssh HOST cat srv.tar | fathom list -  # from standard input
 fathom list srv.tar --json  # with all metadata
-fathom list --state /backup/srv -- '*/nginx.conf'  # its versions in all dumps, and how to restore them
 fathom list --state /var/lib/fathom  # the dumps of a state directory, and the archives that restore each";
 
 const MORE: &str = "\

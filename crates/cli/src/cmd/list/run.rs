@@ -57,8 +57,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 /// Lists the dumps of a state directory.
 fn list_dumps(state: &[u8], out: &Out) -> Outcome {
     let history = History::read(state)?;
-    let dumps = (0..history.dumps().len()).map(|at| Dump::new(&history, at));
-    let dumps: Vec<Dump<'_>> = dumps.collect();
+    let dumps = Dump::all(&history);
     let print_text = || match dumps.is_empty() {
         true => {
             out.note("no dump with --state is recorded in this directory");
@@ -86,7 +85,8 @@ fn find_in_dumps(state: &[u8], paths: &[Vec<u8>], out: &Out) -> Outcome {
     out.report(FOUND_SCHEMA, &report, &found.warnings, || {
         if !report.versions.is_empty() {
             out.names(|to| to.write_all(&report.lines(&Zone::local(), !out.on_terminal())))?;
-            out.note(report.command(&Zone::local()));
+            // A command that is broken into lines cannot be pasted.
+            out.note_table(|_| report.command(&Zone::local()) + "\n");
         }
         Ok(())
     })

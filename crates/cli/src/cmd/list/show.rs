@@ -6,6 +6,7 @@ use ondisk::pax::{Base, Lineage, Member, MemberKind};
 use ondisk::{Time, utc};
 use show::json_object;
 use show::name::printable;
+use show::shell::quoted;
 use show::units::size;
 use walk::FileType;
 
@@ -115,11 +116,24 @@ impl FoundVersions<'_> {
         let Some(version) = self.versions.first() else {
             return String::new();
         };
-        let quoted = |name: &[u8]| format!("'{}'", printable(name).replace('\'', "'\\''"));
-        let (state, path) = (quoted(self.state), quoted(&version.path));
+        let (state, path) = (quoted(self.state), quoted(&literal(&version.path)));
         let at = self.last(version, zone);
         format!("to restore one: fathom restore --state {state} --at '{at}' -C DIR -- {path}")
     }
+}
+
+/// A PATH that selects only this path: wildcards stand for themselves.
+fn literal(path: &[u8]) -> Vec<u8> {
+    let is_wild = |byte: &u8| matches!(byte, b'*' | b'?' | b'[');
+    if !path.iter().any(is_wild) {
+        return path.to_vec();
+    }
+    let escaped = path.iter().map(|byte| match byte {
+        b'\\' => b"\\\\".to_vec(),
+        wild if is_wild(wild) => vec![b'[', *wild, b']'],
+        other => vec![*other],
+    });
+    escaped.flatten().collect()
 }
 
 /// The name of a type in the JSON, and its letter in ls(1); `h` is another name of an earlier member.

@@ -12,6 +12,7 @@ use crate::date::When;
 
 const EXAMPLES: &str = "\
 fathom restore full.tar -C /mnt  # everything, below /mnt: of a dump of /srv, /mnt/srv
+fathom restore --state /backup/srv --at yesterday -C /mnt /srv/www  # a directory, by its path on the machine
 fathom restore full.tar monday.tar tuesday.tar  # the tree as of Tuesday
 fathom restore full.tar.zst -C /tmp/x home/me  # only home/me
 fathom restore full.tar 'home/*/.ssh'  # only the directories .ssh
@@ -19,7 +20,6 @@ fathom restore full.tar home/me --strip-components 2  # what is in home/me, with
 fathom restore full.tar -- home/me a.tar  # PATHs that could be taken for archives
 ssh HOST cat full.tar | fathom restore - -C /mnt  # from standard input
 fathom restore --state /var/lib/fathom --at 2026-11-20 -C /mnt  # the tree as of that day
-fathom restore --state /backup/srv --at yesterday -C /mnt /srv/www  # a directory, by its path on the machine
 fathom restore --state /backup/srv --at 2d --to - /srv/etc/hosts  # a file to standard output
 fathom restore full.tar --dry-run  # print what would be done";
 

@@ -10,11 +10,11 @@ use crate::cmd::selection::Excludes;
 
 const EXAMPLES: &str = "\
 fathom verify srv.tar.zst  # check all checksums
+fathom verify --state /backup/srv --against /  # all dumps of a state directory, and the newest with the tree
 fathom verify srv.tar.zst -- srv/www  # only the members with this name or below it
 fathom verify srv.tar.zst -- '*.db'  # only the members whose names end with .db
 fathom verify srv.tar --against /  # and compare the members with /srv
 fathom verify srv.tar --against / --exclude tmp  # except for files named tmp
-fathom verify --state /backup/srv --against /  # all dumps of a state directory, and the newest with the tree
 ssh HOST cat srv.tar | fathom verify -  # from standard input";
 
 const MORE: &str = "The wildcards *, ? and [...] in PATHs match any characters, slashes too.";

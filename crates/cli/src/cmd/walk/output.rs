@@ -163,7 +163,7 @@ impl View<'_> {
 
     /// `--format summary`
     fn summary(&self, source: &dyn Source, out: &Out) -> Outcome {
-        if self.args.top.is_none() && !out.json {
+        if !(out.json || out.quiet && self.args.top.is_some()) {
             return self.answer(source, out);
         }
         let totals = Summary::default();
@@ -202,7 +202,7 @@ impl View<'_> {
             out.warn(&emitted.warnings);
             return Ok(emitted.warnings.len());
         }
-        let largest = Largest::new(show::LARGEST_FILES);
+        let largest = Largest::new(self.args.top.unwrap_or(show::LARGEST_FILES));
         let groups = show::GROUPS.map(|(by, _)| (by, Groups::new(by)));
         let [(_, directories), (_, extensions)] = &groups;
         let both = Both(directories, extensions);

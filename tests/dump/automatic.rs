@@ -222,6 +222,60 @@ fn file_system_of_fstab_that_is_not_mounted_is_missed() {
     });
 }
 
+/// A state directory may be copied, moved and touched, and an archive may be away for a night.
+#[test]
+fn copied_moved_and_touched_directories_keep_their_dumps() {
+    let place = tempdir().unwrap();
+    let at = place.path();
+    let nights = Nights::new(at, None);
+    let statuses = |state: &str| {
+        let dumps = nights.list_of(Path::new(state)).into_iter();
+        let statuses = dumps.map(|dump| dump["status"].as_str().unwrap().to_owned());
+        statuses.collect::<Vec<String>>()
+    };
+    for size in [100, 200, 300] {
+        file(at.join("srv/a"), size);
+        nights.dump(&[]);
+    }
+    // Pruning a copy removes nothing from the original.
+    let mut copy = Command::new("cp");
+    copy.args(["-a", "state", "copy"]).current_dir(at);
+    assert!(copy.status().unwrap().success());
+    let before = names(&at.join("state"));
+    nights
+        .run(&["dump", "srv", "--state", "copy", "--keep-last", "1"])
+        .exits(0);
+    assert_eq!(names(&at.join("state")), before);
+    assert!(names(&at.join("copy")).len() < before.len() + 2);
+    fs::rename(at.join("state"), at.join("moved")).unwrap();
+    assert_eq!(statuses("moved"), ["ok"; 3]);
+    let archives = |of: &str| {
+        let all = names(&at.join("moved")).into_iter();
+        all.filter(|name| name.ends_with(of))
+            .collect::<Vec<String>>()
+    };
+    for name in archives(".tar.zst") {
+        // The same bytes, as after a restore of the directory that keeps no times.
+        let archive = at.join("moved").join(name);
+        fs::write(&archive, fs::read(&archive).unwrap()).unwrap();
+    }
+    assert_eq!(statuses("moved"), ["ok"; 3]);
+    nights.run(&["verify", "--state", "moved"]).exits(0);
+    // The full dump is away, and comes back.
+    let (full, away) = (archives("-0.tar.zst").remove(0), at.join("away"));
+    fs::rename(at.join("moved").join(&full), &away).unwrap();
+    assert_eq!(statuses("moved"), ["missing", "no base", "no base"]);
+    nights
+        .run(&["dump", "srv", "--state", "moved", "--keep-last", "7"])
+        .exits(0);
+    fs::rename(&away, at.join("moved").join(&full)).unwrap();
+    assert_eq!(statuses("moved"), ["ok"; 4]);
+    // A file is found by its name alone.
+    let found = nights.run(&["list", "--state", "moved", "--json", "--", "a"]);
+    let versions = found.exits(0).json()["result"]["versions"].clone();
+    assert_eq!(versions.as_array().unwrap().len(), 3, "{versions}");
+}
+
 /// A base whose columns are damaged shows only when it is compared; a removal that fails prevents no dump.
 #[test]
 fn damage_and_failed_removals_prevent_no_dump() {
@@ -454,7 +508,7 @@ fn versions_are_found_and_restored() {
         String::from_utf8_lossy(&text.stdout).contains(&path("same"))
             && text
                 .stderr
-                .contains("to restore one: fathom restore --state 'state'"),
+                .contains("to restore one: fathom restore --state state"),
         "{text}"
     );
     let missing = nights

@@ -211,3 +211,40 @@ fn call_counts_equal_strace() {
         });
     }
 }
+
+#[test]
+fn full_file_systems_are_told_for_monitoring() {
+    if !require(&[Need::Root]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let disk = dir(ground.join("disk"));
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount("full", &disk, "tmpfs", flags, c"size=1m").unwrap();
+        std::fs::write(disk.join("f"), vec![1; 1 << 19]).unwrap();
+        let metrics = ground.join("full.prom");
+        let words = |most| {
+            args![
+                "space",
+                &disk,
+                "-q",
+                "--threshold",
+                most,
+                "--metrics",
+                &metrics
+            ]
+        };
+        run(&mut fathom(words("60"))).exits(0);
+        let ran = run(&mut fathom(words("40%"))).exits(1);
+        assert!(ran.stderr.contains("more than --threshold 40 %"), "{ran}");
+        let text = std::fs::read_to_string(&metrics).unwrap();
+        for line in [
+            "fathom_space_exit_status{directory=",
+            "fathom_space_used_bytes{directory=",
+            "kind=\"files\"",
+        ] {
+            assert!(text.contains(line), "no {line}: {text}");
+        }
+        crate::support::build::unmount_whole(&disk);
+    });
+}

@@ -69,6 +69,10 @@ impl<'a> Monitor<'a> {
                 )
             }
             Command::Mounts(args) => (&args.monitor, "mounts", Vec::new(), None),
+            Command::Space(args) => {
+                let about = vec![("directory", shown(&args.dir))];
+                (&args.monitor, "space", about, None)
+            }
             _ => return None,
         };
         about.extend(state.map(|state| ("state", shown(state))));

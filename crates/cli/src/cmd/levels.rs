@@ -117,14 +117,6 @@ pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> Strin
             true => "cannot tell".to_owned(),
             false => chain.join(" "),
         };
-        // Of an archive in the directory, its name there.
-        let archive = record
-            .archive
-            .as_ref()
-            .map(|archive| match record.is_named() {
-                true => printable(split(archive).1),
-                false => printable(archive),
-            });
         let tone = match dump.status {
             ArchiveStatus::Missing | ArchiveStatus::Replaced => Tone::Bad,
             _ if dump.is_baseless || !record.unread.is_empty() => Tone::Bad,
@@ -139,13 +131,23 @@ pub(crate) fn table(dumps: &[Dump<'_>], zone: &Zone, style: TableStyle) -> Strin
                 record.level.to_string(),
                 count(record.entries),
                 size(record.bytes),
-                archive.unwrap_or_else(|| "-".into()).into_owned(),
+                archive_cell(record),
             ],
             tone,
         );
     }
     let unread = dumps.iter().map(unread);
     table.to_text(style.width, style.color) + &unread.collect::<String>()
+}
+
+/// The archive of a dump: of one that is in the state directory, its name there.
+pub(crate) fn archive_cell(record: &DumpRecord) -> String {
+    let archive = record.archive.as_deref();
+    let shown = archive.map(|archive| match record.is_named() {
+        true => split(archive).1,
+        false => archive,
+    });
+    shown.map_or("-".into(), printable).into_owned()
 }
 
 /// A line that names what a dump could not read; empty if there is nothing.

@@ -303,6 +303,7 @@ pub(super) fn advice(kind: &InputFault) -> &'static str {
         InputFault::NoFigures(_) => {
             " (use survey, probe, account COMMAND, pathsearch, pathwalk, walk or mounts --compare)"
         }
+        InputFault::NoTimes => " (of fathom's own commands, compare the output of --json)",
         InputFault::NoRun => " (compare two files of this command)",
         _ => "",
     }

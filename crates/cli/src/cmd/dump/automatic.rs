@@ -54,7 +54,7 @@ pub(super) fn check(args: &Args) -> Result<(), Error> {
     if args.prune && !keeps && args.keep_full.is_none() {
         return refuse(
             "--prune requires --keep-full, or --keep-daily and the like",
-            "see fathom dump --help",
+            "see fathom dump -h",
         );
     }
     let Some(state) = state(args) else {
@@ -80,7 +80,7 @@ pub(super) fn check(args: &Args) -> Result<(), Error> {
     if let Some((_, option)) = conflicts.iter().find(|(is_given, _)| *is_given) {
         return refuse(
             &format!("{option} cannot be used with --state without -o and --level"),
-            "see fathom dump --help",
+            "see fathom dump -h",
         );
     }
     match is_remote(state) && !args.dry_run {

@@ -6,12 +6,14 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::args::help::{EXIT, ending};
-use crate::args::values::{duration, number};
+use crate::args::monitor::MonitorArgs;
+use crate::args::values::{duration, number, percent};
 
 const EXAMPLES: &str = "\
 fathom space  # account for the file system of the current directory
 fathom space /var  # account for the file system that /var is on
 fathom space / --top 30  # print the 30 largest items
+fathom space /var --threshold 90 -q  # exit with status 1 if more than 90 % is used
 fathom space / --json  # print all items, owners, ages and caches as JSON";
 
 const MORE: &str = "\
@@ -34,4 +36,11 @@ pub(crate) struct Space {
     /// entered.
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Selection")]
     pub(crate) deadline: Option<Duration>,
+    /// Exit with status 1 if more than PERCENT of the space is used
+    ///
+    /// As df(1) counts: of what is used or available to users.
+    #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "Monitoring")]
+    pub(crate) threshold: Option<f64>,
+    #[command(flatten)]
+    pub(crate) monitor: MonitorArgs,
 }

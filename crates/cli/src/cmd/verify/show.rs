@@ -8,6 +8,7 @@ use show::name::printable;
 use show::table::{Align, Table, TableStyle, Tone};
 use show::units::{count, plural, size, sized};
 
+use crate::cmd::levels::archive_cell;
 use crate::date::Zone;
 
 pub(crate) struct VerificationReport<'a> {
@@ -135,7 +136,6 @@ impl Chains<'_> {
                 (false, Some(_)) => ("not restorable", Tone::Bad),
                 (false, None) => ("unavailable", Tone::Bad),
             };
-            let archive = dump.archive.as_ref().map(|archive| printable(archive));
             let cells = [
                 (at + 1).to_string(),
                 zone.text(dump.date.sec),
@@ -143,7 +143,7 @@ impl Chains<'_> {
                 members.unwrap_or_else(|| "-".to_owned()),
                 size(dump.bytes),
                 status.to_owned(),
-                archive.unwrap_or_else(|| "-".into()).into_owned(),
+                archive_cell(dump),
             ];
             table.row(cells, tone);
         }

@@ -131,7 +131,7 @@ fn descriptions_of_options_begin_with_a_verb_and_of_arguments_with_the() {
         "Read", "Refuse", "Remove", "Replace", "Require", "Resolve", "Restore", "Run", "Say",
         "Search", "Set", "Share", "Show", "Skip", "Sort", "Stay", "Stop", "Succeed", "Sum",
         "Suppress", "Take", "Time", "Touch", "Trace", "Use", "Wait", "Walk", "With", "Work",
-        "Write",
+        "Write", "Warn",
     ];
 }
 

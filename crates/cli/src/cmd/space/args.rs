@@ -36,7 +36,7 @@ pub(crate) struct Space {
     /// entered.
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Selection")]
     pub(crate) deadline: Option<Duration>,
-    /// Exit with status 1 if more than PERCENT of the space is used
+    /// Warn, with exit status 1, if more than PERCENT of the space is used
     ///
     /// As df(1) counts: of what is used or available to users.
     #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "Monitoring")]

@@ -9,10 +9,10 @@ use catalog::since::index::each_group;
 use walk::entry::{Time, joined};
 use walk::predicate::glob::Glob;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::increment::history::{ArchiveStatus, History};
 use crate::list::Wanted;
-use crate::plan::{member_name, trim_slashes};
+use crate::plan::in_archive;
 use crate::warning::WarningKind;
 
 /// A state of a file that one or more dumps have.
@@ -42,10 +42,11 @@ pub struct FoundFiles {
 /// What tells the versions of a file apart.
 type Version = (Vec<u8>, u32, u64, (i64, u32));
 
-/// Finds files by PATHs. One without a slash is the name of a file in any directory, too. The others are those of [`DumpRecord::member_names`](crate::increment::history::DumpRecord::member_names), and may have wildcards.
+/// Finds files by PATHs. One without a slash is the name of a file in any directory, too. The others are those of
+/// [`DumpRecord::member_names`](crate::increment::history::DumpRecord::member_names), and may have wildcards.
 ///
 /// # Errors
-/// A PATH is outside of what was dumped, or a catalog is damaged.
+/// A PATH is outside of what was dumped, or a catalog cannot be read. A damaged one is a warning.
 pub fn find(history: &History, paths: &[Vec<u8>]) -> Result<FoundFiles> {
     let mut versions: HashMap<Version, Vec<usize>> = HashMap::new();
     let (mut warnings, mut is_found) = (Vec::new(), vec![false; paths.len()]);
@@ -53,7 +54,7 @@ pub fn find(history: &History, paths: &[Vec<u8>]) -> Result<FoundFiles> {
         if dump.status() == ArchiveStatus::Missing {
             continue;
         }
-        let Some(catalog) = dump.catalog_path(history.state()) else {
+        let Some((catalog, reader)) = dump.open_catalog(history.state()) else {
             let archive = dump.archive.as_deref().unwrap_or(b"-");
             warnings.push(Warning::about(archive, WarningKind::NoCatalog));
             continue;
@@ -61,10 +62,7 @@ pub fn find(history: &History, paths: &[Vec<u8>]) -> Result<FoundFiles> {
         for (path, is_found) in paths.iter().zip(&mut is_found) {
             let names = dump.member_names(path)?;
             let file_name = (!path.contains(&b'/')).then(|| Glob::new(path, false));
-            let found = Reader::open(&catalog)
-                .map_err(Error::from)
-                .and_then(|reader| find_in(&reader, &names, file_name.as_ref()));
-            let found = match found {
+            let found = match find_in(&reader, &names, file_name.as_ref()) {
                 Err(error) if error.kind.is_unusable_catalog() => {
                     let kind = WarningKind::Damaged(error.kind);
                     warnings.push(Warning::about(&catalog, kind));
@@ -98,10 +96,7 @@ pub fn find(history: &History, paths: &[Vec<u8>]) -> Result<FoundFiles> {
 /// The entries of a catalog whose names in the archive are wanted, or whose file names match.
 fn find_in(reader: &Reader, names: &[Vec<u8>], file_name: Option<&Glob>) -> Result<Vec<Version>> {
     let roots = &reader.about().roots;
-    let prefixes: Vec<&[u8]> = roots
-        .iter()
-        .map(|root| trim_slashes(member_name(&root.path)))
-        .collect();
+    let prefixes: Vec<&[u8]> = roots.iter().map(|root| in_archive(&root.path)).collect();
     let places = roots.iter().map(|root| root.absolute.clone());
     let places: Vec<Option<Vec<u8>>> = places.collect();
     let wanted = Wanted::new(names);

@@ -33,6 +33,11 @@ pub(crate) fn trim_slashes(path: &[u8]) -> &[u8] {
     &path[..path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1)]
 }
 
+/// The prefix of the names of a SRC in an archive.
+pub(crate) fn in_archive(path: &[u8]) -> &[u8] {
+    trim_slashes(member_name(path))
+}
+
 /// What becomes of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
@@ -204,5 +209,31 @@ impl LinkedFiles {
         let meta = rows.meta(row);
         let first = *self.0.entry((meta.dev, meta.ino)).or_insert(row);
         Some(first).filter(|first| *first != row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{member_name, trim_slashes};
+
+    #[test]
+    fn member_names_stay_below_the_restore_directory() {
+        for (path, name) in [
+            ("/", ""),
+            ("/a/b", "a/b"),
+            ("//a", "a"),
+            ("../a", "a"),
+            ("..", ""),
+            ("a/../b", "b"),
+            ("a/..", ""),
+            ("a/...", "a/..."),
+            ("..a/b", "..a/b"),
+            ("./a", "./a"),
+            ("../../a/../../b/c", "b/c"),
+        ] {
+            assert_eq!(member_name(path.as_bytes()), name.as_bytes(), "{path}");
+        }
+        assert_eq!(trim_slashes(b"a//"), b"a");
+        assert_eq!(trim_slashes(b"/"), b"");
     }
 }

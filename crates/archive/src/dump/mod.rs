@@ -24,7 +24,7 @@ mod frames;
 pub(crate) mod holes;
 mod lineage;
 mod load;
-mod member;
+pub(crate) mod member;
 mod options;
 mod output;
 mod own;

@@ -17,11 +17,12 @@ use ondisk::utc;
 use walk::Moment;
 use walk::entry::joined;
 
-use super::base::{Base, in_archive};
+use super::base::Base;
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::history::{ArchiveStatus, History, Lock, catalog_id, catalog_of};
 use crate::increment::levels::Level;
 use crate::increment::retention::not_pruned;
+use crate::plan::{in_archive, trim_slashes};
 
 /// The name and the level of a dump.
 #[derive(Debug)]
@@ -92,7 +93,7 @@ fn parent_of_missing(state: &[u8]) -> Result<Option<(Fd, CString)>> {
         Err(Errno::ENOENT) => {}
         _ => return Ok(None),
     }
-    let trimmed = crate::plan::trim_slashes(state);
+    let trimmed = trim_slashes(state);
     let (dir, name) = split(trimmed);
     let dir = match dir {
         b"" if trimmed.starts_with(b"/") => b"/",
@@ -117,7 +118,7 @@ fn check_mounted(state: &[u8]) -> Result<()> {
     if statx_long(&joined(state, b"dumps.ndjson"), At::empty(), Want::TYPE).is_ok() {
         return Ok(());
     }
-    let above = || mounts::root::absolute_file(crate::plan::trim_slashes(state));
+    let above = || mounts::root::absolute_file(trim_slashes(state));
     let Some(place) = mounts::root::absolute(state).or_else(above) else {
         return Ok(());
     };
@@ -130,7 +131,7 @@ fn check_mounted(state: &[u8]) -> Result<()> {
         let Some(mount_point) = mount_point(line) else {
             continue;
         };
-        let is_above = path::below(crate::plan::trim_slashes(&mount_point), &place).is_some();
+        let is_above = path::below(trim_slashes(&mount_point), &place).is_some();
         let seen = statx_long(&mount_point, At::NO_AUTOMOUNT, Want::TYPE);
         let is_unused = seen.is_ok_and(|seen| {
             let knows = seen.attributes_known.contains(Attributes::MOUNT_ROOT);

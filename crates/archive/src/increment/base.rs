@@ -14,7 +14,7 @@ use walk::{FileType, path_id};
 
 use super::levels::{Level, MOST};
 use crate::error::{Action, Error, ErrorKind};
-use crate::plan::{ListedName, member_name, trim_slashes};
+use crate::plan::{ListedName, in_archive};
 
 /// The base of an increment: the catalog of an earlier dump.
 pub(crate) struct Base {
@@ -258,9 +258,4 @@ impl Base {
         }
         Ok(())
     }
-}
-
-/// The prefix of the names of a SRC in an archive.
-pub(super) fn in_archive(path: &[u8]) -> &[u8] {
-    trim_slashes(member_name(path))
 }

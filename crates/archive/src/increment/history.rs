@@ -33,13 +33,12 @@ use serde::{Deserialize, Serialize};
 use walk::entry::{Time, joined};
 
 use crate::error::{Action, Error, ErrorKind, Result};
-use crate::increment::base::in_archive;
 use crate::increment::levels::{Level, MOST};
 use crate::increment::retention::{KeepReason, Local, NextDump, Policy, Retained};
 use crate::increment::unread::{Unread, last_with_data};
 use crate::input::Input;
 use crate::list;
-use crate::plan::trim_slashes;
+use crate::plan::{in_archive, trim_slashes};
 use crate::warning::WarningKind;
 
 const FILE: &[u8] = b"dumps.ndjson";
@@ -258,18 +257,19 @@ impl DumpRecord {
         Ok(names)
     }
 
-    /// The catalog of the tree of this dump, if one is kept: beside the archive, or as the last one of its level.
-    pub fn catalog_path(&self, state: &[u8]) -> Option<Vec<u8>> {
+    /// Opens the catalog of the tree of this dump, if one is kept: beside the archive, or as the last one of its level.
+    /// Returns its path, too.
+    pub fn open_catalog(&self, state: &[u8]) -> Option<(Vec<u8>, Reader)> {
         let beside = self.archive.as_deref().filter(|_| self.is_named);
         let state = state.to_vec();
         let number = self.level;
         let last = Level { number, state }.catalog();
-        let is_own = |path: &Vec<u8>| {
-            let reader = Reader::open(path);
-            reader.is_ok_and(|reader| catalog_id(reader.about()) == self.catalog)
+        let own = |path: Vec<u8>| {
+            let reader = Reader::open(&path).ok()?;
+            (catalog_id(reader.about()) == self.catalog).then_some((path, reader))
         };
         let mut paths = beside.map(catalog_of).into_iter().chain([last]);
-        paths.find(is_own)
+        paths.find_map(own)
     }
 
     /// Looks for the archive.
@@ -653,12 +653,10 @@ impl History {
     /// that is based on one of them or is newer. A full dump whose archive is gone does not count.
     ///
     /// The last complete dump is always needed, and so is the last one that has the data of an entry
-    /// which later ones could not read.
-    pub fn unneeded(&self, keep_full: usize) -> Unneeded {
-        let full = |at: &usize| {
-            let dump = &self.dumps[*at];
-            dump.base.is_none() && dump.status() == ArchiveStatus::Present
-        };
+    /// which later ones could not read. `statuses` are those of the archives ([`History::statuses`]).
+    pub fn unneeded(&self, keep_full: usize, statuses: &[ArchiveStatus]) -> Unneeded {
+        let full =
+            |at: &usize| self.dumps[*at].base.is_none() && statuses[*at] == ArchiveStatus::Present;
         let newest_first = || (0..self.dumps.len()).rev();
         let Some(oldest) = newest_first().filter(full).nth(keep_full.max(1) - 1) else {
             return Unneeded::default();
@@ -670,7 +668,8 @@ impl History {
         }
         let count = |is_needed: &[bool]| is_needed.iter().filter(|is_needed| **is_needed).count();
         let wanted = count(&is_needed);
-        let restorable = newest_first().filter(|&at| self.is_restorable(at));
+        let is_restorable = self.restorable(statuses);
+        let restorable = newest_first().filter(|&at| is_restorable[at]);
         for at in last_with_data(restorable.map(|at| (at, &self.dumps[at].unread))) {
             self.need(at, &mut is_needed);
         }
@@ -683,13 +682,15 @@ impl History {
     /// Which dumps a policy keeps: of those whose archives are all there, what [`Policy::apply`] keeps, and what else is
     /// needed. Dumps whose archives are not all there are kept until they are older than all of these, and as long as the
     /// policy would keep them if the archives were there: they may come back. `next` is a dump that is about to be made, and presumed to be complete: it counts as the newest.
+    /// `statuses` are those of the archives ([`History::statuses`]).
     pub fn retain(
         &self,
         policy: &Policy,
         next: Option<NextDump>,
         local: &dyn Fn(Time) -> Local,
+        statuses: &[ArchiveStatus],
     ) -> Retained {
-        let is_restorable: Vec<bool> = self.restorable();
+        let is_restorable = self.restorable(statuses);
         let candidates: Vec<usize> = (0..self.dumps.len())
             .rev()
             .filter(|&at| is_restorable[at])
@@ -762,16 +763,17 @@ impl History {
             .collect()
     }
 
-    /// Whether all archives of each dump are where they were written.
-    pub fn restorable(&self) -> Vec<bool> {
-        let present = self
-            .dumps
-            .iter()
-            .map(|dump| dump.status() == ArchiveStatus::Present);
-        let present: Vec<bool> = present.collect();
+    /// Looks for the archive of each dump: [`DumpRecord::status`].
+    pub fn statuses(&self) -> Vec<ArchiveStatus> {
+        self.dumps.iter().map(DumpRecord::status).collect()
+    }
+
+    /// Whether all archives of each dump are where they were written, by the statuses of all.
+    pub fn restorable(&self, statuses: &[ArchiveStatus]) -> Vec<bool> {
+        let is_present = |at: usize| statuses[at] == ArchiveStatus::Present;
         let is_restorable = |at| {
             let chain = self.chain(at);
-            chain.is_some_and(|chain| chain.into_iter().all(|at| present[at]))
+            chain.is_some_and(|chain| chain.into_iter().all(is_present))
         };
         (0..self.dumps.len()).map(is_restorable).collect()
     }
@@ -797,13 +799,6 @@ impl History {
     fn need(&self, dump: usize, is_needed: &mut [bool]) {
         let chain = self.chain(dump).into_iter().flatten();
         chain.for_each(|at| is_needed[at] = true);
-    }
-
-    /// Whether all archives that a dump needs are where they were written.
-    fn is_restorable(&self, dump: usize) -> bool {
-        let is_present = |at: usize| self.dumps[at].status() == ArchiveStatus::Present;
-        self.chain(dump)
-            .is_some_and(|chain| chain.into_iter().all(is_present))
     }
 
     /// Removes the archives of dumps, their catalogs and their records. A file that has the path of another dump's

@@ -1,22 +1,22 @@
 //! Checks all dumps of a state directory: every archive, the chains, and the newest dump with a tree.
 
 use base::{Warning, Warnings};
-use catalog::Reader;
 use catalog::columns::{DIR, NAME, TOP};
 use gate::fs::{At, Want};
 use gate::long::statx_long;
-use ondisk::pax::{Base, Member, MemberKind};
+use ondisk::pax::{Base, Member};
+use walk::Meta;
 use walk::entry::joined;
-use walk::{FileType, Meta};
 
 use super::known::Known;
 use super::unlisted::Skipped;
 use super::{MOST_WARNINGS, Tree, VerifyReport, verify};
+use crate::dump::member::member_kind;
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::history::{ArchiveStatus, History};
 use crate::input::Input;
 use crate::list::{Wanted, unreadable};
-use crate::plan::{member_name, trim_slashes};
+use crate::plan::in_archive;
 use crate::warning::WarningKind;
 
 /// What was found of a dump.
@@ -162,10 +162,9 @@ pub fn compare_newest(
         return Ok(Default::default());
     };
     let archive = newest.archive.as_deref().unwrap_or(b"-");
-    let catalog = newest.catalog_path(history.state());
-    let catalog = catalog
+    let (_, reader) = newest
+        .open_catalog(history.state())
         .ok_or_else(|| Error::new(Action::CompareWith, archive, ErrorKind::NoCatalogKept))?;
-    let reader = Reader::open(&catalog)?;
     tree.filter = reader.about().options.filter();
     let (mut known, mut compared, mut found) =
         (Known::default(), Compared::default(), Warnings::default());
@@ -173,7 +172,7 @@ pub fn compare_newest(
         .about()
         .roots
         .iter()
-        .map(|root| trim_slashes(member_name(&root.path)));
+        .map(|root| in_archive(&root.path));
     let prefixes: Vec<&[u8]> = prefixes.collect();
     for group in 0..reader.groups() {
         let (dirs, names, tops) = (
@@ -223,15 +222,7 @@ pub fn compare_newest(
 
 /// An entry of a catalog as a member of an archive; `None` for a socket.
 fn as_member(path: &[u8], meta: &Meta) -> Option<Member> {
-    let kind = match meta.kind() {
-        FileType::Regular => MemberKind::File,
-        FileType::Directory => MemberKind::Directory,
-        FileType::Symlink => MemberKind::Symlink,
-        FileType::Fifo => MemberKind::Fifo,
-        FileType::Block => MemberKind::Block,
-        FileType::Char => MemberKind::Char,
-        FileType::Socket | FileType::Unknown => return None,
-    };
+    let kind = member_kind(meta.kind())?;
     Some(Member {
         path: if path.is_empty() {
             b".".to_vec()

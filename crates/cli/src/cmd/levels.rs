@@ -21,10 +21,6 @@ pub(crate) struct Dump<'a> {
 }
 
 impl<'a> Dump<'a> {
-    pub(crate) fn new(history: &'a History, at: usize) -> Dump<'a> {
-        Dump::with_status(history, at, history.dumps()[at].status())
-    }
-
     /// A dump whose archive had this status.
     pub(crate) fn with_status(history: &'a History, at: usize, status: ArchiveStatus) -> Dump<'a> {
         Dump {
@@ -37,13 +33,11 @@ impl<'a> Dump<'a> {
 
     /// All dumps.
     pub(crate) fn all(history: &'a History) -> Vec<Dump<'a>> {
-        let restorable = history.restorable().into_iter().enumerate();
-        let dump = |(at, is_restorable): (usize, bool)| {
-            let dump = Dump::new(history, at);
-            Dump {
-                is_baseless: !is_restorable && dump.status == ArchiveStatus::Present,
-                ..dump
-            }
+        let statuses = history.statuses();
+        let restorable = history.restorable(&statuses).into_iter().enumerate();
+        let dump = |(at, is_restorable): (usize, bool)| Dump {
+            is_baseless: !is_restorable && statuses[at] == ArchiveStatus::Present,
+            ..Dump::with_status(history, at, statuses[at])
         };
         restorable.map(dump).collect()
     }

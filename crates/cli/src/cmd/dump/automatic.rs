@@ -7,7 +7,7 @@ use std::sync::Arc;
 use archive::compression::{Compress, Compression};
 use archive::dump::DumpOptions;
 use archive::increment::automatic::{Automatic, FullReason};
-use archive::increment::history::{ArchiveStatus, DumpRecord, History};
+use archive::increment::history::{ArchiveStatus, History};
 use archive::increment::retention::{NextDump, Policy, Retained, not_pruned};
 use base::Warning;
 use catalog::remote::is_remote;
@@ -213,9 +213,10 @@ pub(super) struct Pruning {
 impl Pruning {
     /// Keeps the last full dumps, and all that are newer or based on them.
     pub(super) fn keep_full(history: History, keep_full: usize) -> Pruning {
-        let unneeded = history.unneeded(keep_full);
+        let statuses = history.statuses();
+        let unneeded = history.unneeded(keep_full, &statuses);
         Pruning {
-            statuses: history.dumps().iter().map(DumpRecord::status).collect(),
+            statuses,
             history,
             removed: unneeded.dumps,
             spared: unneeded.spared,
@@ -228,9 +229,10 @@ impl Pruning {
     /// Keeps what a policy says; after a next dump, if one is given.
     pub(super) fn keep(history: History, policy: &Policy, next: Option<NextDump>) -> Pruning {
         let zone = Zone::local();
-        let retained = history.retain(policy, next, &|time| zone.periods(time));
+        let statuses = history.statuses();
+        let retained = history.retain(policy, next, &|time| zone.periods(time), &statuses);
         Pruning {
-            statuses: history.dumps().iter().map(DumpRecord::status).collect(),
+            statuses,
             removed: retained.unneeded(),
             spared: retained.spared(),
             history,

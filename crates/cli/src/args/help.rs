@@ -1,4 +1,4 @@
-//! How the help of every command ends: examples, what else there is to know, exit statuses.
+//! How the help of every command begins and ends: examples, what else there is to know, exit statuses.
 
 use show::table::wrap;
 
@@ -30,16 +30,28 @@ const EXAMPLE: usize = 44;
 /// An example is a line with `  # ` before its purpose, which is shown beside the command, or below
 /// it where there is no room.
 pub(crate) fn ending(examples: &str, more: &str, exit: &str) -> String {
-    let examples = examples.lines().filter_map(|line| line.split_once("  # "));
-    let text = format!("Examples:\n{}", side_by_side(&examples.collect::<Vec<_>>()));
+    let text = format!("Examples:\n{}", side_by_side(&parts(examples)));
     match more {
         "" => format!("{text}\n{exit}"),
         more => format!("{text}\n{more}\n\n{exit}"),
     }
 }
 
+/// The first two examples, which `-h` begins with.
+pub(crate) fn first(examples: &str) -> String {
+    let examples = parts(examples);
+    let text = side_by_side(&examples[..examples.len().min(2)]);
+    text.trim_end().to_owned()
+}
+
+/// The examples: a command and its purpose.
+fn parts(examples: &str) -> Vec<(&str, &str)> {
+    let lines = examples.lines();
+    lines.filter_map(|line| line.split_once("  # ")).collect()
+}
+
 /// Commands, each with its purpose.
-pub(super) fn side_by_side(examples: &[(&str, &str)]) -> String {
+fn side_by_side(examples: &[(&str, &str)]) -> String {
     let lengths = examples.iter().map(|(command, _)| command.len());
     let column = lengths.filter(|len| *len <= EXAMPLE).max().unwrap_or(0) + 4;
     let new_line = format!("\n{:column$}", "");

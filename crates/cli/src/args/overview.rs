@@ -5,8 +5,6 @@ use std::sync::LazyLock;
 
 use clap::Command;
 
-use super::help::side_by_side;
-
 /// The commands, by what they are for.
 const GROUPS: [(&str, &[&str]); 4] = [
     (
@@ -107,38 +105,15 @@ pub(crate) fn lay_out(program: Command) -> Command {
         .mut_subcommands(|command| with_examples(command, &head, &reset))
 }
 
-/// The first two examples of `--help`, before the options of `-h`.
+/// The first examples, before the options of `-h`; `--help` has all of them at its end.
 fn with_examples(command: Command, head: &str, reset: &str) -> Command {
     const TEMPLATE: &str =
         "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{all-args}{after-help}";
-    let long = command.get_after_long_help().map(ToString::to_string);
-    let Some((_, text)) = long.as_deref().and_then(|it| it.split_once("Examples:\n")) else {
+    let Some(examples) = command.get_before_help().map(ToString::to_string) else {
         return command;
     };
-    // A purpose is beside its command, or below it.
-    let mut examples: Vec<(&str, String)> = Vec::new();
-    for line in text.lines().take_while(|line| !line.is_empty()) {
-        let indent = line.len() - line.trim_start().len();
-        let (command, purpose) = match (indent, line.trim_start().split_once("  ")) {
-            (2, None) => (line.trim_start(), ""),
-            (2, Some(both)) => both,
-            _ => ("", line),
-        };
-        match examples.last_mut() {
-            Some((_, before)) if command.is_empty() => {
-                *before = format!("{before} {}", purpose.trim()).trim().to_owned();
-            }
-            _ => examples.push((command.trim(), purpose.trim().to_owned())),
-        }
-    }
-    let first: Vec<(&str, &str)> = examples
-        .iter()
-        .take(2)
-        .map(|it| (it.0, &it.1[..]))
-        .collect();
-    let first = side_by_side(&first);
     command
-        .before_help(format!("{head}Examples:{reset}\n{}", first.trim_end()))
+        .before_help(format!("{head}Examples:{reset}\n{examples}"))
         .before_long_help("")
         .help_template(TEMPLATE)
 }

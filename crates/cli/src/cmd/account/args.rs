@@ -6,7 +6,7 @@ use std::time::Duration;
 use account::report::Grouping;
 use clap::Args;
 
-use crate::args::help::{EXIT_OF_COMMAND, REPORT, ending};
+use crate::args::help::{EXIT_OF_COMMAND, REPORT, ending, first};
 use crate::args::values::{choices, duration, mix, number, percent};
 
 const EXAMPLES: &str = "\
@@ -41,7 +41,7 @@ bpf     BPF programs on tracepoints; needs root, lowest overhead
 ptrace  ptrace(2) with a seccomp filter; no root needed, about 10 us per call";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, &[OPTIONS_FIRST, ATTACHING, REPORT, TABLE].join("\n\n"), EXIT_OF_COMMAND),
+#[command(before_help = first(EXAMPLES), after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, &[OPTIONS_FIRST, ATTACHING, REPORT, TABLE].join("\n\n"), EXIT_OF_COMMAND),
           override_usage = "fathom account [OPTIONS] COMMAND [ARGUMENT]...\n       fathom account -p PID[,PID]... [OPTIONS]\n       fathom account --cgroup PATH | --system [OPTIONS]\n       fathom account --model [FILE] [OPTIONS]")]
 pub(crate) struct Account {
     /// The command to run, with its arguments

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{Args, ValueEnum};
 
 use crate::args::deadline::DeadlineArgs;
-use crate::args::help::{EXIT, ending};
+use crate::args::help::{EXIT, ending, first};
 use crate::args::load::LoadArgs;
 use crate::args::mode::ModeArgs;
 use crate::args::predicates::PredicateArgs;
@@ -24,7 +24,7 @@ fathom changed . --since ../c.parquet --format restic | restic backup --files-fr
 fathom dump /srv --restic REPO  # a complete snapshot";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
+#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Changed {
     /// The directory that the catalog describes
     #[arg(value_name = "DIR")]

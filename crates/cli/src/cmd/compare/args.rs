@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-use crate::args::help::{EXIT, ending};
+use crate::args::help::{EXIT, ending, first};
 
 const EXAMPLES: &str = "\
 fathom compare runs.csv  # compare each program with the last one
@@ -22,7 +22,7 @@ A CSV file of runs:
 
 /// The flags of `fathom compare`.
 #[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
+#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
 pub(crate) struct Compare {
     /// The files with measurements: fathom's JSON or CSV (- for stdin)
     #[arg(required = true, value_name = "FILE")]

@@ -9,7 +9,7 @@ use archive::increment::retention::Policy;
 use clap::Args;
 
 use crate::args::deadline::DeadlineArgs;
-use crate::args::help::{EXIT, ending};
+use crate::args::help::{EXIT, ending, first};
 use crate::args::load::LoadArgs;
 use crate::args::mode::ModeArgs;
 use crate::args::monitor::MonitorArgs;
@@ -45,7 +45,7 @@ raw       The file system's tables, read from the device (ext2, ext3, ext4); els
 type GatherMethod = Option<Gather>;
 
 #[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
+#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Dump {
     /// The files and directories to archive
     ///

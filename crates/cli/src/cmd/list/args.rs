@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-use crate::args::help::{EXIT, ending};
+use crate::args::help::{EXIT, ending, first};
 
 const EXAMPLES: &str = "\
 fathom list srv.tar  # every member
@@ -21,7 +21,7 @@ Arguments after -- are PATHs. Without --, the first argument is an archive, and 
 an existing file; the rest are PATHs. The wildcards *, ? and [...] in PATHs match any characters, slashes too.";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),
+#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),
           override_usage = "fathom list [OPTIONS] ARCHIVE... [[--] PATH...]\n       fathom list [OPTIONS] --state DIR [[--] PATH...]")]
 pub(crate) struct List {
     /// The archives to list (- for stdin)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use mounts::Method;
 
-use crate::args::help::{EXIT, ending};
+use crate::args::help::{EXIT, ending, first};
 use crate::args::monitor::MonitorArgs;
 use crate::args::values::{choice, duration, number};
 
@@ -33,7 +33,7 @@ naive      Search everything by full path names, as find / -depth does";
 type By = Option<Method>;
 
 #[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
+#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Mounts {
     /// The directory to start from
     #[arg(default_value = "/", value_name = "ROOT")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::args::help::{EXIT_OF_COMMAND, REPORT, ending};
+use crate::args::help::{EXIT_OF_COMMAND, REPORT, ending, first};
 use crate::args::values::{choices, duration, number};
 
 const EXAMPLES: &str = "\
@@ -28,7 +28,7 @@ Options of fathom come before COMMAND; everything from COMMAND on belongs to the
 
 /// The flags of `fathom pathsearch`.
 #[derive(Args, Debug)]
-#[command(after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, &[OPTIONS_FIRST, REPORT].join("\n\n"), EXIT_OF_COMMAND),
+#[command(before_help = first(EXAMPLES), after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, &[OPTIONS_FIRST, REPORT].join("\n\n"), EXIT_OF_COMMAND),
           override_usage = "fathom pathsearch [OPTIONS] COMMAND [ARGUMENT]...")]
 pub(crate) struct Pathsearch {
     /// The command to run, with its arguments

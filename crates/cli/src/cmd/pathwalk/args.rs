@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{ArgGroup, Args, ValueEnum};
 
-use crate::args::help::{EXIT, ending};
+use crate::args::help::{EXIT, ending, first};
 use crate::args::values::number;
 
 const EXAMPLES: &str = "\
@@ -20,7 +20,7 @@ srun -N 64 fathom pathwalk -t /mnt/nfs/tree  # run on all nodes at once (with MP
 
 /// The flags of `fathom pathwalk`.
 #[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT), infer_long_args = true,
+#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT), infer_long_args = true,
           override_usage = "fathom pathwalk [OPTIONS] {-c|-t|-r}... <ROOT>",
           group = ArgGroup::new("parts").args(["create", "test", "remove"]).multiple(true).required(true))]
 pub(crate) struct Pathwalk {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::args::help::{EXIT, ending};
+use crate::args::help::{EXIT, ending, first};
 use crate::args::values::{cache_limit, seconds, size};
 
 const EXAMPLES: &str = "\
@@ -18,7 +18,7 @@ fathom probe /srv cache --method paper  # read a file twice, as the paper does";
 
 /// The flags of `fathom probe`.
 #[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT),
+#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT),
           override_usage = "fathom probe [OPTIONS] DIR [EXPERIMENT]...\n       fathom probe [OPTIONS] --replay FILE")]
 pub(crate) struct Probe {
     /// The directory to measure in; temporary files are created there

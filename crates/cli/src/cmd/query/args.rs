@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
 
-use crate::args::help::{EXIT, ending};
+use crate::args::help::{EXIT, ending, first};
 use crate::args::mode::ModeArgs;
 use crate::args::output::{Format, OutputArgs};
 use crate::args::predicates::PredicateArgs;
@@ -24,7 +24,7 @@ fathom query --diff old.parquet new.parquet --type f  # list the files that chan
 fathom query --diff old.parquet new.parquet --group-by dir:2 --top 10  # list the directories that grew most";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
+#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Query {
     /// The catalogs, or directories with the parts of one
     ///

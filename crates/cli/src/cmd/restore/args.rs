@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use archive::restore::Kept;
 use clap::Args;
 
-use crate::args::help::{EXIT, ending};
+use crate::args::help::{EXIT, ending, first};
 use crate::args::load::LoadArgs;
 use crate::args::values::{number, when};
 use crate::date::When;
@@ -29,7 +29,7 @@ an existing file; the rest are PATHs. If the archives have no member of such a n
 The wildcards *, ? and [...] in PATHs match any characters, slashes too.";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),
+#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),
           override_usage = "fathom restore [OPTIONS] ARCHIVE... [-C DIR] [[--] PATH...]")]
 pub(crate) struct Restore {
     /// The archives, oldest first (- for stdin)

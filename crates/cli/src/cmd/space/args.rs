@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::args::help::{EXIT, ending};
+use crate::args::help::{EXIT, ending, first};
 use crate::args::monitor::MonitorArgs;
 use crate::args::values::{duration, number, percent};
 
@@ -20,7 +20,7 @@ const MORE: &str = "\
 Commands that free space are printed, but never run. Read them before you run them.";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
+#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
 pub(crate) struct Space {
     /// The directory whose file system is examined
     #[arg(default_value = ".", value_name = "DIR")]

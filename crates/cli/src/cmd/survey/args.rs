@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::args::help::{EXIT, ending};
+use crate::args::help::{EXIT, ending, first};
 use crate::args::values::duration;
 
 const EXAMPLES: &str = "\
@@ -28,7 +28,7 @@ What it does to the machine:
 
 /// The flags of `fathom survey`.
 #[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
+#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
 pub(crate) struct Survey {
     /// The directory to survey, with all mounts below it [default: /]
     #[arg(value_name = "DIR")]

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-use crate::args::help::{EXIT, ending};
+use crate::args::help::{EXIT, ending, first};
 use crate::args::monitor::MonitorArgs;
 use crate::cmd::selection::Excludes;
 
@@ -20,7 +20,7 @@ ssh HOST cat srv.tar | fathom verify -  # from standard input";
 const MORE: &str = "The wildcards *, ? and [...] in PATHs match any characters, slashes too.";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
+#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
 #[command(group = clap::ArgGroup::new("excluded").multiple(true).requires("against")
     .args(["exclude", "exclude_from", "exclude_caches", "exclude_if_present"]))]
 pub(crate) struct Verify {

@@ -7,7 +7,7 @@ use clap::builder::TypedValueParser;
 use walk::{EngineKind, Shard};
 
 use crate::args::deadline::DeadlineArgs;
-use crate::args::help::{EXIT, ending};
+use crate::args::help::{EXIT, ending, first};
 use crate::args::load::LoadArgs;
 use crate::args::mode::ModeArgs;
 use crate::args::output::OutputArgs;
@@ -51,7 +51,7 @@ pub(crate) fn engine() -> impl TypedValueParser<Value = Engine> {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
+#[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Walk {
     /// The directories to start from; symbolic links are followed
     #[arg(required = true, value_name = "DIR")]

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::{Holder, MIB, bytes, check, file, item, space};
 use crate::support::build::{name, tmpfs};
+use crate::support::disks::{EXT4, attach, mounted};
 use crate::support::run::args;
 use crate::support::tool::tool;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -129,6 +130,53 @@ fn many_deleted_files_of_a_process_are_one_line() {
                 "{text}"
             );
             drop(files);
+        });
+    }
+}
+
+/// A loop device holds its file as the kernel does, without a process.
+#[test]
+fn a_deleted_image_of_a_loop_device_is_found() {
+    if require(&[Need::Root, Need::Loop, Need::Program("losetup")]) {
+        in_namespace(|base| {
+            for nth in [0, 3, 30] {
+                let at = base.join(format!("ext4-{nth}"));
+                if !mounted(EXT4[nth], &at) {
+                    continue;
+                }
+                let image = file(&at.join("image"), 6 * MIB);
+                let attached = attach(&image);
+                let device = attached.0.to_str().unwrap();
+                let ino = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&image).unwrap());
+                let _holder = Holder::of(&file(&at.join("other"), 2 * MIB));
+                fs::remove_file(&image).unwrap();
+                fs::remove_file(at.join("other")).unwrap();
+                tool(Command::new("sync").arg("-f").arg(&at));
+                let result = space(&at);
+                check(&result, &at, 5);
+                let items = result["items"].as_array().unwrap().iter();
+                let deleted: Vec<_> = items.filter(|it| it["kind"] == "deleted").collect();
+                assert_eq!(deleted.len(), 2, "{result:#}");
+                assert_eq!(
+                    (
+                        &deleted[0]["program"],
+                        &deleted[0]["inode"],
+                        &deleted[0]["command"]
+                    ),
+                    (
+                        &device.into(),
+                        &ino.into(),
+                        &format!("losetup -d {device}").into()
+                    )
+                );
+                assert!(
+                    deleted[0]["pid"].is_null() && deleted[1]["pid"].is_u64(),
+                    "{result:#}"
+                );
+                assert!(
+                    (6 * MIB.cast_signed()..7 * MIB.cast_signed()).contains(&bytes(deleted[0]))
+                );
+            }
         });
     }
 }

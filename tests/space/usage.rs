@@ -163,6 +163,15 @@ fn a_missing_directory_is_refused() {
 }
 
 #[test]
+fn files_that_the_kernel_makes_have_no_bill() {
+    for dir in ["/proc", "/sys/kernel"] {
+        let ran = run(&mut fathom(["space", dir])).exits(2);
+        let is_said = ran.stderr.contains("which has no space of its own");
+        assert!(is_said && ran.stderr.contains("\nhint: "), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn no_server_that_hangs_is_waited_for() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|base| {

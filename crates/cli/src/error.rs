@@ -246,6 +246,10 @@ impl From<space::Error> for Error {
             space::Error::Walk(error) => error.into(),
             space::Error::Mounts(error) => error.into(),
             space::Error::Silent(path, deadline) => walk::Error::Silent(path, deadline).into(),
+            space::Error::KernelFileSystem(..) => {
+                Error::new(printable(error.to_string().as_bytes()))
+                    .with_hint("give a directory on a disk or a tmpfs; fathom mounts lists them")
+            }
             space::Error::Size { .. } => Error::new(printable(error.to_string().as_bytes())),
         }
     }

@@ -81,6 +81,7 @@ gates! {
     Llistxattr "llistxattr" libc::SYS_llistxattr,
     Lremovexattr "lremovexattr" libc::SYS_lremovexattr,
     Lsetxattr "lsetxattr" libc::SYS_lsetxattr,
+    LoopGetStatus64 "ioctl:LOOP_GET_STATUS64" libc::SYS_ioctl,
     Mincore "mincore" libc::SYS_mincore,
     Mkdirat "mkdirat" libc::SYS_mkdirat,
     Mknodat "mknodat" libc::SYS_mknodat,

@@ -81,6 +81,7 @@ pub mod heap;
 pub mod interrupt;
 pub mod long;
 pub mod lookup;
+pub mod loop_device;
 pub mod machine;
 pub mod mark;
 mod memory;

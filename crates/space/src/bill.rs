@@ -11,7 +11,7 @@ pub enum Kind {
     Files,
     /// Files that a mount covers.
     Hidden,
-    /// A file without a name that a process holds open.
+    /// A file without a name that a process, a loop device or the kernel holds open.
     Deleted,
     /// A subvolume of btrfs.
     Subvolume,
@@ -93,12 +93,12 @@ impl Part {
     }
 }
 
-/// A process that holds a deleted file open.
+/// A process, or a loop device, that holds a deleted file open.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Holder {
-    /// The process; one of them if there are several.
-    pub pid: u32,
-    /// Its name: `comm`.
+    /// The process; one of them if there are several. `None` for a loop device.
+    pub pid: Option<u32>,
+    /// Its name: `comm`, or the path of the loop device.
     pub program: Vec<u8>,
     /// How many processes hold the file.
     pub processes: usize,
@@ -120,6 +120,11 @@ pub struct Unit {
 pub enum Remedy {
     /// Restart a service.
     Restart(Unit),
+    /// Detach a loop device.
+    Detach {
+        /// Its path.
+        device: Vec<u8>,
+    },
     /// Lower the reserve of ext4 to 1 %.
     LowerReserve {
         /// Its device.
@@ -158,6 +163,8 @@ pub struct Item {
     pub is_in_used: bool,
     /// Where it is.
     pub path: Option<Vec<u8>>,
+    /// The inode number of a deleted file.
+    pub ino: Option<u64>,
     /// The user who owns the directory or the file.
     pub owner: Option<u32>,
     /// Who holds a deleted file open.
@@ -179,6 +186,7 @@ impl Item {
             bytes,
             is_in_used: true,
             path: None,
+            ino: None,
             owner: None,
             holder: None,
             since: None,

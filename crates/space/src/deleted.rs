@@ -236,6 +236,7 @@ impl DeletedFile {
         DeletedFile {
             item: Item {
                 path: Some(found.path),
+                ino: Some(found.ino),
                 owner: Some(found.owner),
                 since: Some(found.ctime),
                 ..Item::new(Kind::Deleted, signed(found.blocks.saturating_mul(512)))
@@ -254,7 +255,7 @@ impl DeletedFile {
             .and_then(|text| unit_of(&text));
         item.remedy = unit.clone().map(Remedy::Restart);
         item.holder = Some(Holder {
-            pid,
+            pid: Some(pid),
             program: program.trim_ascii_end().to_vec(),
             processes: self.pids.len(),
             unit,
@@ -431,14 +432,20 @@ fn numbers_in(path: &[u8]) -> Result<Vec<u32>, Errno> {
 }
 
 fn numbers_of(dir: &Fd) -> Result<Vec<u32>, Errno> {
-    let (mut buffer, mut numbers) = (vec![0; 32 << 10], Vec::new());
+    let names = names_of(dir)?.into_iter();
+    let numbers = names.filter_map(|name| str::from_utf8(&name).ok()?.parse().ok());
+    Ok(numbers.collect())
+}
+
+/// The names in a directory of the kernel.
+pub(crate) fn names_of(dir: &Fd) -> Result<Vec<Vec<u8>>, Errno> {
+    let (mut buffer, mut names) = (vec![0; 32 << 10], Vec::new());
     loop {
         let n = getdents64(dir, &mut buffer)?;
         if n == 0 {
-            return Ok(numbers);
+            return Ok(names);
         }
-        let names = entries(&buffer[..n]).filter_map(|entry| entry.name.to_str().ok());
-        numbers.extend(names.filter_map(|name| name.parse::<u32>().ok()));
+        names.extend(entries(&buffer[..n]).map(|entry| entry.name.to_bytes().to_vec()));
     }
 }
 

@@ -18,6 +18,9 @@ pub enum Error {
     /// It does not answer within a time.
     #[error("'{}' does not answer within {}", String::from_utf8_lossy(.0), time_text(*.1))]
     Silent(Vec<u8>, Duration),
+    /// Its files are made by the kernel when they are read.
+    #[error("'{}' is on {}, which has no space of its own: the kernel makes its files when they are read", String::from_utf8_lossy(.0), String::from_utf8_lossy(.1))]
+    KernelFileSystem(Vec<u8>, Vec<u8>),
     #[error(
         "cannot read the size of the file system of '{}': {errno}",
         String::from_utf8_lossy(path)

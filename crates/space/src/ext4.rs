@@ -1,17 +1,22 @@
-//! ext2, ext3 and ext4: tables and journal, by the superblock on the device; and the reserves.
+//! ext2, ext3 and ext4: tables and journal, by the superblock on the device; the reserves; and deleted files that no process has.
 //!
 //! With the default, `bsddf`, df(1) subtracts the tables and the journal from the size, so that they are not in what is used.
+
+use std::collections::HashSet;
 
 use base::Warning;
 use gate::Gate;
 use gate::file::{read_full_at, read_kernel};
-use gate::fs::Statfs;
+use gate::fs::{CWD, Open, Statfs, openat};
 use gate::long::c_string;
-use mounts::names::{UnopenedDevice, kernel_name, open_device};
+use gate::loop_device::backing_file;
+use mounts::names::{UnopenedDevice, device_path, kernel_name, open_device};
 use ondisk::ext4::{Superblock, superblock};
-use ondisk::split_options;
+use ondisk::{Dev, split_options};
+use walk::engine::ext4::unnamed_inodes;
 
-use crate::bill::{Item, Kind, Part, Remedy};
+use crate::bill::{Holder, Item, Kind, Part, Remedy};
+use crate::deleted::names_of;
 use crate::error::WarningKind;
 use crate::source::{Source, signed};
 
@@ -78,6 +83,54 @@ fn add_tables(
             ..item
         });
     }
+}
+
+/// Adds the deleted files that no process holds, if more than a little is missing in the sum: a loop device has one open, or a
+/// process that is not visible here, or the kernel itself.
+pub(crate) fn add_unnamed(source: &Source<'_>, missing: i64, items: &mut Vec<Item>) {
+    /// Less is not worth reading the inode tables.
+    const LEAST: i64 = 1 << 20;
+    if missing < LEAST {
+        return;
+    }
+    let known: HashSet<u64> = items.iter().filter_map(|item| item.ino).collect();
+    let mut unnamed = unnamed_inodes(source.top, source.mount).unwrap_or_default();
+    unnamed.retain(|inode| !known.contains(&inode.ino));
+    if unnamed.is_empty() {
+        return;
+    }
+    let loops = loop_devices();
+    items.extend(unnamed.into_iter().map(|inode| {
+        let id = (source.mount.dev, inode.ino);
+        let on = loops.iter().find(|(_, file)| *file == id);
+        let device = on.map(|(device, _)| device.clone());
+        Item {
+            ino: Some(inode.ino),
+            owner: Some(inode.uid),
+            since: Some(inode.ctime),
+            holder: device.clone().map(|device| Holder {
+                pid: None,
+                program: device,
+                processes: 0,
+                unit: None,
+            }),
+            remedy: device.map(|device| Remedy::Detach { device }),
+            ..Item::new(Kind::Deleted, signed(inode.blocks.saturating_mul(512)))
+        }
+    }));
+}
+
+/// The paths of the loop devices, and the device and inode numbers of their files.
+fn loop_devices() -> Vec<(Vec<u8>, (Dev, u64))> {
+    let block = openat(CWD, c"/sys/block", Open::DIRECTORY);
+    let names = block.and_then(|block| names_of(&block)).unwrap_or_default();
+    let devices = names.into_iter().filter_map(|name| {
+        name.strip_prefix(b"loop")?;
+        let path = device_path(&name);
+        let device = openat(CWD, &c_string(&path).ok()?, Open::NONBLOCK).ok()?;
+        Some((path, backing_file(&device).ok()?))
+    });
+    devices.collect()
 }
 
 /// Adds what is reserved for root, and what the file system keeps for itself, in case it has promised too much.

@@ -12,13 +12,13 @@ use gate::Gate;
 use gate::fs::{CWD, Statfs, fstatfs, syncfs};
 use mounts::Point;
 use mounts::check::{are_silent, is_doubtful};
-use mounts::may_hang;
 use mounts::table::read_either;
+use mounts::{is_kernel_file_system, may_hang};
 use ondisk::{Dev, Mount};
 use walk::entry::joined;
 use walk::{Around, Diagnostics, EngineKind, Filter, Top, WalkOptions, open_top, walk};
 
-use crate::bill::{Bill, Item, Kind, Remedy};
+use crate::bill::{Bill, Item, Kind, Remedy, sum};
 use crate::error::{Error, WarningKind};
 use crate::files::{FileSums, Files, Marks};
 use crate::source::{Source, copy_of, covered, signed};
@@ -45,7 +45,7 @@ impl View {
     /// before there are threads: a process touches DIR first if its server may be gone.
     ///
     /// # Errors
-    /// DIR does not answer within `deadline`, or cannot be opened.
+    /// DIR does not answer within `deadline`, cannot be opened, or is on a file system of the kernel without a size.
     pub fn of_directory(dir: &[u8], deadline: Duration) -> Result<View, Error> {
         let table = read_either(false, None).map_or(Vec::new(), |(table, _)| table.mounts);
         if table.iter().any(is_doubtful) && is_silent(dir, deadline) {
@@ -71,6 +71,11 @@ impl View {
                 warnings,
             });
         };
+        let has_no_size = || fstatfs(&given.fd).is_ok_and(|statfs| statfs.size == 0);
+        if is_kernel_file_system(&own.content.fstype) && has_no_size() {
+            let fstype = own.content.fstype.clone();
+            return Err(Error::KernelFileSystem(dir.to_vec(), fstype));
+        }
         let is_partial = !is_whole(&own) && own.content.fstype != b"btrfs";
         let whole = table
             .iter()
@@ -139,6 +144,11 @@ impl View {
             b"btrfs" => btrfs::add(&source, &statfs, &mut items, &mut warnings),
             _ => add_reserve(&statfs, &mut items),
         }
+        let used = statfs.size.saturating_sub(statfs.free);
+        if fstype == b"ext4" {
+            let missing = signed(used).saturating_sub(sum(items.iter().filter(|it| it.is_in_used)));
+            ext4::add_unnamed(&source, missing, &mut items);
+        }
         if statfs.size == 0 {
             warnings.push(Warning::about(&self.mount_point, WarningKind::NoSize));
         }
@@ -151,7 +161,7 @@ impl View {
             fstype,
             source: self.mount.content.source.clone(),
             size: statfs.size,
-            used: statfs.size.saturating_sub(statfs.free),
+            used,
             available: statfs.available,
             engine,
             files: files.files,

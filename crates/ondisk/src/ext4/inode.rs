@@ -84,6 +84,20 @@ impl<'a> Inode<'a> {
                 .is_some_and(|inode| inode.nlink() == 0 && inode.checksum_holds())
     }
 
+    /// Parses the row of an inode that has lost its last name. `None` if the row is anything else, or if the file system has no
+    /// checksums: then a row that is being written looks the same.
+    pub fn parse_deleted(
+        superblock: &'a Superblock,
+        number: u32,
+        raw: &'a [u8],
+    ) -> Option<Inode<'a>> {
+        if !superblock.has_checksums() {
+            return None;
+        }
+        let inode = Inode::read(superblock, number, raw)?;
+        (inode.nlink() == 0 && inode.mode() != 0 && inode.checksum_holds()).then_some(inode)
+    }
+
     /// Reads a row whose fields are within it.
     #[inline]
     fn read(superblock: &'a Superblock, number: u32, raw: &'a [u8]) -> Option<Inode<'a>> {

@@ -38,8 +38,10 @@ mod near;
 mod rows;
 pub(super) mod since;
 mod tree;
+mod unnamed;
 
 pub use device::journal_transactions;
+pub use unnamed::{UnnamedInode, unnamed_inodes};
 
 pub(super) struct Ext4;
 

@@ -64,9 +64,10 @@ json_object!(ItemJson<'_>, |it| {
     "in_used": it.item.is_in_used,
     name "path": it.item.path.as_deref(),
     name "owner": it.item.owner.map(|owner| user(owner, it.users)).as_deref(),
-    "pid": it.item.holder.as_ref().map(|holder| holder.pid),
+    "pid": it.item.holder.as_ref().and_then(|holder| holder.pid),
     name "program": it.item.holder.as_ref().map(|holder| &holder.program[..]),
-    "processes": it.item.holder.as_ref().map(|holder| holder.processes),
+    "processes": it.item.holder.as_ref().filter(|holder| holder.pid.is_some()).map(|holder| holder.processes),
+    "inode": it.item.ino,
     "since": it.item.since.map(|time| utc(time.sec)),
     "frees": frees(it.item),
     "command": it.item.remedy.as_ref().map(command),
@@ -128,6 +129,7 @@ fn command(remedy: &Remedy) -> String {
             let user = if unit.is_of_user { "--user " } else { "" };
             format!("systemctl {user}restart {}", quoted(&unit.name))
         }
+        Remedy::Detach { device } => format!("losetup -d {}", quoted(device)),
         Remedy::LowerReserve { device } => format!("tune2fs -m 1 {}", quoted(device)),
         Remedy::DeleteSnapshot {
             path: Some(path), ..
@@ -154,7 +156,7 @@ struct Shown<'a> {
 fn shown_items(bill: &Bill) -> Vec<Shown<'_>> {
     /// So many files of a process are shown one by one.
     const FEW: usize = 3;
-    let pid = |item: &Item| item.holder.as_ref().map(|holder| holder.pid);
+    let pid = |item: &Item| item.holder.as_ref().and_then(|holder| holder.pid);
     let mut by_process: BTreeMap<u32, Vec<&Item>> = BTreeMap::new();
     for item in &bill.items {
         if let Some(pid) = pid(item) {
@@ -327,7 +329,8 @@ fn cells(shown: &Shown<'_>, report: &Report<'_>) -> [String; 6] {
         (None, None) => match item.kind {
             Kind::Shared => "counted more than once".to_owned(),
             Kind::Journal => "journal".to_owned(),
-            Kind::Deleted => plural(shown.files as u64, "file", "files"),
+            Kind::Deleted if shown.files > 1 => plural(shown.files as u64, "file", "files"),
+            Kind::Deleted => unnamed(item),
             _ => String::new(),
         },
     };
@@ -336,9 +339,10 @@ fn cells(shown: &Shown<'_>, report: &Report<'_>) -> [String; 6] {
     });
     let holder = item.holder.as_ref().map_or(String::new(), |holder| {
         let program = printable(&holder.program);
-        match holder.processes {
-            0 | 1 => format!("{program} (PID {})", holder.pid),
-            n => format!("{program} (PID {} and {} more)", holder.pid, n - 1),
+        match (holder.pid, holder.processes) {
+            (None, _) => program.into_owned(),
+            (Some(pid), 0 | 1) => format!("{program} (PID {pid})"),
+            (Some(pid), n) => format!("{program} (PID {pid} and {} more)", n - 1),
         }
     });
     let share = match item.bytes {
@@ -468,6 +472,7 @@ fn advice(shown: &Shown<'_>) -> String {
         Kind::Deleted if shown.files > 1 => {
             plural(shown.files as u64, "deleted file", "deleted files")
         }
+        Kind::Deleted if item.path.is_none() => format!("deleted file, {}", unnamed(item)),
         Kind::Deleted => format!("deleted file {path}"),
         Kind::Hidden => "look before you remove anything".to_owned(),
         Kind::Snapshot => "a snapshot".to_owned(),
@@ -478,10 +483,21 @@ fn advice(shown: &Shown<'_>) -> String {
         (Some(remedy), _) => format!("{}  # {comment}", command(remedy)),
         (None, Some(holder)) => {
             let program = printable(&holder.program);
-            format!("end or restart {program} (PID {}): {comment}", holder.pid)
+            let pid = holder
+                .pid
+                .map_or(String::new(), |pid| format!(" (PID {pid})"));
+            format!("end or restart {program}{pid}: {comment}")
+        }
+        (None, None) if item.kind == Kind::Deleted => {
+            format!("find who holds it (a container, an NFS client, the kernel): {comment}")
         }
         (None, None) => comment,
     }
+}
+
+/// A deleted file whose path nobody reports.
+fn unnamed(item: &Item) -> String {
+    item.ino.map_or(String::new(), |ino| format!("inode {ino}"))
 }
 
 fn since(time: Option<Time>, zone: &Zone) -> String {

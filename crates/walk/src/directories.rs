@@ -1,9 +1,10 @@
-//! Entries by directory, to a depth of 2, in memory that is shared with another process: a walk that
+//! Entries and their space by directory, to a depth of 2, in memory that is shared with another process: a walk that
 //! is stopped has counted what it came to.
 //!
 //! The memory is bounded: a table of some hundred directories. What lies below others is counted with
 //! the directory above them.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -11,7 +12,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use gate::process::Shared;
 use gate::sync::Mutex;
 
-use crate::entry::{Dir, Entry};
+use crate::entry::{Dir, Entry, Meta};
 use crate::sink::{Sink, Worker};
 
 /// The entries in one directory, and below it.
@@ -24,6 +25,9 @@ pub struct DirectoryCount {
     pub entries: u64,
     /// How many of them are directories.
     pub directories: u64,
+    /// Bytes that they have allocated. A file with several names has its bytes in equal parts at each of
+    /// them, so that a directory counts the same in whatever order an engine lists it.
+    pub allocated: u64,
 }
 
 /// A table of directories, in shared memory.
@@ -34,8 +38,8 @@ pub struct DirectoryCounts(Shared);
 const SLOTS: usize = 512;
 /// The last ones are for directories directly in DIR: what has no slot of its own is counted there.
 const FOR_DEPTH_1: usize = 128;
-/// Words of a slot: length of the path and 1, entries, directories, and the path.
-const PATH: usize = 3;
+/// Words of a slot: length of the path and 1, entries, directories, allocated bytes, and the path.
+const PATH: usize = 4;
 const PATH_BYTES: usize = 256;
 const WORDS: usize = PATH + PATH_BYTES / 8;
 
@@ -68,11 +72,45 @@ impl DirectoryCounts {
                 path,
                 entries: slot[1].load(Relaxed),
                 directories: slot[2].load(Relaxed),
+                allocated: slot[3].load(Relaxed),
             })
         });
         let mut used: Vec<_> = used.filter(|count| count.entries > 0).collect();
         used.sort_by(|a, b| b.entries.cmp(&a.entries).then_with(|| a.path.cmp(&b.path)));
         used
+    }
+
+    /// The `most` directories with most entries and the `most` with most bytes; each of the others is
+    /// counted in its parent if that is among them, and else in the first, DIR. Those with most entries
+    /// come first.
+    pub fn largest(&self, most: usize) -> Vec<DirectoryCount> {
+        let mut all = self.collect();
+        let mut by_space: Vec<_> = all.iter().map(|one| one.allocated).collect();
+        by_space.sort_unstable_by_key(|bytes| Reverse(*bytes));
+        let least = by_space.get(most.saturating_sub(1)).copied().unwrap_or(0);
+        let mut nth = 0;
+        let (mut kept, others): (Vec<_>, Vec<_>) = all.drain(..).partition(|one| {
+            nth += 1;
+            nth <= most || one.allocated > least
+        });
+        for other in others {
+            let parent = other.path.split(|byte| *byte == b'/').next();
+            let parent = kept.iter().position(|one| Some(&one.path[..]) == parent);
+            let place = parent.or_else(|| kept.iter().position(|one| one.path.is_empty()));
+            match place {
+                Some(place) => {
+                    kept[place].entries += other.entries;
+                    kept[place].directories += other.directories;
+                    kept[place].allocated += other.allocated;
+                }
+                None => kept.push(DirectoryCount {
+                    path: Vec::new(),
+                    ..other
+                }),
+            }
+        }
+        kept.sort_by_key(|one| Reverse(one.entries));
+        kept
     }
 }
 
@@ -164,13 +202,25 @@ impl Worker for &CountingDirectories<'_> {
         let directories = entries.iter().filter(|entry| entry.meta.is_dir());
         slot[1].fetch_add(entries.len() as u64, Relaxed);
         slot[2].fetch_add(directories.count() as u64, Relaxed);
+        let bytes = entries.iter().map(|entry| share_of_name(&entry.meta));
+        let bytes = bytes.fold(0_u64, u64::saturating_add);
+        slot[3].fetch_add(bytes, Relaxed);
     }
+}
+
+/// The allocated bytes of a file that belong to one of its names. A file system reports blocks and links
+/// of its own choice, so the product saturates.
+fn share_of_name(meta: &Meta) -> u64 {
+    let names = match meta.is_dir() {
+        true => 1,
+        false => meta.nlink.max(1),
+    };
+    meta.blocks.saturating_mul(512) / u64::from(names)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::Meta;
     use crate::key::DirKey;
 
     fn take(sink: &CountingDirectories<'_>, path: &str, entries: usize) {
@@ -208,6 +258,39 @@ mod tests {
             let expected = expected.map(|(path, count)| (path.to_owned(), count));
             assert_eq!(named(&counts), expected, "{root}");
         }
+    }
+
+    #[test]
+    fn directories_with_few_large_files_are_kept() {
+        let counts = DirectoryCounts::new().unwrap();
+        let sink = CountingDirectories::new(&counts, b"/");
+        for (path, blocks, nlink, entries) in [
+            ("/many", 0, 1, 9),
+            ("/large", 16, 1, 1),
+            ("/links", 8, 4, 2),
+            ("/many/deep", 2, 1, 3),
+            ("/small", 1, 1, 2),
+        ] {
+            let dir = Dir {
+                path: path.as_bytes(),
+                key: DirKey::default(),
+            };
+            let meta = Meta {
+                blocks,
+                nlink,
+                ..Meta::default()
+            };
+            let entry = Entry { name: b"x", meta };
+            sink.worker().take(&dir, &vec![entry; entries]);
+        }
+        let largest = counts.largest(1);
+        let path = |one: &DirectoryCount| String::from_utf8(one.path.clone()).unwrap();
+        let found = largest.iter();
+        let found = found.map(|one| (path(one), one.entries, one.allocated));
+        let found: Vec<_> = found.collect();
+        let expected = [("many", 12, 3072), ("", 4, 2560), ("large", 1, 8192)];
+        let expected = expected.map(|(path, entries, bytes)| (path.to_owned(), entries, bytes));
+        assert_eq!(found, expected);
     }
 
     #[test]

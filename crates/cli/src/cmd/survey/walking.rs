@@ -16,7 +16,7 @@ use meter::call::Ended;
 use survey::bounded::{Bounded, StoppedEngine};
 use survey::{Failure, Found, Missing, Task, Unseen, Walking};
 use walk::compare::LeftOut;
-use walk::{DirectoryCount, DirectoryCounts, EngineKind, Explained, Fields, FileType};
+use walk::{DirectoryCounts, EngineKind, Explained, Fields, FileType};
 
 use super::args::SurveyWalk;
 use super::context::{Ration, SurveyContext};
@@ -26,6 +26,8 @@ use crate::error::{Error, Outcome};
 
 /// Calls that are looked at one by one.
 const ACCOUNTED_CALLS: u64 = 1 << 18;
+/// Directories with most entries, and with most bytes, of which the survey keeps the counts.
+const MOST_DIRECTORIES: usize = 100;
 /// Bytes of patterns in a command line.
 const MOST_OF_A_LINE: usize = 64 << 10;
 
@@ -48,7 +50,7 @@ pub(super) fn engines(
     };
     let counts = DirectoryCounts::new().map_err(no_process)?;
     let (bounded, mut bounds) = scout(&question, ration, &counts)?;
-    let directories = most_entries(&counts);
+    let directories = counts.largest(MOST_DIRECTORIES);
     let bounded = match bounded {
         Some(stopped) => {
             let part = part(&question, excludes, &mut bounds, ration)?;
@@ -190,34 +192,6 @@ fn scout(
             ..ration.bounds()
         },
     ))
-}
-
-/// The directories with most entries; what the others have is counted in the first, DIR.
-fn most_entries(counts: &DirectoryCounts) -> Vec<DirectoryCount> {
-    const MOST: usize = 100;
-    let mut all = counts.collect();
-    let others = all.split_off(all.len().min(MOST));
-    for other in others {
-        // In the directory above it, if that is among them.
-        let parent = other.path.split(|byte| *byte == b'/').next();
-        let is_parent = |one: &&mut DirectoryCount| Some(&one.path[..]) == parent;
-        let place = match all.iter_mut().find(is_parent) {
-            Some(place) => Some(place),
-            None => all.iter_mut().find(|one| one.path.is_empty()),
-        };
-        match place {
-            Some(place) => {
-                place.entries += other.entries;
-                place.directories += other.directories;
-            }
-            None => all.push(DirectoryCount {
-                path: Vec::new(),
-                ..other
-            }),
-        }
-    }
-    all.sort_by_key(|one| std::cmp::Reverse(one.entries));
-    all
 }
 
 /// The uppermost levels of a tree, as many as a walk, call by call, and then some by each engine

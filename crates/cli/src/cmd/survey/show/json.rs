@@ -234,6 +234,7 @@ json_object!(Json<'_, DirectoryCount>, |it| {
     name "path": Some(&it.path),
     "entries": it.entries,
     "directories": it.directories,
+    "allocated": it.allocated,
 });
 
 json_object!(Json<'_, Bounded>, |it| {

@@ -90,6 +90,7 @@ fn set_directories(owned: &mut Owned, directories: &[(&str, u64, u64)]) {
         path: path.into(),
         entries,
         directories,
+        allocated: 4096 * entries,
     };
     owned.walking().directories = directories.iter().map(count).collect();
 }

@@ -16,7 +16,7 @@ use self::problems::{Disk, Problem, disks, problems, verdict};
 use self::starting::starting;
 use self::steps::measured;
 use self::systems::{file_systems, prices};
-use self::walking::{calls, directories, dumping, walking};
+use self::walking::{calls, directories, dumping, space, walking};
 use super::points::Point;
 use super::title::section_title;
 use crate::cmd::survey::command::Commands;
@@ -64,7 +64,7 @@ impl Point {
 }
 
 struct PageSection {
-    /// The name of the section in the JSON; `costs` and `directories` are only on the page.
+    /// The name of the section in the JSON; `costs`, `space` and `directories` are only on the page.
     id: &'static str,
     title: &'static str,
     lead: &'static str,
@@ -114,18 +114,22 @@ fn sections(survey: &Survey<'_>) -> Vec<PageSection> {
         lead: "What common work costs on this machine now, and what it could cost.",
         blocks: costs(survey),
     }];
-    let tiles = survey
-        .found
-        .walking
-        .as_ref()
-        .map(|it| directories(it, plots));
-    if let Some(blocks) = tiles.filter(|blocks| !blocks.is_empty()) {
-        sections.push(PageSection {
-            id: "directories",
-            title: "Calls by directory",
-            lead: "Which directories a scan spends its system calls on.",
-            blocks,
-        });
+    if let Some(walk) = &survey.found.walking {
+        let maps = [
+            PageSection {
+                id: "space",
+                title: "Space by directory",
+                lead: "Which directories use the space.",
+                blocks: space(walk, plots),
+            },
+            PageSection {
+                id: "directories",
+                title: "Calls by directory",
+                lead: "Which directories a scan spends its system calls on.",
+                blocks: directories(walk, plots),
+            },
+        ];
+        sections.extend(maps.into_iter().filter(|map| !map.blocks.is_empty()));
     }
     let mut add = |section, blocks: Option<Vec<Block>>| {
         let (title, lead) = section_title(section);

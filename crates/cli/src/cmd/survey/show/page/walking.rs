@@ -127,18 +127,105 @@ fn engines(walk: &Walking) -> Option<Block> {
     plot(svg, "Medians of the runs, with the metadata in memory.").filter(|_| !rows.is_empty())
 }
 
-/// Where the entries are, by directory, and with them the calls of a walk.
+/// What the area of a tile of a directory shows.
+struct Measure<'a> {
+    title: &'static str,
+    caption: &'static str,
+    unit: &'static str,
+    value: &'a dyn Fn(&DirectoryCount) -> f64,
+    /// A value in words.
+    text: fn(u64) -> String,
+    summary: &'static str,
+    rows: usize,
+}
+
+/// The allocated bytes of the directories.
+pub(super) fn space(walk: &Walking, plots: &mut Plots) -> Vec<Block> {
+    let measure = Measure {
+        title: match walk.bounded {
+            Some(_) => "Allocated space by directory, until the limit",
+            None => "Allocated space by directory",
+        },
+        caption: "Area: allocated bytes. A file with several names counts in equal parts at each of them. Tiles of one colour have the \
+                  same top directory.",
+        unit: "",
+        value: &|one| one.allocated as f64,
+        text: size,
+        summary: "Table of the ten largest directories",
+        rows: 10,
+    };
+    let columns = [
+        ("DIRECTORY", Align::Left),
+        ("ALLOCATED", Align::Right),
+        ("ENTRIES", Align::Right),
+    ];
+    let row = |one: &DirectoryCount| vec![directory(one), size(one.allocated), count(one.entries)];
+    tiles(&walk.directories, &measure, plots, &columns, row)
+}
+
+/// The entries of the directories, and with them the calls of a walk.
 pub(super) fn directories(walk: &Walking, plots: &mut Plots) -> Vec<Block> {
-    const GROUPS: usize = 24;
-    let counts = &walk.directories;
     let calls = PlainCalls::new(walk);
-    let unit = if calls.is_some() { "calls" } else { "entries" };
     let value = |one: &DirectoryCount| match &calls {
         Some(calls) => calls.estimate(one),
         None => one.entries as f64,
     };
+    let (title, unit, caption) = match calls {
+        Some(_) => (
+            "System calls of a walk with one call at a time, by directory",
+            " calls",
+            "Area: system calls, estimated from the entries and directories of each directory. Tiles of one colour \
+             have the same top directory.",
+        ),
+        None => (
+            "Entries by directory, until the limit",
+            " entries",
+            "Area: number of entries. Tiles of one colour have the same top directory.",
+        ),
+    };
+    let measure = Measure {
+        title,
+        caption,
+        unit,
+        value: &value,
+        text: count,
+        summary: "Table of the directories",
+        rows: 100,
+    };
+    let columns = [
+        ("DIRECTORY", Align::Left),
+        ("ENTRIES", Align::Right),
+        ("DIRECTORIES", Align::Right),
+        ("CALLS (ESTIMATED)", Align::Right),
+    ];
+    let columns = &columns[..if calls.is_some() { 4 } else { 3 }];
+    let row = |one: &DirectoryCount| {
+        let mut cells = vec![directory(one), count(one.entries), count(one.directories)];
+        let calls = calls.as_ref();
+        cells.extend(calls.map(|calls| count(calls.estimate(one).round() as u64)));
+        cells
+    };
+    tiles(&walk.directories, &measure, plots, columns, row)
+}
+
+/// A treemap of the directories, and a table of the largest; nothing if no directory has a value.
+fn tiles(
+    counts: &[DirectoryCount],
+    measure: &Measure<'_>,
+    plots: &mut Plots,
+    columns: &[(&str, Align)],
+    row: impl Fn(&DirectoryCount) -> Vec<String>,
+) -> Vec<Block> {
+    const GROUPS: usize = 24;
+    let value = measure.value;
+    let mut largest: Vec<&DirectoryCount> = counts.iter().collect();
+    largest.retain(|one| value(one) > 0.0);
+    largest.sort_by(|a, b| value(b).total_cmp(&value(a)));
+    if largest.is_empty() {
+        return Vec::new();
+    }
     let mut groups: Vec<(Vec<u8>, Vec<&DirectoryCount>)> = Vec::new();
-    for one in counts {
+    for one in &largest {
         let top = one.path.split(|byte| *byte == b'/').next();
         let top = top.unwrap_or_default();
         match groups.iter_mut().find(|(known, _)| known == top) {
@@ -149,62 +236,33 @@ pub(super) fn directories(walk: &Walking, plots: &mut Plots) -> Vec<Block> {
     let sum = |group: &[&DirectoryCount]| group.iter().map(|one| value(one)).sum::<f64>();
     groups.sort_by(|a, b| sum(&b.1).total_cmp(&sum(&a.1)));
     groups.truncate(GROUPS);
+    let text = |one: &DirectoryCount| (measure.text)(value(one).round() as u64);
     let tile = |one: &&DirectoryCount| Tile {
         label: directory(one),
         value: value(one),
-        text: count(value(one).round() as u64),
+        text: text(one),
     };
-    let tiles: Vec<Vec<Tile>> = groups
-        .iter()
-        .map(|(_, group)| group.iter().map(tile).collect())
-        .collect();
-    if tiles.is_empty() {
-        return Vec::new();
-    }
-    let mut largest: Vec<&DirectoryCount> = counts.iter().collect();
-    largest.sort_by(|a, b| value(b).total_cmp(&value(a)));
-    let words = largest.iter().take(5).map(|one| {
-        let value = count(value(one).round() as u64);
-        format!("{}: {value} {unit}", directory(one))
-    });
+    let groups = groups.iter();
+    let groups = groups.map(|(_, group)| group.iter().map(tile).collect());
+    let groups: Vec<Vec<Tile>> = groups.collect();
+    let words = largest.iter().take(5);
+    let words = words.map(|one| format!("{}: {}{}", directory(one), text(one), measure.unit));
     let words = words.collect::<Vec<_>>().join("; ");
-    let title = match calls {
-        Some(_) => "System calls of a walk with one call at a time, by directory",
-        None => "Entries by directory, until the limit",
-    };
-    let caption = match calls {
-        Some(_) => {
-            "Area: system calls, estimated from the entries and directories of each directory. Tiles of one colour \
-             have the same top directory."
-        }
-        None => "Area: number of entries. Tiles of one colour have the same top directory.",
-    };
-    let svg = treemap(plots.next(), title, &format!("Largest: {words}."), &tiles);
-    let columns = [
-        ("DIRECTORY", Align::Left),
-        ("ENTRIES", Align::Right),
-        ("DIRECTORIES", Align::Right),
-        ("CALLS (ESTIMATED)", Align::Right),
-    ];
-    let columns = &columns[..if calls.is_some() { 4 } else { 3 }];
+    let title = measure.title;
+    let svg = treemap(plots.next(), title, &format!("Largest: {words}."), &groups);
+    largest.truncate(measure.rows);
     let mut rows = Table::new(columns, largest.len());
     for one in &largest {
-        let mut cells = vec![directory(one), count(one.entries), count(one.directories)];
-        cells.extend(
-            calls
-                .as_ref()
-                .map(|calls| count(calls.estimate(one).round() as u64)),
-        );
-        rows.row(cells, Tone::Plain);
+        rows.row(row(one), Tone::Plain);
     }
     vec![
         Block::Plot(
             format!("<p class=\"title\">{title}</p>\n{svg}"),
-            caption.to_owned(),
+            measure.caption.to_owned(),
         ),
         Block::Details(
-            "Table of the directories".to_owned(),
-            vec![table("Entries of the directories with most entries", &rows)],
+            measure.summary.to_owned(),
+            vec![table(measure.summary, &rows)],
         ),
     ]
 }

@@ -92,7 +92,7 @@ fn table(changes: &[&FigureChange], rows: usize) -> Table {
         ("CHANGE", Right),
         ("OLD", Right),
         ("NEW", Right),
-        ("RATIO", Right),
+        ("PERCENT", Right),
         ("FIGURE", Left),
     ];
     let mut table = Table::new(&heads, changes.len().min(rows));
@@ -106,12 +106,23 @@ fn table(changes: &[&FigureChange], rows: usize) -> Table {
             cell(difference.map(|by| format!("{sign}{}", value(by)))),
             cell(change.old.as_ref().map(|figure| value(figure.value))),
             cell(change.new.as_ref().map(|figure| value(figure.value))),
-            cell(change.ratio().map(|ratio| format!("{ratio:.2}"))),
+            cell(change.ratio().map(percent)),
             printable(change.name.as_bytes()).into_owned(),
         ];
         table.row(cells, Tone::Plain);
     }
     table
+}
+
+/// By how much a value has changed, from its ratio to the old one. Not as a ratio: the tables of several
+/// programs have the old value divided by the new one, as the papers do.
+fn percent(ratio: f64) -> String {
+    let percent = 100.0 * (ratio - 1.0);
+    let sign = if percent < 0.0 { "-" } else { "+" };
+    match percent.abs() < 9.95 {
+        true => format!("{percent:+.1} %"),
+        false => format!("{sign}{} %", count(percent.abs().round() as u64)),
+    }
 }
 
 /// A value with its unit; of calls and the like the number alone.
@@ -163,18 +174,18 @@ mod tests {
 From a.json to b.json: of 6 figures, 3 changed, 1 with an unknown spread differ, 1 are in one file only.
 
 Changed by more than the spread
-  CHANGE     OLD     NEW  RATIO FIGURE
-+2.00 ms 1.00 ms 3.00 ms   3.00 openat seconds
-  -3 KiB   4 KiB   1 KiB   0.25 cache
-  +1,190      10   1,200 120.00 openat calls
+  CHANGE     OLD     NEW   PERCENT FIGURE
++2.00 ms 1.00 ms 3.00 ms    +200 % openat seconds
+  -3 KiB   4 KiB   1 KiB     -75 % cache
+  +1,190      10   1,200 +11,900 % openat calls
 
 Different, spread unknown
- CHANGE    OLD    NEW RATIO FIGURE
--125 ms 250 ms 125 ms  0.50 real
+ CHANGE    OLD    NEW PERCENT FIGURE
+-125 ms 250 ms 125 ms   -50 % real
 
 In one file only
-CHANGE OLD    NEW RATIO FIGURE
-     -   - -1.500     - drift\\x1b
+CHANGE OLD    NEW PERCENT FIGURE
+     -   - -1.500       - drift\\x1b
 "
         );
         let all = figures_text(&changes(), names, TableStyle::default(), true);

@@ -615,6 +615,13 @@ fn chains_are_verified() {
             .contains("their checksum is not that of the dump"),
         "{text}"
     );
+    let deep = nights.run(&["verify", "--state", "state", "--against", "srv"]);
+    let deep = deep.exits(2).stderr;
+    assert!(
+        deep.contains("it has no member of the archive, such as 'srv")
+            && deep.contains("hint: use --against"),
+        "{deep}"
+    );
     let archives = nights.archives();
     let archive = |nth: usize| at.join("state").join(&archives[nth]);
     let whole = fs::read(archive(1)).unwrap();

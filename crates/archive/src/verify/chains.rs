@@ -10,7 +10,7 @@ use walk::entry::joined;
 
 use super::known::Known;
 use super::unlisted::Skipped;
-use super::{MOST_WARNINGS, Tree, VerifyReport, verify};
+use super::{MISSING_AT_FIRST, MOST_WARNINGS, Tree, VerifyReport, verify};
 use crate::dump::member::member_kind;
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::increment::history::{ArchiveStatus, History};
@@ -152,7 +152,7 @@ fn check_archive(
 /// and the contents by their checksums.
 ///
 /// # Errors
-/// No catalog of it is kept, or it cannot be read.
+/// No catalog of it is kept, or it cannot be read; or the directory has no entry of the dump, which is in another one.
 pub fn compare_newest(
     history: &History,
     mut tree: Tree,
@@ -166,6 +166,7 @@ pub fn compare_newest(
         .open_catalog(history.state())
         .ok_or_else(|| Error::new(Action::CompareWith, archive, ErrorKind::NoCatalogKept))?;
     tree.filter = reader.about().options.filter();
+    let mut first: Option<Vec<u8>> = None;
     let (mut known, mut compared, mut found) =
         (Known::default(), Compared::default(), Warnings::default());
     let prefixes = reader
@@ -193,6 +194,9 @@ pub fn compare_newest(
                 continue;
             };
             watch(compared.entries, &path);
+            if first.is_none() {
+                first = Some(path.clone()).filter(|path| !path.is_empty());
+            }
             let mut differences = Vec::new();
             tree.compare_by_hash(
                 &member,
@@ -202,12 +206,16 @@ pub fn compare_newest(
                 &mut differences,
             );
             compared.entries += 1;
+            if compared.entries == MISSING_AT_FIRST {
+                tree.check_members(first.as_deref(), &known)?;
+            }
             compared.different += u64::from(!differences.is_empty());
             differences
                 .into_iter()
                 .for_each(|it| found.push(it, MOST_WARNINGS));
         }
     }
+    tree.check_members(first.as_deref(), &known)?;
     let state = statx_long(history.state(), At::empty(), Want::BASIC_STATS);
     let own: Vec<_> = state.map(|seen| (seen.dev, seen.ino)).into_iter().collect();
     if !reader.about().options.files_from {

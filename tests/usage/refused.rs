@@ -30,6 +30,18 @@ strace true => hint: use fathom account COMMAND
 diff f s => hint: use fathom changed DIR --since CATALOG, or fathom query --diff OLD NEW
 prune s => hint: use fathom dump --state DIR --prune
 
+walk . -name f => hint: use --name; see fathom walk -h
+query f -size +1M => hint: use --size; see fathom query -h
+walk . {--newer,-newer} f => hint: use --changed-within TIME; see fathom walk -h
+walk . {-mtime,--mtime} -1 => hint: use --changed-within TIME
+walk . -maxdepth 2 => hint: use --max-depth N
+walk . {-delete,-exec} => hint: use --format paths0 and pipe it into xargs -0
+walk -s . => hint: use --format du --max-depth 0
+dump -czf a.tar s => hint: use fathom dump SRC -o ARCHIVE
+dump s {-r,--repo} r => hint: use --restic REPO
+restore -xf f => hint: use fathom restore ARCHIVE -C DIR
+restore f --target s => hint: use fathom restore ARCHIVE -C DIR
+
 mounts missing --by {auto,kernel,search,naive} => No such file or directory (os error 2) && 'missing'
 mounts f --by {auto,kernel,search,naive} => Not a directory (os error 20)
 mounts ''

@@ -226,6 +226,47 @@ fn excluded_directories_are_skipped_with_their_content() {
     }
 }
 
+/// The paths of a walk begin with DIR as it was given: a glob with the absolute path of an entry would exclude nothing.
+#[test]
+fn absolute_globs_below_a_relative_directory_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let at = fs::canonicalize(place.path()).unwrap();
+    file(dir(at.join("srv/nfs")).join("f"), 1);
+    let glob = at.join("srv/nfs");
+    let output = at.join("srv.tar");
+    for command in [
+        args!["walk", "srv", "--exclude", &glob].to_vec(),
+        args!["walk", "./srv/", "--exclude", &glob].to_vec(),
+        args!["walk", ".", "--exclude", &glob].to_vec(),
+        args!["dump", "srv", "-o", &output, "--exclude", &glob].to_vec(),
+    ] {
+        let ran = run(fathom(command).current_dir(&at)).exits(2);
+        assert!(
+            ran.stderr
+                .contains("matches nothing, because the paths of this walk begin with"),
+            "{ran}"
+        );
+        assert!(
+            ran.stderr.contains(&format!("hint: give {}", at.display())),
+            "{ran}"
+        );
+    }
+    for command in [
+        args!["walk", &at, "--exclude", &glob].to_vec(),
+        args![
+            "walk",
+            "srv",
+            "--exclude",
+            "/elsewhere/nfs",
+            "--exclude",
+            "srv/nfs"
+        ]
+        .to_vec(),
+    ] {
+        run(fathom(command).current_dir(&at)).exits(0);
+    }
+}
+
 #[test]
 fn several_directories_in_order() {
     if require(&[Need::Root]) {

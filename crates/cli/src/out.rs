@@ -24,7 +24,7 @@ use show::table::TableStyle;
 use show::units::{duration, plural};
 use show::{json, profile};
 
-use crate::args::overview::{counterpart, lay_out};
+use crate::args::overview::{counterpart, foreign_option, lay_out};
 use crate::args::{Cli, Global, When};
 use crate::error::{Error, Outcome};
 use crate::facts::Facts;
@@ -474,6 +474,7 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
                 _ => None,
             };
             let suggestion = known.map_or(suggestion, |here| format!("use {here}; "));
+            let suggestion = foreign(e, &all).map_or(suggestion, |here| format!("use {here}; "));
             let suggestion = equals_missing(&all).unwrap_or(suggestion);
             let message = match (e.kind(), e.get(ContextKind::InvalidArg)) {
                 (ErrorKind::MissingSubcommand, _) => "no command is given".to_owned(),
@@ -524,6 +525,20 @@ fn equals_missing(all: &clap::Command) -> Option<String> {
         let is_meant = values.iter().any(is_value);
         is_meant.then(|| format!("write {option}={value}; "))
     })
+}
+
+/// What to write for an option of another program.
+fn foreign(e: &clap::Error, all: &clap::Command) -> Option<String> {
+    let words: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let command = words.iter().find_map(|word| all.find_subcommand(word))?;
+    match (e.kind(), e.get(ContextKind::InvalidArg)?) {
+        (ErrorKind::UnknownArgument, ContextValue::String(unknown)) => {
+            foreign_option(command, unknown, &words)
+        }
+        _ => None,
+    }
 }
 
 /// The option, value or command that clap takes to be meant.

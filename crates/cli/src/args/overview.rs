@@ -1,5 +1,5 @@
-//! How `-h` and `--help` are laid out: the commands by what they are for, and two examples before the options of each. The man
-//! pages and the completions have a layout of their own.
+//! How `-h` and `--help` are laid out: the commands by what they are for; for each command two examples, its frequent options, and
+//! then the others by group. The man pages and the completions have a layout of their own.
 
 use std::sync::LazyLock;
 
@@ -47,6 +47,111 @@ const KNOWN: [(&[&str], &str); 13] = [
         "fathom changed DIR --since CATALOG, or fathom query --diff OLD NEW",
     ),
 ];
+
+/// The frequent options of each command that has more than a dozen, which stand before its groups.
+const FREQUENT: [(&str, &[&str]); 8] = [
+    ("survey", &["output", "full", "limit", "deep"]),
+    ("mounts", &["check", "beneath", "compare", "format"]),
+    (
+        "walk",
+        &[
+            "one_file_system",
+            "exclude",
+            "max_depth",
+            "top",
+            "format",
+            "catalog",
+        ],
+    ),
+    ("changed", &["since", "update", "exclude", "format"]),
+    (
+        "query",
+        &["name", "size", "changed_within", "top", "group_by", "diff"],
+    ),
+    (
+        "dump",
+        &[
+            "output",
+            "state",
+            "exclude",
+            "one_file_system",
+            "compress",
+            "dry_run",
+        ],
+    ),
+    ("account", &["pid", "by", "full", "output"]),
+    ("probe", &["full", "plot", "max_seconds"]),
+];
+
+/// Options of other programs: the commands of fathom that get them, and what to write there. A word with one dash is an
+/// option of find, or the first letters of those of tar.
+const FOREIGN: [(&[&str], &[&str], &str); 13] = [
+    (
+        WALKS,
+        &["--newer", "-newer", "--mtime", "-mtime", "-mmin", "--since"],
+        "--changed-within TIME",
+    ),
+    (WALKS, &["-maxdepth", "--depth", "-d"], "--max-depth N"),
+    (WALKS, &["-mindepth"], "--min-depth N"),
+    (WALKS, &["-xdev", "-mount"], "-x"),
+    (
+        WALKS,
+        &["-user", "--user", "-group", "--group"],
+        "--owner USER:GROUP",
+    ),
+    (WALKS, &["-empty", "--empty"], "--type e"),
+    (
+        WALKS,
+        &["-print0", "--print0", "-0", "-delete", "-exec", "--exec"],
+        "--format paths0 and pipe it into xargs -0",
+    ),
+    (
+        WALKS,
+        &["-s", "-sh", "--summarize"],
+        "--format du --max-depth 0",
+    ),
+    (WALKS, &["-l", "-la", "-ls", "--long"], "--format ndjson"),
+    (
+        &["dump"],
+        &["-c", "-cf", "-czf", "-cvf", "-cJf", "-f", "-z", "--file"],
+        "fathom dump SRC -o ARCHIVE",
+    ),
+    (&["dump"], &["-r", "--repo"], "--restic REPO"),
+    (
+        &["dump"],
+        &["-g", "--listed-incremental"],
+        "--state DIR, or --level N --state DIR",
+    ),
+    (
+        &["restore"],
+        &["-x", "-xf", "-xzf", "-xvf", "-f", "--target", "--file"],
+        "fathom restore ARCHIVE -C DIR",
+    ),
+];
+const WALKS: &[&str] = &["walk", "query", "changed"];
+
+/// What to write for an option that `command` does not have, by the words of the command line: the option of find with two
+/// dashes, or what [`FOREIGN`] says.
+pub(crate) fn foreign_option(command: &Command, unknown: &str, words: &[String]) -> Option<String> {
+    // clap names the first letter of `-name` alone.
+    let is_meant = |word: &&String| match unknown.strip_prefix("--") {
+        Some(_) => *word == unknown,
+        None => word.starts_with(unknown) && !word.starts_with("--"),
+    };
+    let word = words.iter().find(is_meant)?;
+    if let Some(name) = word.strip_prefix('-').filter(|name| name.len() > 1)
+        && command
+            .get_arguments()
+            .any(|it| it.get_long() == Some(name))
+    {
+        return Some(format!("--{name}"));
+    }
+    let of_command = FOREIGN
+        .iter()
+        .filter(|(commands, ..)| commands.contains(&command.get_name()));
+    let mut known = of_command.filter(|(_, words, _)| words.contains(&word.as_str()));
+    known.next().map(|(.., here)| (*here).to_owned())
+}
 
 /// What does here what a command of another program does.
 pub(crate) fn counterpart(word: &str) -> Option<&'static str> {
@@ -102,7 +207,18 @@ pub(crate) fn lay_out(program: Command) -> Command {
     program
         .long_version(VERSION.as_str())
         .help_template(template)
-        .mut_subcommands(|command| with_examples(command, &head, &reset))
+        .mut_subcommands(|command| with_examples(with_frequent_first(command), &head, &reset))
+}
+
+/// The frequent options under `Options`, before the groups of the others.
+fn with_frequent_first(mut command: Command) -> Command {
+    let known = FREQUENT
+        .iter()
+        .find(|(name, _)| *name == command.get_name());
+    for (order, option) in (0..).zip(known.into_iter().flat_map(|(_, options)| *options)) {
+        command = command.mut_arg(option, |it| it.help_heading(None).display_order(order));
+    }
+    command
 }
 
 /// The first examples, before the options of `-h`; `--help` has all of them at its end.

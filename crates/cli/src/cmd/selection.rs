@@ -5,9 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 
 use archive::gather::{Listed, ListedSource};
 use archive::names::{read_names, read_patterns};
+use base::path::{below, components, join};
 use catalog::Options;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+
+use show::shell::quoted;
 
 use crate::args::values::bytes;
 use crate::error::Error;
@@ -34,11 +37,27 @@ pub(crate) struct Globs {
 }
 
 impl Globs {
-    /// The globs, those in files as well.
-    pub(crate) fn read(&self) -> Result<Vec<Vec<u8>>, Error> {
+    /// The globs, those in files as well, for a walk of `dirs`.
+    ///
+    /// # Errors
+    /// A file cannot be read, or a glob is the absolute path of an entry below a relative DIR: the paths
+    /// of the walk begin with DIR as it was given, so that nothing would be excluded.
+    pub(crate) fn read(&self, dirs: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error> {
         let mut globs = bytes(&self.exclude);
         for file in &self.exclude_from {
             globs.extend(read_patterns(file.as_bytes())?);
+        }
+        let relative = dirs.iter().filter(|dir| !dir.starts_with(b"/"));
+        for (dir, absolute) in relative.filter_map(|dir| Some((dir, absolute(dir)?))) {
+            let is_below =
+                |glob: &&Vec<u8>| below(&absolute, glob).is_some_and(|it| !it.is_empty());
+            if let Some(glob) = globs.iter().find(is_below) {
+                let (glob, dir) = (quoted(glob), quoted(dir));
+                return Err(Error::new(format!(
+                    "--exclude {glob} matches nothing, because the paths of this walk begin with {dir}"
+                ))
+                .with_hint(&format!("give {} in place of {dir}", quoted(&absolute))));
+            }
         }
         Ok(globs)
     }
@@ -81,14 +100,25 @@ pub(crate) struct Excludes {
 
 impl Excludes {
     /// The options of a walk; reads the files with patterns.
-    pub(crate) fn read(&self) -> Result<Options, Error> {
+    pub(crate) fn read(&self, dirs: &[Vec<u8>]) -> Result<Options, Error> {
         Ok(Options {
-            excludes: self.globs.read()?,
+            excludes: self.globs.read(dirs)?,
             exclude_caches: self.exclude_caches,
             exclude_if_present: bytes(&self.exclude_if_present),
             ..Options::default()
         })
     }
+}
+
+/// The absolute path of a relative DIR, without a system call on DIR, which may not answer. `None` of a
+/// DIR with `..`, which leads elsewhere if the name before it is a symlink.
+fn absolute(dir: &[u8]) -> Option<Vec<u8>> {
+    let names: Vec<&[u8]> = components(dir).collect();
+    if names.contains(&&b".."[..]) {
+        return None;
+    }
+    let cwd = gate::fs::getcwd().ok()?;
+    Some(names.into_iter().fold(cwd, |path, name| join(&path, name)))
 }
 
 /// The names in the files of --files-from, and further ones.

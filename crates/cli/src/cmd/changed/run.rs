@@ -41,6 +41,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         ..args.predicates.predicates()?
     };
     let dir = args.dir.as_bytes().to_vec();
+    let excludes = args.globs.read(std::slice::from_ref(&dir))?;
     let mut options = ChangedOptions {
         dir,
         around: None,
@@ -49,7 +50,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         threads: args.jobs,
         update: args.update,
         predicates,
-        excludes: args.globs.read()?,
+        excludes,
     };
     // Before there are threads.
     let around = Around::ask(

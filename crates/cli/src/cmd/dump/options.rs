@@ -29,6 +29,7 @@ pub(super) fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>)
             (vec![source], listed.map(Arc::new))
         }
     };
+    let excludes = args.excludes.read(&sources)?;
     let options = DumpOptions {
         sources,
         archive: name(&args.output).filter(|_| !args.no_output),
@@ -42,7 +43,7 @@ pub(super) fn dump_options(args: &Args) -> Result<(DumpOptions, Option<Vec<u8>>)
         selection: Options {
             one_file_system: args.one_file_system,
             files_from: listed.is_some(),
-            ..args.excludes.read()?
+            ..excludes
         },
         own: map.iter().cloned().collect(),
         listed,

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         .as_deref()
         .map_or(&b"-"[..], OsStrExt::as_bytes);
     let against = args.against.as_deref().map(OsStrExt::as_bytes);
-    let filter = args.excludes.read()?.filter();
+    let filter = args.excludes.read(&[])?.filter();
     let open =
         |dir| Tree::open(dir, filter).map_err(|e| Error::read("cannot open directory", dir, e, ""));
     let mut tree = against.map(open).transpose()?;

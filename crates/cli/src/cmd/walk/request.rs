@@ -82,7 +82,7 @@ fn selection(args: &Args) -> Result<Options, Error> {
             run: run_name(args),
             by_ranks: false,
         }),
-        ..args.excludes.read()?
+        ..args.excludes.read(&bytes(&args.dirs))?
     })
 }
 

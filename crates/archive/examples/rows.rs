@@ -1,13 +1,12 @@
-//! Gathers a directory by each way (or those that are named), each in a process of its own, and
-//! prints how long it took, beside a walk alone, and how much memory the rows are: a bench for the
-//! bench.
+//! Gathers a directory's metadata with each method (or those named), each in its own process, and
+//! prints the times, beside that of a walk alone, and the memory of the rows.
 
 use std::time::Instant;
 
 use archive::gather::{CollectOptions, Gather, gather};
 use walk::{Diagnostics, Summary};
 
-/// Memory at its most, in KiB.
+/// Peak memory of this process, in KiB.
 fn most() -> u64 {
     let text = gate::file::read_kernel(c"/proc/self/status").expect("/proc");
     let text = String::from_utf8_lossy(&text);

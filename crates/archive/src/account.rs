@@ -1,4 +1,4 @@
-//! Measures what each way of gathering costs for one tree, for the memo's table of options.
+//! Measures what each gathering method costs for one tree, for the memo's table of options.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use walk::Diagnostics;
 
 use crate::gather::{CollectOptions, Gather, GatherReason, Refused, gather};
 
-/// The cost of gathering in one way.
+/// The cost of one gathering method.
 #[derive(Clone, Debug)]
 pub struct Took {
-    /// Directories that were found.
+    /// Number of directories found.
     pub directories: u64,
-    /// Other entries that were found.
+    /// Number of other entries found.
     pub files: u64,
-    /// The system calls.
+    /// The system calls made, one line per call.
     pub lines: Vec<Line>,
     /// CPU time outside of system calls.
     pub own: Duration,
 }
 
-/// Gathers in one way, with one thread and an [attribution] of its own, and discards the rows.
+/// Gathers with one method, one thread and a separate [attribution], and discards the rows.
 ///
 /// # Errors
-/// This way is unavailable.
+/// The method is unavailable.
 pub fn measure(
     options: &CollectOptions,
     way: Gather,
@@ -64,7 +64,7 @@ pub fn measure(
     })
 }
 
-/// Why a way of gathering is unavailable for a tree.
+/// Why a gathering method is unavailable for a tree.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Unavailable {
     /// The tree has changed, and can no longer be gathered.
@@ -73,15 +73,15 @@ pub enum Unavailable {
     /// No source is a directory.
     #[error("no SRC is a directory")]
     NoDirectory,
-    /// A mount falls back to another way.
+    /// A mount falls back to a different method.
     #[error("'{}': {why}", base::path::shown(.path))]
     OtherWay {
-        /// The mount.
+        /// The mount point.
         path: Vec<u8>,
-        /// Why.
+        /// Why the mount falls back.
         why: GatherReason,
     },
-    /// None of its engines can work on a mount.
+    /// None of the method's engines can work on a mount.
     #[error(transparent)]
     Refused(#[from] Refused),
 }

@@ -1,9 +1,9 @@
-//! The compressed formats of archives: by which bytes a file shows them, and by which suffix a name
-//! asks for them.
+//! Compression formats of archives, recognized by magic bytes when reading and by file name suffix
+//! when writing.
 
 use std::ops::RangeInclusive;
 
-/// A compressed format.
+/// A compression format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Compression {
@@ -20,11 +20,11 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// All that can be written.
+    /// The formats that can be written.
     pub const WRITTEN: [Compression; 3] = [Compression::Gzip, Compression::Xz, Compression::Zstd];
 
-    /// The format of data that begins so. Frames of lz4 and zstd that are to be skipped begin alike,
-    /// and are taken for those of zstd.
+    /// The format whose magic bytes begin `head`. Skippable frames look alike in lz4 and zstd, and
+    /// count as zstd.
     pub(crate) fn from_magic(head: &[u8]) -> Option<Compression> {
         Some(match head {
             [0x1f, 0x8b, ..] => Compression::Gzip,
@@ -36,18 +36,18 @@ impl Compression {
         })
     }
 
-    /// The levels at which it can be written.
+    /// The compression levels at which archives can be written in this format.
     pub fn levels(self) -> RangeInclusive<u32> {
         match self {
             Compression::Gzip => 1..=9,
             Compression::Xz => 0..=9,
-            // Higher ones have windows that are not read.
+            // Levels above 19 need windows larger than the decompressor accepts.
             Compression::Zstd => 1..=19,
             Compression::Bzip2 | Compression::Lz4 => RangeInclusive::new(1, 0),
         }
     }
 
-    /// The level of the program of this name.
+    /// The default level of the program of this name (gzip, xz, zstd).
     fn default_level(self) -> u32 {
         match self {
             Compression::Zstd => zstd::DEFAULT_COMPRESSION_LEVEL.unsigned_abs(),
@@ -59,10 +59,10 @@ impl Compression {
 /// Why the name of an archive does not suit its compression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadSuffix {
-    /// It asks for a format that is not written.
+    /// The suffix asks for a format that cannot be written.
     #[error("unsupported compression")]
     Unsupported,
-    /// Another format is given.
+    /// The suffix belongs to a different format than the one given.
     #[error("its suffix belongs to another compression format")]
     Other,
 }
@@ -70,12 +70,12 @@ pub enum BadSuffix {
 /// How an archive is compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Compress {
-    /// As the suffix of its name says.
+    /// By the suffix of the archive's name.
     #[default]
     BySuffix,
-    /// Not at all.
+    /// Uncompressed.
     No,
-    /// In this format, at this level or the usual one.
+    /// In this format, at this level or the format's default level.
     With(Compression, Option<u32>),
 }
 
@@ -101,12 +101,12 @@ impl Compress {
     }
 }
 
-/// What the suffix of a name says.
+/// The compression format that a file name's suffix implies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Suffix {
     None,
     Written(Compression),
-    /// A compressed format that is not written.
+    /// A compression format that cannot be written.
     Other,
 }
 

@@ -1,5 +1,5 @@
-//! Decompresses an archive: one or more streams of one format, as the programs of that format read
-//! them.
+//! Decompresses an archive: one or more concatenated streams of one format, as gzip, xz or zstd
+//! read them.
 
 use std::io::{self, BufRead, Read};
 
@@ -13,32 +13,32 @@ use zstd::zstd_safe::{self, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer};
 
 use crate::compression::Compression;
 
-/// The largest zstd window that is accepted, as a power of two: 8 MiB, as of levels up to 19.
+/// Largest accepted zstd window, as a power of two: 8 MiB, which levels up to 19 use.
 const WINDOW_LOG: u32 = 23;
 
-/// The most memory for decompressing xz, in KiB: for the 64 MiB of level 9.
+/// Memory limit for decompressing xz, in KiB: level 9 needs 64 MiB.
 const XZ_MEMORY: u32 = 66 << 10;
 
 /// A compressed file being read.
 ///
-/// Its errors have the kind `UnexpectedEof` if it is truncated, `OutOfMemory` if it takes more memory
-/// than is permitted, and an error number if it cannot be read.
+/// Read errors have the kind `UnexpectedEof` for a truncated file, `OutOfMemory` if decompression
+/// needs more memory than permitted, and an error number if a system call fails.
 pub(crate) struct Decompressor {
     format: Compression,
     state: DecoderState,
-    /// The first stream that has data was begun.
+    /// Whether a compressed stream with data has begun, so that the format is settled.
     is_begun: bool,
     has_garbage: bool,
 }
 
 enum DecoderState {
-    /// Between two streams.
+    /// Between two compressed streams, or before the first.
     Between(Buffered),
     Within(Box<dyn Decoder>),
     Over,
 }
 
-/// The decoder of one stream; 0 bytes are its end.
+/// The decoder of one stream; a read of 0 bytes means that the stream has ended.
 trait Decoder: Read {
     fn into_rest(self: Box<Self>) -> Buffered;
 }
@@ -57,12 +57,12 @@ impl Decompressor {
         self.format
     }
 
-    /// Whether something else than zeros was found behind the last stream since the last call.
+    /// Whether data other than zeros was found after the last stream; resets the flag.
     pub(crate) fn take_garbage(&mut self) -> bool {
         std::mem::take(&mut self.has_garbage)
     }
 
-    /// Whether there can be frames that are to be skipped.
+    /// Whether the format has skippable frames.
     fn has_frames(&self) -> bool {
         matches!(self.format, Compression::Lz4 | Compression::Zstd)
     }
@@ -74,14 +74,15 @@ impl Decompressor {
             let head = input.peek(LONGEST_MAGIC)?;
             match head {
                 [] => return Ok(DecoderState::Over),
-                // Padding of tapes.
+                // Tape drives pad the last record with zeros.
                 [0, ..] => {
                     let zeros = head.iter().take_while(|&&byte| byte == 0).count();
                     input.consume(zeros);
                 }
                 [0x50..0x60, 0x2a, 0x4d, 0x18, ..] if self.has_frames() => skip_frame(&mut input)?,
                 head if Compression::from_magic(head) == Some(self.format) => break,
-                // Frames that are skipped tell nothing about the others.
+                // Skippable frames are the same in lz4 and zstd, so the first data frame decides
+                // the format.
                 [0x04, 0x22, 0x4d, 0x18, ..] if self.has_frames() && !self.is_begun => {
                     self.format = Compression::Lz4;
                 }
@@ -120,7 +121,7 @@ impl Read for Decompressor {
     }
 }
 
-/// Skips a frame that is no data: its magic, its length, and its content.
+/// Skips a skippable frame: magic, length and content.
 fn skip_frame(input: &mut Buffered) -> io::Result<()> {
     let mut head = [0; 8];
     input.read_exact(&mut head)?;
@@ -150,7 +151,7 @@ impl Decoder for XzReader<Buffered> {
     }
 }
 
-/// The library takes the end of the file for the end of a frame.
+/// `lz4_flex` reports a truncated frame as a normal end, so the end of the file is checked here.
 struct Lz4(FrameDecoder<Buffered>);
 
 impl Read for Lz4 {
@@ -168,7 +169,6 @@ impl Decoder for Lz4 {
     }
 }
 
-/// A frame of zstd.
 struct Zstd {
     context: DCtx<'static>,
     input: Buffered,

@@ -1,4 +1,4 @@
-//! The error of this crate.
+//! The error type of the archive crate.
 
 use std::io;
 
@@ -9,18 +9,18 @@ use ondisk::pax;
 
 use crate::compression::{BadSuffix, Compression};
 
-/// A result of this crate.
+/// A result of the archive crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operation was not done, or not to its end.
+/// Why an operation failed, or ended early.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{action} '{}': {kind}", shown(.path))]
 pub struct Error {
-    /// What was being done.
+    /// The operation that failed.
     pub action: Action,
-    /// The file or directory that it was done to, as it was given; `-` is a standard stream.
+    /// The file or directory involved, as given; `-` is a standard stream.
     pub path: Vec<u8>,
-    /// What went wrong.
+    /// The cause of the failure.
     #[source]
     pub kind: ErrorKind,
 }
@@ -57,17 +57,17 @@ impl From<walk::Error> for Error {
     }
 }
 
-/// What was being done.
+/// The operation during which an error occurred.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one is")]
 pub enum Action {
-    /// With a catalog.
+    /// An operation on a catalog.
     #[error(transparent)]
     Catalog(catalog::Action),
-    /// A list of names or patterns.
+    /// Reading a list of names or patterns.
     #[error("cannot read")]
     ReadList,
-    /// To dump the names in it.
+    /// Dumping the names of a list.
     #[error("cannot use list")]
     UseList,
     #[error("cannot open archive")]
@@ -78,7 +78,7 @@ pub enum Action {
     WriteArchive,
     #[error("cannot write map")]
     WriteMap,
-    /// As the base of an increment.
+    /// Using a catalog as the base of an increment.
     #[error("cannot use base catalog")]
     UseBase,
     #[error("cannot open state directory")]
@@ -89,7 +89,7 @@ pub enum Action {
     FindBase,
     #[error("cannot remove the catalogs of higher levels in")]
     RemoveHigherLevels,
-    /// The records of the dumps of a state directory.
+    /// Reading the records of the dumps of a state directory.
     #[error("cannot read")]
     ReadRecords,
     #[error("cannot write")]
@@ -100,7 +100,7 @@ pub enum Action {
     RemoveArchive,
     #[error("cannot dump")]
     DumpSource,
-    /// Beginning to write a file of a dump.
+    /// Creating an output file of a dump.
     #[error("cannot write to")]
     DumpTo,
     #[error("cannot restore")]
@@ -109,26 +109,26 @@ pub enum Action {
     WriteFile,
     #[error("cannot restore into")]
     RestoreInto,
-    /// An archive with a directory.
+    /// Comparing an archive with a directory.
     #[error("cannot compare with")]
     CompareWith,
 }
 
-/// What went wrong.
+/// The cause of an error of the archive crate.
 #[derive(Clone, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum ErrorKind {
-    /// As of a catalog: a call, a store, the parts of a run.
+    /// A cause shared with catalogs: a system call, a store, the parts of a run.
     #[error(transparent)]
     Catalog(#[from] catalog::ErrorKind),
     #[error("it is a directory, and no file in it is named part-*.tar*")]
     NoArchives,
-    /// A record in a store, or a dump with its state in a store.
+    /// The state directory is in an object store, but the archive is a local file.
     #[error("the archive '{}' is not in a store, as the state is", shown(.archive))]
     LocalArchive { archive: Vec<u8> },
     #[error("it describes {}, not the given SRC", quoted(.roots))]
     OtherSources { roots: Vec<Vec<u8>> },
-    /// Two SRC.
+    /// Two SRC arguments have the same member name.
     #[error(
         "'{}' and '{}' have the same name in the archive: an increment would remove entries of both",
         shown(.0), shown(.1)
@@ -150,10 +150,10 @@ pub enum ErrorKind {
         is_directory: bool,
     },
 
-    /// Of a state directory without dumps.
+    /// A state directory without dumps is on a file system of /etc/fstab that is not mounted.
     #[error("/etc/fstab has a file system for '{}', and nothing is mounted there", shown(.mount_point))]
     NotMounted { mount_point: Vec<u8> },
-    /// Of a state directory that is to be created: its file system may not be mounted.
+    /// The parent of a new state directory does not exist: its file system may not be mounted.
     #[error("the directory above it does not exist")]
     NoParent,
     #[error("another dump is using it")]
@@ -212,7 +212,8 @@ pub enum ErrorKind {
     SameBase { base: Vec<u8>, other: Vec<u8> },
     #[error("it is a full dump of the same tree as '{}', and begins another chain", shown(.first))]
     SecondFullDump { first: Vec<u8> },
-    /// Increments name what they remove and rename from the root of the tree.
+    /// `--strip-components` cannot apply to increments, whose removals and renames are named from
+    /// the root of the tree.
     #[error("it is one of several archives, and increments apply only to unchanged names")]
     StrippedChain,
     #[error("{}, and no archive has a member of this name", match is_directory {
@@ -220,7 +221,7 @@ pub enum ErrorKind {
         false => "it does not exist",
     })]
     NoSuchPath { is_directory: bool },
-    /// None of the members is in the directory, and they are in another one.
+    /// Verify found no member in the directory, but found them in a different one.
     #[error("it has no member of the archive, such as '{}'", shown(.member))]
     OtherTree { member: Vec<u8>, dir: Vec<u8> },
     #[error("{0}")]
@@ -237,7 +238,7 @@ pub enum ErrorKind {
     NotInDump,
     #[error("it is not a regular file")]
     NotPlainFile,
-    /// A PATH that is absolute.
+    /// An absolute PATH is outside of all SRC directories.
     #[error("the dump is of {}, which it is not below", quoted(.roots))]
     OutsideSources { roots: Vec<Vec<u8>> },
 }
@@ -251,7 +252,7 @@ impl ErrorKind {
         }
     }
 
-    /// What went wrong with an object of a store.
+    /// The error of the object store, if there was one.
     pub(crate) fn store(&self) -> Option<&StoreError> {
         match self {
             ErrorKind::Catalog(catalog::ErrorKind::Store(error)) => Some(error),
@@ -259,7 +260,7 @@ impl ErrorKind {
         }
     }
 
-    /// The SRC of a dump that is another file or directory than in the base.
+    /// The SRC that is a different file or directory than in the base.
     pub(crate) fn other_source(&self) -> Option<&Vec<u8>> {
         match self {
             ErrorKind::ReplacedSource { source_path, .. }
@@ -268,12 +269,12 @@ impl ErrorKind {
         }
     }
 
-    /// Whether a catalog is damaged, or is none.
+    /// Whether a catalog is damaged, or the file is no catalog.
     pub fn is_unusable_catalog(&self) -> bool {
         matches!(self, ErrorKind::Catalog(kind) if kind.is_unusable_catalog())
     }
 
-    /// The SRC of a dump that is on a different file system than in the base.
+    /// The SRC that is on a different file system than in the base.
     pub(crate) fn other_file_system(&self) -> Option<&Vec<u8>> {
         match self {
             ErrorKind::ReplacedSource {
@@ -304,7 +305,7 @@ impl From<io::Error> for ErrorKind {
 }
 
 fn quoted(names: &[Vec<u8>]) -> String {
-    /// The line stays readable: there may be thousands.
+    /// Maximum paths listed in the message, since there may be thousands.
     const MOST: usize = 3;
     let name = |name: &Vec<u8>| match &name[..] {
         b"" => "the names of a list".to_owned(),
@@ -329,13 +330,14 @@ fn changed_type(is_directory: bool) -> &'static str {
     }
 }
 
-/// What a file is that is not an archive.
+/// What a file is that was expected to be an archive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum NotArchive {
     #[error("the file is empty")]
     Empty,
-    /// With a program, and the command that decompresses it.
+    /// Compressed in a format that is not supported: the program's name, and the command that
+    /// decompresses the file.
     #[error("it is compressed with {0}, which fathom cannot read")]
     Compressed(&'static str, &'static str),
     #[error("it is a Parquet file such as a catalog, not an archive")]
@@ -344,35 +346,35 @@ pub enum NotArchive {
     Other,
 }
 
-/// Something wrong with an archive that does not prevent reading the rest.
+/// A defect of an archive that does not prevent reading the rest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Defect {
-    /// The member that it is about, if it can be read.
+    /// The damaged member, if its name can be read.
     pub member: Option<Vec<u8>>,
     /// Offset in the archive.
     pub at: u64,
-    /// What is wrong.
+    /// The kind of damage.
     pub damage: Damage,
 }
 
-/// What is wrong with an archive.
+/// A kind of damage of an archive.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum Damage {
-    /// The member is lost.
+    /// A bad header: the member is lost.
     #[error("header skipped: {}", .0.what)]
     Header(pax::Fault),
-    /// The member can be read.
+    /// A minor fault: the member can still be read.
     #[error("{}", .0.what)]
     Fault(pax::Fault),
-    /// An archive without members, and something other than zeros after its end.
+    /// An archive without members, with data other than zeros after its end.
     #[error("no members, and data follows the end: probably not a tar archive")]
     Empty,
     #[error("wrong index: the archive is read from its beginning")]
     WrongIndex,
     #[error("data follows the end of the archive and is skipped (concatenated archives?)")]
     DataAfterEnd,
-    /// Damage for which there was no memory.
+    /// Number of further defects, not kept because of a limit of memory.
     #[error("and {0} more defects")]
     MoreDefects(u64),
     #[error("truncated within the headers of a member")]
@@ -384,14 +386,14 @@ pub enum Damage {
     CutShort { missing: u64 },
     #[error("the {0} stream is truncated")]
     CompressedCutShort(Compression),
-    /// The compressed stream is damaged: how, in the library's words.
+    /// The compressed stream is damaged; with the message of the library.
     #[error("the {0} stream is damaged ({1})")]
     Compressed(Compression, String),
     #[error("ignored data after the {0} stream")]
     Garbage(Compression),
 }
 
-/// Why a name is no name of a member.
+/// Why a name is invalid as a member name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum BadName {

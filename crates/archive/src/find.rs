@@ -1,4 +1,5 @@
-//! Finds files in all dumps of a state directory. Only the catalogs that are kept with the dumps are read.
+//! Finds files in all dumps of a state directory, reading only the catalogs kept beside the
+//! archives.
 
 use std::collections::HashMap;
 
@@ -15,38 +16,41 @@ use crate::list::Wanted;
 use crate::plan::in_archive;
 use crate::warning::WarningKind;
 
-/// A state of a file that one or more dumps have.
+/// One version of a file, contained in one or more dumps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileVersion {
-    /// Its absolute path on the machine; the name in the archive if that is unknown.
+    /// Absolute path on the dumped machine, or the member name if that is unknown.
     pub path: Vec<u8>,
-    /// The type and the permissions, as `st_mode` has them.
+    /// File type and permissions, as in `st_mode`.
     pub mode: u32,
-    /// The size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// When it was modified.
+    /// Modification time.
     pub mtime: Time,
-    /// The places in the history of the dumps that have it, ascending.
+    /// Indexes, in the history, of the dumps with this version, ascending.
     pub dumps: Vec<usize>,
 }
 
-/// The files that were found.
+/// The files found in the dumps of a state directory.
 #[derive(Debug, Default)]
 pub struct FoundFiles {
-    /// By path, and of each path the newest version first.
+    /// File versions by path, newest version first.
     pub versions: Vec<FileVersion>,
-    /// The dumps without a catalog, and the PATHs that no dump has.
+    /// Warnings about dumps without a catalog, and PATHs that no dump contains.
     pub warnings: Vec<Warning>,
 }
 
-/// What tells the versions of a file apart.
+/// The fields that distinguish versions of a file.
 type Version = (Vec<u8>, u32, u64, (i64, u32));
 
-/// Finds files by PATHs. One without a slash is the name of a file in any directory, too. The others are those of
-/// [`DumpRecord::member_names`](crate::increment::history::DumpRecord::member_names), and may have wildcards.
+/// Finds files by PATHs. A PATH without a slash also matches file names in any directory. Others
+/// are resolved as in
+/// [`DumpRecord::member_names`](crate::increment::history::DumpRecord::member_names), and may have
+/// wildcards.
 ///
 /// # Errors
-/// A PATH is outside of what was dumped, or a catalog cannot be read. A damaged one is a warning.
+/// A PATH is outside of the dumped sources, or a catalog cannot be read. A damaged catalog is a
+/// warning.
 pub fn find(history: &History, paths: &[Vec<u8>]) -> Result<FoundFiles> {
     let mut versions: HashMap<Version, Vec<usize>> = HashMap::new();
     let (mut warnings, mut is_found) = (Vec::new(), vec![false; paths.len()]);
@@ -93,7 +97,7 @@ pub fn find(history: &History, paths: &[Vec<u8>]) -> Result<FoundFiles> {
     Ok(FoundFiles { versions, warnings })
 }
 
-/// The entries of a catalog whose names in the archive are wanted, or whose file names match.
+/// The entries of a catalog with a matching member name or file name.
 fn find_in(reader: &Reader, names: &[Vec<u8>], file_name: Option<&Glob>) -> Result<Vec<Version>> {
     let roots = &reader.about().roots;
     let prefixes: Vec<&[u8]> = roots.iter().map(|root| in_archive(&root.path)).collect();

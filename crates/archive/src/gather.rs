@@ -1,15 +1,15 @@
-//! Collects the metadata of a tree before any file is read, in one of the four ways that the 1974
-//! memo on Multics' backup compares. All give the same rows.
+//! Collects the metadata of a tree before any file is read, by one of the four methods that the
+//! 1974 memo on Multics' backup compares. All give the same rows.
 //!
-//! | way | calls | engines of [`walk`](mod@walk) |
+//! | method | calls | engines of [`walk`](mod@walk) |
 //! |---|---|---|
 //! | `percall` | one for each attribute | `percall` |
 //! | `combined` | one for each entry | `threads` |
 //! | `batched` | one for many entries | `bulkstat`, `btrfs` |
 //! | `raw` | none for an entry: the file system's own tables | `ext4` |
 //!
-//! What a mount does not offer falls back to the next better one: from `raw` to `batched`, and from
-//! that to `combined`.
+//! A mount without support for a method uses the next better one: `batched` instead of `raw`, and
+//! `combined` instead of `batched`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -32,21 +32,21 @@ use walk::{
 mod listed;
 mod together;
 
-/// A way to gather.
+/// A method of gathering metadata.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Gather {
-    /// One call for each attribute.
+    /// One system call per attribute.
     PerCall,
-    /// One call for each entry.
+    /// One system call per entry.
     Combined,
-    /// One call for many entries.
+    /// One system call for many entries.
     Batched,
-    /// The file system's own tables.
+    /// Reads the file system's own tables from the device.
     Raw,
 }
 
 impl Gather {
-    /// All of them, costliest first.
+    /// All gathering methods, costliest first.
     pub const ALL: [Gather; 4] = [
         Gather::PerCall,
         Gather::Combined,
@@ -54,7 +54,7 @@ impl Gather {
         Gather::Raw,
     ];
 
-    /// Its name: in `--gather`, in the JSON.
+    /// The method's name in `--gather` and in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             Gather::PerCall => "percall",
@@ -64,7 +64,7 @@ impl Gather {
         }
     }
 
-    /// The way of an engine.
+    /// The gathering method that an engine implements.
     pub fn from_engine(by: EngineKind) -> Gather {
         match by {
             EngineKind::PerCall => Gather::PerCall,
@@ -74,7 +74,7 @@ impl Gather {
         }
     }
 
-    /// Its engines, followed by those that it falls back to.
+    /// The method's engines, followed by those of its fallbacks.
     pub fn engines(self) -> &'static [EngineKind] {
         match self {
             Gather::PerCall => &[EngineKind::PerCall],
@@ -89,15 +89,15 @@ impl Gather {
         }
     }
 
-    /// Its engine on a mount, given which engines can work there.
+    /// The method's engine on a mount, given which engines can work there.
     ///
     /// # Errors
-    /// None of its engines can.
+    /// None of the method's engines can work there.
     pub fn engine_of(
         self,
         engines: &[(EngineKind, Result<(), EngineRefusal>)],
     ) -> Result<EngineKind, Refused> {
-        // A call for each attribute works everywhere.
+        // `percall` needs no support by the file system.
         let can = |by: &EngineKind| {
             *by == EngineKind::PerCall
                 || engines.iter().any(|(engine, e)| engine == by && e.is_ok())
@@ -112,7 +112,7 @@ impl Gather {
     }
 }
 
-/// Why no engine of a way can work on a mount.
+/// Why no engine of a gathering method can work on a mount.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}", self.to_text())]
 pub struct Refused(pub Vec<(EngineKind, EngineRefusal)>);
@@ -125,82 +125,80 @@ impl Refused {
     }
 }
 
-/// What to collect, and how.
+/// Options for collecting the metadata of a tree.
 #[derive(Clone, Debug, Default)]
 pub struct CollectOptions {
-    /// Directories and files, as they were given. A symlink is taken itself, unless a slash follows
-    /// it.
+    /// Directories and files, as given. A symlink is followed only if a slash ends its name.
     pub sources: Vec<Vec<u8>>,
-    /// The way; `None` for the best one of each mount.
+    /// The gathering method; `None` for the best one of each mount.
     pub gather: Option<Gather>,
-    /// Threads; `None` for one per processor.
+    /// Number of threads; `None` for one per processor.
     pub threads: Option<usize>,
-    /// If set, only these names below the one SRC are collected, with the directories above them.
+    /// If set, only these names below the one SRC are collected, with their parent directories.
     pub listed: Option<Arc<Listed>>,
-    /// What is left out; a SRC itself is at depth 0.
+    /// Which entries to exclude; a SRC has depth 0.
     pub selection: Options,
-    /// Set if a catalog is made of the tree: then dirty data is written, the file systems are asked
-    /// for their tokens, and nothing is read within a tick of this moment, so that racy entries are
+    /// Set if a catalog is written: then dirty data is synced, the tokens of the file systems are
+    /// read, and no entry is read within a tick of this moment, so that racy entries are
     /// recognized.
     pub for_catalog: Option<Moment>,
-    /// The approximate number of entries, if it is known.
+    /// Approximate number of entries, if known.
     pub expected: Option<u64>,
-    /// The mounts around the sources, if they were asked.
+    /// The mounts around the sources, if they were read.
     pub around: Option<Arc<Around>>,
 }
 
 /// A mount that was gathered.
 #[derive(Clone, Debug)]
 pub struct Gathered {
-    /// The directory at which it was entered, beginning with SRC as it was given.
+    /// The directory at which the walk entered the mount, beginning with SRC as given.
     pub path: Vec<u8>,
-    /// The way.
+    /// The gathering method.
     pub gather: Gather,
     /// The engine.
     pub engine: EngineKind,
-    /// Why this way.
+    /// Why this method was used.
     pub why: GatherReason,
 }
 
-/// Why a mount was gathered in its way, or not gathered.
+/// Why a mount was gathered by its method, or not gathered.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum GatherReason {
-    /// By an option.
+    /// Requested by an option.
     #[error("requested")]
     Requested,
-    /// Each name was examined by itself.
+    /// The names are listed, so each was read with statx(2).
     #[error("listed names are examined one by one")]
     Listed,
-    /// The requested way is unavailable.
+    /// The requested method is unavailable.
     #[error("{} falls back to {}: {reason}", requested.name(), used.name())]
     FellBack {
-        /// The requested way.
+        /// The requested method.
         requested: Gather,
-        /// The way that was used.
+        /// The method used.
         used: Gather,
-        /// Why its engine was chosen.
+        /// Why the engine was chosen.
         reason: PlanReason,
     },
     /// The engine was chosen for the mount.
     #[error(transparent)]
     Plan(PlanReason),
-    /// Nothing was gathered: the file system proves that nothing has changed.
+    /// The mount was not gathered: the file system proves that nothing has changed.
     #[error(transparent)]
     Untouched(Evidence),
-    /// Only what was written since the base was gathered.
+    /// Only entries written since the base were gathered.
     #[error("{0}; other entries are taken from the catalog")]
     Written(Evidence),
-    /// The tree was gathered, and its digest is that of the base.
+    /// The tree was gathered, and its digest equals that of the base.
     #[error("{}; {}", Evidence::SameDigest, .0)]
     SameDigest(Box<GatherReason>),
 }
 
-/// The engine of each mount.
 pub(crate) fn engines(parts: &[Gathered]) -> impl Iterator<Item = EngineKind> {
     parts.iter().map(|part| part.engine)
 }
 
-/// Collects a tree, and reports the mounts that were gathered: none for a SRC that is no directory.
+/// Collects a tree, and returns the mounts gathered: none for a SRC that is no directory.
 ///
 /// # Errors
 /// A SRC does not exist or cannot be read; a pattern is invalid.
@@ -214,7 +212,7 @@ pub fn gather(
     Ok((rows, parts))
 }
 
-/// Collects a tree in any order; `with_sum` adds up its entries.
+/// Collects a tree in any order; with `with_sum`, also sums up its entries.
 pub(crate) fn collect<'a>(
     options: &CollectOptions,
     with_sum: bool,
@@ -255,7 +253,8 @@ pub(crate) fn collect<'a>(
         collector = collector.with_sum(options.expected);
     }
     for number in others {
-        // Again, because the tick from which on changes show has passed only now.
+        // Read the SRC again: before this tick of the clock, later changes may not show in its
+        // times.
         collector.wait(None);
         let path = &paths[number as usize];
         let (meta, open) = open_itself(path).map_err(|e| not_examined(path, e))?;
@@ -268,7 +267,6 @@ pub(crate) fn collect<'a>(
     Ok((collector, gathered(report, options.gather).collect()))
 }
 
-/// Collects the names of a list.
 fn collect_names<'a>(
     options: &CollectOptions,
     listed: &Listed,
@@ -292,7 +290,7 @@ fn collect_names<'a>(
     Ok((collector, parts))
 }
 
-/// The mounts that were walked, each with the reason for its way.
+/// The mounts walked, each with the reason for its method.
 fn gathered(report: WalkReport, requested: Option<Gather>) -> impl Iterator<Item = Gathered> {
     report.parts.into_iter().map(move |part| {
         let gather = Gather::from_engine(part.engine);
@@ -314,7 +312,7 @@ fn gathered(report: WalkReport, requested: Option<Gather>) -> impl Iterator<Item
     })
 }
 
-/// An empty collector that adds up entries, if there is one SRC and it is a directory.
+/// An empty collector that sums up entries, if there is exactly one SRC and it is a directory.
 pub(crate) fn directory_collector<'a>(
     options: &CollectOptions,
     diagnostics: &'a Diagnostics,
@@ -340,13 +338,13 @@ fn source(path: &[u8], is_dir: bool) -> Source {
 }
 
 fn stat(path: &[u8]) -> Result<Meta, walk::Error> {
-    // An automount that is named is entered, so it is examined as what it leads to.
+    // The automount named by SRC is triggered by the walk, so its target is examined.
     let seen = statx_long(path, At::SYMLINK_NOFOLLOW, Meta::WANT);
     seen.map(|seen| Meta::from_statx(&seen))
         .map_err(|e| not_examined(path, e))
 }
 
-/// The metadata of what has a path, a symlink itself, and a descriptor of it.
+/// The metadata and a descriptor of the file at a path, without following a symlink.
 fn open_itself(path: &[u8]) -> gate::Result<(Meta, Fd)> {
     let open = open_long(path, Open::PATH | Open::NOFOLLOW)?;
     let seen = statx(&open, c"", At::EMPTY_PATH, Meta::WANT)?;

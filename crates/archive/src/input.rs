@@ -1,5 +1,5 @@
-//! Reads an archive from a file, a device, a fifo, standard input or an object of a store, plain or
-//! compressed. In a plain file or object, data that is not needed is skipped without reading it.
+//! Reads an archive from a file, device, FIFO, standard input or object of a store, plain or
+//! compressed. In a plain file or object, unneeded data is skipped without reading it.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -23,15 +23,15 @@ use crate::error::{Action, Damage, Defect, Error, ErrorKind, NotArchive};
 use crate::route::{ReadAction, Region, Route};
 use crate::seek::Seekable;
 
-/// Bytes read at a time.
+/// Number of bytes per read(2).
 const CHUNK: usize = 256 << 10;
 
-/// Whether the data of a member has its checksum.
+/// Whether the data of a member matches its checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ChecksumStatus {
     Right,
     Wrong,
-    /// The archive has no checksum of it.
+    /// The archive has no checksum of the member.
     NoChecksum,
 }
 
@@ -39,61 +39,62 @@ pub(crate) enum ChecksumStatus {
 pub struct Input {
     path: Vec<u8>,
     source: InputSource,
-    /// What was read last; everything before `from` is consumed.
+    /// The bytes last read; those before `from` are consumed.
     buffer: Vec<u8>,
     from: usize,
-    /// The uncompressed offset of the next byte.
+    /// Uncompressed offset of the next byte.
     place: u64,
     decoder: Decoder,
-    /// Bytes left of the current member's data, and of the padding after it.
+    /// Bytes left of the current member's data.
     left: u64,
     padding: u64,
-    /// The offset of the current member.
+    /// Offset of the current member.
     at: u64,
     is_over: bool,
     is_empty: bool,
     defects: Vec<Defect>,
-    /// Defects so far.
+    /// Number of defects found, including those not kept.
     defect_count: u64,
     check: Option<Check>,
-    /// A regular file or an object.
+    /// The archive, if it is a regular file or an object.
     file: Option<Ranges>,
     seekable: Option<Seekable>,
-    /// What the archive says of itself, once its headers are read.
+    /// Lineage and part headers of the archive, once read.
     origin: Origin,
-    /// The first member, or that there is none, if it was read ahead.
+    /// The first member (or `None` if there is none), if [`Input::origin`] has read it already.
     ahead: Option<Option<Member>>,
-    /// A member of the archive has a checksum.
+    /// Whether a member with a checksum was found.
     has_checksums: bool,
-    /// Only these members are read.
+    /// Set if only some members are read, by the index.
     route: Option<Route>,
 }
 
-/// What an archive says of itself before its first member.
+/// The headers of an archive before its first member, and facts about that member.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
-    /// Its id and that of its base; `None` for an archive of another program or of an older version.
+    /// Ids of the archive and its base; `None` for an archive of another program or an older
+    /// version.
     pub lineage: Option<Lineage>,
-    /// The part of a dump that it is; `None` if it is by itself.
+    /// The part of a dump by many ranks; `None` for a single archive.
     pub part: Option<PartOfRun>,
-    /// The name of the first member; empty if there is none.
+    /// Name of the first member; empty if there is none.
     pub first: Vec<u8>,
     /// The ctime of the first member.
     pub changed: Option<Time>,
 }
 
-/// Defects that are kept: an archive can have any number of them.
+/// Maximum number of defects kept, since an archive can have any number of them.
 const MOST_DEFECTS: u64 = 100_000;
 
-/// The checksum of a member's data, while it is read.
+/// Computes the checksum of a member's data while it is read.
 #[derive(Default)]
 struct Check {
     hasher: blake3::Hasher,
-    /// Only data that is used is checked.
+    /// Check only members whose contents are read anyway.
     is_for_used: bool,
-    /// The current member is a file, and is to be checked.
+    /// The current member is a regular file to be checked.
     is_due: bool,
-    /// The checksum that the archive has.
+    /// The checksum stored in the archive.
     stored: Option<[u8; 32]>,
     checksum_status: Option<ChecksumStatus>,
 }
@@ -104,7 +105,7 @@ enum InputSource {
         at: u64,
         len: u64,
     },
-    /// With the bytes that are left in it.
+    /// The stream of an object, and the number of bytes left in it.
     Object(Box<dyn ObjectStream>, u64),
     Stream(Stream),
     Compressed(Decompressor),
@@ -114,12 +115,12 @@ impl Input {
     /// Opens an archive; `-` is standard input.
     ///
     /// # Errors
-    /// A call fails, or the file does not begin as an archive.
+    /// A system call fails, or the file does not begin like an archive.
     pub fn open(path: &[u8]) -> Result<Input, Error> {
         Input::from_file(path, None)
     }
 
-    /// Opens an archive; `open` is a descriptor of it, if it is a file that is open already.
+    /// Opens an archive; `open` is a descriptor of the file, if it is already open.
     pub(crate) fn from_file(path: &[u8], open: Option<Arc<Fd>>) -> Result<Input, Error> {
         let error = |kind| Error::new(Action::ReadArchive, path, kind);
         let (source, head, file) = open_source(path, open).map_err(error)?;
@@ -148,7 +149,8 @@ impl Input {
         })
     }
 
-    /// Before the first member: what the archive says of itself.
+    /// The headers of the archive before its first member, whose name and ctime are read ahead. To
+    /// be called before [`Input::next`].
     ///
     /// # Errors
     /// Those of [`Input::next`].
@@ -167,15 +169,16 @@ impl Input {
         self.origin.lineage
     }
 
-    /// Whether the archive, as far as it was read, has what only archives of fathom have.
+    /// Whether headers that only fathom writes were found so far.
     pub(crate) fn is_by_fathom(&self) -> bool {
         self.origin.lineage.is_some() || self.has_checksums
     }
 
-    /// Before the first member: reads no more of an archive than is needed for some members, if it has an
-    /// index. Other members may be delivered, too.
+    /// Restricts reading to the regions of some members, if the archive has an index. Other members
+    /// may be returned, too. To be called before [`Input::next`].
     pub(crate) fn narrow(&mut self, regions: Vec<Region>) {
-        /// With more, a look at all for each member of the index takes longer than it spares.
+        /// With more regions, comparing all of them with each indexed member costs more than it
+        /// saves.
         const MOST: usize = 10_000;
         let Some(file) = self.file.as_ref().filter(|_| regions.len() <= MOST) else {
             return;
@@ -205,7 +208,7 @@ impl Input {
         self.route = route;
     }
 
-    /// The offset of the first member. The archive is read from its beginning afterwards.
+    /// The offset of the first member. Rewinds the archive afterwards.
     fn first_member_at(&mut self) -> Option<u64> {
         let (defects, check) = (self.defects.len(), self.check.take());
         let found = self.next_member();
@@ -216,12 +219,13 @@ impl Input {
         found.ok().flatten().map(|_| at)
     }
 
-    /// From now on, reads all data and compares it with the checksums ([`Input::checksum_status`]).
+    /// Enables checksums of all members: their data is read completely
+    /// ([`Input::checksum_status`]).
     pub(crate) fn check(&mut self) {
         self.check = Some(Check::default());
     }
 
-    /// As [`Input::check`], of the members whose contents are read.
+    /// Like [`Input::check`], but only for members whose contents are read.
     pub(crate) fn check_used(&mut self) {
         self.check = Some(Check {
             is_for_used: true,
@@ -229,35 +233,34 @@ impl Input {
         });
     }
 
-    /// The offset of the current member's headers, uncompressed.
+    /// Uncompressed offset of the current member's headers.
     pub(crate) fn at(&self) -> u64 {
         self.at
     }
 
-    /// The offset up to which the archive was read, uncompressed.
+    /// Uncompressed offset up to which the archive was read.
     pub(crate) fn place(&self) -> u64 {
         self.place
     }
 
-    /// The checksum_status on the member **before** the one that [`Input::next`] gave last, or on the last
-    /// member when that has given `None` or failed: the checksum of a large member follows its
-    /// data.
-    /// `None` if that is no file, was not read completely, or is not checked.
+    /// The checksum status of the member **before** the one last returned by [`Input::next`], or of
+    /// the last member after `None` or an error: the checksum of a large member follows its data.
+    /// `None` if that member is no file, was not read completely, or is not checked.
     pub(crate) fn checksum_status(&self) -> Option<ChecksumStatus> {
         self.check.as_ref().and_then(|check| check.checksum_status)
     }
 
-    /// What was found wrong since the last call, and did not prevent reading.
+    /// The defects found since the last call, which did not prevent reading.
     pub fn take_defects(&mut self) -> Vec<Defect> {
         std::mem::take(&mut self.defects)
     }
 
     /// Skips the rest of the current member's data, and reads the next member; `None` at the end of
-    /// the archive. After a damaged header, it goes on with the next one that is sound
+    /// the archive. After a damaged header, continues with the next intact one
     /// ([`Input::take_defects`]).
     ///
     /// # Errors
-    /// Nothing more can be read.
+    /// The archive cannot be read any further.
     #[allow(
         clippy::should_implement_trait,
         reason = "an error and the end are different, as for a reader"
@@ -271,13 +274,13 @@ impl Input {
         next
     }
 
-    /// The next member on a route.
+    /// The next member, on a route given by the index.
     fn next_on(&mut self, route: &mut Route) -> Result<Option<Member>, Error> {
         let mut checksum_status = None;
         loop {
             let defects = self.defects.len();
             let next = self.next_member();
-            // That of the last member that was delivered.
+            // Keep the status of the last member returned, not of members passed over since.
             let first = *checksum_status.get_or_insert(self.checksum_status());
             let is_sound = next.is_ok() && self.defects.len() == defects;
             let turn = match &next {
@@ -309,7 +312,7 @@ impl Input {
         }
     }
 
-    /// Goes on at an offset of a compressed archive, where a member begins.
+    /// Seeks in a compressed archive, to an offset where a member begins.
     fn jump(&mut self, place: u64) {
         let table = self.seekable.as_ref().map(|seekable| &seekable.table);
         let (Some(table), Some(file)) = (table, &self.file) else {
@@ -355,7 +358,7 @@ impl Input {
 
     /// Reads headers until there is a member.
     fn read_headers(&mut self) -> Result<Option<Member>, Error> {
-        // The checksum of a lost member must not be taken for that of the one before it.
+        // A checksum after a damaged header belongs to the lost member, not to the one before it.
         let mut is_lost = false;
         while !self.is_over {
             let is_data = self.decoder.is_data();
@@ -429,7 +432,7 @@ impl Input {
         }
     }
 
-    /// Notes how many defects there are beyond those that were kept.
+    /// Adds a defect with the number of those not kept.
     fn count_rest(&mut self) {
         let rest = self.defect_count.saturating_sub(MOST_DEFECTS);
         if rest > 0 {
@@ -439,13 +442,13 @@ impl Input {
         }
     }
 
-    /// After [`ErrorKind::DamagedArchive`] in the data of a member: goes on with [`Input::next`].
+    /// After [`ErrorKind::DamagedArchive`] in the data of a member: [`Input::next`] can continue.
     pub(crate) fn recover(&mut self) {
         self.left = 0;
         self.padding = 0;
     }
 
-    /// The next piece of the current member's data as stored, of at most `most` bytes; empty at its
+    /// The next piece of the current member's data as stored, at most `most` bytes; empty at its
     /// end.
     pub(crate) fn data(&mut self, most: u64) -> Result<&[u8], Error> {
         let wanted = self.left.min(most);
@@ -463,15 +466,15 @@ impl Input {
         Ok(piece)
     }
 
-    /// Checks the contents of the current member, also where only those are checked that are read.
+    /// Enables the checksum of the current member, for [`Input::check_used`].
     pub(crate) fn use_contents(&mut self, member: &Member) {
         if let Some(check) = &mut self.check {
             check.is_due |= member.kind == MemberKind::File;
         }
     }
 
-    /// The contents of `member`, which is the current one: pieces of its data with their offsets in
-    /// the file.
+    /// The contents of `member`, which must be the current one: pieces of data with their file
+    /// offsets.
     pub(crate) fn contents<'a>(&'a mut self, member: &'a Member) -> Contents<'a> {
         self.use_contents(member);
         let (offset, len) = (0, self.left);
@@ -508,7 +511,7 @@ impl Input {
         Ok(())
     }
 
-    /// The next block; `None` at the end of the archive.
+    /// The next tar block; `None` at the end of the archive.
     fn block(&mut self) -> Result<Option<[u8; BLOCK]>, Error> {
         let mut block = [0; BLOCK];
         let mut have = 0;
@@ -527,20 +530,19 @@ impl Input {
         Ok(Some(block))
     }
 
-    /// Consumes bytes of the buffer.
     fn take(&mut self, n: usize) {
         self.from += n;
         self.place += n as u64;
     }
 
-    /// Reads more, once the buffer is consumed; returns 0 at the end.
+    /// Refills the consumed buffer; returns 0 at the end.
     fn fill(&mut self) -> Result<usize, Error> {
         self.from = 0;
         self.buffer.resize(CHUNK, 0);
         let read = self.source.read(&mut self.buffer, self.place);
         let have = *read.as_ref().unwrap_or(&0);
         self.buffer.truncate(have);
-        // After an error, nothing more can be read either.
+        // Treat an error like the end, since a stream cannot continue after one.
         self.is_over |= have == 0;
         if let (0, InputSource::Compressed(from)) = (have, &mut self.source)
             && from.take_garbage()
@@ -551,9 +553,9 @@ impl Input {
         read.map_err(|kind| self.error(kind))
     }
 
-    /// Reads up to a mebibyte after the end: the padding of the last record, so that a program that
-    /// writes into a pipe gets no SIGPIPE, and the end of the compressed stream.
-    /// Gives whether there was something other than zeros.
+    /// Reads up to 1 MiB after the end-of-archive blocks: the padding of the last record, so that a
+    /// program writing into a pipe gets no SIGPIPE, and the end of the compressed stream. Returns
+    /// whether there were bytes other than zeros.
     fn drain(&mut self) -> Result<bool, Error> {
         const MOST: usize = 1 << 20;
         let (mut read, mut is_followed) = (0, false);
@@ -595,15 +597,15 @@ impl Input {
     }
 }
 
-/// Whether an archive can be read twice.
+/// Whether an archive can be read twice: a regular file or an object.
 pub(crate) fn is_regular(archive: &[u8]) -> bool {
     let seen = || statx_long(archive, At::empty(), Want::TYPE);
     remote::is_remote(archive)
         || archive != b"-" && seen().is_ok_and(|seen| seen.file_type == FileType::Regular)
 }
 
-/// Opens the source of an archive, and reads its first block, or less at the end. Gives the file or the
-/// object, too, if it can be read at any offset.
+/// Opens an archive, and reads its first block (or less at the end). Also returns the file or
+/// object, if it can be read at any offset.
 fn open_source(
     path: &[u8],
     open: Option<Arc<Fd>>,
@@ -709,7 +711,7 @@ impl InputSource {
 }
 
 impl InputSource {
-    /// Skips up to so many bytes, if that needs no reading. Gives how many.
+    /// Skips up to this many bytes, if possible without reading. Returns the number skipped.
     fn skip(&mut self, bytes: u64) -> u64 {
         match self {
             InputSource::File { at, len, .. } => {
@@ -728,7 +730,7 @@ impl InputSource {
     }
 }
 
-/// An error of reading a compressed archive, decompressed up to `at`.
+/// Converts an error of a decompressor; `at` is the uncompressed offset.
 fn compression_error(format: Compression, at: u64, error: io::Error) -> ErrorKind {
     use catalog::ErrorKind as Read;
     let damage = match (error.kind(), Read::from(error)) {
@@ -741,7 +743,7 @@ fn compression_error(format: Compression, at: u64, error: io::Error) -> ErrorKin
     ErrorKind::DamagedArchive { at, damage }
 }
 
-/// The contents of a member.
+/// Reads the contents of a member.
 pub(crate) struct Contents<'a> {
     input: &'a mut Input,
     extents: &'a [Extent],
@@ -750,7 +752,7 @@ pub(crate) struct Contents<'a> {
 }
 
 impl Contents<'_> {
-    /// The next piece and its offset in the file, in order; `None` at the end. No piece is empty.
+    /// The next piece with its file offset, ascending; `None` at the end. Pieces are never empty.
     pub(crate) fn next(&mut self) -> Result<Option<(u64, &[u8])>, Error> {
         if self.current.len == 0 {
             let Some((next, rest)) = self.extents.split_first() else {

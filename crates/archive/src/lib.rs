@@ -2,16 +2,16 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`account`] | measures what each way of gathering costs |
+//! | [`account`] | measures the cost of each gathering method |
 //! | [`dump`](mod@dump) | writes trees into an archive |
-//! | [`compression`] | the compressed formats of archives |
+//! | [`compression`] | the compression formats of archives |
 //! | `decompress` | reads compressed archives |
-//! | `error`, `warning` | why something was not done, or skipped |
+//! | `error`, `warning` | why an operation failed, or an entry was skipped |
 //! | [`find`](mod@find) | finds files in all dumps of a state directory, by their catalogs |
 //! | [`gather`](mod@gather) | collects the metadata of a tree before any file is read |
-//! | [`increment`] | what an incremental archive must contain |
+//! | [`increment`] | plans the contents of an incremental archive |
 //! | [`input`] | reads an archive from a file or a pipe |
-//! | `linked` | finds files of which only a further name is wanted |
+//! | `linked` | finds the contents of files selected only by a further hard link |
 //! | [`list`] | lists the members of archives |
 //! | [`names`] | reads names and patterns from files |
 //! | [`nightly`] | estimates the cost of a nightly dump |
@@ -19,7 +19,7 @@
 //! | `pattern` | PATHs with wildcards |
 //! | [`plan`] | what a dump writes of each row |
 //! | [`restore`](mod@restore) | restores a tree from archives |
-//! | `route` | the way through an archive to a few members, by its index |
+//! | `route` | finds some members of an archive by its index |
 //! | `seek` | reads the seek table and the index of an archive |
 //! | [`run`] | the parts in a directory that several processes wrote in one run |
 //! | [`snapshot`] | the catalog of a tree whose snapshots are in a repository |

@@ -1,4 +1,5 @@
-//! Finds files of which only a further name is wanted: the archive has their contents under the first one.
+//! Finds the contents of files that were selected by a further hard link: the archive has them
+//! under the first name.
 
 use std::collections::HashMap;
 
@@ -9,37 +10,38 @@ use crate::input::{ChecksumStatus, Input, is_regular};
 use crate::list::plain;
 use crate::route::Region;
 
-/// A file that other names link to.
+/// The target of hard links: a file under its first name.
 pub(crate) struct Target<T> {
-    /// The name in the archive, as [`plain`] gives it.
+    /// Member name of the target, normalized by [`plain`].
     pub(crate) name: Vec<u8>,
-    /// The member is before this offset, where a link to it is.
+    /// Offset of the first link; the target's member must come before.
     pub(crate) before: u64,
-    /// The names that link to it.
+    /// The names that link to the target.
     pub(crate) names: T,
 }
 
 pub(crate) type Targets<T> = Vec<Target<T>>;
 
-/// What was found of a target.
+/// Passed to the callback when the member of a target was found, and after its data was read.
 pub(crate) enum FoundTarget<'a> {
-    /// A member that is no link and no directory, the current one of the input.
+    /// The member of the target, neither a link nor a directory, and the input to read its contents
+    /// from.
     File(Box<Member>, &'a mut Input),
-    /// The checksum of its data, once that was read.
+    /// The checksum status of the target's data, after reading.
     Checked(ChecksumStatus),
 }
 
-/// What a pass over an archive has found of a target.
+/// The outcome of one pass over an archive for one target.
 #[derive(Clone)]
 enum PassOutcome {
     Nothing,
     File,
-    /// It is a link itself.
+    /// The target is itself a hard link, to this name before this offset.
     Link(Vec<u8>, u64),
 }
 
-/// Passes on what an archive has of some targets, and returns those that it has and those that it does not have. One
-/// that cannot be read twice has none.
+/// Passes the members of link targets to `take`, and returns the targets found and those missing.
+/// An archive that cannot be read twice (a pipe) counts as having none.
 ///
 /// # Errors
 /// The archive cannot be read; those of `take`.
@@ -48,7 +50,8 @@ pub(crate) fn find<T>(
     mut targets: Targets<T>,
     mut take: impl FnMut(&mut T, FoundTarget<'_>) -> Result<()>,
 ) -> Result<(Targets<T>, Targets<T>)> {
-    /// In the archives that programs make, links lead to files, and not to links.
+    /// Maximum length of a chain of links. Programs that write archives link to files, not to
+    /// links.
     const MOST: usize = 8;
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for _ in 0..MOST {
@@ -73,7 +76,8 @@ pub(crate) fn find<T>(
     Ok((found, missing))
 }
 
-/// Reads the members of an archive once. Of targets with the same name, only the first is looked for.
+/// Reads an archive once, looking for targets. Of targets with the same name, only the first is
+/// looked for.
 fn read<T>(
     archive: &[u8],
     targets: &mut [Target<T>],
@@ -93,7 +97,7 @@ fn read<T>(
     let mut last = None;
     loop {
         let next = match input.next() {
-            // Damage is reported when all of the archive is read.
+            // Ignore damage here: the main pass over the archive reports it.
             Err(Error {
                 kind: ErrorKind::DamagedArchive { .. },
                 ..

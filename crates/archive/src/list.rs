@@ -1,4 +1,4 @@
-//! Goes through archives, member by member.
+//! Iterates over the members of archives.
 
 use std::borrow::Cow;
 
@@ -12,22 +12,21 @@ use crate::pattern::Pattern;
 use crate::route::Region;
 use crate::warning::WarningKind;
 
-/// Names that are wanted: members with these names or matching these patterns, and what is under
-/// them.
+/// Selects members by names or patterns, including everything below them.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// As they were given.
+    /// The names as given, for warnings.
     given: Vec<Vec<u8>>,
-    /// Without what means nothing in them.
+    /// The normalized names.
     names: Vec<Vec<u8>>,
-    /// Those of the names that have wildcards.
+    /// Compiled patterns of the names with wildcards.
     patterns: Vec<Option<Pattern>>,
-    /// Which of them have been met.
+    /// Whether each name has matched a member.
     met: Vec<bool>,
 }
 
 impl Wanted {
-    /// All members, where no names are given.
+    /// Without names, selects all members.
     pub fn new(given: &[Vec<u8>]) -> Wanted {
         let names = given.iter().map(|name| plain(name).into_owned());
         let names: Vec<Vec<u8>> = names.collect();
@@ -39,12 +38,11 @@ impl Wanted {
         }
     }
 
-    /// Whether no names were given.
     pub(crate) fn is_all(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// Whether a member is wanted.
+    /// Whether a member is selected; marks the names that match.
     pub fn has(&mut self, path: &[u8]) -> bool {
         if self.names.is_empty() {
             return true;
@@ -59,14 +57,14 @@ impl Wanted {
         is_wanted
     }
 
-    /// The same, without taking note of it.
+    /// Like [`Wanted::has`], without marking the names that match.
     pub(crate) fn includes(&self, path: &[u8]) -> bool {
         let path = plain(path);
         let mut names = self.names.iter().zip(&self.patterns);
         self.names.is_empty() || names.any(|wanted| is_of(&path, wanted))
     }
 
-    /// The regions of an archive that can have wanted members; `None` for all.
+    /// The regions of an archive that can contain selected members; `None` for the whole archive.
     pub(crate) fn regions(&self) -> Option<Vec<Region>> {
         let names = self.names.iter().zip(&self.patterns);
         let regions = names.map(|(name, pattern)| {
@@ -82,7 +80,7 @@ impl Wanted {
     }
 }
 
-/// Whether a path is a name or below it, or matches its pattern.
+/// Whether a path equals a name, is below it, or matches its pattern.
 fn is_of(path: &[u8], (name, pattern): (&Vec<u8>, &Option<Pattern>)) -> bool {
     let rest = path.strip_prefix(&name[..]);
     let has_name = rest.is_some_and(|rest| matches!(rest, [] | [b'/', ..]));
@@ -90,9 +88,9 @@ fn is_of(path: &[u8], (name, pattern): (&Vec<u8>, &Option<Pattern>)) -> bool {
     name.is_empty() || has_name || pattern.as_ref().is_some_and(matches)
 }
 
-/// A name without what means nothing in it: `.`, and slashes before, after and behind one another.
+/// A normalized name: without `.`, and without leading, trailing or repeated slashes.
 pub(crate) fn plain(name: &[u8]) -> Cow<'_, [u8]> {
-    // Most names have nothing of that kind: one slash is between any two parts.
+    // Most names are normalized already: exactly one slash between components.
     let len: usize = components(name).map(|part| part.len() + 1).sum();
     match len == name.len() + 1 {
         true => Cow::Borrowed(name),
@@ -100,13 +98,13 @@ pub(crate) fn plain(name: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// An archive, and its name.
+/// The name of an archive, and the archive open for reading.
 pub type Opened<'a> = (&'a [u8], Input);
 
-/// Opens archives, all of them before any is read further.
+/// Opens all archives before any is read, so that a missing one is reported first.
 ///
 /// # Errors
-/// That of the first one that cannot be opened.
+/// That of the first archive that cannot be opened.
 pub fn open(names: &[Vec<u8>]) -> Result<Vec<Opened<'_>>> {
     names
         .iter()
@@ -114,7 +112,7 @@ pub fn open(names: &[Vec<u8>]) -> Result<Vec<Opened<'_>>> {
         .collect()
 }
 
-/// The warning for an archive that can be read this far and no further.
+/// The warning for an archive that cannot be read any further.
 pub fn unreadable(error: &Error) -> Warning {
     match &error.kind {
         ErrorKind::Catalog(catalog::ErrorKind::Call {
@@ -135,11 +133,11 @@ pub(crate) fn defect(name: &[u8], defect: Defect) -> Warning {
     )
 }
 
-/// Hands over each wanted member of the archive `name`, with where in it its headers begin. What is
-/// wrong with it is added to the warnings.
+/// Calls `take` for each selected member of the archive `name`, with the offset of its headers.
+/// Defects are added to the warnings.
 ///
 /// # Errors
-/// Why it ends before its end; or what `take` says, which ends it, too.
+/// The archive ends early, or `take` fails.
 pub fn each<E: From<Error>>(
     (name, input): &mut Opened<'_>,
     wanted: &mut Wanted,

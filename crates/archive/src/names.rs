@@ -11,8 +11,8 @@ use gate::long::open_long;
 
 use crate::error::{Action, Error, ErrorKind, Result};
 
-/// Reads the names or patterns in a file (`-` is standard input), each ended by a newline, or with `is_null` by
-/// a NUL. Empty ones are skipped; nothing in a name has a meaning.
+/// Reads the names or patterns in a file (`-` is standard input), each ended by a newline, or with
+/// `is_null` by a NUL. Empty names are skipped; there are no comments and no escapes.
 ///
 /// # Errors
 /// The file cannot be read, or a line has a NUL.
@@ -28,11 +28,11 @@ pub fn read_names(path: &[u8], is_null: bool) -> Result<Vec<Vec<u8>>> {
     names.map(name).collect()
 }
 
-/// Reads the patterns in a file, one a line. Empty lines are skipped.
+/// Reads the patterns in a file, one per line. Empty lines are skipped.
 ///
 /// # Errors
-/// The file cannot be read, or a line has a NUL or ends with a carriage return: the pattern of a file from Windows
-/// would match nothing, and nobody would notice.
+/// The file cannot be read, or a line has a NUL, or ends with a carriage return: a pattern from a
+/// Windows file would silently match nothing.
 pub fn read_patterns(path: &[u8]) -> Result<Vec<Vec<u8>>> {
     let patterns = read_names(path, false)?;
     match patterns.iter().position(|line| line.ends_with(b"\r")) {
@@ -46,7 +46,7 @@ fn list_error(path: &[u8], kind: impl Into<ErrorKind>) -> Error {
 }
 
 fn read_all(path: &[u8]) -> Result<Vec<u8>> {
-    /// Bytes read at a time.
+    /// Number of bytes per read(2).
     const PIECE: usize = 64 << 10;
     let mut stream = match path {
         b"-" => Stream::Stdin,

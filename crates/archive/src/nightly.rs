@@ -1,36 +1,36 @@
-//! Estimates what a nightly dump of a directory would cost, from gathering it once.
+//! Estimates the cost of nightly dumps of a directory, from gathering it once.
 
 use walk::{EngineKind, PlanReason};
 
 use crate::gather::Gather;
 
-/// The cost of a dump.
+/// The estimated cost of a dump.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expected {
-    /// Files that would be read.
+    /// Number of files that would be read.
     pub files: u64,
-    /// The bytes in them.
+    /// Number of bytes in these files.
     pub bytes: u64,
-    /// System calls, without those that read and write these bytes.
+    /// System calls, except those that read and write file data.
     pub calls: u64,
-    /// CPU seconds of these calls and of the gathering.
+    /// CPU seconds of the counted system calls and the gathering.
     pub cpu_seconds: f64,
 }
 
-/// The cost of gathering, and of dumps.
+/// The measured cost of gathering, and the estimated costs of dumps.
 #[derive(Clone, Debug)]
 pub struct Nightly {
-    /// The way of gathering.
+    /// The gathering method.
     pub gather: Gather,
-    /// The engine.
+    /// The engine of the walk.
     pub engine: EngineKind,
-    /// Why this engine.
+    /// Why this engine was chosen.
     pub why: PlanReason,
-    /// Entries that were found.
+    /// Number of entries in the tree.
     pub entries: u64,
-    /// Plain files among them; one with several names counts once.
+    /// Regular files; a hard-linked file counts once.
     pub files: u64,
-    /// The sum of their sizes.
+    /// Total size of these files.
     pub bytes: u64,
     /// Seconds of gathering.
     pub seconds: f64,
@@ -38,27 +38,27 @@ pub struct Nightly {
     pub cpu_seconds: f64,
     /// System calls of gathering.
     pub calls: u64,
-    /// The price of a call for a file, in seconds.
+    /// Measured cost of a call on a file, in seconds.
     pub call_seconds: f64,
-    /// The first dump.
+    /// The estimate of a full dump.
     pub first: Expected,
-    /// An increment when nothing has changed.
+    /// The estimate of an increment without changes.
     pub unchanged: Expected,
-    /// An increment when one file in a hundred has changed.
+    /// The estimate of an increment with 1 % of the files changed.
     pub changed: Expected,
 }
 
 impl Nightly {
-    /// System calls to read a file: open, read, statx, close.
+    /// System calls per file read: open, read, statx, close.
     pub const CALLS_PER_FILE: u64 = 4;
 
-    /// Estimates the three dumps from what was measured.
+    /// Fills in the three estimates from the measured values.
     pub fn with_estimates(mut self) -> Nightly {
         (self.first, self.unchanged, self.changed) = (self.dump(100), self.dump(0), self.dump(1));
         self
     }
 
-    /// The cost of a dump of so many percent of the files.
+    /// The estimated cost of a dump of this percentage of the files.
     fn dump(&self, percent: u64) -> Expected {
         let share = |n: u64| (u128::from(n) * u128::from(percent)).div_ceil(100) as u64;
         let files = share(self.files);

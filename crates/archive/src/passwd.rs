@@ -1,9 +1,9 @@
-//! Users and groups by the lines of /etc/passwd and /etc/group. Other name services would need the
-//! C library, whose system calls are not counted.
+//! Reads users and groups from /etc/passwd and /etc/group. Other name services need the C library,
+//! whose system calls fathom cannot count.
 
 use gate::file::Reader;
 
-/// The users in the first `most` bytes; none if the file cannot be read.
+/// The users in the first `most` bytes of /etc/passwd; none if the file cannot be read.
 pub(crate) fn users(most: u64) -> Vec<(Vec<u8>, u32)> {
     parse(&read(b"/etc/passwd", most))
 }
@@ -22,7 +22,7 @@ fn read(path: &[u8], most: u64) -> Vec<u8> {
     bytes
 }
 
-/// The first field of each line is a name, the third its number.
+/// Parses /etc/passwd or /etc/group: the first field of a line is the name, the third the number.
 fn parse(text: &[u8]) -> Vec<(Vec<u8>, u32)> {
     let entry = |line: &[u8]| {
         let mut fields = line.split(|&b| b == b':');

@@ -1,19 +1,19 @@
-//! PATHs with wildcards.
+//! PATH arguments with wildcards.
 
 use walk::predicate::glob::Glob;
 
-/// A PATH with wildcards, which match slashes too, as with `--wildcards` of GNU tar.
+/// A PATH with wildcards, which also match slashes, like `--wildcards` of GNU tar.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     glob: Glob,
-    /// The directory that all matching names are in, as far as it has no wildcards.
+    /// The longest directory prefix without wildcards, above all matching names.
     dir: Vec<u8>,
-    /// A part that all matching names have: most names are told apart by it, without the glob.
+    /// A literal part of all matching names: a search for it rejects most names without the glob.
     literal: Vec<u8>,
 }
 
 impl Pattern {
-    /// `None` if the path has no wildcards.
+    /// Compiles a PATH; `None` if it has no wildcards.
     pub(crate) fn new(path: &[u8]) -> Option<Pattern> {
         let is_wildcard = |byte: &u8| matches!(byte, b'*' | b'?' | b'[');
         path.iter().find(|byte| is_wildcard(byte))?;
@@ -28,12 +28,12 @@ impl Pattern {
         })
     }
 
-    /// The directory that all matching names are in; empty if they can be anywhere.
+    /// A directory above all matching names; empty if they can be anywhere.
     pub(crate) fn dir(&self) -> &[u8] {
         &self.dir
     }
 
-    /// The shortest name that matches: the one given, or a directory above it.
+    /// The shortest matching prefix of a name: the name itself, or a directory above it.
     pub(crate) fn find<'a>(&self, name: &'a [u8]) -> Option<&'a [u8]> {
         if !contains(name, &self.literal) {
             return None;
@@ -52,7 +52,8 @@ impl Pattern {
     }
 }
 
-/// The longest part of a glob without wildcards, before the first bracket or backslash.
+/// The longest part of a glob without wildcards, before the first bracket or backslash, which need
+/// parsing.
 fn longest_literal(glob: &[u8]) -> &[u8] {
     let is_special = |byte: &u8| matches!(byte, b'[' | b'\\');
     let end = glob.iter().position(is_special).unwrap_or(glob.len());

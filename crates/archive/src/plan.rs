@@ -1,5 +1,5 @@
-//! What is to be written of each row: everything in a full dump; in an increment what
-//! `crate::increment` finds.
+//! The plan of a dump: which rows are written. A full dump writes all; for an increment,
+//! `crate::increment` decides.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -11,9 +11,9 @@ use ondisk::Dev;
 use ondisk::pax::dumpdir::{self, Code};
 use walk::FileType;
 
-/// The name in an archive of a path as it was given: without leading slashes, and without
-/// everything up to the last `..`, which would lead out of the directory that it is restored into.
-/// GNU tar does the same. Empty for a path that is nothing else.
+/// The member name of a path as given: without leading slashes, and without everything up to the
+/// last `..`, which would lead out of the restore directory. GNU tar does the same. Empty if
+/// nothing remains.
 pub(crate) fn member_name(path: &[u8]) -> &[u8] {
     let mut rest = path;
     let mut at = 0;
@@ -33,64 +33,62 @@ pub(crate) fn trim_slashes(path: &[u8]) -> &[u8] {
     &path[..path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1)]
 }
 
-/// The prefix of the names of a SRC in an archive.
+/// The common prefix of the member names of a SRC.
 pub(crate) fn in_archive(path: &[u8]) -> &[u8] {
     trim_slashes(member_name(path))
 }
 
-/// What becomes of a row.
+/// How a row is dumped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// A member with everything that it holds. A directory has a dumpdir if `Plan::dumpdir` gives
-    /// one.
+    /// A member with its contents. A directory has a dumpdir if `Plan::dumpdir` returns one.
     Whole,
-    /// Another name of the file of another row (`Plan::target`), which comes earlier as a member,
-    /// or is unchanged since the base and so exists when this archive is restored.
+    /// A hard link to another row (`Plan::target`), which is an earlier member, or is unchanged
+    /// since the base and so exists when this archive is restored.
     Link,
-    /// Unchanged since the base: not in the archive.
+    /// Unchanged since the base, so not in the archive.
     Unchanged,
-    /// Neither in the archive nor in the catalog: the archive itself, for example.
+    /// Excluded from archive and catalog, like the archive file itself.
     LeftOut,
 }
 
-/// A name in the list of a directory, with its code.
+/// A name in a dumpdir, with its code.
 pub(crate) type ListedName = (Code, Vec<u8>);
 
-/// What is to be written, in the order of the rows.
+/// How each row is dumped, in row order.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     steps: Vec<Step>,
     links: HashMap<usize, usize>,
-    /// Directories have dumpdirs.
+    /// Whether directories have dumpdirs.
     is_increment: bool,
-    /// Directories that a restore renames before all else, in this order, as member names without a
-    /// slash at the end; and the row of the first directory of the archive, whose dumpdir lists
-    /// them.
+    /// The row of the archive's first directory, whose dumpdir lists the renames, and the
+    /// directories to rename before anything else is restored, in this order, as member names
+    /// without a final slash.
     pub(crate) renames: Option<(usize, Vec<Rename>)>,
-    /// Directories that replace another directory, which a restore removes first.
+    /// Directories that replace a different directory, which a restore removes first.
     pub(crate) replacing: HashSet<usize>,
-    /// Directories whose entries are unknown: a restore may remove nothing in them, and the catalog
-    /// must record them as unknown, so that the next increment dumps them.
+    /// Unreadable directories: a restore must not remove anything in them, and the catalog records
+    /// their entries as unknown, so that the next increment dumps them.
     pub(crate) blind: HashSet<usize>,
-    /// By directory, what its list has besides its rows: names that could not be read, which a
-    /// restore may not remove; or the entries of a SRC, if nothing has changed.
+    /// By directory, extra names in its dumpdir: names that could not be read, which a restore must
+    /// not remove; or the entries of a SRC, if nothing has changed.
     pub(crate) unread: HashMap<usize, Vec<ListedName>>,
-    /// The mounts that are no longer there since the last dump. The tree is complete without them.
+    /// Mounts that have disappeared since the last dump. The tree counts as complete without them.
     pub(crate) gone: Vec<GoneMount>,
-    /// Entries of the base that are gone.
+    /// Number of entries of the base that no longer exist.
     pub(crate) removed: u64,
-    /// Directories that are renamed with everything in them.
+    /// Number of directories renamed with everything in them.
     pub(crate) renamed: u64,
-    /// The tree is as it was at the base. Every increment has the sources all the same.
+    /// The tree is unchanged since the base; the increment still contains the sources.
     pub(crate) is_unchanged: bool,
-    /// For each row, the row of the base that it is kept as, plus one; 0 for none. Empty in a full
-    /// dump.
+    /// For each row, the unchanged row of the base plus one; 0 for none. Empty in a full dump.
     pub(crate) kept_as: Vec<u32>,
 }
 
 impl Plan {
-    /// Everything. Of the names of a file in the order of the archive, the first is the file, and
-    /// the others are links to it.
+    /// A plan of a full dump. The first name of a hard-linked file gets the data, and the others
+    /// are links to it.
     pub fn full(rows: &Rows) -> Plan {
         let mut plan = Plan {
             steps: vec![Step::Whole; rows.len()],
@@ -105,7 +103,7 @@ impl Plan {
         plan
     }
 
-    /// An increment in which everything is unchanged until [`Plan::set`] says otherwise.
+    /// A plan of an increment in which every row is unchanged, until [`Plan::set`].
     pub(crate) fn increment(rows: usize) -> Plan {
         Plan {
             steps: vec![Step::Unchanged; rows],
@@ -123,13 +121,13 @@ impl Plan {
         self.links.insert(row, target);
     }
 
-    /// What becomes of a row.
+    /// How a row is dumped.
     #[inline]
     pub fn step(&self, row: usize) -> Step {
         self.steps[row]
     }
 
-    /// The row that a link leads to; the row itself if it is no link.
+    /// The row that a hard link refers to; the row itself if it is no link.
     pub(crate) fn target(&self, row: usize) -> usize {
         match self.steps[row] {
             Step::Link => self.links[&row],
@@ -137,38 +135,37 @@ impl Plan {
         }
     }
 
-    /// Those of some rows that are in [`Plan::blind`].
+    /// The rows of a range that are in [`Plan::blind`].
     pub(crate) fn blind_of(&self, rows: Range<usize>) -> impl Iterator<Item = usize> {
         let blind = self.blind.iter().copied();
         blind.filter(move |row| rows.contains(row))
     }
 
-    /// The first row from `from` on that is written.
+    /// The first row at or after `from` that is written.
     #[inline]
     pub(crate) fn next_written(&self, from: usize) -> Option<usize> {
         let is_written = |step: &Step| matches!(step, Step::Whole | Step::Link);
         Some(from + self.steps.get(from..)?.iter().position(is_written)?)
     }
 
-    /// The approximate bytes of data of a row.
+    /// Approximate size of a row's data in the archive.
     pub(crate) fn bytes(&self, rows: &Rows, row: usize) -> u64 {
         let has_data = self.step(row) == Step::Whole && rows.kind(row) == FileType::Regular;
         if has_data { rows.size(row) } else { 0 }
     }
 
-    /// The number of rows that are unchanged since the base.
     pub(crate) fn unchanged(&self) -> u64 {
         let steps = self.steps.iter();
         steps.filter(|step| **step == Step::Unchanged).count() as u64
     }
 
-    /// The names in a directory, for a restore over the base: it removes what is there and not
-    /// named.
-    /// `None` in a full dump.
+    /// The dumpdir of a directory: the names in it, so that a restore over the base can remove all
+    /// others. `None` in a full dump.
     ///
-    /// The list precedes the members of the directory, so it names a file that then cannot be read.
-    /// That does no harm: an older copy stays, and the catalog records the file as unknown, so that
-    /// the next increment tries again. A socket is not named, because no archive has one.
+    /// The dumpdir precedes the members of the directory, so it may list a file that then cannot be
+    /// read. In that case a restore keeps an older copy, and the catalog records the file as
+    /// unknown, so that the next increment tries again. Sockets are not listed, because tar cannot
+    /// store them.
     pub(crate) fn dumpdir(&self, rows: &Rows, row: usize) -> Option<Vec<u8>> {
         if !self.is_increment || self.blind.contains(&row) {
             return None;
@@ -181,7 +178,7 @@ impl Plan {
         for child in rows.children(row) {
             let code = match (rows.kind(child), self.step(child)) {
                 (FileType::Socket, _) | (_, Step::LeftOut) => continue,
-                // GNU tar removes a directory whose name is listed as a dumped file.
+                // Code Y makes GNU tar remove the old directory of this name before extracting.
                 (FileType::Directory, _) if self.replacing.contains(&child) => Code::Y,
                 (FileType::Directory, _) => Code::D,
                 (_, Step::Unchanged) => Code::N,
@@ -191,20 +188,20 @@ impl Plan {
         }
         if let Some(unread) = self.unread.get(&row) {
             entries.extend(unread.iter().map(|(code, name)| (*code, &name[..])));
-            // GNU tar searches the list by bisection.
+            // GNU tar uses binary search in a dumpdir.
             entries[from..].sort_unstable_by_key(|&(_, name)| name);
         }
         Some(dumpdir::encode(entries))
     }
 }
 
-/// Files with several names, by device and inode number: inode numbers are unique in a file system
-/// only, and devices tell the mounted ones apart.
+/// Hard-linked files by device and inode number: inode numbers are unique only within a file
+/// system.
 #[derive(Default)]
 pub(crate) struct LinkedFiles(HashMap<(Dev, u64), usize>);
 
 impl LinkedFiles {
-    /// The first name of the file of a row, if it is another row.
+    /// The row with the first name of the file, if that is a different row.
     pub(crate) fn first_name(&mut self, rows: &Rows, row: usize) -> Option<usize> {
         let meta = rows.meta(row);
         let first = *self.0.entry((meta.dev, meta.ino)).or_insert(row);

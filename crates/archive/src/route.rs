@@ -1,24 +1,24 @@
-//! The way through an archive to a few members, by the archive's index.
+//! Plans which parts of an archive to read for a few members, by the archive's index.
 //!
-//! The index names a few members, and members are in the order of their names, so the places
-//! where a name can be follow from it. The index is a hint: the member that is found where it says one
-//! begins must have the name that it says, and names must be in order. Otherwise the archive is read from
-//! its beginning ([`ReadAction::Wrong`]).
+//! The index lists a few members, and members are sorted by name, so it bounds where a name can be.
+//! The index is only a hint: a member found at an indexed offset must have the indexed name, and
+//! names must be in order. Otherwise the archive is read from its beginning
+//! ([`ReadAction::Wrong`]).
 
 use std::collections::VecDeque;
 
 use ondisk::members::IndexReader;
 
-/// Names of members that are wanted: one, or one and all below it.
+/// Member names to read: one, or one with everything below it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Region {
-    /// The name, with a NUL for each slash, so that a name is followed by all names below it.
+    /// The name with NULs instead of slashes, so that it sorts directly before all names below it.
     key: Vec<u8>,
     with_below: bool,
 }
 
 impl Region {
-    /// A name, and all names below it.
+    /// A region of a name and everything below it.
     pub(crate) fn tree(name: &[u8]) -> Region {
         Region {
             key: key(name),
@@ -26,7 +26,6 @@ impl Region {
         }
     }
 
-    /// A name alone.
     pub(crate) fn single(name: &[u8]) -> Region {
         Region {
             key: key(name),
@@ -42,68 +41,69 @@ impl Region {
         }
     }
 
-    /// Whether a name comes after all of these.
+    /// Whether a name sorts after all names of the region.
     fn is_before(&self, key: &[u8]) -> bool {
         key > &self.key[..] && !self.has(key)
     }
 }
 
-/// A name in the order of archives: a NUL for each slash, and without what means nothing (`./`, `//`).
+/// Converts a name to its sort key: normalized (no `./`, no `//`), with NULs instead of slashes.
 fn key(name: &[u8]) -> Vec<u8> {
     let parts = name.split(|&byte| byte == b'/');
     let parts = parts.filter(|part| !part.is_empty() && *part != b".");
     parts.collect::<Vec<_>>().join(&0)
 }
 
-/// A part of the archive where members of a region can be.
+/// A part of the archive that may have members of a region.
 #[derive(Debug)]
 struct Visit {
-    /// Where it begins, and the key of the member there.
+    /// Offset of the first member of the part, and its key.
     from: u64,
     first: Vec<u8>,
     to: u64,
     region: usize,
 }
 
-/// A member in the index.
+/// A member listed in the index.
 struct KnownMember {
     at: u64,
     key: Vec<u8>,
     begins_order: bool,
 }
 
-/// The way through an archive.
+/// The parts of an archive to read, and the progress through them.
 #[derive(Debug, Default)]
 pub(crate) struct Route {
-    /// The offset of the first member.
+    /// Offset of the first member of the archive.
     begins_at: u64,
     has_members: bool,
     regions: Vec<Region>,
     visits: VecDeque<Visit>,
-    /// The last member.
+    /// Offset and key of the last member read.
     last: Option<(u64, Vec<u8>)>,
     is_after_jump: bool,
-    /// The first and the last offset of members that were delivered one after the other.
+    /// Ranges of offsets of consecutive members that were delivered.
     delivered: Vec<(u64, u64)>,
     is_delivering: bool,
     is_sequential: bool,
 }
 
-/// What to do with a member.
+/// What the reader does with a member.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum ReadAction {
     Deliver,
     Pass,
-    /// Pass, and go on at this offset, where a member begins.
+    /// Skip the member, and seek to this offset, where a member begins.
     Jump(u64),
-    /// Nothing that is wanted follows.
+    /// Stop: no wanted member can follow.
     End,
-    /// The index is wrong.
+    /// Restart from the beginning, because the index is wrong.
     Wrong,
 }
 
 impl Route {
-    /// Plans the way to some regions; `None` if the index is damaged, or of another archive.
+    /// Plans the parts to read for some regions; `None` if the index is damaged, or belongs to a
+    /// different archive.
     pub(crate) fn plan(index: &[u8], mut regions: Vec<Region>, archive_len: u64) -> Option<Route> {
         regions.sort_unstable();
         regions.dedup();
@@ -141,7 +141,7 @@ impl Route {
         if !reader.is_over() {
             return None;
         }
-        // An increment of files of which none has changed has no members.
+        // An increment of unchanged single files has no members.
         if let Some(last) = last {
             if last.at >= archive_len {
                 return None;
@@ -160,35 +160,35 @@ impl Route {
         })
     }
 
-    /// The offset of the first member by the index: not 0 in a part of a run, which begins with a global header.
+    /// Offset of the first member, from the index; not 0 in a part of a run, which begins with a
+    /// global header.
     pub(crate) fn begins_at(&self) -> u64 {
         self.begins_at
     }
 
-    /// Whether the index names a member.
     pub(crate) fn has_members(&self) -> bool {
         self.has_members
     }
 
-    /// Where to begin; `None` if nothing that is wanted can be in the archive.
+    /// Offset to start at; `None` if the archive cannot have a wanted member.
     pub(crate) fn first_place(&self) -> Option<u64> {
         self.visits.front().map(|visit| visit.from)
     }
 
-    /// The index was found wrong: the archive is read from its beginning, and what was delivered is not
-    /// delivered again.
+    /// Switches to reading from the beginning after a wrong index, without delivering members a
+    /// second time.
     pub(crate) fn give_up(&mut self) {
         self.is_sequential = true;
         self.is_after_jump = false;
         self.delivered.sort_unstable();
     }
 
-    /// Whether the next member must be one that the index names.
+    /// Whether the next member must be an indexed one, because the reader has just seeked.
     pub(crate) fn is_after_jump(&self) -> bool {
         self.is_after_jump
     }
 
-    /// What to do with the member of this name at this offset.
+    /// What to do with the member at this offset.
     pub(crate) fn next_action(&mut self, at: u64, name: &[u8]) -> ReadAction {
         if self.is_sequential {
             let before = self.delivered.partition_point(|&(first, _)| first <= at);
@@ -219,7 +219,8 @@ impl Route {
             let is_wrong = match &self.last {
                 _ if at >= visit.to || at < visit.from => false,
                 _ if at == visit.from => key != visit.first,
-                // No member began where the visit begins, or it is not in the order of names.
+                // The index is wrong if no member begins at the part's offset, or if names are out
+                // of order.
                 Some((last, last_key)) => is_passed(*last) || key <= &last_key[..],
                 None => true,
             };
@@ -235,20 +236,20 @@ impl Route {
     }
 }
 
-/// The visits of regions, while the index is read.
+/// Collects the parts to read while the index is parsed.
 struct Visits<'a> {
     regions: &'a [Region],
     all: Vec<Visit>,
-    /// The last one of each region.
+    /// Index of the last part of each region.
     latest: Vec<Option<usize>>,
-    /// The key of the current source, in which all names begin with it. It is empty in an archive whose
-    /// first member is no source: with a list of names, the directory above them is not in the archive.
+    /// Key of the current SRC, a prefix of all its names. Empty if the archive does not begin with
+    /// a SRC member, as in a dump of a list, which has no common parent directory.
     source: Vec<u8>,
 }
 
 impl Visits<'_> {
-    /// Adds visits of the members from one in the index up to the offset of the next. The key of that is
-    /// given if names are in order up to there.
+    /// Adds the members between an indexed one and the offset of the next. `next` is the key of the
+    /// next, if names are in order up to there.
     fn add(&mut self, first: &KnownMember, to: u64, next: Option<&[u8]>) {
         let from = first.at;
         if first.begins_order {
@@ -266,7 +267,7 @@ impl Visits<'_> {
                 continue;
             }
             let latest = self.latest[number].and_then(|at| self.all.get_mut(at));
-            // A large directory is one visit, so that memory does not grow with it.
+            // Merge adjacent parts, so that memory does not grow with the size of a directory.
             match latest.filter(|visit| visit.to == from && !first.begins_order) {
                 Some(visit) => visit.to = to,
                 None => {
@@ -320,7 +321,7 @@ mod tests {
         writer.finish(512 * ARCHIVE.len() as u64)
     }
 
-    /// Follows a route through the archive: the members that were delivered, and how many were read.
+    /// Simulates reading: the members delivered, and the number read.
     fn follow(route: Option<Route>) -> Option<(Vec<&'static str>, usize)> {
         let mut route = route?;
         let (mut found, mut read) = (Vec::new(), 0);
@@ -377,7 +378,7 @@ mod tests {
         }
     }
 
-    /// The archive of a list of names: the source above them is not in it.
+    /// In the archive of a list of names, the common parent directory is no member.
     #[test]
     fn members_of_an_archive_without_its_source_are_found() {
         let mut writer = IndexWriter::default();
@@ -433,7 +434,7 @@ mod tests {
             assert!(follow(route).is_none(), "{members:?}");
         }
         assert!(Route::plan(&index(1), regions(), len + 512).is_none());
-        // The order of names begins anew, and the index does not say so.
+        // The names restart in the middle of the archive, but the index does not say so.
         let unordered = index_of(&[(0, true, "s")]);
         let route = Route::plan(&unordered, vec![Region::tree(b"s/d")], len);
         assert!(follow(route).is_none());

@@ -1,4 +1,4 @@
-//! The parts of a run in a directory, each written by one process of several.
+//! Finds the archives of a run in a directory, each written by one of several processes.
 
 use base::path::split;
 use catalog::ranges::Ranges;
@@ -9,8 +9,8 @@ use walk::entry::joined;
 use crate::error::{Action, Error, ErrorKind};
 use crate::input::Input;
 
-/// The names of the archives in a directory that are named as parts of a dump; `None` if it is no
-/// directory.
+/// Names of the files in a directory that are named like archives of a run; `None` if the path is
+/// no directory.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -30,23 +30,23 @@ pub fn archive_names_in(path: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
     names_in(path, is_archive).map_err(|errno| error(errno.into()))
 }
 
-/// The length of an archive; 0 if that is not known.
+/// Length of an archive in bytes; 0 if unknown.
 pub fn len_of(archive: &[u8]) -> u64 {
     Ranges::open(archive).map_or(0, |opened| opened.len())
 }
 
-/// Which part of a dump an archive is; `None` if it is by itself.
+/// The part of a run that an archive contains; `None` for a single archive.
 ///
 /// # Errors
-/// It cannot be read.
+/// The archive cannot be read.
 pub fn part_in(archive: &[u8]) -> Result<Option<PartOfRun>, Error> {
     Ok(Input::open(archive)?.origin()?.part)
 }
 
-/// The archives of one dump in a directory, in the order of their numbers; `None` if it is no directory.
+/// The archives of a run in a directory, by part number; `None` if the path is no directory.
 ///
 /// # Errors
-/// They are of several runs, or a part is missing; the directory or an archive cannot be read.
+/// There are several runs, or a part is missing; the directory or an archive cannot be read.
 pub fn archives_in(path: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
     let refused = |kind: ErrorKind| Error::new(Action::ReadArchive, path, kind);
     let Some(names) = archive_names_in(path)? else {

@@ -1,4 +1,4 @@
-//! Reads the seek table and the index of an archive that is compressed with zstd, from the end of the file.
+//! Reads the seek table and the member index from the end of an archive compressed with zstd.
 
 use std::io::Read;
 
@@ -6,23 +6,24 @@ use catalog::ranges::Ranges;
 use ondisk::members;
 use ondisk::seekable::{SeekTable, index_frame};
 
-/// The longest seek table that is read: of an archive of 64 TiB.
+/// Maximum size of a seek table: enough for an archive of 64 TiB.
 const MOST: u64 = 256 << 20;
-/// The longest index that is read, compressed or not: compression makes some longer.
+/// Maximum size of an index, compressed or not: compression can make it longer.
 const MOST_INDEX: u64 = 2 * members::MOST as u64;
 
-/// Where the frames of an archive begin.
+/// The seek table and the member index of an archive.
 pub(crate) struct Seekable {
     pub(crate) table: SeekTable,
-    /// The index of members; `None` if there is none, or if it is damaged.
+    /// The member index; `None` if missing or damaged.
     pub(crate) index: Option<Vec<u8>>,
-    /// Whether there is one that cannot be used.
+    /// Whether there is a member index that cannot be used.
     pub(crate) has_bad_index: bool,
 }
 
 impl Seekable {
-    /// Reads them; `None` if there is no table, or one that is not about the whole file, as after archives
-    /// were concatenated. What a failed call does not give, a sequential reading does.
+    /// Reads seek table and index; `None` if there is no table, or if the table does not cover the
+    /// whole file, as after concatenating archives. Errors count as missing: the archive can then
+    /// still be read from its beginning.
     pub(crate) fn read(file: &Ranges) -> Option<Seekable> {
         let len = file.len();
         let mut footer = [0; SeekTable::FOOTER];

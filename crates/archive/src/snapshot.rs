@@ -1,6 +1,6 @@
-//! The catalog of a tree whose snapshots are in a repository. If nothing has changed since it was written, the
-//! next snapshot has the tree of the last one: no entry is read, and no directory is encoded. If something has, it
-//! tells in which directories.
+//! The catalog of a tree whose snapshots are in a repository. Without changes since the catalog was
+//! written, the next snapshot reuses the last one's tree: no entry is read, and no directory is
+//! encoded. Otherwise the catalog tells which directories have changed.
 
 use std::sync::Arc;
 
@@ -20,48 +20,50 @@ use crate::error::{Action, Error, ErrorKind};
 use crate::gather::{Gathered, engines, gather};
 use crate::increment::{Base, Scanned, Unchanged, changed_rows, scan};
 
-/// The catalog of the last snapshot, which that of the next one replaces.
+/// The catalog of the last snapshot, to be replaced by that of the next.
 pub struct SnapshotCatalog<'a> {
     path: Vec<u8>,
     options: &'a DumpOptions,
-    /// Snapshots record the device number of each entry.
+    /// Whether snapshots record the device number of each entry.
     has_devices: bool,
     begun: Moment,
     base: Option<Base>,
 }
 
-/// The tree as it is now.
+/// The current tree, compared with the catalog.
 #[derive(Debug)]
 pub enum TreeState<K> {
     /// Nothing has changed since the catalog was written.
     Unchanged {
-        /// What is kept of its snapshot.
+        /// The data kept of the last snapshot.
         kept: K,
-        /// The mounts, and how that is known.
+        /// The mounts, with the evidence that they are unchanged.
         parts: Vec<Gathered>,
-        /// The file systems with their tokens of today; empty if these are still the catalog's.
+        /// The file systems with their current tokens; empty if the catalog's tokens are still
+        /// current.
         renewed: Vec<Part>,
     },
     /// Something may have changed.
     Collected {
-        /// Its entries.
+        /// The entries of the tree.
         rows: Arc<Rows>,
-        /// The mounts.
+        /// The mounts gathered.
         parts: Vec<Gathered>,
-        /// What is kept of the snapshot of the catalog, and for each row, whether the entry or anything below it has
-        /// changed since.
+        /// The data kept of the last snapshot; and for each row, whether the entry or anything
+        /// below it has changed since.
         last: Option<(K, Vec<bool>)>,
-        /// The mounts that are no longer there.
+        /// Mounts that have disappeared since the last snapshot.
         gone: Vec<GoneMount>,
     },
 }
 
 impl<'a> SnapshotCatalog<'a> {
-    /// Opens a catalog in a state directory. One that does not exist, is damaged, or is of other sources will be replaced.
-    /// With `has_devices`, snapshots record the device number of each entry.
+    /// Opens a catalog in a state directory. If it is missing, damaged, or of different sources, it
+    /// will be replaced. `has_devices`: snapshots record the device number of each entry.
     ///
     /// # Errors
-    /// It cannot be read, or others may have written it, or to the directory.
+    /// The catalog cannot be read, or other users may have written it or can write to the
+    /// directory.
     pub fn open(
         state: &[u8],
         name: &[u8],
@@ -88,13 +90,13 @@ impl<'a> SnapshotCatalog<'a> {
         })
     }
 
-    /// The snapshot of its entries.
+    /// The snapshot that the catalog describes.
     pub fn snapshot(&self) -> Option<&SnapshotRecord> {
         self.base.as_ref()?.about().snapshot.as_ref()
     }
 
-    /// Collects the tree, or finds that nothing has changed; the latter only if the snapshot of the catalog can
-    /// be `kept`.
+    /// Collects the tree, or finds that nothing has changed; the latter only if the last snapshot
+    /// can be `kept`.
     ///
     /// # Errors
     /// The tree cannot be walked, or the catalog cannot be read.
@@ -144,25 +146,25 @@ impl<'a> SnapshotCatalog<'a> {
         })
     }
 
-    /// The mounts that the tree of the catalog missed.
+    /// The mounts that were missing in the last snapshot.
     pub fn gone_mounts(&self) -> &[GoneMount] {
         let about = self.base.as_ref().map(Base::about);
         about.map_or(&[], |about| &about.gone_mounts)
     }
 
-    /// Creates the file of the next catalog, which has no name yet.
+    /// Creates the file of the next catalog, not yet renamed into place.
     ///
     /// # Errors
-    /// It cannot be created.
+    /// The file cannot be created.
     pub fn draft(&self) -> Result<Draft, Error> {
         Ok(Draft::create(&self.path)?)
     }
 
-    /// Replaces the catalog by that of a new snapshot, without the mounts that are `gone`. `is_complete` says that nothing
-    /// was skipped.
+    /// Replaces the catalog by that of a new snapshot. `gone` are mounts that have disappeared;
+    /// `is_complete`: nothing was skipped.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The new catalog cannot be written.
     pub fn replace(
         &self,
         draft: Draft,
@@ -183,8 +185,8 @@ impl<'a> SnapshotCatalog<'a> {
         Ok(())
     }
 
-    /// Replaces the tokens and the snapshot of the catalog, so that the next one need not look again at what was only read
-    /// since.
+    /// Updates the tokens and the snapshot of the catalog, so that the next run need not check
+    /// again what was only read since.
     ///
     /// # Errors
     /// The catalog cannot be written.
@@ -207,14 +209,14 @@ fn is_of_others(kind: &ErrorKind) -> bool {
     )
 }
 
-/// Whether a catalog that cannot be used is of no use to anybody.
+/// Whether an unusable catalog may be replaced: it is missing or damaged.
 fn can_be_replaced(kind: &ErrorKind) -> bool {
     let is_missing =
         kind.errno() == Some(Errno::ENOENT) || kind.store() == Some(&StoreError::NotFound);
     is_missing || kind.is_unusable_catalog()
 }
 
-/// Whether every file system has the device number that it had.
+/// Whether all file systems still have the recorded device numbers.
 fn has_same_devices(about: &About) -> bool {
     about.parts.iter().all(|part| {
         let root = about.roots.get(part.top as usize);

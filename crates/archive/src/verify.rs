@@ -1,7 +1,7 @@
 //! Checks that an archive is complete and undamaged, and compares it with a tree.
 //!
-//! The checksums of all headers are checked, those of the members' data where there are any, and
-//! the end of the archive. After damage, the check goes on with the next valid header.
+//! All header checksums are verified, data checksums where there are any, and the end of the
+//! archive. After damage, the check continues at the next valid header.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,43 +33,43 @@ pub use tree::Tree;
 /// The result of a verification.
 #[derive(Debug, Default)]
 pub struct VerifyReport {
-    /// Members of all kinds.
+    /// Number of members of all kinds.
     pub members: u64,
-    /// Plain files.
+    /// Number of regular files.
     pub files: u64,
-    /// Files whose data matches their checksum.
+    /// Number of files whose data matches their checksum.
     pub right: u64,
-    /// Files without a checksum.
+    /// Number of files without a checksum.
     pub without_checksum: u64,
-    /// Places where the archive is damaged, wrong checksums included.
+    /// Number of damaged places, including wrong checksums.
     pub damaged: u64,
-    /// Members that were compared with a tree.
+    /// Number of members compared with the tree.
     pub compared: u64,
-    /// Members that differ from the tree, or are not there.
+    /// Number of members that differ from the tree, or are missing there.
     pub different: u64,
-    /// Files in the dumped directories that are not in the archive; files in a directory of these
-    /// are not counted.
+    /// Number of files in dumped directories that are not in the archive; a directory counts once,
+    /// with everything in it.
     pub unknown: u64,
-    /// Bytes of the archive that were read, uncompressed.
+    /// Uncompressed bytes read of the archive.
     pub bytes: u64,
-    /// What is wrong.
+    /// Warnings about damage and differences.
     pub warnings: Vec<Warning>,
-    /// What is wrong, until the end.
+    /// The warnings collected so far, within a limit.
     found: Warnings,
 }
 
-/// A damaged archive could cause millions.
+/// Maximum number of warnings kept: a damaged archive could cause millions.
 const MOST_WARNINGS: usize = 100_000;
 
-/// If none of so many members is in the tree, it is probably the wrong one.
+/// If none of this many members is in the tree, it is probably the wrong directory.
 const MISSING_AT_FIRST: u64 = 1000;
 
-/// Reads an archive, or all parts of one, to its end, or of an archive with an index no more than the wanted
-/// members need. Only these are checked. `watch` gets, for each member, the report so far, the bytes that
-/// were read, and the member's name.
+/// Reads an archive, or all parts of one, to its end; with an index, only as much as the wanted
+/// members need. `watch` is called for each member with the report so far, the bytes read, and the
+/// member's name.
 ///
 /// # Errors
-/// A file is not an archive, or cannot be read further; or `against` is the wrong directory.
+/// A file is no archive, or cannot be read further; or `against` is the wrong directory.
 pub fn verify(
     archives: Vec<Opened<'_>>,
     wanted: &mut Wanted,
@@ -95,16 +95,16 @@ pub fn verify(
     check.end(wanted)
 }
 
-/// What is known of the archives so far.
+/// The state of a verification.
 struct Verification<'a> {
     report: VerifyReport,
     known: Known,
-    /// The first member.
+    /// Name of the first member.
     first: Option<Vec<u8>>,
-    /// The archives themselves.
+    /// Device and inode of the archive files, which need not be in the archive.
     own: Vec<(Dev, u64)>,
     against: Option<&'a mut Tree>,
-    /// A member has the list of a directory.
+    /// Whether a member has a dumpdir, so that the archive is an increment.
     is_increment: bool,
 }
 
@@ -161,7 +161,8 @@ impl Verification<'_> {
             if !wanted.has(&member.path) {
                 continue;
             }
-            // The data is under a name that is not wanted: it is compared as that of this one.
+            // The contents are stored under an unselected name; they are compared with the file of
+            // this link.
             if against.is_some()
                 && member.kind == MemberKind::Link
                 && !wanted.includes(&member.link)
@@ -200,7 +201,7 @@ impl Verification<'_> {
         self.compare_linked((name, input), linked)
     }
 
-    /// Compares names that are wanted of files whose first names are not.
+    /// Compares selected hard links whose targets were not selected.
     fn compare_linked(
         &mut self,
         (archive, input): (&[u8], &mut Input),
@@ -243,7 +244,8 @@ impl Verification<'_> {
             Ok(())
         })?;
         for link in missing.into_iter().flat_map(|target| target.names) {
-            // If the archive can be read twice, the file is unchanged since its base.
+            // A missing target means that the file is unchanged since the base, unless the archive
+            // is a pipe that cannot be read twice.
             match is_regular(archive) {
                 true => report.compare(tree, input, &link, known),
                 false => {
@@ -272,7 +274,7 @@ impl Verification<'_> {
                 told.extend(warning.path.clone().filter(|_| is_listed));
                 report.unknown(warning);
             });
-            // Of what is unchanged since its base, an increment has no members.
+            // Increments have no members for unchanged names, so missing ones prove nothing.
             if wanted.is_all() && !is_increment {
                 tree.find_unmet(&known, &told, &skipped, |warning| report.unknown(warning));
             }
@@ -286,7 +288,7 @@ impl Verification<'_> {
 }
 
 impl VerifyReport {
-    /// Compares a member with the file of its name.
+    /// Compares a member with the file of the same name.
     fn compare(&mut self, tree: &mut Tree, input: &mut Input, member: &Member, known: &mut Known) {
         let mut differences = Vec::new();
         let compared = tree.compare(input, member, known, &mut differences);
@@ -303,7 +305,7 @@ impl VerifyReport {
         }
     }
 
-    /// Counts a file at an offset of the archive.
+    /// Counts the checksum status of the file at an offset.
     fn add_status(&mut self, status: ChecksumStatus, path: &[u8], at: u64) {
         match status {
             ChecksumStatus::Right => self.right += 1,
@@ -316,7 +318,8 @@ impl VerifyReport {
         }
     }
 
-    /// A file is in the tree only; or a system call failed while these were looked for.
+    /// Adds a warning about a file that is only in the tree, or about a failed system call of that
+    /// search.
     fn unknown(&mut self, warning: Warning) {
         self.unknown += u64::from(warning.gate.is_none());
         self.warn(warning);

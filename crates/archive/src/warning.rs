@@ -1,4 +1,4 @@
-//! Why something was skipped or found wrong.
+//! Reasons why entries were skipped or found wrong.
 
 use std::cmp::Ordering;
 
@@ -10,7 +10,7 @@ use walk::FileType;
 
 use crate::error::ErrorKind;
 
-/// The reason of a warning of a dump, a listing or a verification.
+/// The reason for a warning of a dump, a listing or a verification.
 #[derive(Clone, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum WarningKind {
@@ -20,12 +20,12 @@ pub enum WarningKind {
     ReplacedAndSkipped,
     #[error("replaced before it could be read")]
     Replaced,
-    /// Of a SRC, or a directory of a list.
+    /// A different file has the path of a SRC, or of a listed directory.
     #[error("another file has its path now; skipped")]
     OtherSource,
     #[error("cannot read, skipped")]
     Unreadable,
-    /// A listed name.
+    /// A listed name does not exist.
     #[error("does not exist, skipped")]
     DoesNotExist,
     #[error("'{}' is a symbolic link; skipped", shown(.0))]
@@ -36,7 +36,7 @@ pub enum WarningKind {
     TooManyNames,
     #[error("shrank from {before} to {now} bytes while it was read; the rest is filled with zeros")]
     Shrunk { before: u64, now: u64 },
-    /// The file has this size, before and after it was read.
+    /// The file ends before the size that the file system reports, before and after reading.
     #[error(
         "shrank: it ends after {end} of {size} bytes{}",
         if *.is_padded { "; the rest is filled with zeros" } else { "" }
@@ -84,7 +84,7 @@ pub enum WarningKind {
     NotRestorable,
     #[error("not removed: it is not the archive that the dump has written")]
     OtherArchive,
-    /// The record was in a store.
+    /// The record is in an object store, which decides only about objects of its own bucket.
     #[error("not removed: a record in a store decides about objects of its bucket only")]
     ArchiveElsewhere,
     #[error("no member has this name")]
@@ -102,8 +102,9 @@ pub enum WarningKind {
 }
 
 impl WarningKind {
-    /// A file of a type that could not be opened or examined by its name. Whether it was deleted or replaced
-    /// does not follow from the error alone, which may be that of a faulty server or disk.
+    /// The warning about a file of the given type that could not be opened or examined by name. The
+    /// errno alone does not prove that the file was deleted or replaced: a faulty server or disk
+    /// may return it.
     pub fn not_opened(errno: Errno, path: &[u8], kind: FileType) -> WarningKind {
         match errno {
             Errno::ENOENT | Errno::ESTALE | Errno::ENOTDIR
@@ -120,7 +121,7 @@ impl WarningKind {
         }
     }
 
-    /// A file that changed while it was read, with its sizes.
+    /// The warning about a file that changed while it was read, from its sizes.
     pub fn changed(before: u64, now: u64) -> WarningKind {
         match now.cmp(&before) {
             Ordering::Less => WarningKind::Shrunk { before, now },
@@ -129,8 +130,8 @@ impl WarningKind {
         }
     }
 
-    /// Whether a dump lacks something that exists. What vanishes, is replaced or changes while it is read
-    /// is not lost: it no longer exists as it was.
+    /// Whether a dump lacks something that exists. Files that vanish, are replaced or change while
+    /// being read do not count: they no longer exist as they were.
     fn is_loss(&self) -> bool {
         !matches!(
             self,

@@ -1,5 +1,5 @@
-//! Walks a directory with an engine, three times without a catalog and three times with one: a
-//! bench for the bench.
+//! Benchmark of writing catalogs: walks a directory with one engine, three times without a catalog
+//! and three times with one.
 
 use std::time::Instant;
 

@@ -1,21 +1,21 @@
-//! zstd frames in a buffer that is used again.
+//! Compresses zstd frames with a reused buffer.
 
 use std::io::{Error, Result};
 
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::compress_bound;
 
-/// Compresses with zstd, into a buffer that is used for each frame again.
+/// Compresses with zstd, into one buffer reused for all frames.
 pub struct FrameCompressor {
     zstd: Compressor<'static>,
     frame: Vec<u8>,
 }
 
 impl FrameCompressor {
-    /// For a level of zstd.
+    /// A compressor with this zstd level.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// Out of memory.
     pub fn new(level: i32) -> Result<FrameCompressor> {
         Ok(FrameCompressor {
             zstd: Compressor::new(level)?,
@@ -23,10 +23,10 @@ impl FrameCompressor {
         })
     }
 
-    /// The bytes as one frame.
+    /// Compresses the bytes to one frame.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// Out of memory.
     pub fn compress(&mut self, bytes: &[u8]) -> Result<&[u8]> {
         self.frame.clear();
         let most = compress_bound(bytes.len());

@@ -1,4 +1,4 @@
-//! A file or an object that is complete or absent.
+//! A file or object that is written atomically: complete or absent.
 
 use std::ffi::CString;
 use std::io::{self, Write};
@@ -13,13 +13,13 @@ use gate::{Errno, Fd};
 use crate::error::ErrorKind;
 use crate::remote::{self, Upload, Version};
 
-/// Something being written, which only its owner may read unless there was a file. It gets its name when it is
-/// [published](Destination::publish); otherwise it disappears.
+/// A file or object being written, readable only by its owner unless it replaces a file.
+/// [Publishing](Destination::publish) renames it into place; otherwise it disappears.
 #[derive(Debug)]
 pub enum Destination {
     /// A file, or standard output.
     File(Writer),
-    /// An object of a store.
+    /// An object in an S3-compatible store.
     Object(Box<dyn Upload>),
 }
 
@@ -28,12 +28,13 @@ fn os_error(errno: Errno) -> io::Error {
 }
 
 impl Destination {
-    /// `-` is standard output. An object replaces only the version that exists now.
+    /// Opens a destination; `-` is standard output. An object replaces only the version that exists
+    /// now.
     pub fn create(path: &[u8]) -> Result<Destination, ErrorKind> {
         Destination::replace(path, &Version::Current)
     }
 
-    /// As [`Destination::create`]; an object replaces only the given version.
+    /// Like [`Destination::create`]; an object replaces only the given version.
     pub fn replace(path: &[u8], version: &Version) -> Result<Destination, ErrorKind> {
         Ok(match remote::client(path)? {
             Some(client) => Destination::Object(client.create(path, version)?),
@@ -42,7 +43,7 @@ impl Destination {
         })
     }
 
-    /// The attributes of the file.
+    /// statx(2) of the file.
     pub fn statx(&self) -> Option<Statx> {
         match self {
             Destination::File(writer) => writer.statx().ok(),
@@ -66,8 +67,7 @@ impl Destination {
         }
     }
 
-    /// Waits until everything written is on the disk or in the store, so that little can fail when it is
-    /// published.
+    /// Waits until all data is on disk or in the store, so that publishing is unlikely to fail.
     pub fn sync(&mut self) -> io::Result<()> {
         match self {
             Destination::File(writer) => writer.sync().map_err(os_error),
@@ -75,7 +75,7 @@ impl Destination {
         }
     }
 
-    /// Gives it its name, atomically, when everything is durable.
+    /// Waits until all data is durable, then renames the file into place.
     pub fn publish(self) -> io::Result<()> {
         match self {
             Destination::File(writer) => writer.publish().map_err(os_error),
@@ -99,7 +99,7 @@ pub fn copy_file(from: &[u8], to: &[u8]) -> Result<(), ErrorKind> {
     }
 }
 
-/// Removes a file or an object, and waits until that is on the disk.
+/// Removes a file or object, and syncs its directory.
 pub(crate) fn remove(path: &[u8]) -> Result<(), ErrorKind> {
     if remote::is_remote(path) {
         return Ok(remote::remove(path)?);
@@ -109,8 +109,8 @@ pub(crate) fn remove(path: &[u8]) -> Result<(), ErrorKind> {
     Ok(fsync(&dir)?)
 }
 
-/// Removes a file if it is the right one, and waits until that is on the disk. What has been given its path since, in this directory or by
-/// moving a directory, stays.
+/// Removes a file if `is_right` accepts it, and syncs its directory. A different file that has the
+/// path by then, by a rename of the file or of a directory, is kept.
 pub fn remove_if<E: From<ErrorKind>>(
     path: &[u8],
     is_right: impl FnOnce(&Arc<Fd>) -> Result<bool, E>,
@@ -133,7 +133,7 @@ pub fn remove_if<E: From<ErrorKind>>(
     Ok(named == opened)
 }
 
-/// The open directory of an absolute path, and the name there.
+/// Opens the directory of an absolute path; also returns the name in it.
 fn place(path: &[u8]) -> Result<(Fd, CString), ErrorKind> {
     let (dir, name) = split(path);
     let dir = open_long(if dir.is_empty() { b"/" } else { dir }, Open::DIRECTORY)?;

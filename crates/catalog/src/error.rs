@@ -1,4 +1,4 @@
-//! The error of this crate.
+//! The error type of the catalog crate.
 
 use std::sync::Arc;
 use std::{fmt, io};
@@ -10,15 +10,15 @@ use parquet::errors::ParquetError;
 
 use crate::remote::StoreError;
 
-/// Why an operation was not done, or not to its end.
+/// Why an operation failed, or ended early.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{action} '{}': {kind}", shown(.path))]
 pub struct Error {
-    /// What was being done.
+    /// The operation that failed.
     pub action: Action,
-    /// The file or directory that it was done to, as it was given; `-` is a standard stream.
+    /// The file or directory involved, as given; `-` is a standard stream.
     pub path: Vec<u8>,
-    /// What went wrong.
+    /// The cause of the failure.
     #[source]
     pub kind: ErrorKind,
 }
@@ -45,34 +45,34 @@ impl From<walk::Error> for Error {
     }
 }
 
-/// What was being done.
+/// The operation during which an error occurred.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one is")]
 pub enum Action {
-    /// The error of the walk says where.
+    /// A walk, whose own error names the path.
     #[error("cannot walk")]
     Walk,
     #[error("cannot read catalog")]
     ReadCatalog,
     #[error("cannot write catalog")]
     WriteCatalog,
-    /// To compare a directory with.
+    /// Using a catalog to compare a directory with.
     #[error("cannot use catalog")]
     UseCatalog,
 }
 
-/// What went wrong.
+/// The cause of an error of the catalog crate.
 #[derive(Clone, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum ErrorKind {
     #[error("{errno}")]
     Call { gate: Option<Gate>, errno: Errno },
-    /// Input or output failed without an error number.
+    /// An I/O error without an errno.
     #[error("{0}")]
     Io(Arc<io::Error>),
     #[error("{0}")]
     Store(#[from] StoreError),
-    /// A tree cannot be walked.
+    /// The error of a walk.
     #[error("the walk failed")]
     Walk(Box<walk::Error>),
     #[error("a thread ended unexpectedly")]
@@ -91,7 +91,7 @@ pub enum ErrorKind {
     NewerCatalog { version: u64, known: u64 },
     #[error("the file is damaged")]
     DamagedCatalog,
-    /// A catalog with wrong checksums that does not name fathom as its writer.
+    /// A catalog with wrong checksums that was not written by fathom.
     #[error("its checksums are wrong: another program has written it, or it is damaged")]
     StaleChecksum,
     #[error("it has no column '{name}'")]
@@ -141,10 +141,11 @@ pub enum ErrorKind {
     },
     #[error("its exclude patterns contain paths that begin with '{}'", shown(.root))]
     OtherNameForExcludes { root: Vec<u8> },
-    /// What another program has written, or a server has sent, claims to have so many bytes.
+    /// Foreign data, from another program or a server, claims this size.
     #[error("it claims to have {bytes} bytes, more than {most}")]
     TooLong { bytes: u64, most: u64 },
-    /// A state directory, or a file that decides what is removed, restored or taken for dumped.
+    /// A file or state directory that decides what is removed, restored or taken for dumped has a
+    /// foreign owner.
     #[error("it belongs to another user (uid {uid}), who decides what it says")]
     OtherOwner { uid: u32 },
     #[error("others than its owner may write to it (mode {:04o})", .mode & 0o7777)]
@@ -166,7 +167,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// A system call that failed.
+    /// The error of a failed system call.
     pub fn call(gate: Gate) -> impl Fn(Errno) -> ErrorKind {
         move |errno| ErrorKind::Call {
             gate: Some(gate),
@@ -182,7 +183,7 @@ impl ErrorKind {
         }
     }
 
-    /// Whether a catalog is damaged, or is none.
+    /// Whether a catalog is damaged, or the file is no catalog.
     pub fn is_unusable_catalog(&self) -> bool {
         matches!(
             self,
@@ -213,7 +214,8 @@ impl From<io::Error> for ErrorKind {
     }
 }
 
-/// For the libraries that read and write archives: [`ErrorKind::from`] gives the same kind again.
+/// Passes errors through libraries that read and write archives: [`ErrorKind::from`] restores the
+/// same kind.
 impl From<ErrorKind> for io::Error {
     fn from(kind: ErrorKind) -> io::Error {
         match kind {
@@ -243,7 +245,7 @@ impl From<ParquetError> for ErrorKind {
     }
 }
 
-/// The words of a [`ParquetError`] without the library's name for its kind.
+/// The message of a [`ParquetError`], without the parquet crate's name for its kind.
 fn plain(error: &ParquetError) -> String {
     match error {
         ParquetError::External(e) => e.to_string(),
@@ -254,13 +256,13 @@ fn plain(error: &ParquetError) -> String {
     }
 }
 
-/// Some parts of a catalog are not in its directory.
+/// Some parts of a run are missing in its directory.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{} of {of} missing: {}", plural(numbers.len()), list(numbers, *of))]
 pub struct MissingParts {
-    /// Their numbers.
+    /// Numbers of the missing parts.
     pub numbers: Vec<u32>,
-    /// The number of all parts.
+    /// Number of parts of the run.
     pub of: u32,
 }
 
@@ -273,7 +275,7 @@ fn plural(parts: usize) -> String {
     }
 }
 
-/// Parts, as the names of their files begin.
+/// File name stems of some parts.
 fn list(numbers: &[u32], of: u32) -> String {
     const MOST: usize = 4;
     let name = |number: &u32| format!("part-{number}-of-{of}");
@@ -282,12 +284,12 @@ fn list(numbers: &[u32], of: u32) -> String {
     shown.collect::<Vec<_>>().join(", ") + more
 }
 
-/// What tells a file system from others, for messages.
+/// Identifies a file system in messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileSystemId {
-    /// Its type, where the mount table says.
+    /// File system type, if the mount table has it.
     pub fstype: Option<Vec<u8>>,
-    /// Its UUID, where the kernel gives it.
+    /// UUID, if the kernel reports it.
     pub uuid: Option<[u8; 16]>,
     /// `f_fsid` of statfs(2).
     pub fsid: [u32; 2],

@@ -1,4 +1,4 @@
-//! Entries that may exist although a walk has not found them, by its warnings.
+//! Entries that a walk could not see, judging by its warnings, but that may still exist.
 
 use std::collections::HashSet;
 
@@ -10,17 +10,17 @@ use crate::format::Reader;
 use crate::format::columns::{DIR, NAME, TOP};
 use crate::since::index::{Index, RowMatch, each_group};
 
-/// What a walk could not see.
+/// The paths that a walk could not read.
 #[derive(Clone, Debug, Default)]
 pub struct Hidden {
-    /// Anything may exist.
+    /// Any path may be affected, because a warning has no path.
     all: bool,
-    /// The paths that could not be examined, or whose contents could not be read.
+    /// Paths that could not be examined, or whose contents could not be read.
     paths: HashSet<Vec<u8>>,
 }
 
 impl Hidden {
-    /// From the warnings of a walk.
+    /// Collects the unreadable paths from the warnings of a walk.
     pub fn new(warnings: &[Warning]) -> Hidden {
         let mut hidden = Hidden::default();
         for warning in warnings.iter().filter(|warning| warning.hides_entries()) {
@@ -34,38 +34,39 @@ impl Hidden {
         hidden
     }
 
-    /// Whether the walk could see everything.
+    /// Whether the walk could read everything.
     pub fn is_empty(&self) -> bool {
         !self.all && self.paths.is_empty()
     }
 
-    /// Whether anything may exist.
+    /// Whether any path may be affected.
     pub fn is_all(&self) -> bool {
         self.all
     }
 
-    /// The paths that could not be examined.
+    /// Paths that could not be examined or read.
     pub fn paths(&self) -> impl Iterator<Item = &[u8]> {
         self.paths.iter().map(|path| &path[..])
     }
 
-    /// Whether it is one of the paths.
+    /// Whether this very path could not be examined or read.
     pub fn has(&self, path: &[u8]) -> bool {
         self.paths.contains(path)
     }
 
-    /// Whether an entry of which nothing was found may exist.
+    /// Whether an entry that the walk did not find may still exist: the path or an ancestor is
+    /// unreadable.
     pub(crate) fn may_have(&self, path: &[u8]) -> bool {
         let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         let mut ends = ends.map(|(at, _)| at).chain([path.len()]);
-        // A SRC may be given with a slash at its end, and is then the path of a warning with it.
+        // A SRC given with a final slash has the slash in the path of its warning.
         let is_here =
             |end: usize| self.has(&path[..end]) || self.has(&path[..path.len().min(end + 1)]);
         self.all || ends.any(is_here)
     }
 
-    /// The number of rows of a catalog that were not found and may exist. `roots` are the paths of its
-    /// directories in this walk.
+    /// Number of unmatched rows of a catalog whose entries may still exist. `roots` are the paths
+    /// of its directories in this walk.
     pub fn rows(&self, reader: &Reader, index: &Index, roots: &[&[u8]]) -> Result<u64, Error> {
         if self.is_empty() {
             return Ok(0);

@@ -1,25 +1,26 @@
-//! Catalogs: what a tree consisted of when it was walked, in a Parquet file with a row for each entry, and what changed since.
+//! Catalogs: the entries of a tree at the time of a walk, in a Parquet file with one row per entry,
+//! and comparisons with them.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `format` | reads and writes catalogs; docs/catalog.md has the format |
-//! | [`changed`](mod@changed) | what was added, changed, removed and renamed since a catalog |
-//! | [`compare`](mod@compare) | which entries of a tree an increment must contain |
+//! | [`changed`](mod@changed) | finds entries added, changed, removed and renamed since a catalog |
+//! | [`compare`](mod@compare) | chooses the entries of a tree that an increment must contain |
 //! | [`compressor`] | compresses frames with zstd in one buffer |
-//! | [`destination`] | a file or an object that is complete or absent |
-//! | `error`, `warning` | why something was not done, or is missing |
-//! | [`hidden`] | entries that may exist although a walk has not found them |
+//! | [`destination`] | a file or object that is written atomically |
+//! | `error`, `warning` | why an operation failed, or an entry is missing |
+//! | [`hidden`] | entries that may exist although a walk could not see them |
 //! | [`part`] | the file systems of a tree, identified by source and subvolume |
 //! | [`query`] | passes the entries of catalogs to a sink |
-//! | [`ranges`] | a file or an object that is read at any offset |
-//! | [`remote`] | objects of a store, named by a URL |
+//! | [`ranges`] | a file or object that is read at any offset |
+//! | [`remote`] | objects in a store, named by a URL |
 //! | [`rows`] | the metadata of a whole tree in memory, packed |
-//! | [`since`] | the cheapest way to tell what has changed since a catalog |
+//! | [`since`] | the cheapest way to find changes since a catalog |
 //! | [`stored`] | how values are stored in the footer of a catalog |
-//! | [`stream`] | a file, a pipe or an object that is read in order |
+//! | [`stream`] | a file, pipe or object that is read sequentially |
 //! | [`tick`] | the ticks of a file system's clock |
-//! | [`token`] | the state of a file system (a generation, a log position), to prove that nothing changed |
-//! | [`trusted`] | files that nobody else may have written |
+//! | [`token`] | a state of a file system (such as its generation), to prove that nothing changed |
+//! | [`trusted`] | files that no other user can have written |
 #![forbid(unsafe_code)]
 
 pub mod changed;
@@ -52,7 +53,8 @@ pub use format::{
 pub use remote::StoreError;
 pub use warning::WarningKind;
 
-/// The first eight bytes of a name as a number, which decide the order of most pairs of names.
+/// The first eight bytes of a name as a big-endian number: comparing these decides the order of
+/// most names.
 fn head(name: &[u8]) -> u64 {
     let mut head = [0; 8];
     let len = name.len().min(8);

@@ -1,4 +1,4 @@
-//! The file systems of a tree, identified by what stays when device numbers change.
+//! The file systems of a tree, identified by properties that survive a change of device numbers.
 
 use std::slice::from_ref;
 
@@ -20,66 +20,68 @@ use crate::error::FileSystemId;
 use crate::stored;
 use crate::token::Token;
 
-/// A mount of a tree, or a subvolume in one: inode numbers are unique in it. The fields are in the
-/// order of their names in a catalog.
+/// A mount in a tree, or a subvolume, within which inode numbers are unique. Fields are sorted by
+/// their names in a catalog.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Part {
-    /// `st_dev` at that time.
+    /// `st_dev` at the time of the walk.
     #[serde(with = "stored::dev")]
     pub dev: Dev,
-    /// The engine that walked it; `None` if it was not entered, or has no mount of its own.
+    /// The engine that walked the mount; `None` if it was not entered, or for a subvolume that is
+    /// no separate mount.
     pub engine: Option<String>,
     /// `f_fsid` of statfs(2).
     pub fsid: [u32; 2],
-    /// The directory of the file system that is mounted, where the mount table says.
+    /// The directory of the file system that is mounted, if the mount table has it.
     #[serde(flatten, with = "stored::fsroot")]
     pub fsroot: Option<Vec<u8>>,
-    /// The type of the file system, where the mount table says.
+    /// File system type, if the mount table has it.
     #[serde(flatten, with = "stored::fstype")]
     pub fstype: Option<Vec<u8>>,
-    /// The inode number of its top directory.
+    /// Inode number of the mount's top directory.
     pub ino: u64,
     /// `f_type` of statfs(2).
     pub magic: u64,
-    /// The absolute path of its mount point, where the mount table says; `None` in older catalogs.
+    /// Absolute path of the mount point, if the mount table has it; `None` in older catalogs.
     #[serde(
         flatten,
         with = "stored::mount_point",
         skip_serializing_if = "Option::is_none"
     )]
     pub mount_point: Option<Vec<u8>>,
-    /// The path of its top directory below DIR.
+    /// Path of the top directory, relative to DIR.
     #[serde(flatten, with = "stored::path")]
     pub path: Vec<u8>,
-    /// The device or other source, where the mount table says.
+    /// Device or other source, if the mount table has it.
     #[serde(flatten, with = "stored::source")]
     pub source: Option<Vec<u8>>,
-    /// On btrfs, the UUIDs of the subvolume.
+    /// UUIDs of a btrfs subvolume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subvolume: Option<SubvolumeIds>,
-    /// The token of the file system before anything in it was read.
+    /// The file system's token, taken before any entry was read.
     #[serde(with = "stored::token")]
     pub token: Option<Token>,
-    /// The number of the DIR that it was found in.
+    /// Index of the DIR that contains the mount.
     pub top: u32,
-    /// Its UUID, where the kernel gives it.
+    /// UUID, if the kernel reports it.
     #[serde(with = "stored::uuid")]
     pub uuid: Option<[u8; 16]>,
 }
 
-/// The UUIDs of a btrfs subvolume, in hexadecimal. The fields are in the order of their names in a catalog.
+/// UUIDs of a btrfs subvolume, in hexadecimal. Fields are sorted by their names in a catalog.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SubvolumeIds {
-    /// Of the subvolume that it is a snapshot of, and of what that is a snapshot of, as far as these are there.
+    /// UUIDs of the subvolume's origin, of the origin's origin, and so on, as far as they still
+    /// exist.
     pub ancestors: Vec<String>,
-    /// Of the subvolume that was sent to it.
+    /// UUID of the subvolume that this one was received from (btrfs receive).
     pub received: Option<String>,
-    /// Its own.
+    /// UUID of the subvolume itself.
     pub uuid: String,
 }
 
 impl SubvolumeIds {
-    /// Those of the subvolume that an open directory is in, on a file system with this `f_type`.
+    /// Reads the UUIDs of the subvolume of an open directory, on a file system with this `f_type`.
     fn read(dir: &Fd, magic: u64) -> Option<SubvolumeIds> {
         if magic != BTRFS_SUPER_MAGIC {
             return None;
@@ -94,8 +96,9 @@ impl SubvolumeIds {
         })
     }
 
-    /// Both are states of one subvolume: snapshots of it, or a snapshot and its origin. A snapshot keeps
-    /// inode numbers, generations and all times, so an inode is found by these in both.
+    /// Whether both are states of one subvolume: snapshots of the same origin, or a snapshot and
+    /// its origin. A snapshot keeps inode numbers, generations and all times, so these identify an
+    /// inode in both.
     fn is_related(&self, other: &SubvolumeIds) -> bool {
         let line = |ids: &SubvolumeIds| [from_ref(&ids.uuid), &ids.ancestors[..]].concat();
         let others = line(other);
@@ -105,8 +108,8 @@ impl SubvolumeIds {
 }
 
 impl Part {
-    /// Both are of one file system (on btrfs, of one subvolume or of snapshots of it), so that the same
-    /// inode number with the same time of creation means the same file.
+    /// Whether both are of one file system (on btrfs: of one subvolume or its snapshots), so that
+    /// the same inode number and birth time mean the same file.
     pub fn is_same_file_system(&self, other: &Part) -> bool {
         let is_related = || {
             let both = self.subvolume.as_ref().zip(other.subvolume.as_ref());
@@ -115,12 +118,13 @@ impl Part {
         self.magic == other.magic && (self.is_identical(other) || is_related())
     }
 
-    /// Both are of one file system or subvolume of the same type.
+    /// Whether both are of the same file system, and on btrfs of the same subvolume.
     pub fn is_identical(&self, other: &Part) -> bool {
-        // The UUID is the best evidence, then `f_fsid`, which on some file systems is just the
+        // The UUID is the best evidence, then `f_fsid`, which on some file systems is only the
         // device number, then the source.
         match (self.uuid, other.uuid) {
-            // On btrfs inode numbers are unique in a subvolume, whose number is in `f_fsid`.
+            // On btrfs, inode numbers are unique only within a subvolume, whose id is part of
+            // `f_fsid`.
             (Some(a), Some(b)) => {
                 a == b && (self.magic != BTRFS_SUPER_MAGIC || self.fsid == other.fsid)
             }
@@ -129,7 +133,7 @@ impl Part {
         }
     }
 
-    /// Its file system, for messages.
+    /// The identity of the file system, for messages.
     pub(crate) fn file_system_id(&self) -> FileSystemId {
         FileSystemId {
             fstype: self.fstype.clone(),
@@ -138,8 +142,9 @@ impl Part {
         }
     }
 
-    /// The number of its file system among the parts of a catalog: at the same path if there are
-    /// several. A different snapshot of the same subvolume counts only there.
+    /// The index of the same file system among the parts of a catalog; if there are several, the
+    /// one at the same path. A different snapshot of the same subvolume matches only at the same
+    /// path.
     pub(crate) fn among(&self, old: &[Part]) -> Option<u32> {
         let is_here = |old: &Part| (old.top, &old.path) == (self.top, &self.path);
         let find = |is_it: &dyn Fn(&Part) -> bool| {
@@ -152,8 +157,8 @@ impl Part {
             .or_else(|| find(&|old| old.is_identical(self)))
     }
 
-    /// For each of some parts, its number among those of a catalog, or `none`. Two subvolumes never have
-    /// the same one: files of both would count as names of one file.
+    /// Maps parts to indexes among the parts of a catalog, or to `none`. Two subvolumes never get
+    /// the same index: otherwise files of both would look like hard links to one file.
     pub fn match_all(parts: &[Part], old: &[Part], none: u32) -> Vec<u32> {
         let numbers = parts.iter().map(|part| part.among(old).unwrap_or(none));
         let mut numbers: Vec<u32> = numbers.collect();
@@ -172,7 +177,7 @@ impl Part {
         numbers
     }
 
-    /// Whether it is a mount of its own below DIR, and not a subvolume in another part.
+    /// Whether the part is a separate mount below DIR, and not a subvolume inside another part.
     fn is_mount_among(&self, parts: &[Part]) -> bool {
         let is_around = |other: &Part| {
             (other.top, &other.fstype, &other.source, &other.fsroot)
@@ -184,9 +189,9 @@ impl Part {
         !self.path.is_empty() && self.fstype.is_some() && !is_subvolume
     }
 
-    /// The mounts that a catalog has and a later walk does not have, with their numbers; and the subvolumes
-    /// in whose place there is only the placeholder of a snapshot. DIR itself may have been on a mount whose mount
-    /// point is bare now.
+    /// The mounts in a catalog that a later walk does not have, with their indexes; and subvolumes
+    /// replaced by the placeholder of a snapshot. DIR itself may have been on a mount whose mount
+    /// point is now empty (`is_bare`).
     pub(crate) fn gone<'a>(
         old: &'a [Part],
         now: &[Part],
@@ -196,11 +201,13 @@ impl Part {
     ) -> Vec<(u32, &'a Part)> {
         let is_there = |old: &Part, now: &Part| {
             let is_same = now.is_same_file_system(old);
-            // Listed names have parts with the path of the first name on a mount.
+            // The part of listed names has the path of the first name on a mount, not of the mount
+            // point.
             let is_listed = old.engine.is_none();
             let is_here = is_same_place(old, now);
             let has_same_source = (&now.fstype, &now.source) == (&old.fstype, &old.source);
-            // Beneath a bind mount, there may be another directory of its file system.
+            // Below an unmounted bind mount, there may be a different directory of the same file
+            // system.
             let is_same_mount = old.mount_point.is_none()
                 || now.fsroot == old.fsroot
                 || now.mount_point == old.mount_point;
@@ -240,8 +247,8 @@ impl Part {
         }
     }
 
-    /// The stubs of all snapshots have one device number and one inode number. They are a part of
-    /// their own, the same in every catalog, whichever snapshot the walk meets first.
+    /// The part of all btrfs snapshot placeholders, which share one device number and one inode
+    /// number. It is the same in every catalog, whichever snapshot the walk meets first.
     fn of_stubs(meta: &Meta) -> Part {
         Part {
             dev: meta.dev,
@@ -250,12 +257,13 @@ impl Part {
         }
     }
 
-    /// Of a path for which there was no job of the walk: a subvolume, or a mount on a file.
+    /// The part of a path that the walk did not enter as a mount: a subvolume, or a mount on a
+    /// file.
     fn from_path(root: &[u8], path: &[u8], meta: &Meta) -> Part {
         if meta.is_stub() {
             return Part::of_stubs(meta);
         }
-        // Another file may have its name by now, and be on another file system.
+        // By now the path may be of a different file on a different file system.
         let attributes = |fd: &Fd| statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS).ok();
         let is_it = |seen: &Statx| (seen.dev, seen.ino) == (meta.dev, meta.ino);
         let fd = open_long(path, Open::PATH | Open::NOFOLLOW).ok();
@@ -287,7 +295,7 @@ impl Part {
 
 pub use walk::entry::relative;
 
-/// The parts of a walk.
+/// Collects the parts of a walk.
 #[derive(Debug)]
 pub(crate) struct Parts {
     roots: Vec<Vec<u8>>,
@@ -296,9 +304,9 @@ pub(crate) struct Parts {
 
 #[derive(Debug, Default)]
 struct KnownPart {
-    /// The number of the DIR that is being walked.
+    /// Index of the DIR being walked.
     top: usize,
-    /// Each with its mount id.
+    /// The parts, each with its mount id.
     parts: Vec<(u64, Part)>,
 }
 
@@ -310,7 +318,7 @@ impl Parts {
         }
     }
 
-    /// Those of a catalog, with their numbers in place of mount ids.
+    /// The parts of a catalog, with their indexes instead of mount ids.
     pub(crate) fn from_catalog(parts: &[Part]) -> Parts {
         let parts = (0..).zip(parts.iter().cloned()).collect();
         Parts {
@@ -323,12 +331,12 @@ impl Parts {
         self.known.lock()
     }
 
-    /// Begins another DIR.
+    /// Starts the next DIR of the walk.
     pub(crate) fn turn_to(&self, top: usize) {
         self.known().top = top;
     }
 
-    /// Begins a mount. `with_token` takes its token, after dirty data is written.
+    /// Starts a mount. `with_token`: syncs dirty data, and takes the token of the file system.
     pub(crate) fn begin(&self, mount: &MountContext<'_>, by: EngineKind, with_token: bool) {
         let mut known = self.known();
         let top = known.top;
@@ -337,7 +345,8 @@ impl Parts {
             ..Part::from_context(&self.roots[top], mount, by)
         };
         let id = mount.top.meta.mount;
-        // If some of the mount has been read already, a token of now would miss changes since then.
+        // If a part of this mount has been read already, a token taken now would hide changes since
+        // then.
         let mut before = known.parts.iter().filter(|(other, _)| *other == id);
         part.token = match before.clone().find(|(_, before)| before.dev == part.dev) {
             Some((_, before)) => before.token.clone(),
@@ -347,8 +356,8 @@ impl Parts {
         known.parts.push((id, part));
     }
 
-    /// Begins a mount without a token, unless it has begun. A mount without an engine of its own
-    /// is one that was not entered at its root.
+    /// Starts a mount without a token, unless it is known. Without an engine (`by`), the mount was
+    /// not entered at its root.
     pub(crate) fn begin_listed(&self, mount: &MountContext<'_>, by: Option<EngineKind>) {
         let mut known = self.known();
         let meta = &mount.top.meta;
@@ -362,7 +371,7 @@ impl Parts {
         known.parts.push((meta.mount, Part { engine, ..part }));
     }
 
-    /// The part of an entry. `last` belongs to the calling thread.
+    /// The part of an entry. `last` is a cache owned by the calling thread.
     pub(crate) fn find(
         &self,
         last: &mut Option<Last>,
@@ -404,7 +413,7 @@ impl Parts {
             .map(|(_, part)| part.clone())
     }
 
-    /// All parts. `by` are the engines of those that were begun, in that order: an engine may have
+    /// All parts. `by` has the engines of the started parts, in order, because an engine may have
     /// been replaced since.
     pub(crate) fn all(&self, by: impl IntoIterator<Item = EngineKind>) -> Vec<Part> {
         let known = self.known();
@@ -417,14 +426,14 @@ impl Parts {
     }
 }
 
-/// The part of the last entry.
+/// The part of the last entry, cached.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Last {
     mount: u64,
     dev: Dev,
-    /// The number of the part.
+    /// Index of the part.
     pub(crate) number: u32,
-    /// `f_type` of its file system.
+    /// `f_type` of the part's file system.
     pub(crate) magic: u64,
 }
 
@@ -433,7 +442,7 @@ pub(crate) fn magic_of(parts: &[Part], number: usize) -> u64 {
     parts.get(number).map_or(0, |part| part.magic)
 }
 
-/// Whether a file in a file system with this `f_type` may have changed at a moment or later.
+/// Whether a file may have changed at or after `since`, on a file system with this `f_type`.
 pub(crate) fn may_have_changed(meta: &Meta, magic: u64, since: Time) -> bool {
     let granularity = Granularity::new(magic, meta.btime.is_some());
     may_be_since(meta.ctime, granularity, since)
@@ -538,7 +547,7 @@ mod tests {
     fn each_part_of_a_catalog_is_one_subvolume() {
         let numbers = |parts: &[Part], old: &[Part]| Part::match_all(parts, old, 99);
         let old = [snapshot("daily.0", 2, &[1], None)];
-        // It was renamed, and a new one is in its place.
+        // The snapshot was renamed, and a new one has its old name.
         let new = [
             snapshot("daily.0", 3, &[1], None),
             snapshot("daily.1", 2, &[1], None),
@@ -546,7 +555,7 @@ mod tests {
         assert_eq!(numbers(&new, &old), [0, 99]);
         assert_eq!(numbers(&new[1..], &old), [0]);
         assert_eq!(numbers(&[snapshot("daily.1", 3, &[1], None)], &old), [99]);
-        // One file system that is mounted twice is one.
+        // The same file system mounted twice counts as one.
         let one = Part {
             subvolume: None,
             ..old[0].clone()
@@ -595,7 +604,7 @@ mod tests {
         };
         assert!(gone(&old).is_empty());
         assert_eq!(gone(from_ref(&top)), [3, 4]);
-        // Another file system, from the same source and from another one.
+        // A different file system, with the same source and with a different one.
         let new = Part {
             fsid: [7, 7],
             ..old[4].clone()

@@ -1,4 +1,4 @@
-//! A file or an object that is read at any offset.
+//! A file or object that is read at any offset.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use crate::remote::{self, Object};
 use crate::stream::Stream;
 use crate::trusted;
 
-/// A file or an object, with its length when it was opened.
+/// A file or object, with its length when it was opened.
 #[derive(Clone, Debug)]
 pub enum Ranges {
     /// A file or a device.
     File(Reader),
-    /// An object of a store.
+    /// An object in a store.
     Object(Arc<dyn Object>),
 }
 
 impl Ranges {
-    /// Opens a file or an object.
+    /// Opens a file or object.
     ///
     /// # Errors
-    /// It does not exist, or cannot be opened.
+    /// The file or object does not exist, or cannot be opened.
     pub fn open(path: &[u8]) -> Result<Ranges, ErrorKind> {
         Ok(match remote::open(path)? {
             Some(object) => Ranges::Object(object),
@@ -33,7 +33,7 @@ impl Ranges {
         })
     }
 
-    /// Opens a file in an open directory; a symlink is not followed.
+    /// Opens a file in an open directory, without following a symlink.
     pub fn open_in(dir: &Fd, name: &[u8]) -> Result<Ranges, ErrorKind> {
         let name = c_string(name)?;
         let file = openat(dir, &name, Open::NONBLOCK | Open::NOFOLLOW)?;
@@ -41,7 +41,7 @@ impl Ranges {
         Ok(Ranges::File(Reader::new(Arc::new(file), seen.size)))
     }
 
-    /// Its length in bytes when it was opened.
+    /// Length in bytes at the time of opening.
     #[expect(
         clippy::len_without_is_empty,
         reason = "nobody asks whether it is empty"
@@ -53,7 +53,8 @@ impl Ranges {
         }
     }
 
-    /// Checks that no other user may have written a file; whoever may write to a store may write all objects of it.
+    /// Checks that no other user can have written the file. Objects are not checked: anyone with
+    /// write access to a store can write them all.
     pub fn check_trusted(&self) -> Result<(), ErrorKind> {
         match self {
             Ranges::File(file) => trusted::check(&**file.fd()),
@@ -61,7 +62,7 @@ impl Ranges {
         }
     }
 
-    /// Identifies the version of an object, if the store does.
+    /// The version id of an object, if the store has one.
     pub fn version(&self) -> Option<&str> {
         match self {
             Ranges::File(_) => None,
@@ -69,7 +70,7 @@ impl Ranges {
         }
     }
 
-    /// Whether a call takes as long as a request to another machine.
+    /// Whether each read is a request to another machine.
     pub(crate) fn is_remote(&self) -> bool {
         matches!(self, Ranges::Object(_))
     }
@@ -84,11 +85,11 @@ impl Ranges {
         }
     }
 
-    /// Reads in order, from an offset on.
+    /// Reads sequentially from an offset.
     pub fn stream(&self, offset: u64) -> Stream {
         match self {
             Ranges::File(file) => {
-                // If this fails, what is read next is not what is expected.
+                // On failure the stream has wrong data, which its reader then rejects.
                 let _ = lseek(&**file.fd(), offset, Whence::Set);
                 Stream::File(Arc::clone(file.fd()))
             }

@@ -1,7 +1,7 @@
-//! Objects of a store, which are named by a URL: `s3://bucket/key`.
+//! Objects in a store, named by a URL: `s3://bucket/key`.
 //!
-//! This crate knows no protocol: the program gives it a [`Client`], which the crate `remote` implements.
-//! A program without one refuses such names.
+//! This crate implements no protocol: the program sets a [`Client`], implemented by the crate
+//! `remote`. A program without a client rejects such names.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -10,48 +10,50 @@ use std::sync::{Arc, OnceLock};
 use base::path::split;
 use bytes::Bytes;
 
-/// The most that is read at once of what another machine sends, in bytes. The largest files that are read as a whole are the
-/// packs of restic, of up to 128 MiB.
+/// Maximum bytes read at once from another machine. The largest files read as a whole are pack
+/// files of restic, up to 128 MiB.
 pub const MOST_BYTES: usize = 512 << 20;
 
-/// Opens objects.
+/// A client of object stores.
 pub trait Client: fmt::Debug + Send + Sync {
     /// Opens an object for reading.
     fn open(&self, url: &[u8]) -> Result<Arc<dyn Object>, StoreError>;
 
-    /// Begins to write an object. It replaces only the given version, so that of two processes that write
-    /// the same object one fails, where the store supports conditional requests.
+    /// Starts writing an object. It replaces only the given version: if two processes write the
+    /// same object, one fails, where the store supports conditional requests.
     fn create(&self, url: &[u8], replaces: &Version) -> Result<Box<dyn Upload>, StoreError>;
 
     /// Removes an object, if it exists.
     fn remove(&self, url: &[u8]) -> Result<(), StoreError>;
 
-    /// The names of the objects whose keys begin with the key of `url`, without that beginning; not
-    /// those with a slash.
+    /// Names of the objects whose keys begin with that of `url`, without this prefix, and only
+    /// names without a slash.
     fn names(&self, url: &[u8]) -> Result<Vec<Vec<u8>>, StoreError>;
 
-    /// The files of a restic repository, named as restic names it: `s3:...` or `rest:...`. Nothing is connected yet.
+    /// The files of a restic repository at a location such as `s3:...` or `rest:...`. Does not
+    /// connect yet.
     fn repository(&self, location: &str) -> Result<Arc<dyn Files>, StoreError>;
 }
 
-/// The files of a restic repository that is not a local directory, by their paths in it. They do not change.
+/// The files of a remote restic repository, by path. Files never change once written.
 pub trait Files: fmt::Debug + Send + Sync {
-    /// Reads a part of a file, from an offset on so many bytes; all of it without a range.
+    /// Reads a range of a file, as offset and length; the whole file if `None`.
     fn read(&self, path: &str, range: Option<(u64, usize)>) -> Result<Bytes, StoreError>;
 
-    /// Writes a file, which exists when it is complete and not before.
+    /// Writes a file atomically.
     fn write(&self, path: &str, content: Vec<Bytes>) -> Result<(), StoreError>;
 
-    /// Removes a file, even when a signal is about to end the process.
+    /// Removes a file, even while a signal is about to end the process.
     fn remove(&self, path: &str) -> Result<(), StoreError>;
 
-    /// The files in a directory and in those below it: their names, without the directory, and their lengths.
+    /// Lists the files below a directory, recursively: names without the directory, and lengths.
     fn list(&self, dir: &str) -> Result<Vec<(String, u64)>, StoreError>;
 }
 
-/// An object that is open for reading. One that is replaced meanwhile gives [`StoreError::Changed`].
+/// An object open for reading. If it is replaced meanwhile, reads fail with
+/// [`StoreError::Changed`].
 pub trait Object: fmt::Debug + Send + Sync {
-    /// The length in bytes.
+    /// Length in bytes.
     fn len(&self) -> u64;
 
     /// Whether the length is 0.
@@ -59,43 +61,43 @@ pub trait Object: fmt::Debug + Send + Sync {
         self.len() == 0
     }
 
-    /// Identifies this version, if the store does.
+    /// The version id, if the store has one.
     fn version(&self) -> Option<&str>;
 
-    /// When it was written: seconds and nanoseconds since the epoch.
+    /// Modification time: seconds and nanoseconds since the epoch.
     fn modified(&self) -> (i64, u32);
 
     /// Reads at an offset until the buffer is full or the object ends.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, StoreError>;
 
-    /// Reads in order, from an offset on. Its errors contain a [`StoreError`].
+    /// Reads sequentially from an offset. Errors contain a [`StoreError`].
     fn stream(&self, offset: u64) -> Box<dyn ObjectStream>;
 }
 
-/// The version of an object that another one replaces.
+/// The version of an object that a new one may replace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Version {
-    /// The one that exists now, or none.
+    /// The version that exists now, if any.
     Current,
-    /// None: the object must not exist.
+    /// No version: the object must not exist.
     Absent,
-    /// [`Object::version`] of one that was read.
+    /// The [`Object::version`] of an object that was read.
     Known(String),
 }
 
-/// An object being written. It does not exist before it is published. Dropping it removes what was
-/// uploaded. The errors of its `Write` contain a [`StoreError`].
+/// An object being written. It appears when published; dropping it removes what was uploaded.
+/// Errors of its `Write` contain a [`StoreError`].
 pub trait Upload: Write + fmt::Debug + Send {
-    /// Uploads what was written so far, except for a small object, which is uploaded when it is published.
+    /// Uploads what was written so far, except for a small object, which is uploaded on publishing.
     fn sync(&mut self) -> Result<(), StoreError>;
 
-    /// Uploads the rest, and makes the object exist, atomically.
+    /// Uploads the rest, and makes the object appear atomically.
     fn publish(self: Box<Self>) -> Result<(), StoreError>;
 }
 
-/// An object that is read in order.
+/// A sequential reader of an object.
 pub trait ObjectStream: Read + Send {
-    /// Skips bytes without requesting them, unless they are on their way.
+    /// Skips bytes without requesting them, unless they are already being sent.
     fn skip(&mut self, bytes: u64);
 }
 
@@ -107,21 +109,21 @@ pub enum StoreError {
     Unsupported,
     #[error("the URL has no bucket and key")]
     BadUrl,
-    /// A URL with a scheme other than `s3`.
+    /// The URL has a scheme other than `s3`.
     #[error("only URLs of S3 stores are supported: s3://BUCKET/KEY")]
     OtherScheme,
-    /// With what is wrong about the name of the bucket or the key.
+    /// The bucket name or key is invalid; with the reason.
     #[error("the URL cannot be used: {0}")]
     BadKey(&'static str),
-    /// With the variable or the option.
+    /// An environment variable or option has invalid characters.
     #[error("the value of {0} has a blank or a character that cannot be in a request")]
     BadSetting(String),
-    /// With the variable or the option.
+    /// The endpoint in an environment variable or option is invalid.
     #[error("the endpoint in {0} is no URL with a scheme and a host")]
     BadEndpoint(String),
     #[error("the store says that the clock of this machine is wrong")]
     WrongClock,
-    /// With the region of the bucket, if the store says it.
+    /// The bucket is in a different region, which is included if the store reports it.
     #[error("the bucket is in another region{}", .0.as_ref().map_or(String::new(), |region| format!(": {region}")))]
     WrongRegion(Option<String>),
     #[error("the store does not support such a request")]
@@ -130,7 +132,8 @@ pub enum StoreError {
     NoCredentials(&'static str),
     #[error("the endpoint uses HTTP without TLS, which AWS_ALLOW_HTTP does not permit")]
     PlainHttp,
-    /// With the code of the store's answer, and the variables that the credentials are from.
+    /// The store rejects the credentials; with its error code, and the environment variables that
+    /// they are from.
     #[error("the store rejects the access key ({0})")]
     WrongCredentials(String, Vec<&'static str>),
     #[error("access denied")]
@@ -143,15 +146,15 @@ pub enum StoreError {
     Changed,
     #[error("the object would be larger than {0} GiB")]
     TooLarge(u64),
-    /// More than was asked for, or than [`MOST_BYTES`].
+    /// The answer is longer than requested, or than [`MOST_BYTES`].
     #[error("the server sends more than {0} bytes")]
     LongAnswer(usize),
     #[error("cannot connect to the store: {0}")]
     NoConnection(String),
-    /// The certificate of the endpoint is not accepted.
+    /// The certificate of the endpoint is rejected.
     #[error("TLS: {0}")]
     Certificate(String),
-    /// What the same request will get again.
+    /// The store refuses the request, and would refuse it again.
     #[error("the store refuses the request: {0}")]
     Refused(String),
     #[error("the store reports an error: {0}")]
@@ -165,7 +168,7 @@ pub fn set_client(client: Box<dyn Client>) {
     let _ = CLIENT.set(client);
 }
 
-/// The files of a restic repository in an object store or on a rest-server: see [`Client::repository`].
+/// The files of a remote restic repository: see [`Client::repository`].
 ///
 /// # Errors
 /// The location is malformed, or the build does not support it.
@@ -174,8 +177,8 @@ pub fn repository(location: &str) -> Result<Arc<dyn Files>, StoreError> {
     client.repository(location)
 }
 
-/// Whether a name is a URL, and not the name of a file. A URL with a scheme other than `s3` counts, so that it is refused and no
-/// file with that name is created.
+/// Whether a name is a URL, not a file name. Other schemes than `s3` count, too, so that they are
+/// rejected and no file of that name is created.
 pub fn is_remote(name: &[u8]) -> bool {
     let Some(end) = name.windows(3).position(|it| it == b"://") else {
         return false;
@@ -184,7 +187,7 @@ pub fn is_remote(name: &[u8]) -> bool {
     name[0].is_ascii_alphabetic() && name[..end].iter().all(is_permitted)
 }
 
-/// The bucket of an object, as the beginning of its URL; `None` for the name of a file.
+/// The URL prefix of an object up to its bucket; `None` for a file name.
 pub fn bucket(name: &[u8]) -> Option<&[u8]> {
     if !is_remote(name) {
         return None;
@@ -194,12 +197,12 @@ pub fn bucket(name: &[u8]) -> Option<&[u8]> {
     Some(&name[..end.map_or(name.len(), |end| begin + end)])
 }
 
-/// Whether a name is the beginning of the names of objects, as that of a directory is of files.
+/// Whether a URL is a prefix of object names, ending with a slash like a directory.
 pub(crate) fn is_prefix(name: &[u8]) -> bool {
     is_remote(name) && split(name).1.is_empty()
 }
 
-/// The client, for a name that is remote; `None` for the name of a file.
+/// The client for a URL; `None` for a file name.
 pub(crate) fn client(name: &[u8]) -> Result<Option<&'static dyn Client>, StoreError> {
     if !is_remote(name) {
         return Ok(None);
@@ -211,12 +214,12 @@ pub(crate) fn client(name: &[u8]) -> Result<Option<&'static dyn Client>, StoreEr
     Ok(Some(&**client))
 }
 
-/// Opens the object that a name means; `None` for the name of a file.
+/// Opens the object of a URL; `None` for a file name.
 pub fn open(name: &[u8]) -> Result<Option<Arc<dyn Object>>, StoreError> {
     client(name)?.map(|client| client.open(name)).transpose()
 }
 
-/// Opens an object, or tells that it does not exist.
+/// Opens an object; `None` if it does not exist.
 pub fn find(url: &[u8]) -> Result<Option<Arc<dyn Object>>, StoreError> {
     match open(url) {
         Err(StoreError::NotFound) => Ok(None),
@@ -229,7 +232,7 @@ pub fn remove(url: &[u8]) -> Result<(), StoreError> {
     client(url)?.map_or(Ok(()), |client| client.remove(url))
 }
 
-/// The name of a directory as the beginning of the names of objects: with a slash at its end, if it is remote.
+/// Appends a slash to a URL, unless it has one; file names are unchanged.
 pub fn as_prefix(name: &[u8]) -> Vec<u8> {
     let mut name = name.to_vec();
     if is_remote(&name) && name.last() != Some(&b'/') {
@@ -238,8 +241,9 @@ pub fn as_prefix(name: &[u8]) -> Vec<u8> {
     name
 }
 
-/// The names below a prefix: of a name that ends with a slash; or of one that could, if no object has that name and there is
-/// something below it. `None` for the name of a file or an object, which `is_object` recognizes without a request.
+/// Names below a URL prefix: one that ends with a slash, or one without a slash if no object has
+/// exactly this name and some are below it. `None` for a file name or object; `is_object`
+/// recognizes an object by name, without a request.
 pub fn names(
     name: &[u8],
     is_object: impl Fn(&[u8]) -> bool,

@@ -1,10 +1,10 @@
-//! How values are stored in the JSON of a catalog's footer, for `#[serde(with)]`.
+//! Serialization of values in the JSON of a catalog's footer, for `#[serde(with)]`.
 
 use serde::{Deserialize, Serialize};
 use walk::entry::Time;
 
-/// Names of any bytes: `<member>` is the name, lossily if it is not UTF-8, and then `<member>_b64`
-/// has its bytes. For `#[serde(flatten, with)]`.
+/// Names of arbitrary bytes: `<member>` has the name, lossy if it is not UTF-8; then `<member>_b64`
+/// has the exact bytes. For `#[serde(flatten, with)]`.
 macro_rules! name {
     ($module:ident, $member:literal, $exact:literal, $type:ty) => {
         pub mod $module {
@@ -57,8 +57,8 @@ name!(
     Option<Vec<u8>>
 );
 
-/// Lists of names: `<member>`, lossily if one is not UTF-8, and then `<member>_b64` has the bytes of all. An empty
-/// list is stored if `$always`. For `#[serde(flatten, with)]`.
+/// Lists of names: `<member>`, lossy if a name is not UTF-8; then `<member>_b64` has the exact
+/// bytes of all. An empty list is stored if `$always`. For `#[serde(flatten, with)]`.
 macro_rules! names {
     ($module:ident, $member:literal, $exact:literal, $always:literal) => {
         pub(crate) mod $module {
@@ -144,7 +144,7 @@ pub struct StoredTime {
     sec: i64,
 }
 
-/// A device number, as `MAJOR:MINOR`.
+/// A device number, stored as `MAJOR:MINOR`.
 pub(crate) mod dev {
     use ondisk::Dev;
     use serde::de::Error;
@@ -166,7 +166,7 @@ pub(crate) mod dev {
     }
 }
 
-/// The id of an archive, as 32 hexadecimal digits. An invalid one is dropped.
+/// The id of an archive, stored as 32 hexadecimal digits. An invalid id is read as `None`.
 pub mod archive_id {
     use ondisk::pax::ArchiveId;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -181,7 +181,7 @@ pub mod archive_id {
     }
 }
 
-/// A UUID, as 32 hexadecimal digits.
+/// A UUID, stored as 32 hexadecimal digits.
 pub(crate) mod uuid {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -204,7 +204,7 @@ pub(crate) mod uuid {
     }
 }
 
-/// A token, as its text. An unknown one is dropped.
+/// A token, stored as text. An unknown token is read as `None`.
 pub(crate) mod token {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

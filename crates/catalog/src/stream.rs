@@ -1,4 +1,4 @@
-//! Reads a file, a device, a fifo, standard input or an object in order.
+//! Reads a file, device, FIFO, standard input or object sequentially.
 
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use gate::{Errno, Fd, Gate};
 use crate::error::ErrorKind;
 use crate::remote::ObjectStream;
 
-/// Bytes read at a time.
+/// Number of bytes per read(2).
 const CHUNK: usize = 64 << 10;
 
-/// Something that is read in order.
+/// A source of sequential reads.
 pub enum Stream {
     /// Standard input.
     Stdin,
-    /// A file, a device or a pipe.
+    /// A file, device or pipe.
     File(Arc<Fd>),
-    /// An object of a store.
+    /// An object in a store.
     Object(Box<dyn ObjectStream>),
 }
 
 impl Stream {
-    /// Reads what comes next; 0 bytes at the end.
+    /// Reads the next bytes; 0 at the end.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The stream cannot be read.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, ErrorKind> {
         loop {
             let read = match self {
@@ -41,18 +41,18 @@ impl Stream {
     }
 }
 
-/// A stream, and what was read of it ahead.
+/// A stream with a read-ahead buffer.
 pub struct Buffered {
     stream: Stream,
-    /// Everything before `from` is consumed.
+    /// Bytes read ahead; those before `from` are consumed.
     buffer: Vec<u8>,
     from: usize,
-    /// Something was wanted after the end.
+    /// Whether a read was attempted after the end.
     is_exhausted: bool,
 }
 
 impl Buffered {
-    /// A stream whose beginning is `head`.
+    /// A stream whose first bytes, `head`, were read already.
     pub fn new(stream: Stream, head: Vec<u8>) -> Buffered {
         Buffered {
             stream,
@@ -62,12 +62,12 @@ impl Buffered {
         }
     }
 
-    /// Whether more was read than there is.
+    /// Whether a read was attempted after the end.
     pub fn is_exhausted(&self) -> bool {
         self.is_exhausted
     }
 
-    /// What comes next: `n` bytes at least, and less only at the end.
+    /// The next bytes, without consuming them: at least `n`, fewer only at the end.
     pub fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
         while self.buffer.len() - self.from < n {
             self.buffer.drain(..std::mem::take(&mut self.from));

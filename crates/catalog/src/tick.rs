@@ -1,5 +1,5 @@
-//! The tick of a file system's clock: two changes within one tick leave the same ctime, so an entry
-//! that was read in the tick of a change may have changed again unnoticed.
+//! The tick of a file system's clock: two changes within one tick have the same ctime, so an entry
+//! read within the tick of a change may have changed again unnoticed.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use gate::xfs::XFS_SUPER_MAGIC;
 use walk::Moment;
 use walk::entry::Time;
 
-/// Longer than any tick of a file system's clock: after this time, a change leaves another ctime.
+/// Longer than any tick of a file system's clock: a change after this time has a later ctime.
 pub const TICK: Duration = Duration::from_millis(20);
 
-/// [`TICK`] later.
+/// This time plus [`TICK`].
 pub(crate) fn after_a_tick(time: Time) -> Time {
     let nsec = time.nsec + TICK.subsec_nanos();
     Time {
@@ -21,7 +21,7 @@ pub(crate) fn after_a_tick(time: Time) -> Time {
     }
 }
 
-/// [`TICK`] earlier.
+/// This time minus [`TICK`].
 pub fn before_a_tick(time: Time) -> Time {
     let tick = TICK.subsec_nanos();
     match time.nsec.checked_sub(tick) {
@@ -33,9 +33,9 @@ pub fn before_a_tick(time: Time) -> Time {
     }
 }
 
-/// Waits until a change leaves a later ctime than any change before `begun`: until the coarse clock
-/// that the kernel stamps files with has reached `begun`, or for [`TICK`] on a file system that may
-/// have another clock. `magic` is `f_type` of statfs(2).
+/// Waits until new changes get a later ctime than any change before `begun`: until the kernel's
+/// coarse clock, from which ctimes are taken, has reached `begun`; or for [`TICK`] on a file system
+/// that may use a different clock. `magic` is `f_type` of statfs(2).
 pub(crate) fn wait_for_tick(begun: &Moment, magic: Option<u64>) {
     let kernel_clock = has_kernel_clock(magic).then_some(gate::clock::of_files as fn() -> Time);
     while let Some(pause) = pause(
@@ -46,7 +46,7 @@ pub(crate) fn wait_for_tick(begun: &Moment, magic: Option<u64>) {
     }
 }
 
-/// Whether the ctimes of a file system with this `f_type` come from the kernel's coarse clock.
+/// Whether a file system with this `f_type` takes ctimes from the kernel's coarse clock.
 fn has_kernel_clock(magic: Option<u64>) -> bool {
     /// ext2 to ext4, XFS, btrfs, tmpfs.
     const KERNEL_CLOCK: [u64; 4] = [
@@ -58,12 +58,13 @@ fn has_kernel_clock(magic: Option<u64>) -> bool {
     magic.is_some_and(|magic| KERNEL_CLOCK.contains(&magic))
 }
 
-/// How long to sleep before the next look at the clocks, `elapsed` after the moment to wait for;
-/// `None` at the end of the wait. `has_reached` says whether the kernel's coarse clock has reached
-/// the moment, and is `None` where file times may come from another clock.
+/// How long to sleep before checking the clocks again, `elapsed` after the moment to wait for;
+/// `None` when the wait is over. `has_reached`: whether the kernel's coarse clock has reached that
+/// moment; `None` if file times may come from a different clock.
 fn pause(elapsed: Duration, has_reached: Option<bool>) -> Option<Duration> {
     const STEP: Duration = Duration::from_micros(500);
-    // If the clock is set back meanwhile, it may take any time to reach the moment: TICK is enough.
+    // If the clock was set back meanwhile, reaching the moment may take any time: never wait longer
+    // than TICK.
     let left = TICK.checked_sub(elapsed)?;
     match has_reached {
         Some(true) => None,

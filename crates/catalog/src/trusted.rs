@@ -1,4 +1,5 @@
-//! Files that say what is removed, restored or taken for dumped: nobody but this user and root may have written them.
+//! Checks files that decide what is removed, restored or taken for dumped: only this user and root
+//! may be able to write them.
 
 use std::os::fd::AsFd;
 
@@ -9,20 +10,21 @@ use gate::xattr::fgetxattr;
 
 use crate::error::ErrorKind;
 
-/// Opens a directory with such files.
+/// Opens a directory of trusted files.
 ///
 /// # Errors
-/// It cannot be opened, or others may have written to it, or have put a symlink in its place.
+/// The directory cannot be opened, others can write to it, or they may have replaced it by a
+/// symlink.
 pub fn open_directory(path: &[u8]) -> Result<Fd, ErrorKind> {
     let dir = gate::file::open_directory(path)?;
     check(&dir)?;
     Ok(dir)
 }
 
-/// Checks an open file or directory.
+/// Checks that only this user and root can write to an open file or directory.
 ///
 /// # Errors
-/// Others may have written to it.
+/// Others can write to it.
 pub fn check(file: impl AsFd) -> Result<(), ErrorKind> {
     let seen = statx(&file, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
     if !seen.is_ours() {

@@ -1,17 +1,17 @@
-//! Why entries are missing, or a catalog was kept.
+//! Warnings that entries are missing, or that a catalog was kept.
 
 use base::WarningReason;
 
-/// The reason of a warning of a catalog, or of a comparison with one.
+/// The reason for a warning about a catalog, or about a comparison with one.
 #[derive(Clone, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum WarningKind {
-    /// The base has this many entries of a mount that is gone.
+    /// The base catalog has this many entries of a mount that has disappeared.
     #[error("{}", were_on_a_mount(*.entries))]
     MountGone { entries: u64 },
     #[error("not replaced: it has {0} entries that may exist, but could not be read")]
     CatalogKept(u64),
-    /// Directories were moved during the walk, so that this many entries have no path.
+    /// This many entries have no path, because their directories were moved during the walk.
     #[error("{0} entries skipped: their directories were moved during the dump")]
     EntriesLost(u64),
     #[error("more than {0} entries; the rest is skipped")]

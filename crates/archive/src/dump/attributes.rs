@@ -1,4 +1,4 @@
-//! Reads the extended attributes of a file, access control lists among them.
+//! Reads extended attributes of a file, including access control lists.
 
 use std::ffi::CStr;
 use std::ops::Deref;
@@ -17,16 +17,16 @@ use crate::warning::WarningKind;
 /// The file whose attributes are read.
 #[derive(Clone, Copy, Debug)]
 pub enum AttributesOf<'a> {
-    /// An open file.
+    /// An open file, read with fgetxattr(2).
     Open(&'a Fd),
     /// A name in a directory. A symlink is not followed.
     Named(BorrowedFd<'a>, &'a CStr),
 }
 
-/// What was not read: the call, its error, and what is missing.
+/// An extended attribute that could not be read: the call, its error, and what is missing.
 pub type AttributeFailure = (Gate, Errno, WarningKind);
 
-/// Reads extended attributes, with buffers that serve for many files.
+/// Reads extended attributes, with buffers reused for many files.
 #[derive(Debug, Default)]
 pub struct AttributeReader {
     list: Vec<u8>,
@@ -41,8 +41,8 @@ impl AttributeReader {
         meta.xattrs != Some(false) && self.bare != Some(meta.dev)
     }
 
-    /// Passes the name and the value of each attribute to `take`, by name. Returns what could not be
-    /// read; an attribute that vanishes meanwhile does not count.
+    /// Passes the name and value of each attribute to `take`, sorted by name. Returns what could
+    /// not be read; an attribute that vanishes meanwhile is no failure.
     pub fn read(
         &mut self,
         dev: Dev,
@@ -78,7 +78,7 @@ impl AttributeReader {
         failures
     }
 
-    /// As [`AttributeReader::read`], of the file of a row, by its name.
+    /// Like [`AttributeReader::read`], for the file of a row, by its name.
     pub fn read_row<R: Deref<Target = Rows>>(
         &mut self,
         dev: Dev,

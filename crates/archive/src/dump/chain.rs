@@ -1,4 +1,4 @@
-//! The catalogs of a dump: its base, and the one that it writes.
+//! The catalogs of a dump: its base, and the new one.
 
 use std::sync::Arc;
 
@@ -25,21 +25,22 @@ pub(super) struct Chain {
     pub(super) base: Option<Base>,
     pub(super) catalog: Option<Vec<u8>>,
     level: Option<Level>,
-    /// Keeps other dumps away from the state directory.
+    /// Excludes other dumps from the state directory.
     _lock: Option<Arc<Lock>>,
-    /// The state directory has chosen the name of the archive.
+    /// The archive's name was chosen by fathom, in the state directory.
     is_named: bool,
     pub(super) note: Option<Note>,
 }
 
 impl Chain {
-    /// Finds the catalogs, and opens the base.
+    /// Finds the catalogs, and opens the base catalog.
     pub(super) fn open(options: &DumpOptions) -> Result<Chain, Error> {
         if let (Some(level), Some(archive)) = (&options.level, &options.archive)
             && remote::is_remote(&level.state)
             && archive != b"-"
             && !remote::is_remote(archive)
-            // What has no name afterwards is not recorded either.
+            // An archive written to a pipe or device has no name, so it is not recorded in the
+            // state directory.
             && !matches!(Writer::place(archive), Ok(None))
         {
             let archive = archive.clone();
@@ -54,7 +55,7 @@ impl Chain {
         let since = Chain::find_base(options)?;
         let (mut level, mut note) = (options.level.clone(), None);
         if let (Some(level), None) = (&mut level, &since) {
-            // Everything is dumped: the next dumps of the same level can be based on it.
+            // A full dump counts as level 0, so that later dumps of this level can be based on it.
             let wanted = std::mem::take(&mut level.number);
             note = (wanted > 0).then_some(Note::NoLowerLevel(wanted));
             Base::check_full(level, &options.sources)?;
@@ -85,7 +86,6 @@ impl Chain {
         })
     }
 
-    /// The base catalog.
     pub(super) fn find_base(options: &DumpOptions) -> Result<Option<Vec<u8>>, Error> {
         match &options.level {
             Some(level) => level.base(),
@@ -93,13 +93,12 @@ impl Chain {
         }
     }
 
-    /// The level of the dump.
     pub(super) fn level(&self) -> Option<u8> {
         self.level.as_ref().map(|level| level.number)
     }
 
-    /// Makes a full dump in place of an increment whose base is of a different file system or directory. It counts as
-    /// level 0: the catalogs of all levels are of that one, too, and no use any more.
+    /// Turns an increment into a full dump of level 0, because its base is of a different file
+    /// system or directory, like all other catalogs of the state directory.
     pub(super) fn become_full(&mut self, why: &Error) {
         (self.base, self.since) = (None, None);
         let source_path = why.kind.other_source().cloned().unwrap_or_default();
@@ -113,14 +112,14 @@ impl Chain {
         }
     }
 
-    /// Whether a base of something else makes a full dump; else it is refused. Levels that the user has chosen
-    /// allow for a different file system only: another directory may be a mistake.
+    /// Whether a mismatched base turns the increment into a full dump, instead of an error. With
+    /// `--level`, only for a different file system: a different directory may be a mistake.
     pub(super) fn may_become_full(&self, why: &Error) -> bool {
         self.is_named || self.level.is_some() && why.kind.other_file_system().is_some()
     }
 
-    /// Notes that the archive is about to get its name, so that it is removed if this process is killed before it is
-    /// recorded.
+    /// Records the archive's name before it appears, so that the next dump removes an archive left
+    /// by a killed process.
     pub(super) fn announce(&self, archive: Option<&[u8]>, id: ArchiveId) -> Result<(), Error> {
         match (&self.level, archive) {
             (Some(level), Some(archive)) if self.is_named => {
@@ -130,7 +129,8 @@ impl Chain {
         }
     }
 
-    /// Keeps the new catalog beside the archive: the next dump of the level replaces it.
+    /// Keeps a copy of the new catalog beside the archive: the next dump of the same level
+    /// overwrites the original.
     pub(super) fn keep_catalog(&self, archive: Option<&[u8]>) -> Option<Warning> {
         let (level, archive) = (self.level.as_ref()?, archive.filter(|_| self.is_named)?);
         let (catalog, kept) = (level.catalog(), catalog_of(archive));
@@ -144,8 +144,8 @@ impl Chain {
             .map(|kind| Warning::about(&kept, WarningKind::CatalogNotKept(kind.into())))
     }
 
-    /// The mounts that are gone since the last dump, or are still missed. `rows` are not known if nothing has changed since
-    /// the base.
+    /// The mounts missing since the last dump. `rows` is `None` if nothing has changed since the
+    /// base.
     ///
     /// # Errors
     /// The state directory or the base cannot be read.
@@ -153,7 +153,8 @@ impl Chain {
         gone_since_last(self.level.as_ref(), self.base.as_ref(), rows)
     }
 
-    /// Records a dump of a level whose archive has its name, before its catalog has one.
+    /// Records a dump of a level, after the archive is renamed into place and before the catalog
+    /// is.
     pub(super) fn record(
         &self,
         begun: Moment,
@@ -172,14 +173,15 @@ impl Chain {
         History::add(&level.state, &record)
     }
 
-    /// Removes the catalogs of higher levels.
+    /// Removes the catalogs of higher levels, which this dump supersedes.
     pub(super) fn remove_higher(&self) -> Result<(), Error> {
         self.level.as_ref().map_or(Ok(()), Level::remove_higher)
     }
 }
 
-/// The mounts that are gone since the last dump: that of a state directory, or else the base. A catalog of a state directory
-/// that is damaged will be replaced. Without `rows`, nothing has changed since the base.
+/// The mounts missing since the last dump of the state directory, or since the base. A damaged
+/// catalog of the state directory is ignored, since this dump replaces it. `rows` is `None` if
+/// nothing has changed since the base.
 ///
 /// # Errors
 /// The state directory or the base cannot be read.

@@ -1,4 +1,4 @@
-//! Reads the contents of files into loads.
+//! Reads file contents into loads (pieces of the archive).
 
 use blake3::Hasher;
 use gate::file::read_full_at;
@@ -13,7 +13,8 @@ pub(super) fn may_have_holes(meta: &Meta) -> bool {
     meta.blocks.saturating_mul(512) < meta.size
 }
 
-/// Adds the data of a file as stored. If the file ends before its size, the rest is zeros: returns where.
+/// Appends a file's data, without holes. A file that ends before its recorded size is padded with
+/// zeros; returns the offset of the padding.
 pub(super) fn read_whole(
     fd: &Fd,
     meta: &Meta,
@@ -33,10 +34,10 @@ pub(super) fn read_whole(
         return Ok(end);
     }
     let (start, size) = (out.len(), meta.size as usize);
-    // One more byte shows whether the file has grown, without another read at its end.
+    // One extra byte detects a file that has grown, and saves a read at end of file.
     out.resize(start + size + 1, 0);
     let data = &mut out[start..];
-    // Searching for holes moves the file offset.
+    // SEEK_DATA and SEEK_HOLE move the file offset, so read(2) would start at the wrong place.
     let has_moved = may_have_holes(meta);
     let mut have = 0;
     while have < size.max(1) {
@@ -56,8 +57,8 @@ pub(super) fn read_whole(
     Ok((have < size).then_some(have as u64))
 }
 
-/// Copies extents of a file. After a failed read, or the end of the file, the rest is zeros:
-/// returns where they begin, and the error if there was one.
+/// Copies extents of a file. After a failed read or end of file, the rest is zeros: returns where
+/// the zeros begin, and the error if there was one.
 #[allow(
     clippy::type_complexity,
     reason = "the offset of the end, and its error"

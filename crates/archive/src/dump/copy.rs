@@ -1,4 +1,5 @@
-//! Reads and writes what the plan says: one thread writes, and the others read ahead of it.
+//! Reads and writes the planned entries: one thread writes the archive, and the others read ahead
+//! of it.
 
 use std::thread::Builder;
 
@@ -23,18 +24,18 @@ use super::write::ArchiveWriter;
 use crate::error::Error;
 use crate::plan::Plan;
 
-/// What is copied, and how.
+/// A plan to copy into an archive, and the options for that.
 pub(super) struct Copy<'a> {
     pub(super) rows: &'a Rows,
     pub(super) plan: &'a Plan,
     pub(super) diagnostics: &'a Diagnostics,
     pub(super) progress: &'a Progress,
-    /// `None` for as many as there are processors.
+    /// Number of threads; `None` for one per processor.
     pub(super) threads: Option<usize>,
 }
 
 impl Copy<'_> {
-    /// Reads and writes everything in the plan; with one thread, in turns.
+    /// Copies everything in the plan; a single thread reads and writes in turns.
     pub(super) fn write(
         &self,
         output: &mut Output,
@@ -42,7 +43,7 @@ impl Copy<'_> {
         results: Option<ResultSender>,
     ) -> Result<Counts, Error> {
         attribution::set_phase(Function::Write);
-        // Of several pieces, all are counted before the first one.
+        // With several pieces, `DumpShare::begin` has set the totals of all of them.
         if self.progress.done().is_none() {
             self.progress.begin(self.rows, self.plan, |_| true);
         }
@@ -64,8 +65,8 @@ impl Copy<'_> {
     }
 }
 
-/// How many threads read, and how many directories each keeps open. Opening a file takes up to two more
-/// descriptors, and the writer may read, too.
+/// Number of reader threads, and of directories that each keeps open, within RLIMIT_NOFILE. Opening
+/// a file takes up to two more descriptors, and the writer may read, too.
 fn share_open_files(readers: usize) -> (usize, usize) {
     const FEWEST: usize = 4;
     let spare = spare_open_files();
@@ -122,7 +123,6 @@ fn copy_together(
     })
 }
 
-/// The work of a thread that reads.
 fn read(work: Work<'_>, window: &Window) {
     let _on_panic = OnPanic(|| window.stop());
     let mut reader = MemberReader::new(work);

@@ -1,7 +1,7 @@
-//! What dumps would write, from gathering the tree once: for every level at once.
+//! Estimates dumps from one gathering of the tree: for every level at once.
 //!
-//! No file is opened. So of a file with holes the allocated space counts, and extended attributes
-//! do not. Everything else is exact.
+//! No file is opened. So a file with holes counts with its allocated space, and extended attributes
+//! are not counted. Everything else is exact.
 
 use catalog::hidden::Hidden;
 use catalog::rows::Rows;
@@ -23,10 +23,10 @@ use crate::increment::levels::{Level, MOST};
 use crate::increment::{Base, check_nested_sources, keep_unreadable, plan_since};
 use crate::plan::{Plan, Step};
 
-/// What a dump would write.
+/// The estimate of one dump.
 #[derive(Clone, Debug, Default)]
 pub struct Estimate {
-    /// The level, if it is one of a state directory.
+    /// The level, if the dump is in a state directory.
     pub level: Option<u8>,
     /// The base catalog; `None` for a full dump.
     pub since: Option<Vec<u8>>,
@@ -34,7 +34,7 @@ pub struct Estimate {
     pub counts: Counts,
     /// The size of the archive, uncompressed.
     pub archive_bytes: u64,
-    /// Entries of the base that are gone.
+    /// Entries of the base that no longer exist.
     pub removed: u64,
     /// Directories of the base that were renamed.
     pub renamed: u64,
@@ -47,17 +47,17 @@ pub struct Estimate {
 pub struct Estimates {
     /// The mounts of the tree.
     pub parts: Vec<Gathered>,
-    /// Entries that were found.
+    /// Number of entries in the tree.
     pub entries: u64,
-    /// One for each dump: for all levels, in ascending order up to the one above the highest
-    /// catalog.
+    /// One estimate per dump: with a state directory, one per level, ascending, up to one above the
+    /// highest catalog.
     pub dumps: Vec<Estimate>,
 }
 
-/// Estimates the dump that the options describe; with `state`, the dumps of all levels instead.
+/// Estimates the dump of the options, or with `state`, the dumps of all levels.
 ///
 /// # Errors
-/// A SRC or a base catalog cannot be read, or is of another tree.
+/// A SRC or a base catalog cannot be read, or the base is of a different tree.
 pub fn estimate(
     options: &DumpOptions,
     state: Option<&[u8]>,
@@ -70,7 +70,7 @@ pub fn estimate(
         }
         Some(state) => bases_of_levels(state)?,
     };
-    // All are opened before the tree is read.
+    // Open all bases first, so that a bad one fails before the tree is read.
     let open = |(level, since): (_, Option<Vec<u8>>)| {
         let base = since.as_deref();
         let base = base.map(|path| Base::open(path, &options.sources));
@@ -90,7 +90,7 @@ pub fn estimate(
     let gone = gone_since_last(level, base, Some(&rows))?;
     let mut dumps: Vec<Estimate> = Vec::new();
     for (level, since, base) in bases {
-        // Neighbouring levels have the same base until there is a catalog of the lower one.
+        // Two levels have the same base if there is no catalog of the lower one.
         if let Some(same) = dumps.last().filter(|last| last.since == since) {
             let same = same.clone();
             dumps.push(Estimate { level, ..same });
@@ -128,14 +128,14 @@ pub fn estimate(
     })
 }
 
-/// The base of each level.
+/// Each level, with its base catalog.
 #[allow(clippy::type_complexity, reason = "a level, and its base")]
 fn bases_of_levels(state: &[u8]) -> Result<Vec<(Option<u8>, Option<Vec<u8>>)>, Error> {
     let level = |number| Level {
         number,
         state: state.to_vec(),
     };
-    // That of every level above the last.
+    // All levels above the newest catalog have that catalog as their base.
     let last = level(0).last()?;
     let mut bases = Vec::new();
     for number in 0..=MOST {
@@ -149,7 +149,7 @@ fn bases_of_levels(state: &[u8]) -> Result<Vec<(Option<u8>, Option<Vec<u8>>)>, E
     Ok(bases)
 }
 
-/// The longest target of a symlink, in bytes.
+/// Longest symlink target, in bytes (PATH_MAX).
 const LONGEST_TARGET: u64 = 4096;
 
 fn estimate_plan(rows: &Rows, plan: &Plan) -> Estimate {
@@ -191,7 +191,7 @@ fn estimate_plan(rows: &Rows, plan: &Plan) -> Estimate {
     estimate
 }
 
-/// A member with what takes the room of its contents.
+/// Sets the fields of a member that its size depends on.
 fn with_contents(member: Member, meta: &Meta, list: Option<Vec<u8>>) -> Member {
     match meta.kind() {
         FileType::Regular => {
@@ -206,7 +206,7 @@ fn with_contents(member: Member, meta: &Meta, list: Option<Vec<u8>>) -> Member {
             }
         }
         FileType::Symlink => Member {
-            // A file system may report any size.
+            // Cap the size: a FUSE file system may report any size for a symlink.
             link: vec![b'-'; meta.size.min(LONGEST_TARGET) as usize],
             ..member
         },

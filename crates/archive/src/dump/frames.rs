@@ -1,6 +1,6 @@
-//! Compresses with zstd in frames of a fixed size, each by itself, so that a reader can begin at any of
-//! them. Threads compress; frames are written in their order. The bytes do not depend on the number of
-//! threads.
+//! Compresses with zstd in independent frames of a fixed size, so that a reader can start at any
+//! frame. Threads compress; frames are written in order. The output does not depend on the number
+//! of threads.
 //!
 //! ```text
 //!           next 2 MiB      ┌ worker ┐  in order
@@ -18,32 +18,33 @@ use gate::sync::Mutex;
 use ondisk::seekable::{SeekTable, index_frame};
 use zstd::bulk::Compressor;
 
-/// The content of a frame. A reader decompresses half of one on average to come to a member. At level 3,
-/// frames of 1, 2 and 4 MiB made an archive of documents and programs 5, 3 and 2 % larger than one frame.
+/// Uncompressed size of a frame. To reach a member, a reader decompresses half a frame on average.
+/// At level 3, frames of 1, 2 and 4 MiB made an archive of documents and programs 5, 3 and 2 %
+/// larger than a single frame.
 const CHUNK: usize = 2 << 20;
 const LARGE_CHUNK: usize = 4 << 20;
-/// The first level with the larger frames: it takes longer to get smaller archives.
+/// The first level with larger frames: such levels trade time for size.
 const LARGE_FROM: i32 = 10;
-/// Chunks that may wait for each worker.
+/// Number of chunks queued per worker.
 const AHEAD: usize = 2;
 
 type Compressed = io::Result<Vec<u8>>;
 
-/// A chunk to compress, and where to send the frame.
+/// A chunk to compress, and the channel for the resulting frame.
 struct Job {
     chunk: Vec<u8>,
     done: SyncSender<(Vec<u8>, Compressed)>,
 }
 
-/// Writes frames and, at the end, the index of members and the seek table.
+/// Writes zstd frames and, at the end, the index of members and the seek table.
 pub(super) struct Frames<W> {
     to: W,
     level: i32,
     chunk: Vec<u8>,
     chunk_size: usize,
-    /// `None` if no thread could be started: then chunks are compressed here.
+    /// `None` if no thread could be started: then the writer compresses the chunks itself.
     jobs: Option<SyncSender<Job>>,
-    /// The frames that are being compressed.
+    /// Frames still being compressed, in order.
     pending: VecDeque<Receiver<(Vec<u8>, Compressed)>>,
     most_pending: usize,
     spare: Vec<Vec<u8>>,
@@ -77,7 +78,8 @@ impl<W: Write> Frames<W> {
         }
     }
 
-    /// Gives the current chunk to a worker; when enough are waiting, writes the oldest frame first.
+    /// Sends the current chunk to a worker; if enough chunks are queued, first writes the oldest
+    /// frame.
     fn end_chunk(&mut self) -> io::Result<()> {
         if self.pending.len() >= self.most_pending.max(1) {
             self.write_oldest()?;
@@ -87,7 +89,7 @@ impl<W: Write> Frames<W> {
         self.pending.push_back(frame);
         let job = Job { chunk, done };
         match &self.jobs {
-            // Workers live as long as this sender.
+            // Cannot fail: workers live as long as this sender.
             Some(jobs) => jobs.send(job).map_err(|_| io::ErrorKind::BrokenPipe.into()),
             None => {
                 compress_job(&mut compressor(self.level), job);
@@ -110,7 +112,7 @@ impl<W: Write> Frames<W> {
         Ok(())
     }
 
-    /// Writes what is left, the index of members, and the seek table.
+    /// Writes the remaining frames, the index of members, and the seek table.
     pub(super) fn finish(mut self, index: Option<&[u8]>) -> io::Result<W> {
         if !self.chunk.is_empty() {
             self.end_chunk()?;
@@ -153,7 +155,7 @@ fn compressor(level: i32) -> io::Result<Compressor<'static>> {
     Ok(compressor)
 }
 
-/// The work of a thread.
+/// The main loop of a worker thread.
 fn compress_jobs(level: i32, queue: &Mutex<Receiver<Job>>) {
     let mut compressor = compressor(level);
     loop {
@@ -170,6 +172,6 @@ fn compress_job(compressor: &mut io::Result<Compressor<'static>>, job: Job) {
         Ok(compressor) => compressor.compress(&job.chunk),
         Err(e) => Err(io::Error::new(e.kind(), e.to_string())),
     };
-    // If the writer has failed, nobody wants the frame.
+    // Sending fails only if the writer has failed, and then the frame is not needed.
     let _ = job.done.send((job.chunk, frame));
 }

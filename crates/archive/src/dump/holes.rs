@@ -1,10 +1,11 @@
-//! The data and the holes of a file.
+//! Finds the data and the holes of a sparse file.
 
 use gate::fs::{Whence, lseek};
 use gate::{Errno, Fd};
 use ondisk::pax::sparse::{Extent, Map};
 
-/// The data of an open file, if it has holes and the file system reports them.
+/// The data extents of an open file; `None` if it has no holes, or the file system does not report
+/// them.
 pub(crate) fn data(fd: &Fd, size: u64) -> Result<Option<Map>, Errno> {
     let mut map = Map::default();
     let mut at = 0;
@@ -15,7 +16,7 @@ pub(crate) fn data(fd: &Fd, size: u64) -> Result<Option<Map>, Errno> {
             Err(Errno::EINVAL | Errno::EOPNOTSUPP) => return Ok(None),
             Err(e) => return Err(e),
         };
-        // ENXIO: the file was truncated meanwhile. The reader will notice.
+        // ENXIO means that the file was truncated meanwhile; the reader detects that later.
         let to = match lseek(fd, from, Whence::Hole) {
             Ok(to) => to.min(size),
             Err(Errno::ENXIO) => size,

@@ -1,8 +1,8 @@
-//! The id of an archive, and of the one that it is based on.
+//! The id of an archive, and that of its base.
 //!
-//! The id precedes all members, so only what is known before any file is read can go into it: what the plan
-//! writes, with the metadata as it was collected. Neither the way of gathering nor the number of processes
-//! changes it: each row is hashed by itself, and the hashes are added up.
+//! The id comes first in the archive, so it is computed before any file is read: from the planned
+//! headers, with the metadata as collected. Rows are hashed one by one and the hashes summed, so
+//! the id depends neither on the gathering method nor on the number of processes.
 
 use catalog::rows::Rows;
 use ondisk::pax::{self, ArchiveId, Lineage};
@@ -14,11 +14,11 @@ use super::pieces::Own;
 use crate::increment::Base;
 use crate::plan::{Plan, Step};
 
-/// What the archive of a plan says of its place in a chain.
+/// The lineage header of an archive: its id, and that of its base.
 pub(super) fn lineage(rows: &Rows, plan: &Plan, own: Own<'_>, base: Option<&Base>) -> Lineage {
     let base = base.map_or(pax::Base::Nothing, Base::archive);
     let id = match base {
-        // As if there were no archive: the next one can do without it, too.
+        // An archive without changes gets the id of its base, because a restore can skip it.
         pax::Base::Archive(id) if plan.is_unchanged => id,
         pax::Base::Archive(id) => sum(rows, plan, own).plus(hash(id.to_string().as_bytes())),
         pax::Base::Nothing | pax::Base::Unknown => sum(rows, plan, own),
@@ -30,7 +30,8 @@ fn hash(bytes: &[u8]) -> ArchiveId {
     ArchiveId(xxh3_128(bytes))
 }
 
-/// The sum over the rows that are written, except those that the archive has only for something below them.
+/// The sum of hashes over the rows written, except directories included only for entries below
+/// them.
 fn sum(rows: &Rows, plan: &Plan, own: Own<'_>) -> ArchiveId {
     let names = MemberNames::new(rows);
     let (mut sum, mut text, mut from) = (ArchiveId::default(), Vec::new(), 0);
@@ -45,8 +46,8 @@ fn sum(rows: &Rows, plan: &Plan, own: Own<'_>) -> ArchiveId {
     sum
 }
 
-/// What the headers of a row will have: its names, the metadata, and the list of a directory. Without the atime, which
-/// reading changes.
+/// Appends the hashed text of a row: member names, metadata, and the list of a directory. The atime
+/// is not included, because reading changes it.
 fn describe((rows, plan, names): (&Rows, &Plan, &MemberNames<'_>), row: usize, text: &mut Vec<u8>) {
     let meta = rows.meta(row);
     let size = if meta.kind() == FileType::Regular {
@@ -65,7 +66,7 @@ fn describe((rows, plan, names): (&Rows, &Plan, &MemberNames<'_>), row: usize, t
     ];
     text.extend(words.into_iter().flat_map(u64::to_le_bytes));
     names.add_name(row, text);
-    // No name has a NUL.
+    // A NUL ends the name, since no name contains one.
     text.push(0);
     match plan.step(row) {
         Step::Link => names.add_name(plan.target(row), text),

@@ -1,4 +1,5 @@
-//! What readers and the writer share, and what goes from the ones to the other.
+//! Data that readers and the writer of an archive share, and the loads that readers pass to the
+//! writer.
 
 use catalog::rows::Rows;
 use ondisk::pax::{self, Member};
@@ -7,50 +8,51 @@ use walk::{Diagnostics, Meta};
 use super::users::Users;
 use crate::plan::Plan;
 
-/// What is being dumped.
+/// The rows and plan of the dump in progress.
 #[derive(Clone, Copy)]
 pub(crate) struct Work<'a> {
     pub(crate) rows: &'a Rows,
     pub(crate) plan: &'a Plan,
     pub(crate) users: &'a Users,
     pub(crate) diagnostics: &'a Diagnostics,
-    /// How many directories each reader keeps open.
+    /// Number of directories that each reader keeps open.
     pub(crate) open_directories: usize,
 }
 
-/// The size at which a load is handed over.
+/// Size at which a reader passes a load to the writer.
 pub(crate) const PIECE: usize = 1 << 20;
 
-/// A piece of the archive.
+/// A piece of the archive, passed from a reader to the writer.
 #[derive(Default)]
 pub(crate) struct Load {
     pub(crate) bytes: Vec<u8>,
-    /// The rows whose headers begin in it, and where.
+    /// Rows whose headers begin in this load, and their offsets.
     pub(crate) begun: Vec<(usize, u64)>,
-    /// The rows that end in it.
+    /// Rows whose members end in this load.
     pub(crate) done: Vec<Done>,
-    /// A link that follows it: only the writer knows the outcome of its target.
+    /// A hard link to write after this load: the writer decides, because only it knows whether the
+    /// link's target was written.
     pub(crate) link: Option<usize>,
 }
 
-/// Stands in a header until the checksum is known. All checksums have the same length.
+/// Placeholder for a checksum in a header. All checksums have the same length.
 pub(super) const NO_CHECKSUM: [u8; 32] = [0; 32];
 
 impl Load {
-    /// Adds the headers of a row. Returns where its checksum is.
+    /// Appends the headers of a row. Returns the offset of its checksum.
     pub(crate) fn begin(&mut self, row: usize, member: &Member) -> Option<usize> {
         self.begun.push((row, self.bytes.len() as u64));
         pax::header(member, &mut self.bytes)
     }
 
-    /// Takes back everything since the headers of the last row.
+    /// Truncates the load to before the headers of the last row.
     pub(super) fn take_back(&mut self) {
         if let Some((_, at)) = self.begun.pop() {
             self.bytes.truncate(at as usize);
         }
     }
 
-    /// An empty load in used memory.
+    /// An empty load that reuses a buffer.
     pub(crate) fn reuse(mut bytes: Vec<u8>) -> Load {
         bytes.clear();
         Load {
@@ -60,30 +62,30 @@ impl Load {
     }
 }
 
-/// The outcome of a row.
+/// The outcome of dumping one row.
 pub(crate) struct Done {
     pub(crate) row: usize,
     pub(crate) outcome: LoadOutcome,
-    /// The metadata of the file now, if it is not that of the row.
+    /// The metadata of the file now, if it differs from that of the row.
     pub(crate) meta: Option<Box<Meta>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoadOutcome {
-    /// In the archive: the size of the file, and the checksum of its data as stored.
+    /// Dumped: the size of the file, and the checksum of its data as stored.
     Member(u64, Option<[u8; 32]>),
-    /// In the archive, but not correct: it must be dumped again.
+    /// Dumped with wrong contents: the next increment must dump it again.
     Spoiled(u64),
-    /// In the archive, as another name of the file of another row.
+    /// Dumped as a hard link to a different row's file.
     Link,
-    /// Of a type that no archive can hold.
+    /// The file type cannot be stored in an archive.
     NoMember,
-    /// Not in the archive.
+    /// Failed to dump.
     Missing,
 }
 
-/// The writer has failed, so nothing more is to be read.
+/// The writer has failed, so readers stop.
 pub(crate) struct Stopped;
 
-/// Takes a load that is full, and gives an empty one.
+/// Passes a full load to the writer, and returns an empty one.
 pub(crate) type Emit<'h> = &'h mut dyn FnMut(Load) -> Result<Load, Stopped>;

@@ -1,4 +1,4 @@
-//! The headers of a member, and its name.
+//! The headers of a tar member, and its name.
 
 use std::cell::RefCell;
 
@@ -10,7 +10,8 @@ use walk::{FileType, Meta};
 use super::users::Users;
 use crate::plan::in_archive;
 
-/// The names of rows in the archive. The path of the last directory is kept: most rows are in it.
+/// Member names of rows in the archive. The path of the last directory is cached, because most rows
+/// are in it.
 pub(crate) struct MemberNames<'a> {
     rows: &'a Rows,
     last: RefCell<Option<(usize, Vec<u8>)>>,
@@ -24,15 +25,15 @@ impl<'a> MemberNames<'a> {
         }
     }
 
-    /// The name, without a slash at the end.
+    /// The member name, without a slash at the end.
     pub(crate) fn name(&self, row: usize) -> Vec<u8> {
         let mut name = Vec::new();
         self.add_name(row, &mut name);
         name
     }
 
-    /// Makes a member a link to another row. `None` if both have one name, as a SRC within another one may give
-    /// them; bsdtar does not accept such a link.
+    /// Turns a member into a hard link to another row. `None` if both have the same member name, as
+    /// when one SRC is inside another; bsdtar rejects such a link.
     pub(super) fn link(&self, member: Member, to: usize) -> Option<Member> {
         let link = self.name(to);
         let is_itself = member.path == link;
@@ -45,7 +46,6 @@ impl<'a> MemberNames<'a> {
         })
     }
 
-    /// Appends the name.
     pub(super) fn add_name(&self, row: usize, name: &mut Vec<u8>) {
         let Some(parent) = self.rows.parent(row) else {
             return name.extend_from_slice(match self.source(row) {
@@ -61,17 +61,17 @@ impl<'a> MemberNames<'a> {
         });
     }
 
-    /// Whether the name is longer than a reader accepts.
+    /// Whether the member name is longer than a reader of archives accepts.
     pub(super) fn is_too_long(&self, row: usize) -> bool {
         let len = match self.rows.parent(row) {
             None => self.source(row).len(),
             Some(parent) => self.in_directory(parent, |within| within.len()),
         };
-        // With slashes.
+        // Two slashes more: one before the file name, and one after that of a directory.
         len + self.rows.name(row).len() + 2 > MOST_NAME
     }
 
-    /// Passes the path that the names in a directory begin with to `with`.
+    /// Calls `with` with the path prefix of the names in a directory.
     fn in_directory<T>(&self, dir: usize, with: impl FnOnce(&[u8]) -> T) -> T {
         let mut last = self.last.borrow_mut();
         match &mut *last {
@@ -80,13 +80,13 @@ impl<'a> MemberNames<'a> {
         }
     }
 
-    /// The name of a SRC; empty for `/`.
+    /// The member name of a SRC; empty for `/`.
     fn source(&self, row: usize) -> &'a [u8] {
         let source = &self.rows.sources()[self.rows.top(row)];
         in_archive(&source.path)
     }
 
-    /// The path that the names in a directory begin with.
+    /// The path prefix of the names in a directory.
     fn within(&self, mut row: usize) -> Vec<u8> {
         let mut names = Vec::new();
         while let Some(parent) = self.rows.parent(row) {
@@ -99,7 +99,7 @@ impl<'a> MemberNames<'a> {
     }
 }
 
-/// The kind of the member for a file of a type; `None` for a type that no archive can hold.
+/// The kind of member for a file type; `None` for a type that cannot be stored in an archive.
 pub(crate) fn member_kind(file_type: FileType) -> Option<MemberKind> {
     Some(match file_type {
         FileType::Regular => MemberKind::File,
@@ -112,7 +112,8 @@ pub(crate) fn member_kind(file_type: FileType) -> Option<MemberKind> {
     })
 }
 
-/// A member with the metadata of a row, in the memory of another one; `None` for a type that no archive can hold.
+/// A member with the metadata of a row, reusing the memory of `spare`; `None` for a type that
+/// cannot be stored in an archive.
 pub(crate) fn member(
     row: usize,
     meta: &Meta,

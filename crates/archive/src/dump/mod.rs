@@ -68,10 +68,11 @@ use results::ResultSender;
 pub use together::{DumpPart, WrittenPart};
 use updates::CatalogUpdates;
 
-/// Dumps. The archive gets its name when all of it is on the disk; then the map, then the catalog.
+/// Dumps the tree. Once the archive is synced to disk, archive, map and catalog are renamed into
+/// place, in this order.
 ///
 /// # Errors
-/// Nothing is left behind, except what already got its name in this order.
+/// Nothing is left behind, except files already renamed into place.
 pub fn dump(
     options: &DumpOptions,
     diagnostics: &Diagnostics,
@@ -86,7 +87,7 @@ pub fn dump(
     let format = options.archive.as_ref().map(resolve).transpose()?.flatten();
     let mut chain = Chain::open(options)?;
     check_outputs(options, &chain)?;
-    // First, so that an archive that cannot be written fails before hours of reading.
+    // Create the archive first, so that an unwritable one fails before hours of reading.
     let output = Output::create(options.archive.as_deref(), format)?;
     let collected = collect(options, &mut chain, begun, diagnostics)?;
     let mut dump = Dump {
@@ -120,7 +121,7 @@ pub fn dump(
     Ok(summary)
 }
 
-/// Collects the tree, and plans what is to be written.
+/// Collects the tree, and plans the archive.
 fn collect(
     options: &DumpOptions,
     chain: &mut Chain,
@@ -154,7 +155,7 @@ fn collect(
     Ok(Collected::Changed(Box::new(Planned { rows, parts, plan })))
 }
 
-/// The note on sockets that would be written: no archive can have them.
+/// The note on skipped sockets, which tar cannot store.
 fn note_of_sockets(rows: &Rows, plan: &Plan) -> Option<Note> {
     let is_skipped = |row: &usize| {
         rows.kind(*row) == FileType::Socket && matches!(plan.step(*row), Step::Whole | Step::Link)
@@ -166,7 +167,7 @@ fn note_of_sockets(rows: &Rows, plan: &Plan) -> Option<Note> {
     Some(Note::SocketsLeftOut { path, more })
 }
 
-/// An archive, and the catalog of the dump, which have no names yet.
+/// An archive and the catalog of its dump, written but not yet renamed into place.
 struct UnnamedFiles {
     archive: Whole,
     catalog: Option<Result<Sealed, Error>>,
@@ -192,7 +193,7 @@ impl Dump<'_> {
         self.publish(written)
     }
 
-    /// Writes the archive and the catalog, which have no names yet.
+    /// Writes the archive and the catalog, without renaming them into place.
     fn write_unnamed(
         &mut self,
         mut output: Output,
@@ -251,14 +252,16 @@ impl Dump<'_> {
         })
     }
 
-    /// Gives all files their names. The archive is first, so that no catalog names what no archive has.
+    /// Renames all files into place. The archive is first, so that no catalog refers to a missing
+    /// archive.
     fn publish(&mut self, written: UnnamedFiles) -> Result<DumpSummary, Error> {
         let UnnamedFiles {
             archive,
             catalog,
             mut summary,
         } = written;
-        // Without a catalog there is no record, so nobody would know of an archive that fathom has named.
+        // A dump without a catalog is not recorded, so an archive that fathom has named would be
+        // lost.
         let catalog = match self.options.automatic {
             Some(_) => catalog.transpose()?.map(Ok),
             None => catalog,
@@ -278,8 +281,8 @@ impl Dump<'_> {
         Ok(summary)
     }
 
-    /// Writes the archive and the map, and the catalog while the archive is being written. An error of the
-    /// catalog comes with the archive.
+    /// Writes the archive and the map, and the catalog at the same time. An error of the catalog is
+    /// returned beside the archive.
     fn copy_with_catalog(
         &mut self,
         output: Output,
@@ -297,7 +300,7 @@ impl Dump<'_> {
                 () if plan.step(row) == Step::LeftOut => Keep::Nowhere,
                 () => Keep::Row,
             };
-            // The writer of the archive reports its own error.
+            // This error is never shown: the writer of the archive reports its own.
             let stopped = |_| {
                 let kind = catalog::ErrorKind::Stopped;
                 catalog::Error::new(catalog::Action::WriteCatalog, b"", kind)
@@ -314,14 +317,14 @@ impl Dump<'_> {
         });
         let (counts, archive) = copied?;
         let sealed = sealed.unwrap_or_else(|e| std::panic::resume_unwind(e));
-        // If the base cannot be read, the archive must not get its name either.
+        // Fail before the archive is renamed into place if the base cannot be read.
         if let Some(error) = updates.error.lock().take() {
             return Err(error.into());
         }
         Ok((counts, archive, sealed.map_err(Error::from)))
     }
 
-    /// Writes only the sources themselves, because nothing has changed since the base.
+    /// Writes only the SRC directories themselves, because nothing has changed since the base.
     fn write_sources(
         &mut self,
         mut output: Output,
@@ -331,13 +334,13 @@ impl Dump<'_> {
             renewed,
         }: Unchanged,
     ) -> Result<DumpSummary, Error> {
-        // One call each: no way of gathering is faster.
+        // The SRCs alone need one statx(2) each, so `combined` is as fast as any other method.
         let mut request = self.options.collect_options(None);
         request.selection.max_depth = Some(0);
         request.gather = Some(Gather::Combined);
         let (rows, _) = gather(&request, self.diagnostics)?;
         let mut plan = Plan::increment(rows.len());
-        // As a comparison of all entries would: each SRC is in every increment, with its list.
+        // Every increment contains each SRC with its list, also after a full comparison.
         let lists = self.chain.base.as_ref().map(Base::lists_of_sources);
         let lists = lists.transpose()?.unwrap_or_default();
         for (source, list) in rows.sources().iter().zip(lists) {
@@ -362,7 +365,7 @@ impl Dump<'_> {
         if let (Some(catalog), Some(base)) = (&self.chain.catalog, &self.chain.base) {
             self.record(base.about(), &warnings)?;
             self.chain.remove_higher()?;
-            // A catalog of an older version has no id.
+            // Catalogs of older versions have no archive id, so set it.
             base.copy_to(catalog, &renewed, |about| {
                 about.archive = Some(lineage.id);
                 about.gone_mounts = gone;
@@ -381,7 +384,7 @@ impl Dump<'_> {
         })
     }
 
-    /// Copies what the plan says into the archive, which has no name yet.
+    /// Copies the plan into the archive, without renaming it into place.
     fn copy(
         &mut self,
         mut output: Output,
@@ -400,7 +403,6 @@ impl Dump<'_> {
         Ok((counts, output.finish()?))
     }
 
-    /// Records the dump in the state directory.
     fn record(&self, written: &About, warnings: &[Warning]) -> Result<(), Error> {
         let archive = self.options.archive.as_deref();
         self.chain.record(self.begun, archive, written, warnings)
@@ -414,7 +416,7 @@ impl Dump<'_> {
     }
 }
 
-/// The prefixes of sources that names in the archive do not have.
+/// Notes on the prefixes of sources that are stripped from member names.
 fn stripped_prefixes(options: &DumpOptions) -> Vec<Note> {
     let sources = options.sources.iter();
     let prefixes = sources.map(|path| &path[..path.len() - member_name(path).len()]);

@@ -15,11 +15,11 @@ use crate::increment::levels::Level;
 /// The options of a dump.
 #[derive(Clone, Debug, Default)]
 pub struct DumpOptions {
-    /// Directories and files, as they were given.
+    /// Directories and files, as given.
     pub sources: Vec<Vec<u8>>,
     /// If set, only these names below the one source are dumped.
     pub listed: Option<Arc<Listed>>,
-    /// The archive; `-` is standard output, `None` discards it.
+    /// The archive; `-` is standard output, `None` writes nothing (`--no-output`).
     pub archive: Option<Vec<u8>>,
     /// How the archive is compressed.
     pub compress: Compress,
@@ -27,19 +27,19 @@ pub struct DumpOptions {
     pub since: Option<Vec<u8>>,
     /// The catalog to write.
     pub catalog: Option<Vec<u8>>,
-    /// Chooses both catalogs.
+    /// The level, and the state directory, which then determine both catalogs.
     pub level: Option<Level>,
-    /// What has chosen the level and the archive, if the user has not.
+    /// How the level and the archive were chosen, if the user has not chosen them.
     pub automatic: Option<Arc<Automatic>>,
-    /// The way of gathering; `None` for the best one of each mount.
+    /// The gathering method; `None` for the best one of each mount.
     pub gather: Option<Gather>,
-    /// Threads; `None` for one per processor.
+    /// Number of threads; `None` for one per processor.
     pub threads: Option<usize>,
-    /// What is excluded.
+    /// The entries to exclude.
     pub selection: Options,
-    /// Other files that are being written: they are not dumped.
+    /// Other files being written: they are not dumped.
     pub own: Vec<Vec<u8>>,
-    /// The mounts around the sources, if they were asked.
+    /// The mounts around the sources, if they were read.
     pub around: Option<Arc<Around>>,
 }
 
@@ -52,30 +52,30 @@ pub struct DumpSummary {
     pub parts: Vec<Gathered>,
     /// The base catalog.
     pub since: Option<Vec<u8>>,
-    /// Entries that were found.
+    /// Number of entries in the tree.
     pub entries: u64,
     /// Entries whose metadata was read.
     pub gathered: u64,
-    /// Directories among them.
+    /// Directories among the entries.
     pub directories: u64,
     /// The members of the archive.
     pub counts: Counts,
     /// The size of the archive.
     pub archive_bytes: u64,
-    /// Entries of the base that are gone.
+    /// Entries of the base that no longer exist.
     pub removed: u64,
     /// Directories of the base that were renamed.
     pub renamed: u64,
     /// Entries that are unchanged since the base.
     pub unchanged: u64,
-    /// What the user should know, though nothing is wrong.
+    /// Notes for the user that are no warnings.
     pub notes: Vec<Note>,
-    /// What was skipped or found wrong.
+    /// Warnings: entries skipped or found wrong.
     pub warnings: Vec<Warning>,
 }
 
 impl DumpOptions {
-    /// What to collect; for a catalog, with the moment at which the dump began.
+    /// The options for collecting metadata; for a catalog, with the moment at which the dump began.
     pub fn collect_options(&self, for_catalog: Option<Moment>) -> CollectOptions {
         CollectOptions {
             sources: self.sources.clone(),
@@ -90,35 +90,35 @@ impl DumpOptions {
     }
 }
 
-/// What the user should know, though nothing is wrong.
+/// A note for the user that is no warning.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Note {
-    /// The names in the archive do not begin with this prefix of a source.
+    /// This prefix of a source was stripped from member names.
     PrefixLeftOut(Vec<u8>),
-    /// There is no dump of a level below this one: everything is dumped, as level 0.
+    /// There is no dump of a level below this one, so the dump is full and counts as level 0.
     NoLowerLevel(u8),
-    /// A SRC is on a different file system than in the base: everything is dumped.
+    /// A SRC is on a different file system than in the base, so the dump is full.
     OtherFileSystem {
-        /// As it was given.
+        /// SRC as given.
         source_path: Vec<u8>,
     },
-    /// A SRC is another file or directory than in the base: everything is dumped.
+    /// A SRC is a different file or directory than in the base, so the dump is full.
     OtherSource {
-        /// As it was given.
+        /// SRC as given.
         source_path: Vec<u8>,
     },
-    /// The state directory is in a SRC. It is not dumped.
+    /// The state directory is below a SRC, and was skipped.
     StateLeftOut(Vec<u8>),
-    /// Sockets are in no archive.
+    /// Sockets were skipped, since tar cannot store them.
     SocketsLeftOut {
-        /// The first one.
+        /// The first socket.
         path: Vec<u8>,
-        /// How many there are besides.
+        /// Number of further sockets.
         more: u64,
     },
-    /// A file that the dump itself writes is not dumped.
+    /// A file that the dump itself writes was skipped.
     OwnFileLeftOut(Vec<u8>),
-    /// The catalog has no checksums of some files, because its base has none.
+    /// The catalog lacks checksums of some files, because its base has none.
     ChecksumsMissing,
 }
 
@@ -127,7 +127,7 @@ pub enum Note {
 pub struct Counts {
     /// All members.
     pub dumped: u64,
-    /// Plain files.
+    /// Regular files.
     pub files: u64,
     /// Directories.
     pub directories: u64,
@@ -164,20 +164,20 @@ impl Counts {
 pub struct Line<'a> {
     /// The metadata.
     pub meta: &'a Meta,
-    /// It is a hard link.
+    /// Whether the member is a hard link.
     pub is_link: bool,
     /// The name in the archive, without a slash at the end.
     pub path: &'a [u8],
 }
 
-/// A list of what was dumped, written along with the archive.
+/// Writes the map: the list of dumped members.
 pub trait Map {
     /// Adds a member.
     fn add(&mut self, line: &Line<'_>) -> Result<(), Error>;
 
-    /// Writes all lines, so that an error shows before the archive has its name.
+    /// Flushes all lines, so that an error is reported before the archive is renamed into place.
     fn end(&mut self) -> Result<(), Error>;
 
-    /// Gives the map its name, after the archive and before the catalog.
+    /// Renames the map into place, after the archive and before the catalog.
     fn publish(&mut self) -> Result<(), Error>;
 }

@@ -1,5 +1,5 @@
-//! The destination of an archive: a file or an object that gets its name atomically, or a stream or a device
-//! (standard output, a fifo, a tape); compressed, if its name or the user says so.
+//! The destination of an archive: a file or object, created atomically, or a stream or device
+//! (standard output, a FIFO, a tape), with compression by its name or by option.
 
 use std::io::{self, Write};
 use std::num::NonZeroU64;
@@ -18,10 +18,11 @@ use super::sink::{RECORD, Sink};
 use crate::compression::Compression;
 use crate::error::{Action, Error};
 
-/// xz compresses blocks of this size by themselves, in several threads: as `xz -T` at its usual level.
+/// Size of independent xz blocks, for compression in threads: as `xz -T` uses at level 6.
 const XZ_BLOCK: u64 = 24 << 20;
 
-/// The size of an archive whose members have so many bytes.
+/// The size of an archive whose members have this many bytes, with end-of-archive blocks and
+/// padding.
 pub(crate) fn end_of_archive(bytes: u64) -> u64 {
     const BLOCK: u64 = 512;
     let end = bytes.saturating_add(2 * BLOCK);
@@ -29,14 +30,13 @@ pub(crate) fn end_of_archive(bytes: u64) -> u64 {
         .unwrap_or(u64::MAX)
 }
 
-/// An archive being written.
 pub(crate) struct Output {
     path: Vec<u8>,
     to: To,
     seen: Option<Statx>,
-    /// Bytes before compression.
+    /// Bytes written, before compression.
     bytes: u64,
-    /// Where members begin, for an archive that a reader can seek in.
+    /// Offsets of members, for an archive in which a reader can seek.
     index: Option<MemberIndex>,
 }
 
@@ -48,19 +48,20 @@ enum To {
     Frames(Frames<Sink>),
 }
 
-/// The index that is being made. It names a few members, at some distance.
+/// The index under construction. It lists only a few members, at a minimum distance.
 struct MemberIndex {
     writer: IndexWriter,
-    /// The offset from which the next member is named.
+    /// Offset from which on the next member is listed.
     next: u64,
-    /// All members were named that had to be.
+    /// Whether all members that must be listed are: the first one, and each SRC.
     is_complete: bool,
 }
 
-/// The least distance of two members in the index: some 10 bytes for each, so 40 bytes for a MiB of content.
+/// Minimum distance of two members in the index: about 10 bytes each make 40 bytes per MiB of
+/// content.
 const INDEX_DISTANCE: u64 = 256 << 10;
 
-/// Compresses what is written into a file.
+/// A compressor that writes into a file.
 trait Encoder: Write {
     /// Writes the end of the compressed data.
     fn finish(self: Box<Self>) -> io::Result<Sink>;
@@ -108,13 +109,12 @@ impl Output {
         Ok(output)
     }
 
-    /// statx(2) of the destination.
     pub(crate) fn statx(&self) -> Option<Statx> {
         self.seen
     }
 
-    /// Notes that a member begins so many bytes after what was written so far. `is_source` says that it
-    /// is a SRC, where the order of names begins anew.
+    /// Notes a member that begins `after` bytes from here. For a SRC (`is_source`), the index
+    /// restarts the order of names.
     pub(crate) fn note_member(
         &mut self,
         after: u64,
@@ -136,12 +136,13 @@ impl Output {
         });
         match is_noted {
             true => index.next = at + INDEX_DISTANCE,
-            // Readers take the first one in the index for the first of the archive.
+            // An incomplete index is not written: readers take its first member for the first of
+            // the archive.
             false => index.is_complete &= !is_source && index.next > 0,
         }
     }
 
-    /// Writes what precedes all members.
+    /// Writes the lineage header, before all members.
     pub(crate) fn begin(&mut self, lineage: &Lineage) -> Result<(), Error> {
         let mut header = Vec::new();
         lineage_header(lineage, &mut header);
@@ -159,7 +160,7 @@ impl Output {
         written.map_err(|e| error(&self.path, e))
     }
 
-    /// Writes the end of the archive, and waits until all of it is on the disk.
+    /// Writes the end-of-archive blocks, and syncs the archive to disk.
     pub(crate) fn finish(mut self) -> Result<Whole, Error> {
         let end = end_of_archive(self.bytes);
         self.write(&vec![0; (end - self.bytes) as usize])?;
@@ -210,7 +211,7 @@ impl To {
     }
 }
 
-/// An archive that is on the disk, and has no name yet.
+/// An archive synced to disk, but not yet renamed into place.
 pub(crate) struct Whole {
     path: Vec<u8>,
     to: Option<Sink>,
@@ -218,7 +219,7 @@ pub(crate) struct Whole {
 }
 
 impl Whole {
-    /// Gives the archive its name, atomically, and returns its size.
+    /// Renames the archive into place, and returns its size.
     pub(crate) fn publish(self) -> Result<u64, Error> {
         let published = match self.to {
             None => Ok(self.bytes),

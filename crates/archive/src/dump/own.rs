@@ -1,4 +1,4 @@
-//! Keeps the files that a dump writes apart from those that it reads.
+//! Excludes the files that a dump writes from those that it reads.
 
 use catalog::remote::is_remote;
 use catalog::rows::Rows;
@@ -12,7 +12,7 @@ use super::output::Output;
 use crate::error::{Action, Error, ErrorKind};
 use crate::plan::{Plan, Step};
 
-/// Refuses to write two files to one place, or to replace the base catalog or a source.
+/// Refuses to write two files to one path, or to replace the base catalog or a source.
 pub(super) fn check_outputs(options: &DumpOptions, chain: &Chain) -> Result<(), Error> {
     // The directory of a file and its name there; `None` for a stream or a device.
     let place = |path: &[u8]| {
@@ -26,7 +26,7 @@ pub(super) fn check_outputs(options: &DumpOptions, chain: &Chain) -> Result<(), 
         Some((dir.dev, dir.ino, name))
     };
     let written: Vec<_> = options.archive.iter().chain(&options.own).collect();
-    // A new catalog may replace its base.
+    // Catalogs are not compared with each other: the new one may replace its base.
     let catalogs: Vec<_> = chain.since.iter().chain(&chain.catalog).collect();
     for (nth, path) in written.iter().enumerate() {
         let mut others = written[..nth].iter().chain(&catalogs);
@@ -50,7 +50,7 @@ pub(super) fn check_outputs(options: &DumpOptions, chain: &Chain) -> Result<(), 
     Ok(())
 }
 
-/// Leaves out the files that are being written, and those that they replace.
+/// Excludes the files being written, and those that they replace.
 pub(super) fn leave_out_own(
     options: &DumpOptions,
     chain: &Chain,
@@ -66,7 +66,7 @@ pub(super) fn leave_out_own(
     notes
 }
 
-/// Leaves out the state directory with all archives in it: else each dump would have those of all nights before.
+/// Excludes the state directory: otherwise each dump would contain all earlier archives.
 fn leave_out_state(state: &[u8], rows: &Rows, plan: &mut Plan) -> Option<Note> {
     let seen = statx_long(state, At::NO_AUTOMOUNT, Want::BASIC_STATS).ok()?;
     let is_state = |row: &usize| {
@@ -75,7 +75,7 @@ fn leave_out_state(state: &[u8], rows: &Rows, plan: &mut Plan) -> Option<Note> {
     let dir = (0..rows.len()).find(is_state)?;
     let inside = dir..rows.end(dir);
     inside.clone().for_each(|row| plan.set(row, Step::LeftOut));
-    // A further name of one of its files has no member to link to.
+    // A file in the state directory is not dumped, so a hard link to it must become a file.
     let is_cut = |row: &usize| plan.step(*row) == Step::Link && inside.contains(&plan.target(*row));
     let cut: Vec<usize> = (0..rows.len()).filter(is_cut).collect();
     cut.into_iter().for_each(|row| plan.set(row, Step::Whole));
@@ -84,15 +84,15 @@ fn leave_out_state(state: &[u8], rows: &Rows, plan: &mut Plan) -> Option<Note> {
     Some(Note::StateLeftOut(path))
 }
 
-/// Leaves out the directory that listed names are below, because restoring its attributes would be a
-/// surprise. Increments need its list.
+/// Excludes the common parent directory of listed names, because restoring its attributes would
+/// surprise. Increments need its list, so they include it.
 pub(super) fn leave_out_root(options: &DumpOptions, plan: &mut Plan) {
     if options.listed.is_some() {
         plan.set(0, Step::LeftOut);
     }
 }
 
-/// Leaves out files, and the archive that is being written.
+/// Excludes the given files, and the archive being written.
 pub(super) fn leave_out_files<'a>(
     paths: impl Iterator<Item = &'a Vec<u8>>,
     archive: Option<Statx>,
@@ -110,7 +110,7 @@ pub(super) fn leave_out_files<'a>(
         return Vec::new();
     }
     let is_own = |row: &usize| {
-        // The inode number alone excludes most rows, and is cheap.
+        // Compare inode numbers first: cheap, and enough for most rows.
         own.iter().any(|(_, ino)| *ino == rows.ino(*row))
             && rows.kind(*row) == FileType::Regular
             && {

@@ -1,7 +1,7 @@
-//! What a rank dumps, in one piece or in several that can be written one after the other.
+//! The rows that a rank dumps, in one piece or in several written one after the other.
 //!
-//! In which piece an entry is depends only on the tree, and not on the rank that finds it. So whether a piece is still
-//! as an earlier dump has recorded it can be told by sums over all ranks.
+//! The piece of an entry depends only on the tree, not on the rank that finds it. So sums over all
+//! ranks tell whether a piece is the same as in an earlier dump.
 
 use catalog::rows::Rows;
 use catalog::{Sums, sums_of_pieces};
@@ -13,11 +13,11 @@ use super::progress::Progress;
 use crate::gather::{Gathered, OF_OTHERS, Share, collect_together};
 use crate::plan::{Plan, Step};
 
-/// The rows that a dump answers for: all others are in its archive only because something below them is.
+/// The rows that a dump is responsible for. Others are in its archive only as parent directories.
 #[derive(Clone, Copy)]
 pub(crate) enum Own<'a> {
     All,
-    /// Those with this number.
+    /// The rows of one piece: the piece of each row, and the number of this one.
     Piece(&'a [u32], u32),
 }
 
@@ -29,7 +29,7 @@ impl Own<'_> {
         }
     }
 
-    /// How many rows there are.
+    /// A summary with the numbers of owned entries and directories.
     pub(crate) fn summary(self, rows: &Rows) -> DumpSummary {
         let (entries, directories) = match self {
             Own::All => (rows.len(), rows.directories().len()),
@@ -49,7 +49,7 @@ impl Own<'_> {
     }
 }
 
-/// What a rank dumps.
+/// The rows that a rank dumps.
 pub struct DumpShare {
     share: Share,
     pieces: u32,
@@ -57,7 +57,8 @@ pub struct DumpShare {
 }
 
 impl DumpShare {
-    /// Collects what this rank dumps, together with all ranks, and deals it out to so many pieces.
+    /// Collects the rows that this rank dumps, together with all ranks, and divides them into
+    /// pieces.
     ///
     /// # Errors
     /// The tree cannot be walked; [`walk::Error::OtherRank`] if another rank has failed.
@@ -78,7 +79,7 @@ impl DumpShare {
         })
     }
 
-    /// The sums over each piece, of all ranks together.
+    /// The sums of each piece, over all ranks.
     pub fn sums(&self, team: &dyn Team) -> Vec<Sums> {
         let Share { rows, piece_of, .. } = &self.share;
         let own = sums_of_pieces(rows, piece_of, self.pieces);
@@ -91,14 +92,14 @@ impl DumpShare {
         all
     }
 
-    /// Tells how much there is to do, but for the pieces that are kept.
+    /// Sets the totals of the progress, without the pieces for which `is_kept` is true.
     pub fn begin(&self, progress: &Progress, is_kept: impl Fn(u32) -> bool) {
         let piece_of = &self.share.piece_of;
         let is_written = |row: usize| piece_of[row] != OF_OTHERS && !is_kept(piece_of[row]);
         progress.begin(&self.share.rows, &self.plan, is_written);
     }
 
-    /// What this rank has found of a piece.
+    /// A summary of the entries of a piece that this rank has found.
     pub fn found(&self, piece: u32) -> DumpSummary {
         DumpSummary {
             parts: self.share.parts.clone(),
@@ -110,7 +111,7 @@ impl DumpShare {
         Own::Piece(&self.share.piece_of, piece)
     }
 
-    /// What is written of a piece: its rows, and the directories above them.
+    /// The rows and the plan of a piece, with the directories above its rows.
     pub(super) fn planned(&self, piece: u32) -> (&Rows, Vec<Gathered>, Plan) {
         let Share { rows, parts, .. } = &self.share;
         let own = self.own(piece);

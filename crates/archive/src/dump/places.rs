@@ -1,8 +1,9 @@
-//! Opens the files of rows: by name in their directory, which stays open while it is likely to be
-//! needed. No symlink is followed, so that a tree that changes meanwhile cannot lead out of itself.
+//! Opens the files of rows by name in their parent directory, which stays open while it is likely
+//! to be needed. Symlinks are never followed, so that a concurrent change cannot lead out of the
+//! tree.
 //!
-//! A SRC is still open from when it was collected. If not, it is opened by its path once more, and whoever may write to a directory
-//! above it may have put something else there: it must have the same device and inode number.
+//! A SRC is still open from collecting. Otherwise it is opened again by path, and must have the
+//! same device and inode number: whoever can write to a directory above could have replaced it.
 
 use std::ffi::{CStr, CString};
 use std::ops::Deref;
@@ -19,28 +20,26 @@ use walk::{FileType, Meta};
 
 use crate::warning::WarningKind;
 
-/// How directories are opened, to use names in them.
+/// Flags for directories that are opened only as a base for *at() calls.
 const PLACE: Open = Open::PATH.union(Open::DIRECTORY);
 
-/// The most directories that are useful to keep open.
+/// More open directories than this per thread save nothing.
 pub(crate) const MOST: usize = 24;
 
-/// The open directories of a thread: some of those above the last one that was needed, outermost
-/// first.
+/// The open directories of a thread: some of the ancestors of the last row used, outermost first.
 #[derive(Debug)]
 pub struct Places<R> {
     rows: R,
     open: Vec<(usize, Fd)>,
-    /// How many are kept open; at least one.
+    /// Maximum number of open directories; at least one.
     most: usize,
-    /// May open any file without changing its access time.
+    /// Root may open any file with O_NOATIME.
     is_root: bool,
-    /// Room for a name.
     name: Vec<u8>,
 }
 
 impl<R: Deref<Target = Rows>> Places<R> {
-    /// Opens nothing yet. At most `most` directories are kept open.
+    /// Creates a cache for at most `most` open directories, without any yet.
     pub fn new(rows: R, most: usize) -> Places<R> {
         Places {
             rows,
@@ -51,8 +50,7 @@ impl<R: Deref<Target = Rows>> Places<R> {
         }
     }
 
-    /// Opens the file of a row, which belongs to the user `uid`, without changing its access time where
-    /// that is permitted.
+    /// Opens the file of a row, owned by the user `uid`, with O_NOATIME where permitted.
     ///
     /// # Errors
     /// Those of [`Places::at`] and openat(2); `ELOOP` for a symlink.
@@ -74,10 +72,12 @@ impl<R: Deref<Target = Rows>> Places<R> {
         Ok(fd)
     }
 
-    /// Passes the directory of a row, and its name there, to `with`. A SRC that is a directory is `.` in itself.
+    /// Passes the directory of a row, and the row's name in it, to `with`. The name of a SRC
+    /// directory is `.`, in itself.
     ///
     /// # Errors
-    /// A directory above the row cannot be opened, or is not the one that was collected; or `with` fails.
+    /// A directory above the row cannot be opened, or differs from the one collected; or `with`
+    /// fails.
     pub fn at<T>(
         &mut self,
         row: usize,
@@ -87,7 +87,7 @@ impl<R: Deref<Target = Rows>> Places<R> {
             if self.rows.is_dir(row) {
                 let is_root = self.is_root;
                 let dir = self.directory(row)?;
-                // Who may not search a directory may still look at it.
+                // Without search permission on a directory, its own attributes can still be read.
                 let may_search = is_root
                     || !matches!(
                         statx(dir, c".", At::empty(), Want::empty()),
@@ -131,8 +131,8 @@ impl<R: Deref<Target = Rows>> Places<R> {
         last.ok_or(NotOpened::Call(Errno::EBADF))
     }
 
-    /// Opens a directory by its path below the nearest one that is open, and closes those that are
-    /// not above it.
+    /// Opens a directory by path from its nearest open ancestor, and closes directories that are no
+    /// ancestors of it.
     fn open_directory(&mut self, row: usize) -> Result<Fd, NotOpened> {
         let (mut above, mut names) = (row, Vec::new());
         let from = loop {
@@ -174,7 +174,7 @@ impl<R: Deref<Target = Rows>> Places<R> {
         Ok(fd)
     }
 
-    /// Checks that what was found now is the file of a row.
+    /// Checks that the file found now is still that of a row.
     fn check(&self, row: usize, now: &Meta) -> Result<(), NotOpened> {
         let identity = |meta: &Meta| (meta.dev, meta.ino, meta.kind());
         match identity(now) == identity(&self.rows.meta(row)) {
@@ -189,7 +189,8 @@ pub fn stat(fd: &Fd) -> Result<Meta, Errno> {
     statx(fd, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen).lasting())
 }
 
-/// The name of an open directory in /proc, which also a call that follows no symlink takes for the directory.
+/// The /proc/self/fd path of an open directory, with a slash at the end, so that calls that do not
+/// follow symlinks reach the directory, too.
 fn itself_in_proc(dir: BorrowedFd<'_>) -> CString {
     CString::new(format!("/proc/self/fd/{}/", dir.as_raw_fd())).unwrap_or_default()
 }
@@ -197,16 +198,16 @@ fn itself_in_proc(dir: BorrowedFd<'_>) -> CString {
 /// Why the file of a row was not opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotOpened {
-    /// A call failed.
+    /// A system call failed.
     Call(Errno),
-    /// It is of another type now.
+    /// The file has a different type now.
     Replaced,
-    /// Another file has the path of a SRC.
+    /// A different file has the path of a SRC.
     OtherSource,
 }
 
 impl NotOpened {
-    /// The warning about a file of a type.
+    /// The warning about a file of the given type that was not opened.
     pub fn warning(self, path: &[u8], kind: FileType, gate: Gate) -> Warning {
         match self {
             NotOpened::Replaced => Warning::about(path, WarningKind::ReplacedAndSkipped),

@@ -6,7 +6,7 @@ use catalog::rows::Rows;
 
 use crate::plan::Plan;
 
-/// The progress of a dump, for other threads.
+/// The progress of a dump, readable from other threads.
 #[derive(Debug, Default)]
 pub struct Progress {
     entries: AtomicU64,
@@ -16,17 +16,17 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The entries that are done and all of them, and the bytes that are written before compression
-    /// and about how many there will be; `None` while the tree is being collected.
+    /// Entries done and their total, and bytes written before compression and their approximate
+    /// total; `None` while the tree is being collected.
     pub fn done(&self) -> Option<((u64, u64), (u64, u64))> {
         let load = |done: &AtomicU64, all: &AtomicU64| (done.load(Relaxed), all.load(Relaxed));
         let entries = load(&self.entries, &self.all_entries);
         (entries.1 > 0).then(|| (entries, load(&self.bytes, &self.all_bytes)))
     }
 
-    /// Records what there is to do: the rows of the plan that are selected.
+    /// Sets the totals from the rows of the plan for which `is_selected` is true.
     pub(super) fn begin(&self, rows: &Rows, plan: &Plan, is_selected: impl Fn(usize) -> bool) {
-        /// The approximate size of the headers of a member.
+        /// Approximate size of the headers of a member.
         const HEADERS: u64 = 3 * 512;
         let (mut entries, mut bytes, mut next) = (0, 0u64, 0);
         while let Some(row) = plan.next_written(next) {
@@ -39,18 +39,18 @@ impl Progress {
         self.begin_with(entries, bytes);
     }
 
-    /// Records how many entries and bytes there are to do.
+    /// Sets the totals of entries and bytes.
     pub fn begin_with(&self, entries: u64, bytes: u64) {
         self.all_bytes.store(bytes, Relaxed);
         self.all_entries.store(entries, Relaxed);
     }
 
-    /// Counts an entry that is done.
+    /// Counts an entry as done.
     pub fn add_entry(&self) {
         self.entries.fetch_add(1, Relaxed);
     }
 
-    /// Counts bytes that are done.
+    /// Counts bytes as done.
     pub fn add_bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
     }

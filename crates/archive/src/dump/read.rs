@@ -1,4 +1,5 @@
-//! Makes members of rows: reads their contents, and checks that they did not change meanwhile.
+//! Makes tar members of rows: reads the contents, and checks that the files did not change
+//! meanwhile.
 
 use base::Warning;
 use blake3::Hasher;
@@ -21,22 +22,22 @@ use super::places::{NotOpened, Places, stat};
 use crate::plan::Step;
 use crate::warning::WarningKind;
 
-/// Files with at most this much data are read before their header is written: so the header has the
-/// checksum, and a file that changes can be read again. The header of a larger file is written
-/// first.
+/// Files with at most this much data are read before their header is written, so the header has the
+/// checksum, and a file that changes meanwhile can be read again. For larger files the checksum
+/// follows the data.
 pub(super) const WHOLE: u64 = 1 << 20;
-/// How often a file is read again that changes while it is read.
+/// How many times at most a file is read again because it changed while it was read.
 const TRIES: u32 = 3;
 
-/// Makes members, in one thread.
+/// Makes members in one reader thread.
 pub(crate) struct MemberReader<'a> {
     work: Work<'a>,
     names: MemberNames<'a>,
     places: Places<&'a Rows>,
     attributes: AttributeReader,
-    /// Not all extended attributes of the last file could be read.
+    /// Some extended attributes of the last file could not be read.
     misses_attributes: bool,
-    /// A member that was written.
+    /// A member already written, kept to reuse its memory.
     spare: Member,
 }
 
@@ -52,7 +53,7 @@ impl<'a> MemberReader<'a> {
         }
     }
 
-    /// Adds what is to be written of a row.
+    /// Appends the planned member of a row, if there is one.
     pub(crate) fn put(
         &mut self,
         row: usize,
@@ -79,7 +80,7 @@ impl<'a> MemberReader<'a> {
         Ok(())
     }
 
-    /// Adds a row as a member of its own.
+    /// Appends a row with its contents, not as a hard link.
     pub(crate) fn put_whole(
         &mut self,
         row: usize,
@@ -93,7 +94,7 @@ impl<'a> MemberReader<'a> {
             FileType::Regular => self.put_file(row, &mut meta, load, emit)?,
             _ => self.put_other(row, &mut meta, load),
         };
-        // The catalog has a time that the file never has, so that the next increment dumps it again.
+        // A ctime of 0 never matches that of the file, so the next increment dumps it again.
         if std::mem::take(&mut self.misses_attributes) {
             meta.ctime = Time::default();
         }
@@ -105,7 +106,6 @@ impl<'a> MemberReader<'a> {
         Ok(())
     }
 
-    /// Adds a link to another row.
     pub(crate) fn put_link(&mut self, row: usize, to: usize, load: &mut Load) {
         let meta = self.work.rows.meta(row);
         let is_too_long = self.is_too_long(row);
@@ -130,9 +130,9 @@ impl<'a> MemberReader<'a> {
         member(row, meta, &self.names, self.work.users, spare)
     }
 
-    /// Whether the name of a row is longer than a reader accepts, with a warning.
+    /// Whether the member name of a row is longer than readers accept; if so, warns.
     fn is_too_long(&self, row: usize) -> bool {
-        /// Bytes of the name in the warning, which is kept until the end.
+        /// The warning's path is cut to this many bytes, because warnings are kept in memory.
         const SHOWN: usize = 4096;
         let is_too_long = self.names.is_too_long(row);
         if is_too_long {
@@ -144,13 +144,14 @@ impl<'a> MemberReader<'a> {
         is_too_long
     }
 
-    /// Adds anything but a plain file. It is read by name, so the name is checked afterwards:
-    /// another file may have had it meanwhile. `meta` becomes the metadata of the member.
+    /// Appends a member other than a regular file. The attributes are read by name, so the name is
+    /// checked afterwards: a different file may have had it meanwhile. `meta` becomes the metadata
+    /// of the member.
     fn put_other(&mut self, row: usize, meta: &mut Meta, load: &mut Load) -> LoadOutcome {
         let mut tries = 0;
         loop {
             let Some(mut member) = self.member(row, meta) else {
-                // A note tells of sockets, as of other files that are skipped on purpose.
+                // Skipped sockets are reported by a note, not by a warning each.
                 if meta.kind() != FileType::Socket {
                     self.warn(row, WarningKind::UnsupportedType(meta.kind().name()));
                 }
@@ -183,7 +184,7 @@ impl<'a> MemberReader<'a> {
                     self.changed(row, meta, &now);
                     LoadOutcome::Spoiled(0)
                 }
-                // Its entries may still be reached.
+                // Keep a directory that was replaced: its entries may still be readable.
                 now if member.kind == MemberKind::Directory => {
                     move_attributes(Member::default(), &mut member);
                     match now {
@@ -202,8 +203,8 @@ impl<'a> MemberReader<'a> {
         }
     }
 
-    /// The list of names in a directory, for an increment; `None` if a restore would refuse its
-    /// size.
+    /// The list of names in a directory, for an increment; `None` if it is larger than a restore
+    /// accepts.
     fn dumpdir(&self, row: usize) -> Option<Vec<u8>> {
         let names = self.work.plan.dumpdir(self.work.rows, row)?;
         if names.len() <= dumpdir::MOST {
@@ -213,7 +214,7 @@ impl<'a> MemberReader<'a> {
         None
     }
 
-    /// The metadata of the file that has the name of a row now.
+    /// The current metadata of the file with the name of a row.
     fn stat_by_name(&mut self, row: usize) -> Result<Meta, NotOpened> {
         const AT: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT);
         self.places
@@ -240,7 +241,7 @@ impl<'a> MemberReader<'a> {
     }
 
     /// Reads a file once. `None` if it changed meanwhile and is to be read again; `meta` becomes
-    /// what it is then compared with.
+    /// the metadata that it is then compared with.
     fn try_file(
         &mut self,
         row: usize,
@@ -249,8 +250,8 @@ impl<'a> MemberReader<'a> {
         load: &mut Load,
         emit: Emit<'_>,
     ) -> Result<Option<LoadOutcome>, Failed> {
-        // An empty file without extended attributes need not be opened; one that not everybody may
-        // read is, to find out whether we may.
+        // An empty file without extended attributes need not be opened, if everybody may read it.
+        // Otherwise open(2) shows whether the dump may.
         let is_public = meta.mode & 0o444 == 0o444;
         if meta.size == 0 && is_public && tries == 0 && !self.attributes.may_have(meta) {
             let outcome = match self.begin_file(row, meta, None, (None, Some(NO_CHECKSUM)), load) {
@@ -284,7 +285,7 @@ impl<'a> MemberReader<'a> {
         self.read_small(row, fd, meta, (map.as_ref(), tries), load)
     }
 
-    /// Adds a small file. `None` as by [`MemberReader::try_file`].
+    /// Appends a small file. `None` as in [`MemberReader::try_file`].
     fn read_small(
         &mut self,
         row: usize,
@@ -312,8 +313,8 @@ impl<'a> MemberReader<'a> {
         ))
     }
 
-    /// Compares a file with what it was before it was read, and warns of a difference. `end` is set if it
-    /// ended before its size. `None` if the next increment may take it for dumped.
+    /// Compares a file with its metadata before reading, and warns of a difference. `end` is set if
+    /// the file ended before its size. `None` if the metadata lets the next increment see a change.
     fn check_read(
         &self,
         row: usize,
@@ -325,7 +326,7 @@ impl<'a> MemberReader<'a> {
             self.changed(row, meta, now);
             return None;
         }
-        // Files of sysfs state a size that they do not have; a server may do so, too.
+        // Files of sysfs, and of some servers, are shorter than the size that they report.
         let (end, size, is_padded) = (end?, meta.size, true);
         let kind = WarningKind::EndsEarly {
             end,
@@ -336,7 +337,7 @@ impl<'a> MemberReader<'a> {
         Some(LoadOutcome::Spoiled(size))
     }
 
-    /// Adds the headers of a file, and the map of one with holes.
+    /// Appends the headers of a file, and the map of a sparse file.
     fn begin_file(
         &mut self,
         row: usize,
@@ -366,7 +367,6 @@ impl<'a> MemberReader<'a> {
         })
     }
 
-    /// Adds a large file, piece by piece.
     fn stream(
         &mut self,
         row: usize,
@@ -381,7 +381,7 @@ impl<'a> MemberReader<'a> {
             len: meta.size,
         }];
         let extents = map.map_or(&whole[..], Map::extents);
-        // A file that cannot be read at all gets no member.
+        // Read one byte first, so that an unreadable file gets no header.
         let start = extents.first().map_or(0, |extent| extent.offset);
         read_full_at(&fd, start, &mut [0]).map_err(failed(Gate::Pread64))?;
         let Some(begun) = self.begin_file(row, meta, map, (Some(&fd), None), load) else {
@@ -410,8 +410,8 @@ impl<'a> MemberReader<'a> {
         }
     }
 
-    /// Reads access control lists and other extended attributes, of an open file or by name.
-    /// `false` if there can be none, so that no call was made.
+    /// Reads extended attributes and access control lists, of an open file or by name. Returns
+    /// `false` if the file can have none, so that no call was made.
     fn read_attributes(
         &mut self,
         row: usize,
@@ -465,7 +465,7 @@ impl<'a> MemberReader<'a> {
         self.work.diagnostics.warn(warning);
     }
 
-    /// Warns of a row that has no member.
+    /// Warns of a row that could not be dumped.
     fn missing(&self, row: usize, gate: Gate, why: NotOpened) -> LoadOutcome {
         let warning = why.warning(&self.path(row), self.work.rows.kind(row), gate);
         self.work.diagnostics.warn(warning);
@@ -494,31 +494,31 @@ fn failed<E: Into<NotOpened>>(gate: Gate) -> impl Fn(E) -> Failed {
     move |why| Failed::Call(gate, why.into())
 }
 
-/// Whether a file is the same, and unchanged.
+/// Whether two metadata are of the same, unchanged file.
 pub fn is_unchanged(a: &Meta, b: &Meta) -> bool {
     (a.ino, a.dev, a.mode, a.size, a.mtime, a.ctime)
         == (b.ino, b.dev, b.mode, b.size, b.mtime, b.ctime)
 }
 
-/// Whether a file is the same, and unchanged, that was read up to `end` if that is before its size. FUSE then
-/// corrects the size, and no time.
+/// Like [`is_unchanged`], for a file read up to `end`, if that is before its size. FUSE then
+/// corrects the size without changing a time.
 pub fn is_unchanged_as_read(now: &Meta, before: &Meta, end: Option<u64>) -> bool {
     let size = if end.is_some() { now.size } else { before.size };
     is_unchanged(now, &Meta { size, ..*before })
 }
 
-/// The place of a file in a load.
+/// Offsets of a file's parts in a load.
 struct Begun {
-    /// That of the checksum in the header.
+    /// Offset of the checksum in the header.
     checksum: Option<usize>,
-    /// That of the data as stored.
+    /// Offset of the data as stored.
     data: usize,
-    /// The length of that data.
+    /// Length of the data as stored.
     stored: u64,
 }
 
 impl Begun {
-    /// Ends a file that is whole.
+    /// Completes a small file: sets its checksum, and pads the data.
     fn end(self, meta: &Meta, load: &mut Load) -> LoadOutcome {
         let hash = self.checksum.map(|at| {
             let hash = *blake3::hash(&load.bytes[self.data..]).as_bytes();
@@ -530,13 +530,12 @@ impl Begun {
     }
 }
 
-/// Pads data of a length to whole blocks.
+/// Pads data of length `len` to tar blocks.
 fn pad(bytes: &mut Vec<u8>, len: u64) {
     let missing = len.next_multiple_of(pax::BLOCK as u64) - len;
     bytes.resize(bytes.len() + missing as usize, 0);
 }
 
-/// Moves access control lists and extended attributes.
 fn move_attributes(from: Member, to: &mut Member) {
     to.acl_access = from.acl_access;
     to.acl_default = from.acl_default;

@@ -1,28 +1,27 @@
-//! The results of rows, on their way from the writer of the archive to that of the catalog: a
-//! group for each row group.
+//! Passes the results of rows, in row groups, from the writer of the archive to that of the
+//! catalog.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use catalog::rows_of_group;
 use walk::Meta;
 
-/// The results of some rows. The others are as they were collected, and have no checksum of their
-/// own.
+/// The results of the rows of one row group. Rows without a result are recorded as collected,
+/// without a new checksum.
 #[derive(Debug, Default)]
 pub(crate) struct RowGroupResults {
-    /// Checksums of what the archive has.
+    /// Checksums of the data in the archive.
     pub(crate) hashes: Vec<(usize, [u8; 32])>,
-    /// Rows that changed since they were collected.
+    /// Rows whose metadata changed since they were collected.
     pub(crate) amended: Vec<(usize, Meta)>,
     /// Rows that the catalog must record as unknown, so that the next increment dumps them.
     pub(crate) missing: Vec<usize>,
 }
 
-/// The sending end. Dropping it before [`ResultSender::finish`] tells the receiver that the rest will
-/// not come.
+/// The sending end. Dropping it before [`ResultSender::finish`] tells the receiver that the dump
+/// failed.
 pub(crate) struct ResultSender {
     rows: usize,
-    /// Rows of a group.
     size: usize,
     nth: usize,
     group: RowGroupResults,
@@ -42,7 +41,7 @@ impl ResultSender {
         (results, from)
     }
 
-    /// The group of a row. All rows before that group are settled.
+    /// The results for the row group of a row. Sends those of all earlier groups.
     pub(crate) fn at(&mut self, row: usize) -> &mut RowGroupResults {
         while self.nth < row / self.size {
             self.send();
@@ -51,12 +50,12 @@ impl ResultSender {
     }
 
     fn send(&mut self) {
-        // The receiver may have failed: it reports its own error.
+        // If the writer of the catalog has failed, it reports its own error.
         let _ = self.to.send(std::mem::take(&mut self.group));
         self.nth += 1;
     }
 
-    /// Settles all rows.
+    /// Sends the results of all remaining row groups.
     pub(crate) fn finish(mut self) {
         while self.nth < self.rows.div_ceil(self.size) {
             self.send();

@@ -1,7 +1,7 @@
-//! The file of an archive, written in large pieces.
+//! The output file of an archive, written in large pieces.
 //!
-//! From some size on, pieces bypass the page cache, which would hold the archive instead of the files that
-//! are still to be read, and cost a copy and a page for every 4 KiB.
+//! From a certain size on, pieces bypass the page cache (O_DIRECT). Otherwise the cache would evict
+//! the files still to be read, and cost a copy and a page per 4 KiB.
 
 use std::io::{self, Write};
 
@@ -11,35 +11,35 @@ use gate::cache::Aligned;
 use gate::fs::Statx;
 use walk::FileType;
 
-/// The record of GNU tar: 20 blocks. An archive is padded to a multiple of it, and a character
-/// device, which may be a tape, gets each record in a write of its own.
+/// The record of GNU tar: 20 blocks. Archives are padded to a multiple of it, and a character
+/// device, which may be a tape, gets each record as one write.
 pub(super) const RECORD: usize = 10_240;
 
-/// A multiple of the record, and of the alignment that every file system needs.
+/// Size of a write: a multiple of the record, and of the alignment that every file system needs for
+/// O_DIRECT.
 const PIECE: usize = 100 * RECORD;
 
-/// The size from which an archive bypasses the page cache. A smaller one is written back while the rest is
-/// read, and is in the cache for whoever reads it next.
+/// Archive size from which on the page cache is bypassed. A smaller archive is written back while
+/// the rest is read, and stays cached for its next reader.
 const LARGE: u64 = 4 << 20;
 
-/// The file or the object of an archive.
+/// The output file or object of an archive.
 pub(super) struct Sink {
     writer: Destination,
     piece: Aligned,
-    /// The size of a write.
     size: usize,
-    /// The bytes of the piece that are waiting.
+    /// Number of bytes buffered for the next write.
     filled: usize,
-    /// Each write must be of exactly this size.
+    /// Each write must have exactly this size, because the device may be a tape.
     is_exact: bool,
     written: u64,
     cache: Cache,
 }
 
-/// The page cache.
+/// Whether the archive is written through the page cache.
 #[derive(PartialEq)]
 enum Cache {
-    /// It is used until the archive is large.
+    /// Through the page cache, until the archive is large.
     Until,
     Bypassed,
     Used,
@@ -81,7 +81,8 @@ impl Sink {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => from += written,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // A part of a piece was written, and the rest is not aligned; or the file system needs more.
+                // EINVAL: after a partial write the rest is unaligned, or the file system needs a
+                // larger alignment.
                 Err(e)
                     if e.raw_os_error() == Some(Errno::EINVAL.0)
                         && self.cache == Cache::Bypassed =>
@@ -105,7 +106,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes the rest, and waits until all of it is on the disk.
+    /// Writes the buffered rest, and syncs the file to disk.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         if self.filled > 0 {
             self.flush_piece()?;
@@ -113,7 +114,7 @@ impl Sink {
         self.writer.sync()
     }
 
-    /// Gives the file its name, atomically, and returns its size.
+    /// Renames the file into place, and returns its size.
     pub(super) fn publish(self) -> io::Result<u64> {
         self.writer.publish()?;
         Ok(self.written)

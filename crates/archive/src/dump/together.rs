@@ -1,6 +1,6 @@
-//! The dump of one rank of an MPI job: a part of the archive, and of the catalog.
+//! The dump of one rank of an MPI job: one part of the archive and of the catalog.
 //!
-//! Each step is one function, so that the ranks can agree after it that none has failed.
+//! Each step is a separate function, after which the ranks agree that none has failed.
 
 use catalog::{Draft, Sealed};
 use ondisk::pax::{PartOfRun, part_header};
@@ -16,7 +16,7 @@ use super::{Dump, UnnamedFiles, stripped_prefixes};
 use crate::error::{Action, Error};
 use crate::gather::check_directories;
 
-/// A part of a dump.
+/// One rank's part of a dump.
 pub struct DumpPart<'a> {
     options: &'a DumpOptions,
     begun: Moment,
@@ -26,8 +26,8 @@ pub struct DumpPart<'a> {
 }
 
 impl<'a> DumpPart<'a> {
-    /// Creates the files of a part, which have no names yet. The part is that of the selection; each SRC must be
-    /// a directory.
+    /// Creates the files of a part, not yet renamed into place. The part number is that of the
+    /// selection; each SRC must be a directory.
     ///
     /// # Errors
     /// A file cannot be created, or a SRC is no directory.
@@ -62,7 +62,7 @@ impl<'a> DumpPart<'a> {
         })
     }
 
-    /// Writes the files, of a piece.
+    /// Writes the archive and the catalog of a piece.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -99,7 +99,8 @@ impl<'a> DumpPart<'a> {
     }
 }
 
-/// A part of a dump whose files are on the disk, and have no names yet. Dropping it removes them.
+/// A part of a dump whose files are synced to disk, but not yet renamed into place. Dropping it
+/// removes them.
 pub struct WrittenPart {
     archive: Option<super::output::Whole>,
     catalog: Option<Sealed>,
@@ -107,10 +108,10 @@ pub struct WrittenPart {
 }
 
 impl WrittenPart {
-    /// Gives the archive its name.
+    /// Renames the archive into place.
     ///
     /// # Errors
-    /// It cannot be named.
+    /// The archive cannot be renamed.
     pub fn publish_archive(&mut self) -> Result<(), Error> {
         if let Some(archive) = self.archive.take() {
             self.summary.archive_bytes = archive.publish()?;
@@ -118,16 +119,16 @@ impl WrittenPart {
         Ok(())
     }
 
-    /// Gives the catalog its name.
+    /// Renames the catalog into place.
     ///
     /// # Errors
-    /// It cannot be named.
+    /// The catalog cannot be renamed.
     pub fn publish_catalog(&mut self) -> Result<(), Error> {
         self.catalog.take().map(Sealed::publish).transpose()?;
         Ok(())
     }
 
-    /// What was dumped, when both have their names.
+    /// The summary of the dump, for use after both files are renamed into place.
     pub fn into_summary(self) -> DumpSummary {
         self.summary
     }

@@ -1,4 +1,5 @@
-//! What a new catalog records of rows beyond what was collected.
+//! Results of a dump that a new catalog records beside the collected metadata: checksums, changes,
+//! failures.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,19 +14,19 @@ use super::results::RowGroupResults;
 use crate::increment::Base;
 use crate::plan::{Plan, Step};
 
-/// What a new catalog records of rows beyond what was collected.
+/// Completes the rows of a new catalog with checksums, changes and failures.
 pub(super) struct CatalogUpdates<'a> {
     pub(super) rows: &'a Rows,
     pub(super) plan: &'a Plan,
     pub(super) base: Option<&'a Base>,
-    /// There is a file whose checksum is unknown.
+    /// Set if the checksum of a file is unknown.
     pub(super) misses_checksums: AtomicBool,
     /// Why the base could not be read.
     pub(super) error: Mutex<Option<catalog::Error>>,
 }
 
 impl CatalogUpdates<'_> {
-    /// Turns the results of some rows into what the catalog records.
+    /// Converts the results of some rows to what the catalog records.
     ///
     /// # Errors
     /// The base cannot be read.
@@ -39,7 +40,7 @@ impl CatalogUpdates<'_> {
             self.error.lock().get_or_insert(error.clone());
         }
         let mut amended: HashMap<usize, Meta> = group.amended.into_iter().collect();
-        // A row that is missing from the archive is named in it, and a restore may keep an older
+        // The archive's directory lists name a row that failed, and a restore may keep an older
         // copy. So the catalog has an entry for it, with an identity that no file matches.
         for row in group.missing.into_iter().chain(self.plan.blind_of(rows)) {
             let meta = amended.entry(row).or_insert_with(|| self.rows.meta(row));
@@ -56,7 +57,7 @@ impl CatalogUpdates<'_> {
         })
     }
 
-    /// The checksums of the files that were dumped, and of those that are unchanged.
+    /// Checksums of dumped files, and of unchanged ones from the base.
     fn hashes(
         &self,
         rows: Range<usize>,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::passwd;
 
-/// Names by number.
+/// User and group names by number.
 #[derive(Debug, Default)]
 pub struct Users {
     users: BTreeMap<u32, Vec<u8>>,
@@ -12,9 +12,9 @@ pub struct Users {
 }
 
 impl Users {
-    /// Reads both files. One that cannot be read has no names.
+    /// Reads /etc/passwd and /etc/group. A file that cannot be read counts as empty.
     pub fn read() -> Users {
-        /// The size up to which a file is read.
+        /// Maximum size of /etc/passwd or /etc/group that is read.
         const MOST: u64 = 16 << 20;
         Users {
             users: names(passwd::users(MOST)),
@@ -30,18 +30,18 @@ impl Users {
         })
     }
 
-    /// The name of a user; empty if it has none.
+    /// The name of a user; empty if there is none.
     pub fn user(&self, uid: u32) -> &[u8] {
         self.users.get(&uid).map_or(b"", |name| name)
     }
 
-    /// The name of a group; empty if it has none.
+    /// The name of a group; empty if there is none.
     pub fn group(&self, gid: u32) -> &[u8] {
         self.groups.get(&gid).map_or(b"", |name| name)
     }
 }
 
-/// Names by number. The first name of a number is kept, as by getpwuid(3).
+/// Names by number. For duplicates the first name is kept, like getpwuid(3).
 fn names(entries: Vec<(Vec<u8>, u32)>) -> BTreeMap<u32, Vec<u8>> {
     let entries = entries.into_iter().rev();
     entries.map(|(name, number)| (number, name)).collect()

@@ -1,4 +1,4 @@
-//! Reads ahead of the writer, and keeps the order.
+//! Reads ahead of the writer of the archive, and keeps the order.
 //!
 //! ```text
 //!          next rows                        in the order of the tickets
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Each reader takes a few rows at a time, with a ticket: their place in the archive. Its loads
-//! wait in a slot for their turn. When the window is full, all readers wait except the one whose
-//! turn it is, so that one always proceeds.
+//! wait in a slot until they are written. When the window is full, all readers wait except the one
+//! whose ticket is next, so that the dump always proceeds.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -18,16 +18,16 @@ use gate::sync::{Condvar, Mutex, MutexGuard};
 
 use super::load::{Load, Stopped, Work};
 
-/// The approximate bytes of the window.
+/// Approximate capacity of the window, in bytes.
 const ROOM: usize = 24 << 20;
-/// A ticket has at most this many rows that are written, and about this many bytes. The rows
-/// between them cost nothing, but each ticket does: in an increment few rows are written.
+/// Maximum rows written per ticket, beside a limit of bytes. Skipped rows between them are not
+/// counted: an increment writes few rows, and each ticket has a cost.
 const ROWS: usize = 128;
 const BYTES: u64 = 256 << 10;
-/// The bytes in the window at which the writer is woken.
+/// Bytes in the window at which the writer is woken.
 const READY: usize = 2 << 20;
-/// How many loads the reader whose turn it is may be ahead of the writer, however full the window
-/// is.
+/// Number of loads that the reader of the next ticket may be ahead of the writer, however full the
+/// window is.
 const AHEAD: usize = 4;
 
 /// The loads between the readers and the writer.
@@ -41,15 +41,15 @@ pub(crate) struct Window {
 #[derive(Default)]
 struct WindowState {
     next_row: usize,
-    /// The ticket of the first slot.
+    /// Ticket of the first slot: the one being written.
     turn: u64,
     slots: VecDeque<Slot>,
     bytes: usize,
-    /// How many readers wait for room.
+    /// Number of readers waiting for room.
     waiting: usize,
     is_writer_waiting: bool,
     is_stopped: bool,
-    /// The memory of loads that were written, and its capacity.
+    /// Buffers of written loads, and their total capacity.
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
 }
@@ -130,7 +130,7 @@ impl Window {
         Ok(state.empty())
     }
 
-    /// Adds the last load of a ticket.
+    /// Adds the last load of a ticket, without waiting.
     pub(crate) fn finish(&self, ticket: u64, load: Load) {
         drop(self.put(ticket, load, true));
     }
@@ -172,12 +172,12 @@ impl Window {
         }
     }
 
-    /// An empty load.
+    /// An empty load, with a reused buffer if there is one.
     pub(crate) fn empty(&self) -> Load {
         self.state().empty()
     }
 
-    /// Waits for the next load in order. `None` after the last one, and when a reader panicked.
+    /// Waits for the next load in order. `None` after the last load, and when a reader panicked.
     pub(crate) fn next(&self) -> Option<Load> {
         let mut state = self.state();
         loop {
@@ -204,7 +204,7 @@ impl Window {
         }
     }
 
-    /// Takes back the memory of a load that is written.
+    /// Keeps the buffer of a written load for reuse.
     pub(crate) fn give_back(&self, mut bytes: Vec<u8>) {
         bytes.clear();
         let mut state = self.state();
@@ -214,7 +214,7 @@ impl Window {
         }
     }
 
-    /// Ends all threads that wait: the writer failed, or a reader panicked.
+    /// Wakes and ends all waiting threads: the writer failed, or a reader panicked.
     pub(crate) fn stop(&self) {
         self.state().is_stopped = true;
         self.room.notify_all();

@@ -1,4 +1,4 @@
-//! Writes loads in order, decides on links, and records the outcome of each row.
+//! Writes loads in order, resolves hard links, and records the outcome of each row.
 
 use std::collections::HashMap;
 
@@ -14,21 +14,21 @@ use super::results::ResultSender;
 use crate::error::Error;
 use crate::plan::Step;
 
-/// The ordered end of the pipeline.
+/// Writes the archive: the ordered end of the pipeline.
 pub(crate) struct ArchiveWriter<'a> {
     work: Work<'a>,
     output: &'a mut Output,
     progress: &'a Progress,
     map: Option<&'a mut dyn Map>,
     names: MemberNames<'a>,
-    /// Reads links that become files.
+    /// Reads the file of a hard link that must be dumped with its contents.
     reader: Option<MemberReader<'a>>,
-    /// Targets of links that are not in the archive as planned, each with the link that became the
-    /// file instead.
+    /// Targets of hard links that were not dumped as planned, each with the name that was dumped
+    /// with the contents instead.
     lost: HashMap<usize, Option<usize>>,
-    /// The checksums of files that have several names.
+    /// Checksums of files with several hard links.
     linked: HashMap<usize, [u8; 32]>,
-    /// For the catalog, if one is written.
+    /// Results for the catalog, if one is written.
     results: Option<ResultSender>,
     counts: Counts,
 }
@@ -55,7 +55,7 @@ impl<'a> ArchiveWriter<'a> {
         }
     }
 
-    /// Writes a load and the link that follows it, and gives back the memory of the load.
+    /// Writes a load and the hard link after it, and returns the load's buffer.
     pub(crate) fn take(&mut self, load: Load) -> Result<Vec<u8>, Error> {
         for &(row, after) in &load.begun {
             let is_source = self.work.rows.parent(row).is_none();
@@ -73,7 +73,7 @@ impl<'a> ArchiveWriter<'a> {
         Ok(load.bytes)
     }
 
-    /// Ends the map after the last load.
+    /// After the last load: sends the remaining results, and ends the map (the list of members).
     pub(crate) fn finish(self) -> Result<Counts, Error> {
         if let Some(results) = self.results {
             results.finish();
@@ -84,7 +84,7 @@ impl<'a> ArchiveWriter<'a> {
         Ok(self.counts)
     }
 
-    /// Writes a link, or the file itself if the target of the link is lost.
+    /// Writes a hard link, or the file itself if the target was not dumped.
     fn write_link(&mut self, row: usize) -> Result<(), Error> {
         let target = self.work.plan.target(row);
         let target = match self.lost.get(&target) {
@@ -111,7 +111,7 @@ impl<'a> ArchiveWriter<'a> {
                         Stopped
                     })
                 };
-                // A failure is in `failed`.
+                // The closure keeps the error in `failed`, which is checked below.
                 let _ = reader.put_whole(row, &mut load, &mut emit);
             }
         }
@@ -122,7 +122,6 @@ impl<'a> ArchiveWriter<'a> {
         }
     }
 
-    /// Records the outcome of a row.
     fn record(&mut self, done: Done) -> Result<(), Error> {
         let Done { row, outcome, meta } = done;
         let planned = self.work.rows.meta(row);
@@ -161,7 +160,7 @@ impl<'a> ArchiveWriter<'a> {
         Ok(())
     }
 
-    /// Records whether a name of a file with several names is in the archive as planned.
+    /// Records whether one name of a file with several hard links was dumped as planned.
     fn record_name(&mut self, row: usize, is_as_planned: bool) {
         match self.work.plan.step(row) {
             Step::Whole if !is_as_planned => drop(self.lost.insert(row, None)),

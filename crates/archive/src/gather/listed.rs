@@ -1,6 +1,6 @@
-//! Collects the files and directories of a list, as rsync and restic do: the directories above a
-//! listed name are dumped too, without their other entries. So all names are below one SRC, the
-//! current directory or `/`, and an increment whose list has changed removes what is no longer
+//! Collects the files and directories of a list, as rsync and restic do: the parent directories of
+//! a listed name are dumped too, without their other entries. So all names are below one SRC, the
+//! current directory or `/`, and an increment whose list has changed removes names no longer
 //! listed.
 
 use std::cmp::Ordering;
@@ -24,7 +24,7 @@ use walk::{
 use crate::error::{Action, Error, ErrorKind, Result};
 use crate::warning::WarningKind;
 
-/// The directories that are open at the same time.
+/// Maximum number of directories open at the same time.
 const OPEN_AT_ONCE: usize = 128;
 
 /// Names below one directory, in the order of their components, each once.
@@ -33,13 +33,13 @@ pub struct Listed {
     names: Vec<Vec<u8>>,
 }
 
-/// The SRC of a list of names, and the names; `None` if SRC itself is listed, with everything in it.
+/// The SRC of a list, and the listed names; `None` if SRC itself is listed, with everything in it.
 pub type ListedSource = (Vec<u8>, Option<Listed>);
 
 impl Listed {
-    /// Sorts out the names in the file `list`, and those given as SRC. They are below `/` if they are
-    /// absolute, and otherwise below the current directory, whose path is empty here so that names in
-    /// the archive do not begin with `./`.
+    /// Sorts the names in the file `list`, and those given as SRC. Absolute names are below `/`,
+    /// and others below the current directory, whose path is empty here so that member names do not
+    /// begin with `./`.
     ///
     /// # Errors
     /// There are no names, or not all of them are below the same directory.
@@ -83,7 +83,7 @@ impl Listed {
         })
     }
 
-    /// Without the names that a dump of the list excludes, and so without the directories above only such names.
+    /// The list without excluded names, and so without directories that contain only such names.
     pub(crate) fn without_excluded(mut self, filter: &Filter) -> Listed {
         let mut matcher = filter.matcher();
         self.names
@@ -96,14 +96,13 @@ impl Listed {
         &self.names
     }
 
-    /// The place of a listed name.
     pub(crate) fn position(&self, name: &[u8]) -> Option<usize> {
         let order = |listed: &Vec<u8>| components(listed).cmp(components(name));
         self.names.binary_search_by(order).ok()
     }
 
-    /// Whether the file with a name, below the directory that all names are below, is dumped with
-    /// the list: it is listed, in a listed directory, or above a listed name.
+    /// Whether the list includes a name: it is listed, in a listed directory, or above a listed
+    /// name.
     pub fn has(&self, name: &[u8]) -> bool {
         let parts: Vec<&[u8]> = components(name).collect();
         let common = |parts: &[&[u8]], listed: &[u8]| {
@@ -119,7 +118,8 @@ impl Listed {
         if next.is_some_and(|next| common(&parts, next) == parts.len()) {
             return true;
         }
-        // A listed name above this one is also above what this one has in common with the last listed name before it.
+        // A listed name before this one in the order can be its ancestor only at their common
+        // prefix or above, so the search continues there.
         let mut above = &parts[..];
         while let Some(at) = before(above, &[Ordering::Less, Ordering::Equal]).checked_sub(1) {
             let (listed, shared) = (&self.names[at], common(above, &self.names[at]));
@@ -132,8 +132,8 @@ impl Listed {
     }
 }
 
-/// Collects a list in any order; returns the walks of the directories in it. `source` is what all
-/// names are below, and `options` are those of the walks, without directories.
+/// Collects a list in any order; returns the walks of its directories. `source` is the common
+/// parent of all names, and `options` are those of the walks, without directories.
 ///
 /// # Errors
 /// The current directory or `/` cannot be examined.
@@ -179,20 +179,20 @@ pub(super) fn collect_listed<'a>(
     Ok((collector, reports))
 }
 
-/// Opens the directory that all names are below.
+/// Opens the common parent directory of all names.
 fn open_root(root: &[u8]) -> std::result::Result<Top, walk::Error> {
     let path: &[u8] = if root.is_empty() { b"." } else { root };
     let fail =
         |errno| mounts::Error::at(mounts::ErrorKind::OpenDirectory, path, Gate::Openat, errno);
-    // To use the names in it, nobody needs to read it; but then its file system does not tell its
-    // UUID.
+    // O_PATH is enough to look up names, but does not allow the ioctl for the file system's UUID,
+    // so it is the second choice.
     let fd = open_long(path, Open::DIRECTORY | Open::NONBLOCK)
         .or_else(|_| open_long(path, Open::PATH | Open::DIRECTORY))
         .map_err(fail)?;
     Ok(Top::new(fd, root.to_vec(), DirKey::top(0)).map_err(fail)?)
 }
 
-/// Walks some directories. If one of them cannot be opened, the others are walked.
+/// Walks some directories. If one cannot be opened, the others are still walked.
 fn walk_some(
     options: &Walk,
     some: &[ListedDirectory],
@@ -235,14 +235,14 @@ fn walk_some(
     Ok(reports)
 }
 
-/// The path of a listed directory, its device and its inode number.
+/// The path, device and inode number of a listed directory.
 type ListedDirectory = (Vec<u8>, (Dev, u64));
 
-/// A name of the list, or a directory above one.
+/// A component of a listed path.
 struct Level {
-    /// Its last component.
+    /// The last component of the path.
     name: Vec<u8>,
-    /// The length of its path, which begins that of the last name.
+    /// Length of the path of this level, a prefix of the path of the last name.
     end: usize,
     key: DirKey,
     found: Examined,
@@ -250,14 +250,14 @@ struct Level {
 
 #[derive(Clone, PartialEq, Eq)]
 enum Examined {
-    /// If it is in a listed directory, or is one, the device of that.
+    /// A listed directory, or an entry in one; with the directory's device.
     Directory {
         covered: Option<Dev>,
     },
     Other(FileType),
-    /// That it does not exist is no error of the file system.
+    /// Does not exist, which is no error of the file system.
     Missing,
-    /// It could not be examined, of which there is a warning.
+    /// Could not be examined; a warning was given.
     Failed,
 }
 
@@ -272,7 +272,7 @@ impl Level {
     }
 }
 
-/// Whether a name below a directory, or a directory above the name, matches a pattern of what is excluded.
+/// Whether a name, or a directory above it, matches an exclude pattern.
 fn is_excluded(matcher: &mut Matcher<'_>, root: &[u8], name: &[u8]) -> bool {
     let mut dir = root.to_vec();
     name.split(|&b| b == b'/').any(|part| {
@@ -282,33 +282,34 @@ fn is_excluded(matcher: &mut Matcher<'_>, root: &[u8], name: &[u8]) -> bool {
     })
 }
 
-/// Examines listed names, and the directories above them, with one call each. What one of them leads to if a symlink takes its
-/// place meanwhile is not looked at: directories are opened as well, each below the last one.
+/// Examines listed names, and the directories above them, with one call each. Directories are also
+/// opened, each from the last one, so that a symlink put in place meanwhile is not followed.
 struct Examination<'a> {
     one_file_system: bool,
     matcher: Matcher<'a>,
     worker: Box<dyn Worker + 'a>,
     diagnostics: &'a Diagnostics,
-    /// The path of the last name.
+    /// Path of the name examined last.
     path: Vec<u8>,
-    /// The directories above it, outermost first, and the name.
+    /// The components of that path, outermost first.
     levels: Vec<Level>,
     top: &'a Top,
-    /// The open directory of one of the levels below the first, and the number of levels down to it.
+    /// The open directory of one of the levels below the first, and its depth.
     open: Option<(usize, Fd)>,
-    /// Listed directories, which are walked.
+    /// Listed directories, still to be walked.
     directories: Vec<ListedDirectory>,
-    /// Whether a listed name exists.
+    /// Whether any listed name exists.
     has_found: bool,
-    /// The first listed name that could not be examined, and why.
+    /// The first listed name that could not be examined, and the error.
     first_failure: Option<(Vec<u8>, Errno)>,
 }
 
 impl Examination<'_> {
-    /// Passes on what was emitted; returns the listed directories.
+    /// Flushes emitted entries; returns the listed directories.
     ///
     /// # Errors
-    /// No listed name exists, as for a SRC that does not exist: an increment would remove all.
+    /// No listed name exists, as for a SRC that does not exist: an increment would remove
+    /// everything.
     fn finish(self) -> std::result::Result<Vec<ListedDirectory>, walk::Error> {
         match self.first_failure {
             Some((name, errno)) if !self.has_found => {
@@ -385,7 +386,7 @@ impl Examination<'_> {
         }
     }
 
-    /// Opens the directory of the last level, unless it is the first one, which is open.
+    /// Opens the directory of the last level, unless it is open. That of the first level always is.
     fn open_last(&mut self) -> std::result::Result<(), Errno> {
         let depth = self.levels.len();
         if depth == 1 || self.open.as_ref().is_some_and(|(open, _)| *open == depth) {
@@ -403,9 +404,10 @@ impl Examination<'_> {
         Ok(())
     }
 
-    /// Examines an entry of the last level, which is open, and emits it unless the walk of a listed directory does.
+    /// Examines an entry of the last level's directory, which is open, and emits it, unless the
+    /// walk of a listed directory does.
     fn enter(&mut self, name: &[u8], is_listed: bool) -> Level {
-        // An automount that is listed is entered, so it is examined as what it leads to.
+        // A listed automount is triggered by the walk, so its target is examined.
         let itself = match is_listed {
             true => At::SYMLINK_NOFOLLOW,
             false => At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
@@ -429,7 +431,7 @@ impl Examination<'_> {
         let meta = match seen {
             Ok(seen) => Meta::from_statx(&seen),
             Err(errno) if is_gone(errno) && is_removed(path, false) => return level,
-            // It may have anything below it, listed or not.
+            // An unreadable directory may contain anything, listed or not.
             Err(errno) => {
                 level.found = Examined::Failed;
                 let unreadable = WarningKind::Unreadable;
@@ -465,7 +467,7 @@ impl Examination<'_> {
 }
 
 impl Level {
-    /// Why nothing below it can be dumped under a name, unless that was said.
+    /// The warning that nothing below a name can be dumped, unless already given.
     fn warning_below(&self, name: &[u8]) -> Option<Warning> {
         let kind = match self.found {
             Examined::Directory { .. } | Examined::Failed => return None,
@@ -478,8 +480,8 @@ impl Level {
     }
 }
 
-/// Passes what is found in listed directories on, as a walk of the directory above all of them
-/// would.
+/// Passes on the entries found in listed directories, with names relative to the common parent
+/// directory.
 struct ListedSink<'a, 'b> {
     collector: &'b Collector<'a>,
     root: &'b [u8],
@@ -514,7 +516,7 @@ impl Worker for ListedWorker<'_> {
             path: dir.path,
             key: DirKey::top(0).at(below),
         };
-        // A listed directory itself is an entry without a name, and has been emitted.
+        // The walk emits the listed directory itself with an empty name; it was emitted before.
         for some in entries.split(|entry| entry.name.is_empty()) {
             if !some.is_empty() {
                 self.to.take(&dir, some);

@@ -1,13 +1,13 @@
-//! Collects a tree by all ranks of an MPI job: each has the entries that it dumps.
+//! Collects a tree by all ranks of an MPI job: each rank gets the entries that it dumps.
 //!
 //! ```text
 //! walk of all ranks ──► entries that this rank has found ─┬─► rows
 //!                   └─► names of files with several names ─► the rank that dumps the file ─┘
 //! ```
 //!
-//! A file with several names is dumped by one rank, which its inode number chooses, with all its names: so no
-//! archive has a link to a file in another one. Each rank also has the directories above what it dumps:
-//! wherever its archive creates an entry, it also sets the attributes of the directory.
+//! A file with several hard links is dumped with all its names by one rank, chosen by inode number,
+//! so no archive links to a file in a different one. Each rank also has the directories above its
+//! entries, because an archive that creates an entry also sets the attributes of its directory.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -33,23 +33,23 @@ use walk::{
 use super::{CollectOptions, Gather, Gathered, engines, gathered, source};
 use crate::warning::WarningKind;
 
-/// What a rank dumps.
+/// The rows that a rank dumps.
 pub(crate) struct Share {
     pub(crate) rows: Rows,
     pub(crate) parts: Vec<Gathered>,
-    /// The piece of each row; [`OF_OTHERS`] for a directory that another rank has found: it is in the archive, but
-    /// not in the catalog.
+    /// The piece of each row; [`OF_OTHERS`] for a directory that another rank has found: it goes
+    /// into the archive, but not into the catalog.
     pub(crate) piece_of: Vec<u32>,
 }
 
-/// No piece.
+/// The piece number of rows that belong to other ranks.
 pub(crate) const OF_OTHERS: u32 = u32::MAX;
 
-/// Collects a tree together with all ranks, and deals its rows out to so many pieces. Each SRC must be a directory
-/// on all ranks.
+/// Collects a tree together with all ranks, and divides its rows into pieces. Each SRC must be a
+/// directory on all ranks.
 ///
 /// # Errors
-/// Those of [`walk_together`]; a rank does not see the mounts that the others see.
+/// Those of [`walk_together`]; a rank does not see the same mounts as the others.
 pub(crate) fn collect_together(
     options: &CollectOptions,
     pieces: u32,
@@ -60,7 +60,7 @@ pub(crate) fn collect_together(
     let roots = &options.sources;
     let walk_options = WalkOptions {
         dirs: roots.clone(),
-        // Any other way has all entries in one rank, which would dump them alone.
+        // Other methods would give all entries to one rank, which would dump them alone.
         preferred: options.gather.unwrap_or(Gather::Combined).engines(),
         threads: options.threads,
         one_file_system: options.selection.one_file_system,
@@ -113,7 +113,7 @@ pub(crate) fn collect_together(
     })
 }
 
-/// A name of a file with several names.
+/// One name of a file with several hard links.
 #[derive(Serialize, Deserialize)]
 struct LinkedName {
     ino: u64,
@@ -121,21 +121,21 @@ struct LinkedName {
     name: Vec<u8>,
 }
 
-/// A directory: the number of its SRC, and its path.
+/// A directory, by the index of its SRC and its path.
 #[derive(Clone, Serialize, Deserialize)]
 struct SourceDirectory {
     root: usize,
     path: Vec<u8>,
 }
 
-/// What a rank has found.
+/// The entries that a rank has found.
 #[derive(Default)]
 struct FoundByRank {
-    /// Names of files that other ranks dump.
+    /// Names of hard-linked files that other ranks dump.
     linked: Vec<LinkedName>,
-    /// The directories whose own entries this rank has.
+    /// Directories that this rank itself has found.
     known: HashSet<DirKey>,
-    /// The directories that this rank has entries of.
+    /// The directories in which this rank has entries.
     places: HashMap<DirKey, SourceDirectory>,
 }
 
@@ -147,7 +147,8 @@ impl FoundByRank {
     }
 }
 
-/// The rank that dumps a file with several names, and what chooses its piece. Device numbers differ between hosts.
+/// The rank that dumps a hard-linked file, and the hash that selects its piece. Uses the inode
+/// number alone, because device numbers differ between hosts.
 fn deal_linked(ino: u64, ranks: usize) -> (usize, u64) {
     let hash = digest::below(ino, b"");
     ((hash % ranks as u64) as usize, hash / ranks as u64)
@@ -157,12 +158,12 @@ fn dumped_by(ino: u64, ranks: usize) -> usize {
     deal_linked(ino, ranks).0
 }
 
-/// A sink that passes on what this rank dumps, and keeps the names of files that others dump.
+/// A sink that passes on entries that this rank dumps, and keeps the names that others dump.
 struct Sorter<'a> {
     to: &'a Collector<'a>,
     rank: usize,
     ranks: usize,
-    /// The number of the SRC that is walked.
+    /// Index of the SRC being walked.
     root: AtomicUsize,
     found: Mutex<FoundByRank>,
 }
@@ -232,10 +233,10 @@ impl Drop for SorterWorker<'_> {
     }
 }
 
-/// Sends each name to the rank that dumps the file, and adds those of this rank. All ranks get all names, a
-/// few at a time.
+/// Sends each name to the rank that dumps the file, and adds those for this rank. All ranks get all
+/// names, in rounds.
 fn exchange(linked: Vec<LinkedName>, team: &dyn Team, adder: &mut Adder<'_>) {
-    /// Bytes of all ranks together, about.
+    /// Approximate bytes per round, over all ranks.
     const ROUND: usize = 16 << 20;
     let most = (ROUND / team.size()).max(4 << 10);
     let mut left = linked.into_iter().peekable();
@@ -259,7 +260,7 @@ fn exchange(linked: Vec<LinkedName>, team: &dyn Team, adder: &mut Adder<'_>) {
     }
 }
 
-/// Adds entries that other ranks have found.
+/// Adds entries found by other ranks.
 struct Adder<'a> {
     worker: Box<dyn Worker + 'a>,
     diagnostics: &'a Diagnostics,
@@ -267,7 +268,8 @@ struct Adder<'a> {
     roots: &'a [Vec<u8>],
     known: HashSet<DirKey>,
     places: HashMap<DirKey, SourceDirectory>,
-    /// The directories that were added.
+    /// Directories that other ranks dump, added here only because they are above an entry, or are a
+    /// SRC.
     borrowed: HashSet<DirKey>,
 }
 
@@ -280,8 +282,8 @@ impl Adder<'_> {
         self.places.entry(key).or_insert_with(|| place.clone());
     }
 
-    /// Adds the directories above all entries, and each SRC, so that no archive is empty. Returns those that were
-    /// added.
+    /// Adds the directories above all entries, and each SRC, so that no archive is empty. Returns
+    /// the directories added.
     fn add_directories(mut self) -> HashSet<DirKey> {
         for (nth, root) in self.roots.iter().enumerate() {
             let key = DirKey::top(nth);
@@ -306,7 +308,8 @@ impl Adder<'_> {
         self.borrowed
     }
 
-    /// Adds an entry of a directory, with the metadata that it has on this host. No symlink below the SRC is followed.
+    /// Adds an entry of a directory, with its metadata on this host. No symlink below the SRC is
+    /// followed.
     fn add(&mut self, root: usize, path: &[u8], key: DirKey, name: &[u8]) {
         let whole = joined(path, name);
         let meta = match stat_in(&self.sources[root], relative(&self.roots[root], &whole)) {
@@ -323,7 +326,7 @@ impl Adder<'_> {
     }
 }
 
-/// The metadata of an entry of a SRC, which is open since it was walked, or of the SRC itself.
+/// The metadata of an entry of a SRC, which is still open from the walk, or of the SRC itself.
 fn stat_in(source: &Source, below: &[u8]) -> std::result::Result<Meta, Errno> {
     let reopened;
     let top = match source.open.get() {
@@ -347,15 +350,15 @@ fn stat_in(source: &Source, below: &[u8]) -> std::result::Result<Meta, Errno> {
     statx(found, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::from_statx(&seen))
 }
 
-/// The piece of each row: a file with several names is dealt out by its inode number, and any other entry as to a
+/// The piece of each row: for a hard-linked file by inode number, for any other entry as in a
 /// [`Shard`]. So it depends only on the tree.
 fn deal_out(rows: &Rows, borrowed: &HashSet<DirKey>, ranks: usize, pieces: u32) -> Vec<u32> {
     /// A directory above a row.
     struct Above {
-        /// The row after everything in it.
+        /// End of the row range of the directory's subtree.
         end: usize,
         key: DirKey,
-        /// What chooses the piece.
+        /// The piece of the files in this directory is this hash modulo the number of pieces.
         chooses: u64,
     }
     let mut above: Vec<Above> = Vec::new();
@@ -392,7 +395,6 @@ fn deal_out(rows: &Rows, borrowed: &HashSet<DirKey>, ranks: usize, pieces: u32) 
     (0..rows.len()).map(piece).collect()
 }
 
-/// Checks that each SRC is a directory.
 pub(crate) fn check_directories(sources: &[Vec<u8>]) -> Result<(), Error> {
     for path in sources {
         let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Meta::WANT);

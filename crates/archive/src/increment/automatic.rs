@@ -1,7 +1,8 @@
-//! Dumps whose name and level a state directory decides: one command for each night.
+//! Chooses the archive name and the level of a dump from its state directory: one command for every
+//! night.
 //!
-//! Every increment is of level 1, and so based on the last full dump: any night is restored from at most two
-//! archives, and removing one night affects no other one.
+//! Every increment has level 1, so it is based on the last full dump: restoring any night needs at
+//! most two archives, and removing one night affects no other one.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -24,25 +25,25 @@ use crate::increment::levels::Level;
 use crate::increment::retention::not_pruned;
 use crate::plan::{in_archive, trim_slashes};
 
-/// The name and the level of a dump.
+/// The archive name and the level chosen for a dump.
 #[derive(Debug)]
 pub struct Automatic {
-    /// The path of the archive, in the state directory. Nothing has it.
+    /// Path of the archive, in the state directory; the file does not exist yet.
     pub archive: Vec<u8>,
-    /// The level.
+    /// The chosen level: 0 for a full dump, 1 for an increment.
     pub level: Level,
-    /// Why it is a full dump; `None` for an increment.
+    /// Why the dump is full; `None` for an increment.
     pub full: Option<FullReason>,
-    /// The state directory was created.
+    /// Whether the state directory was created for this dump.
     pub is_created: bool,
-    /// Keeps other dumps away from the state directory; `None` if nothing is to be written.
+    /// Excludes other dumps from the state directory; `None` if nothing is to be written.
     pub lock: Option<Arc<Lock>>,
-    /// Why something that an earlier dump has left is still there.
+    /// The warning that files left by an earlier dump could not be removed.
     pub unremoved: Option<Warning>,
 }
 
 impl Automatic {
-    /// A full dump in place of an increment whose base turned out to be damaged.
+    /// A full dump instead of an increment whose base turned out to be damaged.
     pub fn into_full(self) -> Automatic {
         Automatic {
             level: Level {
@@ -55,38 +56,38 @@ impl Automatic {
     }
 }
 
-/// Why everything is dumped.
+/// Why a dump is full.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FullReason {
-    /// It is the first dump.
+    /// This is the first dump.
     First,
-    /// So many increments are based on the last one.
+    /// As many increments as allowed are based on the last full dump.
     Due {
-        /// How many.
+        /// Number of increments based on the last full dump.
         increments: u32,
     },
     /// There is no catalog of a full dump.
     NoCatalog,
     /// The catalog of the last full dump is damaged.
     DamagedCatalog,
-    /// The catalog is that of a dump that is not recorded.
+    /// The catalog belongs to a dump that is not recorded.
     NotRecorded,
-    /// The last full dump was of other SRCs.
+    /// The last full dump had different SRCs.
     OtherSources {
-        /// These.
+        /// The SRCs of the last full dump.
         roots: Vec<Vec<u8>>,
     },
-    /// The archive of the last full dump is missing, or is another file.
+    /// The archive of the last full dump is missing, or was replaced.
     ArchiveGone {
-        /// Its path; `None` if it was streamed.
+        /// Path of the archive; `None` if it was streamed.
         archive: Option<Vec<u8>>,
     },
 }
 
-/// Opens the directory above a state directory that does not exist; `None` if it exists.
+/// Opens the parent of a missing state directory; `None` if the state directory exists.
 ///
 /// # Errors
-/// There is none above it.
+/// The parent does not exist.
 fn parent_of_missing(state: &[u8]) -> Result<Option<(Fd, CString)>> {
     let error = |kind: ErrorKind| Error::new(Action::CreateState, state, kind);
     match statx_long(state, At::empty(), Want::TYPE) {
@@ -108,11 +109,11 @@ fn parent_of_missing(state: &[u8]) -> Result<Option<(Fd, CString)>> {
     Ok(Some((dir, name)))
 }
 
-/// Checks that a state directory without dumps is not on a file system that is not mounted: the dump would fill the
-/// one below.
+/// Checks that a state directory without dumps is not on an unmounted file system: the dump would
+/// fill the file system below the mount point.
 ///
 /// # Errors
-/// /etc/fstab has a mount point at or above it, on which nothing is mounted.
+/// /etc/fstab has a mount point at or above the state directory, and nothing is mounted there.
 fn check_mounted(state: &[u8]) -> Result<()> {
     const MOST: u64 = 1 << 20;
     if statx_long(&joined(state, b"dumps.ndjson"), At::empty(), Want::TYPE).is_ok() {
@@ -145,10 +146,10 @@ fn check_mounted(state: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Creates a state directory, for its owner only. Gives whether it did not exist.
+/// Creates a state directory with mode 0700. Returns `false` if it exists already.
 ///
 /// # Errors
-/// There is none above it.
+/// The parent does not exist.
 fn create_state(state: &[u8]) -> Result<bool> {
     let Some((dir, name)) = parent_of_missing(state)? else {
         return Ok(false);
@@ -163,8 +164,9 @@ fn create_state(state: &[u8]) -> Result<bool> {
 }
 
 impl Automatic {
-    /// Locks the state directory, which is created if it does not exist, removes what a killed dump has left, and
-    /// chooses the level and the name. Of `full_every` dumps one is full. `suffix` is that of the archive.
+    /// Locks the state directory, after creating it if needed, removes what a killed dump has left,
+    /// and chooses level and name. One dump of `full_every` is full. `suffix` is that of the
+    /// archive.
     ///
     /// # Errors
     /// The directory cannot be used, or another dump is using it.
@@ -177,7 +179,7 @@ impl Automatic {
         check_mounted(state)?;
         let is_created = create_state(state)?;
         let (mut history, lock) = History::open(state)?;
-        // What cannot be removed does not prevent a dump.
+        // A failed removal only gives a warning, since it does not prevent the dump.
         let unremoved = history.finish_removal().err();
         let chosen = Automatic::choose_from(&history, state, sources, full_every, suffix)?;
         Ok(Automatic {
@@ -188,7 +190,8 @@ impl Automatic {
         })
     }
 
-    /// Makes the same choice, without creating, locking or removing anything.
+    /// Makes the same choice as [`Automatic::choose`], without creating, locking or removing
+    /// anything.
     ///
     /// # Errors
     /// The directory cannot be used.
@@ -234,7 +237,7 @@ impl Automatic {
     }
 }
 
-/// Why the next dump is a full one; `None` for an increment.
+/// Why the next dump must be full; `None` for an increment.
 pub(crate) fn choose_full(
     history: &History,
     state: &[u8],
@@ -275,16 +278,18 @@ pub(crate) fn choose_full(
     (increments + 1 >= full_every).then_some(FullReason::Due { increments })
 }
 
-/// The name of an archive, without its suffix: the last component of the first SRC, when it was begun, and the level.
+/// The file name of an archive without its suffix: the last component of the first SRC, the time
+/// when the dump began, and the level.
 fn name_of(sources: &[Vec<u8>], second: i64, level: u8) -> String {
     let date: String = utc(second).chars().take(16).filter(|c| *c != ':').collect();
     let source = sources.first().map_or(&b""[..], |source| source);
     format!("{}-{date}Z-{level}", source_name(source))
 }
 
-/// The last component of a SRC, without characters that shells and file systems give a meaning to; `root` for the root directory.
+/// The last component of a SRC, without characters that are special to shells or file systems;
+/// `root` for the root directory.
 fn source_name(source: &[u8]) -> String {
-    /// Leaves room for the rest of a name of 255 bytes.
+    /// Leaves room for date, level and suffix in a file name of 255 bytes.
     const MOST: usize = 100;
     let last = |path: &[u8]| base::path::components(path).last().map(<[u8]>::to_vec);
     let given = last(source).filter(|name| name != b"..");
@@ -307,7 +312,7 @@ fn source_name(source: &[u8]) -> String {
     }
 }
 
-/// The path of an archive that neither exists nor is recorded, nor has a catalog.
+/// A path that no file, no recorded archive and no kept catalog has.
 fn free_name(history: &History, state: &[u8], name: &str, suffix: &str) -> Result<Vec<u8>> {
     let state = mounts::root::absolute(state).unwrap_or_else(|| state.to_vec());
     let mut number = 1_u32;

@@ -52,9 +52,9 @@ impl Base {
         Ok(base)
     }
 
-    /// Refuses a full dump into a state directory that has the levels of other trees: it would
-    /// replace the base of their increments. One SRC in common is enough, since SRCs may be added
-    /// and dropped. A catalog that cannot be read is replaced.
+    /// Refuses a full dump into a state directory with dumps of different trees, because it would
+    /// replace the base of their increments. One common SRC is enough, since SRCs may be added and
+    /// dropped. Unreadable catalogs are ignored, since the dump replaces them.
     pub(crate) fn check_full(level: &Level, sources: &[Vec<u8>]) -> Result<(), Error> {
         let levels = (0..=MOST).map(|number| Level {
             number,
@@ -85,12 +85,10 @@ impl Base {
         Error::new(Action::UseBase, &self.path, kind)
     }
 
-    /// The description of the catalog.
     pub(crate) fn about(&self) -> &About {
         self.reader.about()
     }
 
-    /// The number of its entries.
     pub(crate) fn entries(&self) -> u64 {
         self.reader.about().entries
     }
@@ -101,9 +99,9 @@ impl Base {
         id.map_or(pax::Base::Unknown, pax::Base::Archive)
     }
 
-    /// Copies the catalog to `path`, atomically, with the tokens of `renewed` in place of its own, so
-    /// that the next increment need not look again at what was only read since, and with what `describe`
-    /// changes. Nothing is written if `path` is the same file and nothing is new.
+    /// Copies the catalog to `path`, atomically, with the tokens of `renewed`, so that the next
+    /// increment need not check again what was only read since, and with the changes of `describe`.
+    /// Nothing is written if `path` is the same file and nothing is new.
     pub(crate) fn copy_to(
         &self,
         path: &[u8],
@@ -120,7 +118,7 @@ impl Base {
             if let Some(new) = renewed.iter().find(is_same) {
                 match part.is_identical(new) {
                     true => part.token = new.token.clone().or(part.token.take()),
-                    false => *part = new.clone(), // a later snapshot
+                    false => *part = new.clone(), // a newer snapshot
                 }
             }
         }
@@ -135,7 +133,6 @@ impl Base {
         Ok(copy(&self.reader, &about, path)?)
     }
 
-    /// See [`missed_mounts`].
     pub(crate) fn missed_mounts(&self, rows: Option<&Rows>) -> Result<Vec<GoneMount>, Error> {
         Ok(missed_mounts(&self.reader, self.about(), rows)?)
     }
@@ -166,8 +163,8 @@ impl Base {
         Ok(())
     }
 
-    /// Checks that no SRC has become a directory or ceased to be one: no dumpdir lists a SRC, so no
-    /// restore would remove the old one.
+    /// Checks that no SRC has changed from a directory to a file or back: no dumpdir lists a SRC,
+    /// so a restore would not remove the old one.
     pub(super) fn check_source_types(&self, rows: &Rows, index: &Index) -> Result<(), Error> {
         for (nth, source) in rows.sources().iter().enumerate() {
             let old = index.find(path_id::top(nth));
@@ -183,7 +180,8 @@ impl Base {
         Ok(())
     }
 
-    /// Reads the names of some rows of the catalog below their SRC, and the hash of that.
+    /// Reads the names of some rows of the catalog, each relative to its SRC, and the hash of that
+    /// SRC.
     pub(super) fn names(&self, wanted: &[u32]) -> Result<Vec<(u64, OldName)>, catalog::Error> {
         let mut named = Vec::with_capacity(wanted.len());
         for (group, first, here) in by_group(&self.reader, wanted) {
@@ -199,14 +197,14 @@ impl Base {
         Ok(named)
     }
 
-    /// Reads the entries of each SRC, as its list in an increment has them if nothing has changed.
+    /// Reads the entries of each SRC, in the form of a dumpdir of an increment without changes.
     pub(crate) fn lists_of_sources(&self) -> Result<Vec<Vec<ListedName>>, Error> {
         let mut lists = vec![Vec::new(); self.about().roots.len()];
         let read = |group: usize| {
             let dirs = self.reader.read(DIR, group)?;
             let here = (0..self.reader.rows(group)).filter(|&at| dirs[at].is_empty());
             let here: Vec<usize> = here.collect();
-            // Most groups of a deep tree have none.
+            // Most row groups of a deep tree have no entries directly below a SRC.
             if here.is_empty() {
                 return Ok(Vec::new());
             }
@@ -236,8 +234,8 @@ impl Base {
         Ok(lists)
     }
 
-    /// Reads the checksums of some rows of the catalog. Each row comes with a number that is passed
-    /// to `take` with the checksum.
+    /// Reads the checksums of some rows of the catalog. Each row has a number that is passed to
+    /// `take` with the checksum.
     pub(crate) fn hashes(
         &self,
         mut wanted: Vec<(u32, usize)>,

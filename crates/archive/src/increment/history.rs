@@ -1,18 +1,19 @@
-//! The dumps of a state directory: which archives restore each of them, and which archives no dump
-//! that is kept needs.
+//! The recorded dumps of a state directory: which archives are needed to restore each dump, and
+//! which archives can be removed.
 //!
-//! `dumps.ndjson` has a line for each dump, oldest first. A dump names the catalog that it is based
-//! on by its id; the first dump that wrote that catalog is the one to restore before it. A
-//! dump in which nothing has changed copies the catalog of its base, and with it the id.
+//! `dumps.ndjson` has one line per dump, oldest first. A dump refers to its base catalog by id; the
+//! first dump that wrote this catalog must be restored before it. A dump without changes copies its
+//! base catalog, and with it the id.
 //!
-//! In a store, the file is replaced only if nobody else has replaced it since it was read, so that of two
-//! dumps neither loses the line of the other.
+//! In an object store, the file is only replaced if its version is still the one that was read, so
+//! that of two dumps neither loses the line of the other.
 //!
-//! The line is written after the archive has its name and before the catalog has it: a dump that is
+//! The line is written after the archive is renamed into place and before the catalog is: a dump
 //! killed in between is listed, and no later dump is based on it.
 //!
-//! A record that is marked as leaving belongs to no dump: its archive is about to be removed, or to get its name. So
-//! no archive is forgotten when a dump or a removal is killed, and no dump is listed whose archives are gone.
+//! A record marked as leaving belongs to no dump: its archive is about to be removed, or renamed
+//! into place. So no archive is forgotten if a dump or a removal is killed, and no dump is listed
+//! without its archive.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -42,55 +43,59 @@ use crate::plan::{in_archive, trim_slashes};
 use crate::warning::WarningKind;
 
 const FILE: &[u8] = b"dumps.ndjson";
-/// A dump that could not read a thousand files with long names takes 4 MiB.
+/// Maximum size of `dumps.ndjson`: the record of a dump that could not read a thousand files with
+/// long names takes 4 MiB.
 const MOST_BYTES: u64 = 2 << 30;
 
-/// A dump of a level.
+/// The record of a dump in a state directory.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DumpRecord {
-    /// When it began.
+    /// When the dump began.
     #[serde(with = "stored::StoredTime")]
     pub date: Time,
-    /// The level.
+    /// The level of the dump.
     pub level: u8,
-    /// The absolute path or the URL of the archive; `None` for a standard output or a pipe.
+    /// Absolute path or URL of the archive; `None` if it was written to standard output or a pipe.
     #[serde(flatten, with = "stored::archive")]
     pub archive: Option<Vec<u8>>,
-    /// The size of the archive, in bytes.
+    /// Size of the archive, in bytes.
     pub bytes: u64,
-    /// The modification time of the archive: another one is the archive of another dump.
+    /// Modification time of the archive, to detect that the file was replaced.
     #[serde(with = "stored::StoredTime")]
     modified: Time,
-    /// The entries of the tree.
+    /// Number of entries in the tree.
     pub entries: u64,
-    /// What could not be read; nothing in the records of older versions.
+    /// Entries that could not be read; empty in records of older versions.
     #[serde(default, skip_serializing_if = "Unread::is_empty")]
     pub unread: Unread,
-    /// The id that the archive has in it; `None` in the records of older versions.
+    /// The id stored in the archive; `None` in records of older versions.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "stored::archive_id"
     )]
     id: Option<ArchiveId>,
-    /// The record is in a store, and the archive is a file of this machine, or is in another bucket and has no id by which it could be
-    /// recognized: whoever may write to the store does not thereby decide about these.
+    /// The record is in an object store, but the archive is a local file, or an object without id
+    /// in a different bucket. Such archives are never touched: write access to the store must not
+    /// decide about them.
     #[serde(skip)]
     is_elsewhere: bool,
-    /// The id of the catalog that was written.
+    /// Id of the catalog that the dump wrote.
     pub(crate) catalog: String,
-    /// The id of the base catalog; `None` for a full dump.
+    /// Id of the base catalog; `None` for a full dump.
     pub(crate) base: Option<String>,
-    /// Each SRC; none in the records of older versions.
+    /// The SRCs; empty in records of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) roots: Vec<Root>,
-    /// Its number among the dumps with the same base, from 1; 0 for a full dump, and in the records of older versions.
+    /// Number among the dumps with the same base, from 1; 0 for a full dump, and in records of
+    /// older versions.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) nth: u32,
-    /// The state directory has chosen the name of the archive, and keeps the [catalog](catalog_of) beside it.
+    /// The archive's name was chosen by fathom, in the state directory, and its
+    /// [catalog](catalog_of) is kept beside it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_named: bool,
-    /// The archive belongs to no dump: it is removed by the next dump or removal.
+    /// The archive belongs to no dump: the next dump or removal deletes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_leaving: bool,
 }
@@ -99,7 +104,7 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// The catalog that is kept beside an archive whose name fathom has chosen.
+/// The path of the catalog kept beside an archive whose name fathom has chosen.
 pub(crate) fn catalog_of(archive: &[u8]) -> Vec<u8> {
     let stem = [".tar.zst", ".tar.gz", ".tar.xz", ".tar"]
         .into_iter()
@@ -107,36 +112,36 @@ pub(crate) fn catalog_of(archive: &[u8]) -> Vec<u8> {
     [stem.unwrap_or(archive), b".parquet"].concat()
 }
 
-/// The dumps that are not needed.
+/// The dumps that can be removed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Unneeded {
-    /// Their places in the history.
+    /// Indexes of the removable dumps in the history.
     pub dumps: Vec<usize>,
-    /// How many older dumps are kept because later ones could not read everything.
+    /// Number of older dumps kept because later ones could not read everything.
     pub spared: usize,
 }
 
-/// Identifies a catalog and its copies in a state directory.
+/// The id of a catalog, which its copies in a state directory share.
 pub(crate) fn catalog_id(about: &About) -> String {
     let Time { sec, nsec } = about.started;
     format!("{sec}.{nsec:09} {}", about.digest)
 }
 
-/// Whether the archive of a dump is where it was written.
+/// Whether the archive of a dump still exists at its path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArchiveStatus {
-    /// It is there.
+    /// The archive exists.
     Present,
-    /// Nothing has its path.
+    /// No file exists at the archive's path.
     Missing,
-    /// Another file has its path.
+    /// A different file is at the archive's path.
     Replaced,
-    /// It was written to a standard output or a pipe.
+    /// The archive was written to standard output or a pipe.
     Streamed,
 }
 
 impl DumpRecord {
-    /// Describes a dump whose archive has just got its name.
+    /// Creates the record of a dump whose archive was just renamed into place.
     pub(crate) fn new(
         (date, level, entries): (Time, u8, u64),
         unread: Unread,
@@ -179,7 +184,8 @@ impl DumpRecord {
         Ok(record)
     }
 
-    /// Describes an archive that is about to get its name, by its id.
+    /// Creates the record of an archive that is about to be renamed into place, recognizable by its
+    /// id.
     pub(crate) fn announced(archive: Vec<u8>, id: ArchiveId) -> DumpRecord {
         DumpRecord {
             date: Time::default(),
@@ -200,8 +206,8 @@ impl DumpRecord {
         }
     }
 
-    /// The name in the archive of a path as it was on the machine: an absolute path, or one relative to the only SRC. A
-    /// name in the archive, and a pattern that begins with a wildcard, stay as they are.
+    /// The member names of a path on the dumped machine: an absolute path, or one relative to the
+    /// only SRC. Paths that are member names already, or begin with a wildcard, stay as they are.
     ///
     /// # Errors
     /// An absolute path is neither in a SRC nor above one.
@@ -210,7 +216,7 @@ impl DumpRecord {
             let rest = path.strip_prefix(trim_slashes(dir));
             rest.is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
         };
-        // The records of older versions have no SRC.
+        // Records of older versions do not have the SRCs.
         if self.roots.is_empty() {
             return Ok(vec![path.to_vec()]);
         }
@@ -257,8 +263,8 @@ impl DumpRecord {
         Ok(names)
     }
 
-    /// Opens the catalog of the tree of this dump, if one is kept: beside the archive, or as the last one of its level.
-    /// Returns its path, too.
+    /// Opens the catalog of a dump, if one is kept: beside the archive, or as the newest one of its
+    /// level. Also returns the catalog's path.
     pub fn open_catalog(&self, state: &[u8]) -> Option<(Vec<u8>, Reader)> {
         let beside = self.archive.as_deref().filter(|_| self.is_named);
         let state = state.to_vec();
@@ -272,7 +278,7 @@ impl DumpRecord {
         paths.find_map(own)
     }
 
-    /// Looks for the archive.
+    /// Looks for the archive at its path.
     pub fn status(&self) -> ArchiveStatus {
         let Some(path) = self.archive.as_ref().filter(|_| !self.is_elsewhere) else {
             return ArchiveStatus::Streamed;
@@ -286,7 +292,7 @@ impl DumpRecord {
         match now {
             None => ArchiveStatus::Missing,
             Some(now) if now == (self.bytes, self.modified) => ArchiveStatus::Present,
-            // A copy, or a file that was touched: its id decides.
+            // A copied or touched archive has a new mtime, so compare the id.
             Some((bytes, _)) if bytes == self.bytes && self.has_its_id(path) => {
                 ArchiveStatus::Present
             }
@@ -294,13 +300,14 @@ impl DumpRecord {
         }
     }
 
-    /// Whether a file has the id of the archive in it. The records of older versions have none.
+    /// Whether a file contains the id of the dump's archive; `false` for records of older versions,
+    /// which have none.
     fn has_its_id(&self, path: &[u8]) -> bool {
         self.id.is_some() && matches!(self.is_archive(path, None), Ok(true))
     }
 
-    /// Whether a file, which may be open already, says itself that it is the archive. Records of older versions have no id: their
-    /// archives are recognized by size and time only.
+    /// Whether a file, optionally already open, contains the id of the dump's archive. Records of
+    /// older versions have no id: any file counts, and size and time must tell.
     fn is_archive(
         &self,
         path: &[u8],
@@ -319,21 +326,21 @@ impl DumpRecord {
         }
     }
 
-    /// Whether the archive is in the state directory, which has chosen its name.
+    /// Whether the archive's name was chosen by fathom, in the state directory.
     pub fn is_named(&self) -> bool {
         self.is_named
     }
 
-    /// The id that the archive has in it.
+    /// The id stored in the archive.
     pub(crate) fn id(&self) -> Option<ArchiveId> {
         self.id
     }
 
-    /// Opens the archive, to be restored: a file that says itself that it is the archive. One of a record without an id is as good as
-    /// its owner. `None` for an object, whose bucket the record is in.
+    /// Opens the archive for a restore, and checks that it contains the recorded id. If the record
+    /// has no id, the file's owner must be trusted. `None` for an object in a store.
     ///
     /// # Errors
-    /// It cannot be opened, or is another file.
+    /// The archive cannot be opened, or the file is a different one.
     pub(crate) fn open(&self, archive: &[u8]) -> Result<Option<Arc<Fd>>> {
         let error = |kind: ErrorKind| Error::new(Action::OpenArchive, archive, kind);
         let other = || {
@@ -355,13 +362,13 @@ impl DumpRecord {
         if !self.is_archive(archive, file.as_ref()).map_err(error)? {
             return Err(other());
         }
-        // Its beginning was read.
+        // Rewind, since reading the id moved the file offset.
         let rewound = file.as_ref().map(|file| lseek(&**file, 0, Whence::Set));
         rewound.transpose().map_err(|e| error(e.into()))?;
         Ok(file)
     }
 
-    /// Removes the catalog that is kept beside the archive, if it is that of this dump.
+    /// Removes the catalog kept beside the archive, if it belongs to this dump.
     fn remove_catalog(&self, archive: &[u8]) -> std::result::Result<(), ErrorKind> {
         let path = catalog_of(archive);
         let is_own = |file: &Arc<Fd>| -> std::result::Result<bool, catalog::ErrorKind> {
@@ -375,7 +382,7 @@ impl DumpRecord {
         }
     }
 
-    /// Removes the archive; `false` if the file is another one.
+    /// Removes the archive; `false` if the file is a different one.
     fn remove_archive(&self, path: &[u8]) -> std::result::Result<bool, ErrorKind> {
         if !remote::is_remote(path) {
             return remove_if(path, |file| self.is_archive(path, Some(file)));
@@ -388,24 +395,25 @@ impl DumpRecord {
     }
 }
 
-/// The size of an object, and when it was written.
+/// Size and modification time of an object in a store.
 fn state_of(object: &dyn Object) -> (u64, Time) {
     let (sec, nsec) = object.modified();
     (object.len(), Time { sec, nsec })
 }
 
-/// Keeps other dumps away from a state directory while it lives.
+/// Excludes other dumps from a state directory until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
     _file: Option<Fd>,
 }
 
 impl Lock {
-    /// Locks a file in the directory: whoever may read the directory could lock that. Where the file system has no such locks, it is
-    /// not locked, and neither is a prefix of a store: there, what two dumps write replaces only what they have read.
+    /// Locks the file `lock` in the state directory, not the directory itself, which anyone with
+    /// read access could lock. Without support for flock(2), and in an object store, there is no
+    /// lock; a store instead refuses to replace a version that has not been read.
     ///
     /// # Errors
-    /// Another process has locked it.
+    /// Another process holds the lock.
     pub(crate) fn take(state: &[u8]) -> Result<Lock> {
         if remote::is_remote(state) {
             return Ok(Lock { _file: None });
@@ -413,7 +421,7 @@ impl Lock {
         let error = |kind: ErrorKind| Error::new(Action::OpenState, state, kind);
         let dir = trusted::open_directory(state).map_err(|kind| error(kind.into()))?;
         let file = match open_lock(&dir, c"lock") {
-            // Where nothing can be written, there is nothing to lock.
+            // A read-only directory needs no lock.
             Err(Errno::EROFS | Errno::EACCES) => return Ok(Lock { _file: None }),
             opened => opened.map_err(|errno| error(errno.into()))?,
         };
@@ -424,19 +432,19 @@ impl Lock {
     }
 }
 
-/// The dumps of a state directory.
+/// The recorded dumps of a state directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct History {
     state: Vec<u8>,
     dumps: Vec<DumpRecord>,
-    /// Records of archives that are to be removed.
+    /// Records of archives still to be removed.
     leaving: Vec<DumpRecord>,
-    /// The version that was read, in a store.
+    /// In an object store, the version of `dumps.ndjson` that was read.
     version: Option<String>,
 }
 
 impl History {
-    /// Reads it; empty if no dump was recorded.
+    /// Reads the records of a state directory; empty if no dump was recorded.
     pub fn read(state: &[u8]) -> Result<History> {
         let path = joined(state, FILE);
         let error = |kind: catalog::ErrorKind| Error::new(Action::ReadRecords, &path, kind);
@@ -485,7 +493,8 @@ impl History {
                 };
             }
         }
-        // The directory may be a copy, or have been moved: it decides about the archives in it, and about no others.
+        // The directory may have been copied or moved: take archives in it from its current path,
+        // so that a copy never touches the original's archives.
         if let Some(dir) = absolute(state).filter(|_| !remote::is_remote(state)) {
             for dump in dumps.iter_mut().filter(|dump| dump.is_named) {
                 let name = dump.archive.as_deref().map(|archive| split(archive).1);
@@ -501,16 +510,16 @@ impl History {
         })
     }
 
-    /// Reads it for a change, with the directory locked.
+    /// Locks a state directory, and reads its records to change them.
     pub fn open(state: &[u8]) -> Result<(History, Lock)> {
         let lock = Lock::take(state)?;
         Ok((History::read(state)?, lock))
     }
 
-    /// Removes the archives that a dump or a removal has left when it was killed. The directory must be locked.
+    /// Removes archives left by a killed dump or removal. The directory must be locked.
     ///
     /// # Errors
-    /// One of them cannot be removed.
+    /// An archive cannot be removed.
     pub fn finish_removal(&mut self) -> Result<()> {
         match self.leaving.is_empty() {
             true => Ok(()),
@@ -528,9 +537,9 @@ impl History {
         &self.dumps
     }
 
-    /// Adds a dump to those in a directory or a store.
+    /// Appends the record of a dump to those in a state directory or store.
     pub(crate) fn add(state: &[u8], dump: &DumpRecord) -> Result<()> {
-        /// Each time, another dump has added itself since.
+        /// Attempts to write: each fails if another dump was recorded meanwhile.
         const TRIES: u32 = 20;
         let mut tries = 0;
         loop {
@@ -551,7 +560,7 @@ impl History {
         }
     }
 
-    /// Notes that an archive is about to get its name. The directory must be locked.
+    /// Records that an archive is about to be renamed into place. The directory must be locked.
     pub(crate) fn announce(state: &[u8], archive: &[u8], id: ArchiveId) -> Result<()> {
         let mut history = History::read(state)?;
         history
@@ -585,8 +594,8 @@ impl History {
         file.publish().map_err(|e| error(e.into()))
     }
 
-    /// The dumps to restore for the tree of a dump, in order, the dump itself last; `None` if one of
-    /// them was not recorded.
+    /// The dumps to restore for a given dump, in order, ending with itself; `None` if one of them
+    /// is not recorded.
     pub fn chain(&self, dump: usize) -> Option<Vec<usize>> {
         let mut chain = vec![dump];
         let mut at = dump;
@@ -599,7 +608,7 @@ impl History {
         Some(chain)
     }
 
-    /// Whether a file is one of the archives that must be restored before a dump with this base.
+    /// Whether a file is one of the archives needed to restore a dump with this base.
     pub(crate) fn needs(&self, base: &About, file: &[u8]) -> bool {
         let id = catalog_id(base);
         let base = self.dumps.iter().position(|dump| dump.catalog == id);
@@ -614,11 +623,10 @@ impl History {
         })
     }
 
-    /// The archives that restore the tree as it was at a time: those of the last dump that had begun
-    /// by then.
+    /// The archives to restore the tree as of a given time: those of the last dump begun by then.
     ///
     /// # Errors
-    /// There is no such dump, or an archive of it is not where it was written.
+    /// There is no such dump, or one of its archives is missing.
     pub fn archives_at(&self, time: Time) -> Result<Vec<DumpRecord>> {
         let error = |kind| Error::new(Action::FindDump, &self.state, kind);
         let dump = self.dumps.iter().rposition(|dump| dump.date <= time);
@@ -649,11 +657,11 @@ impl History {
         chain.into_iter().map(archive).collect()
     }
 
-    /// The dumps that are not needed if the last `keep_full` full dumps are kept, with every dump
-    /// that is based on one of them or is newer. A full dump whose archive is gone does not count.
+    /// The dumps that can be removed when keeping the last `keep_full` full dumps, and all dumps
+    /// that are newer or based on them. A full dump without its archive does not count.
     ///
-    /// The last complete dump is always needed, and so is the last one that has the data of an entry
-    /// which later ones could not read. `statuses` are those of the archives ([`History::statuses`]).
+    /// The last complete dump is always kept, and so is the last one with the data of an entry that
+    /// later dumps could not read. `statuses` are from [`History::statuses`].
     pub fn unneeded(&self, keep_full: usize, statuses: &[ArchiveStatus]) -> Unneeded {
         let full =
             |at: &usize| self.dumps[*at].base.is_none() && statuses[*at] == ArchiveStatus::Present;
@@ -679,10 +687,10 @@ impl History {
         }
     }
 
-    /// Which dumps a policy keeps: of those whose archives are all there, what [`Policy::apply`] keeps, and what else is
-    /// needed. Dumps whose archives are not all there are kept until they are older than all of these, and as long as the
-    /// policy would keep them if the archives were there: they may come back. `next` is a dump that is about to be made, and presumed to be complete: it counts as the newest.
-    /// `statuses` are those of the archives ([`History::statuses`]).
+    /// The dumps that a policy keeps: of the restorable ones, those of [`Policy::apply`] and others
+    /// that they need. A dump with a missing archive, which may reappear, is kept until it is older
+    /// than all of these, or as long as the policy would keep it. `next` is a dump about to be
+    /// made: it counts as the newest, and as complete. `statuses` are from [`History::statuses`].
     pub fn retain(
         &self,
         policy: &Policy,
@@ -706,7 +714,7 @@ impl History {
         for (&at, why) in candidates.iter().zip(kept) {
             reasons[at] = why;
         }
-        // The next dump would be the last complete one.
+        // The next dump, which counts as complete, replaces the last complete one.
         let candidates = candidates.iter().filter(|_| next.is_none());
         let unread = candidates.map(|&at| (at, &self.dumps[at].unread));
         for at in last_with_data(unread) {
@@ -743,7 +751,7 @@ impl History {
         Retained { new, reasons }
     }
 
-    /// The dumps whose archives are not all there, and that a policy would keep if they were.
+    /// Dumps with missing archives that a policy would keep if they were restorable.
     fn absent(
         &self,
         policy: &Policy,
@@ -763,12 +771,12 @@ impl History {
             .collect()
     }
 
-    /// Looks for the archive of each dump: [`DumpRecord::status`].
+    /// Looks for the archive of each dump, with [`DumpRecord::status`].
     pub fn statuses(&self) -> Vec<ArchiveStatus> {
         self.dumps.iter().map(DumpRecord::status).collect()
     }
 
-    /// Whether all archives of each dump are where they were written, by the statuses of all.
+    /// Whether each dump is restorable: all archives that it needs exist.
     pub fn restorable(&self, statuses: &[ArchiveStatus]) -> Vec<bool> {
         let is_present = |at: usize| statuses[at] == ArchiveStatus::Present;
         let is_restorable = |at| {
@@ -778,7 +786,7 @@ impl History {
         (0..self.dumps.len()).map(is_restorable).collect()
     }
 
-    /// The dumps whose catalogs the next one can be based on: after `next`, if that is about to be made.
+    /// The dumps whose catalogs can be the base of the next dump, or of the one after `next`.
     fn bases_of_next(&self, next: Option<NextDump>) -> Vec<usize> {
         let most = match next {
             None => MOST,
@@ -795,18 +803,18 @@ impl History {
         ids.iter().filter_map(find).collect()
     }
 
-    /// Marks a dump as needed, and those that must be restored before it.
+    /// Marks a dump and its bases as needed.
     fn need(&self, dump: usize, is_needed: &mut [bool]) {
         let chain = self.chain(dump).into_iter().flatten();
         chain.for_each(|at| is_needed[at] = true);
     }
 
-    /// Removes the archives of dumps, their catalogs and their records. A file that has the path of another dump's
-    /// archive, or was replaced, stays. So does one that is not the archive although it has its size and time, with its record and a
-    /// warning. Returns the dumps that were removed, and the warnings.
+    /// Removes dumps, with their archives, catalogs and records. A file that was replaced, or is
+    /// also the archive of another dump, is kept. A file of the same size and time with a different
+    /// id is kept with its record, with a warning. Returns the removed dumps, and the warnings.
     ///
-    /// In a directory, the records are marked first, so that no dump is listed whose archives are gone, whenever this
-    /// is killed.
+    /// In a directory, the records are marked first, so that even after a kill no dump is listed
+    /// without its archive.
     pub fn remove(&mut self, dumps: &[usize]) -> Result<(Vec<usize>, Vec<Warning>)> {
         let mut at = 0;
         let (leaving, stay): (Vec<DumpRecord>, Vec<DumpRecord>) =
@@ -830,11 +838,11 @@ impl History {
         Ok((removed.map(|(_, &at)| at).collect(), warnings))
     }
 
-    /// Removes the archives that no dump has, the last first, so that none is left without its base. Returns the
-    /// places of those that stay, which are dumps again.
+    /// Removes the archives marked as leaving, newest first, so that no increment remains without
+    /// its base. Returns the indexes of archives kept after all, which count as dumps again.
     ///
     /// # Errors
-    /// That of the first archive that cannot be removed: it remains to be removed. All others are.
+    /// That of the first archive that cannot be removed: it stays marked. All others are removed.
     fn remove_leaving(&mut self) -> Result<(Vec<usize>, Vec<Warning>)> {
         let (mut warnings, mut stayed) = (Vec::new(), Vec::new());
         let (mut left, mut again, mut failed) = (Vec::new(), Vec::new(), None);
@@ -869,8 +877,8 @@ impl History {
         failed.map_or(Ok((stayed, warnings)), Err)
     }
 
-    /// Removes the archive of a dump and its catalog, unless another file has its path by now; `false` if that is not
-    /// the archive although it has its size and time.
+    /// Removes the archive and the catalog of a dump, unless the file was replaced or another dump
+    /// has the same path; `false` if size and time match but the id does not.
     fn remove_file_of(&self, dump: &DumpRecord) -> std::result::Result<bool, ErrorKind> {
         let is_used = self.dumps.iter().any(|other| other.archive == dump.archive);
         let Some(archive) = dump
@@ -880,7 +888,7 @@ impl History {
         else {
             return Ok(true);
         };
-        // Only the id of an archive that was announced is known.
+        // The record of an archive that was only announced has an id, but no size and time.
         let is_announced = dump.modified == Time::default();
         if is_announced || dump.status() == ArchiveStatus::Present {
             match dump.remove_archive(archive) {

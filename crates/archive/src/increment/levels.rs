@@ -1,5 +1,6 @@
-//! Levels as in dump(8): a dump of level N has what changed since the last one of a lower level. A
-//! directory, or a prefix of a store, keeps the catalog of the last dump of each level.
+//! Levels as in dump(8): a dump of level N contains what changed since the last dump of a lower
+//! level. A state directory, or prefix in a store, holds the catalog of the last dump of each
+//! level.
 
 use catalog::{remote, trusted};
 use gate::fs::{At, Want, statx};
@@ -11,17 +12,18 @@ use crate::error::{Action, Error, ErrorKind};
 /// The highest level.
 pub const MOST: u8 = 9;
 
-/// A dump of a level.
+/// A level, in a state directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Level {
-    /// The number.
+    /// The number of the level, 0 for a full dump.
     pub number: u8,
-    /// The directory or the prefix of the catalogs.
+    /// The state directory, or the prefix in a store.
     pub state: Vec<u8>,
 }
 
 impl Level {
-    /// The catalog of the last dump: each dump removes those of higher levels than its own.
+    /// The catalog of the last dump, of any level: that of the highest level, because each dump
+    /// removes the catalogs of levels above its own.
     pub(crate) fn last(&self) -> Result<Option<Vec<u8>>, Error> {
         let above_all = Level {
             number: MOST + 1,
@@ -53,7 +55,7 @@ impl Level {
         Ok(None)
     }
 
-    /// Gives the catalog of this level one more name, in the state directory.
+    /// Creates a hard link to the catalog of this level, in the state directory.
     pub(crate) fn link_catalog(&self, path: &[u8]) -> Result<(), Errno> {
         let dir = gate::file::open_directory(&self.state)?;
         let new = gate::long::c_string(base::path::split(path).1)?;
@@ -61,13 +63,13 @@ impl Level {
         gate::file::fsync(&dir)
     }
 
-    /// The catalog of this level.
+    /// The path of the catalog of this level.
     pub(crate) fn catalog(&self) -> Vec<u8> {
         self.path(self.number)
     }
 
-    /// Removes the catalogs of higher levels, before the one of this level is replaced. They are
-    /// based on a dump that is then no longer the last one, so no dump may be based on them.
+    /// Removes the catalogs of higher levels, before that of this level is replaced. They are based
+    /// on the dump being replaced, so no dump may be based on them.
     pub(crate) fn remove_higher(&self) -> Result<(), Error> {
         let error = |e: Errno| self.error(Action::RemoveHigherLevels, e);
         if remote::is_remote(&self.state) {

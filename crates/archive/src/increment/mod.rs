@@ -1,5 +1,5 @@
-//! Plans an increment: what must be dumped so that restoring the earlier dumps, and then this one,
-//! gives the tree as it is now. The rules are those by which GNU tar restores an increment: see
+//! Plans an increment: the entries to dump so that restoring the earlier dumps and then this one
+//! gives the current tree. The rules are those by which GNU tar restores increments: see
 //! docs/dump.md.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -33,33 +33,34 @@ use catalog::since::{ComparedTree, Proof, find_changes};
 use gate::attribution::{self, Function};
 use scan::DumpScan;
 
-/// The tree as it is now.
+/// The collected tree, compared with its base.
 pub(crate) enum Collected {
     /// Nothing has changed since the base.
     Unchanged(Unchanged),
-    /// Something may have changed.
+    /// Something may have changed, so there is a plan.
     Changed(Box<Planned>),
-    /// A SRC is another directory than in the base, or on a different file system; there is no plan.
+    /// A SRC is a different directory than in the base, or on a different file system; there is no
+    /// plan.
     OtherSource(Box<Rows>, Vec<Gathered>, Error),
 }
 
-/// A tree that is as its base has it.
+/// A tree without changes since its base.
 pub(crate) struct Unchanged {
     pub(crate) parts: Vec<Gathered>,
-    /// Entries that were read to find that out.
+    /// Number of entries read to find that out.
     pub(crate) looked_at: u64,
-    /// The file systems with their tokens of today; empty if these are still the base's.
+    /// The file systems with their current tokens; empty if the base's tokens are still current.
     pub(crate) renewed: Vec<Part>,
 }
 
-/// A tree, and what is to be written of it.
+/// A collected tree, and the plan of its dump.
 pub(crate) struct Planned {
     pub(crate) rows: Rows,
     pub(crate) parts: Vec<Gathered>,
     pub(crate) plan: Plan,
 }
 
-/// Collects the tree as it is now, or finds that nothing has changed since the base.
+/// Collects the current tree, or finds that nothing has changed since the base.
 pub(crate) fn collect(
     base: &Base,
     request: &CollectOptions,
@@ -89,7 +90,7 @@ pub(crate) fn collect(
     })
 }
 
-/// The tree as it is now, not yet compared entry by entry.
+/// The collected tree, not yet compared entry by entry.
 pub(crate) enum Scanned<'a> {
     /// Nothing has changed since the base.
     Unchanged(Unchanged),
@@ -97,7 +98,7 @@ pub(crate) enum Scanned<'a> {
     Differing(Box<Collector<'a>>, Vec<Gathered>),
 }
 
-/// Collects the tree as it is now, or finds that nothing has changed since the base, without comparing
+/// Collects the current tree, or finds that nothing has changed since the base, without comparing
 /// entries.
 pub(crate) fn scan<'a>(
     base: &'a Base,
@@ -106,7 +107,7 @@ pub(crate) fn scan<'a>(
     diagnostics: &'a Diagnostics,
 ) -> Result<Scanned<'a>, Error> {
     let about = base.reader.about();
-    // A file system does not tell about the listed names alone.
+    // Tokens cover a whole file system, and so cannot prove that a list of names is unchanged.
     let is_all = request.listed.is_none();
     let has_same_options = is_all && about.options == *options && about.complete;
     let mut tops = Vec::new();
@@ -148,8 +149,8 @@ pub(crate) fn scan<'a>(
     )
 }
 
-/// For each row, whether the entry or anything below it has changed since the base. `None` if the base cannot
-/// tell: it is incomplete, or has other options, or a SRC is another directory.
+/// For each row, whether the entry or anything below it has changed since the base. `None` if the
+/// base is incomplete, has different options, or has a SRC that is now a different directory.
 pub(crate) fn changed_rows(
     base: &Base,
     rows: &Rows,
@@ -174,12 +175,12 @@ pub(crate) fn changed_rows(
     Ok(Some(changed))
 }
 
-/// Plans what must be dumped of a tree that was gathered as a whole.
+/// Plans an increment of a tree that was collected as a whole.
 pub(crate) fn plan_since(base: &Base, rows: &Rows, hidden: &Hidden) -> Result<Plan, Error> {
     plan(base, rows, Index::load(&base.reader)?, hidden)
 }
 
-/// Plans what must be dumped of the tree.
+/// Plans an increment by comparing all rows with an index of the base.
 fn plan(base: &Base, rows: &Rows, index: Index, hidden: &Hidden) -> Result<Plan, Error> {
     base.check_sources(rows.sources(), rows.parts())?;
     base.check_source_types(rows, &index)?;
@@ -211,10 +212,11 @@ fn plan(base: &Base, rows: &Rows, index: Index, hidden: &Hidden) -> Result<Plan,
     Ok(plan)
 }
 
-/// Turns the outcome of a comparison into a plan.
+/// Converts the outcome of a comparison to a plan.
 fn plan_outcome(rows: &Rows, outcome: TreeOutcome) -> Plan {
     let mut plan = Plan::increment(rows.len());
-    // Of a dumped file with several names, the first is the file, and the others are links to it.
+    // The first dumped name of a hard-linked file becomes a member with the data, and further names
+    // become links to it.
     let mut files = LinkedFiles::default();
     for (row, fate) in outcome.fates.iter().enumerate() {
         match fate {
@@ -238,7 +240,7 @@ fn plan_outcome(rows: &Rows, outcome: TreeOutcome) -> Plan {
         let rename = (joined(&top, &step.from), joined(&top, &step.to));
         of_tops.entry((top, step.top)).or_default().push(rename);
     }
-    // A SRC that is in another one, or is given twice, has the same renames.
+    // Two SRCs that overlap give the same renames, which must be carried out once.
     let (renames, repeated) = once(of_tops.into_values());
     let mut sources = rows.sources().iter().map(|source| source.rows.start);
     let carrier = sources.find(|&row| row < rows.len() && rows.is_dir(row));
@@ -250,11 +252,11 @@ fn plan_outcome(rows: &Rows, outcome: TreeOutcome) -> Plan {
     plan
 }
 
-/// Lists in the directories of each SRC what other SRCs have below its name in the archive: a restore removes what is not
-/// listed.
+/// Adds to the directories of each SRC the names of other SRCs that are inside it in the archive: a
+/// restore removes unlisted names.
 ///
 /// # Errors
-/// Two directories have the same name there.
+/// Two different directories have the same member name.
 pub(crate) fn list_other_sources(base: &Base, rows: &Rows, plan: &mut Plan) -> Result<(), Error> {
     let identity = |row| (rows.meta(row).dev, rows.ino(row));
     for nested in nested_sources(rows) {
@@ -277,10 +279,10 @@ pub(crate) fn list_other_sources(base: &Base, rows: &Rows, plan: &mut Plan) -> R
     Ok(())
 }
 
-/// Checks that no SRC has, in the archive, a name below a symlink of another SRC: it could not be restored.
+/// Checks that no SRC has a member name below a symlink of another SRC: it could not be restored.
 ///
 /// # Errors
-/// One has.
+/// A SRC has such a name.
 pub(crate) fn check_nested_sources(rows: &Rows) -> Result<(), Error> {
     for nested in nested_sources(rows) {
         if nested.missing.is_some() && rows.kind(nested.row) == FileType::Symlink {
@@ -293,17 +295,18 @@ pub(crate) fn check_nested_sources(rows: &Rows) -> Result<(), Error> {
     Ok(())
 }
 
-/// A SRC whose name in the archive is that of another one, or below it.
+/// A SRC (inner) whose member name equals that of another SRC (outer), or is below it.
 struct NestedSource<'a> {
     outer: &'a Source,
     inner: &'a Source,
-    /// The last entry of the outer one on the way to the name of the inner one.
+    /// The last entry of the outer SRC on the path to the inner one.
     row: usize,
-    /// The next component of that name, which the entry does not have, and whether it is the last.
+    /// The next component on the path to the inner SRC, which the outer one does not have, and
+    /// whether it is the last component.
     missing: Option<(Vec<u8>, bool)>,
 }
 
-/// The SRCs that have names in other SRCs.
+/// Pairs of SRCs where one is inside the other in the archive.
 fn nested_sources(rows: &Rows) -> Vec<NestedSource<'_>> {
     let sources = rows.sources().iter();
     let sources = sources.filter(|source| source.rows.start < rows.len());
@@ -338,8 +341,8 @@ fn nested_sources(rows: &Rows) -> Vec<NestedSource<'_>> {
     nested
 }
 
-/// Protects what could not be read: restoring the increment must not remove it, and the next
-/// increment must not take it for known.
+/// Protects entries that could not be read: restoring the increment must not remove them, and the
+/// next increment must dump them.
 pub(crate) fn keep_unreadable(rows: &Rows, hidden: &Hidden, plan: &mut Plan) {
     if hidden.is_empty() {
         return;
@@ -348,12 +351,12 @@ pub(crate) fn keep_unreadable(rows: &Rows, hidden: &Hidden, plan: &mut Plan) {
     let mut within: HashMap<&[u8], BTreeSet<&[u8]>> = HashMap::new();
     for path in hidden.paths() {
         let slash = path.iter().rposition(|&b| b == b'/');
-        // Listed names are below a SRC without a name.
+        // The parent of listed relative names is a SRC with an empty name.
         if slash.is_none() {
             within.entry(b"").or_default().insert(path);
         }
         if let Some(slash) = slash {
-            // The directory, or a SRC that was given with a slash at its end.
+            // Try the parent with and without a final slash, because a SRC may be given with one.
             for dir in [&path[..slash], &path[..=slash]] {
                 within.entry(dir).or_default().insert(&path[slash + 1..]);
             }

@@ -1,5 +1,5 @@
-//! Which dumps a policy keeps, as `restic forget` does: the last ones, and the last one of each of so many hours,
-//! days, weeks, months and years that have one.
+//! Which dumps a policy keeps, like `restic forget`: the last N dumps, and the last dump of each of
+//! the last N hours, days, weeks, months and years that have one.
 
 use std::collections::BTreeSet;
 
@@ -9,24 +9,24 @@ use ondisk::Time;
 use crate::error::Error;
 use crate::warning::WarningKind;
 
-/// How many dumps are kept of each period; 0 for none.
+/// How many dumps to keep for each kind of period; 0 for none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Policy {
-    /// The last dumps.
+    /// How many of the last dumps to keep.
     pub last: usize,
-    /// The last one of each hour.
+    /// For how many hours to keep the last dump.
     pub hourly: usize,
-    /// The last one of each day.
+    /// For how many days to keep the last dump.
     pub daily: usize,
-    /// The last one of each week, from Monday to Sunday.
+    /// For how many weeks, from Monday to Sunday, to keep the last dump.
     pub weekly: usize,
-    /// The last one of each month.
+    /// For how many months to keep the last dump.
     pub monthly: usize,
-    /// The last one of each year.
+    /// For how many years to keep the last dump.
     pub yearly: usize,
 }
 
-/// A local time, as far as periods need it.
+/// A local date and hour, enough to distinguish periods.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Local {
     /// The year.
@@ -37,11 +37,11 @@ pub struct Local {
     pub day: i8,
     /// The hour, from 0.
     pub hour: i8,
-    /// The year and the number of the week, as ISO 8601 counts them.
+    /// Year and week number of ISO 8601.
     pub week: (i16, i8),
 }
 
-/// A kind of periods.
+/// A kind of period of a retention policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Period {
@@ -63,7 +63,7 @@ impl Period {
         Period::Year,
     ];
 
-    /// Tells the period of a time from others; each dump is one for [`Period::Last`].
+    /// A key that differs between periods; for [`Period::Last`], between dumps.
     fn key(self, nth: usize, time: Local) -> [i64; 4] {
         let (year, month, day) = (time.year.into(), time.month.into(), time.day.into());
         match self {
@@ -77,50 +77,51 @@ impl Period {
     }
 }
 
-/// Why a dump is kept.
+/// Why a policy keeps a dump.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeepReason {
-    /// It is the last one of a period.
+    /// The dump is the last one of a period.
     LastOf(Period),
-    /// It is the oldest one, and not all periods of this kind have a dump: so the history does not get shorter while the policy allows for more.
+    /// The dump is the oldest, and fewer periods have a dump than the policy keeps: so the history
+    /// does not get shorter than the policy allows.
     Oldest(Period),
-    /// It must be restored before this dump.
+    /// The dump is needed to restore the dump with this index.
     BaseOf(usize),
-    /// It is the last one in which everything was read.
+    /// The dump is the last one in which everything was read.
     LastComplete,
-    /// It has the last data of entries that later ones could not read.
+    /// The dump has the last data of entries that later dumps could not read.
     LastData,
-    /// The next dump may be based on it.
+    /// The next dump may be based on this one.
     NextBase,
-    /// An archive that it needs is not there, and may come back.
+    /// An archive needed for the dump is missing, but may reappear.
     Unrestorable,
 }
 
-/// A dump that is about to be made.
+/// A dump about to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct NextDump {
-    /// When it begins.
+    /// When the dump begins.
     pub date: Time,
-    /// It is a full one.
+    /// Whether the dump is full.
     pub is_full: bool,
 }
 
-/// What a policy keeps.
+/// The dumps that a policy keeps.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Retained {
-    /// Why the dump that is about to be made will be kept.
+    /// Why the dump about to be made will be kept.
     pub new: Vec<KeepReason>,
-    /// For each dump why it is kept; nothing if it is not.
+    /// For each dump the reasons to keep it; empty if it is not kept.
     pub reasons: Vec<Vec<KeepReason>>,
 }
 
-/// Why a pruning was not done, as a warning: the dump before it is.
+/// The warning that pruning failed after a successful dump.
 pub fn not_pruned(error: Error) -> Warning {
     Warning::about(&error.path, WarningKind::NotPruned(error.kind))
 }
 
 impl Retained {
-    /// The dumps that are not kept, ascending.
+    /// Indexes of the dumps not kept, ascending.
     pub fn unneeded(&self) -> Vec<usize> {
         let all = self.reasons.iter().enumerate();
         all.filter(|(_, reasons)| reasons.is_empty())
@@ -128,7 +129,7 @@ impl Retained {
             .collect()
     }
 
-    /// How many are kept only because later ones could not read everything.
+    /// Number of dumps kept only because later ones could not read everything.
     pub fn spared(&self) -> usize {
         let is_spared = |reasons: &&Vec<KeepReason>| {
             let is_loss = |reason: &KeepReason| {
@@ -141,7 +142,7 @@ impl Retained {
 }
 
 impl Policy {
-    /// Whether it keeps nothing.
+    /// Whether the policy keeps nothing.
     pub fn is_empty(&self) -> bool {
         *self == Policy::default()
     }
@@ -157,8 +158,8 @@ impl Policy {
         }
     }
 
-    /// Why each dump is kept, from the times of all, the newest first. The order counts, not the time: a dump that
-    /// was made while the clock was wrong does not take the place of all others.
+    /// Why each dump is kept, from the times of all dumps, newest first. Counts by order, not by
+    /// time: a dump made while the clock was wrong does not displace all others.
     pub fn apply(&self, times: &[Local]) -> Vec<Vec<KeepReason>> {
         let mut reasons = vec![Vec::new(); times.len()];
         for period in Period::ALL {
@@ -182,7 +183,7 @@ impl Policy {
 mod tests {
     use super::*;
 
-    /// Noon of a day, and its week.
+    /// Noon of a day, with its ISO week.
     fn at(year: i16, month: i8, day: i8, week: (i16, i8)) -> Local {
         Local {
             year,

@@ -1,5 +1,5 @@
-//! Collects the tree as it is now for an increment. Where the file system tells what was written
-//! since the base (btrfs, XFS), only that is read, and all else is taken from the catalog.
+//! Collects the current tree for an increment. Where the file system reports what was written since
+//! the base (btrfs, XFS), only that is read, and the rest is taken from the base catalog.
 
 use catalog::rows::Collector;
 use catalog::since::{EngineStep, Scan, Written};
@@ -11,17 +11,17 @@ use crate::gather::{
     CollectOptions, Gather, GatherReason, Gathered, collect, directory_collector, engines,
 };
 
-/// Collects the tree for an increment.
+/// Collects the current tree for an increment.
 pub(super) struct DumpScan<'a> {
     pub(super) base: &'a Base,
     pub(super) request: &'a CollectOptions,
-    /// The base is complete and has the same options, so it has everything that would be dumped.
+    /// The base is complete and has the same options, so it contains every entry of the dump.
     pub(super) has_same_options: bool,
     pub(super) diagnostics: &'a Diagnostics,
 }
 
 impl DumpScan<'_> {
-    /// The mount, if it was not walked.
+    /// The report's entry for a mount that was not walked.
     pub(super) fn part(&self, engine: EngineKind, why: GatherReason) -> Gathered {
         Gathered {
             path: self.request.sources.first().cloned().unwrap_or_default(),
@@ -37,7 +37,8 @@ impl<'a> Scan for DumpScan<'a> {
     type Scanned = (Collector<'a>, Vec<Gathered>);
 
     fn accepts(&self, step: EngineStep, by: EngineKind) -> bool {
-        // Other ways of gathering dump racy entries again, and the archive must be the same.
+        // Racy entries would not be read again here, but other gathering methods dump them again,
+        // and the archive must not depend on the method.
         if self.base.about().racy > 0 {
             return false;
         }
@@ -49,8 +50,8 @@ impl<'a> Scan for DumpScan<'a> {
     }
 
     fn few(by: EngineKind, entries: usize) -> usize {
-        // All rows of the catalog are read and written in any case, so little is saved. A walk of ext4
-        // costs no more.
+        // An increment reads and writes all rows of the catalog in any case, so reading only
+        // written inodes saves little, and on ext4 nothing.
         match by {
             EngineKind::Ext4 => 0,
             _ => 20 + entries / 500,
@@ -60,7 +61,7 @@ impl<'a> Scan for DumpScan<'a> {
     fn start(&self, mount: &MountContext<'_>, by: EngineKind) -> Option<Collector<'a>> {
         attribution::set_phase(Function::Information);
         let collector = directory_collector(self.request, self.diagnostics)?;
-        // This takes the token for the new catalog, so it must precede every look at the tree.
+        // `begin` reads the token for the new catalog, so it must precede every look at the tree.
         collector.begin(mount, by);
         Some(collector)
     }
@@ -85,7 +86,7 @@ impl<'a> Scan for DumpScan<'a> {
     }
 
     fn digest(&self, (collector, parts): &Self::Scanned) -> Option<String> {
-        // What was skipped is missing from both digests.
+        // Skipped entries are missing from both digests, which then prove nothing.
         if !self.has_same_options || self.diagnostics.has_warnings() {
             return None;
         }

@@ -1,4 +1,4 @@
-//! What a dump could not read, and which earlier dumps have it.
+//! The entries that a dump could not read, and which earlier dumps contain them.
 
 use base::Warning;
 use base::path::components;
@@ -8,13 +8,12 @@ use serde::{Deserialize, Serialize};
 use crate::plan::member_name;
 use crate::warning::is_loss;
 
-/// The entries that exist and are not in a dump, or not with all of their data, because they could not be
-/// read.
+/// The existing entries that a dump lacks, in whole or in part, because they could not be read.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Unread {
-    /// How many they are; a directory that could not be read counts once.
+    /// Number of unread entries; an unreadable directory counts once.
     pub count: u64,
-    /// Their names in the archive, ascending. An empty one stands for entries that are not named.
+    /// Member names of unread entries, ascending. An empty name stands for unnamed entries.
     names: Vec<UnreadName>,
 }
 
@@ -25,10 +24,10 @@ struct UnreadName {
 }
 
 impl Unread {
-    /// Of more entries only the number is recorded.
+    /// Maximum number of names recorded; further entries are only counted.
     const MOST: usize = 1000;
 
-    /// What the warnings of a dump tell.
+    /// Collects the unread entries from the warnings of a dump.
     pub(crate) fn from_warnings(warnings: &[Warning]) -> Unread {
         let mut unread = Unread::default();
         for warning in warnings.iter().filter(|warning| is_loss(warning)) {
@@ -54,31 +53,32 @@ impl Unread {
         self.count == 0
     }
 
-    /// Their names in the archive, as far as they are recorded.
+    /// Recorded member names of unread entries.
     pub fn names(&self) -> Vec<&Vec<u8>> {
         let names = self.names.iter().map(|name| &name.path);
         names.filter(|name| !name.is_empty()).collect()
     }
 
-    /// Whether an entry, or a directory above it, could not be read. An empty name stands for the whole tree.
+    /// Whether an entry, or a directory above it, is unread. An empty name stands for the whole
+    /// tree.
     fn has(&self, name: &[u8]) -> bool {
         self.names.iter().any(|unread| is_in(name, &unread.path))
     }
 
-    /// What could not be read below a directory.
+    /// Unread entries at or below a directory.
     fn below(&self, name: &[u8]) -> impl Iterator<Item = Vec<u8>> {
         let all = self.names.iter().map(|unread| unread.path.clone());
         all.filter(|unread| is_in(unread, name))
     }
 }
 
-/// The name that the member of a path has, without what means nothing in it.
+/// The member name of a path, normalized: without `.` and repeated slashes.
 pub(super) fn name(path: &[u8]) -> Vec<u8> {
     let parts: Vec<&[u8]> = components(member_name(path)).collect();
     parts.join(&b'/')
 }
 
-/// Whether a name is that of a directory, or of something in it.
+/// Whether a name equals that of a directory, or is below it.
 pub(super) fn is_in(name: &[u8], dir: &[u8]) -> bool {
     match name.strip_prefix(dir) {
         Some(rest) => dir.is_empty() || rest.is_empty() || rest.starts_with(b"/"),
@@ -86,10 +86,10 @@ pub(super) fn is_in(name: &[u8], dir: &[u8]) -> bool {
     }
 }
 
-/// From what each dump could not read, newest first, finds the dumps that have the last data of every
-/// entry, up to the last complete one.
+/// Finds the dumps with the last data of every entry, from the unread entries of each dump, newest
+/// first, up to the last complete one.
 pub(super) fn last_with_data<'a>(dumps: impl Iterator<Item = (usize, &'a Unread)>) -> Vec<usize> {
-    // The whole tree.
+    // The empty name: at first the data of the whole tree is wanted.
     let mut wanted = vec![Vec::new()];
     let mut found = Vec::new();
     for (dump, unread) in dumps {
@@ -126,17 +126,18 @@ mod tests {
 
     #[test]
     fn dumps_with_the_last_data_are_found() {
-        // Newest first.
+        // The dumps are ordered newest first.
         for (dumps, expected) in [
             (&[&[][..], &["s/a"]][..], &[0][..]),
             (&[&["s/a"], &[]], &[0, 1]),
-            // The second one has nothing that the first one lacks, but the third one does.
+            // Dump 1 lacks the same file as dump 0, but dump 2 has it.
             (&[&["s/a"], &["s/a"], &["s/b"], &[]], &[0, 2, 3]),
             (&[&["s/a"], &["s/b"], &["s/a"], &[]], &[0, 1, 3]),
-            // Of an unreadable directory, one has a part, and an older one the rest.
+            // Dump 1 has a part of the directory that dump 0 could not read, and older dumps have
+            // the rest.
             (&[&["s/d"], &["s/d/x"], &["s/d/y"], &[]], &[0, 1, 2, 3]),
             (&[&["s/d/x"], &["s/d"], &["s/dd"], &[]], &[0, 2, 3]),
-            // What is not named may be anything.
+            // An unnamed entry may be anything, so such a dump is never relied upon.
             (&[&[""], &["", "s/a"], &["s/b"], &[]], &[2, 3]),
             (&[&["s/a"], &["s/a"]], &[0]),
             (&[], &[]),

@@ -1,4 +1,4 @@
-//! Lists of names in files.
+//! Tests of reading names from files.
 
 #![allow(
     clippy::disallowed_methods,

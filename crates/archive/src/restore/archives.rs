@@ -1,4 +1,4 @@
-//! The archives that are restored, in their order.
+//! The archives of a restore, in order.
 
 use catalog::remote::is_remote;
 use gate::fs::{At, FileType, Want};
@@ -13,22 +13,22 @@ use crate::input::{Input, is_regular};
 
 pub(super) struct Archives {
     sequence: Sequence,
-    /// Standard input, of which the first headers were read.
+    /// Standard input, if its first headers were read already.
     stdin: Option<Input>,
-    /// They are a full dump and its increments, or might be.
+    /// The archives are, or might be, a full dump and its increments.
     pub(super) are_chain: bool,
-    /// The data of members is read, and checked.
+    /// Whether the data of members is read and checked, unlike in a dry run.
     with_data: bool,
-    /// The records of the archives, if they are from a state directory.
+    /// Records of the archives, if restored from a state directory.
     recorded: Vec<DumpRecord>,
 }
 
 impl Archives {
-    /// Opens all archives that can be read twice, and puts a chain in order. `may_continue` says that what the first one
-    /// is based on may have been restored before.
+    /// Opens all archives that can be read twice, and sorts a chain. `may_continue`: the base of
+    /// the first archive may have been restored before.
     ///
     /// # Errors
-    /// One of them cannot be read, or they have no order.
+    /// An archive cannot be read, or the archives cannot be ordered.
     pub(super) fn open(
         (archives, recorded): (&[Vec<u8>], &[DumpRecord]),
         (are_chain, may_continue, with_data): (bool, bool, bool),
@@ -77,7 +77,7 @@ impl Archives {
     /// Opens an archive to read its members.
     ///
     /// # Errors
-    /// It cannot be read, or is a stream with another archive than the next one of the chain.
+    /// The archive cannot be read, or is a stream that is not the next archive of the chain.
     pub(super) fn input(&mut self, nth: usize, chosen: &Chosen) -> Result<Input, Error> {
         let path = &self.sequence.archives[nth];
         if let Some(input) = self.stdin.take_if(|_| path == b"-") {
@@ -86,7 +86,7 @@ impl Archives {
         if self.are_chain && !is_regular(path) {
             return self.open_stream(nth, chosen);
         }
-        // The file that is read is the one that is checked.
+        // Open once, so that the checked file is the one that is read.
         let mut recorded = self.recorded.iter();
         let recorded = recorded.find(|dump| dump.archive.as_ref() == Some(path));
         let open = recorded.map(|dump| dump.open(path)).transpose()?.flatten();
@@ -96,14 +96,14 @@ impl Archives {
                 input.check_used();
                 input.narrow(regions);
             }
-            // All of it is read anyway.
+            // All data is read in any case, so check all of it.
             None if self.with_data => input.check(),
             None => {}
         }
         Ok(input)
     }
 
-    /// Opens a stream, and checks that it is the next archive.
+    /// Opens a stream, and checks that it is the next archive of the chain.
     fn open_stream(&mut self, nth: usize, chosen: &Chosen) -> Result<Input, Error> {
         let mut input = Input::open(&self.sequence.archives[nth])?;
         match chosen.is_all() {
@@ -111,7 +111,7 @@ impl Archives {
             true => input.check(),
             false => input.check_used(),
         }
-        // What is wrong with it is reported when its members are read.
+        // Errors are reported later, when the members are read.
         let origin = input.origin().unwrap_or_default();
         self.sequence.learn(nth, origin)?;
         Ok(input)

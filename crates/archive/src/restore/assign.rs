@@ -1,8 +1,8 @@
-//! Gives members their attributes.
+//! Sets the attributes of restored members.
 //!
-//! A change of owner removes set-user-id bits and capabilities, and a mode may take away the right
-//! to set attributes. So the order is: owner, extended attributes, access control lists, mode,
-//! capabilities, and at the end the times.
+//! chown(2) clears set-user-ID bits and capabilities, and a mode may take away the right to set
+//! attributes. So the order is: owner, extended attributes, access control lists, mode,
+//! capabilities, and last the times.
 
 use std::ffi::{CStr, CString};
 
@@ -23,22 +23,22 @@ use super::not_restored::{Failure, NotRestored};
 use super::report::Note;
 use super::rights::ALL;
 
-/// The capabilities of a program, which a change of its owner removes.
+/// File capabilities, which chown(2) clears.
 const CAPABILITY: &[u8] = b"security.capability";
 
-/// What has become of an access control list.
+/// The outcome of setting an access control list.
 enum Listed {
-    /// The member has none.
+    /// The member has no list.
     None,
-    /// The file has it, and so these permissions.
+    /// The list was set, and with it these permissions.
     Set(u32),
-    /// The file cannot have it; the permissions that it must have instead, if the list tells them.
+    /// The list could not be set; permissions to use instead, if they can be derived from it.
     Failed(Option<u32>),
 }
 
 impl Listed {
-    /// The mode for the mode of a member. With a list, the group's permissions in the mode are the
-    /// mask (or, from bsdtar, those of the owning group), so without it they may be too many.
+    /// Limits a member's mode. With a list, the mode's group bits are the mask (or, from bsdtar,
+    /// those of the owning group), so without the list they may permit too much.
     fn limit(&self, mode: u32) -> u32 {
         match self {
             Listed::None => mode,
@@ -50,8 +50,8 @@ impl Listed {
 }
 
 impl Maker<'_> {
-    /// Gives a new file all its attributes. Its mode is right already if `is_exact`, apart from
-    /// what a change of owner takes.
+    /// Sets all attributes of a new file. If `is_exact`, the mode is already right, except for bits
+    /// that chown(2) clears.
     pub(super) fn give(
         &mut self,
         on: On<'_>,
@@ -92,8 +92,8 @@ impl Maker<'_> {
         times(on, atime, mtime, path, &mut self.remarks);
     }
 
-    /// Gives a directory the attributes that it can have from the first; it gets the others when it
-    /// is left. `is_new` says that it was made for this member.
+    /// Sets the attributes of a directory that do not hinder creating entries in it; the others are
+    /// set when the directory is complete. `is_new`: the directory was created for this member.
     pub(super) fn give_early(
         &mut self,
         dir: &Fd,
@@ -105,7 +105,7 @@ impl Maker<'_> {
         let on = On::Open(dir);
         let (mut has, mut keeps_property) = (Vec::new(), false);
         if !is_new || inherits != Inherited::default() {
-            // A directory without any has nothing to be removed.
+            // On failure no attribute counts as present, so none is removed.
             let _ = flistxattr(dir, &mut has);
         }
         for name in has.split(|&b| b == 0).filter(|name| !name.is_empty()) {
@@ -113,9 +113,10 @@ impl Maker<'_> {
             let is_stale = match name {
                 b"system.posix_acl_access" => member.acl_access.is_none(),
                 b"system.posix_acl_default" => member.acl_default.is_none(),
-                // What the archive has is set at the end: entries would inherit it.
+                // The archive's value is set when the directory is complete: entries would inherit
+                // it.
                 b"btrfs.compression" => is_new || is_later || is_named,
-                // The first archive takes nothing away.
+                // The first archive does not remove capabilities of existing directories.
                 CAPABILITY => is_later && !is_named,
                 name => {
                     is_later
@@ -133,7 +134,8 @@ impl Maker<'_> {
         let listed = self.list(on, path, ACCESS, member.acl_access.as_deref());
         self.list(on, path, DEFAULT, member.acl_default.as_deref());
         if matches!(listed, Listed::Set(_)) {
-            // The list has set the mode; until the directory is left, it must be writable.
+            // Setting the list has changed the mode, but the directory must be writable until it is
+            // complete.
             chmod(on, ALL, path, &mut self.remarks);
         }
         let mode = self.rights.mode(member);
@@ -151,8 +153,8 @@ impl Maker<'_> {
         DirectoryState::new(Some(Box::new(late)), inherits)
     }
 
-    /// Whether a new file has its owner already. The first file of a directory tells what the others
-    /// get.
+    /// Whether a new file already has its owner. The first file created in a directory tells the
+    /// owner of all others.
     fn has_owner(&self, on: On<'_>, owner: (u32, u32), traits: &mut Traits) -> bool {
         if owner != (self.rights.uid, self.rights.gid) {
             return false;
@@ -164,7 +166,7 @@ impl Maker<'_> {
         traits.owner == Some(owner)
     }
 
-    /// The owner that a member is given; `None` where that is not ours to give.
+    /// The owner to set for a member; `None` if owners are not restored, or without root.
     fn owner(&mut self, member: &Member) -> Option<(u32, u32)> {
         if !self.rights.kept.owners {
             return None;
@@ -182,7 +184,8 @@ impl Maker<'_> {
         let kept = self.rights.kept;
         let is_kept = |name: &[u8]| {
             let is_permitted = kept.permissions || !gives_permissions(name);
-            // As set-id bits, they would now be given to a program of another owner.
+            // Like set-user-ID bits, capabilities must not be given to a program of a different
+            // owner.
             kept.xattrs && is_permitted && (kept.owners || name != CAPABILITY)
         };
         let wanted = member.xattrs.iter();
@@ -192,7 +195,8 @@ impl Maker<'_> {
                 self.remarks.note(Note::XattrsLeftOut);
                 continue;
             }
-            // Properties are set at the end: entries made in a directory would inherit them.
+            // btrfs properties of a directory are set last: entries created in it would inherit
+            // them.
             if is_property(name, value) {
                 continue;
             }
@@ -200,7 +204,7 @@ impl Maker<'_> {
         }
     }
 
-    /// The properties of btrfs among the extended attributes of a member.
+    /// The btrfs properties among a member's extended attributes.
     fn properties<'m>(
         &self,
         member: &'m Member,
@@ -223,7 +227,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Sets an access control list, if there is one.
+    /// Sets an access control list, if the member has one.
     fn list(&mut self, on: On<'_>, path: &[u8], which: &CStr, text: Option<&[u8]>) -> Listed {
         let Some(text) = text else {
             return Listed::None;
@@ -238,7 +242,7 @@ impl Maker<'_> {
         };
         match on.set(which, &binary) {
             Ok(()) => permissions(&binary).map_or(Listed::None, Listed::Set),
-            // A list of three entries says no more than the mode.
+            // A list of three entries is equivalent to the mode.
             Err(Errno::EOPNOTSUPP) if binary.len() <= MINIMAL => Listed::None,
             Err(e) => {
                 self.warn_of_set(on, path, e, NotRestored::Acl);
@@ -264,10 +268,11 @@ impl Maker<'_> {
     }
 }
 
-/// Whether an extended attribute is an access control list, in any form, or stands for capabilities.
+/// Whether an extended attribute grants permissions: access control lists in any form, and
+/// capabilities.
 fn gives_permissions(name: &[u8]) -> bool {
     let is_list = name.starts_with(b"system.") && name.windows(3).any(|part| part == b"acl");
-    // Lists of Windows, of Samba and of the client of SMB.
+    // Windows ACLs, as stored by Samba and the SMB client.
     let of_windows = [&b"NTACL"[..], b"ntsd", b"ntsd_full"];
     is_list
         || of_windows.iter().any(|end| name.ends_with(end))

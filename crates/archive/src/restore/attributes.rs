@@ -15,16 +15,15 @@ use super::report::Remarks;
 
 pub(super) const ACCESS: &CStr = c"system.posix_acl_access";
 pub(super) const DEFAULT: &CStr = c"system.posix_acl_default";
-/// The only property of btrfs that is inherited.
+/// The only btrfs property that new entries inherit.
 pub(super) const COMPRESSION: &CStr = c"btrfs.compression";
 pub(super) const SET_ID: u32 = 0o6000;
 
-/// The file that gets attributes.
+/// The file whose attributes are set.
 #[derive(Clone, Copy)]
 pub(super) enum On<'a> {
-    /// An open file.
     Open(&'a Fd),
-    /// A symlink, a fifo or a device, by its name in an open directory.
+    /// A symlink, FIFO or device, by name in an open directory.
     Name(&'a Fd, &'a CStr),
 }
 
@@ -43,7 +42,7 @@ impl On<'_> {
         }
     }
 
-    /// The call by which it is done: for an open file, or for a name.
+    /// The call for warnings: `open` for an open file, `name` for a file by name.
     pub(super) fn gate(self, open: Gate, name: Gate) -> Gate {
         match self {
             On::Open(_) => open,
@@ -73,12 +72,12 @@ impl On<'_> {
     }
 }
 
-/// What a new entry of a directory gets from it.
+/// Attributes that new entries inherit from their directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Inherited {
-    /// An access control list.
+    /// A default access control list.
     pub(super) acl: bool,
-    /// A property of btrfs, if it is a file or a directory.
+    /// A btrfs property, inherited by files and directories.
     pub(super) property: bool,
 }
 
@@ -94,28 +93,27 @@ impl Inherited {
     }
 }
 
-/// What a directory gets when the work goes on outside it: before that it must be writable, and
-/// every entry made in it would change its times.
+/// Attributes of a directory to set once it is complete: until then it must be writable, and each
+/// new entry would change its times.
 #[derive(Debug)]
 pub(super) struct Late {
     pub(super) owner: Option<(u32, u32)>,
     pub(super) mode: Option<u32>,
     pub(super) atime: Option<Time>,
     pub(super) mtime: Option<Time>,
-    /// Properties of btrfs (`btrfs.compression`), which entries made in the directory would
-    /// inherit.
+    /// btrfs properties (`btrfs.compression`), which new entries would inherit.
     pub(super) properties: Vec<(CString, Vec<u8>)>,
 }
 
-/// Whether an attribute is a property of btrfs. They mean nothing elsewhere, and are short.
+/// Whether an attribute is a btrfs property. Other file systems have none, and values are short.
 pub(super) fn is_property(name: &[u8], value: &[u8]) -> bool {
     const LONGEST: usize = 64;
     name.starts_with(b"btrfs.") && name.len() + value.len() < LONGEST
 }
 
 impl Late {
-    /// For a directory that was finished before: its times as they are now, and its mode if that
-    /// had to be changed.
+    /// For a directory that was complete before: its current times, and its mode if that was
+    /// changed.
     pub(super) fn put_back(seen: &Statx, is_mode_changed: bool) -> Late {
         Late {
             owner: None,
@@ -126,7 +124,7 @@ impl Late {
         }
     }
 
-    /// Gives the directory all that.
+    /// Sets the attributes that were deferred until the directory was complete.
     pub(super) fn give(&self, dir: &Fd, path: &[u8], remarks: &mut Remarks) {
         let on = On::Open(dir);
         let is_owned = self
@@ -146,7 +144,7 @@ impl Late {
     }
 }
 
-/// Whether the owner is now as it should be.
+/// Changes the owner, and warns on failure. Returns whether it succeeded.
 pub(super) fn chown(
     on: On<'_>,
     (uid, gid): (u32, u32),
@@ -191,10 +189,10 @@ fn warn(
     }
 }
 
-/// Changes the mode of a file by its name, and never that of a symlink's target.
+/// Changes the mode of a file by name, without following a symlink.
 pub(super) fn change_mode(here: &Fd, name: &CStr, mode: u32) -> gate::Result<()> {
     match fchmodat2(here, name, mode) {
-        // A seccomp filter that does not know the call, such as Docker's, returns EPERM.
+        // Seccomp filters that do not know fchmodat2(2), such as Docker's, return EPERM.
         Err(refused @ (Errno::ENOSYS | Errno::EPERM)) => {
             let fd = openat(here, name, Open::PATH | Open::NOFOLLOW)?;
             let changed = fchmodat(&in_proc(&fd, b"")?, mode);

@@ -1,4 +1,5 @@
-//! What a restore has created: a hard link must not lead to a file that was there before.
+//! Records what a restore has created, because a hard link must not refer to a file that existed
+//! before.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,8 +11,8 @@ use ondisk::dirent::entries;
 
 use super::name_tree::NameTree;
 
-/// What was created. Below a directory that is new, everything is; so only what was restored into
-/// directories that existed takes memory.
+/// The paths created. Everything below a new directory counts as created, so memory is needed only
+/// for entries in directories that existed before.
 #[derive(Debug, Default)]
 pub(super) struct Created(NameTree<Is>);
 
@@ -21,7 +22,7 @@ enum Is {
     Entry,
 }
 
-/// Whether a directory has no entries; one that cannot be read counts as empty.
+/// Whether a directory has no entries; an unreadable one counts as empty.
 pub(super) fn is_empty(dir: &Fd) -> bool {
     let mut buffer = [0; 1 << 10];
     let n = getdents64(dir, &mut buffer).unwrap_or(0);
@@ -29,7 +30,7 @@ pub(super) fn is_empty(dir: &Fd) -> bool {
 }
 
 impl Created {
-    /// Nothing was created in DIR yet.
+    /// An empty record, in which DIR counts as new if it is empty.
     pub(super) fn new(dir: &Fd) -> Created {
         let mut created = Created::default();
         if is_empty(dir) {
@@ -38,12 +39,11 @@ impl Created {
         created
     }
 
-    /// Adds a new directory.
     pub(super) fn add_directory(&mut self, path: &[u8]) {
         self.add(path, Is::NewDirectory);
     }
 
-    /// Adds something else that has been restored, or will be before a link to it.
+    /// Records an entry that has been restored, or will be before any hard link to it.
     pub(super) fn add_entry(&mut self, path: &[u8]) {
         self.add(path, Is::Entry);
     }
@@ -58,12 +58,12 @@ impl Created {
         self.0.get_along(path).any(|is| *is == Is::NewDirectory)
     }
 
-    /// Whether nothing but what was restored can have a path.
+    /// Whether the file at this path was certainly created by this restore.
     pub(super) fn has(&self, path: &[u8]) -> bool {
         self.0.get(path).is_some() || self.is_below_new(path)
     }
 
-    /// Takes a rename into account.
+    /// Applies a rename to the record.
     pub(super) fn rename(&mut self, from: &[u8], to: &[u8]) {
         let is_new = self.is_below_new(from);
         self.0.rename(from, to);
@@ -73,7 +73,7 @@ impl Created {
     }
 }
 
-/// What was not restored, though it was to be. All threads share it.
+/// Paths that could not be restored, shared by all threads.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     any: AtomicBool,
@@ -81,7 +81,8 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    /// With more, no hard link is made any more.
+    /// Maximum number of paths kept. Beyond it every path counts as failed, so no hard link is
+    /// created.
     const MOST: usize = 100_000;
 
     pub(super) fn add(&self, path: &[u8]) {
@@ -92,7 +93,7 @@ impl Failures {
         }
     }
 
-    /// It was restored after all.
+    /// Removes a path that was restored after all, by a later archive.
     pub(super) fn remove(&self, path: &[u8]) {
         if self.any.load(Relaxed) {
             self.paths.lock().remove(path);

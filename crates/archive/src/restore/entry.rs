@@ -1,4 +1,4 @@
-//! An entry of a directory that is to be created, and the directory.
+//! A directory entry still to be created, and its directory.
 
 use std::ffi::CString;
 
@@ -8,34 +8,34 @@ use ondisk::pax::Member;
 
 use super::attributes::{Inherited, Late};
 
-/// Bytes of an entry that is passed on; the reader creates larger ones itself.
+/// Maximum size of an entry passed to a worker; the reader creates larger ones itself.
 const SMALL: u64 = 64 << 10;
 
-/// An open directory in which entries are created.
+/// An open directory, to create entries in.
 pub(super) struct OpenDirectory<'a> {
     pub(super) here: &'a Fd,
     pub(super) traits: &'a mut Traits,
 }
 
-/// What new entries of a directory get from it.
+/// Properties that new entries get from their directory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Traits {
     pub(super) inherits: Inherited,
-    /// Their owner and group, if that is known: with the set-group-ID bit or the mount option
+    /// Owner and group of new entries, if known: with the set-group-ID bit or the mount option
     /// `grpid`, the group is that of the directory.
     pub(super) owner: Option<(u32, u32)>,
 }
 
-/// What is known of an open directory.
+/// The state of an open directory.
 #[derive(Debug, Default)]
 pub(super) struct DirectoryState {
-    /// What it gets when it is left.
+    /// Attributes to set when the directory is complete.
     pub(super) late: Option<Box<Late>>,
     pub(super) traits: Traits,
 }
 
 impl DirectoryState {
-    /// `inherits` says what new entries get from it.
+    /// `inherits`: attributes that new entries inherit.
     pub(super) fn new(late: Option<Box<Late>>, inherits: Inherited) -> DirectoryState {
         let traits = Traits {
             inherits,
@@ -45,16 +45,15 @@ impl DirectoryState {
     }
 }
 
-/// An entry of a directory that is still to be created.
+/// A directory entry still to be created.
 pub(super) struct NewEntry {
-    /// The number of the member.
+    /// The number of the member in the restore.
     pub(super) number: u64,
     pub(super) path: Vec<u8>,
     pub(super) name: CString,
     pub(super) member: Member,
-    /// The data of a file.
     pub(super) data: Vec<u8>,
-    /// The path of the file that a hard link in the same directory is a name of.
+    /// For a hard link in the directory of its target: the path of the target.
     pub(super) target: Vec<u8>,
 }
 
@@ -70,12 +69,13 @@ impl NewEntry {
         }
     }
 
-    /// Whether it can be passed on.
+    /// Whether the entry is small enough to be passed to a worker.
     pub(super) fn is_small(&self) -> bool {
         self.member.sparse.is_none() && self.member.size.saturating_add(self.size()) <= SMALL
     }
 
-    /// The names in its directory on which it depends: its own, and that of a hard link's target.
+    /// Names in the directory on which the entry depends: its own, and that of a hard link's
+    /// target.
     pub(super) fn names(&self) -> impl Iterator<Item = &[u8]> {
         let target = split(&self.target).1;
         [self.name.to_bytes(), target]
@@ -83,7 +83,7 @@ impl NewEntry {
             .filter(|name| !name.is_empty())
     }
 
-    /// Its bytes of memory, about.
+    /// Approximate memory use of the entry, in bytes.
     pub(super) fn size(&self) -> u64 {
         let member = &self.member;
         let lists = [&member.acl_access, &member.acl_default];
@@ -107,8 +107,7 @@ impl NewEntry {
 /// A hard link whose target was not restored.
 pub(super) struct Unlinked {
     pub(super) entry: NewEntry,
-    /// The path of the target.
     pub(super) target: Vec<u8>,
-    /// The offset of the link in the archive.
+    /// Offset of the link in the archive.
     pub(super) at: u64,
 }

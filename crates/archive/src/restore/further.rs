@@ -1,5 +1,5 @@
-//! Further names of files whose first names are not restored: the contents come from the archive, and never from a file
-//! that has the first name here.
+//! Restores hard links whose targets are not restored: the contents are taken from the archive,
+//! never from an existing file of the target's name.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -20,10 +20,11 @@ use crate::input::ChecksumStatus;
 use crate::linked::{FoundTarget, Target, find};
 use crate::list::plain;
 
-/// Links with one target.
+/// Hard links with the same target.
 type LinkGroup = Target<Vec<Unlinked>>;
 
-/// Gives targets the names that they had in the archive before the one with this index; `None` if that is unknown.
+/// Changes targets to their names in the previous archive, and returns its index; `None` if there
+/// is none, or its renames are unknown.
 pub(super) fn in_archive_before<T>(
     targets: &mut [Target<T>],
     archive: usize,
@@ -43,7 +44,7 @@ pub(super) fn in_archive_before<T>(
 }
 
 impl Restorer<'_> {
-    /// Restores the links of the current archive whose targets were not restored.
+    /// Restores hard links of the current archive whose targets were not restored.
     ///
     /// # Errors
     /// An archive cannot be read.
@@ -80,7 +81,8 @@ impl Restorer<'_> {
         Ok(())
     }
 
-    /// Restores what an archive has of some targets under the first of their selected names, and links the others to it.
+    /// Restores contents found in an archive under the first selected name of each target, and
+    /// links the other names to it.
     fn find_contents(
         &mut self,
         archive: &[u8],
@@ -126,7 +128,7 @@ impl Restorer<'_> {
         Ok(missing)
     }
 
-    /// Links to the name under which the contents of a target were restored from an earlier archive.
+    /// Links to the name under which an earlier archive has restored a target's contents.
     fn link_to_others(&mut self, targets: Vec<LinkGroup>) -> Vec<LinkGroup> {
         let mut missing = Vec::new();
         for mut target in targets {
@@ -156,7 +158,8 @@ impl Restorer<'_> {
         self.maker.remarks.warn(&link.entry.member.path, failure);
     }
 
-    /// Why a link is not restored whose target is in no archive, or in none that can be read twice.
+    /// Why a link cannot be restored: its target is in no archive, or in none that can be read
+    /// twice.
     fn no_contents(&self, target: &[u8]) -> Failure {
         let (dir, name) = split(target);
         let seen = open_beneath(self.top.as_fd(), dir, Open::PATH | Open::DIRECTORY)

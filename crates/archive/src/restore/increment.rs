@@ -1,7 +1,7 @@
-//! Carries out what an increment's `GNU.dumpdir` says of a directory: which directories were
-//! renamed, and which entries it has.
+//! Applies an increment's `GNU.dumpdir` to a directory: renames directories, and removes unlisted
+//! entries.
 //!
-//! Only archives after the first rename or remove anything.
+//! The first archive renames and removes nothing.
 
 use std::ffi::CString;
 use std::os::fd::AsFd;
@@ -23,20 +23,20 @@ use super::restorer::Restorer;
 use super::rights::ALL;
 use crate::input::{Input, is_regular};
 
-/// An entry of a directory here.
+/// An existing entry of a directory.
 struct Present {
     name: CString,
     is_directory: bool,
-    /// The list has it: it is not removed.
+    /// The dumpdir lists the entry, so it is not removed.
     stays: bool,
-    /// Its name in the list.
+    /// Name of the entry in the dumpdir.
     listed: Vec<u8>,
 }
 
 impl Restorer<'_> {
-    /// Carries out the renames, in their order.
+    /// Carries out the renames of a dumpdir, in order.
     pub(super) fn renames(&mut self, path: &[u8], text: &[u8]) {
-        // If it cannot be read, `purge` warns of it.
+        // `purge` warns of an unreadable dumpdir.
         let entries = dumpdir::entries(text).into_iter().flatten();
         let (mut temporary, mut from) = (None, None);
         for (code, name) in entries {
@@ -62,7 +62,7 @@ impl Restorer<'_> {
         }
     }
 
-    /// A free name in a directory, for the temporary directory of renames in a circle.
+    /// A free name in a directory, for the temporary directory of cyclic renames.
     fn free_name(&mut self, dir: &[u8]) -> Result<Vec<u8>, Failure> {
         const TRIES: u32 = 1000;
         let here = open_beneath(self.top.as_fd(), dir, Open::PATH | Open::DIRECTORY)
@@ -95,13 +95,13 @@ impl Restorer<'_> {
         if !is_temporary && !self.chosen.has_in(&from) {
             return Ok(());
         }
-        // The open directories are known by their old names.
+        // Close the open directories, whose paths the rename would change.
         self.leave_all();
         self.workers.wait_for_below(b"");
         self.linked = None;
         let failed = |gate, errno| not_renamed(&from, gate, errno);
-        // The directory may not have been chosen; and GNU tar also lists those that are renamed
-        // along with the one that they are in.
+        // A missing source is no error if the directory was not selected, or has the new name
+        // already: GNU tar also lists directories that move with a renamed parent.
         let is_needless = |own: &Self| {
             let is_there =
                 || open_beneath(own.top.as_fd(), &to, Open::PATH | Open::DIRECTORY).is_ok();
@@ -119,7 +119,7 @@ impl Restorer<'_> {
             Err(Errno::ENOENT) if is_needless(self) => return Ok(()),
             other => other.map_err(|e| failed(Gate::Statx, e))?,
         };
-        // The directory above the new name may be new itself.
+        // Create the parent of the new name, if it does not exist yet.
         self.enter(new_dir)?;
         let new_dir = self.here()?;
         let mut done = renameat2(&old_dir, &names.0, &new_dir, &names.1);
@@ -133,7 +133,7 @@ impl Restorer<'_> {
         Ok(())
     }
 
-    /// Renames with the user's own directories made writable meanwhile.
+    /// Renames while the user's own directories are temporarily writable.
     fn rename_own(
         &self,
         old_dir: &Fd,
@@ -159,8 +159,8 @@ impl Restorer<'_> {
         done
     }
 
-    /// Carries out what an increment has of a directory that was not chosen, as far as it is about
-    /// what was.
+    /// Applies an increment's dumpdir of a directory that was not selected, as far as it affects
+    /// selected entries.
     pub(super) fn pass_by(&mut self, member: &Member, text: &[u8]) -> Result<(), Failure> {
         self.renames(&member.path, text);
         let Ok(name) = clean(&member.path) else {
@@ -179,8 +179,8 @@ impl Restorer<'_> {
         self.purge(&place, &name.path, text)
     }
 
-    /// Removes the entries of the last directory of the trail that are not in the increment's list.
-    /// The archive has the directory by the name `dir`.
+    /// Removes entries of the current directory that the increment's dumpdir does not list. In the
+    /// archive the directory has the name `dir`.
     pub(super) fn purge(&mut self, path: &[u8], dir: &[u8], text: &[u8]) -> Result<(), Failure> {
         let said = dumpdir::entries(text).ok_or(NotRestored::BadDumpdir)?;
         self.workers.wait_for_below(path);
@@ -200,9 +200,9 @@ impl Restorer<'_> {
             match (code, at.and_then(|at| present.get_mut(at))) {
                 (Code::Y, Some(entry)) => entry.stays = !entry.is_directory,
                 (Code::D, Some(entry)) => entry.stays = entry.is_directory,
-                // GNU tar uses this code for some directories, too.
+                // GNU tar uses code N for some directories, too.
                 (Code::N, Some(entry)) => entry.stays = true,
-                // Unless a later archive renames it.
+                // A missing entry is only reported if no later archive renames it.
                 (Code::N, None)
                     if is_whole
                         && self.chosen.place(&joined(dir, name)) == Some(joined(path, name)) =>
@@ -231,14 +231,14 @@ impl Restorer<'_> {
             }
             self.linked = None;
             if self.chosen.has(&whole) {
-                // A directory with something ahead of its time in it has a list of its own in a
-                // later archive.
+                // A directory that already has entries of a later archive is purged by that
+                // archive.
                 if !self.chosen.has_ahead(&whole, &was) {
                     self.maker.remove(&here, most_open, &entry.name, &whole);
                 }
                 continue;
             }
-            // The entry was not chosen: only the chosen files below it are removed.
+            // The entry itself was not selected: only selected files below it are removed.
             let below = self.chosen.below(&whole);
             for gone in below.filter(|gone| !self.chosen.is_ahead(gone, &was)) {
                 let (above, name) = split(gone);
@@ -254,7 +254,7 @@ impl Restorer<'_> {
     }
 }
 
-/// Why a directory keeps its name.
+/// The failure of renaming a directory.
 pub(super) fn not_renamed(from: &[u8], gate: Gate, errno: Errno) -> Failure {
     let consequence = match errno {
         Errno::ENOENT => "is an earlier archive of the chain missing?",
@@ -265,12 +265,12 @@ pub(super) fn not_renamed(from: &[u8], gate: Gate, errno: Errno) -> Failure {
     Failure::call(gate, errno, NotRestored::NotRenamed { from, consequence })
 }
 
-/// The entries of an open directory.
+/// Reads the entries of an open directory.
 fn list(here: &Arc<Fd>) -> Result<Vec<Present>, Failure> {
     let failed = |e| Failure::call(Gate::Getdents64, e, NotRestored::NotListed);
     let mut buffer = vec![0; 32 << 10];
     let mut present = Vec::new();
-    // A descriptor of its own, to be read from the beginning.
+    // A separate descriptor, so that reading starts at the first entry.
     let dir = open_beneath(here.as_fd(), b".", Open::SCAN).map_err(failed)?;
     loop {
         let n = getdents64(&dir, &mut buffer).map_err(failed)?;
@@ -294,8 +294,8 @@ fn list(here: &Arc<Fd>) -> Result<Vec<Present>, Failure> {
     }
 }
 
-/// The renames that each archive carries out: those in its first directory. `None` for an archive
-/// that cannot be read twice, and for the first, which carries out none.
+/// The renames of each archive, from its first directory. `None` for the first archive, which
+/// renames nothing, and for an archive that cannot be read twice.
 pub(super) fn read_renames(archives: &[Vec<u8>]) -> Vec<Option<Renames>> {
     let read = |archive: &Vec<u8>| {
         if !is_regular(archive) {
@@ -316,18 +316,19 @@ pub(super) fn read_renames(archives: &[Vec<u8>]) -> Vec<Option<Renames>> {
     std::iter::once(None).chain(later).collect()
 }
 
-/// The renames in a dumpdir. GNU tar also lists directories that are renamed along with the one
-/// that they are in; those are skipped.
+/// The renames in a dumpdir. Directories that move with a renamed parent, which GNU tar also lists,
+/// are skipped.
 pub(super) fn renames(text: &[u8]) -> Renames {
-    /// More are not kept; only chosen names are traced through them.
+    /// Maximum number of renames kept, to trace selected names.
     const MOST: usize = 50_000;
-    /// Bytes of names that are kept.
+    /// Maximum bytes of names kept.
     const BYTES: usize = 4 << 20;
-    /// With more renames, needless ones are not skipped: that takes quadratic time.
+    /// Beyond this many renames, redundant ones are not skipped, because finding them takes
+    /// quadratic time.
     const FEW: usize = 1000;
     let (mut renames, mut bytes) = (Renames::new(), 0);
     let mut from = Vec::new();
-    // A NUL, which no name contains, stands for the temporary directory.
+    // A NUL, which no name contains, denotes the temporary directory.
     let key = |name: &[u8]| clean(name).map_or(b"\0".to_vec(), |name| name.path);
     for (code, name) in dumpdir::entries(text).into_iter().flatten() {
         match code {

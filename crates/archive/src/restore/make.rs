@@ -1,5 +1,5 @@
-//! Restores the members of an archive, one after the other: directories at once, and what is in them
-//! by a [`Maker`], here or in another thread.
+//! Restores members one by one: directories in the reader, and their entries by a [`Maker`], in the
+//! reader or a worker.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
@@ -57,7 +57,7 @@ impl Restorer<'_> {
         Ok(())
     }
 
-    /// Opens a directory, or makes it in the place of any other file; also whether it is new.
+    /// Opens a directory, or creates it in place of any other file; also returns whether it is new.
     fn make_directory(&self, here: &Fd, name: &CStr) -> Result<(Fd, bool), Failure> {
         let opening = |reason| move |e| Failure::call(Gate::Openat2, e, reason);
         for _ in 0..TRIES {
@@ -89,7 +89,7 @@ impl Restorer<'_> {
         Err(NotRestored::NameTaken.into())
     }
 
-    /// Restores an entry of the last directory of the trail, here or in another thread.
+    /// Restores an entry of the current directory, in the reader or a worker.
     pub(super) fn entry(
         &mut self,
         path: Vec<u8>,
@@ -117,7 +117,7 @@ impl Restorer<'_> {
             MemberKind::Link => {
                 let target = self.chosen.take_link(&entry.member.link);
                 let target = target.map_err(Failure::from)?;
-                // A link to itself exists, if this run has made what it links to.
+                // A link to its own name needs no work if this run has restored the file.
                 if target == entry.path && self.created.has(&target) {
                     return Ok(());
                 }
@@ -141,12 +141,12 @@ impl Restorer<'_> {
         if entry.is_small() {
             return Ok(self.defer(entry)?);
         }
-        // Its target, and what has its name, may be among what was passed on.
+        // The link's target, or a file of the same name, may be in a batch that is not done.
         self.finish_here();
         Ok(self.create(&entry)?)
     }
 
-    /// Restores a file as its data is read.
+    /// Restores a file while reading its data.
     fn file(&mut self, entry: &NewEntry, input: &mut Input) -> Result<(), Halt> {
         let here = self.here()?;
         let mut file = self.maker.begin_file(&here, &entry.member)?;

@@ -1,5 +1,5 @@
-//! Creates the entries of a directory. Each is a new inode, so that nothing is written through another
-//! hard link of a file that has its name; that file is removed first.
+//! Creates directory entries. Each file is a new inode, so that nothing is written through other
+//! hard links of an existing file, which is removed first.
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -22,10 +22,10 @@ use super::owners::Owners;
 use super::report::{Counts, Remarks, RestoreProgress};
 use super::rights::Rights;
 
-/// Attempts to clear a name that another program keeps taking.
+/// Attempts to remove a name that another program keeps creating.
 pub(super) const TRIES: usize = 8;
 
-/// Creates entries. Each thread has its own.
+/// Creates directory entries; one per thread.
 pub(super) struct Maker<'a> {
     pub(super) rights: Rights,
     pub(super) owners: &'a Owners,
@@ -33,16 +33,16 @@ pub(super) struct Maker<'a> {
     pub(super) failures: &'a Failures,
     pub(super) remarks: Remarks,
     pub(super) counts: Counts,
-    /// Whether files can be made without a name here, as far as is known.
+    /// Whether O_TMPFILE works on this file system; true until it fails.
     has_unnamed: bool,
-    /// The file system is full, also when all data is written.
+    /// The file system is full, even after syncfs(2).
     is_full: Cell<bool>,
 }
 
 /// A file that has no name yet.
 pub(super) struct Unfinished {
     fresh: Fresh,
-    /// Whether it has its mode.
+    /// Whether the file's mode is already final.
     is_exact: bool,
     bytes: u64,
 }
@@ -66,10 +66,10 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Creates a file without a name.
+    /// Creates a file without a name (O_TMPFILE).
     pub(super) fn begin_file(&mut self, here: &Fd, member: &Member) -> Result<Unfinished, Failure> {
         let mode = self.rights.mode(member) & 0o777;
-        // Its owner must be allowed to set attributes.
+        // Setting extended attributes needs write permission, except for root.
         let is_exact = self.rights.is_root || member.xattrs.is_empty();
         let made = match self.has_unnamed {
             true => Fresh::unnamed(here, if is_exact { mode } else { mode | 0o600 }),
@@ -95,7 +95,6 @@ impl<'a> Maker<'a> {
         })
     }
 
-    /// Writes a piece of its data.
     pub(super) fn write(
         &mut self,
         file: &mut Unfinished,
@@ -117,7 +116,7 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    /// Gives the file its attributes, and at last its name.
+    /// Sets the attributes of a file, then links it to its name.
     pub(super) fn finish_file(
         &mut self,
         place: OpenDirectory<'_>,
@@ -133,7 +132,7 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    /// Creates an entry whose data is known; a hard link only to a file of the same directory.
+    /// Creates an entry whose data is in memory; a hard link only within its directory.
     pub(super) fn entry(
         &mut self,
         place: OpenDirectory<'_>,
@@ -165,7 +164,7 @@ impl<'a> Maker<'a> {
     fn node(&mut self, place: OpenDirectory<'_>, entry: &NewEntry) -> Result<(), Failure> {
         let member = &entry.member;
         let rdev @ Dev { major, minor } = member.rdev;
-        // The kernel has 12 bits for the one and 20 for the other, and drops the rest.
+        // Linux has 12 bits for the major and 20 for the minor number, and silently truncates both.
         if major >= 1 << 12 || minor >= 1 << 20 {
             return Err(NotRestored::ImpossibleDevice { major, minor }.into());
         }
@@ -183,8 +182,8 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    /// Creates a hard link to a file in the directory `from`; `target` is the path of that file, which is restored by
-    /// now if that has not failed.
+    /// Creates a hard link to a file in the directory `from`; `target` is the path of that file,
+    /// already restored unless that has failed.
     pub(super) fn link(
         &mut self,
         here: &Fd,
@@ -198,7 +197,7 @@ impl<'a> Maker<'a> {
         let name = entry.name.as_c_str();
         let missing = |e| no_target(target, e);
         let file = c_string(split(target).1).map_err(missing)?;
-        // A name that is a link to the same file already must not be removed: it may be the last.
+        // If the name is already a link to the same file, removing it could delete the last link.
         let is_same = |here: &Fd| {
             let inode = |dir: &Fd, name: &CStr| {
                 let seen = statx(dir, name, At::SYMLINK_NOFOLLOW, Want::BASIC_STATS).ok()?;
@@ -219,7 +218,7 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    /// Gives something its name, in the place of whatever has it.
+    /// Creates a name with `make`, removing any existing file first.
     fn put(
         &self,
         here: &Fd,
@@ -235,11 +234,12 @@ impl<'a> Maker<'a> {
                     self.failures.remove(&entry.path);
                     return Ok(());
                 }
-                // XFS reserves more room for data than that takes when it is written. Only for new files the kernel
-                // writes it and tries again, not for the block that a name may need.
+                // XFS reserves more space for delayed allocation than written data needs. On ENOSPC
+                // the kernel flushes and retries only when it creates files, not when a directory
+                // needs a block.
                 Err(Errno::ENOSPC) if !has_synced && !self.is_full.get() => {
                     has_synced = true;
-                    let _ = syncfs(here); // the next attempt tells
+                    let _ = syncfs(here); // a failure shows in the next attempt
                 }
                 Err(Errno::EEXIST | Errno::EISDIR | Errno::ENOTEMPTY) => clear(here, name)?,
                 Err(e @ Errno::EPERM) if gate == Gate::Mknodat && !self.rights.is_root => {
@@ -257,7 +257,7 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// The target of a hard link that cannot be found.
+/// The failure of a hard link whose target does not exist.
 pub(super) fn no_target(target: &[u8], errno: Errno) -> Failure {
     Failure::call(
         Gate::Linkat,
@@ -266,7 +266,7 @@ pub(super) fn no_target(target: &[u8], errno: Errno) -> Failure {
     )
 }
 
-/// Removes what has a name, unless it is a directory with something in it.
+/// Removes a file, symlink or empty directory.
 fn clear(here: &Fd, name: &CStr) -> Result<(), Failure> {
     let done = match unlinkat(here, name) {
         Err(Errno::EISDIR) => unlinkat_directory(here, name),

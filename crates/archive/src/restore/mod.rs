@@ -1,14 +1,14 @@
 //! Restores a tree from archives, below one directory and nowhere else: see docs/restore.md.
 //!
-//! Members are read in their order, so that memory does not grow with the archive. The thread that reads makes
-//! the directories and passes what is in them on to others (`workers`). A directory
-//! gets its owner, mode and times when the work goes on outside it; until then only its maker can
-//! use it. A file has no name until it is complete.
+//! Members are read in order, so that memory does not grow with the archive. The reader thread
+//! creates the directories and passes their entries to other threads (`workers`). A directory gets
+//! its owner, mode and times when it is complete; until then only its creator can use it. A file
+//! has no name until it is complete.
 //!
-//! Nothing outside DIR is touched, whatever the archive says and whatever others do to the tree
-//! meanwhile: every directory is opened from the one above it by a name without `/` and `..`,
-//! symlinks are never followed, and every file is used by its name in an open directory, or by its
-//! own descriptor.
+//! Nothing outside DIR is touched, whatever the archive contains and whatever others do to the tree
+//! meanwhile: every directory is opened from its parent by a name without `/` and `..`, symlinks
+//! are never followed, and every file is used by name in an open directory, or by its own
+//! descriptor.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -66,46 +66,47 @@ mod sequence;
 mod trail;
 mod workers;
 
-/// What is restored, and how.
+/// The options of a restore.
 #[derive(Clone, Debug, Default)]
 pub struct RestoreOptions {
-    /// The archives; `-` is standard input. Those that do not say which archives they are based on must be in
-    /// the order in which they were made.
+    /// The archives; `-` is standard input. Archives without an id must be given in the order in
+    /// which they were made.
     pub archives: Vec<Vec<u8>>,
-    /// The records of the archives in a state directory: others are not restored.
+    /// Records of the archives in a state directory: files that do not match them are refused.
     pub recorded: Vec<DumpRecord>,
     /// An existing directory to restore into.
     pub dir: Vec<u8>,
-    /// Names of members, or patterns: these and what is below them, or all if there are none.
+    /// Member names or patterns to restore, with everything below; all if empty.
     pub paths: Vec<Vec<u8>>,
-    /// Leading components to remove from the names of members and of hard links' targets; members
-    /// with no more components are not restored.
+    /// Number of leading components to remove from member names and hard link targets; members with
+    /// no more components are skipped.
     pub strip_components: usize,
-    /// Refuse to begin if a PATH is in no archive: it may be a mistyped archive.
+    /// Fail if a PATH is in no archive, since it may be a mistyped archive name.
     pub must_have_paths: bool,
     /// Identify owners by their numbers, even where their names are known.
     pub numeric_owner: bool,
-    /// What members are given that matters if nobody vouches for the archive.
+    /// Attributes to restore, for archives that are not trusted.
     pub kept: Kept,
-    /// Restore increments even if there is something where the first archive is restored to.
+    /// Restore increments even if the target of the first archive is not empty.
     pub overwrite: bool,
-    /// Only tell what would be done.
+    /// Only report what would be done.
     pub dry_run: bool,
-    /// Threads that create files; with 1, the thread that reads the archive does. By the processors and
-    /// the file system if not given.
+    /// Number of threads that create files; with 1, the reader creates them. Chosen by processors
+    /// and file system if `None`.
     pub jobs: Option<usize>,
-    /// Wait until all is on the disk.
+    /// Sync all files to disk at the end.
     pub sync: bool,
-    /// The archives are the parts of one full dump, and not a full dump and its increments.
+    /// The archives are the parts of one full dump, not a full dump and its increments.
     pub are_parts: bool,
-    /// The tree is to be as it was at a time: a full dump is not restored over existing files either.
+    /// Restore the tree as of a given time: then even a full dump is not restored over existing
+    /// files.
     pub as_it_was: bool,
 }
 
-/// Restores archives. In a dry run, `say` is told each step.
+/// Restores archives. In a dry run, `say` is called for each step.
 ///
 /// # Errors
-/// Why it could not be begun. Nothing was touched then.
+/// Why the restore could not begin. Nothing was touched.
 pub fn restore(
     options: &RestoreOptions,
     progress: &RestoreProgress,
@@ -121,13 +122,13 @@ pub fn restore(
     }
     let dir = open_long(&options.dir, Open::DIRECTORY | Open::NONBLOCK)
         .and_then(|dir| {
-            // A directory that was removed can be opened, but nothing can be created in it.
+            // A removed directory can still be open, but no entry can be created in it.
             let seen = statx(&dir, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
             (seen.nlink > 0).then_some(dir).ok_or(Errno::ENOENT)
         })
         .map_err(|errno| Error::new(Action::RestoreInto, &options.dir, errno))?;
-    // Before anything is touched: a chain with a missing archive cannot be restored, and a member
-    // may have the name of a file that is here.
+    // Check the archives before anything is touched: a chain with a missing archive cannot be
+    // restored, and a member may replace an existing file.
     let archives = Archives::open(
         (&options.archives, &options.recorded),
         (are_chain, options.overwrite, !options.dry_run),
@@ -149,7 +150,6 @@ pub fn restore(
     Ok(restore_all(options, archives, chosen, &top, progress))
 }
 
-/// Restores the archives, one after the other.
 fn restore_all(
     options: &RestoreOptions,
     mut archives: Archives,
@@ -191,21 +191,21 @@ fn restore_all(
     summary
 }
 
-/// Threads that create files besides the one that reads the archive, if the user does not say.
+/// Default number of worker threads, besides the reader.
 fn default_workers(top: &Fd) -> usize {
-    /// More wait for the journal.
+    /// More threads only wait for the journal.
     const MOST: usize = 8;
     let is_btrfs = fstatfs(top).is_ok_and(|statfs| statfs.magic == BTRFS_SUPER_MAGIC);
     match gate::machine::processors() {
         1 => 0,
-        // Two threads take longer than one: they wait for the same tree of the subvolume.
+        // On btrfs, two workers take longer than one: they wait for the same subvolume tree.
         _ if is_btrfs => 1,
         processors => processors.min(MOST),
     }
 }
 
-/// Refuses to restore a chain where there is something already: its increments remove what they do not
-/// list. What is there may be the tree that they give, but not that of the first archive.
+/// Refuses to restore a chain into a directory that is not empty: increments remove entries that
+/// they do not list, and existing files would be taken for those of the first archive.
 fn check_empty(
     options: &RestoreOptions,
     archives: &Archives,
@@ -216,10 +216,10 @@ fn check_empty(
         return Ok(());
     };
     let places = match options.paths.is_empty() {
-        // Members have other names there.
+        // With stripped names, members can be anywhere below DIR.
         _ if options.strip_components > 0 => vec![b".".to_vec()],
         false => chosen.trees().to_vec(),
-        // A first archive that cannot be read twice is not checked.
+        // A pipe cannot be read twice, so its first member is unknown and nothing is checked.
         true if !is_regular(first) => return Ok(()),
         true => Input::open(first)?
             .next()?
@@ -252,15 +252,14 @@ impl Restorer<'_> {
         done.and(linked)?;
         self.leave_all();
         self.chosen.next_archive();
-        // An archive of GNU tar has the lists of all directories, by which the next one puts right what a rename that
-        // failed has left.
+        // Archives of GNU tar list every directory, so the next one corrects the consequences of a
+        // failed rename.
         self.keeps_all &= input.is_by_fathom();
         Ok(())
     }
 
-    /// Restores the members of an archive.
     fn members(&mut self, archive: &[u8], input: &mut Input) -> Result<(), Error> {
-        // The last member, if it was restored.
+        // Path of the last member, if it was restored.
         let mut before: Option<Vec<u8>> = None;
         loop {
             let next = input.next();
@@ -296,7 +295,7 @@ impl Restorer<'_> {
     fn member(&mut self, member: Member, input: &mut Input) -> Result<(), Halt> {
         let remarks = &mut self.maker.remarks;
         let Some(path) = self.chosen.take_member(&member, remarks)? else {
-            // What was chosen may come along with a directory that was not, or be gone from one.
+            // A directory that was not selected may list renames and removals of selected entries.
             if let Some(dumpdir) = member.dumpdir.as_deref().filter(|_| self.is_later) {
                 self.pass_by(&member, dumpdir)?;
             }

@@ -1,4 +1,4 @@
-//! Names in archives: which are valid, and which were chosen.
+//! Names in archives: validation and selection.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
@@ -19,19 +19,19 @@ use crate::pattern::Pattern;
 use crate::plan::trim_slashes;
 use crate::route::Region;
 
-/// A name in an archive, relative to DIR.
+/// A normalized member name, relative to DIR.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ArchiveName {
-    /// Its components with one slash between them; nothing for DIR itself.
+    /// Components joined by single slashes; empty for DIR itself.
     pub(super) path: Vec<u8>,
-    /// Whether it began with a slash.
+    /// Whether the name began with a slash.
     pub(super) was_absolute: bool,
 }
 
-/// Normalizes a name: no slash before or after it, none doubled, no `.` in it.
+/// Normalizes a name: without leading, trailing and repeated slashes, and without `.`.
 ///
 /// # Errors
-/// Why nothing is restored under it.
+/// The name is invalid, so its member is not restored.
 pub(super) fn clean(raw: &[u8]) -> Result<ArchiveName, BadName> {
     if raw.is_empty() {
         return Err(BadName::Empty);
@@ -55,8 +55,8 @@ pub(super) fn clean(raw: &[u8]) -> Result<ArchiveName, BadName> {
     })
 }
 
-/// A name without its first `components`, of which `.` is one, as GNU tar counts them; `None` if it
-/// has no more.
+/// Removes the first `components` of a name, counting `.` as one like GNU tar; `None` if nothing
+/// remains.
 fn strip(raw: &[u8], components: usize) -> Option<&[u8]> {
     let without_slashes = |name: &[u8]| name.iter().take_while(|&&b| b == b'/').count();
     let mut rest = trim_slashes(raw);
@@ -68,49 +68,51 @@ fn strip(raw: &[u8], components: usize) -> Option<&[u8]> {
     Some(&rest[without_slashes(rest)..])
 }
 
-/// Whether a directory has files that are in an earlier archive.
+/// Whether a dumpdir lists files that are only in an earlier archive.
 fn lists_earlier_files(dumpdir: &[u8]) -> bool {
     let entries = dumpdir::entries(dumpdir);
     entries.is_some_and(|mut entries| entries.any(|(code, _)| code == Code::N))
 }
 
-/// Renames of directories, in their order: the old name and the new one. The temporary directory
-/// is named by a NUL.
+/// Renames of directories in order, as pairs of old and new name. The temporary directory is named
+/// by a NUL.
 pub(super) type Renames = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The PATHs that were given; without any, everything is chosen. They are names after the last
-/// archive: a file may have other names in earlier archives, and is restored under the last one at
-/// once.
+/// The PATHs to restore; without any, everything is selected. PATHs are final names, valid after
+/// the last archive: a file with a different name in an earlier archive is restored under its final
+/// name at once.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
-    /// As they were given, each with whether it was met.
+    /// PATHs as given, each with whether a member matched it.
     given: Vec<(Vec<u8>, bool)>,
-    /// The index in `given` of each clean name, and of each name that matched a pattern in an
+    /// Index in `given` of each normalized PATH, and of each name that a pattern matched in an
     /// earlier archive.
     names: BTreeMap<Vec<u8>, usize>,
-    /// Those with wildcards, and their index in `given`. Their clean names are in `names`, too: a
-    /// member may have such a name.
+    /// PATHs with wildcards, and their index in `given`. They are also in `names`, because a member
+    /// may literally have such a name.
     patterns: Vec<(Pattern, usize)>,
-    /// The directory that each PATH with wildcards is in; any other PATH itself.
+    /// For each PATH with wildcards the directory above its matches; any other PATH itself.
     trees: Vec<Vec<u8>>,
-    /// Components to remove from the beginning of each name; only with a single archive.
+    /// Number of leading components to remove from names; only with a single archive.
     stripped: usize,
     skips_devices: bool,
-    /// The names of those that were skipped.
+    /// Names of skipped devices.
     devices: HashSet<Vec<u8>>,
-    /// The renames that each archive carries out, where they are known.
+    /// The renames of each archive, where known.
     renames: Arc<Vec<Option<Renames>>>,
-    /// The index of the current archive.
+    /// Index of the current archive.
     turn: usize,
-    /// From names in the current archive to last names.
+    /// Maps names in the current archive to final names.
     then: Places,
-    /// From last names to names in the current archive.
+    /// Maps final names to names in the current archive.
     before: Places,
 }
 
 impl Chosen {
+    /// Parses PATHs.
+    ///
     /// # Errors
-    /// One of them cannot be the name of a member.
+    /// A PATH is invalid as a member name.
     pub(super) fn new(paths: &[Vec<u8>]) -> Result<Chosen, Error> {
         let (mut names, mut patterns, mut trees) = (BTreeMap::new(), Vec::new(), Vec::new());
         for (at, raw) in paths.iter().enumerate() {
@@ -135,7 +137,8 @@ impl Chosen {
         })
     }
 
-    /// Restores under names without their first components. The PATHs are those in the archive.
+    /// Removes leading components from restored names. PATHs still refer to the names in the
+    /// archive.
     pub(super) fn with_stripped(self, stripped: usize) -> Chosen {
         Chosen { stripped, ..self }
     }
@@ -151,18 +154,18 @@ impl Chosen {
         self.given.is_empty()
     }
 
-    /// The directory that each PATH with wildcards is in; any other PATH itself.
+    /// For each PATH with wildcards the directory above its matches; any other PATH itself.
     pub(super) fn trees(&self) -> &[Vec<u8>] {
         &self.trees
     }
 
-    /// Traces the names through the renames that each archive carries out, where they are known.
+    /// Sets the renames of each archive, where known, to trace the PATHs through them.
     pub(super) fn trace(&mut self, renames: Vec<Option<Renames>>) {
         self.renames = Arc::new(renames);
         self.find_places();
     }
 
-    /// The renames that each archive carries out, where they are known.
+    /// The renames of each archive, where known.
     pub(super) fn renames(&self) -> Arc<Vec<Option<Renames>>> {
         Arc::clone(&self.renames)
     }
@@ -182,7 +185,7 @@ impl Chosen {
         later().for_each(|(old, new)| self.before.carry(new, old));
     }
 
-    /// Whether a member with a name is a device, or a further name of one.
+    /// Whether a member is a device, or a hard link to a skipped one.
     fn is_device(&mut self, member: &Member, name: &[u8]) -> bool {
         let is_device = match member.kind {
             MemberKind::Char | MemberKind::Block => true,
@@ -196,8 +199,8 @@ impl Chosen {
         is_device
     }
 
-    /// The name under which a member is restored; `None` for one that was not chosen, or whose name
-    /// has no more components than are removed.
+    /// The path to restore a member to; `None` if it was not selected, or has too few components to
+    /// strip.
     pub(super) fn take_member(
         &mut self,
         member: &Member,
@@ -207,7 +210,7 @@ impl Chosen {
         let Some(place) = self.takes(&name.path) else {
             return Ok(None);
         };
-        // In the end it is a directory.
+        // A later archive has a directory here, whose entries may have been restored already.
         if member.kind != MemberKind::Directory && self.has_ahead(&place, &name.path) {
             return Ok(None);
         }
@@ -229,11 +232,11 @@ impl Chosen {
         Ok(rest.map_err(NotRestored::BadName)?.map(|name| name.path))
     }
 
-    /// The name under which the file is restored that a hard link is another name of.
+    /// The path to which the target of a hard link is restored.
     pub(super) fn take_link(&self, link: &[u8]) -> Result<Vec<u8>, NotRestored> {
         let target = clean(link).map_err(NotRestored::BadLink)?.path;
         if self.stripped == 0 {
-            // A file that is removed by a later archive may not have been restored.
+            // The target may be removed by a later archive, so it has no final name.
             return Ok(self.place(&target).unwrap_or(target));
         }
         let rest = strip(link, self.stripped).map(clean).transpose();
@@ -242,17 +245,17 @@ impl Chosen {
             .ok_or(NotRestored::NoSuchTarget(target))
     }
 
-    /// Whether the file was chosen that a hard link is another name of.
+    /// Whether the target of a hard link was selected.
     pub(super) fn has_link(&self, link: &[u8]) -> bool {
         let place = clean(link).ok().and_then(|name| self.place(&name.path));
         place.is_some_and(|place| self.has(&place))
     }
 
-    /// Checks that each PATH is in an archive, unless an archive cannot be read twice or to its
+    /// Checks that each PATH is in some archive, unless an archive cannot be read twice or to its
     /// end.
     ///
     /// # Errors
-    /// The first PATH that is in none.
+    /// The first PATH that is in no archive.
     pub(super) fn check_paths(&mut self, archives: &[Vec<u8>]) -> Result<(), Error> {
         let is_met = self.meet(archives);
         self.turn = 0;
@@ -273,7 +276,7 @@ impl Chosen {
         }
     }
 
-    /// Keeps the name by which a pattern matched: a later archive may remove it without its name.
+    /// Records the name that a pattern matched, so that a later archive can remove it.
     fn keep_match(&mut self, place: &[u8]) {
         if self.renames.len() < 2 {
             return;
@@ -289,10 +292,9 @@ impl Chosen {
         }
     }
 
-    /// The regions of the current archive that are needed: the PATHs, or the directories before their
-    /// wildcards, by the names that they have in it, and
-    /// in an increment the directories above them, whose lists say what is removed. `None` if all of
-    /// it is needed.
+    /// The regions of the current archive to read: PATHs, or the directories above wildcards, by
+    /// their names in this archive; and in an increment their parent directories, whose dumpdirs
+    /// tell what is removed. `None` for the whole archive.
     pub(super) fn regions(&self) -> Option<Vec<Region>> {
         if self.is_all() {
             return None;
@@ -308,12 +310,12 @@ impl Chosen {
                 regions.extend(above.map(|name| Region::single(&name)));
             }
         }
-        // A rename that is not known can bring along members of any name.
+        // Unknown renames could move members of any name into a selected directory.
         let is_known = self.renames.iter().skip(1).all(Option::is_some);
         is_known.then_some(regions)
     }
 
-    /// Reads archives until each PATH was met. `None` if an archive cannot be read.
+    /// Reads archives until a member of each PATH was found. `None` if an archive cannot be read.
     fn meet(&mut self, archives: &[Vec<u8>]) -> Option<bool> {
         for archive in archives {
             if !is_regular(archive) {
@@ -335,7 +337,7 @@ impl Chosen {
         Some(false)
     }
 
-    /// The last name of a clean name, if it was chosen.
+    /// The final name of a normalized name, if it was selected.
     fn takes(&mut self, path: &[u8]) -> Option<Vec<u8>> {
         let place = self.place(path)?;
         if let Some((_, is_met)) = self.named(&place).and_then(|at| self.given.get_mut(at)) {
@@ -349,19 +351,19 @@ impl Chosen {
         self.has(&place).then_some(place)
     }
 
-    /// The last name of what has a clean name in the current archive; `None` if it is removed by
-    /// then.
+    /// The final name of a file with a normalized name in the current archive; `None` if it is
+    /// removed later.
     pub(super) fn place(&self, path: &[u8]) -> Option<Vec<u8>> {
         self.then.place_of(path)
     }
 
-    /// Whether a last name was chosen.
+    /// Whether a final name was selected.
     pub(super) fn has(&self, place: &[u8]) -> bool {
         let matches = |(pattern, _): &(Pattern, usize)| pattern.find(place).is_some();
         self.is_all() || self.named(place).is_some() || self.patterns.iter().any(matches)
     }
 
-    /// The PATHs below a last name, and the names below it that matched one with wildcards.
+    /// PATHs below a final name, and names below it that matched a pattern.
     pub(super) fn below(&self, dir: &[u8]) -> impl Iterator<Item = &[u8]> {
         let mut start = dir.to_vec();
         if !dir.is_empty() {
@@ -374,9 +376,9 @@ impl Chosen {
             .filter(|name| !name.is_empty())
     }
 
-    /// The name that an entry of a directory has in that directory's list. The directory has the
-    /// name `dir` in the current archive and the last name `place`. `None` if the entry is not in
-    /// that directory in this archive, or nothing of it was chosen.
+    /// The name of a directory's entry in its dumpdir. The directory is named `dir` in the current
+    /// archive, with the final name `place`. `None` if the entry is not in this directory in the
+    /// current archive, or if nothing of it was selected.
     pub(super) fn listed(&self, dir: &[u8], place: &[u8], name: &[u8]) -> Option<Vec<u8>> {
         if self.is_all() {
             return Some(name.to_vec());
@@ -390,14 +392,14 @@ impl Chosen {
         (above == dir).then(|| name.to_vec())
     }
 
-    /// Whether something has a last name below `place` that is not below `dir` in the current
-    /// archive. It was restored there ahead of its time: a later archive makes a new directory at
-    /// `place`, which is not what the current one has there.
+    /// Whether an entry below `place` was restored ahead of a later archive: its final name is
+    /// below `place`, but in the current archive it is not below `dir`. A later archive creates a
+    /// new directory at `place`.
     pub(super) fn has_ahead(&self, place: &[u8], dir: &[u8]) -> bool {
         self.before.below(place).any(|was| !is_within(was, dir))
     }
 
-    /// [`Chosen::has_ahead`], of the place itself as well.
+    /// [`Chosen::has_ahead`], including `place` itself.
     pub(super) fn is_ahead(&self, place: &[u8], dir: &[u8]) -> bool {
         self.before
             .place_of(place)
@@ -405,14 +407,14 @@ impl Chosen {
             || self.has_ahead(place, dir)
     }
 
-    /// Whether a rename of the current archive is to be carried out: where the renames were known,
-    /// what was chosen has its last name already.
+    /// Whether a rename of the current archive must be carried out: where the renames are known,
+    /// selected files have been restored under their final names.
     pub(super) fn has_in(&self, dir: &[u8]) -> bool {
         let is_known = self.renames.get(self.turn).is_some_and(Option::is_some);
         self.is_all() || !is_known && (self.has(dir) || self.below(dir).next().is_some())
     }
 
-    /// Which PATH a clean name is, or is below, without wildcards.
+    /// The index of the PATH that equals a normalized name, or is above it, ignoring wildcards.
     fn named(&self, path: &[u8]) -> Option<usize> {
         ends(path, b'/')
             .find_map(|end| self.names.get(&path[..end]))
@@ -436,11 +438,11 @@ pub(super) fn after(name: Vec<u8>, (old, new): &(Vec<u8>, Vec<u8>)) -> Vec<u8> {
     }
 }
 
-/// Names at one time, and the names that the same files have at another. Files below a name go
-/// along with it, unless a name below it is here as well; a file without a name here keeps its
-/// own. `None`: it does not exist then.
+/// Maps names at one time to names of the same files at another time. Files below a name move with
+/// it, unless the map has a longer name for them; an unmapped file keeps its name. `None`: the file
+/// does not exist then.
 ///
-/// In the keys, a NUL stands for the slash, so that a name is followed by all names below it.
+/// Keys have NUL instead of slash, so that a name sorts directly before all names below it.
 #[derive(Debug, Default)]
 struct Places(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
 
@@ -453,13 +455,13 @@ impl Places {
         }
     }
 
-    /// The places of names below this one that do not go along with it.
+    /// The mapped names of entries below a name that do not move with it.
     fn below(&self, name: &[u8]) -> impl Iterator<Item = &[u8]> {
         starting_with(&self.0, inside(name)).filter_map(|(_, to)| to.as_deref())
     }
 
-    /// Moves the names to the time before a rename, or after one that is undone: what had the name
-    /// `from` then has the name `to` now. What had `to` then does not exist now.
+    /// Extends the map across a rename: a file named `from` on the other side of it is named `to`
+    /// now. A file named `to` there does not exist now.
     fn carry(&mut self, from: &[u8], to: &[u8]) {
         if from.is_empty() || to.is_empty() || is_within(from, to) || is_within(to, from) {
             return;
@@ -474,13 +476,13 @@ impl Places {
         self.0.insert(to, None);
     }
 
-    /// Removes a key, and those below it.
+    /// Removes a key, and all keys below it.
     fn take(&mut self, key: &[u8]) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
         take_tree(&mut self.0, key)
     }
 }
 
-/// The prefix of the keys of all names below this one.
+/// The key prefix of all names below a name.
 fn inside(name: &[u8]) -> Vec<u8> {
     match name {
         b"" => Vec::new(),
@@ -497,7 +499,7 @@ fn starting_with<T>(
         .take_while(move |(key, _)| key.starts_with(&prefix))
 }
 
-/// Removes the entry of a key, and those of the names below it.
+/// Removes a key and all keys below it from a map.
 fn take_tree<T>(map: &mut BTreeMap<Vec<u8>, T>, key: &[u8]) -> Vec<(Vec<u8>, T)> {
     let is_below = |name: &[u8]| matches!(name[key.len()..], [] | [0, ..]);
     let all = starting_with(map, key.to_vec()).map(|(name, _)| name);
@@ -507,14 +509,14 @@ fn take_tree<T>(map: &mut BTreeMap<Vec<u8>, T>, key: &[u8]) -> Vec<(Vec<u8>, T)>
         .collect()
 }
 
-/// A name in which a NUL stands for the slash.
+/// Converts a name to a key: NUL instead of slash.
 fn key(path: &[u8]) -> Vec<u8> {
     let mut key = path.to_vec();
     key.iter_mut().filter(|b| **b == b'/').for_each(|b| *b = 0);
     key
 }
 
-/// The lengths of a name and of each directory above it, up to DIR itself.
+/// The lengths of a path and of each of its ancestors, up to DIR itself.
 pub(super) fn ends(path: &[u8], slash: u8) -> impl Iterator<Item = usize> {
     let above = path
         .iter()
@@ -525,7 +527,7 @@ pub(super) fn ends(path: &[u8], slash: u8) -> impl Iterator<Item = usize> {
     std::iter::once(path.len()).chain(above).chain([0])
 }
 
-/// Whether a clean name is another one, or below it.
+/// Whether a normalized name equals `dir`, or is below it.
 fn is_within(path: &[u8], dir: &[u8]) -> bool {
     dir.is_empty() || matches!(path.strip_prefix(dir), Some([] | [b'/', ..]))
 }
@@ -616,8 +618,7 @@ mod tests {
             .collect()
     }
 
-    /// The names that are made of some names in the archive at hand; nothing for what is not
-    /// chosen.
+    /// The paths to which some members of the current archive are restored; empty if not selected.
     fn taken<const N: usize>(some: &mut Chosen, paths: [&str; N]) -> [String; N] {
         paths
             .map(|path| String::from_utf8(some.takes(path.as_bytes()).unwrap_or_default()).unwrap())

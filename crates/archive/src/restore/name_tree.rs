@@ -1,11 +1,11 @@
-//! What is known of names below a directory, which are renamed and removed with all that is below them. Memory does not
-//! grow with the product of depth and length: each directory has the names in it, not paths.
+//! A map from paths to values that supports renaming and removing whole directories. Each directory
+//! stores names, not paths, so memory does not grow with depth times path length.
 
 use std::collections::BTreeMap;
 
 use base::path::components;
 
-/// What is known of paths below a directory.
+/// A map from paths below a directory to values.
 #[derive(Debug)]
 pub(super) struct NameTree<T>(Vec<Node<T>>);
 
@@ -31,7 +31,7 @@ impl<T> Default for NameTree<T> {
 }
 
 impl<T: Copy> NameTree<T> {
-    /// The nodes from the top to a path, as far as there are any, and whether that is the whole path.
+    /// The existing nodes from the root to a path, and whether they cover the whole path.
     fn along(&self, path: &[u8]) -> (Vec<usize>, bool) {
         let mut nodes = vec![0];
         for name in components(path) {
@@ -48,19 +48,18 @@ impl<T: Copy> NameTree<T> {
         nodes.last().copied().filter(|_| is_whole)
     }
 
-    /// What is known of a path.
     pub(super) fn get(&self, path: &[u8]) -> Option<&T> {
         self.0[self.find(path)?].known.as_ref()
     }
 
-    /// What is known of a path and of the directories above it.
+    /// The values of a path and its ancestors.
     pub(super) fn get_along(&self, path: &[u8]) -> impl Iterator<Item = &T> {
         let (nodes, _) = self.along(path);
         let known = nodes.into_iter().map(|node| self.0[node].known.as_ref());
         known.flatten()
     }
 
-    /// What is known of a path, or else of the nearest directory above it; and the rest of the path.
+    /// The value of a path or else of its nearest ancestor with a value, and the rest of the path.
     pub(super) fn nearest<'a>(&self, path: &'a [u8]) -> Option<(&T, &'a [u8])> {
         let (nodes, _) = self.along(path);
         let known = |at: usize| Some((at, self.0[nodes[at]].known.as_ref()?));
@@ -72,14 +71,14 @@ impl<T: Copy> NameTree<T> {
         Some((known, rest))
     }
 
-    /// What is known of the names in a directory.
+    /// The names in a directory that have values.
     pub(super) fn children(&self, dir: &[u8]) -> impl Iterator<Item = (&[u8], &T)> {
         let dir = self.find(dir).into_iter();
         let below = dir.flat_map(|dir| &self.0[dir].below);
         below.filter_map(|(name, node)| Some((&name[..], self.0[*node].known.as_ref()?)))
     }
 
-    /// Makes something known of a path, and of the directories above it of which nothing is known.
+    /// Sets the value of a path; its ancestors without a value get `above`.
     pub(super) fn insert(&mut self, path: &[u8], known: T, above: Option<T>) {
         let node = self.enter(path, above);
         self.0[node].known = Some(known);
@@ -104,7 +103,7 @@ impl<T: Copy> NameTree<T> {
         node
     }
 
-    /// Takes a path, with all that is below it, out of its directory.
+    /// Detaches a path and everything below it from its directory.
     fn take(&mut self, path: &[u8]) -> Option<usize> {
         let (nodes, true) = self.along(path) else {
             return None;
@@ -115,7 +114,7 @@ impl<T: Copy> NameTree<T> {
         }
     }
 
-    /// Forgets a path and all that is below it; returns of how many names below it something was known.
+    /// Removes a path and everything below it; returns the number of values below it.
     pub(super) fn remove(&mut self, path: &[u8]) -> u64 {
         let taken = self.take(path);
         let (mut count, mut left) = (0, Vec::from_iter(taken));
@@ -127,7 +126,8 @@ impl<T: Copy> NameTree<T> {
         count
     }
 
-    /// Moves what is known of a path and all that is below it to another path. What is known there of other names stays.
+    /// Moves a path and everything below it to another path. Values already there for other names
+    /// stay.
     pub(super) fn rename(&mut self, from: &[u8], to: &[u8]) {
         let Some(taken) = self.take(from) else { return };
         let mut left = vec![(taken, self.enter(to, None))];
@@ -144,7 +144,7 @@ impl<T: Copy> NameTree<T> {
     }
 }
 
-/// The first name of a path, and the rest.
+/// The first component of a path, and the rest.
 fn split_first(path: &[u8]) -> (&[u8], &[u8]) {
     let start = path.iter().take_while(|byte| **byte == b'/').count();
     let end = path[start..].iter().position(|&byte| byte == b'/');
@@ -194,7 +194,7 @@ mod tests {
                         prop_assert_eq!(below.count() as u64, tree.remove(dir.as_bytes()));
                         list.retain(|path, _| !is_in(path, &dir));
                     }
-                    // No directory is moved into itself.
+                    // A directory cannot be moved into itself.
                     TreeStep::Rename(from, to) if is_in(&to, &from) || is_in(&from, &to) => {}
                     TreeStep::Rename(from, to) => {
                         tree.rename(from.as_bytes(), to.as_bytes());

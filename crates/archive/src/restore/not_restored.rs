@@ -1,4 +1,4 @@
-//! Why a member, or a part of it, is not restored.
+//! Why a member, or an attribute of one, was not restored.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use gate::{Errno, Gate};
 
 use crate::error::{BadName, Damage, Error};
 
-/// The reason of a warning of a restore.
+/// The reason for a warning of a restore.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum NotRestored {
@@ -75,7 +75,7 @@ pub enum NotRestored {
     Mode,
     #[error("cannot set the times")]
     Times,
-    /// Those of a namespace.
+    /// Extended attributes of one namespace.
     #[error("cannot set extended attributes {0}*")]
     Xattrs(&'static str),
     #[error("cannot remove extended attributes that the archive does not have")]
@@ -85,7 +85,7 @@ pub enum NotRestored {
     #[error("invalid access control list in the archive; skipped")]
     BadAcl,
 
-    /// An increment renames a directory, and it kept its name; and what follows from it.
+    /// An increment renames a directory, but renaming failed; with the consequence.
     #[error("cannot rename '{}' to this name", shown(.from))]
     NotRenamed {
         from: Vec<u8>,
@@ -117,7 +117,7 @@ pub enum NotRestored {
     #[error("restored, but the disk may not have all of it")]
     NotSynced,
 
-    /// Warnings for which there was no memory.
+    /// Number of warnings dropped for lack of memory.
     #[error("and {0} more warnings")]
     MoreThanFit(u64),
 }
@@ -132,7 +132,7 @@ fn missing(first: &[u8], others: u64) -> String {
 }
 
 impl NotRestored {
-    /// Whether there is one warning for all members with the same reason and errno.
+    /// Whether one warning covers all members with the same reason and errno.
     pub(super) fn is_warned_of_once(&self) -> bool {
         use NotRestored::{Acl, KeptAfterRename, Mode, Owner, StaleXattrs, Times, Xattrs};
         matches!(
@@ -154,7 +154,7 @@ impl WarningReason for NotRestored {
     }
 }
 
-/// A reason, and the system call that failed.
+/// A reason, with the system call that failed.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) call: Option<(Gate, Errno)>,
@@ -176,7 +176,7 @@ impl Failure {
         }
     }
 
-    /// A directory above a member that cannot be opened.
+    /// The failure of opening a parent directory of a member.
     pub(super) fn above(errno: Errno) -> Failure {
         let reason = match errno {
             Errno::ELOOP | Errno::ENOTDIR => NotRestored::AboveNotDirectory,
@@ -193,7 +193,7 @@ impl From<NotRestored> for Failure {
     }
 }
 
-/// What stops everything, or one member only.
+/// An error that stops the restore, or only one member.
 pub(super) enum Halt {
     All(Error),
     One(Failure),

@@ -1,7 +1,8 @@
 //! Writes one file of a dump to a stream, from the archives of its chain.
 //!
-//! The last archive that has the file is looked for, from the last one back. Before each step back, the renames that
-//! the archive carries out are undone in the name. A name that the list of a directory does not have was removed before.
+//! Searches the chain backwards for the last archive with the file. Before each step back, the
+//! archive's renames are undone in the name. If a dumpdir does not list the name, the file does not
+//! exist in the dump.
 
 use std::io::Write;
 
@@ -18,20 +19,21 @@ use crate::list::{defect, plain};
 use crate::route::Region;
 use crate::warning::WarningKind;
 
-/// What an archive has of a file.
+/// What an archive contains of a file.
 enum InArchive {
-    /// Nothing: it is unchanged since the base.
+    /// Nothing: the file is unchanged since the base.
     Nothing,
-    /// Another name of the file.
+    /// A hard link to this name.
     Link(Vec<u8>),
-    /// It was written. What is wrong with it.
+    /// The contents, now written, with a warning if they are damaged.
     Written(Option<Warning>),
 }
 
-/// Writes the contents of the file that has a name in the last dump of a chain. Returns what is wrong with them.
+/// Writes the contents of a file of the last dump of a chain. Returns a warning if they are
+/// damaged.
 ///
 /// # Errors
-/// There is no plain file of this name, or an archive cannot be read; those of `to`.
+/// There is no regular file of this name, or an archive cannot be read; those of `to`.
 pub fn write_file(
     chain: &[DumpRecord],
     name: &[u8],
@@ -69,13 +71,13 @@ pub fn write_file(
     Err(error(ErrorKind::NotInDump))
 }
 
-/// The part of a name behind that of a directory that it is, or is in.
+/// The rest of a name after a directory that it equals or is below.
 fn below<'a>(name: &'a [u8], dir: &[u8]) -> Option<&'a [u8]> {
     let rest = name.strip_prefix(dir)?;
     matches!(rest, [] | [b'/', ..]).then_some(rest)
 }
 
-/// The renames that an increment carries out before its members are restored.
+/// The renames of an increment, which precede its members.
 fn read_renames(dump: &DumpRecord, archive: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut input = Input::from_file(archive, dump.open(archive)?)?;
     while let Some(member) = input.next()? {
@@ -86,7 +88,7 @@ fn read_renames(dump: &DumpRecord, archive: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u
     Ok(Vec::new())
 }
 
-/// Looks for a file in an archive, and writes it.
+/// Searches an archive for a file, and writes its contents.
 fn look_in(
     dump: &DumpRecord,
     archive: &[u8],
@@ -128,7 +130,7 @@ fn look_in(
     }
 }
 
-/// Whether the list of a directory has a name, which then exists.
+/// Whether a dumpdir lists a name as an existing entry.
 fn lists(list: &[u8], name: &[u8]) -> bool {
     let is_entry = |code| matches!(code, Code::Y | Code::N | Code::D);
     let mut entries = dumpdir::entries(list).into_iter().flatten();
@@ -156,7 +158,7 @@ fn write_member(input: &mut Input, member: &Member, to: &mut dyn Write) -> Resul
     fill(to, &mut at, member.size)?;
     to.flush().map_err(error)?;
     let place = input.at();
-    // The checksum may follow the data.
+    // For large files the checksum follows the data, so read the next header.
     let _ = input.next();
     let is_wrong = input.checksum_status() == Some(ChecksumStatus::Wrong);
     let wrong = WarningKind::WrongChecksum { at: place };

@@ -1,4 +1,4 @@
-//! The numbers of users and groups, by their names in /etc/passwd and /etc/group.
+//! User and group ids, looked up by name in /etc/passwd and /etc/group.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -8,12 +8,11 @@ use ondisk::pax::acl::Who;
 
 use crate::passwd;
 
-/// Numbers by name. The files are read when the first name is looked up; one that cannot be read has
-/// no names.
+/// Ids by name. The files are read at the first lookup; an unreadable file counts as empty.
 #[derive(Debug, Default)]
 pub struct Owners {
     names: OnceLock<OwnerNames>,
-    /// A number in an archive takes precedence over the name.
+    /// Whether an id in the archive takes precedence over the name (`--numeric-owner`).
     prefer_numbers: bool,
 }
 
@@ -31,24 +30,24 @@ impl Owners {
         }
     }
 
-    /// The number of a user.
+    /// The id of a user name.
     pub fn user(&self, name: &[u8]) -> Option<u32> {
         self.names().users.get(name).copied()
     }
 
-    /// The number of a group.
+    /// The id of a group name.
     pub fn group(&self, name: &[u8]) -> Option<u32> {
         self.names().groups.get(name).copied()
     }
 
-    /// The user and the group of a member.
+    /// The user and group ids for a member.
     pub(crate) fn of_member(&self, member: &Member) -> (u32, u32) {
         let user = self.id(Who::User, &member.uname, Some(member.uid));
         let group = self.id(Who::Group, &member.gname, Some(member.gid));
         (user.unwrap_or(member.uid), group.unwrap_or(member.gid))
     }
 
-    /// The number of a name with which an archive may have a number, too.
+    /// The id for a name, or `number` from the archive if the name is unknown.
     pub(crate) fn id(&self, who: Who, name: &[u8], number: Option<u32>) -> Option<u32> {
         match number {
             Some(number) if self.prefer_numbers || name.is_empty() => Some(number),
@@ -63,7 +62,7 @@ impl Owners {
     }
 
     fn names(&self) -> &OwnerNames {
-        /// Names beyond this many bytes are unknown.
+        /// Maximum bytes read of /etc/passwd or /etc/group.
         const MOST: u64 = 4 << 20;
         self.names.get_or_init(|| OwnerNames {
             users: numbers(passwd::users(MOST)),
@@ -72,7 +71,7 @@ impl Owners {
     }
 }
 
-/// Of several lines with a name, the first counts.
+/// For duplicate names the first line counts.
 fn numbers(entries: Vec<(Vec<u8>, u32)>) -> HashMap<Vec<u8>, u32> {
     entries.into_iter().rev().collect()
 }

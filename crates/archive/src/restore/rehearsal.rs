@@ -1,5 +1,6 @@
-//! A dry run. The names that the run would make are kept, and where the directories that it would rename are on the disk, so
-//! that it can tell what a later archive would remove, and what cannot be restored.
+//! A dry run of a restore. Records the names that would be created, and the current paths of
+//! directories that would be renamed, so that it can report what a later archive would remove, and
+//! what would fail.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsFd;
@@ -28,18 +29,18 @@ use crate::input::Input;
 use crate::linked::{FoundTarget, Target, find};
 use crate::list::plain;
 
-/// A step of a restore.
+/// A step of a dry run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RestoreStep {
-    /// The kind of member that is restored, or `remove` or `rename`.
+    /// The kind of member restored, or `remove` or `rename`.
     pub what: &'static str,
     /// The path below DIR; empty for DIR itself.
     pub path: Vec<u8>,
-    /// The target of a symlink, the other name of a link, the new name of a directory.
+    /// The target of a symlink or hard link, or the new name of a directory.
     pub other: Option<Vec<u8>>,
 }
 
-/// The names that link to a target, and the path of that.
+/// The hard links to a target, and the target's path.
 struct LinkingNames {
     target: Vec<u8>,
     paths: Vec<Vec<u8>>,
@@ -47,37 +48,38 @@ struct LinkingNames {
 
 struct Rehearsal<'a> {
     top: Arc<Fd>,
-    /// Whether each name that would have been made is a directory.
+    /// The names that would be created; true for directories.
     made: NameTree<bool>,
-    /// The names that cannot be made.
+    /// Names that cannot be created.
     failed: NameTree<()>,
-    /// Where the directories are that would have been renamed: indexes of `origins`. `None` for what would have been removed
-    /// or renamed.
+    /// Directories that would be renamed, by new path, as indexes of `origins`. `None` for paths
+    /// that would be removed or renamed away.
     places: NameTree<Option<usize>>,
-    /// Paths on the disk.
+    /// Current paths on disk of renamed directories.
     origins: Vec<Vec<u8>>,
-    /// The directory of the last member.
+    /// The parent directory of the last member.
     above: Option<(Vec<u8>, Above)>,
-    /// A rename of the current archive would have failed: nothing is removed.
+    /// A rename of this archive would fail, so nothing would be removed.
     keeps_all: bool,
     chosen: Chosen,
     remarks: Remarks,
     counts: Counts,
-    /// Links of the current archive whose targets are not chosen, by the names of these in it.
+    /// Hard links of the current archive whose targets are not selected, by the target's name in
+    /// the archive.
     unlinked: BTreeMap<Vec<u8>, Target<LinkingNames>>,
-    /// As in a restore, the first name under which the contents of a target would be restored.
+    /// As in a restore: for each target, the first name under which its contents would be restored.
     instead: HashMap<Vec<u8>, Vec<u8>>,
     is_later: bool,
     say: &'a mut dyn FnMut(RestoreStep),
 }
 
-/// What is known of the directory that a member would be in.
+/// The state of the directory that a member would be in.
 enum Above {
-    /// It is on the disk.
+    /// The directory is on disk.
     Open(Fd),
-    /// It would be made.
+    /// The directory would be created.
     New,
-    /// Nothing can be made in it.
+    /// No entry can be created in the directory.
     Unusable(Errno),
 }
 
@@ -162,7 +164,7 @@ impl Rehearsal<'_> {
     fn member(&mut self, path: &[u8], member: &Member, at: u64) {
         let target = match member.kind {
             MemberKind::Link => match self.chosen.take_link(&member.link) {
-                // A link to itself exists, if this run has made what it links to.
+                // A link to its own name needs no work if this run would have restored the file.
                 Ok(target) if target == path && self.made.get(path).is_some() => return,
                 Ok(target)
                     if self.chosen.has_link(&member.link) && self.failed.get(&target).is_some() =>
@@ -229,12 +231,13 @@ impl Rehearsal<'_> {
             counts.bytes = counts.bytes.saturating_add(data);
         }
         self.tell(what, path, target);
-        // A restore makes missing directories above a member.
+        // A restore creates missing parent directories of a member.
         let is_directory = member.kind == MemberKind::Directory;
         self.made.insert(path, is_directory, Some(true));
     }
 
-    /// Why a member cannot be restored, as far as can be told. What it replaces is gone.
+    /// Why a member cannot be restored, as far as can be predicted. Records that an existing file
+    /// would be replaced.
     fn obstacle(&mut self, path: &[u8], is_directory: bool) -> Option<Failure> {
         if path.is_empty() {
             return None;
@@ -280,7 +283,7 @@ impl Rehearsal<'_> {
         }
     }
 
-    /// Where something is on the disk that would have this path; `None` if it would be gone.
+    /// The current path on disk of a file that would have this path; `None` if it would be removed.
     fn on_disk(&self, path: &[u8]) -> Option<Vec<u8>> {
         match self.places.nearest(path) {
             None => Some(path.to_vec()),
@@ -288,7 +291,7 @@ impl Rehearsal<'_> {
         }
     }
 
-    /// The type of what is on the disk and would have this path.
+    /// The type of the existing file that would have this path.
     fn look(&self, path: &[u8]) -> Option<FileType> {
         let path = self.on_disk(path)?;
         let (above, name) = split(&path);
@@ -299,7 +302,7 @@ impl Rehearsal<'_> {
         Some(seen.file_type)
     }
 
-    /// Whether a path would have a directory, if it would have anything.
+    /// Whether a path would be a directory; `None` if it would not exist.
     fn is_directory(&self, path: &[u8]) -> Option<bool> {
         let on_disk = || self.look(path).map(|kind| kind == FileType::Directory);
         self.made.get(path).copied().or_else(on_disk)
@@ -309,7 +312,7 @@ impl Rehearsal<'_> {
         self.made.children(dir).next().is_none() && self.entries(dir).is_empty()
     }
 
-    /// Takes the links of the current archive whose targets are not chosen.
+    /// Simulates restoring hard links of the current archive whose targets are not selected.
     fn further_names(&mut self, archives: &[Vec<u8>], nth: usize) -> Result<(), Error> {
         let targets = std::mem::take(&mut self.unlinked).into_values().collect();
         let mut missing = self.find_contents(&archives[nth], targets)?;
@@ -379,8 +382,8 @@ impl Rehearsal<'_> {
         (self.say)(RestoreStep { what, path, other });
     }
 
-    /// Takes what an increment has of a directory that was not chosen, as far as it is about what
-    /// was.
+    /// Simulates an increment's dumpdir of a directory that was not selected, as far as it affects
+    /// selected entries.
     fn pass_by(&mut self, member: &Member) {
         self.renames(member);
         if let Some(text) = member.dumpdir.as_deref().filter(|_| self.is_later)
@@ -402,7 +405,8 @@ impl Rehearsal<'_> {
             let seen = (self.is_directory(&from), self.is_directory(&to));
             let errno = match seen {
                 _ if from == b"\0" => None,
-                // It may not have been chosen, or have been renamed with the directory that it is in.
+                // A missing directory is no error if it was not selected, or would move with a
+                // renamed parent.
                 (None, to) if !self.chosen.is_all() || to == Some(true) => continue,
                 (None, _) => Some(Errno::ENOENT),
                 (Some(true), Some(true)) if !self.is_empty(&to) => Some(Errno::ENOTEMPTY),
@@ -434,11 +438,11 @@ impl Rehearsal<'_> {
 
     fn purge(&mut self, path: &[u8], dir: &[u8], text: &[u8]) {
         let mut present = self.entries(path);
-        // The temporary directory of renames is no entry.
+        // The temporary directory of renames is not in any dumpdir.
         let made = self.made.children(path);
         let made = made.filter(|(name, _)| *name != b"\0");
         present.extend(made.map(|(name, is_directory)| (name.to_vec(), *is_directory)));
-        // By the names that the list has.
+        // Key the entries by their names in the dumpdir.
         let listed = |(name, is_directory): (Vec<u8>, bool)| {
             Some((self.chosen.listed(dir, path, &name)?, (name, is_directory)))
         };
@@ -447,7 +451,7 @@ impl Rehearsal<'_> {
         let mut missing = Vec::new();
         for (code, name) in dumpdir::entries(text).into_iter().flatten() {
             let is_directory = present.get(name).map(|(_, is_directory)| *is_directory);
-            // Unless a later archive renames it.
+            // A missing entry is only reported if no later archive renames it.
             let is_here = || self.chosen.place(&joined(dir, name)) == Some(joined(path, name));
             if code == Code::N && is_directory.is_none() && is_whole && is_here() {
                 missing.push(name);
@@ -493,10 +497,11 @@ impl Rehearsal<'_> {
         }
     }
 
-    /// The number of names below a directory that would be removed with it and are only on the disk.
+    /// Number of entries below a directory that are only on disk and would be removed with it.
     fn count_on_disk(&self, dir: &[u8]) -> u64 {
         let mut count = 0;
-        // Directories to be read, each with the length of the path of the one that it is in: the last path begins with it.
+        // A stack of directories to read, each with the length of its parent's path, which is a
+        // prefix of the last path.
         let (above, name) = split(dir);
         let mut path = above.to_vec();
         let mut left = vec![(path.len(), name.to_vec())];
@@ -511,8 +516,8 @@ impl Rehearsal<'_> {
         count
     }
 
-    /// Whether each entry that a directory would have of what is on the disk is a directory; empty if it cannot be read, or
-    /// would be gone.
+    /// The existing entries that a directory would have, true for directories; empty if it cannot
+    /// be read, or would be removed.
     fn entries(&self, path: &[u8]) -> BTreeMap<Vec<u8>, bool> {
         let moved = self.places.children(path);
         let moved = moved.filter(|(name, _)| self.look(&joined(path, name)).is_some());
@@ -537,7 +542,7 @@ impl Rehearsal<'_> {
     }
 }
 
-/// A name: DIR itself has none.
+/// A path to display: `.` for DIR itself.
 fn or_dot(path: &[u8]) -> &[u8] {
     if path.is_empty() { b"." } else { path }
 }

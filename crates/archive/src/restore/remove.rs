@@ -1,4 +1,4 @@
-//! Removes a file or a directory tree, without crossing a mount point or following a symlink.
+//! Removes a file or a directory tree, without crossing mount points or following symlinks.
 
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use super::report::Remarks;
 use super::rights::ALL;
 use super::trail::Trail;
 
-/// A directory that is being emptied.
+/// A directory being emptied.
 #[derive(Default)]
 struct Frame {
-    /// Directories in it, to be emptied next.
+    /// Subdirectories still to be emptied.
     directories: Vec<CString>,
     /// Entries that could not be removed.
     kept: Vec<CString>,
@@ -30,14 +30,14 @@ struct Frame {
 }
 
 impl Maker<'_> {
-    /// Removes a name and all that is below it; `path` is its name in warnings. It holds at most
-    /// `most_open` directories open.
+    /// Removes a name and everything below it; `path` is for warnings. Keeps at most `most_open`
+    /// directories open.
     pub(super) fn remove(&mut self, here: &Arc<Fd>, most_open: usize, name: &CStr, path: &[u8]) {
         self.counts.removed += remove(here, most_open, name, path, &mut self.remarks);
     }
 }
 
-/// Returns how many entries were removed.
+/// Removes a name and everything below it. Returns the number of entries removed.
 fn remove(
     here: &Arc<Fd>,
     most_open: usize,
@@ -70,16 +70,16 @@ fn remove(
 }
 
 struct Removal<'a> {
-    /// The directories down to the one that is being emptied.
+    /// The open directories, from the one to be removed down to the one being emptied.
     trail: Trail<Frame>,
-    /// The name of the first level in warnings.
+    /// Path of the directory to be removed, for warnings.
     path: &'a [u8],
     remarks: &'a mut Remarks,
     removed: u64,
 }
 
 impl Removal<'_> {
-    /// Does the next step in the last directory of the trail; `None` when nothing is left to do.
+    /// Performs one step in the current directory; `None` when done.
     fn step(&mut self, buffer: &mut [u8]) -> Option<()> {
         let opened = self.trail.here();
         let frame = self.trail.last()?;
@@ -101,7 +101,7 @@ impl Removal<'_> {
             .push(name.to_bytes(), Arc::new(fd), Frame::default());
     }
 
-    /// Reads some entries of a directory. Removes those that are not directories.
+    /// Reads some entries of a directory, and removes those that are no directories.
     fn read(&mut self, dir: &Fd, buffer: &mut [u8]) {
         let read = getdents64(dir, &mut *buffer).unwrap_or_else(|e| {
             self.warn(b"", Gate::Getdents64, e);
@@ -111,7 +111,8 @@ impl Removal<'_> {
             let Some(frame) = self.trail.last() else {
                 return;
             };
-            // A directory that was opened again is read again from its beginning.
+            // A reopened directory is read from its beginning, so entries that could not be removed
+            // reappear.
             if frame.kept.iter().any(|kept| kept.as_c_str() == entry.name) {
                 continue;
             }
@@ -131,7 +132,7 @@ impl Removal<'_> {
         }
     }
 
-    /// Removes the last directory of the trail, which is empty or holds what has been warned of.
+    /// Removes the current directory, if nothing is left in it, and returns to its parent.
     fn leave(&mut self) -> Option<()> {
         let path = self.trail.path().to_vec();
         let frame = self.trail.pop()?;
@@ -151,7 +152,8 @@ impl Removal<'_> {
         Some(())
     }
 
-    /// Warns of something in the last directory that cannot be removed, and keeps it.
+    /// Warns of an entry of the current directory that cannot be removed, and skips it from then
+    /// on.
     fn keep(&mut self, name: CString, gate: Gate, errno: Errno) {
         self.warn(name.to_bytes(), gate, errno);
         if let Some(frame) = self.trail.last() {
@@ -159,13 +161,13 @@ impl Removal<'_> {
         }
     }
 
-    /// Warns of a name in the last directory of the trail, or of that directory.
+    /// Warns of an entry of the current directory, or (empty name) of the directory itself.
     fn warn(&mut self, name: &[u8], gate: Gate, errno: Errno) {
         let dir = self.trail.path().to_vec();
         self.warn_at(&dir, name, gate, errno);
     }
 
-    /// Warns of a name in a directory of the trail; the trail begins with the first level.
+    /// Warns of an entry of `dir`, whose path begins with the name of the directory being removed.
     fn warn_at(&mut self, dir: &[u8], name: &[u8], gate: Gate, errno: Errno) {
         let reason = match errno {
             Errno::EXDEV | Errno::EBUSY => NotRestored::MountPoint,
@@ -188,8 +190,8 @@ impl Removal<'_> {
     }
 }
 
-/// Opens a directory that is to be emptied, on the same mount only. If its mode does not let its
-/// owner in, it is changed.
+/// Opens a directory to be emptied, on the same mount only. If the mode denies access to its owner,
+/// it is changed.
 fn enter(here: &Fd, name: &CStr) -> gate::Result<Fd> {
     let resolve =
         Resolve::BENEATH | Resolve::NO_SYMLINKS | Resolve::NO_MAGICLINKS | Resolve::NO_XDEV;

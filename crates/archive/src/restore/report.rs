@@ -10,29 +10,29 @@ use serde::{Deserialize, Serialize};
 use super::not_restored::{Failure, NotRestored};
 use crate::error::{Defect, Error, ErrorKind};
 
-/// How many members were restored.
+/// Numbers of members restored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the others are the kinds of members")]
 pub struct Counts {
     pub files: u64,
     pub directories: u64,
     pub symlinks: u64,
-    /// Further names of files.
+    /// Hard links to files.
     pub links: u64,
-    /// Fifos and devices.
+    /// FIFOs and devices.
     pub other: u64,
-    /// Bytes of data that were written; holes are none.
+    /// Bytes of data written, without holes.
     pub bytes: u64,
-    /// Entries that an increment does not list any more, and that were removed.
+    /// Entries removed because an increment no longer lists them.
     pub removed: u64,
-    /// Directories that were renamed as an increment says.
+    /// Directories renamed by increments.
     pub renamed: u64,
-    /// Members that were skipped, each with a warning.
+    /// Members skipped, each with a warning.
     pub skipped: u64,
 }
 
 impl Counts {
-    /// Adds those of another thread or process.
+    /// Adds the counts of another thread or process.
     pub fn add(&mut self, other: Counts) {
         self.files += other.files;
         self.directories += other.directories;
@@ -46,39 +46,39 @@ impl Counts {
     }
 }
 
-/// Something that the user should know, and that is nothing wrong.
+/// A note for the user that is no warning.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Note {
-    /// Names in the archive begin with a slash.
+    /// Leading slashes were removed from member names.
     SlashLeftOut,
-    /// Owners cannot be set without root.
+    /// Owners were not restored, which needs root.
     OwnersIgnored,
-    /// Extended attributes other than `user.*` cannot be set without root.
+    /// Extended attributes other than `user.*` were not restored, which needs root.
     XattrsLeftOut,
-    /// Devices are skipped, as was asked for.
+    /// Devices were skipped, as requested.
     DevicesLeftOut,
-    /// The first archive is an increment: files are missing that are in earlier archives.
+    /// The first archive is an increment: files that are only in earlier archives are missing.
     FirstIsIncrement,
-    /// The first archive is the same as the second one: it is restored once.
+    /// The first archive is identical to the second, and is restored only once.
     Repeated(Vec<u8>, Vec<u8>),
-    /// The archives were not given in the order in which they were made, which is this.
+    /// The archives were given in a wrong order; they are restored in this one.
     Reordered(Vec<Vec<u8>>),
 }
 
 /// The result of a restore.
 #[derive(Debug, Default)]
 pub struct RestoreSummary {
-    /// How much was done; in a dry run, would have been.
+    /// What was done; in a dry run, what would be done.
     pub counts: Counts,
-    /// What was skipped or found wrong.
+    /// Warnings about skipped members and damage.
     pub warnings: Vec<Warning>,
-    /// What is not as it was where the archive was made.
+    /// Notes on differences from the dumped tree.
     pub notes: Vec<Note>,
-    /// Why the archives were not restored to their end. What was restored until then stays.
+    /// The error that ended the restore early. Members restored before stay.
     pub stopped: Option<Error>,
 }
 
-/// The progress of a restore, for another thread to read.
+/// The progress of a restore, readable from other threads.
 #[derive(Debug, Default)]
 pub struct RestoreProgress {
     pub(super) members: AtomicU64,
@@ -87,35 +87,35 @@ pub struct RestoreProgress {
 }
 
 impl RestoreProgress {
-    /// Members read, bytes written, and the directory that is being restored.
+    /// Members read, bytes written, and the current directory.
     pub fn get(&self) -> (u64, u64, Vec<u8>) {
         let place = self.place.lock().clone();
         (self.members.load(Relaxed), self.bytes.load(Relaxed), place)
     }
 }
 
-/// Collects warnings and notes, within a limit of memory.
+/// Collects warnings and notes, within a memory limit.
 #[derive(Debug, Default)]
 pub(super) struct Remarks {
     warnings: Vec<(u64, Warning)>,
     notes: Vec<Note>,
-    /// Bytes in the warnings.
+    /// Approximate memory use of the warnings, in bytes.
     size: usize,
-    /// Warnings that there was no room for.
+    /// Number of warnings dropped for lack of memory.
     left_out: u64,
-    /// What is warned of once for all members, and the index of its warning.
+    /// Failures that are warned of only once, with the index of the warning.
     warned_once: Vec<((Errno, NotRestored), usize)>,
-    /// The number of the member that is restored.
+    /// The number of the current member, by which warnings are sorted.
     member: u64,
 }
 
 impl Remarks {
-    /// An archive can give cause for any number of warnings.
+    /// Maximum bytes of warnings, because a hostile archive could cause any number.
     const MOST: usize = 4 << 20;
-    /// Names are given up to here.
+    /// Maximum length of a path in a warning.
     const LONGEST: usize = 4096;
 
-    /// What is warned of from now on belongs to a member. Members have numbers in their order.
+    /// Sets the member, by number, to which further warnings belong.
     pub(super) fn set_member(&mut self, number: u64) {
         self.member = number;
     }
@@ -139,7 +139,7 @@ impl Remarks {
         self.warnings.push((self.member, warning));
     }
 
-    /// Adds those of another thread.
+    /// Adds the warnings and notes of another thread.
     pub(super) fn absorb(&mut self, other: Remarks) {
         let mut others: Vec<_> = other.warnings.into_iter().map(Some).collect();
         for (once, theirs) in other.warned_once {
@@ -148,7 +148,7 @@ impl Remarks {
             };
             let known = self.warned_once.iter().find(|(known, _)| *known == once);
             match known.and_then(|(_, ours)| self.warnings.get_mut(*ours)) {
-                // The earlier member is named.
+                // Keep the warning of the earlier member.
                 Some(ours) => {
                     if let Some(other) = other.take().filter(|other| other.0 < ours.0) {
                         *ours = other;
@@ -165,7 +165,7 @@ impl Remarks {
         other.notes.into_iter().for_each(|note| self.note(note));
     }
 
-    /// Warns of what was found wrong while an archive was read.
+    /// Warns of defects found while reading an archive.
     pub(super) fn defects(&mut self, archive: &[u8], defects: Vec<Defect>) {
         for Defect { member, at, damage } in defects {
             let path = member.as_deref().unwrap_or(archive);
@@ -173,8 +173,8 @@ impl Remarks {
         }
     }
 
-    /// Warns if the last archive cannot be read to its end because it is damaged. Other errors are
-    /// returned: an increment must not be restored over the part of a dump.
+    /// Warns if the last archive is damaged and cannot be read to its end. Other errors are
+    /// returned: an increment must not be restored over an incomplete dump.
     pub(super) fn end_of_archive(&mut self, error: Error, is_last: bool) -> Result<(), Error> {
         match error.kind {
             ErrorKind::DamagedArchive { at, damage } if is_last => {

@@ -1,4 +1,4 @@
-//! The state of a restore, and the way through its directories.
+//! The state of a restore, and its current directory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
@@ -30,28 +30,27 @@ use crate::error::Error;
 pub(super) struct Restorer<'a> {
     pub(super) maker: Maker<'a>,
     pub(super) workers: Workers<'a>,
-    /// What is still to be created in the last directory of the trail.
+    /// Entries still to be created in the current directory.
     batch: Option<Batch>,
     pub(super) top: Arc<Fd>,
     pub(super) top_state: DirectoryState,
     pub(super) trail: Trail<DirectoryState>,
     pub(super) chosen: Chosen,
-    /// The number of the current member.
     pub(super) number: u64,
-    /// What has a ctime from then on was changed in this run, as far as can be told.
+    /// Files with a ctime from this time on count as changed by this run.
     started: Time,
-    /// The directory in which the last hard link's other name was.
+    /// The directory of the last hard link's target, kept open.
     pub(super) linked: Option<(Vec<u8>, Arc<Fd>)>,
     pub(super) created: Created,
-    /// The links of the current archive whose targets were not restored, by the path that they are to have: a
-    /// later member may have it.
+    /// Hard links of the current archive whose targets were not restored, by path: a later member
+    /// may have the same path.
     pub(super) unlinked: BTreeMap<Vec<u8>, Unlinked>,
-    /// By the path of a target that was not restored, the first name under which its contents were.
+    /// For each target that was not restored, the first name under which its contents were.
     pub(super) instead: HashMap<Vec<u8>, Vec<u8>>,
     /// Whether an archive was restored before this one.
     pub(super) is_later: bool,
-    /// A directory could not be renamed: it has its old name, by which the archives no longer list
-    /// it. Nothing is removed from then on.
+    /// A directory could not be renamed, so the archives no longer list it by its old name. Nothing
+    /// is removed from then on.
     pub(super) keeps_all: bool,
 }
 
@@ -101,7 +100,7 @@ impl<'a> Restorer<'a> {
         remarks.into_summary(counts, stopped)
     }
 
-    /// Does something in the last directory of the trail.
+    /// Runs an operation in the current directory.
     pub(super) fn in_place(
         &mut self,
         make: impl FnOnce(&mut Maker<'a>, OpenDirectory<'_>) -> Result<(), Failure>,
@@ -117,12 +116,12 @@ impl<'a> Restorer<'a> {
         done
     }
 
-    /// Creates an entry of the last directory of the trail.
+    /// Creates an entry of the current directory.
     pub(super) fn create(&mut self, entry: &NewEntry) -> Result<(), Failure> {
         self.in_place(|maker, place| maker.entry(place, entry))
     }
 
-    /// Has an entry of the last directory of the trail created, by another thread if there is one.
+    /// Creates an entry of the current directory, in a worker if there are any.
     pub(super) fn defer(&mut self, entry: NewEntry) -> Result<(), Failure> {
         if self.workers.is_empty() {
             return self.create(&entry);
@@ -145,20 +144,20 @@ impl<'a> Restorer<'a> {
         Ok(Batch::new(here, dir, self.directory_state().traits))
     }
 
-    /// Passes on what is still to be created in the last directory of the trail.
+    /// Passes the batch of the current directory to a worker.
     fn send_batch(&mut self) {
         if let Some(batch) = self.batch.take() {
             self.workers.send(batch);
         }
     }
 
-    /// Waits until nothing is left to do in the last directory of the trail, and below it.
+    /// Waits for all work in the current directory and below.
     pub(super) fn finish_here(&mut self) {
         self.send_batch();
         self.workers.wait_for_below(self.trail.path());
     }
 
-    /// Waits until nothing is left to do for a path, for the directories above it, and below it.
+    /// Waits for all work on a path, on its ancestors, and below it.
     pub(super) fn wait_for(&mut self, path: &[u8]) {
         if self
             .batch
@@ -170,7 +169,7 @@ impl<'a> Restorer<'a> {
         self.workers.wait_for(path);
     }
 
-    /// The last directory of the trail, open.
+    /// The current directory, open.
     pub(super) fn here(&mut self) -> Result<Arc<Fd>, Failure> {
         self.trail.here().map_err(Failure::above)
     }
@@ -179,14 +178,14 @@ impl<'a> Restorer<'a> {
         self.trail.last().unwrap_or(&mut self.top_state)
     }
 
-    /// The next level of the trail.
+    /// Makes a new subdirectory the current directory.
     pub(super) fn push(&mut self, name: &[u8], fd: Fd, state: DirectoryState) {
         self.send_batch();
         self.trail.push(name, Arc::new(fd), state);
     }
 
-    /// Enters a directory, and makes it where it is missing. Those that are left get what they are
-    /// still to get.
+    /// Changes the current directory, creating missing directories. Directories left on the way get
+    /// their deferred attributes.
     pub(super) fn enter(&mut self, dir: &[u8]) -> Result<(), Failure> {
         if self.trail.path() == dir {
             return Ok(());
@@ -222,7 +221,7 @@ impl<'a> Restorer<'a> {
                     | if self.maker.rights.is_root { 0 } else { ALL };
                 match mkdirat(&here, &c_name, mode) {
                     Ok(()) => self.created.add_directory(&path),
-                    // Another rank of an MPI job may have made it meanwhile.
+                    // Another rank of an MPI job may have created the directory meanwhile.
                     Err(Errno::EEXIST) => {}
                     Err(e) => {
                         return Err(Failure::call(Gate::Mkdirat, e, NotRestored::AboveNotMade));
@@ -238,7 +237,7 @@ impl<'a> Restorer<'a> {
         }
     }
 
-    /// Leaves the last directory of the trail, which gets what it is still to get.
+    /// Leaves the current directory, and sets its deferred attributes.
     fn leave(&mut self) {
         self.end_directory();
         self.trail.pop();
@@ -265,7 +264,7 @@ impl<'a> Restorer<'a> {
         }
     }
 
-    /// Leaves all directories, DIR itself included.
+    /// Leaves all directories, including DIR itself.
     pub(super) fn leave_all(&mut self) {
         while !self.trail.path().is_empty() {
             self.leave();
@@ -273,9 +272,9 @@ impl<'a> Restorer<'a> {
         self.end_directory();
     }
 
-    /// Opens a directory. If it belongs to the user and does not let them in, and a member
-    /// (`is_member`) or this run has made it so, its mode is changed first. Returns its attributes
-    /// before that, and whether the mode was changed.
+    /// Opens a directory. If its mode denies access to the user who owns it, and the directory is a
+    /// member (`is_member`) or was changed by this run, the mode is changed first. Returns the
+    /// previous attributes, and whether the mode was changed.
     pub(super) fn open_directory(
         &self,
         here: &Fd,
@@ -311,8 +310,8 @@ impl<'a> Restorer<'a> {
         }
     }
 
-    /// Whether something was changed in this run, and so most likely by it. The target may have any
-    /// granularity.
+    /// Whether a file was changed during this run, and so most likely by it. Allows for any
+    /// timestamp granularity.
     fn is_of_this_run(&self, seen: &Statx) -> bool {
         may_be_since(seen.ctime, Granularity::TwoSeconds, self.started)
     }

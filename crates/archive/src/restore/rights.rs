@@ -1,23 +1,24 @@
-//! What the user who restores may do.
+//! The permissions of the user who restores.
 
 use gate::create::umask;
 use ondisk::pax::Member;
 
 use super::attributes::SET_ID;
 
-/// The permissions that the owner of a directory needs to work in it.
+/// Permissions that a directory's owner needs to create entries in it.
 pub(super) const ALL: u32 = 0o700;
 
-/// What members are given of what an archive says, beside names, contents and times.
+/// Which attributes in an archive are restored, besides names, contents and times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept {
-    /// Owners and groups; else everything belongs to the user who restores.
+    /// Owners and groups; otherwise all files belong to the restoring user.
     pub owners: bool,
-    /// Set-id and sticky bits, access control lists, and permissions that the umask removes.
+    /// Set-user-ID, set-group-ID and sticky bits, access control lists, and permissions outside the
+    /// umask.
     pub permissions: bool,
     /// Block and character devices.
     pub devices: bool,
-    /// Extended attributes, with capabilities and access control lists.
+    /// Extended attributes, including capabilities and access control lists.
     pub xattrs: bool,
 }
 
@@ -32,20 +33,20 @@ impl Default for Kept {
     }
 }
 
-/// The user who restores.
+/// Identity and rights of the user who restores.
 #[derive(Clone, Copy)]
 pub(super) struct Rights {
     pub(super) kept: Kept,
     pub(super) is_root: bool,
     pub(super) uid: u32,
     pub(super) gid: u32,
-    /// The permissions of a directory that no member describes.
+    /// Permissions of a directory that is not in the archive.
     pub(super) plain_directory: u32,
 }
 
 impl Rights {
-    /// Those of this process. From then on, members have the permissions that the archive says from
-    /// their first moment: the umask is zero.
+    /// Reads the rights of this process, and sets the umask to 0, so that members are created with
+    /// their final permissions.
     pub(super) fn take(kept: Kept) -> Rights {
         let umask = umask(0);
         let (uid, gid) = gate::process::ids();
@@ -58,8 +59,8 @@ impl Rights {
         }
     }
 
-    /// The mode that a member gets: a program that does not belong to its owner gets no set-id
-    /// bits, since it would run in another user's name.
+    /// The mode to set for a member. Without its original owner, a program gets no set-user-ID
+    /// bits, since it would run as a different user.
     pub(super) fn mode(&self, member: &Member) -> u32 {
         let is_same = member.uid == self.uid && member.gid == self.gid;
         let is_owned = self.kept.owners && (is_same || self.is_root);

@@ -1,17 +1,17 @@
-//! How many descriptors the parts of a restore may hold open.
+//! Limits on open descriptors for the parts of a restore.
 
 use gate::process::spare_open_files;
 
 use super::trail;
 
-/// A share of the descriptors that may be open (RLIMIT_NOFILE) for each part.
+/// Each part's share of the descriptor limit (RLIMIT_NOFILE).
 #[derive(Clone, Copy)]
 pub(super) struct Room {
-    /// Directories from DIR down to the current one; as many while a tree is removed.
+    /// Directories from DIR down to the current one; the same number while a tree is removed.
     pub(super) directories: usize,
-    /// Batches of entries that wait or are in work: each may hold another directory.
+    /// Batches queued or in work, each of which may keep a directory open.
     pub(super) batches: usize,
-    /// Threads: each may open two files.
+    /// Worker threads, each of which may open two files.
     pub(super) threads: usize,
 }
 

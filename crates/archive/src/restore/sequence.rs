@@ -1,8 +1,8 @@
-//! The order of the archives of a restore, by the ids that they and their bases have.
+//! Orders the archives of a restore by their ids and those of their bases.
 //!
-//! An increment must follow the archive that it is based on, without another one based on it in between. Archives
-//! without ids (of other programs, or of older versions) are taken in the order in which they are given, and so is
-//! a stream until its turn comes.
+//! An increment must follow its base, with no other increment of the same base in between. Archives
+//! without ids (of other programs, or older versions) stay in the given order, and so does a stream
+//! until it is opened.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -21,23 +21,23 @@ use crate::input::{Input, Origin, is_regular};
 #[derive(Debug, Default)]
 pub(super) struct Sequence {
     pub(super) archives: Vec<Vec<u8>>,
-    /// What each says of itself, where that is known.
+    /// Origin headers of each archive, where known.
     origins: Vec<Origin>,
     pub(super) notes: Vec<Note>,
-    /// The base of the first archive may be there already.
+    /// The base of the first archive may have been restored before.
     may_continue: bool,
 }
 
-/// An archive, or all parts of one.
+/// One archive, or all parts of one dump.
 #[derive(Clone, Debug)]
 struct DumpArchive {
     archives: Vec<usize>,
     lineage: Option<Lineage>,
-    /// When SRC was last changed. It tells the order of dumps in which nothing else has changed.
+    /// ctime of the SRC, which orders dumps without other changes.
     changed: Option<Time>,
 }
 
-/// Whether two archives can be read and are the same, byte by byte.
+/// Whether two archives are readable and identical, byte by byte.
 fn has_same_bytes(one: &[u8], other: &[u8]) -> bool {
     let open = |path: &[u8]| open_long(path, Open::NONBLOCK).ok();
     let Some((one, other)) = open(one).zip(open(other)) else {
@@ -62,35 +62,36 @@ fn has_same_bytes(one: &[u8], other: &[u8]) -> bool {
     }
 }
 
-/// The parts of one dump.
+/// The parts of one dump by many ranks.
 struct Run {
-    /// Its index among the dumps.
+    /// Index of the dump among all dumps.
     dump: usize,
-    /// The number of each part, and of all.
+    /// Part number and number of parts, for each part.
     numbers: BTreeSet<(u32, u32)>,
 }
 
 impl DumpArchive {
-    /// Nothing has changed since its base, so that others may be based on either.
+    /// Whether nothing has changed since the base, so that further increments may be based on
+    /// either.
     fn is_idle(&self) -> bool {
         matches!(self.lineage, Some(Lineage { id, base: Base::Archive(base) }) if id == base)
     }
 }
 
-/// Why a dump cannot be restored in its place.
+/// Why a dump cannot be restored at its place in the order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Problem {
-    /// No archive has the id of its base.
+    /// No archive has the id of the dump's base.
     NoBase,
-    /// Its base is a later dump.
+    /// The base of the dump comes later.
     Early { base: usize },
-    /// Another dump with this base comes before it.
+    /// Another dump with the same base comes earlier.
     SameBase { base: usize, other: usize },
 }
 
 impl Sequence {
-    /// In the order in which they are given. `may_continue` says that the base of the first one may have been restored
-    /// before.
+    /// Takes archives in the given order. `may_continue`: the base of the first one may have been
+    /// restored before.
     pub(super) fn new(archives: &[Vec<u8>], may_continue: bool) -> Sequence {
         Sequence {
             archives: archives.to_vec(),
@@ -100,10 +101,10 @@ impl Sequence {
         }
     }
 
-    /// Adds what a stream says of itself.
+    /// Adds the origin headers of a stream.
     ///
     /// # Errors
-    /// It is not the next archive of the chain.
+    /// The stream is not the next archive of the chain.
     pub(super) fn learn(&mut self, archive: usize, origin: Origin) -> Result<()> {
         self.origins[archive] = origin;
         let dumps = self.dumps()?;
@@ -112,15 +113,15 @@ impl Sequence {
         checked.map_err(|(at, problem)| self.refusal(&dumps, &order, at, problem))
     }
 
-    /// Puts the archives into the order in which they were made, by what those that can be read twice say of
-    /// themselves.
+    /// Sorts the archives in the order in which they were made, by the headers of those that can be
+    /// read twice.
     ///
     /// # Errors
-    /// There is no such order: one is missing, or they are of several chains.
+    /// There is no such order: an archive is missing, or the archives belong to several chains.
     pub(super) fn arrange(&mut self) -> Result<()> {
         for (archive, origin) in self.archives.iter().zip(&mut self.origins) {
             let input = is_regular(archive).then(|| Input::open(archive));
-            // What is wrong with it is reported when it is restored.
+            // Errors are reported later, when the archive is restored.
             let known = input.and_then(|input| input.ok()?.origin().ok());
             *origin = known.unwrap_or_default();
         }
@@ -142,7 +143,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// Drops archives that are the same as an earlier one: their renames cannot be carried out twice.
+    /// Drops archives identical to an earlier one, because renames cannot be applied twice.
     fn drop_repeated(&mut self) {
         let mut first: HashMap<ArchiveId, usize> = HashMap::new();
         let mut is_kept = vec![true; self.archives.len()];
@@ -153,7 +154,7 @@ impl Sequence {
             };
             let earlier = *first.entry(id).or_insert(at);
             let same = self.origins[earlier].lineage.map(|lineage| lineage.base);
-            // An id does not tell what could not be read.
+            // Equal ids are not enough: the archives may differ in files that could not be read.
             let is_same = || has_same_bytes(&self.archives[earlier], &self.archives[at]);
             if earlier != at && same == Some(base) && base != Base::Archive(id) && is_same() {
                 is_kept[at] = false;
@@ -167,7 +168,7 @@ impl Sequence {
         self.origins.retain(|_| *kept.next().unwrap_or(&true));
     }
 
-    /// The archives, with the parts of one dump as one.
+    /// Groups the parts of each dump.
     fn dumps(&self) -> Result<Vec<DumpArchive>> {
         let mut dumps: Vec<DumpArchive> = Vec::new();
         let mut runs: BTreeMap<(&str, u32), Run> = BTreeMap::new();
@@ -209,8 +210,8 @@ impl Sequence {
         Ok(dumps)
     }
 
-    /// Checks that no two full dumps of one tree are among increments: the second one would not remove what has
-    /// been deleted before it was made.
+    /// Refuses two full dumps of one tree among increments: the second would not remove files
+    /// deleted before it was made.
     fn check_full_dumps(&self, dumps: &[DumpArchive]) -> Result<()> {
         if !dumps.iter().any(|dump| is_increment(dump.lineage)) {
             return Ok(());
@@ -239,7 +240,8 @@ impl Sequence {
         Error::new(Action::Restore, &self.archives[archive], kind)
     }
 
-    /// The dump before one in an order: the last one of the same tree, if there is one.
+    /// The last dump of the same tree before a place in the order, or else the dump directly
+    /// before.
     fn previous(&self, dumps: &[DumpArchive], order: &[usize], at: usize) -> Option<usize> {
         let first = |dump: usize| &self.origins[dumps[dump].archives[0]].first;
         let mut before = order[..at].iter().rev();
@@ -249,7 +251,7 @@ impl Sequence {
         same.or_else(|| before.next()).copied()
     }
 
-    /// The error for a dump in an order.
+    /// The error for a dump that cannot be restored at its place in the order.
     fn refusal(
         &self,
         dumps: &[DumpArchive],
@@ -276,7 +278,7 @@ fn is_increment(lineage: Option<Lineage>) -> bool {
     lineage.is_some_and(|lineage| lineage.base != Base::Nothing)
 }
 
-/// The dump that has each id. One in which nothing has changed has that of its base, too.
+/// For each id, the index of its dump: that of the base, if a dump without changes has the same id.
 fn providers(dumps: &[DumpArchive]) -> HashMap<ArchiveId, usize> {
     let mut providers = HashMap::new();
     for is_idle in [false, true] {
@@ -289,17 +291,18 @@ fn providers(dumps: &[DumpArchive]) -> HashMap<ArchiveId, usize> {
     providers
 }
 
-/// Checks that each dump follows its base. The error has the place in the order.
+/// Checks that each dump follows its base. The error includes the place in the order.
 fn check(
     dumps: &[DumpArchive],
     order: &[usize],
     may_continue: bool,
 ) -> std::result::Result<(), (usize, Problem)> {
     let providers = providers(dumps);
-    // What is no increment, as far as is known.
+    // The first dump that is, as far as known, a full dump.
     let beginning = dumps.iter().position(|dump| !is_increment(dump.lineage));
     let may_continue = may_continue && beginning.is_none();
-    // What can be continued: each with whether all since then is known. And what has continued other dumps.
+    // Ids of dumps that the next increment can follow, each with whether all dumps since are known;
+    // and the increment that followed each base.
     let mut heads: Vec<(ArchiveId, bool)> = Vec::new();
     let mut followers: HashMap<ArchiveId, usize> = HashMap::new();
     let mut idle: HashMap<ArchiveId, usize> = HashMap::new();
@@ -329,13 +332,14 @@ fn check(
                     return Err((at, Problem::SameBase { base, other }));
                 }
                 (None, Some(base), None) => return Err((at, Problem::Early { base })),
-                // It may be based on what is there already, or on an archive that has lost its id.
+                // The base may be a tree restored before, or an archive without an id.
                 (None, None, _) if is_first && (has_unknown || may_continue) => {}
                 (None, None, _) => return Err((at, Problem::NoBase)),
             }
         }
         match (base, beginning) {
-            // It follows what has no id, or what is there already.
+            // An increment with an unknown base must follow an archive without an id, or a tree
+            // restored before.
             (Base::Unknown, Some(base)) if at == 0 => return Err((at, Problem::Early { base })),
             (Base::Unknown, None) if at == 0 && !may_continue => {
                 return Err((at, Problem::NoBase));
@@ -346,7 +350,7 @@ fn check(
     Ok(())
 }
 
-/// The dumps in the order in which they were made, as far as there is one; `None` if it is unknown where some belong.
+/// Sorts dumps so that each follows its base; `None` if the place of some is unknown.
 fn sort(dumps: &[DumpArchive]) -> Option<Vec<usize>> {
     let known = dumps.iter().position(|dump| dump.lineage.is_some())?;
     if dumps[known..].iter().any(|dump| dump.lineage.is_none()) {
@@ -365,7 +369,7 @@ fn sort(dumps: &[DumpArchive]) -> Option<Vec<usize>> {
             None => first.push(nth),
         }
     }
-    // Without its base, a dump follows what can be restored by itself.
+    // A dump whose base is missing is placed after all full dumps.
     first.sort_by_key(
         |&nth| match dumps[nth].lineage.map(|lineage| lineage.base) {
             None | Some(Base::Nothing) => 0,
@@ -384,7 +388,7 @@ fn sort(dumps: &[DumpArchive]) -> Option<Vec<usize>> {
         });
         first.extend(following.into_iter().rev());
     }
-    // Those in a circle, which no dump makes.
+    // Fewer dumps are sorted only if bases form a cycle, which no dump produces.
     (order.len() == dumps.len()).then_some(order)
 }
 
@@ -392,10 +396,10 @@ fn sort(dumps: &[DumpArchive]) -> Option<Vec<usize>> {
 mod tests {
     use super::*;
 
-    /// In place of the number of a base without an id.
+    /// Denotes an unknown base in these tests.
     const UNKNOWN: u128 = 99;
 
-    /// Dumps by the numbers of their ids and their bases: 0 for none.
+    /// Test dumps as pairs of id and base id; 0 for none.
     fn dumps(all: &[(u128, u128)]) -> Vec<DumpArchive> {
         let dump = |(nth, &(id, base)): (usize, &(u128, u128))| DumpArchive {
             archives: vec![nth],
@@ -412,7 +416,7 @@ mod tests {
         all.iter().enumerate().map(dump).collect()
     }
 
-    /// The ids in the order in which they are restored, or the place and the problem.
+    /// The ids in restore order, or the place and the problem.
     fn arranged(all: &[(u128, u128)]) -> std::result::Result<Vec<u128>, (usize, Problem)> {
         let dumps = dumps(all);
         let given: Vec<usize> = (0..dumps.len()).collect();
@@ -435,14 +439,14 @@ mod tests {
                 assert_eq!(arranged(&given), Ok(vec![1, 2, 3, 4]), "{given:?}");
             }
         }
-        // Chains of two trees, in between each other.
+        // Interleaved chains of two trees.
         let both = [(1, 0), (11, 0), (2, 1), (12, 11), (3, 2)];
         assert_eq!(arranged(&both), Ok(vec![1, 11, 2, 12, 3]));
         assert_eq!(
             arranged(&[(2, 1), (12, 11), (1, 0), (11, 0)]),
             Ok(vec![1, 2, 11, 12])
         );
-        // Increments over what is there.
+        // Increments over a tree restored before.
         assert_eq!(arranged(&[(4, 3), (3, 2)]), Ok(vec![3, 4]));
     }
 
@@ -481,7 +485,7 @@ mod tests {
     fn archives_without_ids_keep_their_place() {
         assert_eq!(arranged(&[(0, 0), (0, 0)]), Ok(vec![0, 0]));
         assert_eq!(arranged(&[(0, 0), (3, 2), (2, 1)]), Ok(vec![0, 2, 3]));
-        // One of them may be the missing one.
+        // The archive without an id may be the missing base.
         assert_eq!(arranged(&[(1, 0), (0, 0), (3, 2)]), Ok(vec![1, 0, 3]));
         assert_eq!(arranged(&[(1, 0), (0, 0), (2, 1)]), Ok(vec![1, 0, 2]));
         let early = Err((0, Problem::Early { base: 1 }));

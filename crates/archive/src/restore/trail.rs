@@ -1,5 +1,5 @@
-//! A stack of open directories, from DIR down. However deep it is, only those at its end are open.
-//! One that was closed is opened again from the top, without following a symlink.
+//! A stack of open directories, from DIR down to the current one. Only the innermost ones are kept
+//! open; a closed one is reopened from DIR, without following symlinks.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -8,29 +8,28 @@ use gate::Fd;
 use gate::fs::Open;
 use gate::long::open_beneath;
 
-/// The most directories that are useful to hold open.
+/// More open directories than this save nothing.
 pub(super) const MOST_OPEN: usize = 64;
 
 pub(super) struct Trail<T> {
     top: Arc<Fd>,
-    /// How many directories are held open at most.
     most_open: usize,
-    /// The names of all levels, with slashes between them.
+    /// Names of all levels, joined by slashes.
     path: Vec<u8>,
     levels: Vec<Level<T>>,
-    /// All levels from this one on are open, and none before it.
+    /// Index of the outermost open level: all further levels are open, too.
     first_open: usize,
 }
 
 struct Level<T> {
-    /// Where its name ends in the path.
+    /// End of the level's name in `path`.
     end: usize,
     fd: Option<Arc<Fd>>,
     data: T,
 }
 
 impl<T> Trail<T> {
-    /// `most_open` is at least 2.
+    /// An empty stack on DIR. `most_open` is raised to at least 2.
     pub(super) fn new(top: Arc<Fd>, most_open: usize) -> Trail<T> {
         Trail {
             top,
@@ -41,22 +40,21 @@ impl<T> Trail<T> {
         }
     }
 
-    /// How many directories are held open at most.
     pub(super) fn most_open(&self) -> usize {
         self.most_open
     }
 
-    /// The name of the last level, as seen from the top; empty for the top itself.
+    /// Path of the current directory below DIR; empty for DIR itself.
     pub(super) fn path(&self) -> &[u8] {
         &self.path
     }
 
-    /// The data of the last level.
+    /// The data of the current directory.
     pub(super) fn last(&mut self) -> Option<&mut T> {
         self.levels.last_mut().map(|level| &mut level.data)
     }
 
-    /// The path of a directory as seen from the last level, if it is that level or below it.
+    /// The path of a directory relative to the current one, if it equals that or is below it.
     pub(super) fn rest<'a>(&self, dir: &'a [u8]) -> Option<&'a [u8]> {
         if self.path.is_empty() {
             return Some(dir);
@@ -94,17 +92,17 @@ impl<T> Trail<T> {
         Some(level.data)
     }
 
-    /// The last level, open.
+    /// The current directory, open.
     ///
     /// # Errors
-    /// Those of openat2(2), when it had to be opened again.
+    /// Those of openat2(2), if the directory had to be reopened.
     pub(super) fn here(&mut self) -> gate::Result<Arc<Fd>> {
         match self.levels.last() {
             None => return Ok(Arc::clone(&self.top)),
             Some(Level { fd: Some(fd), .. }) => return Ok(Arc::clone(fd)),
             Some(_) => {}
         }
-        // The way back may be long, so several are opened at a time.
+        // Reopen several levels at once, since all of them may be left one after the other.
         let first = self.levels.len().saturating_sub(self.most_open / 2);
         let mut above: Option<(Arc<Fd>, usize)> = None;
         for level in &mut self.levels[first..] {

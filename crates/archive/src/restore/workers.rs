@@ -1,10 +1,10 @@
-//! Threads that create the entries of directories while the archive is read.
+//! Threads that create directory entries while the archive is read.
 //!
-//! The reader makes and opens the directories, and passes on what is in them in batches. The batches of
-//! a directory go to one thread until all are done, so that its entries are created in the order of
-//! the archive, and its own times are set last. Where the order matters otherwise (a directory that
-//! takes the name of a file, a hard link into another directory, the renames of an increment), the
-//! reader waits for the batches that it concerns.
+//! The reader creates and opens directories, and passes their entries on in batches. All pending
+//! batches of a directory go to the same thread, so that entries are created in archive order, and
+//! the directory's times are set last. Where order matters otherwise (a directory that replaces a
+//! file, a hard link into a different directory, renames of an increment), the reader waits for the
+//! batches concerned.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::Hasher;
@@ -22,33 +22,33 @@ use super::maker::Maker;
 use super::report::{Counts, Remarks};
 use super::room::Room;
 
-/// Entries, and their bytes, in a batch.
+/// Maximum number of entries in a batch, and of their bytes.
 const BATCH: (usize, u64) = (64, 256 << 10);
-/// Batches that wait for a thread.
+/// Maximum number of batches queued per thread.
 const QUEUE: usize = 8;
 
-/// The names that work which is still to be done creates or needs.
+/// The names that a pending batch creates or depends on.
 struct Affected {
-    /// The path of the directory in which it is done.
+    /// Path of the batch's directory.
     dir: Vec<u8>,
-    /// The names in it on which it depends, by [`number_of`].
+    /// Hashes of names in the directory, by [`number_of`].
     names: Vec<u64>,
 }
 
 impl Affected {
-    /// Whether it is in a directory, or below it.
+    /// Whether the batch's directory is `dir`, or below it.
     fn is_at_or_below(&self, dir: &[u8]) -> bool {
         self.dir == dir || relative(&self.dir, dir).is_some()
     }
 
-    /// Whether it depends on the last name of a path, or on that of a directory above.
+    /// Whether the batch affects a component of a path: the path itself or one of its ancestors.
     fn has_part_of(&self, path: &[u8]) -> bool {
         let name = relative(path, &self.dir).and_then(|rest| rest.split(|&b| b == b'/').next());
         name.is_some_and(|name| self.names.contains(&number_of(name)))
     }
 }
 
-/// The path of something as seen from a directory that it is in or below.
+/// The path relative to a directory above it.
 fn relative<'a>(path: &'a [u8], dir: &[u8]) -> Option<&'a [u8]> {
     match path.strip_prefix(dir)? {
         rest if dir.is_empty() => Some(rest),
@@ -57,22 +57,23 @@ fn relative<'a>(path: &'a [u8], dir: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// A number that all names have that can be one to a file system that ignores case.
+/// A hash that is equal for names that a case-insensitive file system may treat as equal.
 fn number_of(name: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(&name.to_ascii_lowercase());
     hasher.finish()
 }
 
-/// Work in one directory.
+/// A batch of entries to create in one directory.
 pub(super) struct Batch {
     here: Arc<Fd>,
     affected: Affected,
     traits: Traits,
     entries: Vec<NewEntry>,
-    /// The size of the entries.
+    /// Total size of the entries.
     bytes: u64,
-    /// What the directory gets after that, and the number of the member at which it was left.
+    /// Deferred attributes of the directory, set after its entries; and the number of the last
+    /// member before that.
     late: Option<(u64, Box<Late>)>,
 }
 
@@ -101,19 +102,19 @@ impl Batch {
         self.entries.len() >= BATCH.0 || self.bytes >= BATCH.1
     }
 
-    /// Whether an entry depends on the last name of a path, or on that of a directory above.
+    /// Whether an entry of the batch affects a path itself or one of its ancestors.
     pub(super) fn has_part_of(&self, path: &[u8]) -> bool {
         self.affected.has_part_of(path)
     }
 
-    /// The directory gets its attributes after the entries.
+    /// Ends the batch by setting the directory's deferred attributes.
     pub(super) fn end(&mut self, number: u64, late: Box<Late>) {
         self.late = Some((number, late));
     }
 }
 
 impl Maker<'_> {
-    /// Does the work of a batch. Failures are warnings.
+    /// Creates the entries of a batch. Failures become warnings.
     pub(super) fn batch(&mut self, batch: Batch) {
         let mut traits = batch.traits;
         for entry in batch.entries {
@@ -139,32 +140,32 @@ impl Maker<'_> {
     }
 }
 
-/// The threads, and what was passed to them.
+/// The worker threads, and the batches passed to them.
 pub(super) struct Workers<'a> {
     threads: Vec<Worker<'a>>,
     done: Arc<Done>,
-    /// Batches that may not be done.
+    /// Batches passed to threads, and possibly not done yet.
     passed: Vec<Passed>,
-    /// How many there may be: each holds its directory open.
+    /// Maximum number of pending batches, since each keeps its directory open.
     most: usize,
 }
 
 struct Worker<'a> {
     queue: SyncSender<Batch>,
     handle: ScopedJoinHandle<'a, (Counts, Remarks)>,
-    /// Batches that were passed to it.
+    /// Number of batches sent to this thread.
     sent: u64,
 }
 
-/// A batch that was passed on.
+/// A batch passed to a thread.
 struct Passed {
     thread: usize,
-    /// The number of batches of the thread, this one included.
+    /// Index of the batch among those of its thread, from 1.
     turn: u64,
     affected: Affected,
 }
 
-/// How many batches each thread has done.
+/// Number of batches that each thread has done.
 #[derive(Default)]
 struct Done {
     batches: Mutex<Vec<u64>>,
@@ -172,7 +173,7 @@ struct Done {
 }
 
 impl<'a> Workers<'a> {
-    /// Starts threads; fewer if there is no room for them, or the system refuses.
+    /// Starts threads; fewer if descriptors are short, or if the system refuses.
     pub(super) fn start<'env>(
         scope: &'a Scope<'a, 'env>,
         count: usize,
@@ -208,12 +209,13 @@ impl<'a> Workers<'a> {
         }
     }
 
-    /// Whether there are none, so that all is done by the reader.
+    /// Whether there are no threads, so that the reader does all the work.
     pub(super) fn is_empty(&self) -> bool {
         self.threads.is_empty()
     }
 
-    /// Passes a batch on: to the thread that has others of this directory, or to the one with the fewest.
+    /// Passes a batch to the thread that has pending batches of the same directory, or else to the
+    /// least loaded one.
     pub(super) fn send(&mut self, mut batch: Batch) {
         let done = self.wait_for_room();
         let same = self
@@ -241,11 +243,11 @@ impl<'a> Workers<'a> {
                 names: std::mem::take(&mut batch.affected.names),
             },
         });
-        // The thread ends before its queue does only if it panics, and then so does `join`.
+        // Sending fails only if the thread has panicked, and then `end` panics, too.
         let _ = worker.queue.send(batch);
     }
 
-    /// Waits until another batch may be passed on. Returns how many batches each thread has done.
+    /// Waits until another batch may be sent. Returns the number of batches done by each thread.
     fn wait_for_room(&mut self) -> Vec<u64> {
         let mut done = self.done.batches.lock();
         loop {
@@ -257,14 +259,14 @@ impl<'a> Workers<'a> {
         }
     }
 
-    /// Waits until nothing is left to do for a path, for the directories above it, and below it.
+    /// Waits for all batches that affect a path, its ancestors, or entries below it.
     pub(super) fn wait_for(&mut self, path: &[u8]) {
         self.wait(|passed| {
             passed.affected.is_at_or_below(path) || passed.affected.has_part_of(path)
         });
     }
 
-    /// Waits until nothing is left to do in a directory and below it.
+    /// Waits for all batches in a directory or below it.
     pub(super) fn wait_for_below(&mut self, dir: &[u8]) {
         self.wait(|passed| passed.affected.is_at_or_below(dir));
     }
@@ -283,7 +285,7 @@ impl<'a> Workers<'a> {
         }
     }
 
-    /// Waits until all is done, and ends the threads.
+    /// Waits for all batches, and joins the threads.
     pub(super) fn end(&mut self) -> Vec<(Counts, Remarks)> {
         let ended = self.threads.drain(..).map(|worker| {
             drop(worker.queue);
@@ -301,7 +303,7 @@ impl Passed {
     }
 }
 
-/// Lets nobody wait for a thread that has panicked.
+/// Marks all batches of a thread as done on drop, so that nobody waits for a panicked thread.
 struct Ending<'a>(&'a Done, usize);
 
 impl Drop for Ending<'_> {

@@ -1,4 +1,5 @@
-//! Checks all dumps of a state directory: every archive, the chains, and the newest dump with a tree.
+//! Checks all dumps of a state directory: every archive, every chain, and the newest dump against a
+//! tree.
 
 use base::{Warning, Warnings};
 use catalog::columns::{DIR, NAME, TOP};
@@ -19,50 +20,50 @@ use crate::list::{Wanted, unreadable};
 use crate::plan::in_archive;
 use crate::warning::WarningKind;
 
-/// What was found of a dump.
+/// The result of checking one dump.
 #[derive(Debug, Default)]
 pub struct CheckedDump {
-    /// What is in its archive, if that could be read.
+    /// The result of verifying its archive, if readable.
     pub archive: Option<VerifyReport>,
-    /// Its archive and all that it is based on are there, are those that were recorded, and are undamaged.
+    /// Whether all archives needed for the dump exist, are the recorded ones, and are undamaged.
     pub is_restorable: bool,
 }
 
-/// How the newest dump compares with a tree.
+/// The result of comparing the newest dump with a tree.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Compared {
-    /// Entries that were compared.
+    /// Number of entries compared.
     pub entries: u64,
-    /// Those that differ, or are not there.
+    /// Number of entries that differ or are missing.
     pub different: u64,
-    /// Files in dumped directories that are not in the dump.
+    /// Number of files in dumped directories that are not in the dump.
     pub unknown: u64,
 }
 
-/// What was found of a state directory.
+/// The result of checking a state directory.
 #[derive(Debug, Default)]
 pub struct ChainsReport {
-    /// One for each dump, oldest first.
+    /// One result per dump, oldest first.
     pub dumps: Vec<CheckedDump>,
-    /// If there was a tree to compare the newest dump with.
+    /// The comparison of the newest dump with a tree, if one was given.
     pub compared: Option<Compared>,
-    /// What is wrong.
+    /// Warnings about damage and differences.
     pub warnings: Vec<Warning>,
 }
 
 impl ChainsReport {
-    /// Bytes of archives that were read, uncompressed.
+    /// Uncompressed bytes read of all archives.
     pub fn bytes(&self) -> u64 {
         let archives = self.dumps.iter().filter_map(|dump| dump.archive.as_ref());
         archives.fold(0, |sum, archive| sum.saturating_add(archive.bytes))
     }
 }
 
-/// Reads every archive of a state directory, and checks every chain. `watch` gets the place of a dump in the history, the
-/// bytes of its archive that were read, and the name of a member.
+/// Reads every archive of a state directory, and checks every chain. `watch` is called with the
+/// index of the dump, the bytes read of its archive, and the name of a member.
 ///
 /// # Errors
-/// Nothing is recorded.
+/// No dump is recorded.
 pub fn verify_chains(
     history: &History,
     mut watch: impl FnMut(usize, u64, &[u8]),
@@ -106,7 +107,7 @@ pub fn verify_chains(
     Ok(report)
 }
 
-/// Reads an archive to its end. An error is the warning of why that cannot be done.
+/// Reads an archive to its end. The error is a warning, ready to be reported.
 fn check_archive(
     history: &History,
     at: usize,
@@ -148,11 +149,11 @@ fn check_archive(
     .map_err(failed)
 }
 
-/// Compares the newest dump with a tree, by its catalog: names, types, permissions, owners, sizes, modification times,
-/// and the contents by their checksums.
+/// Compares the newest dump with a tree, by its catalog: names, types, permissions, owners, sizes,
+/// modification times, and contents by checksum.
 ///
 /// # Errors
-/// No catalog of it is kept, or it cannot be read; or the directory has no entry of the dump, which is in another one.
+/// No catalog of the dump is kept, or it cannot be read; or the entries of the dump are in a different directory.
 pub fn compare_newest(
     history: &History,
     mut tree: Tree,
@@ -228,7 +229,7 @@ pub fn compare_newest(
     Ok((compared, found.take_all(WarningKind::MoreOfThese)))
 }
 
-/// An entry of a catalog as a member of an archive; `None` for a socket.
+/// Converts an entry of a catalog to an archive member; `None` for a socket.
 fn as_member(path: &[u8], meta: &Meta) -> Option<Member> {
     let kind = member_kind(meta.kind())?;
     Some(Member {

@@ -1,4 +1,4 @@
-//! What differs between a member of an archive and the file of its name in a tree.
+//! Differences between a member of an archive and the file of the same name in a tree.
 
 use std::ffi::CStr;
 
@@ -6,7 +6,7 @@ use base::WarningReason;
 use ondisk::{Dev, Time, utc};
 use walk::FileType;
 
-/// A difference. Of two values, the first is that of the tree, the second that of the archive.
+/// A difference. Of two values, the first is from the tree, the second from the archive.
 #[derive(Clone, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum Difference {
@@ -27,7 +27,7 @@ pub enum Difference {
     Type(FileType, FileType),
     #[error("mode differs: {0:04o}, in the archive {1:04o}")]
     Mode(u32, u32),
-    /// User and group ids.
+    /// User and group ids of a file.
     #[error("owner differs: {}:{}, in the archive {}:{}", .0.0, .0.1, .1.0, .1.1)]
     Owner((u32, u32), (u32, u32)),
     #[error("size differs: {0} bytes, in the archive {1}")]
@@ -43,7 +43,7 @@ pub enum Difference {
     Contents { from: u64 },
     #[error("contents differ: their checksum is not that of the dump")]
     Checksum,
-    /// The checksum of a file with holes covers the map of these, too.
+    /// The checksum of a sparse file also covers its map of holes.
     #[error("contents or holes differ: their checksum is not that of the dump")]
     SparseChecksum,
     #[error("extended attribute '{}' is not in the archive", .0.escape_ascii())]
@@ -58,7 +58,6 @@ pub enum Difference {
     AclWithUnknownNames,
 }
 
-/// A time with its nanoseconds.
 fn exact(time: &Time) -> String {
     format!("{}.{:09}", utc(time.sec), time.nsec)
 }

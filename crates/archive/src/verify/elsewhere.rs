@@ -1,4 +1,5 @@
-//! Recognizes that an archive is compared with the wrong directory: one too deep, or too shallow.
+//! Detects that an archive is compared with the wrong directory: one level too deep, or too
+//! shallow.
 
 use gate::fs::{At, Want};
 use gate::long::statx_long;
@@ -10,10 +11,11 @@ use super::tree::Tree;
 use crate::error::{Action, Error, ErrorKind};
 
 impl Tree {
-    /// Checks that a member is in the tree, or that its first member is nowhere near it either.
+    /// Checks that some member is in the tree, or else that the first member is not in a directory
+    /// nearby.
     ///
     /// # Errors
-    /// The members are in another directory, which the error names.
+    /// The members are in a different directory, which the error names.
     pub(super) fn check_members(
         &mut self,
         first: Option<&[u8]>,
@@ -32,10 +34,10 @@ impl Tree {
         }
     }
 
-    /// The directory that has a member: one above the tree, if the member's name begins with the
-    /// last names of the tree's path; or the only one directly in the tree.
+    /// Searches for the directory of a member: an ancestor of the tree, if the member's name begins
+    /// with the end of the tree's path; or the only subdirectory of the tree that has the member.
     fn find_elsewhere(&mut self, member: &[u8]) -> Option<Vec<u8>> {
-        /// More entries are not searched.
+        /// Maximum number of subdirectories searched.
         const MOST: usize = 10_000;
         let top = absolute(&self.dir)?;
         for at in (0..top.len()).rev().filter(|&at| top[at] == b'/') {

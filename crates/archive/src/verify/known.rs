@@ -1,7 +1,7 @@
 //! The files of a tree that are in the archive.
 //!
-//! Their names are kept as hashes with a random seed, so that memory depends on the tree, and not on
-//! the archive.
+//! Names are kept as hashes with a random seed, so that memory depends on the tree, not on names
+//! chosen by the archive.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -15,10 +15,10 @@ use walk::entry::append;
 pub(super) struct Known {
     seed: RandomState,
     pub(super) names: HashSet<u64>,
-    /// The directories to be read. Those that are `true` were dumped, and must contain nothing else;
-    /// the others are above a member.
+    /// Directories to read. `true`: the directory was dumped, so all its entries must be in the
+    /// archive; `false`: it is only above a member.
     pub(super) dirs: HashMap<u64, bool>,
-    /// If there was a list of what to dump, the places of the names that members have.
+    /// If the dump was of a list: the indexes of listed names found in the archive.
     pub(super) listed: HashSet<usize>,
 }
 
@@ -27,13 +27,13 @@ impl Known {
         self.seed.hash_one(path)
     }
 
-    /// Whether no member is in the tree, except for its top.
+    /// Whether no member is in the tree, apart from the top directory.
     pub(super) fn is_empty(&self) -> bool {
         self.names.len() <= usize::from(self.names.contains(&self.hash(b"")))
     }
 
-    /// Adds a file of the tree that has the name of a member. `is_dumped` says that it is a
-    /// directory, and that all its entries are in this archive.
+    /// Records a file of the tree that has the name of a member. `is_dumped`: it is a directory,
+    /// with all its entries in this archive.
     pub(super) fn add(&mut self, name: &[u8], is_dumped: bool) {
         let path = plain(name);
         self.names.insert(self.hash(&path));
@@ -51,7 +51,7 @@ impl Known {
     }
 }
 
-/// A name without needless slashes and dots.
+/// A normalized name: without `.` and superfluous slashes.
 pub(super) fn plain(name: &[u8]) -> Vec<u8> {
     let mut path = Vec::with_capacity(name.len());
     let parts = name

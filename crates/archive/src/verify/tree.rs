@@ -24,31 +24,32 @@ use crate::gather::Listed;
 use crate::input::Input;
 use crate::restore::owners::Owners;
 
-/// A tree to compare with.
+/// A tree to compare an archive with.
 #[derive(Debug)]
 pub struct Tree {
-    /// Its directory, as it was given.
+    /// Path of the tree's directory, as given.
     pub(super) dir: Vec<u8>,
     pub(super) top: Fd,
-    /// Directories above all members that were reached through symlinks, as for the SRC of the dump.
+    /// Directories above all members that were reached through symlinks, as the SRC of a dump can
+    /// be.
     followed: Vec<(Vec<u8>, Fd)>,
-    /// The directory of the last member, open: the next is mostly in it, too.
+    /// The open directory of the last member, because the next is mostly in the same one.
     last: Option<(Vec<u8>, Fd)>,
-    /// For the names in access control lists.
+    /// Resolves the names in access control lists.
     owners: Rc<Owners>,
-    /// What need not be in the archive.
+    /// Excluded entries, which need not be in the archive.
     pub(super) filter: Filter,
-    /// The only names that need be in the archive.
+    /// If the dump was of a list: the only names that must be in the archive.
     pub(super) listed: Option<Listed>,
 }
 
-/// A file, by its name in an open directory.
+/// A file to compare, by name in an open directory.
 pub(super) struct Spot<'a> {
     dir: BorrowedFd<'a>,
     name: CString,
 }
 
-/// The differences of a member.
+/// Collects the differences of one member.
 struct Differences<'a> {
     path: &'a [u8],
     found: &'a mut Vec<Warning>,
@@ -74,8 +75,8 @@ impl Differences<'_> {
 }
 
 impl Tree {
-    /// The tree under a directory. Members are looked for below it by their names; what a filter
-    /// leaves out need not be in the archive, by names below the directory.
+    /// Opens the directory of a tree. Members are looked up by name below it; files that the filter
+    /// excludes, by their names below the directory, need not be in the archive.
     ///
     /// # Errors
     /// Those of openat(2).
@@ -92,13 +93,14 @@ impl Tree {
         })
     }
 
-    /// Only these names need be in the archive, with what is below them.
+    /// Restricts the names that must be in the archive to the listed ones, with everything below
+    /// them.
     pub fn with_listed(self, listed: Option<Listed>) -> Tree {
         let listed = listed.map(|listed| listed.without_excluded(&self.filter));
         Tree { listed, ..self }
     }
 
-    /// Opens a directory. No symlink is followed, except above all members.
+    /// Opens a directory. Symlinks are followed only above all members.
     pub(super) fn open_directory(&self, path: &[u8], how: Open) -> Result<Fd, Errno> {
         let followed = self.followed.iter();
         let below = followed.filter_map(|(above, fd)| Some((fd, path::below(above, path)?)));
@@ -107,7 +109,7 @@ impl Tree {
         open_beneath(from.as_fd(), rest, how | Open::DIRECTORY)
     }
 
-    /// Follows symlinks on the way to a directory, as far as no member is above it.
+    /// Follows symlinks on the way to a directory, but only above all members.
     fn follow(&mut self, dir: &[u8], known: &Known) {
         let ends = (0..=dir.len()).filter(|&end| dir.get(end).is_none_or(|&byte| byte == b'/'));
         let ends = ends.take_while(|&end| !known.names.contains(&known.hash(&dir[..end])));
@@ -123,7 +125,7 @@ impl Tree {
         }
     }
 
-    /// Opens the directory of a member, unless it is that of the last one.
+    /// Opens the parent directory of a member, unless it is already open.
     fn enter(&mut self, dir: &[u8]) -> Result<(), Errno> {
         let is_last = |(last, _): &(Vec<u8>, Fd)| last == dir;
         if !dir.is_empty() && !self.last.as_ref().is_some_and(is_last) {
@@ -133,7 +135,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The file of a member's name. No symlink above it is followed, except above all members.
+    /// Looks up the file of a member's name. Symlinks are followed only above all members.
     pub(super) fn spot(&mut self, name: &[u8]) -> Result<Spot<'_>, Errno> {
         let name = name.strip_suffix(b"/").unwrap_or(name);
         let (dir, base) = split(name);
@@ -146,7 +148,7 @@ impl Tree {
         Ok(Spot { dir, name })
     }
 
-    /// Finds the file of a member's name, which is then known.
+    /// Finds the file with a member's name, and records it in `known`.
     fn find(
         &mut self,
         member: &Member,
@@ -189,7 +191,7 @@ impl Tree {
         Some((spot, is))
     }
 
-    /// Compares an entry of a catalog, which has the checksum of a file, with the file of its name.
+    /// Compares an entry of a catalog with the file of the same name, and the contents by checksum.
     pub(super) fn compare_by_hash(
         &mut self,
         member: &Member,
@@ -228,7 +230,7 @@ impl Tree {
         }
     }
 
-    /// Compares a member, the current one of `input`, with the file of its name.
+    /// Compares the current member of `input` with the file of the same name.
     pub(super) fn compare(
         &mut self,
         input: &mut Input,
@@ -280,8 +282,7 @@ impl Spot<'_> {
     }
 }
 
-/// A member's name relative to the tree: without slashes at its beginning. `None` for one with a
-/// `..`.
+/// A member's name relative to the tree: without leading slashes. `None` if it contains `..`.
 fn below(name: &[u8]) -> Option<&[u8]> {
     let name = &name[name.iter().take_while(|&&byte| byte == b'/').count()..];
     (!name.is_empty()
@@ -290,7 +291,7 @@ fn below(name: &[u8]) -> Option<&[u8]> {
     .then_some(name)
 }
 
-/// Compares the attributes of statx(2). False if the types differ.
+/// Compares the attributes of statx(2). Returns `false` if the types differ.
 fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool {
     let said = match member.kind {
         MemberKind::File => FileType::Regular,
@@ -307,8 +308,8 @@ fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool
         return false;
     }
     if kind != FileType::Symlink {
-        // With an access control list, the group's bits are its mask, and some programs archive the
-        // group's own instead.
+        // With an access control list, the mode's group bits are the mask, but some programs
+        // archive the owning group's bits instead.
         let has_acl = member.acl_access.is_some();
         let bits = if has_acl { 0o7707 } else { 0o7777 };
         differ.check(is.mode & bits, member.mode & bits, Difference::Mode);
@@ -326,13 +327,13 @@ fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool
         nsec: is.mtime.nsec,
     };
     if member.mtime.nsec == 0 {
-        mtime.nsec = 0; // old formats have whole seconds
+        mtime.nsec = 0; // old tar formats have whole seconds
     }
     differ.check(mtime, member.mtime, Difference::ModificationTime);
     true
 }
 
-/// Compares the data of a file with what is in the archive, which is as long.
+/// Compares the data of a file with that in the archive, which has the same length.
 fn contents(
     input: &mut Input,
     member: &Member,
@@ -367,7 +368,7 @@ fn contents(
     }
 }
 
-/// The BLAKE3 checksum of the contents of a file.
+/// The BLAKE3 checksum of a file's contents.
 fn hash_file(fd: &Fd) -> Result<[u8; 32], Errno> {
     let (mut hasher, mut buffer) = (blake3::Hasher::new(), vec![0; 256 << 10]);
     let mut at = 0;
@@ -381,7 +382,7 @@ fn hash_file(fd: &Fd) -> Result<[u8; 32], Errno> {
     }
 }
 
-/// The checksum of a file with holes, as an archive has it: of the map, and of the data.
+/// The checksum of a sparse file as stored in an archive: of the map and the data.
 fn hash_extents(fd: &Fd, size: u64) -> Result<[u8; 32], Errno> {
     let (mut hasher, mut buffer) = (blake3::Hasher::new(), Vec::new());
     let map = holes::data(fd, size)?.unwrap_or_default();
@@ -404,14 +405,14 @@ fn hash_extents(fd: &Fd, size: u64) -> Result<[u8; 32], Errno> {
     Ok(hasher.finalize().into())
 }
 
-/// A file in the tree, open to be compared.
+/// An open file of the tree, to compare with a member.
 struct Other {
     fd: Fd,
     buffer: Vec<u8>,
 }
 
 impl Other {
-    /// The offset of the first byte that differs.
+    /// Offset of the first byte that differs.
     fn first_difference(&mut self, offset: u64, said: &[u8]) -> Result<Option<u64>, Errno> {
         self.buffer.resize(said.len(), 0);
         let mut have = 0;
@@ -429,8 +430,7 @@ impl Other {
         Ok(Some(offset + different.unwrap_or(have) as u64))
     }
 
-    /// The offset of the first byte in a hole of the archive that is not 0. Holes of the file are
-    /// not read.
+    /// Offset of the first nonzero byte in a hole of the archive. Holes of the file are not read.
     fn first_nonzero(&mut self, hole: Range<u64>) -> Result<Option<u64>, Errno> {
         static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
         let mut at = hole.start;
@@ -438,7 +438,7 @@ impl Other {
             at = match lseek(&self.fd, at, Whence::Data) {
                 Ok(data) => data.max(at),
                 Err(Errno::ENXIO) => return Ok(None),
-                Err(Errno::EINVAL) => at, // a file system that cannot say
+                Err(Errno::EINVAL) => at, // without SEEK_DATA
                 Err(errno) => return Err(errno),
             };
             let len = hole.end.saturating_sub(at).min(ZEROS.len() as u64);
@@ -476,7 +476,8 @@ fn extended(
     };
     for name in listed().filter(|name| !name.is_empty() && !is_acl(name)) {
         let is_new = member.xattrs.iter().all(|(said, _)| said != name);
-        // Security modules label every file. An NFS client lists an access control list for each.
+        // Security modules label every file, and NFS clients report an access control list for
+        // each, so these are no differences.
         let mut is_of_all = || match name {
             b"security.selinux" => true,
             nfs4_acl::NAME => c_string(name).is_ok_and(|attribute| {
@@ -511,7 +512,8 @@ fn extended(
             continue;
         }
         let said = said.flatten();
-        // The kernel keeps only default lists of three entries.
+        // The kernel does not store an access list of three entries, which equals the mode, but
+        // does store such a default list.
         let said = said.filter(|said| attribute != ACLS[0] || said.len() > acl::MINIMAL);
         let is_listed = listed().any(|name| name == attribute.to_bytes());
         match if is_listed { read(attribute) } else { Ok(None) } {

@@ -21,10 +21,10 @@ use crate::warning::WarningKind;
 
 /// Files that need not be in the archive.
 pub(super) struct Skipped<'a> {
-    /// The archives themselves.
+    /// Device and inode of the archive files.
     archives: &'a [(Dev, u64)],
     filter: &'a Filter,
-    /// If there was a list of what to dump, all others.
+    /// If the dump was of a list: files outside of it are skipped.
     listed: Option<&'a Listed>,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Skipped<'a> {
 }
 
 impl Tree {
-    /// Warns of entries of a directory that are not in its member's list of names.
+    /// Warns of entries of a directory that the dumpdir of its member does not list.
     pub(super) fn find_unlisted(
         &self,
         name: &[u8],
@@ -59,7 +59,7 @@ impl Tree {
         else {
             return;
         };
-        // A mount point that was not entered is an empty directory in the archive.
+        // A mount point that the dump did not enter is an empty directory in the archive.
         if is_mounted && list.iter().all(|&byte| byte == 0) {
             return;
         }
@@ -75,7 +75,7 @@ impl Tree {
         }
     }
 
-    /// Warns of unknown entries of the known directories.
+    /// Warns of files in known directories that are not in the archive.
     pub(super) fn find_unknown(
         &self,
         known: &Known,
@@ -83,7 +83,8 @@ impl Tree {
         mut tell: impl FnMut(Warning),
     ) {
         let mut matcher = skipped.filter.matcher();
-        // Directories to be read, each with the length of the path of the one that it is in: the last path begins with it.
+        // A stack of directories to read, each with the length of its parent's path, which is a
+        // prefix of the last path.
         let mut left = vec![(0, Vec::new()); usize::from(!known.dirs.is_empty())];
         let mut path = Vec::new();
         while let Some((len, name)) = left.pop() {
@@ -109,7 +110,7 @@ impl Tree {
                 }
             }
             left[from..].reverse();
-            // A mount point that was not entered is an empty directory in the archive.
+            // A mount point that the dump did not enter is an empty directory in the archive.
             if is_dumped && (has_known || !listed.is_mounted) {
                 matcher.enter(&path);
                 let others = others.into_iter();
@@ -120,7 +121,7 @@ impl Tree {
         }
     }
 
-    /// Warns of listed names that no member has. `told` are the paths that were warned of already.
+    /// Warns of listed names that are no members. `told` are paths already warned of.
     pub(super) fn find_unmet(
         &self,
         known: &Known,
@@ -160,8 +161,8 @@ impl Tree {
         }
     }
 
-    /// Lists a directory of the archive. `None` if it cannot be listed: if it is no longer there or was replaced, there is
-    /// a warning about its member already.
+    /// Lists a directory of the tree. `None` on failure; if it was removed or replaced, a warning
+    /// about its member was already given.
     fn listing(&self, path: &[u8], tell: &mut impl FnMut(Warning)) -> Option<Listing> {
         let failed = |(gate, errno)| {
             let kind =
@@ -198,7 +199,7 @@ impl Tree {
     }
 }
 
-/// A path, and those of the directories above it.
+/// A path and its ancestors.
 fn above_or_at(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::successors(Some(path), |&path| match split(path).0 {
         b"" => None,
@@ -206,16 +207,15 @@ fn above_or_at(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// A directory in the tree.
+/// The entries of a directory in the tree.
 pub(super) struct Listing {
     dir: Fd,
     pub(super) names: BTreeSet<CString>,
-    /// It is a mount point.
     is_mounted: bool,
 }
 
-/// Warns of a file that is not in the archive and not excluded, unless it is a socket, which no archive can hold, is
-/// one of the archives, or was not listed.
+/// Warns of a file that is not in the archive, unless it is excluded, a socket (which tar cannot
+/// store), an archive file, or not listed.
 fn warn_of_unknown(
     path: &[u8],
     dir: &Fd,

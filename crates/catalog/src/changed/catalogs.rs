@@ -1,6 +1,6 @@
-//! What changed between two catalogs, or two data sets of catalogs, without the tree.
+//! Compares two catalogs, or two data sets of catalogs, without access to the tree.
 //!
-//! The rows of the new catalog go through the comparison that a walk's entries go through.
+//! The rows of the new catalog go through the same comparison as the entries of a walk.
 
 use std::collections::HashSet;
 
@@ -21,20 +21,20 @@ use crate::query::DataSet;
 use crate::since::index::{Index, each_group, hash, path_hash};
 use crate::since::{check_root, give};
 
-/// Two catalogs of one directory, or two data sets with a catalog of each of the same directories.
+/// Two catalogs of the same directory, or two data sets with catalogs of the same directories.
 #[derive(Debug)]
 pub struct CatalogPair {
-    /// Paths of both begin as those of the new one.
+    /// The old data set; its paths begin like those of the new one.
     old: DataSet,
     new: DataSet,
-    /// For each directory, the numbers of its catalogs in both. Its own number is that of its root.
+    /// For each directory, the indexes of its old and new catalog, in the order of the roots.
     pairs: Vec<(usize, usize)>,
 }
 
-/// Why the comparison of two catalogs may name too many changes.
+/// Why the comparison of two catalogs may report too many changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PairWarning {
-    /// A walk skipped entries.
+    /// A walk that wrote a catalog skipped entries.
     #[error("the walk that wrote the catalog skipped entries, which are taken to be missing")]
     Incomplete,
     /// The catalogs have different [`Options`](crate::format::Options).
@@ -48,7 +48,7 @@ impl CatalogPair {
     /// Opens two catalogs, or directories of catalogs.
     ///
     /// # Errors
-    /// One cannot be read, or they are not of the same directories.
+    /// A catalog cannot be read, or they are of different directories.
     pub fn open(old: &[u8], new: &[u8]) -> Result<CatalogPair, Error> {
         let [mut before, mut after] = [DataSet::open_joined(old)?, DataSet::open_joined(new)?];
         for (path, data) in [(old, &before), (new, &after)] {
@@ -86,18 +86,18 @@ impl CatalogPair {
         })
     }
 
-    /// The old catalog, and the new one, as data sets.
+    /// The data sets of the old and the new catalog.
     pub fn data_sets(&self) -> [&DataSet; 2] {
         [&self.old, &self.new]
     }
 
-    /// Whether the walk of an old catalog began after that of the new one.
+    /// Whether an old catalog was begun after the new one, as if the arguments were swapped.
     pub fn is_reversed(&self) -> bool {
         let mut abouts = self.abouts();
         abouts.any(|[old, new]| old.started > new.started)
     }
 
-    /// The descriptions of both catalogs of each directory.
+    /// The descriptions of the old and the new catalog of each directory.
     fn abouts(&self) -> impl Iterator<Item = [&About; 2]> {
         let about = |nth: &(usize, usize)| {
             let (old, new) = (self.old.reader(nth.0), self.new.reader(nth.1));
@@ -106,7 +106,7 @@ impl CatalogPair {
         self.pairs.iter().map(about)
     }
 
-    /// Why too many changes may be named.
+    /// Warnings that too many changes may be reported.
     pub fn warnings(&self) -> Vec<Warning> {
         let sets = self.data_sets();
         let incomplete = sets
@@ -121,11 +121,12 @@ impl CatalogPair {
         incomplete.chain(missing).chain(options).collect()
     }
 
-    /// The changes of entries that are selected: removed ones by their metadata in the old catalog,
-    /// others by that in the new one. Paths are below DIR; with several DIRs, they begin with it.
+    /// The changes that the predicates select: removed entries by their metadata in the old
+    /// catalog, others by that in the new one. Paths are relative to DIR; with several DIRs, they
+    /// begin with DIR.
     ///
     /// # Errors
-    /// A catalog that cannot be read, or is damaged.
+    /// A catalog cannot be read, or is damaged.
     pub fn changes(&self, predicates: &Predicates) -> Result<Changes, Error> {
         let mut all = Changes::default();
         for root in 0..self.pairs.len() {
@@ -140,13 +141,13 @@ impl CatalogPair {
         Ok(all)
     }
 
-    /// Whether the catalogs are of several DIRs, and not of shards of one.
+    /// Whether there are several DIRs, rather than several shards of one.
     fn has_several_dirs(&self) -> bool {
         let roots = self.new.roots();
         roots.iter().any(|root| *root != roots[0])
     }
 
-    /// The selected changes of one directory.
+    /// The selected changes below one root directory.
     fn changes_of(&self, root: usize, predicates: &Predicates) -> Result<Changes, Error> {
         let mut changes = self.all_changes(root)?;
         if predicates.is_all() {
@@ -162,10 +163,10 @@ impl CatalogPair {
         Ok(changes)
     }
 
-    /// Those of some directories of [`CatalogPair::changes`] that are empty in the new catalog.
+    /// The directories, among some of [`CatalogPair::changes`], that are empty in the new catalog.
     ///
     /// # Errors
-    /// The catalog cannot be read, or is damaged.
+    /// The new catalog cannot be read, or is damaged.
     pub fn empty_directories(
         &self,
         changes: &Changes,
@@ -199,7 +200,8 @@ impl CatalogPair {
     fn all_changes(&self, root: usize) -> Result<Changes, Error> {
         let (old, new) = self.pairs[root];
         let (old, new) = (self.old.reader(old), self.new.reader(new));
-        // Racy entries may have changed without another digest, but not in the same walk.
+        // Racy entries may have changed without changing the digest, unless both catalogs are of
+        // the same walk.
         let is_same_walk = old.about().started == new.about().started;
         if old.about().digest == new.about().digest && (old.about().racy == 0 || is_same_walk) {
             return Ok(Changes::default());
@@ -212,7 +214,7 @@ impl CatalogPair {
         Changes::resolve(old, &index, &compare.into_found())
     }
 
-    /// Passes the rows of a row group of the new catalog to the comparison, by directory.
+    /// Compares the rows of a row group of the new catalog, directory by directory.
     fn compare_group(
         &self,
         reader: &Reader,
@@ -262,7 +264,7 @@ impl CatalogPair {
 }
 
 impl Changes {
-    /// Keeps of the removed entries those that predicates select in the old catalog.
+    /// Drops removed entries that the predicates do not select in the old catalog.
     pub(super) fn retain_removed(
         &mut self,
         old: &DataSet,
@@ -280,7 +282,7 @@ impl Changes {
     }
 }
 
-/// A catalog without a counterpart in another data set.
+/// The error for a catalog without a counterpart in the other data set.
 fn unpaired(data: &[u8], reader: &Reader) -> Error {
     let root = reader.about().roots.first();
     let root = root.map(|root| root.absolute.as_ref().unwrap_or(&root.path));
@@ -288,7 +290,7 @@ fn unpaired(data: &[u8], reader: &Reader) -> Error {
     Error::new(Action::UseCatalog, data, ErrorKind::Unpaired { root })
 }
 
-/// Checks that two catalogs are of the same directory; gives its path in the new one.
+/// Checks that two catalogs are of the same directory; returns its path in the new one.
 fn check(before: &Reader, old: &[u8], after: &Reader, new: &[u8]) -> Result<Vec<u8>, Error> {
     let single = |reader: &Reader, path: &[u8]| {
         let about = reader.about();
@@ -334,7 +336,7 @@ fn hash_below(root: usize, path: &[u8]) -> u64 {
     }
 }
 
-/// Those of some paths, by their hashes, whose entries are selected.
+/// Those of the given path hashes whose entries the predicates select.
 fn select(
     data: &DataSet,
     predicates: &Predicates,
@@ -350,7 +352,7 @@ fn select(
     Ok(selection.selected.into_inner())
 }
 
-/// A sink that notes which entries it gets, of those that are wanted.
+/// A sink that records which of the wanted entries it receives.
 struct Selection {
     wanted: HashSet<u64>,
     selected: Mutex<HashSet<u64>>,

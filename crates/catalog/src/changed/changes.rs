@@ -1,4 +1,5 @@
-//! The entries that have changed. Of their paths only the names are in memory, each once for each directory that it is in.
+//! The changed entries, stored as a tree of names: each name once per directory, instead of whole
+//! paths.
 
 use std::collections::HashSet;
 
@@ -7,18 +8,18 @@ use walk::{KeptPath, PathTree};
 
 use super::{Change, ChangedEntry};
 
-/// The entries that have changed.
+/// The changed entries of a tree.
 #[derive(Debug, Default)]
 pub struct Changes {
     paths: PathTree,
-    /// By path.
+    /// Changed entries, sorted by path.
     entries: Vec<KeptEntry>,
-    /// Unchanged entries below renamed directories, for tools that know of no renames: the path
-    /// now, and whether it is a directory.
+    /// Unchanged entries below renamed directories, for tools without a notion of renames: the new
+    /// path, and whether it is a directory.
     carried: Vec<(KeptPath, bool)>,
 }
 
-/// A [`ChangedEntry`].
+/// A [`ChangedEntry`], with paths stored in the tree.
 #[derive(Clone, Copy, Debug)]
 struct KeptEntry {
     path: KeptPath,
@@ -28,7 +29,7 @@ struct KeptEntry {
 }
 
 impl Changes {
-    /// Adds an entry.
+    /// Adds a changed entry.
     pub fn add(&mut self, entry: &ChangedEntry) {
         let path = self.paths.add(&entry.path);
         let from = entry.from.as_ref().map(|from| self.paths.add(from));
@@ -59,7 +60,7 @@ impl Changes {
         self.carried.push((self.paths.add(path), is_dir));
     }
 
-    /// Adds other changes; with a DIR, all their paths begin with it then.
+    /// Appends other changes; with `dir`, prefixes their paths with it.
     pub(super) fn append(&mut self, others: Changes, dir: Option<&[u8]>) {
         let begin = |path: Vec<u8>| match dir {
             Some(dir) if path == b"." => dir.to_vec(),
@@ -89,43 +90,44 @@ impl Changes {
             .sort_unstable_by(|(a, _), (b, _)| paths.compare(*a, *b));
     }
 
-    /// Keeps some of the entries.
+    /// Keeps the changed entries for which `keep` is true.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&ChangedEntry) -> bool) {
         let paths = &self.paths;
         self.entries.retain(|entry| keep(&entry.get(paths)));
     }
 
-    /// Keeps some of the unchanged entries below renamed directories.
+    /// Keeps the unchanged entries below renamed directories for which `keep` is true.
     pub(super) fn retain_carried(&mut self, mut keep: impl FnMut(&[u8], bool) -> bool) {
         let paths = &self.paths;
         self.carried
             .retain(|(path, is_dir)| keep(&paths.path(*path), *is_dir));
     }
 
-    /// Whether there are none.
+    /// Whether no entry has changed.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The number of entries with a change.
+    /// Number of entries with this kind of change.
     pub fn count(&self, change: Change) -> usize {
         let entries = self.entries.iter();
         entries.filter(|entry| entry.change == change).count()
     }
 
-    /// The entries, by path.
+    /// The changed entries, sorted by path.
     pub fn entries(&self) -> impl Iterator<Item = ChangedEntry> {
         self.entries.iter().map(|entry| entry.get(&self.paths))
     }
 
-    /// Unchanged entries below renamed directories, for tools that know of no renames: the path now, and whether it is
-    /// a directory.
+    /// Unchanged entries below renamed directories, for tools without a notion of renames: the new
+    /// path, and whether it is a directory.
     pub fn carried(&self) -> impl Iterator<Item = (Vec<u8>, bool)> {
         let carried = self.carried.iter();
         carried.map(|(path, is_dir)| (self.path(*path), *is_dir))
     }
 
-    /// What exists now, and whether it is a directory: also what a renamed directory contains.
+    /// All changed entries that exist now, including everything below renamed directories, and
+    /// whether each is a directory.
     pub fn present(&self) -> impl Iterator<Item = (KeptPath, bool)> {
         let entries = self.entries.iter();
         let present = entries.filter(|entry| entry.change != Change::Removed);
@@ -133,12 +135,12 @@ impl Changes {
         present.chain(self.carried.iter().copied())
     }
 
-    /// A path.
+    /// Converts a stored path to bytes.
     pub fn path(&self, path: KeptPath) -> Vec<u8> {
         self.paths.path(path)
     }
 
-    /// The directories above what exists now.
+    /// The parent directories of all changed entries that exist now.
     pub fn above(&self) -> HashSet<KeptPath> {
         let mut above = HashSet::new();
         for (path, _) in self.present() {
@@ -153,7 +155,7 @@ impl Changes {
         above
     }
 
-    /// What exists now, and the directories above it, by path.
+    /// All changed entries that exist now, and their parent directories, sorted by path.
     pub fn present_with_parents(&self) -> Vec<KeptPath> {
         let mut all = self.above();
         all.extend(self.present().map(|(path, _)| path));

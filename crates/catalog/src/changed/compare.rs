@@ -1,4 +1,4 @@
-//! A sink that compares entries with a catalog and keeps those that differ.
+//! A sink that compares the entries of a walk with a catalog, and keeps those that differ.
 
 use std::cmp::Ordering;
 
@@ -13,10 +13,10 @@ use crate::since::index::{Identity, Index, NO_PART, RowMatch, fingerprint, path_
 /// The entries that differ from the catalog.
 #[derive(Default)]
 pub(super) struct DifferingEntries {
-    /// The names of entries.
+    /// Concatenated names of the entries.
     bytes: Vec<u8>,
     paths: PathTree,
-    /// The paths of the directories of entries, below DIR.
+    /// Paths of the entries' directories, relative to DIR.
     dirs: Vec<KeptPath>,
     pub(super) entries: Vec<Differs>,
 }
@@ -26,21 +26,21 @@ pub(super) struct DifferingEntries {
 pub(super) struct Differs {
     pub(super) identity: Identity,
     pub(super) fingerprint: u64,
-    /// The hashes of its path and of its directory's.
+    /// Hash of the entry's path.
     pub(super) path: u64,
     pub(super) parent: u64,
     pub(super) depth: u32,
     pub(super) is_dir: bool,
-    /// The predicates select it.
+    /// Whether the predicates select the entry.
     pub(super) is_selected: bool,
-    /// The row of the catalog with this path, plus one; 0 for none.
+    /// The catalog's row with this path, plus one; 0 for none.
     row: u32,
     dir: u32,
     name: (usize, u16),
 }
 
 impl Differs {
-    /// The row of the catalog with this path.
+    /// The catalog's row with this path.
     pub(super) fn row(&self) -> Option<u32> {
         self.row.checked_sub(1)
     }
@@ -53,7 +53,7 @@ impl DifferingEntries {
         path_below(&dir, self.name(entry))
     }
 
-    /// Compares the paths of the directories of entries below DIR, and their names there.
+    /// Compares two entries by directory path, then by name.
     pub(super) fn compare(&self, a: &Differs, b: &Differs) -> Ordering {
         let [x, y] = [a, b].map(|entry| self.dirs[entry.dir as usize]);
         let by_dir = self.paths.compare(x, y);
@@ -73,13 +73,13 @@ pub(super) fn path_below(dir: &[u8], name: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The sink.
+/// The sink that compares entries with a catalog.
 pub(super) struct Compare<'a> {
     index: &'a Index,
     root: &'a [u8],
     old_parts: &'a [Part],
     parts: Parts,
-    /// Which entries are reported; `None` for all.
+    /// Predicates for the entries to report; `None` for all.
     predicates: Option<&'a Predicates>,
     found: Mutex<DifferingEntries>,
 }
@@ -96,7 +96,7 @@ impl<'a> Compare<'a> {
         }
     }
 
-    /// Reports only entries that predicates select.
+    /// Restricts the report to entries that the predicates select.
     pub(super) fn with_predicates(self, predicates: &'a Predicates) -> Compare<'a> {
         Compare {
             predicates: Some(predicates),
@@ -104,8 +104,8 @@ impl<'a> Compare<'a> {
         }
     }
 
-    /// For the entries of a catalog, whose metadata has the number of the part in place of the
-    /// mount id.
+    /// For entries from a catalog instead of a walk: their metadata has the part number instead of
+    /// a mount id.
     pub(super) fn with_parts(index: &'a Index, old_parts: &'a [Part], parts: Parts) -> Compare<'a> {
         Compare {
             parts,
@@ -113,7 +113,7 @@ impl<'a> Compare<'a> {
         }
     }
 
-    /// The file systems of the entries so far.
+    /// The file systems of the entries compared so far.
     pub(super) fn parts(&self) -> Vec<Part> {
         self.parts.all([])
     }
@@ -122,7 +122,7 @@ impl<'a> Compare<'a> {
         self.found.into_inner()
     }
 
-    /// The number that a part has in the catalog.
+    /// The number of a part in the catalog, from its number in this walk.
     fn old_part(&self, number: u32) -> u32 {
         let part = self.parts.get(number);
         part.and_then(|part| part.among(self.old_parts))
@@ -149,18 +149,18 @@ impl Sink for Compare<'_> {
 struct Comparer<'a> {
     to: &'a Compare<'a>,
     last: Option<Last>,
-    /// The number of a part now, and in the catalog.
+    /// The number of the last part in this walk, and in the catalog.
     part: (u32, u32),
     differing: Vec<(usize, Differs)>,
-    /// Room for a path.
+    /// A buffer for a path.
     path: Vec<u8>,
 }
 
 impl Worker for Comparer<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         let index = self.to.index;
-        // One name of a file with several may have replaced another, together with its directory:
-        // `resolve` must see it, though the file is the same.
+        // If the directory was replaced, a hard link in it may have replaced another name of the
+        // same file. The file is unchanged, but `resolve` must see the entry.
         let is_other = |row: u32| index.row(row).fate() != RowMatch::Found;
         let may_be_other = index.find(dir.key.id).is_some_and(is_other);
         for (nth, entry) in entries.iter().enumerate() {

@@ -1,5 +1,6 @@
-//! Finds what was added, changed, removed and renamed since a catalog was made: see
-//! docs/changed.md. [`crate::since`] finds the cheapest way to tell; this module names the changes.
+//! Finds the entries added, changed, removed and renamed since a catalog was written: see
+//! docs/changed.md. [`crate::since`] chooses the cheapest way to compare; this module names the
+//! changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,29 +37,30 @@ mod resolve;
 pub use catalogs::{CatalogPair, PairWarning};
 pub use changes::Changes;
 
-/// What is compared with which catalog, and how.
+/// Options for comparing a directory with a catalog.
 #[derive(Clone, Debug, Default)]
 pub struct ChangedOptions {
-    /// The directory, as it was given.
+    /// The directory, as given.
     pub dir: Vec<u8>,
-    /// The catalog.
+    /// The path of the catalog.
     pub since: Vec<u8>,
-    /// The engine; `None` for the best one for each mount.
+    /// The engine; `None` for the best one of each mount.
     pub by: Option<EngineKind>,
-    /// Threads; `None` for as many as the engine makes use of.
+    /// Number of threads; `None` for the engine's default.
     pub threads: Option<usize>,
-    /// The mounts around the directory, if they were asked.
+    /// The mounts around the directory, if they were read.
     pub around: Option<Arc<Around>>,
-    /// Replace the catalog by one of the directory as it is now, whatever the predicates.
+    /// Replace the catalog by one of the current directory, regardless of the predicates.
     pub update: bool,
-    /// Which changes are reported: of removed entries by their metadata in the catalog.
+    /// Predicates for the changes to report; removed entries are tested by their metadata in the
+    /// catalog.
     pub predicates: Predicates,
-    /// Globs of entries that are neither read nor reported, beside those of the catalog.
+    /// Globs of entries to skip, besides those of the catalog.
     pub excludes: Vec<Vec<u8>>,
 }
 
 impl ChangedOptions {
-    /// What is not read.
+    /// The filter of the walk: the exclude patterns of the catalog, and those of the options.
     pub fn filter(&self, of_catalog: &Options) -> Filter {
         let more = self.excludes.iter().cloned();
         let all = Options {
@@ -69,50 +71,50 @@ impl ChangedOptions {
     }
 }
 
-/// What happened to an entry.
+/// What happened to an entry since the catalog was written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Change {
-    /// Nothing had its path, and the file was nowhere else.
+    /// The path is new, and so is the file.
     Added,
-    /// It has the same path, and differs.
+    /// The path is the same, but the file differs.
     Changed,
-    /// Nothing has its path any more, and the file is nowhere else.
+    /// The path no longer exists, and neither does the file.
     Removed,
-    /// It had another path.
+    /// The file had a different path.
     Renamed,
 }
 
-/// An entry that has changed.
+/// An entry that was added, changed, removed or renamed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ChangedEntry {
-    /// Its path below DIR; `.` for DIR itself. Of a removed entry, the path that it had.
+    /// Path relative to DIR; `.` for DIR itself. For a removed entry, the former path.
     pub path: Vec<u8>,
-    /// What happened to it.
+    /// The kind of change.
     pub change: Change,
-    /// The path that it had, if it was renamed.
+    /// The former path of a renamed entry.
     pub from: Option<Vec<u8>>,
-    /// It is, or was, a directory.
+    /// Whether the entry is, or was, a directory.
     pub is_dir: bool,
 }
 
-/// What has changed, and how it was found.
+/// The changes since a catalog, and how they were found.
 #[derive(Debug)]
 pub struct ChangedReport {
-    /// The engine that found it.
+    /// The engine that found the changes.
     pub engine: EngineKind,
-    /// How it was found.
+    /// Why the comparison was done in this way.
     pub reason: Reason,
     /// The entries that have changed.
     pub changes: Changes,
-    /// What was skipped or found wrong.
+    /// Warnings about entries skipped or found wrong.
     pub warnings: Vec<Warning>,
-    /// With [`ChangedOptions::update`], the new catalog, unless the old one is as good. Publish it
-    /// after printing the report: the changes cannot be found again afterwards.
+    /// With [`ChangedOptions::update`], the new catalog, unless the old one is still current.
+    /// Publish it only after printing the report: the changes cannot be found again afterwards.
     pub update: Option<Sealed>,
 }
 
 impl ChangedReport {
-    /// Nothing has changed.
+    /// A report without changes.
     pub fn new(engine: EngineKind, reason: Reason) -> ChangedReport {
         ChangedReport {
             engine,
@@ -123,7 +125,8 @@ impl ChangedReport {
         }
     }
 
-    /// Entries that may exist do not count as removed, and stay in the catalog: it is not replaced.
+    /// Entries in unreadable directories may still exist, so they do not count as removed. The
+    /// catalog is not replaced then, because a new one would lack them.
     fn spare_hidden(&mut self, ChangedOptions { dir, since, .. }: &ChangedOptions) {
         let hidden = Hidden::new(&self.warnings);
         let removed = self.changes.count(Change::Removed);
@@ -138,7 +141,7 @@ impl ChangedReport {
         }
     }
 
-    /// After a walk.
+    /// A report on a walk, without changes yet.
     fn walked(walked: &WalkReport, evidence: Evidence) -> ChangedReport {
         let part = walked.parts.first();
         let reason = Reason {
@@ -149,10 +152,10 @@ impl ChangedReport {
     }
 }
 
-/// Finds what has changed; `reader` is that of the catalog.
+/// Finds the changes since a catalog; `reader` is the open catalog.
 ///
 /// # Errors
-/// The catalog or the directory cannot be read. The catalog is as it was.
+/// The catalog or the directory cannot be read. The catalog is unchanged.
 pub fn changed(
     options: &ChangedOptions,
     reader: Reader,
@@ -194,7 +197,7 @@ pub fn changed(
 }
 
 /// Applies the predicates where the comparison cannot: to removed entries, which only the catalog
-/// has, and to directories that may be empty.
+/// has, and to directories, which may be empty.
 fn select_the_rest(
     changes: &mut Changes,
     reader: Reader,
@@ -214,7 +217,7 @@ fn select_the_rest(
     Ok(())
 }
 
-/// Reads the directory as its catalog does.
+/// Scans the directory with the same options as the catalog.
 struct CatalogScan<'a> {
     reader: &'a Reader,
     options: &'a ChangedOptions,
@@ -222,13 +225,14 @@ struct CatalogScan<'a> {
     diagnostics: &'a Diagnostics,
 }
 
-/// What was read for a verdict.
+/// The extent of a scan.
 enum Scanned {
-    /// What was written since.
+    /// Only entries written since the catalog were read.
     Written(ChangedReport),
-    /// Everything, for its digest; and the report if that is the catalog's.
+    /// All entries were read, to compute this digest; the report is valid if it equals the
+    /// catalog's.
     Walked(ChangedReport, String),
-    /// Nothing: the digest would not tell.
+    /// Nothing was read, because a digest would prove nothing.
     Unread,
 }
 
@@ -237,7 +241,7 @@ impl Scan for CatalogScan<'_> {
     type Scanned = Scanned;
 
     fn accepts(&self, step: EngineStep, by: EngineKind) -> bool {
-        // A new catalog needs a walk.
+        // An update needs all entries, so only tokens can avoid the walk.
         let is_wanted = step == EngineStep::Token || !self.options.update;
         is_wanted && self.options.by.is_none_or(|only| only == by)
     }
@@ -265,7 +269,8 @@ impl Scan for CatalogScan<'_> {
     }
 
     fn scan_all(&self) -> Result<Scanned, Error> {
-        // The digest says nothing of racy entries. An update walks once, to compare and to write.
+        // The digest does not reveal changes of racy entries. An update walks only once, to compare
+        // and to write.
         let is_all = self.options.excludes.is_empty();
         if self.reader.about().racy > 0 || self.options.update || !is_all {
             return Ok(Scanned::Unread);
@@ -303,7 +308,7 @@ impl CatalogScan<'_> {
         walk(&walk_options, sink, self.diagnostics).map_err(Error::from)
     }
 
-    /// Walks, and compares entry by entry; for an update, writes the new catalog at the same time.
+    /// Walks and compares entry by entry; for an update, also writes the new catalog.
     fn compare_all(&self) -> Result<ChangedReport, Error> {
         let (about, options) = (self.reader.about(), self.options);
         let index = Index::load(self.reader)?;
@@ -339,8 +344,7 @@ impl CatalogScan<'_> {
 }
 
 impl Changes {
-    /// Resolves what differs into changes. The paths of rows are read from the row groups that have
-    /// one of them.
+    /// Converts differing entries to changes. Only row groups with a needed path are read.
     fn resolve(reader: &Reader, index: &Index, found: &DifferingEntries) -> Result<Changes, Error> {
         let mut changes = Changes::default();
         let outcomes = resolve(reader, index, found)?;
@@ -390,7 +394,7 @@ impl Changes {
     }
 }
 
-/// Checks that a catalog is of this directory.
+/// Checks that a catalog is of the given directory.
 fn check_catalog(
     about: &About,
     options: &ChangedOptions,

@@ -1,5 +1,5 @@
-//! Matches the entries that differ with the rows of the catalog that were not found: which were
-//! added, changed, removed and renamed.
+//! Matches differing entries with the catalog's unmatched rows, to tell added, changed, removed and
+//! renamed entries apart.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,20 +10,20 @@ use crate::error::Error;
 use crate::format::Reader;
 use crate::since::index::{Identity, Index, RowMatch};
 
-/// What happened to an entry. Entries are places in [`DifferingEntries::entries`], rows are numbers in the
-/// index.
+/// The outcome for an entry or a row. Entries are indexes into [`DifferingEntries::entries`], rows
+/// are indexes into the catalog's index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum EntryOutcome {
     Added(usize),
     Changed(usize),
-    /// An entry, and the row that it was.
+    /// An entry, and its former row.
     Renamed(usize, u32),
-    /// An unchanged entry below a directory that was renamed.
+    /// An unchanged entry below a renamed directory.
     Carried(usize),
     Removed(u32),
 }
 
-/// Settles every entry that differs and every row.
+/// Determines the outcome of every differing entry and every unmatched row.
 ///
 /// # Errors
 /// The catalog cannot be read.
@@ -42,8 +42,8 @@ pub(super) fn resolve(
         moved: HashMap::new(),
         outcomes: Vec::new(),
     };
-    // Directories come first, and from the top down: what is in them is carried along. Among
-    // others, the order must not depend on the engine.
+    // Directories come first, top-down, because their entries move with them. The order of the
+    // others must not depend on the engine.
     let entry = |at: usize| &found.entries[at];
     let mut order: Vec<usize> = (0..found.entries.len()).collect();
     order.sort_by(|&a, &b| {
@@ -61,10 +61,10 @@ pub(super) fn resolve(
 struct Resolver<'a> {
     index: &'a Index,
     found: &'a DifferingEntries,
-    /// The rows that were not found as they were, in ascending order, and their identities.
+    /// Rows that were not matched, ascending, parallel to `identities`.
     lost: Vec<u32>,
     identities: Vec<Identity>,
-    /// From the path of a directory to the path that it had.
+    /// Maps hashes of new directory paths to those of the former paths.
     moved: HashMap<u64, u64>,
     outcomes: Vec<EntryOutcome>,
 }
@@ -78,17 +78,17 @@ impl<'a> Resolver<'a> {
         self.index.row(row).fate() != RowMatch::Found
     }
 
-    /// The place of a row among those that are lost.
+    /// The index of a row in `lost`.
     fn place(&self, row: u32) -> Option<usize> {
         self.lost.binary_search(&row).ok()
     }
 
-    /// A lost row has not been settled yet, and is of the same file as an entry.
+    /// Whether an unmatched row is still available, and has the identity of an entry.
     fn is_free(&self, nth: usize, at: usize) -> bool {
         self.is_lost(self.lost[nth]) && self.identities[nth].is(&self.entry(at).identity)
     }
 
-    /// The lost row of an entry that came along with its directory.
+    /// The unmatched row of an entry that moved with its renamed directory.
     fn carried(&self, at: usize) -> Option<usize> {
         let entry = self.entry(at);
         let dir = *self.moved.get(&entry.parent)?;
@@ -97,11 +97,11 @@ impl<'a> Resolver<'a> {
         nth.filter(|&nth| self.is_free(nth, at))
     }
 
-    /// Finds the rows of entries, which are all directories or all others. Gives those that are
-    /// still at their path, with their rows; all others are settled.
+    /// Matches entries with rows; either all are directories, or none is. Returns the entries that
+    /// are still at their former path, with their rows; all others have an outcome now.
     fn find_rows(&mut self, order: &[usize], is_dir: bool) -> Vec<(usize, u32)> {
-        // A file that is at its path is looked for nowhere else, unless this is another name of it
-        // that came along with its directory.
+        // A file at its former path is not searched elsewhere, unless it is a hard link that moved
+        // with its directory.
         let is_here = |at: &usize| {
             let own = self.entry(*at).row().and_then(|row| self.place(row));
             own.is_some_and(|nth| self.is_free(nth, *at)) && self.carried(*at).is_none()
@@ -115,7 +115,7 @@ impl<'a> Resolver<'a> {
             self.index.row(row).settle(RowMatch::Found);
             in_place.push((at, row));
         }
-        // Rows whose file is not at its path any more, by identity.
+        // Unmatched rows whose file is no longer at its path, sorted by identity.
         let is_homeless = |&nth: &usize| {
             let row = self.lost[nth];
             self.is_lost(row) && self.index.row(row).is_dir() == is_dir
@@ -128,7 +128,7 @@ impl<'a> Resolver<'a> {
         in_place
     }
 
-    /// Finds the row of an entry that is not at its path, and settles both.
+    /// Finds the former row of an entry that has a new path, and sets the outcome of both.
     fn find_row(&mut self, at: usize, homeless: &[usize]) {
         let entry = self.entry(at);
         let carried = self.carried(at);
@@ -156,13 +156,13 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Settles the entries that are at their paths, and the rows that are left.
+    /// Sets the outcome of entries still at their former path, and of the remaining rows.
     fn settle_the_rest(&mut self, in_place: Vec<(usize, u32)>) {
         let moved = std::mem::take(&mut self.moved);
         let other = other_directories(self.found, &self.outcomes, moved);
         let is_in_other = |entry: &Differs| other.contains(&entry.parent);
-        // A rename of a directory takes along all that is in it: what is still at its path was
-        // renamed out of the old directory and into the new one.
+        // A directory rename moves all its entries: an entry still at its path must have been
+        // renamed from the old directory into the new one.
         for (at, row) in in_place {
             let entry = self.entry(at);
             let old = self.index.row(row);
@@ -172,8 +172,8 @@ impl<'a> Resolver<'a> {
                 self.outcomes.push(EntryOutcome::Changed(at));
             }
         }
-        // What had the path of an entry, and is nowhere now, was replaced by it; or removed, if
-        // that was in another directory.
+        // The former file at an entry's path, if it is nowhere now, was replaced by the entry; or
+        // removed, if it was in a different directory.
         let mut removed = Vec::new();
         for nth in 0..self.outcomes.len() {
             let (EntryOutcome::Added(at)
@@ -199,8 +199,8 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// The paths that have another directory than before: those that directories were renamed to and
-/// from, and new directories in these.
+/// Hashes of directory paths that now belong to a different directory: old and new paths of renamed
+/// directories, and new directories below them.
 fn other_directories(
     found: &DifferingEntries,
     outcomes: &[EntryOutcome],
@@ -208,7 +208,7 @@ fn other_directories(
 ) -> HashSet<u64> {
     let mut others: HashSet<u64> = moved.into_iter().flat_map(<[u64; 2]>::from).collect();
     for outcome in outcomes {
-        // Outcomes of directories are in order of depth.
+        // Directories are ordered by depth, so parents come first.
         if let EntryOutcome::Added(at) = *outcome
             && let entry = &found.entries[at]
             && entry.is_dir

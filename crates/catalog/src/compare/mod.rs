@@ -1,5 +1,6 @@
-//! Compares a tree in memory with a catalog, as an increment of GNU tar needs it: which entries are unchanged, which must be
-//! dumped, and which renames bring each directory to its place.
+//! Compares a tree in memory with a catalog, for an increment in the format of GNU tar: which
+//! entries are unchanged, which must be dumped, and which renames move each directory to its new
+//! path.
 
 mod moves;
 #[cfg(test)]
@@ -16,58 +17,58 @@ use crate::error::Error;
 use crate::since::index::{Identity, Index, RowMatch};
 pub use moves::{OldName, Rename, RenameStep, once};
 
-/// An entry as it is now.
+/// An entry of the current tree.
 #[derive(Clone, Copy)]
 pub struct Now<'a> {
-    /// The row of its directory, which precedes its own; `None` for a top.
+    /// Row of the parent directory, which precedes the entry's own row; `None` for the directory of
+    /// a SRC (a top).
     pub parent: Option<u32>,
-    /// Its name in that directory.
+    /// Name in the parent directory.
     pub name: &'a [u8],
-    /// Its identity, by the parts of the catalog.
+    /// Identity of the file; its part is numbered as in the catalog.
     pub identity: Identity,
-    /// Its fingerprint.
+    /// Hash of the metadata.
     pub fingerprint: u64,
-    /// Whether it is a directory.
+    /// Whether the entry is a directory.
     pub is_dir: bool,
-    /// The number of its names.
+    /// Number of hard links.
     pub nlink: u32,
 }
 
-/// What becomes of an entry.
+/// How an entry is treated in the archive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It is not in the archive: the earlier dumps restore it.
+    /// Not in the archive: earlier dumps restore the entry.
     Kept,
-    /// It is in the archive. A directory keeps the entries that its dumpdir names.
+    /// In the archive. A directory keeps the entries that its dumpdir lists.
     Dumped,
-    /// It is a directory in the archive. Another directory is in its place, and must be removed
-    /// first.
+    /// A directory in the archive that replaces a different directory, which must be removed first.
     Replaces,
-    /// It is in the archive as a hard link to an entry that is kept.
+    /// In the archive, as a hard link to an unchanged entry.
     Link,
 }
 
-/// What becomes of the tree.
+/// The result of comparing a tree with a catalog.
 pub struct TreeOutcome {
-    /// By entry.
+    /// How each entry is treated, by row.
     pub fates: Vec<Fate>,
-    /// The targets of links, by row.
+    /// Targets of hard links, by row.
     pub links: HashMap<u32, u32>,
-    /// By entry, the row of the catalog that it is kept as, plus one; 0 for none.
+    /// For each entry, the unchanged row of the catalog plus one; 0 for none.
     pub rows: Vec<u32>,
-    /// The renames, in order, before all else. Their tops are rows.
+    /// The renames, in order, before anything else is restored. Their tops are rows.
     pub steps: Vec<RenameStep>,
-    /// The number of directories that were renamed.
+    /// Number of renamed directories.
     pub renamed: u64,
-    /// The number of rows of the catalog that were removed.
+    /// Number of removed rows of the catalog.
     pub removed: u64,
-    /// The tree is as it was. Its tops are in the archive all the same.
+    /// The tree is unchanged; its tops are in the archive nevertheless.
     pub is_unchanged: bool,
 }
 
-/// Compares the entries `0..len` that `entry` gives. `dirs` are the directories among them. `top`
-/// gives the hash of the top of a row; `names` reads the names of rows of the catalog, with the
-/// hashes of their tops.
+/// Compares the entries `0..len`, given by `entry`. `dirs` are the rows of directories. `top`
+/// returns the hash of a row's top; `names` reads the names of catalog rows, with the hashes of
+/// their tops.
 ///
 /// # Errors
 /// Those of `names`.
@@ -106,7 +107,7 @@ pub fn compare<'a>(
     };
     let compare = |first, fates: &mut [_], rows: &mut [_]| entries.compare(first, fates, rows);
     let (mut linked, mut renamed, mut found) = (Vec::new(), 0, 0);
-    /// Fewer rows are not worth a thread.
+    /// Minimum number of rows for a thread.
     const WORTH: usize = if cfg!(test) { 3 } else { 1 << 14 };
     for piece in in_pieces((&mut fates, &mut rows), WORTH, compare) {
         linked.extend(piece.linked);
@@ -118,7 +119,7 @@ pub fn compare<'a>(
         let is_top = (entries.entry)(row).parent.is_none();
         fates[row as usize] = match entries.kept[at] {
             None if is_taken[at] => Fate::Replaces,
-            // Each SRC that is a directory is in every archive, with the list of its names.
+            // Every archive contains each SRC directory, with its dumpdir.
             Some(_) if is_top => {
                 tops += usize::from(entries.is_same_top(row));
                 Fate::Dumped
@@ -145,17 +146,17 @@ pub fn compare<'a>(
     })
 }
 
-/// The entries as they are now and as they were, for all threads.
+/// The current and the former entries, shared by all threads.
 struct ComparedEntries<'t, 'n, E, T> {
     entry: E,
     top: T,
     then: &'t Index,
     now: Directories<'n>,
-    /// For each directory that is kept, the hash of the path that it had.
+    /// For each kept directory, the hash of its former path.
     kept: Vec<Option<u64>>,
-    /// For each directory, how many of its entries are still in it.
+    /// For each directory, how many of its former entries are still in it.
     stays: Vec<AtomicU32>,
-    /// For each directory, whether anything else differs.
+    /// For each directory, whether it differs in any other way.
     is_touched: Vec<AtomicBool>,
 }
 
@@ -166,25 +167,26 @@ impl<'n, E: Fn(u32) -> Now<'n>, T: Fn(u32) -> u64> ComparedEntries<'_, 'n, E, T>
         }
     }
 
-    /// A directory that had a path has all its entries, and nothing else differs.
+    /// Whether a directory with this former path has all its former entries, and does not differ in
+    /// any other way.
     fn is_unchanged(&self, dir: usize, was: u64) -> bool {
         let has_all = self.stays[dir].load(Relaxed) == self.then.children(was);
         has_all && !self.is_touched[dir].load(Relaxed)
     }
 
-    /// Whether a top has the metadata that it had.
+    /// Whether the metadata of a top is unchanged.
     fn is_same_top(&self, row: u32) -> bool {
         let old = self.then.find((self.top)(row));
         old.is_some_and(|old| self.then.row(old).has((self.entry)(row).fingerprint))
     }
 
-    /// Compares the entries from `first` on.
+    /// Compares a range of entries, beginning with `first`.
     fn compare(&self, first: u32, fates: &mut [Fate], rows: &mut [u32]) -> Piece {
         let (then, kept) = (self.then, &self.kept);
         let find = |old: u32| u64::from(then.row(old).settle(RowMatch::Found));
         let mut piece = Piece::default();
-        // Most entries have the directory of the previous one, and follow it in the catalog as
-        // well.
+        // Most entries have the same directory as the previous one, and follow it in the catalog,
+        // too.
         let mut within: Option<(u32, usize)> = None;
         let mut likely = 0;
         for ((row, fate), kept_as) in (first..).zip(fates).zip(rows) {
@@ -238,19 +240,19 @@ impl<'n, E: Fn(u32) -> Now<'n>, T: Fn(u32) -> u64> ComparedEntries<'_, 'n, E, T>
     }
 }
 
-/// The result for some entries.
+/// The result for a range of entries.
 #[derive(Default)]
 struct Piece {
-    /// Files with several names.
+    /// Rows of files with several hard links.
     linked: Vec<u32>,
-    /// The number of directories that were renamed.
+    /// Number of renamed directories.
     renamed: u64,
-    /// The number of rows of the catalog that were found.
+    /// Number of matched rows of the catalog.
     found: u64,
 }
 
-/// Among files with several names, finds those that must be dumped and are the same file as one
-/// that is kept: the hard links, and their targets.
+/// Finds hard links that need not be dumped with data: rows to be dumped that are the same file as
+/// an unchanged row. Returns links and targets.
 fn find_links<'a>(
     entry: impl Fn(u32) -> Now<'a>,
     linked: &[u32],
@@ -282,26 +284,26 @@ fn find_links<'a>(
     same.collect()
 }
 
-/// The directories as they are now. They are matched with the old ones by what every engine gives,
-/// so that all engines write the same archive: a directory that reuses an inode number counts as
-/// the old one, renamed and changed.
+/// The current directories. They are matched with the old ones only by metadata that every engine
+/// reads, so that all engines write the same archive: a directory that reuses an inode number
+/// counts as the old one, renamed and changed.
 #[derive(Default)]
 struct Directories<'a> {
     dirs: Vec<Dir<'a>>,
-    /// Their rows, in ascending order.
+    /// Rows of the directories, ascending.
     rows: Vec<u32>,
-    /// The directory and everything above it have the same path as before.
+    /// Whether each directory and all its ancestors have the same path as before.
     unmoved: Vec<bool>,
-    /// The hash of the top of each.
+    /// Hash of each directory's top.
     tops: Vec<u64>,
-    /// The others, by identity.
+    /// The directories with a different path, by identity.
     homeless: HashMap<u64, Vec<u32>>,
-    /// The directory of the catalog that the next one most likely is.
+    /// The catalog's directory that probably comes next.
     likely: usize,
 }
 
 impl<'a> Directories<'a> {
-    /// The place of a row among the directories.
+    /// The index of a row among the directories.
     fn place(&self, row: u32) -> Option<usize> {
         self.rows.binary_search(&row).ok()
     }
@@ -335,7 +337,7 @@ impl<'a> Directories<'a> {
         }
     }
 
-    /// Finds the old paths of directories that were renamed, and reads the names that they had.
+    /// Matches renamed directories with their former paths, and reads their former names.
     fn find_homes(
         &mut self,
         then: &Index,

@@ -2,62 +2,62 @@
 //! bring each to its new path.
 //!
 //! GNU tar renames directories before it restores anything else of an increment: one after the
-//! other, in the old tree. So the renames are simulated here in that tree, from the top down. A
-//! directory can be kept if its new parent is kept. If another directory is in its way, it waits,
-//! because that one may be about to move. If that does not help, the other directory is moved into
-//! the waiting one, under a free name: it can still move on from there; if it does not, it is
-//! purged, because a moved directory is in the archive with the list of its names. A directory that
-//! cannot be kept is dumped again.
+//! other, in the old tree. So the renames are simulated here in the old tree, from the top down. A
+//! directory can be kept if its new parent is kept. If another directory is in its way, the first
+//! one waits, because the other may be about to move. If that does not help, the other directory is
+//! moved into the waiting one, under a free name: it can still move on from there. Otherwise it is
+//! purged, because a moved directory is in the archive with its dumpdir. A directory that cannot be
+//! kept is dumped again.
 //!
-//! (GNU tar has a temporary directory for such cases. But with `-C` it creates that in another
-//! directory than the one that it renames in.)
+//! (GNU tar has a temporary directory for such cases. But with `-C`, GNU tar creates it in a
+//! different directory than the one that it renames in.)
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use walk::entry::append;
 use walk::path_id;
 
-/// A directory as it is now.
+/// A directory of the current tree.
 #[derive(Clone, Copy)]
 pub(super) struct Dir<'a> {
-    /// Its parent, as a place among all directories, which precedes its own; a top is its own
-    /// parent.
+    /// Index of the parent among all directories, always smaller than its own; a top (the
+    /// directory of a SRC) is its own parent.
     pub parent: u32,
     pub name: &'a [u8],
-    /// The hash of the path that it had below the same top; `None` for a new directory. A top
-    /// always had one. No two are the same.
+    /// Hash of the former path below the same top; `None` for a new directory. A top always has
+    /// one. No two are equal.
     pub was: Option<u64>,
 }
 
-/// A directory that was renamed: the path that it had, and the one that it has.
+/// A renamed directory: the former path, and the new one.
 pub type Rename = (Vec<u8>, Vec<u8>);
 
-/// An old path below its top: the directory, and the name in it.
+/// A former path below its top: the directory, and the name in it.
 pub type OldName = (Vec<u8>, Vec<u8>);
 
-/// A rename in the old tree, below a top.
+/// A rename in the old tree, below one top.
 pub struct RenameStep {
-    /// The top, by its place among all directories.
+    /// The top (the directory of a SRC), as an index among all directories.
     pub top: u32,
-    /// The path when the step is taken.
+    /// The directory's path at the time of this step.
     pub from: Vec<u8>,
-    /// The new path. Nothing is there.
+    /// The new path, which does not exist at the time of this step.
     pub to: Vec<u8>,
 }
 
-/// The directories that are kept, and the steps.
+/// The directories that are kept, and the steps that move them.
 pub(super) struct Moves {
-    /// For each directory that is kept, the hash of the path that it had.
+    /// For each kept directory, the hash of its former path.
     pub kept: Vec<Option<u64>>,
-    /// For each that is not kept: another directory is in its place.
+    /// For each directory that is not kept, whether another directory is at its path.
     pub is_taken: Vec<bool>,
     /// The renames, in order.
     pub steps: Vec<RenameStep>,
 }
 
-/// Works out the renames. `unmoved` marks the directories with the same path as before; `old` has
-/// the old names of the others. `was_dir` gives, for the hash of an old path, whether that was a
-/// directory; `None` if nothing was there.
+/// Computes the renames. `unmoved` marks directories with the same path as before; `old` has the
+/// former names of the others. `was_dir` tells, for the hash of a former path, whether it was a
+/// directory; `None` if it did not exist.
 pub(super) fn moves(
     dirs: &[Dir<'_>],
     unmoved: &[bool],
@@ -78,9 +78,9 @@ pub(super) fn moves(
             }
         }
     }
-    ready.reverse(); // taken from the end
+    ready.reverse(); // because pop() takes the last one
     let mut tree = MovedTree::new(dirs, unmoved, old, was_dir);
-    // Directories that wait for their place to become free, in order, and by that place.
+    // Directories waiting for their new path to become free, in order, and by that path.
     let mut waiting: BTreeSet<u32> = BTreeSet::new();
     let mut wanted: HashMap<(u64, Vec<u8>), u32> = HashMap::new();
     loop {
@@ -94,13 +94,13 @@ pub(super) fn moves(
                 continue;
             }
             ready.extend(below.remove(&at).into_iter().flatten().rev());
-            // Its old place is free for another.
+            // The path just left may be the new path of a waiting directory.
             let next = left.and_then(|left| wanted.remove(&left));
             ready.extend(next.filter(|next| waiting.remove(next)));
         }
         let Some(at) = waiting.pop_first() else { break };
         if let Some(other) = tree.make_way(at) {
-            // Its old place may be the one that the other waits for.
+            // The directory moved aside may itself wait for the path that is free now.
             ready.extend(homeless.get(&other).filter(|other| waiting.remove(other)));
             ready.push(at);
         }
@@ -113,13 +113,13 @@ pub(super) fn moves(
     }
 }
 
-/// The renames of several trees, each once, and how many directories were to be renamed more than once. A tree that is in
-/// another one, or is the same, must come after it.
+/// Merges the renames of several trees without duplicates, and counts the duplicates. A tree inside
+/// another one, or equal to it, must come after it.
 pub fn once(trees: impl Iterator<Item = Vec<Rename>>) -> (Vec<Rename>, u64) {
     let mut known: HashSet<Rename> = HashSet::new();
     let (mut renames, mut repeated) = (Vec::new(), 0);
     for steps in trees {
-        // Where each directory was, and where it is so far.
+        // The former path of each directory, and its path after the steps so far.
         let mut moved: Vec<Rename> = Vec::new();
         let mut at_place: HashMap<Vec<u8>, usize> = HashMap::new();
         let mut of_steps = Vec::with_capacity(steps.len());
@@ -141,8 +141,8 @@ pub fn once(trees: impl Iterator<Item = Vec<Rename>>) -> (Vec<Rename>, u64) {
     (renames, repeated)
 }
 
-/// The old tree, and what was moved in it so far. Directories are identified by the hashes of their
-/// old paths.
+/// The old tree with the moves so far. Directories are identified by the hashes of their former
+/// paths.
 struct MovedTree<'a, W> {
     dirs: &'a [Dir<'a>],
     /// The top of each directory.
@@ -150,10 +150,10 @@ struct MovedTree<'a, W> {
     old: HashMap<u64, OldName>,
     was_dir: W,
     kept: Vec<Option<u64>>,
-    /// The present places of directories that were moved: the old path of the parent, and the name
-    /// in it.
+    /// The current place of each moved directory: the former path of its parent, and the name in
+    /// it.
     moved: HashMap<u64, OldName>,
-    /// The inverse.
+    /// The inverse of `moved`.
     came: HashMap<(u64, Vec<u8>), u64>,
     steps: Vec<RenameStep>,
 }
@@ -187,8 +187,8 @@ impl<'a, W: Fn(u64) -> Option<bool>> MovedTree<'a, W> {
         }
     }
 
-    /// Moves a directory to its place, if that is free; returns that place, and the one that it
-    /// left.
+    /// Moves a directory to its new place, if that is free; returns the new place, and the one that
+    /// it left.
     #[allow(clippy::type_complexity, reason = "two places")]
     fn bring(&mut self, at: u32) -> Option<((u64, &'a [u8]), Option<(u64, Vec<u8>)>)> {
         let Dir { parent, name, was } = self.dirs[at as usize];
@@ -210,8 +210,8 @@ impl<'a, W: Fn(u64) -> Option<bool>> MovedTree<'a, W> {
         Some(((dir, name), Some(left)))
     }
 
-    /// Moves the directory that is in the way of another one into that one, and returns it. Only
-    /// directories are renamed.
+    /// Clears the new place of a directory by moving the directory there into it; returns the moved
+    /// one. Only directories can be renamed.
     fn make_way(&mut self, at: u32) -> Option<u64> {
         let Dir { parent, name, was } = self.dirs[at as usize];
         let (dir, was) = (self.kept[parent as usize]?, was?);
@@ -222,7 +222,7 @@ impl<'a, W: Fn(u64) -> Option<bool>> MovedTree<'a, W> {
         let (mut from, is_within) = self.locate(at, &from_dir, &from_name, other);
         let (to, to_dir) = (self.path(at), self.old_path(parent));
         if is_within {
-            // First it leaves the other one, and becomes its sibling.
+            // If the directory is inside the one in its way, first move it out, next to it.
             let sibling = self.free_name(dir);
             let place = joined(&[&sibling, &self.path(parent)]);
             self.step(at, from, place.clone());
@@ -238,7 +238,7 @@ impl<'a, W: Fn(u64) -> Option<bool>> MovedTree<'a, W> {
         Some(other)
     }
 
-    /// A name that is free at present in a directory.
+    /// A name that is currently free in a directory.
     fn free_name(&self, dir: u64) -> Vec<u8> {
         let mut names = (0u64..).map(|n| format!(".fathom-{n}").into_bytes());
         names
@@ -254,25 +254,25 @@ impl<'a, W: Fn(u64) -> Option<bool>> MovedTree<'a, W> {
         });
     }
 
-    /// Records the new place of a directory.
+    /// Records a move of a directory.
     fn put(&mut self, was: u64, place: OldName, dir: u64) {
         self.came.insert((dir, place.1.clone()), was);
         self.moved.insert(was, place);
     }
 
-    /// The present place of a directory.
+    /// The current place of a directory.
     fn spot(&self, was: u64) -> Option<&OldName> {
         self.moved.get(&was).or_else(|| self.old.get(&was))
     }
 
-    /// What is at a place at present.
+    /// The former path's hash of the file currently at a place.
     fn occupant(&self, dir: u64, name: &[u8]) -> Option<u64> {
         let stayed = || Some(path_id::below(dir, name)).filter(|was| !self.moved.contains_key(was));
         let came = self.came.get(&(dir, name.to_vec())).copied();
         came.or_else(|| stayed().filter(|&was| (self.was_dir)(was).is_some()))
     }
 
-    /// Another directory is in the place of one that is not kept.
+    /// Whether another directory is at the new place of a directory that is not kept.
     fn is_taken(&self, at: u32) -> bool {
         let Dir { parent, name, .. } = self.dirs[at as usize];
         let dir = self.kept[parent as usize].filter(|_| self.kept[at as usize].is_none());
@@ -280,7 +280,7 @@ impl<'a, W: Fn(u64) -> Option<bool>> MovedTree<'a, W> {
             .is_some_and(|other| (self.was_dir)(other) == Some(true))
     }
 
-    /// The hash of an old path below the top of a directory.
+    /// The hash of a former path below the same top as a directory.
     fn hash(&self, at: u32, path: &[u8]) -> u64 {
         let top = self.dirs[self.tops[at as usize] as usize]
             .was
@@ -298,16 +298,16 @@ impl<'a, W: Fn(u64) -> Option<bool>> MovedTree<'a, W> {
         joined(&up)
     }
 
-    /// The old path of a directory that is kept.
+    /// The former path of a kept directory.
     fn old_path(&self, at: u32) -> Vec<u8> {
         match self.kept[at as usize].and_then(|was| self.old.get(&was)) {
             Some((dir, name)) => joined(&[&name[..], &dir[..]]),
-            None => self.path(at), // not moved
+            None => self.path(at), // an unmoved directory
         }
     }
 
-    /// The present path of a name in a directory with an old path, and whether it leads through
-    /// `through`.
+    /// The current path of a name in a directory with a former path, and whether the directory
+    /// `through` is on that path.
     fn locate(&self, at: u32, dir: &[u8], name: &[u8], through: u64) -> (Vec<u8>, bool) {
         let (mut dir, mut up, mut leads_through) = (dir, vec![name], false);
         'dir: loop {
@@ -334,7 +334,7 @@ fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&b| b == b'/').filter(|name| !name.is_empty())
 }
 
-/// Joins names to a path, the last one first.
+/// Joins names to a path; the last name comes first.
 fn joined(up: &[&[u8]]) -> Vec<u8> {
     let mut path = Vec::new();
     for name in up.iter().rev().filter(|name| !name.is_empty()) {

@@ -1,5 +1,5 @@
-//! A model of trees, of changes to them, and of how GNU tar restores an increment: a plan is right
-//! if restoring it gives the tree as it is now, whatever changes were made.
+//! Tests with a model of trees, changes, and restores by GNU tar: whatever the changes, restoring
+//! the planned increment must give the current tree.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,30 +11,30 @@ use super::{Fate, Now, OldName, TreeOutcome, compare};
 use crate::since::index::{Identity, Index, fingerprint};
 
 type Path = Vec<String>;
-/// The version and the content of an inode, and all its paths.
+/// Version and content of an inode, and all its paths.
 type Seen = (Option<u64>, Option<u64>, BTreeSet<Path>);
 
-/// An inode, in the tree that is dumped.
+/// An inode in the dumped tree.
 #[derive(Clone, Debug)]
 struct WorldInode {
     ino: u64,
     birth: u32,
-    /// Stands for times and attributes: increases with each change.
+    /// Models times and attributes: increases with each change.
     version: u64,
-    /// Stands for the data; for a directory, for the extended attributes that it was created with,
-    /// which GNU tar does not change.
+    /// Models the data; for a directory, the extended attributes from its creation, which GNU tar
+    /// does not change.
     content: u64,
     names: Option<BTreeMap<String, usize>>,
 }
 
-/// A tree that is dumped.
+/// The dumped tree.
 #[derive(Clone, Debug)]
 struct World {
     inodes: Vec<WorldInode>,
     clock: u64,
-    /// Inodes have a time of creation.
+    /// Whether inodes have a birth time.
     has_births: bool,
-    /// Directories get new times when their entries change.
+    /// Whether directories get new times when their entries change.
     touches_dirs: bool,
     free: Vec<u64>,
 }
@@ -42,7 +42,7 @@ struct World {
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const ROOT: usize = 0;
 
-/// A change: its kind, and two numbers that select entries or names in any tree.
+/// A change of the tree: its kind, and two numbers that select entries or names.
 type TreeEvent = (u8, u16, u16);
 
 impl World {
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// Every name, as the directory, the name and the inode; a directory precedes its entries.
+    /// Every entry as directory, name and inode; directories precede their entries.
     fn all(&self) -> Vec<(usize, String, usize)> {
         let (mut all, mut dirs) = (Vec::new(), vec![ROOT]);
         while let Some(dir) = dirs.pop() {
@@ -201,7 +201,6 @@ impl World {
                     self.put(dir, &name, Some(inode));
                 }
             }
-            // Swap two entries.
             7 | 8 => {
                 let (Some(one), Some(other)) = (pick(one), pick(other)) else {
                     return;
@@ -213,7 +212,6 @@ impl World {
                     self.touch(other.2);
                 }
             }
-            // Rename an entry onto another.
             _ => {
                 let (Some(new), Some(old)) = (pick(one), pick(other)) else {
                     return;
@@ -229,7 +227,7 @@ impl World {
         }
     }
 
-    /// In archive order: the row of the directory, the name, the inode.
+    /// The entries in archive order: row of the directory, name, inode.
     fn rows(&self) -> Vec<(Option<u32>, String, usize)> {
         fn go(world: &World, rows: &mut Vec<(Option<u32>, String, usize)>, dir: u32, inode: usize) {
             for (name, &inode) in world.inodes[inode].names.iter().flatten() {
@@ -243,7 +241,7 @@ impl World {
         rows
     }
 
-    /// Metadata that identifies the inode and its version.
+    /// Metadata that encodes the inode and its version.
     fn meta(&self, inode: usize) -> Meta {
         let &WorldInode {
             ino,
@@ -284,7 +282,7 @@ struct Restored {
 
 #[derive(Clone, Debug)]
 struct RestoredNode {
-    /// `None` if it differs from what the archive says.
+    /// `None` if the version that GNU tar restored differs from that in the archive.
     version: Option<u64>,
     content: u64,
     names: Option<BTreeMap<String, usize>>,
@@ -311,7 +309,7 @@ impl Restored {
         };
     }
 
-    /// Creates a node, replacing anything but a directory with entries.
+    /// Creates a node, replacing anything except a directory with entries.
     fn make(&mut self, path: &[String], node: RestoredNode) {
         if let Some(there) = self.find(path) {
             assert!(
@@ -323,7 +321,7 @@ impl Restored {
         self.put(path, Some(self.nodes.len() - 1));
     }
 
-    /// Restores an archive as GNU tar does.
+    /// Models a restore by GNU tar.
     fn restore(&mut self, world: &World, outcome: &TreeOutcome) {
         let rows = world.rows();
         let mut first: HashMap<usize, Path> = HashMap::new();
@@ -452,8 +450,8 @@ impl Restored {
         }
     }
 
-    /// All nodes by path. Without times of creation, a directory that reuses an inode number cannot
-    /// be told from the old one, so its content is ignored.
+    /// All nodes by path. Without birth times, a directory that reuses an inode number looks like
+    /// the old one, so its content is ignored.
     fn census(&self, has_births: bool) -> BTreeMap<Path, Seen> {
         let (mut all, mut names) = (Vec::new(), HashMap::<usize, BTreeSet<Path>>::new());
         let mut dirs = vec![(Path::new(), ROOT)];
@@ -501,7 +499,7 @@ impl Restored {
     }
 }
 
-/// The index of a catalog of a tree, and the names of its rows.
+/// The index of a catalog of the tree, and the names of its rows.
 fn index(world: &World) -> (Index, Vec<OldName>) {
     let rows = world.rows();
     let (mut old, mut names, mut children) = (Vec::new(), Vec::new(), HashMap::new());

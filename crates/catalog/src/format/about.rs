@@ -1,4 +1,5 @@
-//! The description of a catalog: the value of the key `fathom.catalog`, as JSON.
+//! The description of a catalog: the JSON value of the key `fathom.catalog` in the Parquet
+//! metadata.
 
 use ondisk::pax::ArchiveId;
 use parquet::file::metadata::KeyValue;
@@ -15,77 +16,79 @@ use crate::since::GoneMount;
 use crate::stored;
 use crate::tick::before_a_tick;
 
-/// The key in the file's metadata.
+/// Key of the description in the Parquet file metadata.
 pub(crate) const KEY: &str = "fathom.catalog";
 
-/// The version of the format that is written, and the newest that is read.
+/// The format version that is written, and the newest that can be read.
 const VERSION: u64 = 1;
 
-/// The part of a data set that a catalog is: one process of several wrote it.
+/// The part of a data set that a catalog contains: one of several processes wrote it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ShardOfRun {
-    /// Its number, from 0.
+    /// Number of the part, from 0.
     pub number: u32,
-    /// How many parts the data set has.
+    /// Number of parts in the data set.
     pub of: u32,
-    /// The name of the run, if it has one. Parts of different runs make no data set.
+    /// Name of the run, if any. Parts of different runs do not form a data set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// The ranks of an MPI job dealt the entries out as they walked, not by a hash of their paths.
+    /// The entries were divided among the ranks of an MPI job while walking, not by a hash of their
+    /// paths.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_ranks: bool,
 }
 
 impl ShardOfRun {
-    /// The shard of the tree, whatever the run; `None` if ranks dealt out the entries.
+    /// The shard of the tree, regardless of the run; `None` if ranks divided the entries.
     pub fn shard(&self) -> Option<Shard> {
         let &ShardOfRun { number, of, .. } = self;
         (!self.by_ranks).then_some(Shard { number, of })
     }
 
-    /// Why it cannot be compared with a tree or another part; `None` if it can, shard by shard.
+    /// Why the catalog cannot be compared with a tree or another part; `None` if it can, shard by
+    /// shard.
     pub fn refusal(&self) -> Option<ErrorKind> {
         let &ShardOfRun { number, of, .. } = self;
         (self.by_ranks && of > 1).then_some(ErrorKind::OnlyRank { number, of })
     }
 
-    /// The name of the archive, in the directory of the dump.
+    /// File name of the part's archive, in the directory of the dump.
     pub fn archive_name(&self, suffix: &str) -> String {
         format!("part-{}-of-{}{suffix}", self.number, self.of)
     }
 
-    /// The name of its file, in the directory of the data set.
+    /// File name of the catalog, in the directory of the data set.
     pub fn file_name(&self) -> String {
         format!("part-{}-of-{}.parquet", self.number, self.of)
     }
 }
 
-/// What the walk left out.
+/// Which entries the walk excluded.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Options {
-    /// Without the contents of directories that are tagged as caches.
+    /// Excluded the contents of directories with a CACHEDIR.TAG.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclude_caches: bool,
-    /// Without the contents of directories that have a file of one of these names.
+    /// Excluded the contents of directories with a file of one of these names.
     #[serde(flatten, with = "stored::exclude_if_present")]
     pub exclude_if_present: Vec<Vec<u8>>,
-    /// Exclude patterns, as they were given.
+    /// Exclude patterns, as given.
     #[serde(flatten, with = "stored::excludes")]
     pub excludes: Vec<Vec<u8>>,
-    /// Only names of a list are in it.
+    /// Only the names of a list were walked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub files_from: bool,
-    /// The greatest depth.
+    /// Maximum depth.
     pub max_depth: Option<u32>,
-    /// Only the file system of DIR.
+    /// Only the file system of DIR was walked.
     pub one_file_system: bool,
-    /// Only a part of the tree.
+    /// Only this part of the tree was walked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<ShardOfRun>,
 }
 
 impl Options {
-    /// The same of every run.
+    /// The options without the name of the run.
     pub(crate) fn without_run(&self) -> Options {
         let shard = self.shard.clone();
         Options {
@@ -94,7 +97,7 @@ impl Options {
         }
     }
 
-    /// What the walk left out.
+    /// A filter that excludes the same entries.
     pub fn filter(&self) -> Filter {
         let tags = Tags::new(self.exclude_caches, &self.exclude_if_present);
         Filter::new(&self.excludes, self.max_depth)
@@ -103,15 +106,16 @@ impl Options {
     }
 }
 
-/// The snapshot that was made of the tree of a catalog. The fields are in the order of their names.
+/// The snapshot made of a catalog's tree. Fields are sorted by name.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SnapshotRecord {
-    /// A hash of the metadata of the directories above the entries of the catalog; empty in older catalogs.
+    /// Hash of the metadata of the directories above the catalog's entries; empty in older
+    /// catalogs.
     #[serde(default)]
     pub above: String,
-    /// A hash of what else the trees of the snapshot depend on beside these entries.
+    /// Hash of everything besides the entries that the snapshot's trees depend on.
     pub context: String,
-    /// The index files of the repository, by the beginnings of their names.
+    /// Index files of the repository, as prefixes of their names.
     pub indexes: Vec<String>,
     /// The id of the repository.
     pub repository: String,
@@ -119,19 +123,19 @@ pub struct SnapshotRecord {
     pub tree: String,
 }
 
-/// A directory that a catalog is of; in the catalog of a dump, a SRC.
+/// A directory described by a catalog; for a dump, a SRC.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Root {
-    /// Its absolute path, where it is known.
+    /// Absolute path, if known.
     #[serde(flatten, with = "stored::absolute")]
     pub absolute: Option<Vec<u8>>,
-    /// As it was given: patterns with a slash match paths that begin with it.
+    /// Path as given: patterns with a slash match paths that begin with it.
     #[serde(flatten, with = "stored::path")]
     pub path: Vec<u8>,
 }
 
 impl Root {
-    /// A directory that exists, as it was given.
+    /// An existing directory, as given.
     pub(super) fn new(dir: &[u8]) -> Root {
         Root {
             path: dir.to_vec(),
@@ -140,55 +144,56 @@ impl Root {
     }
 }
 
-/// The description of a catalog. The fields are in the order of their stored names.
+/// The description of a catalog. Fields are sorted by their stored names.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct About {
-    /// In a part of a dump by several ranks, the [`Sums::above`](super::Sums::above) of its rows, in hexadecimal.
+    /// For a part of a dump by several ranks: [`Sums::above`](super::Sums::above) of its rows, in
+    /// hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub above: Option<String>,
-    /// The id of the archive that the catalog was written with; of a dump in which nothing has changed, that of its base.
+    /// Id of the archive written with the catalog; for a dump without changes, that of its base.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "stored::archive_id"
     )]
     pub archive: Option<ArchiveId>,
-    /// For each row group, the CRC-32 of each column chunk; none in older catalogs.
+    /// CRC-32 of each column chunk, by row group; empty in older catalogs.
     #[serde(default)]
     pub checksums: Vec<Vec<u32>>,
-    /// Nothing was skipped.
+    /// Whether nothing was skipped.
     pub complete: bool,
     /// The digest over all entries.
     pub digest: String,
-    /// The number of rows.
+    /// Number of rows.
     pub entries: u64,
-    /// The end of the walk.
+    /// End of the walk.
     #[serde(with = "stored::StoredTime")]
     pub finished: Time,
-    /// The mounts that a dump missed, because they were no longer there.
+    /// Mounts that had disappeared before the dump.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone_mounts: Vec<GoneMount>,
-    /// Where the sums over the inodes are, if there are any.
+    /// Location of the sums over inodes, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode_sums: Option<InodeSumsPlace>,
-    /// What the walk left out.
+    /// Which entries the walk excluded.
     pub options: Options,
     /// The file systems of the tree.
     pub parts: Vec<Part>,
-    /// Rows whose ctime is not before [`About::at_rest_before`]: they may change once more without
-    /// a new ctime.
+    /// Number of rows with a ctime at or after [`About::at_rest_before`]: these entries may change
+    /// again without a new ctime.
     pub racy: u64,
-    /// One DIR, or each SRC of a dump; the column `top` has their numbers.
+    /// The one DIR, or each SRC of a dump; the column `top` has their indexes.
     pub roots: Vec<Root>,
-    /// The snapshot of exactly these entries, if one was made.
+    /// The snapshot made of exactly these entries, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotRecord>,
-    /// The beginning of the walk.
+    /// Beginning of the walk.
     #[serde(with = "stored::StoredTime")]
     pub started: Time,
 }
 
-/// [`About`], as it is stored.
+/// [`About`] as stored, with version and checksum.
 #[derive(Serialize)]
 struct StoredAbout<'a> {
     checksum: &'static str,
@@ -198,26 +203,27 @@ struct StoredAbout<'a> {
 }
 
 impl About {
-    /// An entry with an earlier ctime, by the file system's clock, was not changing when it was
-    /// read: the beginning of the walk less a [tick](crate::tick::TICK).
+    /// The beginning of the walk minus a [tick](crate::tick::TICK) of the file system's clock. An
+    /// entry with an earlier ctime was not changing while it was read.
     pub fn at_rest_before(&self) -> Time {
         before_a_tick(self.started)
     }
 
-    /// The sums over the rows of a part of a dump.
+    /// The sums over the rows, for a part of a dump.
     pub(super) fn sums(&self) -> Option<Sums> {
         let above = u64::from_str_radix(self.above.as_ref()?, 16).ok()?;
         let digest = self.digest()?;
         Some(Sums { digest, above })
     }
 
-    /// The digest; `None` if its digits are damaged.
+    /// The parsed digest; `None` if it is damaged.
     pub(super) fn digest(&self) -> Option<Digest> {
         let own = u128::from_str_radix(&self.digest, 16).ok()?;
         Some(Digest::from_halves([own as u64, (own >> 64) as u64]))
     }
 
-    /// What all parts of a run have in common: their DIRs and options. Nothing if it is no part.
+    /// DIRs and options, which all parts of a run have in common; `None` for a catalog that is no
+    /// part.
     pub(crate) fn run(&self) -> Option<(Vec<&[u8]>, Options)> {
         let part = self.options.shard.clone()?;
         let roots = self.roots.iter().map(|root| &root.path[..]).collect();
@@ -228,7 +234,7 @@ impl About {
         Some((roots, options))
     }
 
-    /// The description as a member of the file's metadata.
+    /// The description as a key-value pair of the Parquet metadata.
     pub(super) fn to_pair(&self) -> KeyValue {
         KeyValue::new(KEY.to_owned(), self.to_json())
     }
@@ -242,6 +248,8 @@ impl About {
         serde_json::to_string(&stored).unwrap_or_default()
     }
 
+    /// Parses a description.
+    ///
     /// # Errors
     /// The text is damaged, or of a newer version.
     pub(crate) fn from_json(text: &str) -> Result<About, ErrorKind> {
@@ -311,7 +319,7 @@ mod tests {
         }
     }
 
-    /// A description with a value in every field.
+    /// A description with a value in every field, for tests.
     fn full() -> About {
         let part = Part {
             top: 1,

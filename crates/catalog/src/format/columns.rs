@@ -1,4 +1,4 @@
-//! The columns of a catalog: how each is encoded, and the type of its values.
+//! The columns of a catalog, with their encodings and value types.
 
 use std::marker::PhantomData;
 
@@ -10,14 +10,14 @@ use super::column::{
 };
 use super::schema::{GROUP, Record};
 
-/// A column with values of type `V`, which is an `Option` if a row may have none.
+/// A column with values of type `V`, which is an `Option` for an optional column.
 #[derive(Debug)]
 pub struct Column<V> {
     pub(super) name: &'static str,
     values: PhantomData<fn() -> V>,
 }
 
-/// How a column is written.
+/// How a column is encoded.
 pub(super) struct Layout {
     pub(super) name: &'static str,
     pub(super) how: How,
@@ -41,7 +41,7 @@ macro_rules! columns {
             pub const $column: Column<$values> = Column { name: $name, values: PhantomData };
         )*
 
-        /// The columns, in the order of the schema.
+        /// All columns, in schema order.
         pub(super) const COLUMNS: [Layout; 27] = [$(Layout {
             name: $name,
             how: How::$how,
@@ -80,20 +80,20 @@ columns! {
     BLAKE3 "blake3" Option<[u8; 32]>, Raw maybe |r| r.blake3;
 }
 
-/// Two columns that make a time: the seconds, and the nanoseconds.
+/// Two columns that form a time: seconds and nanoseconds.
 #[derive(Debug)]
 pub struct TimeColumns<S, N>(pub(super) Column<S>, pub(super) Column<N>);
 
-/// Time of the last access.
+/// Time of last access.
 pub const ATIME: TimeColumns<i64, u32> = TimeColumns(ATIME_SEC, ATIME_NSEC);
-/// Time of the last change of the contents.
+/// Time of last modification of the contents.
 pub const MTIME: TimeColumns<i64, u32> = TimeColumns(MTIME_SEC, MTIME_NSEC);
-/// Time of the last change of the inode.
+/// Time of last change of the inode.
 pub const CTIME: TimeColumns<i64, u32> = TimeColumns(CTIME_SEC, CTIME_NSEC);
-/// Time of creation, where the file system records it.
+/// Time of creation, if the file system records it.
 pub const BTIME: TimeColumns<Option<i64>, Option<u32>> = TimeColumns(BTIME_SEC, BTIME_NSEC);
 
-/// The times of the rows of a row group.
+/// The times of all rows of a row group.
 #[derive(Debug)]
 pub struct Times<S, N> {
     pub(super) secs: Vec<S>,
@@ -110,7 +110,7 @@ impl Times<i64, u32> {
 }
 
 impl Times<Option<i64>, Option<u32>> {
-    /// The time of a row, if it has one.
+    /// The time of a row; `None` if it has none.
     #[inline]
     pub fn at(&self, row: usize) -> Option<Time> {
         let (sec, nsec) = (self.secs[row]?, self.nsecs[row]?);
@@ -120,17 +120,17 @@ impl Times<Option<i64>, Option<u32>> {
 
 /// The type of a column's values.
 pub trait Value: Sized {
-    /// The values of a row group, by row.
+    /// The values of all rows of a row group.
     type Values;
 
     #[doc(hidden)]
     fn decode(pages: Pages<'_>) -> Result<Self::Values>;
 
-    /// As [`Value::decode`], of a catalog that another program has written again.
+    /// Like [`Value::decode`], for a catalog rewritten by another program.
     #[doc(hidden)]
     fn decode_foreign(column: ForeignColumn) -> Result<Self::Values>;
 
-    /// Replaces numbers of file systems by those that they have among the file systems of several parts.
+    /// Replaces part numbers of one catalog by those in the joined catalog of several parts.
     #[doc(hidden)]
     fn renumber(_values: &mut Self::Values, _numbers: &[u32]) {}
 }
@@ -220,7 +220,7 @@ impl Value for Option<bool> {
     }
 }
 
-/// Decodes a column in which rows may have no value.
+/// Decodes an optional column.
 fn optional<const N: usize, T: Copy>(
     pages: Pages<'_>,
     decode: impl Fn([u8; N]) -> Option<T>,
@@ -231,7 +231,7 @@ fn optional<const N: usize, T: Copy>(
     spread(values, runs)
 }
 
-/// Puts values into the rows that have one, by runs of rows that have one or none.
+/// Distributes values to the rows that have one, by runs of rows with and without a value.
 fn spread<T: Copy>(values: Vec<Option<T>>, runs: Vec<(bool, usize)>) -> Result<Vec<Option<T>>> {
     if runs.iter().all(|(is_present, _)| *is_present) {
         return Ok(values);
@@ -248,7 +248,7 @@ fn spread<T: Copy>(values: Vec<Option<T>>, runs: Vec<(bool, usize)>) -> Result<V
     Ok(all)
 }
 
-/// An empty list with room for the rows, as far as their number can be trusted.
+/// An empty vector with capacity for the rows, limited in case their number is forged.
 fn with_room<T>(pages: &Pages<'_>) -> Vec<T> {
     Vec::with_capacity(pages.rows.min(GROUP))
 }

@@ -1,7 +1,7 @@
 //! Writes the parts of a data set as one catalog.
 //!
-//! The rows are read and encoded again, a row group at a time: each part has numbered the file systems
-//! in the order in which it met them.
+//! The rows are decoded and encoded again, one row group at a time, because each part has numbered
+//! the file systems in its own order.
 
 use super::about::About;
 use super::columns::{BLAKE3, DEV_MAJOR, DEV_MINOR, DIR, NAME, PART, TOP};
@@ -11,7 +11,7 @@ use super::schema::Record;
 use crate::error::Error;
 use crate::part::{magic_of, may_have_changed};
 
-/// Writes the parts of a run as one catalog, which has no name yet.
+/// Writes the parts of a run as one catalog, not yet renamed into place.
 ///
 /// # Errors
 /// A part cannot be read, or the file cannot be written.
@@ -19,8 +19,8 @@ pub(crate) fn compact(reader: &Reader, file: &[u8]) -> Result<Sealed, Error> {
     write(reader, reader.about().clone(), file)
 }
 
-/// Copies a catalog to `file`, atomically, with another description of the same rows. Parts become one
-/// catalog.
+/// Copies a catalog to `file`, atomically, with a new description of the same rows. Parts become
+/// one catalog.
 pub fn copy(reader: &Reader, about: &About, file: &[u8]) -> Result<(), Error> {
     match reader.single_file() {
         Some(single) => single.copy_to(file, about),

@@ -1,4 +1,4 @@
-//! The file of a catalog: its footer, and the columns of its row groups.
+//! The file of a catalog: footer and column chunks.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -26,27 +26,27 @@ use crate::destination::Destination;
 use crate::error::{Action, Error, ErrorKind};
 use crate::ranges::Ranges;
 
-/// Rows of a row group, at most: more than any writer makes by default. A few bytes of a damaged
-/// file can claim any number of equal rows.
+/// Maximum rows of a row group: more than any writer's default. A few bytes of a damaged file can
+/// claim any number of equal rows.
 const MOST_ROWS: u64 = 1 << 20;
 
-/// Bytes at the end of the file: the length of the metadata before them, and the magic.
+/// Size of the file's end: the length of the metadata, and the magic bytes.
 const END: u64 = 8;
 
-/// The file of a catalog, open for reading.
+/// A catalog file, open for reading.
 #[derive(Debug)]
 pub(super) struct CatalogFile {
     path: Vec<u8>,
     file: Ranges,
     metadata: ParquetMetaData,
-    /// The place of each of [`COLUMNS`] among the columns of the file.
+    /// For each of [`COLUMNS`], its index among the columns of the file.
     places: Vec<usize>,
-    /// Another program has written the file.
+    /// Whether another program has written the file.
     is_foreign: bool,
     about: About,
 }
 
-/// The bytes of a column chunk, at their offset in the file.
+/// The bytes of a column chunk, and their offset in the file.
 struct ChunkBytes {
     offset: u64,
     bytes: Bytes,
@@ -85,7 +85,7 @@ impl ChunkReader for ChunkBytes {
 
 fn read_bytes(file: &Ranges, start: u64, len: usize) -> ParquetResult<Bytes> {
     let short = || ParquetError::EOF("it is truncated".to_owned());
-    // Checked before memory is allocated: a damaged file may claim any length.
+    // Check before allocating memory: a damaged file may claim any length.
     let end = start.checked_add(len as u64).ok_or_else(short)?;
     if end > file.len() {
         return Err(short());
@@ -98,11 +98,11 @@ fn read_bytes(file: &Ranges, start: u64, len: usize) -> ParquetResult<Bytes> {
     }
 }
 
-/// Reads everything after the row groups.
+/// Reads everything after the column chunks.
 fn read_footer(file: &Ranges) -> ParquetResult<Bytes> {
     let end = file.len().checked_sub(END).ok_or_else(damaged)?;
     let len = read_bytes(file, end, 4)?.first_chunk().copied();
-    // A billion entries have 50 MB of it.
+    // The metadata of a billion entries takes 50 MB.
     const MOST: u32 = 128 << 20;
     let from = len
         .filter(|len| u32::from_le_bytes(*len) <= MOST)
@@ -118,8 +118,8 @@ fn is_by_fathom(file: &FileMetaData) -> bool {
         .is_some_and(|by| by.starts_with(CREATED_BY))
 }
 
-/// The place of each of [`COLUMNS`] among the columns of a file, and whether another program has written it:
-/// then there may be others, in any order.
+/// For each of [`COLUMNS`], its index among the columns of the file, and whether another program
+/// has written the file: then there may be further columns, in any order.
 fn find_columns(file: &FileMetaData) -> Result<(Vec<usize>, bool), ErrorKind> {
     let wanted = descriptor().map_err(ErrorKind::from)?;
     let columns = file.schema_descr().columns();
@@ -150,8 +150,8 @@ fn find_columns(file: &FileMetaData) -> Result<(Vec<usize>, bool), ErrorKind> {
     Ok((places.collect::<Result<_, _>>()?, true))
 }
 
-/// Whether the values of a column can be read as those of another type: programs widen integers, and do not
-/// know strings of a fixed length.
+/// Whether a column can be read as one of another type: some programs widen integers, or do not
+/// know fixed-length strings.
 fn can_stand_for(is: &ColumnDescriptor, wanted: &ColumnDescriptor) -> bool {
     let kind = |column: &ColumnDescriptor| match column.physical_type() {
         Type::INT64 => Type::INT32,
@@ -161,13 +161,14 @@ fn can_stand_for(is: &ColumnDescriptor, wanted: &ColumnDescriptor) -> bool {
     is.max_rep_level() == 0 && is.max_def_level() <= 1 && kind(is) == kind(wanted)
 }
 
-/// Bytes of a column of a row group, compressed or not. The names of a row group of fathom have 4 MiB, and of an older version
-/// seldom more than 20.
+/// Maximum bytes of a column in a row group, compressed or not. The names of a row group take 4 MiB
+/// when written by fathom, and seldom more than 20 by older versions.
 const MOST_COLUMN: u64 = 64 << 20;
-/// The same, by programs that write a million rows, and paths without a dictionary.
+/// [`MOST_COLUMN`] for other programs, which may write a million rows, and paths without a
+/// dictionary.
 const MOST_FOREIGN_COLUMN: u64 = 256 << 20;
 
-/// Checks the metadata of a column of a row group, that its codec is known, and the size that it claims.
+/// Checks a column's metadata: that its codec is known, and the size that it claims.
 fn check_column(
     column: Option<&ColumnChunkMetaData>,
     rows: i64,
@@ -203,8 +204,8 @@ thread_local! {
     static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs code of the library, which panics on some damaged bytes: that is an error here, and prints
-/// no message.
+/// Calls code of the parquet crate, which panics on some damaged bytes: a panic becomes an error,
+/// without a message.
 fn catch_panics<T>(read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
@@ -222,14 +223,15 @@ fn catch_panics<T>(read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> 
 }
 
 impl CatalogFile {
-    /// Opens a catalog, and checks that it is one, is complete and has a known version.
+    /// Opens a catalog, and checks that the file is a complete catalog of a known version.
     pub(super) fn open(path: &[u8]) -> Result<CatalogFile, Error> {
         let error = |kind| Error::new(Action::ReadCatalog, path, kind);
         let file = Ranges::open(path).map_err(error)?;
         let (mut head, mut tail) = ([0; 4], [0; 4]);
         if let Some(end) = file.len().checked_sub(4) {
             file.read_at(end, &mut tail).map_err(error)?;
-            // One request less; the checksums cover everything behind these bytes.
+            // For an object, save the request for the first four bytes: the checksums cover all the
+            // others.
             match file.is_remote() && tail == *b"PAR1" {
                 true => head = tail,
                 false => _ = file.read_at(0, &mut head).map_err(error)?,
@@ -283,7 +285,7 @@ impl CatalogFile {
         &self.path
     }
 
-    /// Copies the catalog to `path`, atomically, with another description of the same rows.
+    /// Copies the catalog to `path`, atomically, with a new description of the same rows.
     pub(super) fn copy_to(&self, path: &[u8], about: &About) -> Result<(), Error> {
         let read = |e: ParquetError| Error::new(Action::ReadCatalog, &self.path, e);
         let write = |kind: ErrorKind| Error::new(Action::WriteCatalog, path, kind);
@@ -303,7 +305,7 @@ impl CatalogFile {
         to.publish().map_err(|e| write(e.into()))
     }
 
-    /// Reads the sums over its inodes; `None` if it has none, or they are damaged.
+    /// Reads the sums over inodes; `None` if they are missing or damaged.
     pub(super) fn inode_sums(&self) -> Option<InodeSums> {
         let place = self.about.inode_sums?;
         let length = usize::try_from(place.length).ok()?;
@@ -312,8 +314,8 @@ impl CatalogFile {
         is_right.then(|| InodeSums::decode(&bytes)).flatten()
     }
 
-    /// Checks that the columns and the numbers of rows are as they must be; and, if the footer has a checksum,
-    /// that the columns have theirs. Catalogs without any are older, or written by another program.
+    /// Checks columns and row counts; and, if the footer has a checksum, that the columns have
+    /// theirs. Catalogs without checksums are older, or written by another program.
     fn check(&self, has_checksum: bool) -> Result<(), ErrorKind> {
         let most = match self.is_foreign {
             true => MOST_FOREIGN_COLUMN,
@@ -344,13 +346,13 @@ impl CatalogFile {
         self.metadata.file_metadata().schema_descr()
     }
 
-    /// The place of a column in the file.
+    /// The index of a column in the file.
     fn place(&self, name: &str) -> Option<usize> {
         let nth = COLUMNS.iter().position(|column| column.name == name)?;
         self.places.get(nth).copied()
     }
 
-    /// Its description.
+    /// The description of the catalog.
     pub(super) fn about(&self) -> &About {
         &self.about
     }
@@ -366,8 +368,8 @@ impl CatalogFile {
         group.map_or(0, |group| group.num_rows() as usize)
     }
 
-    /// The least and the greatest value of a column without sign in a row group, if the catalog has
-    /// them: those of older versions have not.
+    /// Minimum and maximum of an unsigned column in a row group; `None` in catalogs of older
+    /// versions.
     pub(super) fn unsigned_limits<V>(&self, column: Column<V>, group: usize) -> Option<(u64, u64)> {
         match self.statistics(column.name, group)? {
             Statistics::Int32(s) => Some((
@@ -381,7 +383,7 @@ impl CatalogFile {
         }
     }
 
-    /// The same for the seconds of a time.
+    /// Minimum and maximum of a time's seconds in a row group.
     pub(super) fn time_limits(
         &self,
         times: TimeColumns<i64, u32>,
@@ -394,7 +396,7 @@ impl CatalogFile {
     }
 
     fn statistics(&self, name: &str, group: usize) -> Option<&Statistics> {
-        // Other programs may take numbers for signed ones.
+        // Other programs may compare unsigned numbers as signed ones.
         let nth = self.place(name).filter(|_| !self.is_foreign)?;
         let column = self.metadata.row_groups().get(group)?.column(nth);
         let statistics = column.statistics();
@@ -423,8 +425,9 @@ impl CatalogFile {
                 )));
             }
             let chunk = Arc::new(ChunkBytes { offset, bytes });
-            // The pages are decompressed here: the library would make a compressor and a decompressor for each column, and
-            // take as much memory as a page claims. So it is told that they are not compressed.
+            // The pages are decompressed here, because the parquet crate would create a compressor
+            // and a decompressor for each column, and allocate what a page claims. So it is told
+            // that they are uncompressed.
             let stored = column.clone().into_builder();
             let stored = stored.set_compression(Compression::UNCOMPRESSED).build()?;
             let mut stored = SerializedPageReader::new(chunk, &stored, rows, None)?;
@@ -436,7 +439,7 @@ impl CatalogFile {
                     codec: column.compression(),
                     is_optional,
                     rows,
-                    // Some programs leave out dictionaries where they state the size of a column, or state 0.
+                    // Some programs omit dictionaries from the stated size of a column, or state 0.
                     left: MOST_FOREIGN_COLUMN as usize,
                 };
                 let descriptor = column.column_descr_ptr();

@@ -1,17 +1,19 @@
-//! The checksum of the footer: a CRC-32 of everything after the row groups, which includes their
-//! offsets and the checksums of their columns. So it covers every byte of the file.
+//! The checksum of the footer: a CRC-32 of everything after the column chunks, including their
+//! offsets and checksums. So it covers every byte of the file.
 //!
-//! It is a member of the description in that same footer, and is computed with zeros in its place.
+//! The checksum is a member of the description in that same footer, and is computed with zeros in
+//! its place.
 
 use std::ops::Range;
 
 use parquet::errors::Result;
 use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter};
 
-/// The digits while the checksum is computed.
+/// Placeholder digits while the checksum is computed.
 pub(super) const ZEROS: &str = "00000000";
 
-/// The place of its digits. No name can look like it: JSON escapes quotation marks in strings.
+/// The position of the checksum's digits. No name can look like it, because JSON escapes quotation
+/// marks in strings.
 fn place(footer: &[u8]) -> Option<Range<usize>> {
     const BEFORE: &[u8] = b"\"checksum\":\"";
     let at = footer.windows(BEFORE.len()).rposition(|w| w == BEFORE)? + BEFORE.len();
@@ -23,7 +25,7 @@ fn digits(footer: &mut [u8], place: Range<usize>) -> String {
     format!("{:08x}", crc32fast::hash(footer))
 }
 
-/// Writes the checksum into the footer.
+/// Sets the checksum in the footer.
 pub(super) fn seal(footer: &mut [u8]) {
     if let Some(place) = place(footer) {
         let digits = digits(footer, place.clone());
@@ -31,7 +33,7 @@ pub(super) fn seal(footer: &mut [u8]) {
     }
 }
 
-/// The footer of a file with the same row groups and another description.
+/// The footer of a file with the same row groups and a new description.
 pub(super) fn describe(metadata: &ParquetMetaData, description: KeyValue) -> Result<Vec<u8>> {
     let file = metadata.file_metadata();
     let mut pairs = file.key_value_metadata().cloned().unwrap_or_default();
@@ -52,7 +54,7 @@ pub(super) fn describe(metadata: &ParquetMetaData, description: KeyValue) -> Res
     Ok(footer)
 }
 
-/// Whether the checksum is right; `None` if there is none.
+/// Whether the footer's checksum is right; `None` if there is none.
 pub(super) fn is_right(footer: &[u8]) -> Option<bool> {
     let place = place(footer)?;
     let mut bare = footer.to_vec();

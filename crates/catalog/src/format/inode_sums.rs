@@ -1,10 +1,9 @@
-//! Sums over the inodes of a catalog. They show which inodes may have changed, without a row being read:
-//! after a walk of ext4 or XFS, a block of bytes between the row groups and the footer, which readers
-//! of Parquet skip.
+//! Sums over the inodes of a catalog. They show which inodes may have changed without reading a
+//! row: after a walk of ext4 or XFS, a block of bytes between the row groups and the footer, which
+//! Parquet readers skip.
 //!
-//! The inodes are grouped by their numbers, [`SPAN`] numbers each. The sum of a group is over the hashes
-//! of all that [`state_words`] gives of each inode, so the order does not matter. Access times are not
-//! part of it.
+//! Inodes are grouped by number, [`SPAN`] numbers each. The sum of a group is over hashes of each
+//! inode's [`state_words`], so the order does not matter. Access times are not included.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,21 +11,21 @@ use serde::{Deserialize, Serialize};
 use walk::Meta;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Inode numbers of a group.
+/// Number of inode numbers per group.
 const SPAN: u64 = 1024;
 
-/// Where the sums are in the file of a catalog, and their CRC-32.
+/// Location of the sums in the file of a catalog, and their CRC-32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct InodeSumsPlace {
-    /// CRC-32 of the bytes.
+    /// CRC-32 of the stored sums.
     pub crc32: u32,
-    /// In bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// From the beginning of the file.
+    /// Offset from the beginning of the file.
     pub offset: u64,
 }
 
-/// The metadata of an inode that changes with every change of it, but for its blocks: XFS may free
+/// Metadata of an inode that changes with every change of it, except for its blocks: XFS may free
 /// preallocated blocks without any other change.
 pub(crate) fn state_words(meta: &Meta) -> [u64; 5] {
     [
@@ -38,12 +37,12 @@ pub(crate) fn state_words(meta: &Meta) -> [u64; 5] {
     ]
 }
 
-/// A sum of hashes: of their upper and of their lower halves, each modulo 2^64.
+/// A sum of 128-bit hashes, as separate sums of upper and lower halves, modulo 2^64.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Sum(pub(crate) [u64; 2]);
 
 impl Sum {
-    /// The hash of an inode.
+    /// The hash of an inode's metadata.
     pub(crate) fn from_meta(meta: &Meta) -> Sum {
         let [kind, size, mtime, ctime, fractions] = state_words(meta);
         let words = [meta.ino, meta.blocks, kind, size, mtime, ctime, fractions];
@@ -57,10 +56,10 @@ impl Sum {
     }
 }
 
-/// Inodes whose numbers are close together.
+/// A group of inodes with adjacent numbers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct InodeGroup {
-    /// A bit for each number.
+    /// Bitmap of the inode numbers present.
     members: [u64; SPAN as usize / 64],
     sum: Sum,
 }
@@ -70,7 +69,7 @@ impl InodeGroup {
         self.members[nth as usize / 64] & 1 << (nth % 64) != 0
     }
 
-    /// Adds an inode; nothing if it is there already.
+    /// Adds an inode, unless it is already present.
     fn add(&mut self, nth: u64, hash: Sum) {
         if !self.has(nth) {
             self.members[nth as usize / 64] |= 1 << (nth % 64);
@@ -83,27 +82,26 @@ impl InodeGroup {
     }
 }
 
-/// A group, as it is stored.
+/// The stored form of a group.
 #[derive(Serialize, Deserialize)]
 struct StoredGroup {
-    /// How many groups without inodes are before it.
+    /// Number of empty groups before this one.
     skipped: u64,
-    /// For each stretch of numbers in turn: how many numbers are before it that are of no inode, and how
-    /// many it has.
+    /// Runs of inode numbers: the number of unused numbers before each, and its length.
     stretches: Vec<(u64, u64)>,
     sum: Sum,
 }
 
-/// The inodes of a catalog in groups, and the sum of each.
+/// The inodes of a catalog in groups, with the sum of each group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct InodeSums {
     groups: BTreeMap<u64, InodeGroup>,
-    /// The hashes of files that may have several names. An inode is added once.
+    /// Hashes of files with several hard links, by inode: each is added only once.
     linked: HashMap<u64, Sum>,
 }
 
 impl InodeSums {
-    /// The most inodes of a group.
+    /// Maximum number of inodes in a group.
     pub(crate) const GROUP: usize = SPAN as usize;
 
     /// Adds the inode of a row.
@@ -121,12 +119,12 @@ impl InodeSums {
         group.add(ino % SPAN, hash);
     }
 
-    /// Adds the inodes of other rows.
+    /// Merges the inodes of other rows.
     pub(crate) fn merge(&mut self, other: InodeSums) {
         self.linked.extend(other.linked);
         for (number, other) in other.groups {
             let group = self.groups.entry(number).or_default();
-            // Each inode is in one row, but for those with several names.
+            // An inode is in one row only, except hard-linked files, which are in `linked`.
             for (own, more) in group.members.iter_mut().zip(other.members) {
                 *own |= more;
             }
@@ -134,7 +132,7 @@ impl InodeSums {
         }
     }
 
-    /// The bytes that are stored; `None` if they would be many for the inodes that they are of.
+    /// Encodes the sums for the file; `None` if they would be large for the number of inodes.
     pub(crate) fn encode(mut self, entries: u64) -> Option<Vec<u8>> {
         for (ino, hash) in std::mem::take(&mut self.linked) {
             self.put(ino, hash);
@@ -165,7 +163,7 @@ impl InodeSums {
         postcard::to_stdvec(&groups).ok()
     }
 
-    /// Reads what [`InodeSums::encode`] has made; `None` if it is damaged.
+    /// Decodes the output of [`InodeSums::encode`]; `None` if it is damaged.
     pub(crate) fn decode(bytes: &[u8]) -> Option<InodeSums> {
         let stored: Vec<StoredGroup> = postcard::from_bytes(bytes).ok()?;
         let (mut sums, mut next) = (InodeSums::default(), 0_u64);
@@ -187,7 +185,7 @@ impl InodeSums {
         Some(sums)
     }
 
-    /// The inodes in ascending order, each with the place of its group among [`InodeSums::sums`].
+    /// Inode numbers, ascending, each with the index of its group in [`InodeSums::sums`].
     pub(crate) fn inodes(&self) -> impl Iterator<Item = (u64, u32)> {
         let groups = (0..).zip(&self.groups);
         groups.flat_map(|(place, (number, group))| {
@@ -196,17 +194,17 @@ impl InodeSums {
         })
     }
 
-    /// The sum of each group, in ascending order.
+    /// The sum of each group, ascending by inode number.
     pub(crate) fn sums(&self) -> impl Iterator<Item = Sum> {
         self.groups.values().map(|group| group.sum)
     }
 
-    /// The number of groups.
+    /// Number of groups.
     pub(crate) fn len(&self) -> usize {
         self.groups.len()
     }
 
-    /// Keeps only the groups at some places.
+    /// Keeps only the groups with accepted indexes.
     pub(crate) fn retain(&mut self, is_kept: impl Fn(usize) -> bool) {
         let mut place = 0;
         self.groups.retain(|_, _| {
@@ -215,7 +213,7 @@ impl InodeSums {
         });
     }
 
-    /// Whether an inode is in it.
+    /// Whether an inode is in one of the groups.
     pub(crate) fn has(&self, ino: u64) -> bool {
         let group = self.groups.get(&(ino / SPAN));
         group.is_some_and(|group| group.has(ino % SPAN))
@@ -246,7 +244,7 @@ mod tests {
             split in any::<prop::sample::Index>(),
         ) {
             let rows: Vec<Meta> = inos.iter().map(|(&ino, &(nlink, size))| meta((ino, nlink, size))).collect();
-            // A file with two names has two rows.
+            // A file with two hard links has two rows.
             let linked = rows.iter().filter(|row| row.nlink > 1);
             let twice: Vec<Meta> = linked.rev().chain(&rows).copied().collect();
             let mut sums = InodeSums::default();

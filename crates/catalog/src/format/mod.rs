@@ -1,4 +1,4 @@
-//! The catalog: a Parquet file with a row for each entry of a tree. docs/catalog.md has the format.
+//! The catalog format: a Parquet file with one row per entry of a tree. See docs/catalog.md.
 
 mod about;
 mod column;

@@ -1,4 +1,4 @@
-//! The file of a catalog: row groups are encoded in memory, column by column, and appended.
+//! Writes the file of a catalog: row groups are encoded in memory, column by column, and appended.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use crate::destination::Destination;
 use crate::error::{Action, Error, ErrorKind};
 use crate::token::Token;
 
-/// At most so many row groups are encoded at once, which bounds the memory.
+/// Maximum number of row groups encoded at the same time, which bounds the memory.
 pub(super) const MOST_AT_ONCE: usize = 4;
 
-/// Rows of a row group in a catalog of so many. A small one has several row groups too, so that
-/// several threads can write and read them.
+/// Number of rows per row group, for a catalog with this many rows. Even a small catalog has
+/// several row groups, so that several threads can write and read it.
 pub fn rows_of_group(rows: usize) -> usize {
     const FEW: usize = if cfg!(test) { 16 } else { 8 << 10 };
     (rows / 8).clamp(FEW, GROUP)
 }
 
-/// A catalog that is written, and has no name yet. Dropping it removes it.
+/// A catalog written, but not yet renamed into place. Dropping it removes the file.
 #[derive(Debug)]
 pub struct Sealed {
     file: Vec<u8>,
@@ -39,12 +39,12 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// The description.
+    /// The description of the catalog.
     pub fn about(&self) -> &About {
         &self.about
     }
 
-    /// Waits until it is on the disk, and gives it its name, atomically.
+    /// Syncs the file to disk, and renames it into place.
     pub fn publish(self) -> Result<About, Error> {
         let error = |e| Error::new(Action::WriteCatalog, &self.file, e);
         self.writer.publish().map_err(error)?;
@@ -52,35 +52,35 @@ impl Sealed {
     }
 }
 
-/// A catalog being written.
+/// The output file of a catalog.
 pub(super) struct CatalogOutput {
     file: Vec<u8>,
     out: SerializedFileWriter<Buffered>,
-    /// For each row group, the checksums of its columns.
+    /// Checksums of the columns of each row group.
     checksums: Vec<Vec<u32>>,
     inode_sums: InodeSums,
     spare: Spare,
 }
 
-/// A row group in its stored form.
+/// An encoded row group.
 pub(super) struct EncodedGroup {
     columns: Vec<Encoded>,
     inode_sums: InodeSums,
-    /// Encodes the next row group.
+    /// The encoder, to be reused for the next row group.
     next: Option<GroupEncoder>,
 }
 
-/// The memory in which a row group is encoded: some 10 MiB. If each thread allocated its own, the C library
-/// would keep as much for each.
+/// The buffers for encoding a row group: about 10 MiB. They are reused across threads, because
+/// malloc would keep this memory for each thread.
 struct GroupEncoder {
     columns: Vec<Chunk>,
     zstd: PageCompressor,
 }
 
-/// Those that no row group uses.
+/// Unused encoders.
 type Spare = Arc<Mutex<Vec<GroupEncoder>>>;
 
-/// The file as the library sees it. The footer is kept back until it has its checksum.
+/// The file as seen by the parquet crate. The footer is held back until its checksum is set.
 struct Buffered {
     file: BufWriter<Destination>,
     footer: Option<Vec<u8>>,
@@ -100,7 +100,7 @@ impl Write for Buffered {
 }
 
 impl Buffered {
-    /// Writes the footer, and what is buffered.
+    /// Writes the footer with its checksum, and flushes the buffer.
     fn end(mut self) -> io::Result<Destination> {
         let mut footer = self.footer.unwrap_or_default();
         footer::seal(&mut footer);
@@ -112,7 +112,7 @@ impl Buffered {
 }
 
 impl CatalogOutput {
-    /// Creates a file, which has no name yet.
+    /// Creates a file, not yet renamed into place.
     pub(super) fn create(file: &[u8]) -> Result<(Encoder, CatalogOutput), Error> {
         let error = |e: ParquetError| Error::new(Action::WriteCatalog, file, e);
         let writer = Destination::create(file)
@@ -143,7 +143,6 @@ impl CatalogOutput {
         Error::new(Action::WriteCatalog, &self.file, kind)
     }
 
-    /// Appends a row group.
     pub(super) fn append(&mut self, group: EncodedGroup) -> ParquetResult<()> {
         let EncodedGroup {
             columns,
@@ -167,7 +166,7 @@ impl CatalogOutput {
         group.close().map(drop)
     }
 
-    /// Writes the description and the footer.
+    /// Writes the sums over inodes, the description and the footer.
     pub(super) fn seal(self, about: About) -> Result<Sealed, Error> {
         let CatalogOutput {
             file,
@@ -184,7 +183,7 @@ impl CatalogOutput {
             };
             out.append_key_value_metadata(about.to_pair());
             out.flush()?;
-            // Everything before the footer is written by now.
+            // From here on, the parquet crate writes only the footer.
             out.inner_mut().footer = Some(Vec::new());
             Ok(out.into_inner()?.end()?)
         };
@@ -199,8 +198,8 @@ impl CatalogOutput {
     }
 }
 
-/// Whether a later comparison could use the sums over the inodes: all are of one file system, whose engine
-/// reads inodes by their numbers.
+/// Whether a later comparison can use sums over inodes: all inodes are on one file system, of a
+/// type whose engine reads inodes by number.
 fn has_inode_sums(about: &About) -> bool {
     let [part] = &about.parts[..] else {
         return false;
@@ -208,7 +207,7 @@ fn has_inode_sums(about: &About) -> bool {
     matches!(part.token, Some(Token::Ext4(_) | Token::Xfs(_)))
 }
 
-/// Writes the sums over the inodes behind the row groups; returns their place.
+/// Writes the sums over inodes after the row groups; returns their location.
 fn write_inode_sums(
     out: &mut SerializedFileWriter<Buffered>,
     sums: InodeSums,
@@ -226,16 +225,16 @@ fn write_inode_sums(
     }))
 }
 
-/// Encodes rows.
+/// Encodes row groups.
 pub(super) struct Encoder {
     schema: SchemaDescriptor,
-    /// The number of threads to use.
+    /// Number of threads.
     pub(super) processors: usize,
     spare: Spare,
 }
 
 impl Encoder {
-    /// Encodes a row group, with the columns shared among threads.
+    /// Encodes a row group, with columns divided among threads.
     pub(super) fn encode_together<'a>(
         &self,
         rows: usize,
@@ -269,7 +268,7 @@ impl Encoder {
         })
     }
 
-    /// Encodes a row group.
+    /// Encodes a row group in this thread.
     pub(super) fn encode<'a>(
         &self,
         rows: usize,
@@ -302,15 +301,15 @@ impl Encoder {
     }
 }
 
-/// Encodes some columns of a row group. A few rows at a time go into every column, so that each
-/// row is asked for once, in order.
+/// Encodes some columns of a row group. A few rows at a time are added to every column, so that
+/// each row is requested once, in order.
 fn encode_columns<'a>(
     mut encoder: GroupEncoder,
     columns: &[usize],
     rows: usize,
     mut row: impl FnMut(usize) -> Record<'a>,
 ) -> ParquetResult<(Vec<Encoded>, GroupEncoder)> {
-    /// Rows that fit into the L2 cache.
+    /// Number of rows that fit into the L2 cache.
     const CACHED: usize = 1 << 10;
     let GroupEncoder {
         columns: chunks,

@@ -1,4 +1,4 @@
-//! The parts of a run in a directory: which are there, and what they have in common.
+//! Finds the parts of a run in a directory, and what they have in common.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,11 @@ use crate::error::{Action, Error, ErrorKind, MissingParts};
 use crate::part::Part;
 use crate::remote;
 
-/// The names of the catalogs in a directory or below a prefix of a store, in order; `None` if it is none.
+/// Names of the catalogs in a directory, or below a prefix in a store, sorted; `None` if the path
+/// is neither.
 ///
 /// # Errors
-/// It cannot be read.
+/// The directory cannot be read.
 pub fn catalogs_in(path: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
     let is_catalog = |name: &[u8]| name.ends_with(b".parquet");
     let objects =
@@ -31,10 +32,10 @@ pub fn catalogs_in(path: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
     names.map_err(|errno| Error::new(Action::ReadCatalog, path, errno))
 }
 
-/// The numbers of parts, each with that of all, by the catalogs' own descriptions.
+/// Numbers of the parts, each with the total, from the catalogs' descriptions.
 ///
 /// # Errors
-/// They are of several runs, or not all are parts.
+/// The catalogs are of several runs, or some are no parts.
 pub(crate) fn recorded_parts(
     names: &[Vec<u8>],
     abouts: &[&About],
@@ -54,12 +55,12 @@ pub(crate) fn recorded_parts(
     Ok(parts)
 }
 
-/// The same by names such as `part-0-of-4.parquet`.
+/// Numbers of the parts, each with the total, from names such as `part-0-of-4.parquet`.
 pub(crate) fn named_parts(names: &[Vec<u8>]) -> BTreeSet<(u32, u32)> {
     names.iter().filter_map(|name| part_number(name)).collect()
 }
 
-/// Checks that the catalogs in a directory are all parts of one run.
+/// Checks that the catalogs in a directory are exactly the parts of one run.
 pub(super) fn check_complete(names: &[Vec<u8>], abouts: &[&About]) -> Result<(), ErrorKind> {
     if names.is_empty() {
         return Err(ErrorKind::NoCatalogs);
@@ -70,7 +71,7 @@ pub(super) fn check_complete(names: &[Vec<u8>], abouts: &[&About]) -> Result<(),
     }
 }
 
-/// The number of a part, and of all parts.
+/// The number of a part, and the total, from its file name.
 fn part_number(name: &[u8]) -> Option<(u32, u32)> {
     let name = std::str::from_utf8(name).ok()?;
     let name = name.strip_prefix("part-")?.strip_suffix(".parquet")?;
@@ -79,10 +80,10 @@ fn part_number(name: &[u8]) -> Option<(u32, u32)> {
     (number <= of && of <= 1 << 20).then_some((number, of))
 }
 
-/// The description of all parts together, without their file systems.
+/// A common description of all parts, without their file systems.
 ///
 /// # Errors
-/// These are not all parts of one run.
+/// The catalogs are not exactly the parts of one run.
 pub(super) fn describe(parts: &[&About]) -> Result<About, ErrorKind> {
     let abouts = || parts.iter().copied();
     let first = abouts().min_by_key(|about| about.started);
@@ -120,8 +121,8 @@ pub(super) fn describe(parts: &[&About]) -> Result<About, ErrorKind> {
     })
 }
 
-/// The numbers of some file systems among all, to which unknown ones are added. Only if all parts have
-/// the same token, nothing has changed while they were written.
+/// Maps the file systems of one part to indexes in `all`, adding new ones. A token is kept only if
+/// all parts have the same one: otherwise something changed between them.
 pub(super) fn number(own: &[Part], all: &mut Vec<Part>) -> Vec<u32> {
     let number = |part: &Part| {
         let is_same = |known: &Part| {
@@ -140,7 +141,7 @@ pub(super) fn number(own: &[Part], all: &mut Vec<Part>) -> Vec<u32> {
     own.iter().map(number).collect()
 }
 
-/// The names in a directory that are wanted, in order; `None` if it is none.
+/// Selected names in a directory, sorted; `None` if the path is no directory.
 pub fn names_in(
     path: &[u8],
     is_wanted: impl Fn(&[u8]) -> bool,
@@ -161,7 +162,8 @@ pub fn names_in(
     Ok(Some(names))
 }
 
-/// The parts that are missing. Numbers begin with 0, unless there is a part with the number of all.
+/// The missing parts of a run. Numbers start at 0, or at 1 if there is a part whose number equals
+/// the total.
 pub fn missing_parts(parts: &BTreeSet<(u32, u32)>) -> Option<MissingParts> {
     let (_, of) = *parts.first()?;
     let has = |number| parts.contains(&(number, of));

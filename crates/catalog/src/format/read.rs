@@ -1,4 +1,5 @@
-//! Reads a catalog back, a column of a row group at a time: a file, or all parts of a run in a directory.
+//! Reads a catalog, one column of a row group at a time: from a file, or from all parts of a run in
+//! a directory.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,21 +27,21 @@ use crate::remote::{self, StoreError};
 pub struct Reader {
     path: Vec<u8>,
     files: Vec<Arc<CatalogFile>>,
-    /// Each row group: the number of its file, and its own number in that.
+    /// Row groups, each as index of its file and index in that file.
     groups: Vec<(usize, usize)>,
-    /// If there are several files: for each, the numbers of its file systems among those of all.
+    /// If there are several files: maps each file's part numbers to those of the joined catalog.
     numbers: Vec<Vec<u32>>,
     about: About,
-    /// The hashes that were read last, with their row groups.
+    /// A cache of checksums, with their row groups.
     recent: Mutex<VecDeque<(usize, Hashes)>>,
 }
 
-/// The checksums of the files of a row group, where they are known.
+/// Checksums of the files of a row group, if known.
 type Hashes = Arc<Vec<Option<[u8; 32]>>>;
 
 impl Reader {
-    /// Opens a catalog, and checks that it is one, is complete and has a known version. A directory
-    /// must have all parts of one run: they are read as one catalog.
+    /// Opens a catalog, and checks that it is complete and of a known version. A directory must
+    /// have all parts of one run, which are read as one catalog.
     pub fn open(path: &[u8]) -> Result<Reader, Error> {
         if remote::is_prefix(path) {
             return Reader::open_parts(path);
@@ -48,7 +49,7 @@ impl Reader {
         match CatalogFile::open(path) {
             Ok(file) => Ok(Reader::from_file(file)),
             Err(error) if error.errno() == Some(Errno::EISDIR) => Reader::open_parts(path),
-            // Parts below a prefix that was given without its slash.
+            // The path may be a prefix in the store, without the final slash.
             Err(error) if matches!(error.kind, ErrorKind::Store(StoreError::NotFound)) => {
                 match catalogs_in(path)? {
                     Some(_) => Reader::open_parts(path),
@@ -59,7 +60,7 @@ impl Reader {
         }
     }
 
-    /// Checks that no other user may have written any of its files.
+    /// Checks that no other user can have written a file of the catalog.
     pub fn check_trusted(&self) -> Result<(), ErrorKind> {
         self.files.iter().try_for_each(|file| file.check_trusted())
     }
@@ -91,7 +92,7 @@ impl Reader {
     /// Reads the parts of a run as one catalog.
     ///
     /// # Errors
-    /// These are not all parts of one run, or one cannot be read.
+    /// The catalogs are not exactly the parts of one run, or one cannot be read.
     pub(crate) fn join(path: &[u8], parts: &[Reader]) -> Result<Reader, Error> {
         let abouts: Vec<&About> = parts.iter().map(Reader::about).collect();
         let mut about =
@@ -119,10 +120,10 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Counts the rows that may have changed since the first part was begun. Each part has counted only
-    /// those that may have changed since its own beginning.
+    /// Counts rows that may have changed since the first part was begun. Each part has counted only
+    /// from its own beginning.
     fn count_racy(&self) -> Result<u64, Error> {
-        /// The granularity of a change time, at most, in seconds.
+        /// Coarsest granularity of a ctime, in seconds.
         const COARSE: i64 = 2;
         let since = self.about.at_rest_before();
         let mut racy = 0;
@@ -150,7 +151,7 @@ impl Reader {
         Ok(racy)
     }
 
-    /// Its file, unless it is in parts.
+    /// The file of the catalog, unless it is in parts.
     pub(super) fn single_file(&self) -> Option<&CatalogFile> {
         match self.is_in_parts() {
             true => None,
@@ -158,22 +159,22 @@ impl Reader {
         }
     }
 
-    /// It is in the files of a directory, each a part of one run.
+    /// Whether the catalog consists of several files, each a part of one run.
     pub fn is_in_parts(&self) -> bool {
         !self.numbers.is_empty()
     }
 
-    /// Its description.
+    /// The description of the catalog.
     pub fn about(&self) -> &About {
         &self.about
     }
 
-    /// Reads the sums over its inodes; `None` if it has none, or they are damaged.
+    /// Reads the sums over inodes; `None` if they are missing or damaged.
     pub(crate) fn inode_sums(&self) -> Option<InodeSums> {
         self.single_file()?.inode_sums()
     }
 
-    /// The number of row groups.
+    /// Number of row groups.
     pub fn groups(&self) -> usize {
         self.groups.len()
     }
@@ -183,30 +184,30 @@ impl Reader {
         Some((&self.files[file], group))
     }
 
-    /// The number of rows in a row group.
+    /// Number of rows in a row group.
     pub fn rows(&self, group: usize) -> usize {
         self.group(group)
             .map_or(0, |(file, group)| file.rows(group))
     }
 
-    /// The place of the first row of a row group.
+    /// Index of a row group's first row.
     pub fn first(&self, group: usize) -> u32 {
         (0..group).map(|before| self.rows(before) as u32).sum()
     }
 
-    /// Reads a column of a row group, or two that make a time: a value for each row.
+    /// Reads a column of a row group, or the two columns of a time: one value per row.
     pub fn read<C: Columns>(&self, columns: C, group: usize) -> Result<C::Values, Error> {
         columns.read_from(self, group)
     }
 
-    /// The least and the greatest value of a column without sign in a row group, if the catalog has
-    /// them: those of older versions have not.
+    /// Minimum and maximum of an unsigned column in a row group; `None` in catalogs of older
+    /// versions.
     pub fn unsigned_limits<V>(&self, column: Column<V>, group: usize) -> Option<(u64, u64)> {
         let (file, group) = self.group(group)?;
         file.unsigned_limits(column, group)
     }
 
-    /// The same for the seconds of a time.
+    /// Minimum and maximum of a time's seconds in a row group.
     pub fn time_limits(&self, times: TimeColumns<i64, u32>, group: usize) -> Option<(i64, i64)> {
         let (file, group) = self.group(group)?;
         file.time_limits(times, group)
@@ -225,8 +226,8 @@ impl Reader {
         Ok(values)
     }
 
-    /// The metadata of the rows of a row group, by place in it, without mount and device: a catalog
-    /// has no mount ids, and its device numbers may be of other devices today.
+    /// The metadata of the rows of a row group, by index, without mount and device: a catalog has
+    /// no mount ids, and device numbers may have been reassigned since.
     pub fn metas(&self, group: usize) -> Result<impl Fn(usize) -> Meta + use<>, Error> {
         let (inos, sizes) = (self.read(INO, group)?, self.read(SIZE, group)?);
         let (blocks, attributes) = (self.read(BLOCKS, group)?, self.read(ATTRIBUTES, group)?);
@@ -261,8 +262,8 @@ impl Reader {
         })
     }
 
-    /// The checksums of the files of a row group. The last few row groups are cached: the rows of
-    /// one are mostly in two successive row groups of the next catalog.
+    /// Checksums of the files of a row group. The last few row groups are cached, because the rows
+    /// of one are mostly in two adjacent row groups of the next catalog.
     pub fn hashes(&self, group: usize) -> Result<Hashes, Error> {
         const KEPT: usize = 3;
         let mut recent = self.recent.lock();
@@ -278,7 +279,7 @@ impl Reader {
     }
 }
 
-/// A [`Column`], or the [`TimeColumns`] of a time.
+/// A [`Column`], or the two [`TimeColumns`] of a time.
 pub trait Columns {
     /// The values, by row.
     type Values;
@@ -323,7 +324,6 @@ mod tests {
     use super::*;
     use crate::part::Part;
 
-    /// Writes a catalog.
     fn write_catalog(path: &[u8], groups: usize, rows: usize) {
         let (encoder, mut out) = CatalogOutput::create(path).unwrap();
         for group in 0..groups {
@@ -371,7 +371,6 @@ mod tests {
         out.seal(about).unwrap().publish().unwrap();
     }
 
-    /// Reads everything in a catalog.
     fn read(path: &[u8]) -> Result<String, Error> {
         let reader = Reader::open(path)?;
         let (mut columns, mut all) = (0, format!("{:?}", reader.about()));
@@ -392,7 +391,7 @@ mod tests {
         Ok(all)
     }
 
-    /// A damaged catalog is refused with its path, or has the same contents.
+    /// A damaged catalog must be rejected, with its path, or have the same contents.
     #[test]
     #[allow(
         clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! A part of a run that an earlier attempt has finished.
+//! Finds parts of a run that an earlier attempt has finished (`--resume`).
 
 use gate::Errno;
 
@@ -9,20 +9,20 @@ use crate::destination::remove;
 use crate::error::{Action, Error, ErrorKind};
 use crate::remote::StoreError;
 
-/// A finished part.
+/// A part that an earlier attempt has finished.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finished {
-    /// The name of the run.
+    /// Name of the run.
     pub run: Option<String>,
-    /// Nothing was skipped.
+    /// Whether nothing was skipped.
     pub complete: bool,
-    /// No row may change once more without a new ctime.
+    /// Whether no entry can change again without a new ctime.
     pub at_rest: bool,
-    /// The sums over the rows of a dump.
+    /// Sums over the rows, for a dump.
     pub sums: Option<Sums>,
 }
 
-/// What writes a part.
+/// The command that writes a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Writer {
     /// `fathom walk`
@@ -31,10 +31,12 @@ pub enum Writer {
     Dump,
 }
 
-/// The part that a walk or a dump of `dirs` with these options would write to `file`, if it is there already.
+/// The part that a walk or dump of `dirs` with these options would write to `file`, if it exists
+/// already.
 ///
 /// # Errors
-/// It is a part for other directories, or with other options, or by the other command; it cannot be read.
+/// The part is of different directories, has different options, or was written by the other
+/// command; or it cannot be read.
 pub fn finished_part(
     file: &[u8],
     dirs: &[Vec<u8>],
@@ -68,7 +70,7 @@ pub fn finished_part(
 /// Removes a part, so that it is written again.
 ///
 /// # Errors
-/// It cannot be removed.
+/// The part cannot be removed.
 pub fn remove_part(file: &[u8]) -> Result<(), Error> {
     remove(file).map_err(|kind| Error::new(Action::WriteCatalog, file, kind))
 }

@@ -28,16 +28,16 @@ use crate::rows::Rows;
 use crate::since::GoneMount;
 use crate::tick::before_a_tick;
 
-/// What became known of some rows after they were collected.
+/// Facts about rows that became known after collecting.
 #[derive(Debug, Default)]
 pub struct Later {
-    /// For each row in turn, the checksum of its contents, where it is known.
+    /// Checksum of each row's contents, if known.
     pub hashes: Vec<Option<[u8; 32]>>,
-    /// The metadata of rows that are different by now.
+    /// Metadata of rows that have changed since.
     pub amended: HashMap<usize, Meta>,
 }
 
-/// The file of a catalog, not written yet.
+/// The file of a catalog, before its rows are written.
 pub struct Draft {
     encoder: Encoder,
     out: CatalogOutput,
@@ -47,7 +47,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Creates a file. It gets its name in [`Sealed::publish`].
+    /// Creates a file, renamed into place by [`Sealed::publish`].
     pub fn create(file: &[u8]) -> Result<Draft, Error> {
         let (encoder, out) = CatalogOutput::create(file)?;
         Ok(Draft {
@@ -66,7 +66,7 @@ impl Draft {
         Draft { archive, ..self }
     }
 
-    /// Records the mounts that were missed.
+    /// Records the mounts that have disappeared.
     #[must_use]
     pub fn with_gone_mounts(self, gone_mounts: Vec<GoneMount>) -> Draft {
         Draft {
@@ -75,16 +75,16 @@ impl Draft {
         }
     }
 
-    /// Records the snapshot that was made of the rows.
+    /// Records the snapshot made of the rows.
     #[must_use]
     pub fn with_snapshot(self, snapshot: Option<SnapshotRecord>) -> Draft {
         Draft { snapshot, ..self }
     }
 
-    /// Writes the rows that `keep` selects. For each row group in turn, `next` waits until its
-    /// rows are settled, and `later` turns the result into what became known of them. After the
-    /// last row, `is_complete` says whether nothing was skipped: otherwise the catalog has no
-    /// tokens, so that a comparison with it reads the tree.
+    /// Writes the rows that `keep` selects. For each row group in order, `next` waits until its
+    /// rows are final, and `later` converts the result. After the last row, `is_complete` tells
+    /// whether nothing was skipped: otherwise the catalog gets no tokens, so that a comparison with
+    /// it reads the whole tree.
     ///
     /// # Errors
     /// The file cannot be written; those of `next` and `later`.
@@ -165,14 +165,14 @@ impl Draft {
     }
 }
 
-/// The row groups of a catalog.
+/// Encodes and writes the row groups of a catalog.
 struct Groups<'a, K, N, L> {
     rows: &'a Rows,
-    /// Rows of a row group.
+    /// Number of rows per row group.
     size: usize,
     encoder: &'a Encoder,
     keep: K,
-    /// The next row group, and what waits for it.
+    /// Index of the next row group, and the function that waits for its results.
     next: Mutex<(usize, N)>,
     later: L,
 }
@@ -187,21 +187,21 @@ where
         self.rows.len().div_ceil(self.size)
     }
 
-    /// Writes all row groups, with several threads, and returns the sum of each thread.
+    /// Writes all row groups in several threads, and returns the totals of each thread.
     fn write_all(&self, queue: &RowGroupQueue) -> Vec<RowTotals> {
         let threads = self.encoder.processors.min(MOST_AT_ONCE).min(self.len());
-        // The phase of the dump is that of other threads.
+        // Count the time as Other: the current phase of the dump is for its own threads.
         let run = || with_function(Function::Other, || self.write_some(queue));
         std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| spawn(scope, run)).collect();
             let own = run();
-            // A thread that panicked has failed the queue.
+            // A thread that panicked has already set the queue to failed.
             let others = others.into_iter().filter_map(|other| other.join().ok());
             std::iter::once(own).chain(others).collect()
         })
     }
 
-    /// Writes row groups until there are no more, or writing fails.
+    /// Writes row groups until none is left, or writing fails.
     fn write_some(&self, queue: &RowGroupQueue) -> RowTotals {
         let _on_panic = OnPanic(|| queue.fail(|out| out.error(ErrorKind::ThreadDied)));
         let mut sum = RowTotals::default();
@@ -229,8 +229,8 @@ where
         }
     }
 
-    /// Encodes the selected rows of a row group, if there are any, and adds them up. If the sum of the tree is known,
-    /// only the differences are added. Rows in directories with long paths become several row groups.
+    /// Encodes the selected rows of a row group, and adds up their totals; if the tree's totals are
+    /// known, only the differences. Rows in directories with long paths become several row groups.
     fn encode(
         &self,
         all: Range<usize>,
@@ -300,18 +300,18 @@ where
     }
 }
 
-/// The rows of the next row group.
+/// Rows collected for the next row group.
 #[derive(Default)]
 struct KeptRows {
-    /// Each with its directory in `dirs`.
+    /// Row numbers, each with the index of its directory in `dirs`.
     rows: Vec<(usize, usize)>,
     dirs: Vec<(RowDirectory, Vec<u8>)>,
-    /// Bytes of the paths.
+    /// Total length of the directory paths.
     bytes: usize,
 }
 
 impl KeptRows {
-    /// Adds a row; whether they are enough for a row group.
+    /// Adds a row; returns whether the row group is full.
     fn add(&mut self, row: usize, dir: &RowDirectory, path: &[u8]) -> bool {
         let is_same = |(last, _): &(RowDirectory, _)| last.key == dir.key;
         if !self.dirs.last().is_some_and(is_same) {
@@ -323,18 +323,19 @@ impl KeptRows {
     }
 }
 
-/// What a catalog does with a row.
+/// Whether a catalog contains a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
-    /// It has the row.
+    /// The catalog contains the row.
     Row,
-    /// The catalog of another part has it.
+    /// The catalog of another part contains the row.
     Elsewhere,
-    /// No catalog has it, though it is in the tree.
+    /// No catalog contains the row, though it is in the tree.
     Nowhere,
 }
 
-/// The sums over the rows of each piece, given the piece of each row; rows with a higher number are in none.
+/// The sums over the rows of each piece. `piece_of` has the piece of each row; higher numbers are
+/// ignored.
 pub fn sums_of_pieces(rows: &Rows, piece_of: &[u32], pieces: u32) -> Vec<Sums> {
     let mut sums: Vec<RowTotals> = (0..pieces).map(|_| RowTotals::default()).collect();
     let mut above = Above::default();
@@ -347,14 +348,14 @@ pub fn sums_of_pieces(rows: &Rows, piece_of: &[u32], pieces: u32) -> Vec<Sums> {
     sums.into_iter().map(|sum| sum.sums).collect()
 }
 
-/// The totals of some rows.
+/// Totals of some rows.
 #[derive(Default)]
 struct RowTotals {
-    /// Modulo 2^64: a part may subtract more than it adds.
+    /// Number of entries, modulo 2^64: a thread may subtract more than it adds.
     entries: u64,
     sums: Sums,
     racy: u64,
-    /// Rows were left out.
+    /// Whether rows were excluded.
     is_partial: bool,
 }
 
@@ -380,7 +381,7 @@ impl RowTotals {
     }
 }
 
-/// Writes row groups in their order.
+/// Writes row groups in order.
 struct RowGroupQueue {
     state: Mutex<WriterState>,
     turn: Condvar,
@@ -388,13 +389,13 @@ struct RowGroupQueue {
 
 struct WriterState {
     out: CatalogOutput,
-    /// Row groups that are written.
+    /// Number of row groups written.
     written: usize,
     failed: Option<Error>,
 }
 
 impl RowGroupQueue {
-    /// Records an error, so that no thread waits for row groups that will not come.
+    /// Records an error, so that no thread waits for a row group that will never come.
     fn fail(&self, error: impl FnOnce(&CatalogOutput) -> Error) {
         let mut state = self.state.lock();
         if state.failed.is_none() {
@@ -403,7 +404,7 @@ impl RowGroupQueue {
         self.turn.notify_all();
     }
 
-    /// Writes a row group after those before it. They are certain to come: threads take them in
+    /// Writes a row group after all earlier ones. Those always come, because threads take them in
     /// order, one at a time.
     fn append(&self, nth: usize, group: ParquetResult<EncodedGroup>) {
         let mut state = self.state.lock();
@@ -416,7 +417,7 @@ impl RowGroupQueue {
         }
     }
 
-    /// Lets the next thread write.
+    /// Marks a row group as written, and wakes the thread with the next one.
     fn end(&self, nth: usize) {
         let mut state = self.state.lock();
         while state.written < nth && state.failed.is_none() {
@@ -429,7 +430,7 @@ impl RowGroupQueue {
 }
 
 impl RowDirectory {
-    /// The same, with its own metadata in the chain.
+    /// The directory with its own metadata included in `chain`.
     fn with_metadata(self, meta: &Meta) -> RowDirectory {
         let mut own = Digest::default();
         let entry = Entry {
@@ -455,22 +456,22 @@ impl RowDirectory {
 /// The directories above a row.
 #[derive(Default)]
 struct Above {
-    /// Each with the row after everything in it, and the length of its path.
+    /// The directories, each with the end of its subtree's rows, and the length of its path.
     open: Vec<(usize, usize, RowDirectory)>,
-    /// The path of the last one below its SRC.
+    /// Path of the innermost directory, relative to its SRC.
     path: Vec<u8>,
 }
 
-/// A directory.
+/// A directory above a row.
 #[derive(Clone, Copy)]
 struct RowDirectory {
     key: DirKey,
-    /// A hash of the paths and the metadata of this directory and of all those above it.
+    /// Hash of the paths and metadata of the directory and all its ancestors.
     chain: u64,
 }
 
 impl Above {
-    /// Those above a row, without the row itself.
+    /// The directories above a row, before the row itself is entered.
     fn before(rows: &Rows, row: usize) -> Above {
         let up = std::iter::successors(rows.parent(row), |&dir| rows.parent(dir));
         let mut above = Above::default();
@@ -480,7 +481,7 @@ impl Above {
         above
     }
 
-    /// The directory of the next row, and its path below its SRC; a SRC is in itself.
+    /// The directory of the next row, and its path relative to its SRC; a SRC counts as in itself.
     fn enter(&mut self, rows: &Rows, row: usize) -> (&RowDirectory, &[u8]) {
         while self.open.pop_if(|(end, ..)| *end <= row).is_some() {}
         let (at, end) = (self.open.len().saturating_sub(1), rows.end(row));

@@ -1,4 +1,4 @@
-//! The schema of a catalog, and the properties of its file.
+//! The Parquet schema of a catalog, and its writer properties.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::SchemaDescriptor;
 use walk::Meta;
 
-/// Rows of a row group, at most: enough for zstd and for readers, and at most about 16 MiB in
+/// Maximum rows of a row group: enough for zstd and for readers, and at most about 16 MiB in
 /// memory.
 pub(super) const GROUP: usize = 64 << 10;
 
-/// What the name of the program that has written a catalog begins with.
+/// Prefix of `created_by` in catalogs written by fathom.
 pub(super) const CREATED_BY: &str = "fathom ";
 
-/// Bytes of the names and the directories' paths after which a row group ends, so that the memory for deep trees
-/// with long names does not depend on the number of directories.
+/// Bytes of names and directory paths at which a row group ends, so that memory for deep trees with
+/// long names does not depend on the number of directories.
 pub(super) const GROUP_BYTES: usize = if cfg!(test) { 12 << 10 } else { 4 << 20 };
 
 const SCHEMA: &str = "
@@ -56,11 +56,11 @@ message entry {
 pub(crate) struct Record<'a> {
     pub(crate) meta: Meta,
     pub(crate) part: u32,
-    /// The number of its DIR.
+    /// Index of the row's DIR.
     pub(crate) top: u32,
-    /// The checksum of its contents, if they were read.
+    /// Checksum of the contents, if they were read.
     pub(crate) blake3: Option<[u8; 32]>,
-    /// The path of its directory below DIR.
+    /// Path of the row's directory, relative to DIR.
     pub(crate) dir: &'a [u8],
     pub(crate) name: &'a [u8],
 }

@@ -1,16 +1,16 @@
-//! Sums over rows, in any order.
+//! Order-independent sums over rows.
 
 use serde::{Deserialize, Serialize};
 use walk::Digest;
 
-/// What tells whether some rows are the same in two walks. All sums are modulo a power of two.
+/// Sums that tell whether some rows are the same in two walks, modulo powers of two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "([u64; 2], u64)", into = "([u64; 2], u64)")]
 pub struct Sums {
     /// The digest over the rows.
     pub digest: Digest,
-    /// The sum, over the rows, of a hash of the paths and the metadata of the row's directory and of all those above
-    /// it, and of the row's name.
+    /// The sum over a hash of each row's name, and of the paths and metadata of its directory and
+    /// all ancestors.
     pub above: u64,
 }
 
@@ -28,7 +28,7 @@ impl From<Sums> for ([u64; 2], u64) {
 }
 
 impl Sums {
-    /// Adds those of other rows.
+    /// Adds the sums of other rows.
     pub fn merge(&mut self, other: &Sums) {
         self.digest.merge(other.digest);
         self.above = self.above.wrapping_add(other.above);

@@ -1,4 +1,4 @@
-//! Writes the catalog of a walk: a sink.
+//! A sink that writes the catalog of a walk.
 //!
 //! ```text
 //! worker ─ chunk ─┐                      ┌─ sort, encode ─┐
@@ -6,9 +6,9 @@
 //! worker ─ chunk ─┘                      └─ sort, encode ─┘
 //! ```
 //!
-//! Each worker fills chunks of its own. The one whose chunk completes a row group sorts and encodes
-//! that while the others go on. The number that do so at once is limited and the rest wait, so that
-//! memory is bounded whatever the number of threads.
+//! Each worker fills its own chunks. The worker whose chunk completes a row group sorts and encodes
+//! it, while the others continue. The number of workers that encode at the same time is limited and
+//! further ones wait, so that memory is bounded for any number of threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -26,15 +26,15 @@ use crate::head;
 use crate::part::{Last, Parts, may_have_changed, relative};
 use crate::tick::{after_a_tick, before_a_tick, wait_for_tick};
 
-/// Rows that a worker collects before it hands them over, at most. All workers together hold no more than half a
-/// row group, but for a few rows of each.
+/// Maximum rows that a worker collects in a chunk. All workers together hold at most half a row
+/// group, plus a few rows each.
 const CHUNK: usize = 4 << 10;
-/// The same, at least.
+/// Minimum rows in a chunk.
 const LEAST_CHUNK: usize = 256;
-/// Bytes of names and paths that a worker collects before it hands them over.
+/// Bytes of names and paths at which a worker passes on its chunk.
 const CHUNK_BYTES: usize = GROUP_BYTES / 16;
 
-/// A catalog being written.
+/// The catalog of a walk, being written.
 pub struct Catalog {
     root: Root,
     options: Options,
@@ -52,9 +52,9 @@ pub struct Catalog {
 struct Pool {
     chunks: Vec<Chunk>,
     rows: usize,
-    /// Bytes of names and paths.
+    /// Total bytes of names and paths.
     bytes: usize,
-    /// Empty chunks for reuse: memory that one thread allocates and another frees fragments the
+    /// Empty chunks for reuse: memory allocated in one thread and freed in another fragments the
     /// heap.
     spare: Vec<Chunk>,
     encoding: usize,
@@ -63,7 +63,7 @@ struct Pool {
     failed: Option<ErrorKind>,
 }
 
-/// Rows of some directories, in the order in which they came.
+/// Rows of some directories, in the order in which they were emitted.
 #[derive(Default)]
 struct Chunk {
     bytes: Vec<u8>,
@@ -85,7 +85,7 @@ struct QueuedEntry {
 }
 
 impl Catalog {
-    /// Creates the file of a catalog of `dir` (as it is given to the walk). It gets its name in
+    /// Creates the file of a catalog of `dir` (as passed to the walk), renamed into place by
     /// [`Catalog::finish`].
     pub fn create(file: &[u8], dir: &[u8], options: Options) -> Result<Catalog, Error> {
         let (encoder, out) = CatalogOutput::create(file)?;
@@ -104,13 +104,12 @@ impl Catalog {
         })
     }
 
-    /// Writes the rest, and gives the file its name, atomically. `complete` says that nothing was
-    /// skipped.
+    /// Writes the remaining rows, and renames the file into place. `complete`: nothing was skipped.
     pub fn finish(self, report: &WalkReport, complete: bool) -> Result<About, Error> {
         self.seal(report, complete)?.publish()
     }
 
-    /// Writes the rest. `complete` says that nothing was skipped.
+    /// Writes the remaining rows. `complete`: nothing was skipped.
     pub fn seal(self, report: &WalkReport, complete: bool) -> Result<Sealed, Error> {
         let chunks = std::mem::take(&mut self.pool().chunks);
         if !chunks.is_empty() {
@@ -125,7 +124,7 @@ impl Catalog {
         }
         let entries = pool.totals.entries;
         let started = after_a_tick(self.begun.time()).min(self.started);
-        // If the clock was set back meanwhile, any of the entries may be racy.
+        // If the clock was set back during the walk, any entry may be racy.
         let is_set_back = started < self.started;
         let engines = report.parts.iter().map(|walked| walked.engine);
         out.seal(About {
@@ -146,7 +145,7 @@ impl Catalog {
         self.pool.lock()
     }
 
-    /// Takes a chunk, and if that completes a row group, encodes it.
+    /// Takes a chunk; if that completes a row group, encodes it.
     fn add(&self, chunk: Chunk, totals: &Totals, racy: u64) {
         let mut pool = self.pool();
         pool.totals.merge(totals);
@@ -154,7 +153,8 @@ impl Catalog {
         pool.rows += chunk.rows.len();
         pool.bytes += chunk.bytes.len();
         pool.chunks.push(chunk);
-        // A worker that waits has added all its rows, so each adds at most one chunk meanwhile.
+        // A waiting worker has passed on all its rows, so each adds at most one chunk in the
+        // meantime.
         while pool.is_enough()
             && pool.encoding >= MOST_AT_ONCE.min(self.encoder.processors)
             && pool.failed.is_none()
@@ -224,7 +224,8 @@ struct Collector<'a> {
 
 impl Worker for Collector<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
-        // An engine may have found any number of entries of a directory, and readers limit the rows of a row group.
+        // Split large directories, because an engine may emit any number of entries at once, and
+        // readers limit the rows of a row group.
         entries
             .chunks(CHUNK)
             .for_each(|some| self.take_some(dir, some));
@@ -282,7 +283,7 @@ impl Drop for Collector<'_> {
     }
 }
 
-/// The rows of some chunks, sorted by directory, and by name within each.
+/// The rows of some chunks, sorted by directory, and by name within a directory.
 struct Sorted {
     chunks: Vec<Frozen>,
     dirs: Vec<Bytes>,
@@ -294,7 +295,7 @@ struct Frozen {
     bytes: Bytes,
     dirs: Vec<(usize, usize)>,
     rows: Vec<QueuedEntry>,
-    /// The place of each of its directories among all.
+    /// The rank of each of its directories among those of all chunks.
     ranks: Vec<u32>,
 }
 
@@ -308,7 +309,7 @@ impl Frozen {
     }
 }
 
-/// The place of a row.
+/// The location of a row, with a sort key.
 #[derive(Clone, Copy, Default)]
 struct RowPlace {
     /// The first eight bytes of the name.
@@ -317,7 +318,7 @@ struct RowPlace {
     row: u32,
 }
 
-/// Sorts the directories of some chunks, and gives each its place among them.
+/// Sorts the directories of some chunks, and gives each its rank.
 fn rank_directories(chunks: Vec<Chunk>) -> (Vec<Frozen>, Vec<Bytes>) {
     let mut all: Vec<(Bytes, usize, usize)> = Vec::new();
     let mut frozen: Vec<Frozen> = Vec::with_capacity(chunks.len());
@@ -343,7 +344,7 @@ fn rank_directories(chunks: Vec<Chunk>) -> (Vec<Frozen>, Vec<Bytes>) {
     (frozen, dirs)
 }
 
-/// Orders rows by directory in a counting sort; returns the end of each directory, too.
+/// Sorts rows by directory with a counting sort; also returns the end of each directory.
 fn by_directory(chunks: &[Frozen], dirs: usize) -> (Vec<RowPlace>, Vec<usize>) {
     let mut ends = vec![0usize; dirs + 1];
     for chunk in chunks {
@@ -357,7 +358,7 @@ fn by_directory(chunks: &[Frozen], dirs: usize) -> (Vec<RowPlace>, Vec<usize>) {
     let mut order = vec![RowPlace::default(); ends[dirs]];
     for (nth, chunk) in chunks.iter().enumerate() {
         for (at, row) in chunk.rows.iter().enumerate() {
-            // The begin of the directory, which becomes its end when all its rows are placed.
+            // At first the start of the directory; its end once all its rows are placed.
             let end = &mut ends[chunk.rank(row)];
             order[*end] = RowPlace {
                 head: head(chunk.name(row)),
@@ -392,9 +393,9 @@ impl Sorted {
         }
     }
 
-    /// The chunks, emptied.
+    /// Empties the chunks for reuse.
     fn into_chunks(self) -> impl Iterator<Item = Chunk> {
-        // `Vec::from` gives back the memory of a chunk only when no slice of it is left.
+        // `Vec::from` can reuse a chunk's buffer only after all slices of it are dropped.
         drop(self.dirs);
         self.chunks.into_iter().map(|chunk| {
             let (mut bytes, mut dirs, mut rows) = (Vec::from(chunk.bytes), chunk.dirs, chunk.rows);

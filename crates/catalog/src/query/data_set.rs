@@ -1,4 +1,4 @@
-//! The catalogs that are queried together.
+//! A set of catalogs that are queried together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +9,16 @@ use crate::format::{
     About, Reader, ShardOfRun, catalogs_in, compact, missing_parts, named_parts, recorded_parts,
 };
 
-/// Catalogs whose entries are one data set.
+/// Catalogs whose entries form one data set.
 #[derive(Debug)]
 pub struct DataSet {
     path: Vec<u8>,
     readers: Vec<Reader>,
-    /// The DIRs of all, each once, as they were given.
+    /// DIRs of all catalogs, as given, without duplicates.
     roots: Vec<Vec<u8>>,
-    /// For each catalog, the numbers of its roots among all.
+    /// For each catalog, the indexes of its DIRs in `roots`.
     tops: Vec<Vec<usize>>,
-    /// Every row group: the number of its catalog, and its own.
+    /// Every row group, as index of its catalog and index in that.
     pieces: Vec<(usize, usize)>,
     missing: Vec<(Vec<u8>, MissingParts)>,
 }
@@ -27,7 +27,7 @@ impl DataSet {
     /// Opens catalogs. A directory stands for all `.parquet` files in it.
     ///
     /// # Errors
-    /// The first catalog that cannot be used, or a directory without catalogs.
+    /// The first catalog that cannot be used, or a directory has no catalogs.
     pub fn open(paths: &[Vec<u8>]) -> Result<DataSet, Error> {
         let mut data = DataSet::new(paths.first().cloned().unwrap_or_default());
         for path in paths {
@@ -53,7 +53,7 @@ impl DataSet {
         Ok(data)
     }
 
-    /// Opens a catalog, or a directory of catalogs. All parts of one run are read as one catalog.
+    /// Opens a catalog, or a directory of catalogs. A complete run is read as one catalog.
     ///
     /// # Errors
     /// Those of [`DataSet::open`].
@@ -72,7 +72,7 @@ impl DataSet {
         Ok(data)
     }
 
-    /// A single catalog of one DIR, whose paths begin with `root`.
+    /// A data set of a single catalog of one DIR. Paths begin with `root`.
     pub(crate) fn from_reader(path: &[u8], reader: Reader, root: &[u8]) -> DataSet {
         let mut data = DataSet::new(path.to_vec());
         data.add(reader);
@@ -80,7 +80,7 @@ impl DataSet {
         data
     }
 
-    /// Sets the DIRs, and for each the number of its only catalog.
+    /// Sets the DIRs, and for each the index of its only catalog.
     pub(crate) fn set_roots(&mut self, roots: Vec<Vec<u8>>, catalogs: &[usize]) {
         for (root, &nth) in catalogs.iter().enumerate() {
             self.tops[nth] = vec![root];
@@ -118,10 +118,11 @@ impl DataSet {
         self.readers.push(reader);
     }
 
-    /// Writes the catalogs, which must be all parts of a run, as one catalog, atomically.
+    /// Merges the catalogs, which must be all parts of a run, into one, written atomically.
     ///
     /// # Errors
-    /// They are not; one cannot be read, or the new one cannot be written.
+    /// The catalogs are not exactly the parts of one run; one cannot be read, or the new one cannot
+    /// be written.
     pub fn compact(&self, file: &[u8]) -> Result<About, Error> {
         compact(&Reader::join(&self.path, &self.readers)?, file)?.publish()
     }
@@ -131,18 +132,18 @@ impl DataSet {
         self.readers.iter().map(Reader::about)
     }
 
-    /// The DIRs that paths begin with.
+    /// The DIRs with which paths begin.
     pub fn roots(&self) -> &[Vec<u8>] {
         &self.roots
     }
 
-    /// The directories in which parts are missing.
+    /// Directories with an incomplete run, and the parts that are missing.
     pub fn missing(&self) -> &[(Vec<u8>, MissingParts)] {
         &self.missing
     }
 
-    /// The DIRs that several catalogs list, unless these are parts of one run: entries that are in more than one count
-    /// several times.
+    /// DIRs in several catalogs that are not parts of one run: their entries are counted several
+    /// times.
     pub fn repeated_roots(&self) -> BTreeSet<&[u8]> {
         let mut by_root: BTreeMap<&[u8], Vec<Option<&ShardOfRun>>> = BTreeMap::new();
         let mut repeated = BTreeSet::new();
@@ -160,7 +161,7 @@ impl DataSet {
         repeated
     }
 
-    /// The path for messages.
+    /// The path of the data set, for messages.
     pub(crate) fn path(&self) -> &[u8] {
         &self.path
     }
@@ -177,8 +178,8 @@ impl DataSet {
         &self.readers[nth]
     }
 
-    /// The number of a root of a catalog among all, and its path; those of the first root if there is
-    /// no such root.
+    /// Index and path of a catalog's DIR among those of all catalogs; the first DIR if `top` is
+    /// invalid.
     pub(super) fn root(&self, nth: usize, top: u32) -> (usize, &[u8]) {
         let number = self.tops[nth].get(top as usize).copied().unwrap_or(0);
         (number, self.roots.get(number).map_or(b"", |root| root))
@@ -189,7 +190,7 @@ impl DataSet {
     }
 }
 
-/// Whether catalogs are different parts of one run.
+/// Whether two catalogs are different parts of the same run.
 fn are_parts_of_one(one: Option<&ShardOfRun>, other: Option<&ShardOfRun>) -> bool {
     one.zip(other).is_some_and(|(one, other)| {
         (one.of, &one.run) == (other.of, &other.run) && one.number != other.number

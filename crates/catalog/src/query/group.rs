@@ -1,4 +1,4 @@
-//! A row group of a catalog.
+//! Queries a row group of a catalog, column by column.
 
 use std::cell::OnceCell;
 
@@ -16,10 +16,10 @@ use crate::format::columns::{
 };
 use crate::format::{Columns, Names, Reader};
 
-/// A row group, with the columns that have been read.
+/// A row group, with a cache of its columns.
 pub(super) struct RowGroup<'a> {
     data: &'a DataSet,
-    /// The number of its catalog.
+    /// Index of the catalog in the data set.
     nth: usize,
     reader: &'a Reader,
     group: usize,
@@ -38,7 +38,7 @@ pub(super) struct RowGroup<'a> {
     tops: OnceCell<Vec<u32>>,
 }
 
-/// Reads a column once.
+/// Defines accessors that read a column on first use.
 macro_rules! lazy {
     ($($name:ident $column:ident $values:ty;)*) => {
         impl RowGroup<'_> {
@@ -46,7 +46,7 @@ macro_rules! lazy {
                 pub(super) fn $name(&self) -> Result<&$values, Error> {
                     if self.$name.get().is_none() {
                         let values = self.reader.read($column, self.group)?;
-                        let _ = self.$name.set(values); // it was empty
+                        let _ = self.$name.set(values); // cannot fail on an empty cell
                     }
                     Ok(self.$name.get_or_init(|| unreachable!("it was set")))
                 }
@@ -94,7 +94,7 @@ impl<'a> RowGroup<'a> {
         }
     }
 
-    /// Passes the selected rows to a worker, with the fields that it needs.
+    /// Passes the selected rows to a worker, with the requested fields.
     pub(super) fn emit(
         &self,
         predicates: &Predicates,
@@ -126,7 +126,7 @@ impl<'a> RowGroup<'a> {
         Ok(())
     }
 
-    /// The selected rows, in order.
+    /// Selected row numbers, ascending.
     pub(super) fn select(&self, predicates: &Predicates) -> Result<Vec<usize>, Error> {
         if !self.may_match(predicates) {
             return Ok(Vec::new());
@@ -137,7 +137,7 @@ impl<'a> RowGroup<'a> {
         Ok(rows)
     }
 
-    /// Whether a row can be selected, by the least and greatest values in the footer.
+    /// Whether the predicates can select any row, judging by the column statistics in the footer.
     fn may_match(&self, p: &Predicates) -> bool {
         let overlaps = |limits: Option<(u64, u64)>, (low, high): (u128, u128)| {
             limits.is_none_or(|(min, max)| low <= max.into() && high >= min.into())
@@ -170,7 +170,7 @@ impl<'a> RowGroup<'a> {
                 }))
     }
 
-    /// For a worker that needs neither names nor directories.
+    /// Emits entries without names or paths, for a worker that needs neither.
     fn emit_nameless(
         &self,
         rows: &[usize],
@@ -194,7 +194,7 @@ impl<'a> RowGroup<'a> {
         Ok(())
     }
 
-    /// Tests single numbers; a column is read only while rows are left.
+    /// Applies the tests of single columns; a column is read only while rows remain.
     fn select_by_numbers(&self, p: &Predicates, rows: &mut Vec<usize>) -> Result<(), Error> {
         macro_rules! retain {
             ($is_needed:expr, $column:ident, |$value:ident| $test:expr) => {
@@ -244,7 +244,7 @@ impl<'a> RowGroup<'a> {
         Ok(())
     }
 
-    /// Tests depths, names and paths.
+    /// Applies the tests of depth, name and path.
     fn select_by_names(&self, p: &Predicates, rows: &mut Vec<usize>) -> Result<(), Error> {
         if p.wants_names() && !rows.is_empty() {
             let names = self.names()?;
@@ -283,7 +283,7 @@ impl<'a> RowGroup<'a> {
         Ok(())
     }
 
-    /// A time that every row has: another one than that of creation.
+    /// The column of a time that every row has, so not of the birth time.
     pub(super) fn times(&self, field: TimeField) -> Result<&Times<i64, u32>, Error> {
         match field {
             TimeField::Atime => self.atimes(),
@@ -292,7 +292,7 @@ impl<'a> RowGroup<'a> {
         }
     }
 
-    /// Device and inode number of each row.
+    /// Reads device and inode number of each row.
     pub(super) fn files(&self) -> Result<Files, Error> {
         let read = |column| self.reader.read(column, self.group);
         Ok(Files {
@@ -302,7 +302,7 @@ impl<'a> RowGroup<'a> {
         })
     }
 
-    /// The path of the directory of a row.
+    /// The path of the directory that contains a row.
     pub(super) fn directory(&self, row: usize, path: &mut Vec<u8>) -> Result<(), Error> {
         path.clear();
         path.extend_from_slice(self.root_of(row)?);
@@ -313,12 +313,12 @@ impl<'a> RowGroup<'a> {
         Ok(())
     }
 
-    /// The path of the DIR of a row.
+    /// The path of a row's DIR.
     pub(super) fn root_of(&self, row: usize) -> Result<&[u8], Error> {
         Ok(self.data.root(self.nth, self.top(row)?).1)
     }
 
-    /// The number of the DIR of a row. The column is not read if there is only one.
+    /// The index of a row's DIR. The column is not read if there is only one DIR.
     pub(super) fn top(&self, row: usize) -> Result<u32, Error> {
         match self.reader.about().roots.len() {
             0 | 1 => Ok(0),
@@ -326,7 +326,7 @@ impl<'a> RowGroup<'a> {
         }
     }
 
-    /// The directory of a row.
+    /// The directory that contains a row.
     fn place(&self, row: usize) -> Result<DirectoryRun<'_>, Error> {
         let top = self.top(row)?;
         let (number, root) = self.data.root(self.nth, top);
@@ -347,7 +347,7 @@ impl<'a> RowGroup<'a> {
         Ok(self.dirs()?[row] == *place.below && self.top(row)? == place.top)
     }
 
-    /// The metadata of rows, with the fields that are needed.
+    /// Returns a function for the metadata of rows, with only the requested fields.
     fn metas(
         &self,
         fields: Fields,
@@ -423,10 +423,10 @@ impl<'a> RowGroup<'a> {
     }
 }
 
-/// A directory of which rows follow one another.
+/// The common directory of consecutive rows.
 struct DirectoryRun<'a> {
     top: u32,
-    /// Its path below its DIR.
+    /// Path of the directory, relative to its DIR.
     below: &'a [u8],
     path: Vec<u8>,
     key: DirKey,
@@ -441,7 +441,7 @@ impl DirectoryRun<'_> {
     }
 }
 
-/// Device and inode number of each row.
+/// Device and inode number columns of a row group.
 pub(super) struct Files {
     inos: Vec<u64>,
     majors: Vec<u32>,
@@ -456,13 +456,13 @@ impl Files {
     }
 }
 
-/// Whether a row can be one of several names of a file.
+/// Whether a row may be one of several hard links.
 #[inline]
 pub(super) fn is_linked(mode: u32, nlink: u32) -> bool {
     nlink > 1 && FileType::from_mode(mode) != FileType::Directory
 }
 
-/// The depth of a directory below DIR.
+/// The depth of a directory, from its path relative to DIR.
 pub(super) fn depth(below: &[u8]) -> u32 {
     let slashes = below.iter().filter(|&&b| b == b'/').count();
     slashes as u32 + u32::from(!below.is_empty())

@@ -1,4 +1,4 @@
-//! Passes the entries of catalogs to a sink, as a walk does, without the tree.
+//! Passes the entries of catalogs to a sink, like a walk, but without access to the tree.
 //!
 //! | module | contents |
 //! |---|---|
@@ -6,9 +6,9 @@
 //! | `group` | a row group: selects rows column by column, and makes entries of them |
 //! | `sums` | adds the rows of a row group to groups, without making entries |
 //!
-//! Threads share the row groups. Each reads the columns that the predicates test, the cheapest first,
-//! and of the rows that are left those that the sink needs. Memory is bounded by the size of a row
-//! group and the number of threads.
+//! Threads share the row groups. Each reads the columns that the predicates test, the cheapest
+//! first, and for the remaining rows the columns that the sink needs. Memory is bounded by the size
+//! of a row group and the number of threads.
 
 mod data_set;
 mod group;
@@ -28,16 +28,16 @@ use crate::error::Error;
 pub use data_set::DataSet;
 use group::RowGroup;
 
-/// At most so many row groups are decoded at once, which bounds the memory.
+/// Maximum number of row groups decoded at the same time, which bounds the memory.
 const MOST_THREADS: usize = 4;
-/// So many files with several names are counted in one pass over the catalogs: at most 40 MiB.
+/// Maximum number of hard-linked files counted in one pass over the catalogs: at most 40 MiB.
 const MOST_LINKED_FILES: usize = 256 << 10;
 
 impl DataSet {
     /// Passes the selected entries to a sink, in no particular order.
     ///
     /// # Errors
-    /// A catalog that cannot be read, or is damaged. Some entries may have been passed then.
+    /// A catalog cannot be read, or is damaged. Some entries may have been passed by then.
     pub fn emit(&self, predicates: &Predicates, sink: &dyn Sink) -> Result<(), Error> {
         let needs_all = predicates.empty || sink.wants_shape();
         if predicates.is_all() || !needs_all {
@@ -49,7 +49,7 @@ impl DataSet {
         Ok(())
     }
 
-    /// Adds the selected entries to groups.
+    /// Adds the selected entries to the sums of their groups.
     ///
     /// # Errors
     /// Those of [`DataSet::emit`].
@@ -81,7 +81,7 @@ impl DataSet {
         })
     }
 
-    /// Does the work of a thread in several, which share the row groups.
+    /// Runs `work` in several threads that share the row groups.
     fn in_threads(&self, work: impl Fn(&Pass<'_>) + Sync) -> Result<(), Error> {
         let pass = Pass {
             data: self,
@@ -101,7 +101,7 @@ impl DataSet {
     }
 }
 
-/// One pass over all row groups.
+/// One pass over all row groups, shared by threads.
 struct Pass<'a> {
     data: &'a DataSet,
     next: AtomicUsize,
@@ -115,7 +115,7 @@ impl Pass<'_> {
         work(self);
     }
 
-    /// Reads row groups that no other thread has read.
+    /// Calls `read` for row groups that no other thread has taken.
     fn each_group(&self, mut read: impl FnMut(&RowGroup<'_>) -> Result<(), Error>) {
         while !self.is_over.load(Relaxed) {
             let next = self.next.fetch_add(1, Relaxed);

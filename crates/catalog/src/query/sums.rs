@@ -1,4 +1,4 @@
-//! Adds the rows of a row group to groups, column by column.
+//! Adds the rows of a row group to the sums of groups, column by column.
 
 use walk::FileType;
 use walk::entry::append;
@@ -11,14 +11,14 @@ use walk::predicate::{Predicates, base_name};
 use super::group::{Files, RowGroup, depth, is_linked};
 use crate::error::Error;
 
-/// The selected rows of a row group, with the columns that every grouping adds up.
+/// Selected rows of a row group, with the columns that every grouping needs.
 struct SelectedRows<'a> {
     rows: &'a [usize],
     sizes: &'a [u64],
     blocks: &'a [u64],
     modes: &'a [u32],
     nlinks: &'a [u32],
-    /// Read only if a row is one of several names of a file.
+    /// Read only if some row is a hard link.
     files: Option<Files>,
 }
 
@@ -41,7 +41,7 @@ impl SelectedRows<'_> {
 }
 
 impl RowGroup<'_> {
-    /// Adds the selected rows to groups.
+    /// Adds the selected rows to the sums of their groups.
     pub(super) fn add_up(
         &self,
         predicates: &Predicates,
@@ -94,7 +94,7 @@ impl RowGroup<'_> {
         adder: &mut Adder<'_>,
     ) -> Result<(), Error> {
         let names = self.names()?;
-        // Entries in a row mostly have the same extension.
+        // Consecutive entries mostly have the same extension, so add them up before the lookup.
         let (mut last, mut pending) = (&b""[..], GroupSums::default());
         for &row in sums.rows {
             let name = match &names[row] {
@@ -116,7 +116,8 @@ impl RowGroup<'_> {
         Ok(())
     }
 
-    /// A directory counts in itself, anything else in its directory; both not below `most` levels.
+    /// Groups by directory, cut to a depth of `most`: a directory counts for itself, any other
+    /// entry for its parent.
     fn add_by_directory(
         &self,
         most: u32,

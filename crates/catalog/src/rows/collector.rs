@@ -1,4 +1,4 @@
-//! The sink that collects rows from several threads, in any order.
+//! A sink that collects rows from several threads, in any order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,31 +18,31 @@ use crate::part::{Last, Part, Parts};
 use crate::tick::wait_for_tick;
 use crate::warning::WarningKind;
 
-/// The sink that collects rows.
+/// A sink that collects the entries of a walk as rows.
 #[derive(Debug)]
 pub struct Collector<'a> {
     sources: Vec<Source>,
-    /// The number of the SRC of each DIR of the walk.
+    /// For each DIR of the walk, the index of its SRC.
     dirs: Vec<u32>,
-    /// Tokens are taken.
+    /// Whether tokens of file systems are taken.
     with_tokens: bool,
     diagnostics: &'a Diagnostics,
     parts: Parts,
     begun: Moment,
     common: Mutex<Common>,
     heap: Mutex<Heap>,
-    /// The totals over all entries, if they are requested.
+    /// Totals over all entries, if requested.
     sum: Option<Mutex<Totals>>,
-    /// The approximate number of entries, if it is known.
+    /// Approximate number of entries, if known.
     expected: Option<u64>,
     is_full: AtomicBool,
-    /// The most SRCs that are kept open: a part of the descriptors that the process may have.
+    /// Maximum number of SRCs kept open: a fraction of RLIMIT_NOFILE.
     most_open: usize,
 }
 
 impl<'a> Collector<'a> {
-    /// `dirs` are the numbers of the sources that are walked. `for_catalog` is as in
-    /// [`CollectOptions`](crate::gather::CollectOptions).
+    /// Creates an empty collector. `dirs` has the indexes of the walked sources. `for_catalog` is
+    /// as in [`CollectOptions`](crate::gather::CollectOptions).
     pub fn new(
         sources: Vec<Source>,
         dirs: Vec<u32>,
@@ -65,7 +65,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Adds up the entries, too.
+    /// Also sums up the entries.
     pub fn with_sum(self, expected: Option<u64>) -> Collector<'a> {
         Collector {
             sum: Some(Mutex::default()),
@@ -74,7 +74,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// For a catalog: waits until the ctime of a change is later than that of any change before the
+    /// For a catalog: waits until further changes get a later ctime than those before the
     /// beginning, on a file system with this `f_type`.
     pub fn wait(&self, magic: Option<u64>) {
         if self.with_tokens {
@@ -82,8 +82,9 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Keeps a SRC open until its files are read, so that nothing can take its place, and it keeps its inode number, which some
-    /// servers choose anew. Without a descriptor for it, it is opened once more, and compared.
+    /// Keeps a SRC open until its files are read, so that it cannot be replaced, and keeps its
+    /// inode number, which some servers reassign. Without a spare descriptor, the SRC is reopened
+    /// later and compared.
     fn keep_open(&self, source: u32, open: impl FnOnce() -> gate::Result<Fd>) {
         if (source as usize) < self.most_open
             && let Ok(open) = open()
@@ -94,8 +95,8 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Begins a mount of which only listed names are collected, so that its token would prove
-    /// nothing. That of SRC comes first, with its engine.
+    /// Starts a mount of which only listed names are collected, so its token would prove nothing.
+    /// The mount of SRC comes first, with an engine.
     pub fn begin_listed(&self, mount: &MountContext<'_>, by: Option<EngineKind>) {
         self.parts.begin_listed(mount, by);
         if by.is_some() {
@@ -104,7 +105,7 @@ impl<'a> Collector<'a> {
         self.wait(Some(mount.statfs.magic));
     }
 
-    /// Adds a SRC that is no directory, with its metadata and a descriptor of it.
+    /// Adds a SRC that is no directory, with its metadata and an open descriptor.
     pub fn add(&self, source: u32, meta: &Meta, open: Fd) {
         self.keep_open(source, || Ok(open));
         self.parts.turn_to(source as usize);
@@ -115,7 +116,7 @@ impl<'a> Collector<'a> {
         batch.heap.rows.push(row);
     }
 
-    /// Each SRC, in the order in which they were begun.
+    /// The SRCs, in order.
     pub fn sources(&self) -> &[Source] {
         &self.sources
     }
@@ -125,14 +126,15 @@ impl<'a> Collector<'a> {
         self.parts.all(engines)
     }
 
-    /// The totals over all entries, if they are requested and are those that a catalog would have.
+    /// Totals over all entries, if requested and equal to those that a catalog would have.
     pub fn totals(&self) -> Option<Totals> {
-        // The walk numbers only directories: with other sources the digest is not a catalog's.
+        // The walk numbers only directories, so with other sources the digest differs from that of
+        // a catalog.
         let is_each_walked = self.dirs.len() == self.sources.len();
         Some(*self.sum.as_ref().filter(|_| is_each_walked)?.lock())
     }
 
-    /// Puts the rows into archive order.
+    /// Sorts the rows into archive order.
     pub fn finish(self, engines: impl Iterator<Item = EngineKind>) -> Rows {
         let (parts, totals) = (self.parts.all(engines), self.totals());
         let heap = self.heap.into_inner();
@@ -152,7 +154,7 @@ impl<'a> Collector<'a> {
             let kind = WarningKind::EntriesLost(lost as u64);
             self.diagnostics.warn(Warning::general(kind));
         }
-        // The rows of a SRC end where the next one begins.
+        // The rows of a SRC end where those of the next begin.
         let mut end = order.len();
         for (number, source) in sources.iter_mut().enumerate().rev() {
             let first = firsts.binary_search_by_key(&(number as u32), |&(source, _)| source);
@@ -160,7 +162,7 @@ impl<'a> Collector<'a> {
             source.rows = first..end;
             end = first;
         }
-        // They do not hold if entries came twice or were lost.
+        // Totals are invalid if entries were emitted twice or lost.
         let totals = totals.filter(|totals| totals.entries == order.len() as u64);
         Rows {
             sources,
@@ -202,19 +204,20 @@ impl Sink for Collector<'_> {
     }
 }
 
-/// The rows of a thread.
+/// The rows of one thread, before they are appended to the heap.
 struct RowBatch<'a> {
     to: &'a Collector<'a>,
     heap: Heap,
     sum: Totals,
     last: Option<Last>,
-    /// The last class, and all that this thread has had.
+    /// The class of the last row with its number, and the numbers of all classes that this thread
+    /// has used.
     class: Option<(Class, u32)>,
     classes: HashMap<Class, u32>,
 }
 
 impl<'a> RowBatch<'a> {
-    /// Rows that are handed over at a time.
+    /// Number of rows appended to the heap at a time.
     const ROWS: usize = 1 << 10;
 
     fn new(to: &'a Collector<'a>) -> RowBatch<'a> {

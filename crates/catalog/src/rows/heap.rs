@@ -1,4 +1,4 @@
-//! Rows as they came from several threads.
+//! Rows in the order in which threads added them.
 
 use std::ops::Range;
 
@@ -7,14 +7,14 @@ use walk::DirKey;
 
 use super::packed::{NONE, Packed, PackedNames};
 
-/// A directory, by both hashes of its path.
+/// A key for a directory: both hashes of its path.
 pub(super) type Key = (u64, u64);
 
 pub(super) fn key(dir: DirKey) -> Key {
     (dir.hash, dir.id)
 }
 
-/// Consecutive rows of a directory.
+/// Consecutive rows of one directory.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) dir: Key,
@@ -26,24 +26,24 @@ pub(super) struct Heap {
     pub(super) rows: Vec<Packed>,
     pub(super) names: PackedNames,
     pub(super) pieces: Vec<Piece>,
-    /// The rows that are directories.
+    /// Rows of directories, with their keys.
     pub(super) dirs: Vec<(Key, u32)>,
-    /// The numbers of SRCs, and their rows.
+    /// Indexes of SRCs, and their rows.
     pub(super) sources: Vec<(u32, u32)>,
 }
 
 impl Heap {
-    /// Rows at most: their numbers must fit.
+    /// Maximum number of rows, so that row numbers fit into 32 bits.
     pub(super) const MOST: usize = NONE as usize;
 
-    /// Reserves address space for the rows of some files, so that the rows need not move while they
-    /// grow. Memory is used only when they come.
+    /// Reserves address space for the rows of this many files, so that rows need not be moved while
+    /// they grow. Memory is used only when rows are added.
     pub(super) fn expect(&mut self, files: u64) {
-        /// The tree may be a small part of the file system.
+        /// Upper limit, because the tree may be a small part of the file system.
         const MOST: u64 = 2 << 20;
-        /// The approximate length of a name.
+        /// Approximate length of a name.
         const NAME: usize = 24;
-        // Some files have several names.
+        // Hard-linked files have more rows than inodes.
         let rows = (files + files / 8).min(MOST) as usize;
         if self.rows.capacity() == 0
             && let (Some(rows), Some(names)) = (large_room(rows), large_room(NAME * rows))
@@ -52,7 +52,7 @@ impl Heap {
         }
     }
 
-    /// Moves everything out of another heap. `false` if there are too many rows.
+    /// Moves all rows from another heap to this one. `false` if there are too many rows.
     pub(super) fn append(&mut self, other: &mut Heap) -> bool {
         if self.rows.len() + other.rows.len() > Heap::MOST {
             return false;

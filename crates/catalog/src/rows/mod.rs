@@ -1,4 +1,4 @@
-//! The metadata of a whole tree in memory: 76 bytes an entry, and its name.
+//! The metadata of a whole tree in memory: 76 bytes per entry, plus its name.
 //!
 //! ```text
 //! worker ─ batch ─┐
@@ -6,14 +6,14 @@
 //! worker ─ batch ─┘
 //! ```
 //!
-//! Entries come from several threads in any order, those of one directory in pieces. A piece refers
-//! to its directory by a hash of the path; when all have come, directories are found by it. Rows
-//! stay where they came. What many entries have in common (mode, owner, device, ...) is stored
+//! Entries are added by several threads in any order, those of one directory in pieces. A piece
+//! refers to its directory by a hash of the path; directories are resolved when all entries are
+//! there. Rows are not moved. Values that many entries share (mode, owner, device, ...) are stored
 //! once.
 //!
-//! Archive order is depth first, a directory before its entries, and the names in a directory
-//! sorted by their bytes: the row after a directory is its first entry, and [`Rows::end`] is the
-//! row after its last descendant.
+//! Archive order is depth first, a directory before its entries, and names in a directory sorted by
+//! bytes: the row after a directory is its first entry, and [`Rows::end`] is the row after its last
+//! descendant.
 
 mod collector;
 mod heap;

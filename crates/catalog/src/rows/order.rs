@@ -1,4 +1,4 @@
-//! Puts a heap into archive order.
+//! Sorts the rows of a heap into archive order.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -9,30 +9,30 @@ use super::heap::{Heap, Key, Piece};
 use super::packed::{Common, NONE, Packed, PackedNames};
 use crate::head;
 
-/// Rows with the numbers of their parents, and their archive order.
+/// Rows with parents resolved, and their archive order.
 pub(super) struct Ordered {
     pub(super) rows: Vec<Packed>,
     pub(super) order: Vec<u32>,
     pub(super) names: PackedNames,
     pub(super) ends: Vec<(u32, u32)>,
-    /// The numbers of SRCs, in ascending order, and their rows.
+    /// Indexes of SRCs, ascending, and their first rows.
     pub(super) firsts: Vec<(u32, u32)>,
-    /// The number of rows whose directory has not come.
+    /// Number of rows whose directory was never added.
     pub(super) lost: usize,
 }
 
-/// The entries of each directory, side by side.
+/// The entries of all directories, grouped by directory.
 struct Inside {
     rows: Vec<u32>,
-    /// The place of the first entry of a directory, by its number.
+    /// Position of each directory's first entry, by directory number.
     begins: Vec<u32>,
-    /// The number of entries of a directory, without duplicates.
+    /// Number of each directory's entries, without duplicates.
     kept: Vec<u32>,
 }
 
 impl Inside {
-    /// Sorts pieces by the numbers of their directories, in a counting sort; a piece whose
-    /// directory has none is dropped.
+    /// Groups pieces by directory number, with a counting sort; pieces of unknown directories are
+    /// dropped.
     fn new(pieces: Vec<Piece>, numbers: &HashMap<Key, u32>, dirs: usize) -> Inside {
         let number = |piece: &Piece| numbers.get(&piece.dir).copied();
         let dir_of: Vec<Option<u32>> = pieces.iter().map(number).collect();
@@ -63,9 +63,8 @@ impl Inside {
         }
     }
 
-    /// Sorts the entries of each directory, in several threads.
     fn sort(&mut self, rows: &[Packed], names: &PackedNames, common: &Common) {
-        /// Fewer directories are not worth a thread.
+        /// Minimum number of directories for a thread.
         const WORTH: usize = if cfg!(test) { 2 } else { 1 << 10 };
         let begins = &self.begins;
         let mut rest = &mut self.rows[..];
@@ -83,8 +82,7 @@ impl Inside {
     }
 }
 
-/// The places of the entries of a directory, by its number, with duplicates behind them; none for
-/// [`NONE`].
+/// Positions of a directory's entries, with duplicates last; empty for [`NONE`].
 fn places(begins: &[u32], dir: u32) -> Range<usize> {
     match dir {
         NONE => 0..0,
@@ -92,7 +90,8 @@ fn places(begins: &[u32], dir: u32) -> Range<usize> {
     }
 }
 
-/// Numbers directories, in the field `parent` of their rows and by key.
+/// Numbers the directories: stores each number in the row's field `parent`, and returns the numbers
+/// by key.
 fn number_directories(rows: &mut [Packed], dirs: &[(Key, u32)]) -> HashMap<Key, u32> {
     let mut numbers = HashMap::with_capacity(dirs.len());
     for ((key, row), number) in dirs.iter().zip(0..) {
@@ -104,8 +103,8 @@ fn number_directories(rows: &mut [Packed], dirs: &[(Key, u32)]) -> HashMap<Key, 
     numbers
 }
 
-/// Puts rows into archive order. They stay where they came: those of a directory are mostly side by
-/// side, and moving them takes longer than finding them.
+/// Sorts rows into archive order by an array of indexes. The rows themselves stay, because those of
+/// a directory are mostly adjacent, and moving them would take longer than the indirection.
 pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
     let Heap {
         mut rows,
@@ -114,14 +113,15 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
         dirs,
         mut sources,
     } = heap;
-    // Until the parent of a directory is known, its field has the number of the directory.
+    // Until a directory's parent is resolved, its field `parent` holds the number of the directory
+    // itself.
     let numbers = number_directories(&mut rows, &dirs);
     let mut inside = Inside::new(pieces, &numbers, dirs.len());
     drop(numbers);
     inside.sort(&rows, &names, common);
     let mut order: Vec<u32> = Vec::with_capacity(rows.len());
     let (mut ends, mut firsts, mut twice) = (Vec::with_capacity(dirs.len()), Vec::new(), 0);
-    // The open directories, with the places of their entries that are still to come.
+    // A stack of directories, with the positions of their remaining entries.
     let mut open = Vec::<(u32, Range<usize>)>::new();
     sources.sort_unstable();
     sources.dedup_by_key(|&mut (source, _)| source);
@@ -164,8 +164,8 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
     }
 }
 
-/// Sorts the entries of a directory by name, drops duplicates, and returns how many are left. A
-/// name may come twice, if another file was renamed to it during the walk.
+/// Sorts the entries of a directory by name, drops duplicates, and returns the number left. A name
+/// can occur twice if another file was renamed to it during the walk.
 fn sort_entries(
     entries: &mut [u32],
     scratch: &mut Vec<(u64, u32)>,
@@ -178,12 +178,13 @@ fn sort_entries(
     let worth = |row: u32| {
         let row = &rows[row as usize];
         let is_dir = common.is_dir(row);
-        // The entries of a directory have come to one of the two.
+        // Of two rows with one name, prefer a directory that has entries: those were added to only
+        // one of them.
         let has_entries = is_dir && !places(begins, row.parent).is_empty();
         (is_dir, has_entries, common.time(row.times[2]))
     };
     let first = entries.first().map_or(&b""[..], |&row| name(row));
-    // The common prefix of all names does not help to sort them.
+    // Skip the common prefix of all names, which does not help sorting.
     let prefix = entries.iter().fold(first.len(), |prefix, &row| {
         let pairs = first[..prefix].iter().zip(name(row));
         pairs.take_while(|(a, b)| a == b).count()

@@ -1,4 +1,4 @@
-//! A row in 72 bytes, and what many rows have in common.
+//! A row in 72 bytes, and values shared by many rows.
 
 use std::collections::HashMap;
 
@@ -6,25 +6,25 @@ use ondisk::Dev;
 use walk::entry::Time;
 use walk::{FileType, Meta};
 
-/// No row.
+/// Denotes no row.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A row. A value that does not fit is replaced by its place in [`Common`].
+/// A packed row. A value that does not fit is replaced by its index in [`Common`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packed {
     pub(super) ino: u64,
     pub(super) size: u64,
-    /// atime, mtime, ctime and btime, by [`pack`].
+    /// atime, mtime, ctime and btime, packed by [`pack`].
     pub(super) times: [u64; 4],
     pub(super) name: u64,
     pub(super) blocks: u32,
     pub(super) class: u32,
     pub(super) generation: u32,
-    /// The row of its directory in archive order, or [`NONE`].
+    /// Row of the parent directory in archive order, or [`NONE`].
     pub(super) parent: u32,
 }
 
-/// What many rows have in common.
+/// Values shared by many rows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Class {
     pub(super) mode: u32,
@@ -60,13 +60,13 @@ impl Class {
     }
 }
 
-/// A value that does not fit into a row.
+/// A value that does not fit into a packed row.
 pub(super) enum Wide {
     Time(Time),
     Blocks(u64),
 }
 
-/// What rows have in common, and values that do not fit into them.
+/// Values shared by rows, and values that do not fit into a packed row.
 #[derive(Debug, Default)]
 pub(super) struct Common {
     pub(super) classes: Vec<Class>,
@@ -75,15 +75,15 @@ pub(super) struct Common {
     pub(super) blocks: Vec<u64>,
 }
 
-/// The first second that can be packed, in 1901.
+/// The earliest second that can be packed, in 1901.
 pub(super) const EARLIEST: i64 = -(1 << 31);
-/// Nanoseconds of a packed time whose seconds are a place in [`Common::times`].
+/// Marks a packed time whose seconds are an index into [`Common::times`].
 pub(super) const WIDE_TIME: u64 = (1 << 30) - 1;
-/// Set in blocks that are a place in [`Common::blocks`].
+/// Flag of a block count that is an index into [`Common::blocks`].
 const WIDE_BLOCKS: u32 = 1 << 31;
 
-/// Packs 34 bits of seconds since [`EARLIEST`], which last until 2446 as on ext4, and 30 bits of
-/// nanoseconds.
+/// Packs a time: 34 bits of seconds since [`EARLIEST`], which last until 2446 like those of ext4,
+/// and 30 bits of nanoseconds.
 fn pack(time: Time, mut wide: impl FnMut(Wide) -> u64) -> u64 {
     let seconds = time
         .sec
@@ -180,12 +180,12 @@ impl Common {
     }
 }
 
-/// Names, each after its length: a byte, and if that is 255, two more.
+/// Length-prefixed names: one byte, or 255 and two more bytes.
 #[derive(Debug, Default)]
 pub(super) struct PackedNames(pub(super) Vec<u8>);
 
 impl PackedNames {
-    /// Adds a name, and returns its place.
+    /// Adds a name, and returns its position.
     pub(super) fn add(&mut self, name: &[u8]) -> u64 {
         let place = self.0.len() as u64;
         if name.len() < usize::from(u8::MAX) {

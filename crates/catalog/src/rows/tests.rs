@@ -37,7 +37,7 @@ fn meta(ino: u64, is_dir: bool) -> Meta {
     }
 }
 
-/// Adds entries of a directory: `top`, or `top/a/b`.
+/// Emits entries of a directory: `top`, or `top/a/b`.
 fn give(to: &Collector<'_>, dir: &str, entries: &[(&str, Meta)]) {
     let names: Vec<&str> = dir.split('/').skip(1).collect();
     let dir = Dir {
@@ -162,7 +162,7 @@ fn duplicates_and_lost_directories() {
     );
 }
 
-/// Other threads do not wait for the row groups of a thread that panicked; nothing is written.
+/// If a thread panics, no other thread may wait for its row groups, and nothing is written.
 #[test]
 fn panic_of_a_thread_fails_the_catalog() {
     use std::os::unix::ffi::OsStrExt;
@@ -197,7 +197,7 @@ fn panic_of_a_thread_fails_the_catalog() {
     assert!(!matches!(written, Ok(Ok(_))));
 }
 
-/// The digest is that of the rows that are written, whether it was computed before or not.
+/// The digest must be of the amended rows, whether it was computed before amending or not.
 #[test]
 fn amended_rows_are_in_the_digest() {
     use std::os::unix::ffi::OsStrExt;
@@ -279,8 +279,7 @@ fn names_of_any_length() {
     );
 }
 
-/// 76 bytes for each entry, and 8 more for each directory; and for its name one byte and its
-/// length.
+/// 76 bytes per entry, 8 more per directory, and for the name one byte and its length.
 #[test]
 fn rows_are_small() {
     assert_eq!(size_of::<Packed>(), 72);

@@ -1,4 +1,4 @@
-//! A tree in memory, in archive order.
+//! The packed metadata of a tree, in archive order.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -12,62 +12,62 @@ use super::packed::{Class, Common, NONE, Packed, PackedNames};
 use crate::part::Part;
 use crate::tick::after_a_tick;
 
-/// A tree in archive order.
+/// The packed metadata of a tree, in archive order.
 #[derive(Debug)]
 pub struct Rows {
     pub(super) sources: Vec<Source>,
-    /// The rows as they came.
+    /// Packed rows, in the order in which they were added.
     pub(super) rows: Vec<Packed>,
-    /// Their places in `rows`.
+    /// For each row in archive order, its index in `rows`.
     pub(super) order: Vec<u32>,
     pub(super) names: PackedNames,
     pub(super) common: Common,
-    /// For each directory in turn, its row and the row after its last descendant.
+    /// For each directory, ascending: its row, and the row after its last descendant.
     pub(super) ends: Vec<(u32, u32)>,
     pub(super) parts: Vec<Part>,
     pub(super) begun: Moment,
-    /// A tick passed before anything was read.
+    /// Whether a tick of the clock passed before anything was read.
     pub(super) has_waited: bool,
-    /// The totals over all entries, if they were requested and still hold.
+    /// Totals over all entries, if requested and still valid.
     pub(super) totals: Option<Totals>,
 }
 
-/// A SRC.
+/// A SRC of a dump.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// The path, as it was given.
+    /// Path, as given.
     pub path: Vec<u8>,
-    /// The absolute path of a directory.
+    /// Absolute path, for a directory.
     pub absolute: Option<Vec<u8>>,
-    /// Its rows: first itself, then its descendants.
+    /// Rows of the SRC: itself first, then its descendants.
     pub rows: Range<usize>,
-    /// The file, if it was collected by this process, and a descriptor could be spared for it.
+    /// An open descriptor, if this process collected the SRC and had a descriptor to spare.
     pub open: OnceLock<Arc<Fd>>,
 }
 
 /// Rows are numbered from 0; functions that take a number panic if there is no such row.
 impl Rows {
-    /// The number of rows.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// The sources, in the order in which they were given.
+    /// The SRCs, in the order given.
     pub fn sources(&self) -> &[Source] {
         &self.sources
     }
 
-    /// The file systems of the tree, with the tokens that they had before anything was read.
+    /// The file systems of the tree, with tokens taken before any entry was read.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// See [`About::started`](crate::format::About::started).
+    /// When the walk started: see [`About::started`](crate::format::About::started).
     pub(crate) fn started(&self) -> Time {
         let begun = self.begun.time();
         if self.has_waited {
@@ -77,7 +77,7 @@ impl Rows {
         }
     }
 
-    /// The totals over all entries, if they are known.
+    /// Totals over all entries, if known.
     pub(crate) fn totals(&self) -> Option<Totals> {
         self.totals
     }
@@ -87,17 +87,17 @@ impl Rows {
         self.common.meta(self.packed(row))
     }
 
-    /// The inode number; cheaper than [`Rows::meta`].
+    /// Inode number of a row; cheaper than [`Rows::meta`].
     pub fn ino(&self, row: usize) -> u64 {
         self.packed(row).ino
     }
 
-    /// The size in bytes; cheaper than [`Rows::meta`].
+    /// Size of a row in bytes; cheaper than [`Rows::meta`].
     pub fn size(&self, row: usize) -> u64 {
         self.packed(row).size
     }
 
-    /// The type; cheaper than [`Rows::meta`].
+    /// File type of a row; cheaper than [`Rows::meta`].
     pub fn kind(&self, row: usize) -> FileType {
         FileType::from_mode(self.class(row).mode)
     }
@@ -107,12 +107,12 @@ impl Rows {
         self.kind(row) == FileType::Directory
     }
 
-    /// Whether any row is on a device.
+    /// Whether any row has this device number.
     pub fn are_on(&self, dev: Dev) -> bool {
         self.common.classes.iter().any(|class| class.dev == dev)
     }
 
-    /// Whether a row is no directory and has other names, in the tree or elsewhere.
+    /// Whether a row is no directory and has further hard links, in the tree or elsewhere.
     pub fn is_linked(&self, row: usize) -> bool {
         self.class(row).nlink > 1 && !self.is_dir(row)
     }
@@ -127,19 +127,19 @@ impl Rows {
         self.names.get(self.packed(row).name)
     }
 
-    /// The directory of a row; `None` for a SRC.
+    /// The parent directory of a row; `None` for a SRC.
     pub fn parent(&self, row: usize) -> Option<usize> {
         let parent = self.packed(row).parent;
         (parent != NONE).then_some(parent as usize)
     }
 
-    /// The number of the SRC of a row.
+    /// Index of a row's SRC.
     pub fn top(&self, row: usize) -> usize {
         self.sources
             .partition_point(|source| source.rows.end <= row)
     }
 
-    /// The rows of directories, in ascending order.
+    /// Rows of directories, ascending.
     pub fn directories(&self) -> impl ExactSizeIterator<Item = u32> {
         self.ends.iter().map(|&(dir, _)| dir)
     }
@@ -155,7 +155,7 @@ impl Rows {
         known.map_or(row + 1, |at| self.ends[at].1 as usize)
     }
 
-    /// The entries of a directory, by name.
+    /// Entries of a directory, sorted by name.
     pub fn children(&self, row: usize) -> impl Iterator<Item = usize> {
         let (mut next, end) = (row + 1, self.end(row));
         std::iter::from_fn(move || {
@@ -167,7 +167,7 @@ impl Rows {
         })
     }
 
-    /// Replaces `path` by the path of a row, which begins with SRC as it was given.
+    /// Sets `path` to the path of a row, which begins with SRC as given.
     pub fn path(&self, row: usize, path: &mut Vec<u8>) {
         path.clear();
         path.extend_from_slice(&self.sources[self.top(row)].path);

@@ -1,31 +1,31 @@
-//! How it is known what has changed.
+//! The evidence that tells what has changed.
 
 use std::fmt;
 
 use walk::EngineKind;
 
-/// How it is known what has changed since a catalog was made.
+/// The evidence by which changes since a catalog were found or excluded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Evidence {
-    /// The file system's token, and its engine.
+    /// The file system's token is unchanged; with the file system's engine.
     #[error("{} is unchanged since the catalog was written", token(*.0))]
     Token(EngineKind),
-    /// btrfs has written nothing.
+    /// btrfs has written nothing since the generation of the catalog.
     #[error("nothing in the directory was written after the generation of the catalog")]
     NothingWritten,
-    /// bulkstat has found no other inode.
+    /// Every inode compared is equal to that in the catalog.
     #[error("all inodes are equal to those in the catalog")]
     SameInodes,
-    /// btrfs has told which inodes it has written since this generation.
+    /// btrfs reported the inodes written after this generation.
     #[error("compared only what was written after generation {0} of the subvolume")]
     WrittenAfter(u64),
-    /// bulkstat has found other inodes.
+    /// ext4 and XFS: only inodes that differ from the catalog were looked up.
     #[error("compared only inodes that differ from the catalog")]
     OtherInodes,
-    /// The digest of a walk.
+    /// The digest of a walk equals that of the catalog.
     #[error("the digest of all entries equals that of the catalog")]
     SameDigest,
-    /// The entries of a walk.
+    /// All entries of a walk were compared.
     #[error("compared all entries with the catalog")]
     Compared,
 }
@@ -38,12 +38,12 @@ fn token(by: EngineKind) -> &'static str {
     }
 }
 
-/// How it is known what has changed, and why a walk for it took its engine.
+/// The evidence, and why a walk used its engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reason {
-    /// How it is known.
+    /// The evidence by which changes were found or excluded.
     pub evidence: Evidence,
-    /// Why the walk took its engine, if there was one.
+    /// Why the walk used its engine, if there was a walk.
     pub walk: Option<walk::PlanReason>,
 }
 

@@ -1,4 +1,4 @@
-//! Mounts that a catalog has entries of, and that are no longer there.
+//! Finds mounts that a catalog has entries of, but that have disappeared.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -26,38 +26,38 @@ use crate::rows::Rows;
 use crate::stored;
 use crate::warning::WarningKind;
 
-/// A mount that is no longer there: it may have failed, or was not mounted in time.
+/// A mount that has disappeared: it may have failed, or not been mounted in time.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct GoneMount {
-    /// The entries below its mount point.
+    /// Number of entries below the mount point.
     pub entries: u64,
-    /// The absolute path of its mount point, if that is known.
+    /// Absolute path of the mount point, if known.
     #[serde(
         flatten,
         with = "stored::mount_point",
         skip_serializing_if = "Option::is_none"
     )]
     pub mount_point: Option<Vec<u8>>,
-    /// The path of its mount point, or of the SRC in it.
+    /// Path of the mount point, or of the SRC in the mount.
     #[serde(flatten, with = "stored::path")]
     pub path: Vec<u8>,
 }
 
 impl GoneMount {
-    /// What is said of it.
+    /// The warning about the mount.
     pub fn warning(&self) -> Warning {
         let entries = self.entries;
         Warning::about(&self.path, WarningKind::MountGone { entries })
     }
 
-    /// Whether it has been replaced: its directory has as many entries of its own.
+    /// Whether the mount was replaced on purpose: its directory now has at least as many entries.
     fn is_replaced(&self, rows: &Rows) -> bool {
         let found = self.find(rows);
         found.is_some_and(|row| (rows.end(row) - row) as u64 > self.entries)
     }
 
-    /// Whether it is still missed in a later tree, which is known if anything has changed: its directory is there and is
-    /// dumped, and nothing is mounted on it or has replaced it.
+    /// Whether the mount is still missing in a later tree: its directory exists and is dumped,
+    /// nothing is mounted there, and it was not replaced. `rows` is `None` if nothing has changed.
     pub(crate) fn is_missed(&self, rows: Option<&Rows>) -> bool {
         let point = self.mount_point.as_ref().unwrap_or(&self.path);
         let is_here = is_still(&self.path, FileType::Directory) && !is_mounted(point, None);
@@ -65,7 +65,7 @@ impl GoneMount {
         is_here && rows.is_none_or(is_dumped)
     }
 
-    /// The row of its directory.
+    /// The row of the mount's directory.
     fn find(&self, rows: &Rows) -> Option<usize> {
         let mut path = Vec::new();
         let mut dirs = rows.directories().map(|row| row as usize);
@@ -76,18 +76,19 @@ impl GoneMount {
     }
 }
 
-/// A tree in which mounts are looked for.
+/// The current tree, in which mounts are searched.
 #[derive(Clone, Copy)]
 pub struct TreeNow<'a> {
     pub(crate) parts: &'a [Part],
-    /// The absolute paths of its DIRs, where they are known; `None` for a DIR that is compared with a catalog wherever that
-    /// was made.
+    /// Absolute paths of the tree's DIRs, if known. `None` for a DIR that is compared with a
+    /// catalog of any location.
     pub(crate) roots: Option<&'a [Option<Vec<u8>>]>,
 }
 
-/// Each mount in DIR or around it that a catalog has, and that the tree of now does not have, if entries on it are
-/// removed. DIRs of the catalog that are not in the tree do not count. `dir` gives the path of a DIR of the catalog by its
-/// number; `is_removed` tells of a row of the catalog, by its place, DIR and path below it.
+/// Mounts in or around DIR that a catalog has and the current tree does not, if entries on them are
+/// removed. DIRs of the catalog that are not in the tree do not count. `dir` returns the path of a
+/// catalog's DIR by index; `is_removed` tests a row of the catalog, by its index, DIR and relative
+/// path.
 ///
 /// # Errors
 /// The catalog cannot be read.
@@ -107,7 +108,7 @@ pub fn gone_mounts(
         let root = about.roots.get(part.top as usize)?;
         Some(joined(root.absolute.as_ref()?, &part.path))
     };
-    // A copy of DIR elsewhere says nothing of the mount.
+    // A copy of DIR at a different path proves nothing about the mount.
     let is_here = |part: &Part| match now.roots {
         Some(roots) => place(part).is_some_and(|place| {
             let mut roots = roots.iter().flatten();
@@ -140,7 +141,7 @@ pub fn gone_mounts(
         .into_iter()
         .filter(|(_, part)| now.roots.is_none() || is_here(part));
     let gone = gone.map(|(number, part)| (number, part, joined(&dir(part.top), &part.path)));
-    // It may be there and only was not walked: it is excluded, or a directory above it cannot be read.
+    // An excluded mount, or one below an unreadable directory, may exist without being walked.
     let is_there = |part: &Part, at: &[u8]| match &part.mount_point {
         Some(point) if is_here(part) => is_mounted(point, Some(part.dev)),
         _ => is_mounted(at, Some(part.dev)),
@@ -156,7 +157,7 @@ pub fn gone_mounts(
         let nth = |at: usize| {
             let nth = gone.iter().position(|(number, ..)| *number == parts[at])?;
             let (part, path) = (gone[nth].1, joined(&dirs[at], &names[at]));
-            // The mount point itself does not count.
+            // The mount point itself is no entry of the mount.
             let is_lost = path != part.path && is_removed(first + at as u32, part.top, &path);
             is_lost.then_some(nth)
         };
@@ -175,8 +176,8 @@ pub fn gone_mounts(
     Ok(found.filter(|gone| gone.entries > 0).collect())
 }
 
-/// The mounts that are gone from a tree since a catalog, that of the last dump, was written; and those that were gone already
-/// and are still missed. Without `rows`, the tree is that of a catalog.
+/// Mounts missing in a tree: those that have disappeared since a catalog, that of the last dump;
+/// and those missing then and still now. Without `rows`, the tree is that of the catalog `same`.
 ///
 /// # Errors
 /// The catalog cannot be read.
@@ -200,7 +201,7 @@ pub fn missed_mounts(
         parts: rows.map_or(&same.parts[..], Rows::parts),
         roots: Some(&roots),
     };
-    // The absolute paths of a tree, by their hashes: mounts are seldom gone.
+    // Hashes of the tree's absolute paths, computed only when needed: mounts seldom disappear.
     let present = OnceLock::new();
     let hasher = RandomState::new();
     let paths = |rows: &Rows| {
@@ -232,7 +233,7 @@ pub fn missed_mounts(
     Ok(gone)
 }
 
-/// Whether a mount point has a mount, with this device if one is given. Yes, if that cannot be told.
+/// Whether something is mounted at a path, with this device if given. `true` in case of doubt.
 fn is_mounted(at: &[u8], dev: Option<Dev>) -> bool {
     match statx_long(at, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE) {
         Ok(seen) => {

@@ -1,8 +1,9 @@
-//! The rows of a catalog in memory, found by path: 30 bytes a row, since names stay in the file.
+//! The rows of a catalog in memory, indexed by path: 30 bytes per row, since names stay in the
+//! file.
 //!
 //! An entry is unchanged if its fingerprint is the same: a hash of its identity and of the metadata
-//! in which changes show. Identities are kept of directories only, to find them wherever they were
-//! moved to. The few others that are needed are read from the file again.
+//! that changes with every change. Identities are kept for directories only, to find them after a
+//! rename. The few other identities needed are read from the file again.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -21,28 +22,28 @@ use crate::format::columns::{
 };
 use crate::part::magic_of;
 
-/// The identity of a file, whatever its names: an inode number is of the same file as long as its
-/// generation, or its time of creation, is the same.
+/// The identity of a file, independent of its names: an inode number denotes the same file as long
+/// as its generation, or its birth time, is the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
-    /// A hash of the part, the inode number and the time of creation: all that every engine gives.
-    /// Only engines below the file API give generations.
+    /// A hash of the part, the inode number and the birth time, which every engine reads. Only
+    /// engines below the file API read generations.
     pub who: u64,
-    /// 0 if unknown.
+    /// The inode's generation; 0 if unknown.
     generation: u32,
 }
 
-/// The part of an entry that is in no part of the catalog.
+/// Part number for an entry on a file system that the catalog does not have.
 pub const NO_PART: u32 = u32::MAX;
 
 impl Identity {
-    /// The identity of an inode in a part, by the catalog's number for the part.
+    /// The identity of an inode; `part` is numbered as in the catalog.
     pub fn from_meta(part: u32, meta: &Meta) -> Identity {
         Identity::new(part, meta.ino, meta.btime, meta.generation)
     }
 
     fn new(part: u32, ino: u64, btime: Option<Time>, generation: Option<u32>) -> Identity {
-        // No time has this many nanoseconds.
+        // An invalid number of nanoseconds, which denotes a missing time.
         const NEVER: u32 = u32::MAX;
         let (sec, nsec) = btime.map_or((0, NEVER), |time| (time.sec, time.nsec));
         let part = u64::from(part) << 32;
@@ -52,7 +53,8 @@ impl Identity {
         }
     }
 
-    /// Whether both are of the same file. Generations are compared where both are known.
+    /// Whether both identities are of the same file. Generations are compared only if both are
+    /// known.
     pub fn is(&self, other: &Identity) -> bool {
         self.who == other.who && is_generation(self.generation, other.generation)
     }
@@ -62,8 +64,8 @@ fn is_generation(one: u32, other: u32) -> bool {
     one == other || one == 0 || other == 0
 }
 
-/// The fingerprint of an entry. Its generation is compared apart. Times are only compared for
-/// equality, so a clock that was set back does no harm.
+/// The fingerprint of an entry. The generation is compared separately. Times are only compared for
+/// equality, so a clock set back does no harm.
 pub fn fingerprint(who: u64, meta: &Meta) -> u64 {
     let mode = u64::from(meta.mode) << 32;
     let (mtime, ctime) = (meta.mtime, meta.ctime);
@@ -81,14 +83,14 @@ pub(super) fn hashed<const N: usize>(words: [u64; N]) -> u64 {
     path_id::hashed(words.map(u64::to_le_bytes).as_flattened())
 }
 
-/// A row of the catalog.
+/// A row of the catalog, as kept in the index.
 #[derive(Debug, Default)]
 pub struct Old {
-    /// A hash.
+    /// Hash of the path.
     pub path: u64,
     fingerprint: u64,
     generation: u32,
-    /// Its [`RowMatch`], and two flags.
+    /// A [`RowMatch`], and the flags DIRECTORY and RACY.
     state: AtomicU8,
 }
 
@@ -102,18 +104,18 @@ impl Old {
             if is_dir { DIRECTORY } else { 0 } | if may_be_since { RACY } else { 0 };
     }
 
-    /// Whether it is a directory.
+    /// Whether the row is a directory.
     pub fn is_dir(&self) -> bool {
         self.state.load(Relaxed) & DIRECTORY != 0
     }
 
-    /// Whether it has a fingerprint, though it may have been changed within the tick of the clock.
+    /// Whether the row has this fingerprint; even so, the entry may have changed within a tick of
+    /// the clock.
     pub fn has(&self, fingerprint: u64) -> bool {
         self.fingerprint == fingerprint
     }
 
-    /// Whether an entry with this fingerprint is certainly unchanged, as far as every engine can
-    /// tell.
+    /// Whether an entry with this fingerprint is unchanged, as far as every engine can tell.
     pub fn may_be_unchanged(&self, fingerprint: u64) -> bool {
         self.fingerprint == fingerprint && self.state.load(Relaxed) & RACY == 0
     }
@@ -123,28 +125,27 @@ impl Old {
         self.may_be_unchanged(fingerprint) && is_generation(self.generation, identity.generation)
     }
 
-    /// What has been found of it.
+    /// How far the row has been matched.
     pub fn fate(&self) -> RowMatch {
         RowMatch::from_state(self.state.load(Relaxed))
     }
 
-    /// Records what was found of it, unless something better is recorded. Returns whether it was
-    /// recorded.
+    /// Records a match, unless a better one is recorded. Returns whether it was recorded.
     pub fn settle(&self, fate: RowMatch) -> bool {
         let bits = self.state.load(Relaxed) & (DIRECTORY | RACY);
         RowMatch::from_state(self.state.fetch_max(bits | fate as u8, Relaxed)) < fate
     }
 }
 
-/// What has been found of a row.
+/// How far a row of the catalog has been matched with an entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum RowMatch {
-    /// Nothing.
+    /// No entry has the row's path.
     Missing = 0,
-    /// Its path has another file, or this one, changed.
+    /// The row's path has a different file, or the same file, changed.
     Doubtful = 1,
-    /// It is at its path, or was renamed.
+    /// The row's file is unchanged at its path, or was renamed.
     Found = 2,
 }
 
@@ -158,12 +159,12 @@ impl RowMatch {
     }
 }
 
-/// A hash table from paths to rows.
+/// A hash table from path hashes to row numbers.
 struct Slots {
-    /// Linear probing. A slot has a row number plus one in its lower bits, and as many bits of the
-    /// hash of the path as fit above; 0 is free.
+    /// Slots with linear probing. A slot has a row number plus one in its lower bits, and bits of
+    /// the path hash above; 0 is free.
     slots: Vec<u32>,
-    /// Bits of a row number.
+    /// Number of bits of a row number.
     bits: u32,
 }
 
@@ -178,18 +179,18 @@ impl Slots {
         }
     }
 
-    /// The slot at which probing for a path begins.
+    /// The slot where probing for a path begins.
     fn best(&self, path: u64) -> usize {
         ((u128::from(path) * self.slots.len() as u128) >> u64::BITS) as usize
     }
 
-    /// The bits of a path above the row number: its lower ones, since the upper ones choose the
-    /// slot.
+    /// The bits of a path hash stored above the row number: its lower ones, since the upper ones
+    /// select the slot.
     fn above(&self, path: u64) -> u32 {
         (path << self.bits) as u32
     }
 
-    /// Adds a row. There must be room.
+    /// Adds a row; the table must not be full.
     fn add(&mut self, path: u64, row: u32) {
         let mut at = self.best(path);
         while self.slots[at] != 0 {
@@ -201,14 +202,14 @@ impl Slots {
         self.slots[at] = self.above(path) | (row + 1);
     }
 
-    /// Adds rows, of which the first has the number `first`.
+    /// Adds rows, numbered from `first`.
     fn add_all(&mut self, first: u32, rows: &[Old]) {
         for (row, old) in (first..).zip(rows) {
             self.add(old.path, row);
         }
     }
 
-    /// The rows that may have a path, by the bits in the table.
+    /// Candidate rows for a path hash, by the bits stored in the table.
     fn rows(&self, path: u64) -> impl Iterator<Item = u32> {
         let (above, rows) = (self.above(path), !(u64::MAX << self.bits) as u32);
         let (later, first) = self.slots.split_at(self.best(path));
@@ -219,12 +220,12 @@ impl Slots {
     }
 }
 
-/// What is known of directories.
+/// The directories of a catalog.
 #[derive(Default)]
 struct Dirs {
-    /// The number of rows in each, by the hash of its path.
+    /// Number of rows in each directory, by the hash of its path.
     children: HashMap<u64, u32>,
-    /// Their rows, in ascending order, and their [`Identity::who`].
+    /// Rows of directories, ascending, with their [`Identity::who`].
     who: Vec<(u32, u64)>,
 }
 
@@ -237,18 +238,18 @@ impl Dirs {
     }
 }
 
-/// The rows of a catalog, to be found by their paths and inodes.
+/// The rows of a catalog, indexed by path and, for directories, by identity.
 pub struct Index {
     rows: Vec<Old>,
     slots: Slots,
-    /// The places of the rows in the catalog; empty if all of it was loaded.
+    /// Positions of the rows in the catalog; empty if the whole catalog is loaded.
     places: Vec<u32>,
-    /// Among the rows that were loaded.
+    /// The directories among the loaded rows.
     dirs: Dirs,
 }
 
 impl Index {
-    /// Loads all rows.
+    /// Loads all rows of a catalog.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -280,8 +281,7 @@ impl Index {
         })
     }
 
-    /// Loads the rows at some places of a catalog, in ascending order. Other row groups are not
-    /// read.
+    /// Loads the rows at some positions of a catalog, ascending. Other row groups are not read.
     pub(crate) fn load_some(reader: &Reader, places: Vec<u32>) -> Result<Index, Error> {
         let ((mut rows, mut slots), mut dirs) = (empty(places.len()), Dirs::default());
         let mut from = 0;
@@ -299,7 +299,8 @@ impl Index {
         })
     }
 
-    /// From the hash of each row's path, and the number of rows in each directory.
+    /// Builds an index from path hashes and metadata, and from the number of rows in each
+    /// directory.
     #[cfg(test)]
     pub(crate) fn new(
         of: impl ExactSizeIterator<Item = (u64, Meta)>,
@@ -328,32 +329,32 @@ impl Index {
         }
     }
 
-    /// The place of a row in the catalog.
+    /// The position of a row in the catalog.
     pub(crate) fn place(&self, row: u32) -> u32 {
         self.places.get(row as usize).copied().unwrap_or(row)
     }
 
-    /// Every row, by its number.
+    /// All rows, by number.
     pub fn rows(&self) -> &[Old] {
         &self.rows
     }
 
-    /// A row, by its number.
+    /// A row by its number.
     pub fn row(&self, row: u32) -> &Old {
         &self.rows[row as usize]
     }
 
-    /// The number of rows in the directory that had a path.
+    /// Number of rows in the directory with this path hash.
     pub fn children(&self, path: u64) -> u32 {
         self.dirs.children.get(&path).copied().unwrap_or(0)
     }
 
-    /// The rows of directories, in ascending order, and the [`Identity::who`] of each.
+    /// Rows of directories, ascending, each with its [`Identity::who`].
     pub fn dirs(&self) -> &[(u32, u64)] {
         &self.dirs.who
     }
 
-    /// The directory with a path, as a place in [`Index::dirs`]. `likely` is tried first.
+    /// The position in [`Index::dirs`] of the directory with this path hash. Tries `likely` first.
     pub fn find_dir_near(&self, path: u64, likely: usize) -> Option<usize> {
         match self.dirs().get(likely) {
             Some(&(row, _)) if self.row(row).path == path => Some(likely),
@@ -364,7 +365,7 @@ impl Index {
         }
     }
 
-    /// Reads the identities of some rows, in ascending order.
+    /// Reads the identities of some rows, given in ascending order.
     pub(crate) fn identities(&self, reader: &Reader, rows: &[u32]) -> Result<Vec<Identity>, Error> {
         let places: Vec<u32> = rows.iter().map(|&row| self.place(row)).collect();
         let mut all = Vec::with_capacity(places.len());
@@ -375,7 +376,7 @@ impl Index {
         Ok(all)
     }
 
-    /// The row with a path. `likely` is tried first.
+    /// The row with this path hash. Tries `likely` first.
     pub fn find_near(&self, path: u64, likely: u32) -> Option<u32> {
         match self.rows.get(likely as usize) {
             Some(row) if row.path == path => Some(likely),
@@ -383,29 +384,28 @@ impl Index {
         }
     }
 
-    /// The row with a path.
+    /// The row with this path hash.
     pub fn find(&self, path: u64) -> Option<u32> {
         let mut rows = self.slots.rows(path);
         rows.find(|&row| self.row(row).path == path)
     }
 }
 
-/// The places of rows within their group.
+/// Converts positions in the catalog to positions in a row group.
 fn within(places: &[u32], first: u64) -> impl Iterator<Item = usize> + Clone {
     let places = places.iter();
     places.map(move |&place| (u64::from(place) - first) as usize)
 }
 
-/// Empty rows, and a table with room for them.
+/// Default rows, and a table with room for them.
 fn empty(many: usize) -> (Vec<Old>, Slots) {
     let mut rows = large_room(many).unwrap_or_default();
     rows.resize_with(many, Old::default);
     (rows, Slots::new(many))
 }
 
-/// Loads rows of a row group, by their places in it, into `into`, of which the first has the number
-/// `first`; gives the directories among them. Columns are read and dropped in turn, which needs
-/// less memory.
+/// Loads rows of a row group, by position, into `into`, which is numbered from `first`; returns the
+/// directories among them. Columns are read and dropped one after the other, to save memory.
 fn load(
     reader: &Reader,
     group: usize,
@@ -419,7 +419,8 @@ fn load(
     let mut left = into.iter_mut();
     let mut granularities = Vec::with_capacity(left.len());
     let known = |Identity { who, generation }, granularity| {
-        // `fingerprint` holds the identity until all is known that is hashed with it.
+        // Until the rest of the metadata is read, `fingerprint` holds the identity to be hashed
+        // with it.
         if let Some(old) = left.next() {
             (old.fingerprint, old.generation) = (who, generation);
             granularities.push(granularity);
@@ -446,7 +447,7 @@ fn load(
     Ok(all)
 }
 
-/// Loads the paths of rows; gives the number of rows in each directory.
+/// Loads path hashes of rows; returns the number of rows in each directory.
 fn load_paths(
     reader: &Reader,
     group: usize,
@@ -456,7 +457,7 @@ fn load_paths(
     let mut children: HashMap<u64, u32> = HashMap::new();
     let (dirs, names) = (reader.read(DIR, group)?, reader.read(NAME, group)?);
     let tops = reader.read(TOP, group)?;
-    // The number of DIR, the path of a directory below it, and its hash.
+    // Cache of the last directory: index of DIR, relative path, and hash.
     let mut dir: (u32, &[u8], u64) = (0, b"", path_id::top(0));
     let mut inside = 0;
     for (old, at) in into.iter_mut().zip(wanted) {
@@ -472,7 +473,7 @@ fn load_paths(
     Ok(children)
 }
 
-/// Reads the identities of some rows of a row group, by their places in it.
+/// Reads the identities of some rows of a row group, by position.
 fn identities(
     reader: &Reader,
     group: usize,
@@ -493,11 +494,11 @@ fn identities(
     Ok(())
 }
 
-/// Reads each row group, several at once, and passes the results to `take` one at a time, in any
+/// Reads row groups in several threads, and passes the results to `take` one at a time, in any
 /// order.
 ///
 /// # Errors
-/// Those of `read`: after one, nothing more is read.
+/// Those of `read`: after the first error, nothing more is read.
 pub fn each_group<T>(
     reader: &Reader,
     read: impl Fn(usize) -> Result<T, Error> + Sync,
@@ -506,8 +507,8 @@ pub fn each_group<T>(
     each(reader.groups(), read, take)
 }
 
-/// Groups places in a catalog, in ascending order, by row group: the group, the place of its first
-/// row, and the places in it.
+/// Groups ascending positions in a catalog by row group: the group, the position of its first row,
+/// and the positions in it.
 pub fn by_group<'a>(
     reader: &Reader,
     places: &'a [u32],
@@ -523,7 +524,7 @@ pub fn by_group<'a>(
     groups.filter(|(.., here)| !here.is_empty())
 }
 
-/// The [`path_id`] of an entry; of the directory for an empty name.
+/// The [`path_id`] of an entry; for an empty name, of the directory.
 pub(crate) fn path_hash(dir: u64, name: &[u8]) -> u64 {
     match name {
         b"" => dir,
@@ -531,7 +532,7 @@ pub(crate) fn path_hash(dir: u64, name: &[u8]) -> u64 {
     }
 }
 
-/// The [`path_id`] of a path below a DIR.
+/// The [`path_id`] of a path relative to a DIR.
 pub(crate) fn hash(top: u32, path: &[u8]) -> u64 {
     let parts = path.split(|&b| b == b'/').filter(|part| !part.is_empty());
     parts.fold(path_id::top(top as usize), path_id::below)
@@ -544,7 +545,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The first path may be near the end of the table, and several may begin at the same slot.
+        /// The first path hash may be near the end of the table, and several may begin at the same
+        /// slot.
         #[test]
         fn rows_are_found_by_their_paths(first: u64, steps in proptest::collection::vec(1..4u64, 0..99), is_far: bool) {
             let step = if is_far { 1 << 57 } else { 1 };

@@ -1,13 +1,13 @@
-//! What has changed since a catalog was made: the steps that `changed` and `dump --since` share. The
-//! cheapest step that can tell comes first:
+//! Finds changes since a catalog: the steps that `changed` and `dump --since` share. The cheapest
+//! step that can decide comes first:
 //!
-//! 1. Every file system has the token that it had then ([`crate::token`]), so that nothing can have
-//!    changed. No entry is read.
-//! 2. `written`: btrfs tells which inodes were written since, and only these are read; ext4 and XFS give all
-//!    inodes without their names, to be compared with those of the catalog.
-//! 3. The digest: everything is walked, and the digest of the walk compared with the catalog's. No
-//!    row of the catalog is read.
-//! 4. Everything is compared entry by entry, by `index`. The two commands do that on their own.
+//! 1. Every file system has the same token as then ([`crate::token`]), so nothing can have changed.
+//!    No entry is read.
+//! 2. `written`: btrfs reports the inodes written since, and only these are read; ext4 and XFS
+//!    report all inodes without names, which are compared with the catalog.
+//! 3. The digest: the whole tree is walked, and its digest is compared with the catalog's. No row
+//!    of the catalog is read.
+//! 4. All entries are compared one by one, with `index`. The two commands do that on their own.
 
 use walk::{EngineKind, MountContext};
 
@@ -27,76 +27,77 @@ pub use tree::{ComparedTree, OtherRoot, check_root};
 pub use written::Differing;
 pub(crate) use written::give;
 
-/// A step that only some engines can take.
+/// A step that only some engines support.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EngineStep {
-    /// The state of the file system is the one of the catalog.
+    /// Compare the token of the file system with that of the catalog.
     Token,
-    /// The file system says what was written since.
+    /// Ask the file system what was written since.
     Written,
 }
 
-/// How a command reads the tree.
+/// How a command scans the tree.
 pub trait Scan {
-    /// What is prepared before a file system is asked what was written.
+    /// State prepared before the file system is asked what was written.
     type Started;
-    /// What was read.
+    /// The result of a scan.
     type Scanned;
 
-    /// The step may be taken, with this engine.
+    /// Whether a step may be taken, with this engine.
     fn accepts(&self, step: EngineStep, by: EngineKind) -> bool;
 
-    /// The changes of so many entries up to which an engine that compares inodes finds what was written faster
-    /// than a walk does. Finding them costs much: to find the paths of inodes, directories are read.
+    /// Maximum number of changes, among this many entries, for which comparing inodes is faster
+    /// than a walk. Changes are expensive: finding the paths of inodes requires reading
+    /// directories.
     fn few(by: EngineKind, entries: usize) -> usize;
 
     /// Prepares [`Scan::scan_written`], before the file system is asked; `None` to walk instead.
     fn start(&self, context: &MountContext<'_>, by: EngineKind) -> Option<Self::Started>;
 
-    /// Reads what was written since the catalog was made: all else is as the catalog has it.
+    /// Reads the entries written since the catalog; all others are as in the catalog.
     fn scan_written(
         &self,
         started: Self::Started,
         written: Written<'_>,
     ) -> Result<Self::Scanned, Error>;
 
-    /// Walks everything.
+    /// Walks the whole tree.
     fn scan_all(&self) -> Result<Self::Scanned, Error>;
 
-    /// The digest of everything, if it can be compared with the catalog's.
+    /// The digest of a scan, if it can be compared with the catalog's.
     fn digest(&self, scanned: &Self::Scanned) -> Option<String>;
 }
 
-/// What was written since a catalog was made.
+/// Entries written since a catalog.
 pub struct Written<'a> {
-    /// The engine that compares.
+    /// The engine that found the changes.
     pub by: EngineKind,
-    /// How it is known.
+    /// The evidence for the changes.
     pub evidence: Evidence,
-    /// Where the tree is.
+    /// The mount of the tree.
     pub context: &'a MountContext<'a>,
-    /// The rows that are no longer true, and what is new.
+    /// Rows that are no longer valid, and the new entries.
     pub differing: Differing,
 }
 
 /// The result of the first three steps.
 pub enum Proof<S: Scan> {
-    /// Nothing has changed, and no entry was read. The engine is the file system's own.
+    /// Nothing has changed, and no entry was read.
     Untouched {
-        /// The engine of the file system.
+        /// The engine that found this.
         by: EngineKind,
-        /// How it is known.
+        /// The evidence that nothing has changed.
         evidence: Evidence,
-        /// What was prepared, unless the tokens are those of the catalog.
+        /// The prepared state; `None` if the tokens are those of the catalog.
         started: Option<S::Started>,
     },
-    /// Nothing has changed: the digest of what was read is the catalog's.
+    /// Nothing has changed: the digest of the scan equals that of the catalog.
     SameDigest(S::Scanned),
-    /// What was read is to be compared with the catalog.
+    /// The scan must be compared with the catalog.
     Unknown(S::Scanned),
 }
 
-/// Takes the first three steps, up to the one that tells.
+/// Takes the first three steps listed above, until one decides.
 pub fn find_changes<S: Scan>(
     catalog: &Reader,
     tree: ComparedTree,
@@ -114,11 +115,11 @@ pub fn find_changes<S: Scan>(
         Some(Proof::Unknown(scanned)) => scanned,
         Some(verdict) => return Ok(verdict),
         None => {
-            drop(tree); // the walk opens the directories itself
+            drop(tree); // the walk opens the directories again
             scan.scan_all()?
         }
     };
-    // Racy entries may have changed without another digest.
+    // The digest does not reveal changes of racy entries.
     let is_same = about.racy == 0 && scan.digest(&scanned).is_some_and(|now| now == about.digest);
     Ok(if is_same {
         Proof::SameDigest(scanned)
@@ -127,7 +128,8 @@ pub fn find_changes<S: Scan>(
     })
 }
 
-/// Takes step 2; `None` if the file system cannot tell, or everything is walked as fast.
+/// Step 2: asks the file system what was written; `None` if it cannot tell, or a walk would be as
+/// fast.
 fn scan_written<S: Scan>(
     catalog: &Reader,
     tree: &ComparedTree,
@@ -137,7 +139,7 @@ fn scan_written<S: Scan>(
         return Ok(None);
     };
     if catalog.about().options.shard.is_some() {
-        return Ok(None); // inodes do not tell which shard they are in
+        return Ok(None); // an inode does not reveal its shard
     }
     let by = written::engine(catalog.about()).filter(|&by| scan.accepts(EngineStep::Written, by));
     let context = tree.mount_context(top);

@@ -1,4 +1,4 @@
-//! The directories that are compared with a catalog, opened, and what is mounted in them.
+//! The directories compared with a catalog, open, and the mounts in them.
 
 use base::path::below;
 use gate::fs::Open;
@@ -11,15 +11,16 @@ use crate::format::{About, Root};
 use crate::part::Part;
 use crate::token::Token;
 
-/// The directories that are compared with a catalog, and the mount table.
+/// The directories compared with a catalog, and the mount table.
 pub struct ComparedTree {
-    /// In the order of the catalog's roots. Empty to try neither tokens nor what was written.
+    /// Open directories, in the order of the catalog's roots. Empty to compare neither tokens nor
+    /// written inodes.
     pub(crate) tops: Vec<Top>,
     pub(crate) mounts: Vec<Mount>,
 }
 
 impl ComparedTree {
-    /// With the mounts around the first of its directories.
+    /// Reads the mount table around the first directory.
     pub fn new(tops: Vec<Top>) -> ComparedTree {
         let mounts = match tops.first() {
             Some(top) => mounts_around(Some(top)),
@@ -28,27 +29,28 @@ impl ComparedTree {
         ComparedTree { tops, mounts }
     }
 
-    /// A directory with its mount and its file system.
+    /// A directory with its mount and file system.
     pub(crate) fn mount_context<'a>(&'a self, top: &'a Top) -> MountContext<'a> {
         MountContext::new(top, top.mount(&self.mounts))
     }
 
-    /// The paths below a directory at which something is mounted; `None` if the table does not say.
+    /// Relative paths of mount points below a directory; `None` if the mount table is of another
+    /// namespace.
     pub(super) fn mounted_below(&self, top: &Top) -> Option<Vec<&[u8]>> {
         let absolute = mounts::root::name_of(&top.fd).ok()?;
-        // A table without the mount of `top` (of another namespace) lacks those below it as well.
+        // A table without the mount of `top` (of another namespace) has no mounts below it, either.
         top.mount(&self.mounts)?;
         let targets = self.mounts.iter().filter_map(|it| it.target.as_deref());
         let names = targets.filter_map(|target| below(&absolute, target));
         Some(names.filter(|name| !name.is_empty()).collect())
     }
 
-    /// The engine of the file system, if nothing can have changed since a catalog was made; `None`
-    /// if something may have, or if an engine is not `accepted`.
+    /// The engine of the file system, if nothing can have changed since a catalog; `None` if
+    /// something may have, or if an engine is not accepted.
     ///
-    /// Nothing has changed if every part of the tree has a token, and the same one as in the
-    /// catalog, and nothing else has been mounted. (An unmounted file system is a part without its
-    /// token, and so is a mount that the walk did not enter.)
+    /// Nothing has changed if every part of the catalog has a token, and the same one now, and
+    /// nothing else was mounted. (An unmounted file system is a part with a different token, and a
+    /// mount that the walk did not enter is one without a token.)
     pub(super) fn is_untouched(
         &self,
         about: &About,
@@ -83,17 +85,17 @@ impl ComparedTree {
     }
 }
 
-/// Why a directory is not the one that a catalog is of.
+/// Why a directory is not the root of a catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OtherRoot {
-    /// It is on a different file system.
+    /// The directory is on a different file system.
     FileSystem,
-    /// It is a different directory of the same file system.
+    /// The directory is a different one on the same file system.
     Directory,
 }
 
-/// Compares a directory with a root of a catalog, and with the part that begins there. A directory
-/// with another inode number is the same root if it has the same absolute path: it was restored.
+/// Compares a directory with a root of a catalog, and with the part that begins there. A different
+/// inode number is accepted at the same absolute path: the directory may have been restored.
 pub fn check_root(
     root: &Root,
     old: &Part,

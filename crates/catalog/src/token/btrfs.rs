@@ -1,14 +1,14 @@
-//! btrfs: the generation of the subvolume.
+//! The token of btrfs: the generation of the subvolume.
 //!
 //! Every change to a subvolume, of a name, an attribute or data, goes into its tree, and a commit
-//! writes that tree's root anew, with the number of the transaction as its generation. After
-//! syncfs(2) nothing waits to be committed. Generations only grow, over mounts and boots as well;
-//! the UUID of the subvolume ties them to it. Subvolumes below it are parts of their own.
+//! rewrites the tree's root with the transaction number as its generation. After syncfs(2) nothing
+//! is uncommitted. Generations only grow, across mounts and boots; the UUID ties them to the
+//! subvolume. Nested subvolumes are separate parts.
 //!
-//! A file system that was restored from an image of its device can reach the same generation twice,
-//! with other contents: so the time of the last change, to the nanosecond, is part of the state. And
-//! what was written after a generation counts only if the mount is still the same, or an inode that
-//! was last written in that generation is still as it was: no other history leads to that.
+//! A file system restored from an image of its device can reach the same generation twice, with
+//! different contents: so the time of the last change, in nanoseconds, is part of the state. And
+//! inodes written after a generation count only if the mount is still the same, or if an inode last
+//! written in that generation is unchanged: no other history leads to that state.
 
 use std::fmt;
 
@@ -23,11 +23,11 @@ use super::mount::MountInstance;
 /// The generation of a subvolume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Generation {
-    /// What must be the same for nothing to have changed.
+    /// The state, which is equal only if nothing has changed.
     pub(super) state: SubvolumeState,
-    /// The mount that it was taken on; `None` if the kernel does not give mounts unique ids.
+    /// The mount at that time; `None` if the kernel has no unique mount ids.
     pub(super) mount: Option<MountInstance>,
-    /// Some of the inodes that were written in that generation: inode number, ctime, atime.
+    /// Some inodes written in that generation: inode number, ctime, atime.
     pub(super) last: Vec<(u64, Time, Time)>,
 }
 
@@ -36,14 +36,14 @@ pub struct Generation {
 pub(super) struct SubvolumeState {
     uuid: [u8; 16],
     tree: u64,
-    /// The transaction that last changed it, and when.
+    /// The last transaction that changed the subvolume; `ctime` is its time.
     generation: u64,
     ctime: Time,
 }
 
 impl Generation {
     pub(super) fn take(context: &MountContext<'_>) -> Option<Generation> {
-        /// Of so many inodes, one most likely stays as it is until the next dump.
+        /// Number of inodes kept, so that most likely one is unchanged at the next dump.
         const INODES: usize = 8;
         let info = get_subvol_info(&context.top.fd).ok()?;
         let subvolume = Subvolume::parse(&info)?;
@@ -53,7 +53,7 @@ impl Generation {
             generation: subvolume.generation,
             ctime: subvolume.ctime,
         };
-        // This fails without CAP_SYS_ADMIN; but so does the question what was written since.
+        // Fails without CAP_SYS_ADMIN, but so does the later search for written inodes.
         let inodes = FIRST_INODE..=LAST_INODE;
         let last = written_in(&context.top.fd, state.tree, inodes, state.generation);
         let mut last = last.unwrap_or_default();
@@ -62,8 +62,8 @@ impl Generation {
         Some(Generation { state, mount, last })
     }
 
-    /// The number of the generation, if this is of the given subvolume, and that has certainly come
-    /// from this state.
+    /// The generation number, if the subvolume is the same and has certainly evolved from this
+    /// state.
     pub(crate) fn number(&self, context: &MountContext<'_>, subvolume: &Subvolume) -> Option<u64> {
         let SubvolumeState {
             uuid,

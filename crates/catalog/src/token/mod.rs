@@ -1,11 +1,11 @@
-//! Tokens: a state of a file system that changes whenever anything in it does. If it still has the
-//! token of a catalog, nothing has changed, and nothing need be walked.
+//! Tokens: a state of a file system that changes with every change in it. If a file system still
+//! has the token of a catalog, nothing has changed, and no walk is needed.
 //!
-//! A token is taken after syncfs(2) and before anything is read: a change during the walk, or after
-//! it, makes another token. The modules say why no change can be missed.
+//! A token is taken after syncfs(2) and before any entry is read, so a change during or after the
+//! walk leads to a different token. The modules explain why no change can be missed.
 //!
 //! A catalog stores a token as text ([`Token`]'s `Display` and `FromStr`), so both must stay
-//! compatible with every catalog that was written so far.
+//! compatible with all existing catalogs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,14 +22,14 @@ use walk::{EngineKind, MountContext};
 pub(crate) mod btrfs;
 pub(crate) mod mount;
 
-/// The state of a file system, as its engine knows it.
+/// The state of a file system, in terms of its type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Token {
-    /// The generation of a subvolume.
+    /// btrfs: the generation of a subvolume.
     Btrfs(Generation),
-    /// The transactions of the journal.
+    /// ext4: the number of journal transactions.
     Ext4(MountCounter),
-    /// The head of the log.
+    /// XFS: the head of the log.
     Xfs(MountCounter),
 }
 
@@ -37,8 +37,7 @@ const TRANSACTIONS: &str = " transactions ";
 const LOG_HEAD: &str = " log head ";
 
 impl Token {
-    /// Calls syncfs(2), and takes the token of the file system that a directory is on; `None` if it
-    /// has none.
+    /// Calls syncfs(2), and takes the token of a directory's file system; `None` if there is none.
     pub(crate) fn take(context: &MountContext<'_>) -> Option<Token> {
         let magic = context.statfs.magic;
         if ![BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC].contains(&magic) {
@@ -63,7 +62,7 @@ impl Token {
         }
     }
 
-    /// The engine of the file system.
+    /// The engine for this type of file system.
     pub(crate) fn engine(&self) -> EngineKind {
         match self {
             Token::Btrfs(_) => EngineKind::Btrfs,
@@ -84,7 +83,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// A token that this version does not know: it proves nothing.
+/// A token unknown to this version, which proves nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("unknown token")]
 pub struct UnknownToken;

@@ -1,30 +1,30 @@
-//! A counter that only grows while a file system is mounted, and the mount that it is of.
+//! A counter that only grows while a file system is mounted, together with the mount.
 //!
-//! - ext4 with a journal: the number of transactions that were committed since it was mounted.
-//!   Every change to an inode or a directory is part of a transaction. syncfs(2) commits the running
-//!   one, if there is one. The kernel counts as long as the file system stays mounted. Writes past
-//!   the file system, to the block device, are not counted; readers of files do not see them either.
+//! - ext4 with a journal: the number of transactions committed since mounting. Every change to an
+//!   inode or a directory is part of a transaction. syncfs(2) commits the running one, if any. The
+//!   kernel counts as long as the file system stays mounted. Writes to the block device, bypassing
+//!   the file system, are not counted; readers of files do not see them, either.
 //! - XFS: the head of its log, `CYCLE:BLOCK`. Every change to an inode or a directory is logged.
-//!   syncfs(2) writes what is held back to the log, so that the head moves on. It also moves within
-//!   a minute after the last change, when XFS covers its log.
+//!   syncfs(2) flushes pending changes to the log, so that the head advances. It also advances
+//!   within a minute after the last change, when XFS covers its log.
 
 use std::fmt;
 
 use gate::fs::{At, Want, statx};
 use walk::MountContext;
 
-/// A mount, by an id that no other mount gets until the next boot. As long as it lasts, its file
-/// system stays in the kernel, and so do its counters.
+/// A mount, identified by an id that is unique until the next boot. While it lasts, its file system
+/// and the counters stay in the kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct MountInstance {
-    /// `/proc/sys/kernel/random/boot_id`.
+    /// Boot id: `/proc/sys/kernel/random/boot_id`.
     boot: String,
-    /// `STATX_MNT_ID_UNIQUE`.
+    /// Mount id: `STATX_MNT_ID_UNIQUE`.
     id: u64,
 }
 
 impl MountInstance {
-    /// The mount that a directory is on; `None` before Linux 6.8.
+    /// The mount of a directory; `None` before Linux 6.8.
     pub(super) fn current(context: &MountContext<'_>) -> Option<MountInstance> {
         let boot = gate::file::read_kernel(c"/proc/sys/kernel/random/boot_id").ok()?;
         let want = Want::MNT_ID_UNIQUE;
@@ -53,7 +53,7 @@ impl fmt::Display for MountInstance {
     }
 }
 
-/// A counter of a mount.
+/// A counter that is valid for one mount.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MountCounter {
     mount: MountInstance,
@@ -66,7 +66,7 @@ impl MountCounter {
         Some(MountCounter { mount, counter })
     }
 
-    /// Whether the file system has been mounted all the time since.
+    /// Whether the file system has stayed mounted since the counter was taken.
     pub(crate) fn is_of_mount(&self, context: &MountContext<'_>) -> bool {
         self.mount.is_current(context)
     }

@@ -1,5 +1,5 @@
-//! The pages of a column that another program has written, within what the column may have. The library takes sizes and numbers
-//! of values from a page, and takes memory for them before it has read anything.
+//! Reads column pages written by another program, within limits. The parquet crate allocates memory
+//! for sizes and numbers of values that a page claims, before reading any.
 
 use std::io::Read;
 
@@ -11,17 +11,18 @@ use parquet::errors::Result;
 
 use super::decode::{damaged, varint};
 
-/// Bytes of a page whose values begin as the ones before them: each may be as long as the page.
+/// Maximum size of a page in DELTA_BYTE_ARRAY encoding, where each value shares a prefix with the
+/// one before, so every value may be as long as the page.
 const DELTA_PAGE: usize = 4 << 20;
 
-/// Pages, decompressed.
+/// A reader of pages that decompresses them within limits.
 pub(in crate::format) struct BoundedPages<P> {
-    /// Passes on pages as they are in the file.
+    /// The pages as stored, compressed.
     pub(in crate::format) stored: P,
     pub(in crate::format) codec: Compression,
     pub(in crate::format) is_optional: bool,
     pub(in crate::format) rows: usize,
-    /// Bytes that the pages that are left may have.
+    /// Limit for the total size of the remaining pages.
     pub(in crate::format) left: usize,
 }
 
@@ -107,7 +108,7 @@ impl<P: PageReader> BoundedPages<P> {
         Some(page)
     }
 
-    /// The bytes of a page, after some that are not compressed.
+    /// Decompresses a page and puts the uncompressed bytes `before` in front.
     fn decompress(&mut self, before: &[u8], packed: &[u8]) -> Option<Bytes> {
         let mut bytes = before.to_vec();
         let most = self.left;
@@ -125,7 +126,7 @@ impl<P: PageReader> BoundedPages<P> {
                 bytes.extend(snap::raw::Decoder::new().decompress_vec(packed).ok()?);
             }
             Compression::LZ4_RAW => {
-                /// No byte stands for more than this many.
+                /// Maximum compression ratio of LZ4.
                 const RATIO: usize = 255;
                 let room = most.min(packed.len().saturating_mul(RATIO));
                 let mut room = vec![0; room];
@@ -139,7 +140,7 @@ impl<P: PageReader> BoundedPages<P> {
     }
 }
 
-/// Checks the numbers of values that are among the values of a page.
+/// Checks the lengths stored within a page's values.
 fn check_values(encoding: Encoding, mut values: &[u8], rows: usize) -> Option<()> {
     match encoding {
         Encoding::DELTA_LENGTH_BYTE_ARRAY => skip_deltas(&mut values, rows),
@@ -152,7 +153,8 @@ fn check_values(encoding: Encoding, mut values: &[u8], rows: usize) -> Option<()
     }
 }
 
-/// Skips numbers in the encoding DELTA_BINARY_PACKED. `None` if there are more of them than rows, or fewer than it says.
+/// Skips a DELTA_BINARY_PACKED sequence. `None` if it has more numbers than rows, or fewer than it
+/// claims.
 fn skip_deltas(bytes: &mut &[u8], rows: usize) -> Option<()> {
     let mut number = || varint(bytes).and_then(|number| usize::try_from(number).ok());
     let (block, parts, values) = (number()?, number()?, number()?);
@@ -171,7 +173,7 @@ fn skip_deltas(bytes: &mut &[u8], rows: usize) -> Option<()> {
             bytes.split_off(..size.min(bytes.len()))?;
             left = left.saturating_sub(of_part);
         }
-        // A block without values would not end.
+        // An empty block would cause an endless loop.
         (of_part > 0).then_some(())?;
     }
     Some(())
@@ -211,7 +213,7 @@ mod tests {
 
     use super::*;
 
-    /// One page, as if it were in a file.
+    /// A page reader with a single page.
     struct Stored(Option<Page>);
 
     impl Iterator for Stored {
@@ -297,9 +299,9 @@ mod tests {
 
     #[test]
     fn lengths_of_values_are_no_more_than_rows() {
-        // Blocks of 128 in 4 parts, ten values, the first 0; the least difference 0, parts of 0 bits.
+        // Blocks of 128 in 4 parts, ten values, the first 0; minimum delta 0, parts of 0 bits.
         let ten = [128, 1, 4, 10, 0, 0, 0, 0, 0, 0];
-        // As many as fit into 63 bits.
+        // The largest number of values that 63 bits can claim.
         let claim = [&[128, 1, 4][..], &[255; 8], &[127, 0, 0, 0, 0, 0, 0]].concat();
         let check = |encoding, values: &[u8]| {
             read(

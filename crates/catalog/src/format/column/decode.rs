@@ -1,4 +1,4 @@
-//! From pages to values.
+//! Decodes pages to values.
 
 use std::cell::RefCell;
 use std::ops::Index;
@@ -10,8 +10,8 @@ use zstd::bulk::Decompressor;
 
 use crate::format::schema::GROUP;
 
-/// Decodes Parquet's hybrid of runs and bit-packed groups of eight: `left` numbers of `bits` bits,
-/// each passed to `take` with how many times it is repeated. `None` if there are fewer.
+/// Decodes Parquet's RLE/bit-packing hybrid: `left` numbers of `bits` bits, each passed to `take`
+/// with its number of repetitions. `None` if there are fewer.
 pub(super) fn runs(
     mut bytes: &[u8],
     bits: u32,
@@ -65,16 +65,16 @@ pub struct Pages<'a> {
     pub(in crate::format) pages: &'a mut dyn PageReader,
     pub(in crate::format) rows: usize,
     pub(in crate::format) is_optional: bool,
-    /// If the pages are compressed with zstd: the bytes of all of them, at most, when they are not.
+    /// For zstd pages: the maximum total size after decompression. `None` for uncompressed pages.
     pub(in crate::format) unpacked: Option<usize>,
 }
 
 thread_local! {
-    /// The decompressor of this thread, and the page that it decompressed last.
+    /// Each thread's decompressor, and a buffer for the current page.
     static ZSTD: RefCell<(Option<Decompressor<'static>>, Vec<u8>)> = RefCell::default();
 }
 
-/// Passes the bytes of a page to `take`, decompressed if it is compressed.
+/// Passes the bytes of a page to `take`, after decompression if needed.
 fn unpacked<T>(
     page: &[u8],
     most: Option<usize>,
@@ -84,7 +84,7 @@ fn unpacked<T>(
         return take(page);
     };
     ZSTD.with_borrow_mut(|(zstd, bytes)| {
-        // Streams do not always record their size.
+        // A zstd frame written as a stream need not state its size.
         let size = zstd::zstd_safe::get_frame_content_size(page).ok()?;
         let room = size.map_or(Some(most), |size| usize::try_from(size).ok())?;
         let zstd = match zstd {
@@ -99,16 +99,16 @@ fn unpacked<T>(
     })
 }
 
-/// The values of a page, with their number.
+/// The encoded values of a page, and their number.
 enum Data<'a> {
     Dictionary(&'a [u8], usize),
     Plain(&'a [u8], usize),
-    /// Places in the dictionary, with the bits of each.
+    /// Indexes into the dictionary, and the bits of each.
     Numbers(&'a [u8], u32, usize),
 }
 
-/// Decodes every page of a column. `are` gets the runs of rows that have a value or have none,
-/// before `take` gets the values.
+/// Decodes every page of a column. `are` is called with runs of rows with and without a value,
+/// before `take` is called with the values.
 fn each_page(
     Pages {
         pages,
@@ -125,7 +125,7 @@ fn each_page(
         }
         let room = most;
         let decode = |bytes: &[u8]| {
-            // All pages together have no more bytes than the column.
+            // All pages together must not exceed the column's stated size.
             if let Some(most) = &mut most {
                 *most = most.checked_sub(bytes.len())?;
             }
@@ -188,7 +188,8 @@ pub(in crate::format) fn damaged() -> ParquetError {
     ParquetError::General("a page of a column makes no sense".to_owned())
 }
 
-/// Decodes a column of values of the same width. `are` gets the runs of rows that have one or none.
+/// Decodes a column of fixed-width values. `are` is called with runs of rows with and without a
+/// value.
 pub(in crate::format) fn numbers<const N: usize, T: Copy>(
     pages: Pages<'_>,
     decode: impl Fn([u8; N]) -> T,
@@ -214,7 +215,7 @@ pub(in crate::format) fn numbers<const N: usize, T: Copy>(
     })
 }
 
-/// Decodes a column of booleans, a bit for each.
+/// Decodes a column of booleans, one bit each.
 pub(in crate::format) fn flags(
     pages: Pages<'_>,
     are: impl FnMut(bool, usize),
@@ -229,14 +230,14 @@ pub(in crate::format) fn flags(
     })
 }
 
-/// Bytes of the names of a row group that another program has written.
+/// Maximum bytes of names in a row group written by another program.
 const MOST_FOREIGN_NAMES: usize = 256 << 20;
 
-/// The values of a column of names.
+/// The values of a column of names, in one buffer.
 #[derive(Debug, Default)]
 pub struct Names {
     bytes: Vec<u8>,
-    /// The begin and the end of each.
+    /// Start and end of each row's name in the buffer.
     places: Vec<(u32, u32)>,
 }
 
@@ -257,7 +258,7 @@ impl Names {
         Ok(Names { bytes, places })
     }
 
-    /// Adds the name of the next row. Rows in turn with the same name have the same place.
+    /// Appends the name of the next row. A repeated name is not stored again.
     pub(super) fn push(&mut self, name: &[u8]) -> Result<()> {
         let place = match self.places.last() {
             Some(&(from, to)) if self.bytes[from as usize..to as usize] == *name => (from, to),
@@ -276,24 +277,24 @@ impl Names {
         Ok(())
     }
 
-    /// How many there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether two rows have the same place in a dictionary, and so the same name. Rows with equal names
-    /// may have different places.
+    /// Whether two rows share a stored name, and so have the same name. Equal names may also be
+    /// stored separately.
     #[inline]
     pub fn are_same(&self, a: usize, b: usize) -> bool {
         self.places[a] == self.places[b]
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// All of them, by row.
+    /// The names of all rows.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         (0..self.len()).map(|nth| &self[nth])
     }
@@ -309,7 +310,8 @@ impl Index<usize> for Names {
     }
 }
 
-/// Appends names, each after its length, and their places. A row group has less than 4 GiB of them.
+/// Appends length-prefixed names, and their positions. The names of a row group must be less than 4
+/// GiB.
 fn add_places(
     some: &[u8],
     values: usize,

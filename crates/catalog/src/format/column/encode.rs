@@ -1,4 +1,4 @@
-//! From values to pages.
+//! Encodes values to pages.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,37 +14,37 @@ use parquet::schema::types::ColumnDescPtr;
 
 use crate::compressor::FrameCompressor;
 
-/// The level of zstd: a higher one takes longer than it saves.
+/// The zstd level: higher levels cost more time than they save.
 const LEVEL: i32 = 1;
-/// The size at which a page of names ends: most columns have one page.
+/// Maximum size of a page of names; most columns have one page.
 const PAGE: usize = 4 << 20;
-/// Bytes of a dictionary, at most.
+/// Maximum size of a dictionary, in bytes.
 const DICTIONARY: usize = if cfg!(test) { 400 } else { 16 << 20 };
 
 /// An encoded column chunk.
 pub(in crate::format) struct Encoded {
     pub(in crate::format) bytes: Bytes,
     pub(in crate::format) close: ColumnCloseResult,
-    /// CRC-32 of the bytes.
+    /// CRC-32 of the encoded bytes.
     pub(in crate::format) checksum: u32,
 }
 
-/// How a column is encoded: the fastest way, or one as fast and smaller, for a million entries of a
-/// source tree.
+/// How a column is encoded: the fastest encoding, or one as fast but smaller, for a million entries
+/// of a source tree.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
-    /// A dictionary and zstd, for few long values.
+    /// A dictionary and zstd, for long values with few distinct ones.
     Dictionary,
-    /// Values compressed with zstd.
+    /// Plain values, compressed with zstd.
     Plain,
-    /// Values that do not compress.
+    /// Plain values without compression, because they do not compress.
     Raw,
 }
 
-/// Compresses pages, with buffers that are used for each page again.
+/// Compresses pages, with reused buffers.
 pub(crate) struct PageCompressor {
     frames: FrameCompressor,
-    /// Levels and values of a page.
+    /// A buffer for the levels and values of a page.
     page: Vec<u8>,
 }
 
@@ -57,23 +57,23 @@ impl PageCompressor {
     }
 }
 
-/// A column chunk being encoded. Closing it keeps most of its memory for the next one.
+/// A column chunk being encoded. Closing it keeps most buffers for the next chunk.
 pub(crate) struct Chunk {
     descriptor: ColumnDescPtr,
     how: How,
-    /// The values of the next page; booleans have a byte each.
+    /// Values of the next page; booleans take one byte each.
     plain: Vec<u8>,
-    /// Bytes of a value, if all have the same.
+    /// Width of a value in bytes, if fixed.
     width: Option<usize>,
-    /// The rows of the next page, as runs that have a value or have none.
+    /// Rows of the next page, as runs with and without a value.
     present: Vec<(bool, u32)>,
     dictionary: Option<Dictionary>,
-    /// The dictionary of the next chunk.
+    /// An empty dictionary with allocated buffers, for the next chunk.
     next_dictionary: Option<Dictionary>,
     file: Vec<u8>,
     checksum: Hasher,
     rows: u64,
-    /// Bytes of all pages before compression.
+    /// Total size of all pages before compression.
     uncompressed: usize,
     dictionary_at: Option<i64>,
     data_at: Option<i64>,
@@ -83,10 +83,10 @@ pub(crate) struct Chunk {
 #[derive(Default)]
 struct Dictionary {
     numbers: HashMap<Vec<u8>, u32>,
-    /// The values, as in the page.
+    /// The dictionary's values, encoded as in its page.
     plain: Vec<u8>,
     last: Vec<u8>,
-    /// The numbers of the rows' values, each with how many rows in turn have it.
+    /// Runs of rows with the same value: its index, and the number of rows.
     runs: Vec<(u32, u32)>,
 }
 
@@ -128,7 +128,7 @@ impl Chunk {
         room.zip(values).for_each(|(to, value)| *to = value);
     }
 
-    /// Adds values that may be missing.
+    /// Adds values of an optional column.
     pub(crate) fn maybe<const N: usize>(
         &mut self,
         values: impl ExactSizeIterator<Item = Option<[u8; N]>>,
@@ -167,7 +167,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// Adds rows that have a value, or have none.
+    /// Adds rows that all have a value, or all have none.
     fn add_rows(&mut self, present: bool, rows: u32) {
         match self.present.last_mut() {
             Some((last, n)) if *last == present => *n += rows,
@@ -220,14 +220,14 @@ impl Chunk {
         })
     }
 
-    /// Gives back the memory of the encoded chunk.
+    /// Takes back the buffer of an encoded chunk for reuse.
     pub(in crate::format) fn reuse(&mut self, bytes: Bytes) {
         self.file = bytes.into();
         self.file.clear();
     }
 
-    /// The least and the greatest value of a column of numbers in which each row has one. By these,
-    /// readers skip row groups. All values are in one page then, and `equal` is the width if they are equal.
+    /// Minimum and maximum of a numeric column without missing values, by which readers skip row
+    /// groups. Such a column has a single page; `equal` is the width if all values are equal.
     fn statistics(&self, equal: Option<usize>) -> Option<Statistics> {
         if self.descriptor.max_def_level() > 0 || self.plain.is_empty() {
             return None;
@@ -274,7 +274,7 @@ impl Chunk {
         }
     }
 
-    /// The width of the values, if there are several and all are equal.
+    /// The width of a value, if there are at least two values and all are equal.
     fn width_if_all_equal(&self) -> Option<usize> {
         let is_boolean = self.descriptor.physical_type() == Type::BOOLEAN;
         let width = self.width.filter(|_| !is_boolean)?;
@@ -282,7 +282,7 @@ impl Chunk {
         (!later.is_empty() && later == &self.plain[..later.len()]).then_some(width)
     }
 
-    /// Writes a page of the values that were added.
+    /// Writes a page of the values added so far.
     fn finish_page(&mut self, zstd: &mut PageCompressor) -> Result<()> {
         let mut values = std::mem::take(&mut self.plain);
         if !self.present.is_empty() {
@@ -297,7 +297,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// Writes the dictionary, and a page of numbers of the values that were added. Later pages have
+    /// Writes the dictionary, and a page of indexes for the values added so far. Later pages have
     /// plain values.
     fn finish_dictionary(&mut self, zstd: &mut PageCompressor) -> Result<()> {
         let Some(mut dictionary) = self.dictionary.take() else {
@@ -310,7 +310,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// Writes a dictionary of some values, and a page of their numbers.
+    /// Writes a dictionary page, and a page of indexes into it.
     fn put_dictionary(
         &mut self,
         plain: &[u8],
@@ -327,7 +327,7 @@ impl Chunk {
         )?;
         self.dictionary_at = Some(at);
         self.encodings.push(Encoding::PLAIN);
-        // Some readers refuse numbers of no bits.
+        // Some readers reject a bit width of 0.
         let bits = (u32::BITS - values.saturating_sub(1).leading_zeros()).max(1);
         let mut page = vec![bits as u8];
         put_runs(bits, numbers, &mut page);
@@ -335,7 +335,7 @@ impl Chunk {
         self.put_page(&page, Encoding::RLE_DICTIONARY, zstd)
     }
 
-    /// Writes a data page, with levels before the values if rows may have none.
+    /// Writes a data page; in an optional column, definition levels precede the values.
     fn put_page(
         &mut self,
         values: &[u8],
@@ -366,7 +366,6 @@ impl Chunk {
         Ok(())
     }
 
-    /// Writes a page, and returns its offset.
     fn put(
         &mut self,
         bytes: &[u8],
@@ -394,8 +393,8 @@ impl Chunk {
     }
 }
 
-/// The header of a page, in Thrift's compact protocol: each field has its type and the distance of
-/// its number from that of the previous field. `sizes` are before and after compression.
+/// Encodes a page header in Thrift's compact protocol: each field has its type and the difference
+/// of its id from that of the previous field. `sizes` are before and after compression.
 fn header(
     kind: PageType,
     sizes: [i32; 2],
@@ -423,10 +422,10 @@ fn header(
     header.push(if is_data { 1 } else { 3 } << 4 | STRUCT);
     put(&[values.cast_signed(), encoding as i32], &mut header);
     if is_data {
-        // The encodings of both kinds of levels.
+        // RLE, for both definition and repetition levels.
         put(&[Encoding::RLE as i32; 2], &mut header);
     } else {
-        // The dictionary is not sorted.
+        // `is_sorted` is false.
         header.push(1 << 4 | FALSE);
     }
     header.extend([END, END]);
@@ -480,7 +479,7 @@ fn put_varint(mut number: u64, to: &mut Vec<u8>) {
     to.push(number as u8);
 }
 
-/// Writes runs of numbers of `bits` bits.
+/// Encodes runs of numbers of `bits` bits (RLE).
 fn put_runs(bits: u32, runs: &[(u32, u32)], to: &mut Vec<u8>) {
     for (number, times) in runs {
         put_varint(u64::from(*times) << 1, to);

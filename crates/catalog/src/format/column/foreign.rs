@@ -1,5 +1,5 @@
-//! Columns of catalogs that another program has written again. The library decodes them: in any encoding, with any
-//! codec that it has, in pages of both versions.
+//! Reads columns of catalogs that another program has rewritten. The parquet crate decodes them: in
+//! any encoding, with any codec that it supports, in pages of both versions.
 
 use parquet::column::page::PageReader;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
@@ -9,7 +9,7 @@ use parquet::schema::types::ColumnDescPtr;
 
 use super::decode::{Names, damaged};
 
-/// A column of a row group.
+/// A column of a row group, to be decoded by the parquet crate.
 pub struct ForeignColumn {
     reader: ColumnReader,
     is_optional: bool,
@@ -29,7 +29,7 @@ impl ForeignColumn {
         }
     }
 
-    /// Integers of 32 or 64 bits, converted by `narrow` and `wide`.
+    /// Reads integers of 32 or 64 bits, converted by `narrow` and `wide`.
     pub(in crate::format) fn integers<T>(
         self,
         narrow: impl Fn(i32) -> Option<T>,
@@ -70,7 +70,7 @@ impl ForeignColumn {
         }
     }
 
-    /// Byte strings, of a fixed length or not, converted by `to`.
+    /// Reads byte strings, of fixed length or not, converted by `to`.
     pub(in crate::format) fn bytes<T>(
         self,
         to: impl Fn(&[u8]) -> Option<T>,
@@ -88,7 +88,7 @@ impl ForeignColumn {
     }
 }
 
-/// Reads all values, by row. `to` returns `None` for a value that is impossible.
+/// Reads all values, by row. `to` returns `None` for an invalid value.
 fn convert<D: DataType, T>(
     reader: ColumnReaderImpl<D>,
     rows: usize,
@@ -104,14 +104,13 @@ fn convert<D: DataType, T>(
     Ok(all)
 }
 
-/// Passes the value of each row to `take`.
 fn read<D: DataType>(
     mut reader: ColumnReaderImpl<D>,
     rows: usize,
     is_optional: bool,
     mut take: impl FnMut(Option<D::T>) -> Result<()>,
 ) -> Result<()> {
-    /// Rows at a time: each may need as much memory as a page.
+    /// Rows read at a time: the value of each may be as long as a page.
     const SOME: usize = 64;
     let (mut values, mut levels, mut left) = (Vec::new(), Vec::new(), rows);
     while left > 0 {
@@ -137,7 +136,7 @@ fn absent() -> ParquetError {
     ParquetError::General("some rows have no value".to_owned())
 }
 
-/// The values of a column in which each row must have one.
+/// Checks that each row has a value, for a required column.
 pub(in crate::format) fn required<T>(values: Vec<Option<T>>) -> Result<Vec<T>> {
     let all: Option<Vec<T>> = values.into_iter().collect();
     all.ok_or_else(absent)

@@ -4,14 +4,14 @@
 //! few pages, each: ─ levels (which rows have a value) ─ values, one after the other, or their numbers in a dictionary ─ zstd
 //! ```
 //!
-//! The parquet crate does this for every type and encoding, a value at a time. A catalog has
-//! millions of values, of few types, and many of its columns have the same value in every row: runs
+//! The parquet crate does this for every type and encoding, one value at a time. A catalog has
+//! millions of values of few types, and many of its columns have the same value in every row: runs
 //! of equal values are found by one comparison, and stored once.
 //!
 //! Each page header has the checksum that Parquet defines, which the parquet crate does not write.
 //!
-//! [Parquet's encodings](https://parquet.apache.org/docs/file-format/data-pages/encodings/),
-//! [its checksums](https://parquet.apache.org/docs/file-format/data-pages/checksumming/)
+//! [Parquet's encodings](https://parquet.apache.org/docs/file-format/data-pages/encodings/), [its
+//! checksums](https://parquet.apache.org/docs/file-format/data-pages/checksumming/)
 
 mod bounded;
 mod decode;

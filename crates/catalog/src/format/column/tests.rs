@@ -23,7 +23,7 @@ fn column(of: &str) -> ColumnDescPtr {
     SchemaDescriptor::new(Arc::new(parse_message_type(&message).unwrap())).column(0)
 }
 
-/// Encoded in a chunk that has been used for the same values.
+/// Encodes values in a chunk that has already encoded the same values once.
 fn encoded(of: &str, how: How, put: impl Fn(&mut Chunk, &mut PageCompressor)) -> Encoded {
     let mut zstd = PageCompressor::new().unwrap();
     let mut chunk = Chunk::new(column(of), how, 8);
@@ -47,7 +47,7 @@ fn page_reader(Encoded { bytes, close, .. }: &Encoded) -> SerializedPageReader<B
     .unwrap()
 }
 
-/// Decodes with the library: the values, and for each row whether it has one.
+/// Decodes with the parquet crate: the values, and each row's definition level.
 fn decode_by_library<D: DataType>(encoded: &Encoded) -> (Vec<D::T>, Vec<i16>) {
     let rows = encoded.close.rows_written as usize;
     let reader = get_column_reader(
@@ -70,7 +70,7 @@ fn pages(reader: &mut SerializedPageReader<Bytes>, rows: usize, is_optional: boo
         pages: reader,
         rows,
         is_optional,
-        // The library decompresses them.
+        // The parquet crate has already decompressed the pages.
         unpacked: None,
     }
 }
@@ -84,7 +84,7 @@ fn names_of(encoded: &Encoded) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Values with runs of equal ones.
+/// Strategy for vectors with runs of equal values.
 fn with_runs<T: Clone + std::fmt::Debug>(
     of: impl Strategy<Value = T> + Clone,
 ) -> impl Strategy<Value = Vec<T>> {
@@ -135,7 +135,7 @@ proptest! {
         prop_assert!(there.iter().map(|there| *there == 1).eq(values.iter().map(Option::is_some)));
     }
 
-    /// With a dictionary, with one that is full before the end, and without.
+    /// Covers names with a dictionary, with one that fills up before the end, and without.
     #[test]
     fn names_are_read_back(names in with_runs(proptest::collection::vec(any::<u8>(), 0..40)), is_plain in any::<bool>()) {
         let how = if is_plain { How::Plain } else { How::Dictionary };
@@ -147,7 +147,7 @@ proptest! {
         prop_assert_eq!(names_of(&encoded), names);
     }
 
-    /// The library writes bit-packed groups.
+    /// Unlike fathom, the parquet crate writes bit-packed groups.
     #[test]
     fn pages_of_the_library_are_read(names in with_runs("[a-z]{0,3}")) {
         let mut file = TrackedWrite::new(Vec::new());

@@ -1,4 +1,4 @@
-//! Damaged catalogs: whatever the bytes, there is an answer or an error.
+//! Tests that damaged catalogs never cause a panic.
 
 #[path = "../../../../../tests/support/effort.rs"]
 mod effort;
@@ -11,14 +11,14 @@ use effort::effort;
 use crate::format::Reader;
 use crate::format::columns::{BTIME_SEC, CTIME_SEC, DIR, INO, MODE, NAME, PART, SIZE, TOP};
 
-/// The inputs of the fuzz target `catalog`.
+/// The seed inputs of the fuzz target `catalog`.
 const SEEDS: [&[u8]; 3] = [
     include_bytes!("../../../../../fuzz/seeds/catalog/walk"),
     include_bytes!("../../../../../fuzz/seeds/catalog/cut"),
     include_bytes!("../../../../../fuzz/seeds/catalog/bits"),
 ];
 
-/// How many columns could be read.
+/// Reads all columns; returns how many were readable.
 fn read(bytes: &[u8]) -> usize {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Catalogs of trees in memory.
+//! Tests of writing and reading catalogs of trees in memory.
 #![allow(
     clippy::disallowed_methods,
     reason = "the tests build and check past the gate"
@@ -278,7 +278,7 @@ fn error_of_later_results_is_the_error_of_the_catalog() {
     assert_eq!((written, file.exists()), (Some(error.to_string()), false));
 }
 
-/// The last row group is not full.
+/// The last row group is only partly filled.
 #[test]
 fn many_row_groups() {
     let place = tempfile::tempdir().unwrap();
@@ -306,7 +306,7 @@ fn many_row_groups() {
     assert_eq!(first, rows.name(8_758));
 }
 
-/// An engine may pass on all entries of a directory at once, and readers refuse row groups that are too large.
+/// An engine may emit all entries of a directory at once, but readers reject large row groups.
 #[test]
 fn row_groups_of_a_large_directory_are_small() {
     let place = tempfile::tempdir().unwrap();
@@ -334,7 +334,7 @@ fn row_groups_of_a_large_directory_are_small() {
     );
 }
 
-/// So that no row group takes more memory than another, however deep the tree.
+/// No row group may take more memory than others, however deep the tree.
 #[test]
 fn long_paths_make_more_row_groups() {
     let place = tempfile::tempdir().unwrap();
@@ -353,7 +353,7 @@ fn long_paths_make_more_row_groups() {
         assert_eq!((about.entries, names(&reader)), (20, expected.clone()));
         assert!(reader.groups() >= number, "{}", reader.groups());
     };
-    // 34 KiB of paths.
+    // These rows have 34 KiB of paths.
     repeated(3);
     let top = bytes(&place.path().join("top"));
     let catalog = Catalog::create(&bytes(&file), &top, Options::default()).unwrap();

@@ -1,8 +1,9 @@
-//! btrfs: the inodes that were written after the generation in the catalog's token, with all their
+//! btrfs: finds the inodes written after the generation in the catalog's token, with all their
 //! names ([`since`]). The result counts only if nothing in the directory was written meanwhile.
 //!
-//! Reading a file writes its access time, so other programs that read the tree write all of it. If
-//! many inodes were written, each is compared with the catalog, and skipped if it was only read.
+//! Reading a file writes its access time, so other programs that read the tree cause writes
+//! everywhere. If many inodes were written, each is compared with the catalog, and skipped if it
+//! was only read.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -21,31 +22,30 @@ use crate::format::{About, Reader};
 use crate::since::evidence::Evidence;
 use crate::token::btrfs::Generation;
 
-/// What was written to a subvolume since a catalog of a directory in it was made.
+/// Inodes of a subvolume written since a catalog of a directory in it.
 pub(crate) struct Since<'a> {
     top: &'a Top,
     subvolume: Subvolume,
-    /// The generation that the catalog is of.
+    /// The generation of the catalog.
     pub(super) then: u64,
-    /// The inodes of the catalog, if those that were only read are not among the changes.
+    /// Inodes of the catalog, if loaded to skip those that were only read.
     known: Option<Known>,
     changes: Vec<ChangedInode>,
-    /// Inodes of the catalog were skipped.
+    /// Whether inodes of the catalog were skipped because they were only read.
     has_skipped: bool,
-    /// Access times of inodes that were only read.
+    /// New access times of inodes that were only read.
     atimes: AccessTimes,
-    /// The names of the directories that were written, of those that hold what was written, and of
-    /// all above them.
+    /// Names of written directories, of the directories that contain written inodes, and of all
+    /// their ancestors.
     parents: HashMap<u64, InodeName>,
 }
 
-/// So many inodes may have been written before the catalog is read to skip those that were only read.
+/// Number of written inodes above which the catalog is read, to skip inodes that were only read.
 fn few(about: &About) -> usize {
     20 + about.entries as usize / 50
 }
 
-/// The first inodes that are found among many that were written. They mostly tell whether these were only
-/// read.
+/// A sample of the written inodes, if there are many. The sample shows whether most were only read.
 fn first_written(then: u64, subvolume: &Subvolume, top: &Top) -> HashMap<u64, Meta> {
     let first = Mutex::new(HashMap::new());
     let keep = |meta: &Meta| {
@@ -53,13 +53,13 @@ fn first_written(then: u64, subvolume: &Subvolume, top: &Top) -> HashMap<u64, Me
         true
     };
     let is_worth = |_| first.lock().len() < SAMPLE;
-    // Whatever stops it, those that were found are as good as others.
+    // An error or a limit is no problem: any inodes found so far are a sample.
     let _ = since::changed_since(&top.fd, subvolume, then, keep, is_worth);
     first.into_inner()
 }
 
 impl<'a> Since<'a> {
-    /// Asks the file system; `None` if it cannot tell, or a walk would be as fast.
+    /// Asks btrfs what was written; `None` if it cannot tell, or a walk would be as fast.
     pub(super) fn ask(
         token: &Generation,
         context: &MountContext<'a>,
@@ -89,7 +89,8 @@ impl<'a> Since<'a> {
         Ok(Since::after(then, subvolume, top, about, Some(known)))
     }
 
-    /// `None` also if without `known` there is much to compare.
+    /// Finds inodes written after a generation; `None` also if there is much to compare and `known`
+    /// is missing.
     fn after(
         then: u64,
         subvolume: Subvolume,
@@ -110,7 +111,8 @@ impl<'a> Since<'a> {
             }
             is_same
         };
-        // Inodes that are not in the catalog may be outside of the directory: they do not count.
+        // Inodes that are not in the catalog do not count, because they may be outside of the
+        // directory.
         let is_worth = |changes: usize| match &known {
             None => changes <= few(about),
             Some(_) => !is_much(differ.load(Relaxed), about),
@@ -136,7 +138,7 @@ impl<'a> Since<'a> {
         })
     }
 
-    /// What was written after a generation until now.
+    /// Repeats the search, for everything written after a generation until now.
     fn again(&mut self, then: u64, about: &About) -> Option<Since<'a>> {
         let now = since::subvolume(&self.top.fd).ok()?;
         Since::after(then, now, self.top, about, self.known.take())
@@ -150,8 +152,8 @@ impl<'a> Since<'a> {
         })
     }
 
-    /// All of it is certainly outside of the directory. (What has left the directory has changed a
-    /// directory in it.)
+    /// Whether all written inodes are certainly outside of the directory. (An entry that left the
+    /// directory has changed a directory in it.)
     fn is_outside(&self) -> bool {
         let is_outside = |change: &ChangedInode| {
             let mut dirs = dirs_of(change).peekable();
@@ -162,15 +164,15 @@ impl<'a> Since<'a> {
 
     fn is_dir_outside(&self, dir: u64) -> bool {
         let above = |at: &u64| self.parents.get(at).map(|name| name.dir);
-        // Bounded, since a directory that is moved meanwhile may appear to be inside itself.
+        // Limit the loop: a directory moved meanwhile may seem to be its own ancestor.
         let mut way = std::iter::successors(Some(dir), above).take(self.parents.len() + 1);
         way.find(|&at| at == self.top.meta.ino || at == FIRST_INODE)
             .is_some_and(|at| at != self.top.meta.ino)
     }
 
-    /// Compares it with the catalog; `None` if the result is in doubt.
+    /// Compares written inodes with the catalog; `None` in case of doubt.
     pub(super) fn differing(mut self, reader: &Reader) -> Result<Option<Differing>, Error> {
-        /// A tree that is written all the time is walked in the end.
+        /// Maximum attempts: a tree that is being written all the time is walked instead.
         const ATTEMPTS: usize = 2;
         for _ in 0..ATTEMPTS {
             if self.is_outside() {
@@ -200,7 +202,7 @@ impl<'a> Since<'a> {
         Ok(None)
     }
 
-    /// What was written, and where it is.
+    /// The written inodes, with their current paths.
     fn written(&self) -> Written {
         let mut paths = HashMap::from([(self.top.meta.ino, Some(Vec::new()))]);
         for &dir in self.parents.keys() {
@@ -226,13 +228,13 @@ impl<'a> Since<'a> {
     }
 }
 
-/// The directories that a change is in, and itself, if it is one.
+/// The directories that contain a changed inode, and itself if it is a directory.
 fn dirs_of(change: &ChangedInode) -> impl Iterator<Item = u64> {
     let itself = change.meta.is_dir().then_some(change.meta.ino);
     change.names.iter().map(|name| name.dir).chain(itself)
 }
 
-/// Finds the paths of a directory and of those above it. A loop, since a path may be very deep.
+/// Finds the paths of a directory and its ancestors. Iterative, because a path may be very deep.
 fn find_path(
     dir: u64,
     parents: &HashMap<u64, InodeName>,

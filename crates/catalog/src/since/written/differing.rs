@@ -1,4 +1,4 @@
-//! What differs from a catalog, as far as it is known.
+//! The differences between a tree and a catalog, as far as known.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,11 +14,11 @@ use crate::format::{About, Reader};
 use crate::rows::Collector;
 use crate::since::index::each_group;
 
-/// The inodes that were written.
+/// The inodes written since a catalog.
 #[derive(Default)]
 pub(super) struct Written {
     pub(super) inos: HashSet<u64>,
-    /// The paths of directories among them, below DIR.
+    /// Paths of the written directories, relative to DIR.
     pub(super) dirs: HashMap<u64, Vec<u8>>,
     pub(super) feed: Feed,
 }
@@ -29,22 +29,22 @@ impl Written {
     }
 }
 
-/// What is not as a catalog has it.
+/// The differences between a tree and a catalog.
 #[derive(Default)]
 pub struct Differing {
-    /// Places of the rows that no longer hold, in ascending order.
+    /// Positions of rows that are no longer valid, ascending.
     pub(crate) places: Vec<u32>,
-    /// The entries that are there instead.
+    /// The current entries in place of the invalid rows.
     pub(super) feed: Feed,
-    /// Access times of other inodes, where they are not the catalog's.
+    /// New access times of unchanged inodes.
     pub(super) atimes: AccessTimes,
 }
 
-/// Entries by the directory that they are in, below DIR.
+/// Entries by directory path, relative to DIR.
 pub(super) type Feed = BTreeMap<Vec<u8>, Vec<(Vec<u8>, Meta)>>;
 
 impl Differing {
-    /// Sends the entries to a sink, as a walk of `root` would.
+    /// Emits the new entries to a sink, like a walk of `root`.
     pub fn emit(&self, root: &[u8], to: &dyn Sink) {
         let mut worker = to.worker();
         for (dir, entries) in &self.feed {
@@ -55,7 +55,7 @@ impl Differing {
         }
     }
 
-    /// Emits the rows of a catalog that still hold to a collector, with the device and the mount of today.
+    /// Emits the rows of a catalog that are still valid, with the current device and mount.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -102,7 +102,7 @@ impl Differing {
     }
 }
 
-/// Gives entries of a directory below `root` to a worker, as a walk of that does.
+/// Passes entries of a directory to a worker, like a walk of `root`.
 pub(crate) fn give(worker: &mut dyn Worker, root: &[u8], dir: &[u8], entries: &[Entry<'_>]) {
     let dir = Dir {
         path: &joined(root, dir),
@@ -111,7 +111,7 @@ pub(crate) fn give(worker: &mut dyn Worker, root: &[u8], dir: &[u8], entries: &[
     worker.take(&dir, entries);
 }
 
-/// Why it is not known what differs.
+/// Why differences could not be determined.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Doubt {
     #[error("the tree is being changed, or something is mounted")]
@@ -128,7 +128,7 @@ impl From<Errno> for Doubt {
 
 pub(super) type Certain<T> = Result<T, Doubt>;
 
-/// `None` where there is any doubt.
+/// Turns doubt into `None`, so that the whole tree is walked; other errors remain.
 pub(super) fn certain<T>(found: Certain<T>) -> Result<Option<T>, Error> {
     match found {
         Ok(found) => Ok(Some(found)),
@@ -137,10 +137,11 @@ pub(super) fn certain<T>(found: Certain<T>) -> Result<Option<T>, Error> {
     }
 }
 
-/// So many inodes mostly tell whether many of all have changed: then the walk can begin at once.
+/// Sample size: this many inodes show whether many of all have changed, so that a walk can begin at
+/// once.
 pub(super) const SAMPLE: usize = 4096;
 
-/// With so many changes, a walk of everything is as fast.
+/// Whether there are so many changes that a walk is as fast.
 pub(super) fn is_much(changes: usize, about: &About) -> bool {
     changes as u64 > about.entries / 4
 }

@@ -1,11 +1,11 @@
-//! ext4 and XFS: the inodes that are not as the catalog has them, by the inodes alone ([`since`]), if the
-//! file system has stayed mounted. The sums in the catalog ([`InodeSums`]) tell in which groups of
-//! inodes any has changed; only the rows of these are read. Directories among the inodes that differ are
-//! read, to find where everything is; names in all others are those of the catalog. ([`compare_names`]
-//! reads these directories again, and checks that all else in them is as it was.)
+//! ext4 and XFS: finds differing inodes without names ([`since`]), if the file system has stayed
+//! mounted. The catalog's sums ([`InodeSums`]) tell which groups of inodes have changed; only rows
+//! of these groups are read. Differing directories are read to find the current paths; names in all
+//! others are those of the catalog. ([`compare_names`] reads these directories again, and checks
+//! that the rest is unchanged.)
 //!
-//! An inode that differs and is nowhere in the directory has left it, or is being moved: then
-//! everything is walked.
+//! A differing inode that is nowhere in the directory has left it, or is being moved: then the
+//! whole tree is walked.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -29,30 +29,30 @@ use crate::format::{InodeSums, Reader, Sum};
 use crate::since::index::each_group;
 use crate::token::mount::MountCounter;
 
-/// The inodes that are not as a catalog has them.
+/// The inodes that differ from a catalog.
 pub(crate) struct Since<'a> {
     top: &'a Top,
-    /// The inodes in the catalog; if it has sums, only those of groups in which one may differ.
+    /// Inodes of the catalog; if it has sums, only those of groups that may differ.
     known: Known,
-    /// All inodes in the catalog, if it has sums.
+    /// All inodes of the catalog, if it has sums.
     sums: Option<InodeSums>,
-    /// Those of them that differ.
+    /// Inodes that differ, with their current state.
     differ: HashMap<u64, InodeState>,
-    /// Access times of others, where they are not the catalog's.
+    /// New access times of unchanged inodes.
     atimes: AccessTimes,
 }
 
-/// Compares the inodes of a catalog with those of the file system.
 struct InodeComparison<'q, 'a> {
     by: EngineKind,
     context: &'q MountContext<'a>,
-    /// The time of the last syncfs(2).
+    /// Time of the last syncfs(2).
     begun: Moment,
     few: fn(EngineKind, usize) -> usize,
 }
 
 impl<'a> Since<'a> {
-    /// Asks the file system; `None` if it cannot tell, or a walk would be as fast.
+    /// Compares the file system's inodes; `None` if they cannot be compared, or a walk would be as
+    /// fast.
     pub(super) fn ask(
         mount: &MountCounter,
         context: &MountContext<'a>,
@@ -84,7 +84,7 @@ impl<'a> Since<'a> {
                 let Some((stale, atimes)) = comparison.compare_sums(sums) else {
                     return Ok(None);
                 };
-                // In each of these groups an inode differs, but for rare ones.
+                // Each stale group has a differing inode, except for rare collisions.
                 if stale.len() > few(by, reader.about().entries as usize) {
                     return Ok(None);
                 }
@@ -109,7 +109,7 @@ impl<'a> Since<'a> {
         self.differ.is_empty()
     }
 
-    /// Compares it with the catalog; `None` if the result is in doubt.
+    /// Compares the differing inodes with the catalog; `None` in case of doubt.
     pub(super) fn differing(self, reader: &Reader) -> Result<Option<Differing>, Error> {
         let rows = self.rows(reader)?;
         let written = certain(Finder::new(&self, &rows).find(&rows))?;
@@ -125,7 +125,7 @@ impl<'a> Since<'a> {
         }))
     }
 
-    /// The names that the catalog has for the inodes that differ.
+    /// The catalog's names of the inodes that differ.
     fn rows(&self, reader: &Reader) -> Result<Vec<KnownName>, Error> {
         let read = |group: usize| {
             let inos = reader.read(INO, group)?;
@@ -157,16 +157,16 @@ impl<'a> Since<'a> {
     }
 }
 
-/// An inode that is compared by the sum of its group.
+/// An inode compared through the sum of its group.
 struct Member {
-    /// The place of its group.
+    /// Index of the inode's group.
     group: u32,
-    /// Its access time, when it has been read.
+    /// Access time of the inode, once read.
     atime: (AtomicI64, AtomicU32),
 }
 
 impl InodeComparison<'_, '_> {
-    /// Asks for a few inodes, which mostly tell whether many have changed: then the walk can begin at
+    /// Compares a sample of inodes, to tell whether many have changed: then the walk can begin at
     /// once.
     fn has_many(&self, reader: &Reader, sums: Option<&InodeSums>) -> Result<bool, Error> {
         let first = sums.map(|sums| {
@@ -183,8 +183,8 @@ impl InodeComparison<'_, '_> {
         Ok(self.compare(known).is_none())
     }
 
-    /// The groups of inodes whose sums are not as they were and, if there are any, the access times of all
-    /// inodes; `None` if the file system cannot tell.
+    /// Groups of inodes with changed sums and, if there are any, the access times of all inodes;
+    /// `None` if the file system cannot tell.
     fn compare_sums(&self, sums: &InodeSums) -> Option<(InodeSums, AccessTimes)> {
         let member = |(ino, group)| {
             let atime = Default::default();
@@ -224,7 +224,7 @@ impl InodeComparison<'_, '_> {
         let mut stale = sums.clone();
         stale.retain(|place| is_stale[place]);
         if stale.len() == 0 {
-            return Some((stale, AccessTimes::default())); // nobody needs them
+            return Some((stale, AccessTimes::default())); // not needed without stale groups
         }
         let atimes = members.into_iter().map(|(ino, Member { atime, .. })| {
             let (sec, nsec) = (atime.0.into_inner(), atime.1.into_inner());
@@ -233,8 +233,8 @@ impl InodeComparison<'_, '_> {
         Some((stale, AccessTimes::new(atimes.collect())))
     }
 
-    /// Those of some inodes that differ, and the access times of the others, where they are not the
-    /// catalog's; `None` if many differ, or the file system cannot tell.
+    /// Inodes that differ, and new access times of the others; `None` if many differ, or the file
+    /// system cannot tell.
     fn compare(
         &self,
         known: &[(u64, Fingerprint)],
@@ -250,7 +250,7 @@ impl InodeComparison<'_, '_> {
     }
 }
 
-/// A name that an inode had which differs now.
+/// A name in the catalog of an inode that differs.
 struct KnownName {
     ino: u64,
     dir: Vec<u8>,
@@ -258,14 +258,13 @@ struct KnownName {
     is_dir: bool,
 }
 
-/// Finds the paths of the inodes that differ.
+/// Finds the current paths of the inodes that differ.
 struct Finder<'a> {
     since: &'a Since<'a>,
-    /// The directories among them, by the paths that they had.
+    /// Former paths of directories that differ.
     was: HashMap<Vec<u8>, u64>,
-    /// What was found so far.
+    /// Inodes and paths found so far.
     written: Written,
-    /// Directories still to be read.
     unread: Vec<(Vec<u8>, u64)>,
 }
 
@@ -295,8 +294,8 @@ impl<'a> Finder<'a> {
         is_all.then_some(self.written).ok_or(Doubt::Strange)
     }
 
-    /// Finds and reads the directories: at the paths that they had, in others that are read, or
-    /// below the new path of a directory above them.
+    /// Finds and reads the differing directories: at their former paths, in other directories that
+    /// are read, or below the new path of an ancestor.
     fn dirs(&mut self) -> Certain<()> {
         let may_be_dir = |ino: &u64| match self.since.differ.get(ino) {
             Some(InodeState::Present(meta)) => meta.is_dir(),
@@ -334,7 +333,7 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
-    /// The path of a directory, if it has kept its parent and its name.
+    /// The current path of a directory, if its name and parent are unchanged.
     fn now_of_dir(&self, was: &[u8]) -> Option<Vec<u8>> {
         match split(was) {
             (_, b"") => Some(Vec::new()),
@@ -342,7 +341,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Reads the entries of a directory that differ or are new.
+    /// Reads a directory, for entries that differ or are new.
     fn read(&mut self, path: &[u8], fd: &Fd) -> Certain<()> {
         read(fd, |entry| {
             let ino = entry.ino;
@@ -356,7 +355,7 @@ impl<'a> Finder<'a> {
                 match self.written.dirs.insert(ino, path.clone()) {
                     None => self.unread.push((path, ino)),
                     Some(other) if other == path => {}
-                    // It is being renamed.
+                    // A directory found at two paths is being renamed.
                     Some(_) => return Err(Doubt::Strange),
                 }
             }
@@ -365,7 +364,7 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// Finds an inode by the name that it had, in a directory whose names are unchanged.
+    /// Finds an inode by its former name, in a directory whose names are unchanged.
     fn name(&mut self, row: &KnownName) -> Certain<()> {
         let top = self.since.top;
         let is_gone = self.since.differ.get(&row.ino) == Some(&InodeState::Deleted);
@@ -375,7 +374,7 @@ impl<'a> Finder<'a> {
             return Ok(());
         }
         if self.was.contains_key(&row.dir) {
-            return Ok(()); // it has been read
+            return Ok(()); // its directory has been read
         }
         let dir = self.now(&row.dir).filter(|_| !is_gone);
         let dir = dir.ok_or(Doubt::Strange)?;
@@ -395,8 +394,8 @@ impl<'a> Finder<'a> {
         self.written.add(dir.to_vec(), name.to_vec(), meta);
     }
 
-    /// The metadata of an inode with this name in a directory; of the directory, if the name is
-    /// empty.
+    /// The metadata of an inode with this name in a directory; for an empty name, of the directory
+    /// itself.
     fn meta(&self, ino: u64, dir: &Fd, name: &CStr) -> Certain<Meta> {
         match self.since.differ.get(&ino) {
             Some(InodeState::Present(meta)) => Ok(*meta),
@@ -405,7 +404,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The path of a directory that had the path `was`, by the new paths of those above it.
+    /// The current path of a directory, from its former path and the new paths of its ancestors.
     fn now(&self, was: &[u8]) -> Option<Vec<u8>> {
         let mut above = was;
         loop {

@@ -1,5 +1,5 @@
-//! The inodes of a catalog by their numbers, each with a fingerprint: they tell what has changed
-//! from what was only read, which moves access times.
+//! The inodes of a catalog by number, each with a fingerprint. They distinguish changed inodes from
+//! those that were only read, which changes the access time.
 
 use std::ops::Range;
 
@@ -13,11 +13,11 @@ use crate::format::columns::{ATIME, BLOCKS, CTIME, INO, MODE, MTIME, NLINK, SIZE
 use crate::format::{Reader, state_words};
 use crate::since::index::hashed;
 
-/// Inodes of a catalog, in ascending order of their numbers.
+/// Inodes of a catalog, sorted by number.
 pub(super) struct Known(Vec<(u64, Fingerprint)>);
 
 impl Known {
-    /// Reads the wanted inodes in some row groups.
+    /// Reads the inodes in some row groups that `is_wanted` accepts.
     pub(super) fn load(
         reader: &Reader,
         groups: Range<usize>,
@@ -52,9 +52,9 @@ impl Known {
         };
         let mut known = Vec::new();
         each(groups.len(), read, |_, some| known.extend(some))?;
-        known.sort(); // this finds what is sorted already
+        known.sort(); // a stable sort is fast on sorted runs
         known.dedup_by(|later, first| {
-            // Rows of one inode that contradict each other match nothing.
+            // Rows of one inode with different metadata must match nothing.
             let is_one = later.0 == first.0;
             if is_one && later.1 != first.1 {
                 first.1.stands = !first.1.stands;
@@ -64,26 +64,25 @@ impl Known {
         Ok(Known(known))
     }
 
-    /// All of them.
+    /// All inodes, sorted by number.
     pub(super) fn inodes(&self) -> &[(u64, Fingerprint)] {
         &self.0
     }
 
-    /// The fingerprint of an inode.
     pub(super) fn get(&self, ino: u64) -> Option<&Fingerprint> {
         let found = self.0.binary_search_by_key(&ino, |(ino, _)| *ino);
         found.ok().map(|at| &self.0[at].1)
     }
 }
 
-/// A fingerprint of an inode, from a catalog or from the file system.
+/// A fingerprint of an inode's metadata.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Fingerprint {
-    /// A hash of [`state_words`].
+    /// Hash of [`state_words`].
     stands: u64,
-    /// Apart, since XFS may free preallocated blocks without any other change.
+    /// Compared separately, because XFS may free preallocated blocks without any other change.
     blocks: u64,
-    /// A hash of the access time.
+    /// Hash of the access time.
     atime: u64,
 }
 
@@ -98,8 +97,8 @@ impl Fingerprint {
         }
     }
 
-    /// Whether an inode is as in the catalog, where 0 blocks may be more. If it was only read
-    /// meanwhile, its new access time is kept in `atimes`.
+    /// Whether an inode is unchanged; 0 blocks match any number. If the inode was only read, its
+    /// new access time is added to `atimes`.
     pub(super) fn is_same(&self, meta: &Meta, atimes: &Mutex<AccessTimes>) -> bool {
         let now = Fingerprint::from_meta(meta);
         let is_same = self.stands == now.stands && (self.blocks == now.blocks || now.blocks == 0);
@@ -110,22 +109,22 @@ impl Fingerprint {
     }
 }
 
-/// Access times of inodes that were only read since a catalog was made.
+/// New access times of inodes that were only read since a catalog.
 #[derive(Default)]
 pub(crate) struct AccessTimes(Vec<(u64, Time)>);
 
 impl AccessTimes {
-    /// Those of all inodes, in ascending order of their numbers.
+    /// Access times of all inodes, sorted by inode number.
     pub(super) fn new(all: Vec<(u64, Time)>) -> AccessTimes {
         AccessTimes(all)
     }
 
-    /// Prepares them to be looked up.
+    /// Sorts by inode number, before any lookup.
     pub(super) fn sort(&mut self) {
         self.0.sort_unstable_by_key(|(ino, _)| *ino);
     }
 
-    /// The access time of an inode, if it is not the catalog's.
+    /// The new access time of an inode, if it differs from the catalog.
     pub(crate) fn get(&self, ino: u64) -> Option<Time> {
         let found = self.0.binary_search_by_key(&ino, |(ino, _)| *ino);
         found.ok().map(|at| self.0[at].1)

@@ -1,9 +1,9 @@
-//! Step 2: only what the file system says was written since is compared with the catalog.
+//! Step 2: compares only inodes that were written since a catalog, according to the file system.
 //!
-//! The rest is as it was, but for its path: so the names in the directories among these inodes are
-//! compared with the rows that the catalog has of them, and what is below a directory that was
-//! renamed or removed differs as well (`names`). From these rows and entries alone, the comparison
-//! entry by entry finds the same changes as from all. In any doubt, everything is walked.
+//! All other inodes are unchanged, but may have a new path: so names in the written directories are
+//! compared with the catalog's rows, and everything below a renamed or removed directory counts as
+//! different (`names`). From these rows and entries alone, comparing entry by entry finds the same
+//! changes as from all. In case of doubt, the whole tree is walked.
 
 use walk::{EngineKind, MountContext};
 
@@ -22,7 +22,7 @@ mod names;
 pub use differing::Differing;
 pub(crate) use differing::give;
 
-/// What was written since a catalog of a directory was made.
+/// Inodes written since a catalog of a directory.
 pub(super) enum Since<'a> {
     Btrfs(btrfs::Since<'a>),
     /// ext4 and XFS.
@@ -30,8 +30,8 @@ pub(super) enum Since<'a> {
 }
 
 impl<'a> Since<'a> {
-    /// Asks the file system; `None` if it cannot tell, or a walk would be as fast. `few` is
-    /// [`Scan::few`](super::Scan::few).
+    /// Asks the file system what was written; `None` if it cannot tell, or a walk would be as fast.
+    /// `few` is [`Scan::few`](super::Scan::few).
     pub(super) fn ask(
         reader: &'a Reader,
         tree: &ComparedTree,
@@ -60,7 +60,7 @@ impl<'a> Since<'a> {
         }
     }
 
-    /// Compares what was written with the catalog; `None` if the result is in doubt.
+    /// Compares written inodes with the catalog; `None` in case of doubt.
     pub(super) fn differing(self, reader: &Reader) -> Result<Option<(Differing, Evidence)>, Error> {
         let (differing, evidence) = match self {
             Since::Btrfs(since) => {
@@ -73,13 +73,13 @@ impl<'a> Since<'a> {
     }
 }
 
-/// The engine of the file system that may tell what was written since a catalog was made.
+/// The engine that may tell what was written since a catalog.
 pub(super) fn engine(about: &About) -> Option<EngineKind> {
     token(about).map(Token::engine)
 }
 
-/// The token, if the tree is one part whose file system tells what was written, and was walked
-/// completely and at rest.
+/// The token of the catalog, if its tree is a single part on a suitable file system, and was walked
+/// completely and without racy entries.
 fn token(about: &About) -> Option<&Token> {
     let [part] = &about.parts[..] else {
         return None;
@@ -92,7 +92,7 @@ fn token(about: &About) -> Option<&Token> {
     part.token.as_ref().filter(|_| is_all)
 }
 
-/// The directory is the one that the catalog is of, nothing is mounted in it, and its engine works
+/// Whether the directory is that of the catalog, has no mounts below it, and its engine works
 /// there.
 fn can_tell(
     about: &About,

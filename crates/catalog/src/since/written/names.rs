@@ -1,5 +1,4 @@
-//! Compares the names in the directories that were written with the rows that the catalog has of
-//! them.
+//! Compares the names in written directories with the catalog's rows.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
@@ -20,8 +19,8 @@ use crate::format::Reader;
 use crate::format::columns::{DIR, INO, MODE, NAME};
 use crate::since::index::{each_group, hash};
 
-/// Finds the places of the rows that no longer hold, in ascending order, and the entries that are
-/// there instead; `None` if there is any doubt.
+/// Finds the positions of rows that are no longer valid, ascending, and the entries that replace
+/// them; `None` in case of doubt.
 pub(super) fn compare_names(
     reader: &Reader,
     top: &Top,
@@ -47,28 +46,28 @@ pub(super) fn compare_names(
     Ok(Some((places, written.feed)))
 }
 
-/// A row of an entry that was in a directory that was written.
+/// A row of an entry whose directory was written.
 struct KnownRow {
     ino: u64,
     place: u32,
 }
 
-/// A directory to be listed.
+/// A directory to list.
 struct Visit {
     path: Vec<u8>,
     ino: u64,
-    /// The catalog has it at another path, or not at all.
+    /// The catalog has this directory at a different path, or not at all.
     is_elsewhere: bool,
 }
 
-/// The entries of a directory that were not written.
+/// The entries of a directory that were not written themselves.
 #[derive(Default)]
 struct UnwrittenNames {
-    /// Places of the rows that still hold.
+    /// Positions of rows that are still valid.
     same: Vec<u32>,
-    /// The paths of directories among them, below DIR.
+    /// Paths of subdirectories, relative to DIR.
     dirs: Vec<Vec<u8>>,
-    /// The entries, if the directory was elsewhere.
+    /// The entries, if the directory has a new path.
     moved: Vec<(Vec<u8>, Meta)>,
 }
 
@@ -76,18 +75,18 @@ struct NamesComparison<'a> {
     reader: &'a Reader,
     top: &'a Top,
     written: &'a Written,
-    /// Rows of entries that were in directories that were written, by the hashes of their paths.
+    /// Rows of entries whose directory was written, by path hash.
     rows: HashMap<u64, KnownRow>,
-    /// The paths of directories among them, below DIR, and the places of their rows.
+    /// Paths of the directories in `rows`, relative to DIR, and positions of their rows.
     dirs: Vec<(Vec<u8>, u32)>,
-    /// By the path of a directory in the catalog: it is still there. For one without an entry, that
-    /// of the directory above it holds.
+    /// For directory paths in the catalog, whether the directory is still there. A path that is not
+    /// in the map is like its parent.
     is_there: HashMap<Vec<u8>, bool>,
-    /// Places of rows that still hold; sorted in the end.
+    /// Positions of rows that are still valid; sorted at the end.
     same: Vec<u32>,
-    /// Places of rows that may no longer hold.
+    /// Positions of rows that may be no longer valid.
     places: Vec<u32>,
-    /// Entries that were not written, in directories that have another path now.
+    /// Unwritten entries of directories that have a new path.
     moved: Feed,
 }
 
@@ -104,8 +103,8 @@ impl<'a> NamesComparison<'a> {
         Ok((places, self.moved))
     }
 
-    /// Finds the rows of what was written and of what was in the directories among it, and records
-    /// whether these directories are where the catalog has them.
+    /// Finds the rows of written inodes and of all entries in written directories, and records
+    /// which of these directories still have their path.
     fn rows(&mut self) -> Certain<()> {
         let watched: HashSet<&[u8]> = self.written.dirs.values().map(Vec::as_slice).collect();
         let known = self.rows_in(&watched, true)?;
@@ -121,8 +120,8 @@ impl<'a> NamesComparison<'a> {
         Ok(())
     }
 
-    /// Finds the rows of what was in some directories and, if wanted, of all that was written;
-    /// gives the inode numbers and the paths of the directories among the latter.
+    /// Finds the rows in the `watched` directories and, with `wants_written`, of all written
+    /// inodes; returns inode numbers and paths of the directories among the latter.
     fn rows_in(
         &mut self,
         watched: &HashSet<&[u8]>,
@@ -138,7 +137,7 @@ impl<'a> NamesComparison<'a> {
         let (reader, written) = (self.reader, &self.written.inos);
         let read = |group: usize| {
             let (inos, dirs) = (reader.read(INO, group)?, reader.read(DIR, group)?);
-            // The hash of the path of a directory that is watched.
+            // The path hash of a watched directory.
             let of = |dir: &[u8]| watched.contains(dir).then(|| hash(0, dir));
             let mut last = (&b""[..], of(b""));
             let mut watched = |dir| {
@@ -184,15 +183,15 @@ impl<'a> NamesComparison<'a> {
         Ok(known)
     }
 
-    /// Finds the entries of directories that have another path now, and checks that the others are
-    /// as they were but for what was written.
+    /// Lists the written directories: collects the entries of those with a new path, and checks
+    /// that all others have changed only in written entries.
     fn entries(&mut self) -> Certain<()> {
         let written = self.written;
         let mut names: HashSet<(&[u8], &[u8])> = HashSet::new();
         for (dir, entries) in &written.feed {
             names.extend(entries.iter().map(|(name, _)| (&dir[..], &name[..])));
         }
-        // The catalog may have another directory at this path, which is gone.
+        // At this path, the catalog may have a different directory, which no longer exists.
         let visit = |(&ino, path): (&u64, &Vec<u8>)| Visit {
             path: path.clone(),
             ino,
@@ -223,9 +222,8 @@ impl<'a> NamesComparison<'a> {
         Ok(())
     }
 
-    /// Lists a directory, but for the names of what was written. Unless the directory was
-    /// elsewhere, its entries must be as in the catalog; and no directory among them may be a mount
-    /// point or a subvolume.
+    /// Lists a directory, without the written entries. Unless the directory has a new path, its
+    /// entries must be as in the catalog, and no subdirectory may be a mount point or subvolume.
     fn list(&self, visit: &Visit, written: &HashSet<(&[u8], &[u8])>) -> Certain<UnwrittenNames> {
         let fd = open_that(self.top, &visit.path, visit.ino)?;
         let dir = hash(0, &visit.path);
@@ -289,22 +287,22 @@ impl<'a> NamesComparison<'a> {
     }
 }
 
-/// Opens a directory below DIR.
+/// Opens a directory by its path relative to DIR.
 pub(super) fn open(top: &Top, path: &[u8]) -> Certain<Fd> {
     let name = if path.is_empty() { b"." } else { path };
     let how = Open::DIRECTORY | Open::NONBLOCK | Open::NOFOLLOW | Open::NOATIME;
     Ok(open_long_no_symlinks(top.fd.as_fd(), name, how)?)
 }
 
-/// Opens a directory below DIR, which must be this inode.
+/// Opens a directory by its path relative to DIR, and checks its inode number.
 pub(super) fn open_that(top: &Top, path: &[u8], ino: u64) -> Certain<Fd> {
     let fd = open(top, path)?;
     look_at(top, &fd, c"", ino)?;
     Ok(fd)
 }
 
-/// Reads the metadata of a name in a directory, or of the directory for an empty name. It must be
-/// this inode, and no mount point.
+/// Reads the metadata of a name in a directory; for an empty name, of the directory itself. It must
+/// have this inode number, and must not be a mount point.
 pub(super) fn look_at(top: &Top, dir: &Fd, name: &CStr, ino: u64) -> Certain<Meta> {
     let at = At::SYMLINK_NOFOLLOW | At::EMPTY_PATH;
     let meta = Meta::from_statx(&statx(dir, name, at, Meta::WANT)?);
@@ -312,7 +310,7 @@ pub(super) fn look_at(top: &Top, dir: &Fd, name: &CStr, ino: u64) -> Certain<Met
     if is_it { Ok(meta) } else { Err(Doubt::Strange) }
 }
 
-/// Reads a directory.
+/// Calls `take` for each entry of a directory.
 pub(super) fn read(dir: &Fd, mut take: impl FnMut(&DirEntry<'_>) -> Certain<()>) -> Certain<()> {
     let mut buffer = vec![0; 32 << 10];
     loop {

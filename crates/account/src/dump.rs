@@ -54,9 +54,9 @@ pub struct FunctionShare {
 /// A row of the memo's table of gates.
 #[derive(Clone, Copy, Debug)]
 pub struct GateUse {
-    /// The system call.
+    /// The system call of this row.
     pub gate: gate::Gate,
-    /// The purpose of the calls.
+    /// The purpose of the calls: for information, for effect, and so on.
     pub function: Function,
     /// The number of calls.
     pub calls: u64,

@@ -17,7 +17,7 @@ fn prefix(line: usize) -> String {
     }
 }
 
-/// What is wrong with a table or with runs.
+/// An error in a table of system calls or a file of runs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum InputFault {

@@ -8,9 +8,9 @@ use crate::records::{NumberedRecord, is_plausible, records};
 /// A value for directories, and one for all other files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Per<T> {
-    /// For a directory.
+    /// The value for directories.
     pub dir: T,
-    /// For anything else.
+    /// The value for files other than directories.
     pub file: T,
 }
 
@@ -29,7 +29,7 @@ impl<T> Per<T> {
 pub struct Gate {
     /// The name of the system call.
     pub name: String,
-    /// Milliseconds per call.
+    /// The price of a call in milliseconds.
     pub ms: f64,
     /// The number of calls per directory and per file.
     pub calls: Per<f64>,

@@ -53,7 +53,7 @@ pub struct Swap {
 pub enum GateSet {
     /// All calls for information.
     All,
-    /// The calls with these names.
+    /// Only the calls for information with these names.
     These(&'static [&'static str]),
 }
 

@@ -24,7 +24,7 @@ pub(crate) const FEWEST_CALLS: u64 = 100;
 pub(crate) enum Sort {
     /// Metadata, access check or link, by name.
     Stat,
-    /// fstat.
+    /// Calls of fstat.
     OpenStat,
     /// A failed lookup.
     Miss,
@@ -157,15 +157,15 @@ pub(crate) struct Prices {
 /// Prices that were measured before, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Given {
-    /// An empty call.
+    /// The price of an empty call.
     pub empty: Option<f64>,
-    /// Metadata by name.
+    /// The price of a stat by name.
     pub stat: Option<f64>,
-    /// A failed lookup (ENOENT).
+    /// The price of a failed lookup (ENOENT).
     pub miss: Option<f64>,
-    /// A file opened by name, and closed.
+    /// The price of opening a file by name, and closing it.
     pub open_close: Option<f64>,
-    /// Reading by name an extended attribute that does not exist.
+    /// The price of reading by name an extended attribute that does not exist.
     pub xattr: Option<f64>,
 }
 

@@ -45,7 +45,7 @@ pub struct AccountReport<'a> {
 /// Calls of one system call.
 #[derive(Clone, Debug, Default)]
 pub struct GateTotal {
-    /// All calls.
+    /// All calls of this system call.
     pub sum: Sum,
     /// Failed calls by error number.
     pub errors: Vec<(Errno, u64)>,
@@ -71,9 +71,9 @@ pub struct ProgramTotal {
     pub pid: Option<u32>,
     /// The number of processes that executed the program.
     pub processes: u64,
-    /// The total of its calls.
+    /// The total of the program's calls.
     pub sum: Sum,
-    /// Its calls by system call.
+    /// The calls of the program by system call.
     pub gates: BTreeMap<&'static str, u64>,
 }
 
@@ -112,11 +112,11 @@ pub struct Coverage {
 /// The criterion of grouping calls, besides files and directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
-    /// By program.
+    /// Calls by program.
     Program,
-    /// By process.
+    /// Calls by process.
     Process,
-    /// By directory, cut to a number of path components.
+    /// Calls by directory, cut to a number of path components.
     Directory(Option<usize>),
 }
 
@@ -125,9 +125,9 @@ pub enum Grouping {
 pub enum Groups<'a> {
     /// Programs: [`AccountReport::programs`].
     Program,
-    /// Processes.
+    /// Rows of processes, and their total number.
     Process(Vec<ProgramTotal>, u64),
-    /// Directories.
+    /// Rows of directories, and their total number.
     Directory(Vec<Place<'a>>, u64),
 }
 

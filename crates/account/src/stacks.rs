@@ -25,7 +25,7 @@ pub enum Place<'a> {
 pub struct Stack<'a> {
     /// The path of the executable; empty if unknown.
     pub program: &'a [u8],
-    /// The place of the calls.
+    /// The directory of the files that were called on, or why it is unknown.
     pub place: Place<'a>,
     /// The system call.
     pub call: &'static str,

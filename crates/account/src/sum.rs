@@ -2,12 +2,12 @@
 
 use meter::call::{Call, Total};
 
-/// A number of calls.
+/// Numbers of calls and errors, and their time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// All calls.
+    /// The number of calls.
     pub calls: u64,
-    /// Failed calls.
+    /// The number of failed calls.
     pub errors: u64,
     /// Time of the calls, in nanoseconds.
     pub nanos: u64,

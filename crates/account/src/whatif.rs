@@ -58,11 +58,11 @@ pub struct WhatIf {
 /// How the cost of calls is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Costs {
-    /// The metered time of the calls.
+    /// A call costs its metered time.
     Metered,
-    /// The prices of the calls: the meter adds to times, or prices were given.
+    /// A call costs its price, because the meter adds to times, or prices were given.
     Priced,
-    /// The prices of the calls, and times are too noisy to tell whether an estimate is possible.
+    /// A call costs its price, and times are too noisy to tell whether an estimate is possible.
     Noisy,
 }
 

@@ -11,7 +11,7 @@ use crate::cgroup::Cgroup;
 use crate::error::{TargetError, Unavailable};
 use crate::listing::numbers_in;
 
-/// What to attach to.
+/// The processes to attach to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// These processes, and the children that they start later.
@@ -22,9 +22,9 @@ pub enum Target {
     Machine,
 }
 
-/// What to attach to, and for how long.
+/// The processes to attach to, and for how long.
 pub struct Attach<'a> {
-    /// What to attach to.
+    /// The processes to attach to.
     pub target: Target,
     /// When to detach. Metering ends earlier when the last of the processes has ended, or on
     /// SIGINT, SIGTERM or SIGHUP.

@@ -71,7 +71,7 @@ impl<'a> CpuTime<'a> {
     }
 
     /// Reads the CPU times of the processes periodically, as those of an ended process are gone.
-    /// They tell user from system time, which the clocks do not.
+    /// Their split into user and system time is not in the clocks.
     pub(crate) fn update(&mut self) {
         const INTERVAL: u64 = 100_000_000;
         let now = clock::monotonic();

@@ -56,10 +56,10 @@ pub enum Kind {
 /// The directory to which a relative path argument is relative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum At {
-    /// The working directory.
+    /// The path is relative to the working directory.
     Here,
-    /// The directory in this descriptor argument; the working directory if the low 32 bits are
-    /// `AT_FDCWD` (-100).
+    /// The path is relative to the directory in this descriptor argument; to the working directory
+    /// if its low 32 bits are `AT_FDCWD` (-100).
     Fd(usize),
     /// No directory: the argument is no path (the text of a symbolic link, a device to mount).
     Nowhere,

@@ -31,14 +31,13 @@ pub(crate) struct Calibration {
 
 /// Number of nonexistent names that are looked up.
 const NAMES: usize = 15;
-/// Repetitions of each other measurement; the next constant is for long round trips.
+/// Repetitions of each other measurement, unless the round trip is long.
 const REPETITIONS: usize = 7;
 const FEW_REPETITIONS: usize = 3;
 /// Seconds from which a round trip counts as long.
 const LONG_RTT_SECONDS: f64 = 0.01;
-/// Maximum seconds of a call without a request on a fast machine; the next constant is its ratio to
-/// the simplest call on other machines. On emulated processors a cached name takes longer than 6
-/// µs.
+/// Maximum seconds of a call without a request on a fast machine; on others, `MAX_LOCAL_CALLS`
+/// times the simplest call. On emulated processors a cached name takes longer than 6 µs.
 const MAX_LOCAL_SECONDS: f64 = 6e-6;
 const MAX_LOCAL_CALLS: f64 = 20.0;
 
@@ -111,7 +110,8 @@ impl Calibration {
         is_request
     }
 
-    /// Lists each directory once. The price is the mean, since it depends on the number of entries.
+    /// Times listing each directory once. The price is the mean, since it depends on the number of
+    /// entries.
     fn measure_directories(&mut self, listed: &[Vec<u8>]) {
         let mut buffer = vec![0; 32 << 10];
         let (mut opened, mut read) = (Vec::new(), Vec::new());

@@ -45,7 +45,7 @@ impl Searcher {
 pub(crate) struct Lookup<'a> {
     pub(crate) op: Op,
     pub(crate) dir: &'a [u8],
-    /// The last component.
+    /// The last component of the looked-up path.
     pub(crate) name: &'a [u8],
     /// Whether the lookup did not end in ENOENT or ENOTDIR.
     pub(crate) is_hit: bool,

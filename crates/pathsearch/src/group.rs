@@ -10,7 +10,7 @@ use crate::lookup::{Op, Outcome, split};
 /// A path that a search tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Try {
-    /// The absolute path.
+    /// The absolute path that was tried.
     pub path: Vec<u8>,
     /// The number of hits and misses.
     pub count: Count,

@@ -1,5 +1,5 @@
-//! The path searches of a command: which names it looks up in which directories, the cost of the same
-//! start on a network file system, and changes that would make it cheaper.
+//! The path searches of a command: which names it looks up in which directories, the cost of the
+//! same start on a network file system, and changes that would make it cheaper.
 //!
 //! | module | contents |
 //! |---|---|

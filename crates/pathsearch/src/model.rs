@@ -17,7 +17,7 @@ pub struct StartRequests {
     pub warm: Requests,
     /// The total size of the files read, in bytes.
     pub bytes: u64,
-    /// The files read.
+    /// The files that the start reads.
     pub files: Vec<Vec<u8>>,
     /// The symbolic links on the paths of these files.
     pub links: Vec<Vec<u8>>,
@@ -27,7 +27,7 @@ pub struct StartRequests {
 pub(crate) struct Samples {
     /// Regular files, the largest first.
     pub(crate) files: Vec<Vec<u8>>,
-    /// A symbolic link.
+    /// A symbolic link on the remote file system.
     pub(crate) link: Option<Vec<u8>>,
     /// Directories that the command has listed.
     pub(crate) listed: Vec<Vec<u8>>,

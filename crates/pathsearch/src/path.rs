@@ -18,7 +18,7 @@ use crate::trace::{Program, ProgramUse};
 /// The state of an element of PATH.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ElementState {
-    /// A directory.
+    /// The element is an existing directory, and no duplicate.
     Ok,
     /// The element does not exist, or is not a directory.
     Missing,
@@ -46,7 +46,7 @@ pub(crate) trait ProgramDirectories {
 pub struct PathProposal {
     /// The proposed value.
     pub path: Vec<u8>,
-    /// The removed elements.
+    /// The elements of PATH that are removed.
     pub removed: Vec<Vec<u8>>,
     /// Whether the remaining elements are reordered.
     pub is_reordered: bool,
@@ -244,7 +244,7 @@ fn constraints(
     movable: &[bool],
     directories: &mut dyn ProgramDirectories,
 ) -> Vec<Vec<usize>> {
-    /// The maximum number of names to compare. Directories beyond it keep their position.
+    /// The maximum number of names to compare; further directories keep their position.
     const MOST: usize = 500_000;
     let Elements { dirs, states, .. } = elements;
     let in_state = |wanted: ElementState| {

@@ -16,7 +16,7 @@ use crate::warning::WarningKind;
 /// The source of the round-trip time for the prediction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RoundTrip {
-    /// This many seconds.
+    /// The user gives the round-trip time in seconds.
     Given(f64),
     /// Measure it on the mount.
     Measure,

@@ -35,7 +35,7 @@ impl Reads {
         }
     }
 
-    /// The difference to `first`, the earlier reads.
+    /// The requests and round trips beyond those of `first`, the earlier reads.
     pub(crate) fn after(self, first: Reads) -> Reads {
         Reads {
             waits: self.waits.saturating_sub(first.waits),
@@ -97,7 +97,7 @@ pub(crate) fn first_window(pages: u64, most: u64) -> u64 {
     }
 }
 
-/// The next readahead window.
+/// The size of the readahead window after one of size `window`.
 fn next_window(window: u64, most: u64) -> u64 {
     if window < most / 16 {
         window * 4

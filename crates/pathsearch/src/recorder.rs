@@ -105,7 +105,6 @@ impl Recorder {
         }
     }
 
-    /// Ends the recording.
     pub(crate) fn finish(mut self) -> Trace {
         let processes = std::mem::take(&mut self.processes);
         self.close_all(processes.into_values());

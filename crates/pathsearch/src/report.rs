@@ -128,7 +128,7 @@ pub struct DirectoryReport {
     pub lookups: DirectoryLookups,
     /// The type of its file system, where the mount table has it.
     pub fstype: Option<Vec<u8>>,
-    /// Whether it is on a network file system.
+    /// Whether the directory is on a network file system.
     pub network: bool,
 }
 

@@ -14,9 +14,9 @@ pub enum Request {
     Access,
     /// Reading the target of a symbolic link.
     Readlink,
-    /// Opening a file.
+    /// Opening a file (OPEN).
     Open,
-    /// Creating a file.
+    /// Creating a file (CREATE).
     Create,
     /// Reading a piece of a file.
     Read,

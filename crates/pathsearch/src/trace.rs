@@ -35,10 +35,10 @@ pub struct NameUse {
     pub count: Count,
     /// Nanoseconds in all calls with this name.
     pub nanos: u64,
-    /// The time of the first lookup in nanoseconds; the next field is that of the last.
+    /// The time of the first lookup in nanoseconds; `last_at` is that of the last.
     pub first_at: u64,
     pub last_at: u64,
-    /// A lookup followed a final symbolic link; the next field: a lookup did not.
+    /// A lookup followed a final symbolic link; `nofollow`: a lookup did not.
     pub follow: bool,
     pub nofollow: bool,
     pub readlinks: u64,
@@ -121,7 +121,7 @@ pub struct Shim {
     pub path: Vec<u8>,
     /// The program that the script finally executes.
     pub program: Vec<u8>,
-    /// The number of processes that the script created before.
+    /// The number of processes that the script creates before it executes the program.
     pub processes: u64,
     /// Nanoseconds until the program is executed, under the meter.
     pub nanos: u64,

@@ -112,9 +112,9 @@ impl MountPoints {
 pub enum RemoteScope {
     /// These directories and everything below them, except kernel file systems.
     Directories(Vec<Vec<u8>>),
-    /// Network file systems.
+    /// All directories on network file systems.
     Network,
-    /// Everything, except kernel file systems.
+    /// The whole file tree, except kernel file systems.
     Everything,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{operation} '{}': {reason}", String::from_utf8_lossy(path))]
 pub struct Error {
-    /// The operation that failed.
+    /// The operation of the benchmark that failed.
     pub operation: Operation,
     /// The file or directory on which the operation failed.
     pub path: Vec<u8>,

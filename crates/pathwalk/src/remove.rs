@@ -68,9 +68,9 @@ struct Remover<'a> {
     shape: Shape,
     stop_on_signal: bool,
     progress: &'a Progress,
-    /// The number of removed files.
+    /// The number of files removed so far.
     files: u64,
-    /// The number of kept entries.
+    /// The number of entries kept because the benchmark did not create them.
     left: u64,
     warnings: Vec<PathWarning>,
 }

@@ -20,7 +20,7 @@ pub enum WarningKind {
         "{lookups} lookups failed with an error other than ENOENT and ENOTDIR; they are not counted as failed lookups"
     )]
     LookupsFailed {
-        /// The number of such lookups.
+        /// The number of lookups that failed with other errors.
         lookups: u64,
     },
     /// The tree has fewer directories than were searched.
@@ -49,9 +49,9 @@ pub enum WarningKind {
         foreign_entries(*entries, example.as_deref())
     )]
     ForeignEntries {
-        /// The number of such entries.
+        /// The number of entries that the benchmark did not create.
         entries: u64,
-        /// The name of one entry.
+        /// The name of one of the entries that the benchmark did not create.
         example: Option<Vec<u8>>,
         /// The number of directories in the tree.
         length: u64,

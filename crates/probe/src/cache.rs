@@ -91,7 +91,7 @@ fn available() -> Option<u64> {
 /// The cgroup in which the cache is filled, and its limit.
 struct Setting {
     limit: u64,
-    /// The file of the limit.
+    /// The path of the control file that has the memory limit.
     file: String,
     /// The cgroup, if it is a temporary one.
     own: Option<TemporaryCgroup>,

@@ -73,7 +73,7 @@ impl Purpose {
     }
 }
 
-/// What is wrong with a file of samples.
+/// An error in a file of samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the text says it")]
 pub enum SampleFault {

@@ -23,7 +23,7 @@ use crate::io::{noise, sync, write_all};
 use crate::names::{Kind, Quantity};
 use crate::samples::Series;
 
-/// Bytes per write.
+/// Bytes per write and fsync(2).
 const STEP: u64 = 1 << 20;
 /// Maximum number of writes, as in the paper.
 const RUNS: u64 = 350;

@@ -44,7 +44,7 @@ pub enum Source {
     Statx,
     Sysinfo,
     Fiemap,
-    /// A file below /sys.
+    /// The value is from this file below /sys.
     File(String),
 }
 
@@ -282,7 +282,7 @@ pub enum CacheBound {
     Memory(Option<u64>),
 }
 
-/// A qualification of a finding.
+/// A note that qualifies a finding, such as how it was measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Note {
     /// The series with reads of 512 bytes agrees.

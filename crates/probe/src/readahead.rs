@@ -168,7 +168,7 @@ fn by_residency(
         let cached = match read_pages(context, scratch, len, part, residency, |scratch| {
             scratch.reopen()
         }) {
-            // One trial is evidence, too.
+            // When the time is over, one trial is enough evidence.
             Err(Error::OutOfTime) if !trials.is_empty() => break,
             cached => cached?,
         };

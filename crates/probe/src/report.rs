@@ -35,7 +35,7 @@ pub struct CacheOptions {
     pub limit: Option<u64>,
 }
 
-/// What to measure, where, and within which limits.
+/// The experiments to run, their directory, and their limits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct ProbeOptions {

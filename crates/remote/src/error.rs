@@ -5,7 +5,7 @@ use std::error::Error as _;
 use catalog::StoreError;
 use object_store::Error;
 
-/// The kind of an error.
+/// Converts an error of object_store.
 pub(crate) fn store_error(error: &Error) -> StoreError {
     let mut source = error.source();
     while let Some(within) = source {

@@ -16,7 +16,7 @@ use crate::runtime::Pending;
 /// of catalogs, and the index of an archive, so that these need no further request.
 const TAIL: u64 = 64 << 10;
 
-/// The length of the first request of a stream; the next constant is that of the longest.
+/// The length of the first request of a stream; later ones grow up to `LONGEST_PIECE`.
 const FIRST_PIECE: u64 = 256 << 10;
 const LONGEST_PIECE: u64 = 8 << 20;
 
@@ -108,7 +108,7 @@ struct RangeStream {
     skipped: u64,
     /// The offset after the last requested piece.
     next: u64,
-    /// The length of the next piece; the next field is the number of simultaneous requests.
+    /// The length of the next piece; at most `most` are requested at the same time.
     len: u64,
     most: usize,
 }

@@ -53,7 +53,6 @@ impl<T> Drop for Pending<T> {
 }
 
 impl<T> Pending<T> {
-    /// Waits for the result.
     pub(crate) fn wait(self) -> Result<T, StoreError> {
         let stopped = |_| StoreError::Other("the request was not finished".to_owned());
         let result = self.result.recv().map_err(stopped).flatten();

@@ -58,7 +58,7 @@ fn bad_variable() -> Option<String> {
 }
 
 fn is_bad(name: &str, value: &[u8]) -> bool {
-    // These must not contain blanks; secret keys and names of files and profiles may.
+    // Variables that must not contain blanks; secret keys and names of files and profiles may.
     const STRICT: [&str; 6] = [
         "AWS_ACCESS_KEY_ID",
         "AWS_SESSION_TOKEN",

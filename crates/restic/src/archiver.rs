@@ -104,7 +104,7 @@ struct Run<'a> {
     trees: Trees<'a>,
     counts: SnapshotCounts,
     queue: Queue<TreeTask, Error>,
-    /// The number of blobs among the tasks; the next field is its limit.
+    /// The number of blobs among the tasks, at most `most_blobs`.
     blobs: AtomicUsize,
     most_blobs: usize,
 }
@@ -219,8 +219,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Adds a task for the entries of a row, starting at row `from`. The caller has already held the
-    /// directory for this task.
+    /// Adds a task for the entries of a row, starting at row `from`. The caller has already held
+    /// the directory for this task.
     fn push_entries(&self, directory: Arc<Directory>, row: usize, from: usize) {
         self.queue.push(TreeTask::Entries {
             directory,

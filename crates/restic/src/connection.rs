@@ -370,7 +370,6 @@ impl Connection {
         result
     }
 
-    /// Renames a file.
     pub(crate) fn rename(&mut self, from: &str, to: &str) -> Result<(), StoreError> {
         let names = [text(from), text(to)].concat();
         match self.has(POSIX_RENAME) {
@@ -388,7 +387,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Removes a file.
     pub(crate) fn remove(&mut self, path: &str) -> Result<(), StoreError> {
         self.call(REMOVE, &text(path), STATUS).map(drop)
     }
@@ -440,7 +438,7 @@ impl Drop for Connection {
 enum Answer {
     /// The bytes after the request number.
     Body(Bytes),
-    /// End of file or directory.
+    /// The server's status EOF: the end of the file or directory.
     End,
 }
 

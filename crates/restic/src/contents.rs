@@ -80,7 +80,7 @@ struct Extent {
     end: u64,
 }
 
-/// An open file.
+/// An open file whose contents are being read.
 pub(crate) struct Contents<'a> {
     warnings: &'a EntryWarnings,
     progress: &'a Progress,

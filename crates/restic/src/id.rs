@@ -12,7 +12,6 @@ use sha2::{Digest, Sha256};
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Id([u8; 32]);
 
-/// A set of ids.
 pub(crate) type IdSet = HashSet<Id, BuildHasherDefault<FirstBytes>>;
 /// A map with ids as keys.
 pub(crate) type IdMap<T> = HashMap<Id, T, BuildHasherDefault<FirstBytes>>;

@@ -30,7 +30,7 @@ struct MasterKey {
     mac: Mac,
 }
 
-/// The keys of Poly1305-AES.
+/// The parts k and r of the Poly1305-AES key, in base64.
 #[derive(Deserialize)]
 struct Mac {
     k: String,

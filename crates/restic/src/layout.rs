@@ -171,7 +171,7 @@ enum What {
 /// A SRC, and the directory of the snapshot that contains it.
 pub(crate) struct SourceRoot<'a> {
     pub(crate) up: Arc<Directory>,
-    /// The index of its node; `None` for the root of the snapshot, which has no node.
+    /// The index of the SRC's node in that directory; `None` for the root, which has no node.
     pub(crate) place: Option<usize>,
     pub(crate) name: &'a [u8],
     pub(crate) rows: Range<usize>,

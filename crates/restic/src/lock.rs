@@ -26,7 +26,7 @@ const DIR: &str = "locks";
 
 /// The age from which a lock without renewal is stale: `restic unlock` removes it.
 const STALE: Duration = Duration::from_secs(30 * 60);
-/// The interval of renewing the own lock; the next constant is that after a failure.
+/// The interval of renewing this process's lock; `RENEWED_AGAIN` after a failure.
 const RENEWED: Duration = Duration::from_secs(5 * 60);
 const RENEWED_AGAIN: Duration = Duration::from_secs(30);
 /// The interval of checking for a signal while a lock is held, which must then be removed.

@@ -38,7 +38,7 @@ pub(crate) fn collect_attributes<T>(
 /// The extended attributes of an entry, as values or as JSON.
 #[derive(Clone, Copy)]
 pub(crate) enum Attributes<'a> {
-    /// Names and values.
+    /// Names and values of the attributes.
     Read(&'a [(Vec<u8>, Vec<u8>)]),
     /// The JSON of an existing node.
     Encoded(&'a str),

@@ -23,7 +23,7 @@ pub struct SnapshotOptions {
     pub tags: Vec<String>,
     /// The name of the host.
     pub host: String,
-    /// The program and its version.
+    /// The name and version of the program, which the snapshot records.
     pub program: String,
     /// The number of threads; `None` for the default.
     pub threads: Option<usize>,

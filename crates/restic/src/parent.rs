@@ -21,7 +21,7 @@ use crate::text::write_name;
 use crate::times::{Times, file_time, is_same_time};
 
 thread_local! {
-    /// Reused, because creating a zstd context costs as much as reading a tree.
+    /// A decompressor, reused because creating a zstd context costs as much as reading a tree.
     static DECOMPRESSOR: RefCell<Decompressor<'static>> = RefCell::default();
 }
 

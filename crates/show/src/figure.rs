@@ -15,7 +15,7 @@ pub struct Plot {
     pub title: String,
     /// The conclusion from the series, in words.
     pub note: String,
-    /// The name of the horizontal axis; the next field is the vertical one.
+    /// The name of the horizontal axis; `y` is that of the vertical one.
     pub x: String,
     pub y: String,
     pub points: Vec<(f64, f64)>,

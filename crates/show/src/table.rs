@@ -77,7 +77,7 @@ pub struct Table {
     columns: Vec<(String, Align)>,
     /// The number of columns from the left that are essential.
     kept: usize,
-    /// The text of all cells; the next field has the end of each.
+    /// The text of all cells, each of which ends at an offset in `ends`.
     text: String,
     ends: Vec<usize>,
     tones: Vec<Tone>,

@@ -48,7 +48,7 @@ pub struct System {
     pub name: Vec<u8>,
     /// The file that has the measurements.
     pub file: Vec<u8>,
-    /// The line in that file, from 1.
+    /// The line number in the file, from 1.
     pub line: usize,
     /// Headings and cells of the other columns in the system's row.
     pub labels: Vec<(String, String)>,
@@ -74,11 +74,11 @@ pub struct Runs {
     /// The origin of the runs: the subcommand of fathom that printed them, or [`CSV`]. Only runs of
     /// one kind share a table.
     pub kind: String,
-    /// The NAMEs of the programs.
+    /// The names of the programs: NAME in the headings.
     pub names: Vec<String>,
-    /// The systems.
+    /// The systems on which programs ran.
     pub systems: Vec<System>,
-    /// Empty cells: line and heading.
+    /// The cells without a value: line number and heading.
     pub empty: Vec<(usize, String)>,
 }
 

@@ -19,7 +19,7 @@ impl Programs {
         }
     }
 
-    /// The index of a program.
+    /// The index of a program, which is added if it is new.
     pub(super) fn enter(&mut self, program: &[u8]) -> u16 {
         if let Some(known) = self.numbers.get(program) {
             return *known;

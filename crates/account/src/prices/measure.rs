@@ -178,7 +178,7 @@ const ABSENT: &CStr = c"no-such-file-in-this-directory";
 struct Sample {
     dir: Fd,
     file: Fd,
-    /// The name of the file in its directory; the next field is the absolute one.
+    /// The name of the file in its directory; `path` is the absolute one.
     name: CString,
     path: CString,
     /// The number of components of the absolute path beyond the first.

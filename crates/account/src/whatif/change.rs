@@ -10,7 +10,7 @@ const SHORTEST: f64 = 0.010;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are explained above them")]
 pub enum ChangeKind {
-    /// Avoid redundant calls.
+    /// Avoid redundant calls in a certain way.
     Spare(Spare),
     /// Replace stat by XFS's bulkstat; `is_asked` if there was any stat on XFS.
     Bulkstat { is_asked: bool },

@@ -137,7 +137,7 @@ impl<'a> Adopter<'a> {
         Ok(true)
     }
 
-    /// Creates a slot without threads, and returns its number.
+    /// Creates a slot, the map entry of a process, without threads; returns its number.
     fn new_slot(&self, pid: u32) -> gate::Result<u64> {
         // The same numbering as in the BPF programs.
         let number = clock::monotonic() >> 10 << 22 | u64::from(pid);

@@ -22,8 +22,8 @@ struct Aligned<T: ?Sized>(T);
 /// The object file that `tools/bpf` compiles from `meter.bpf.c`.
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!("meter.bpf.o"));
 
-/// The name of the map of [`Config`](super::layout::Config), a section of the object file; the next
-/// constant is that of the shared words.
+/// The name of the map of [`Config`](super::layout::Config): a section of the object file, as are
+/// the shared words.
 pub(super) const CONFIG: &str = ".rodata";
 pub(super) const WORDS: &str = ".bss";
 
@@ -77,7 +77,6 @@ impl Code {
         self.knows_types
     }
 
-    /// Loads a program.
     pub(super) fn load(&self, name: &str) -> Result<Program, Unavailable> {
         let code = self.programs.get(name).ok_or(Unavailable::BpfObject)?;
         Ok(Program::load_raw_tracepoint(name, code, LICENSE)?)

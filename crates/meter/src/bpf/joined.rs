@@ -6,10 +6,10 @@ use foldhash::{HashMap, HashSet};
 use crate::attach::{Status, running, threads};
 use crate::names::{Attached, OpenFiles};
 
-/// State of the processes whose threads join.
+/// State of processes whose threads are metered from their next call on.
 #[derive(Default)]
 pub(super) struct Joined {
-    /// Executable and open files of each process when threads began to join.
+    /// Executable and open files of each process when metering began.
     before: HashMap<u32, (Vec<u8>, OpenFiles)>,
     /// Start time and threads of each process.
     processes: HashMap<u32, (u64, HashSet<u32>)>,
@@ -33,8 +33,8 @@ impl Joined {
         joined
     }
 
-    /// The executable of a process whose first thread joins; if the process has ended, the one read
-    /// before.
+    /// The executable of a process whose first metered thread is reported; if the process has
+    /// ended, the executable read when metering began.
     pub(super) fn program(&self, pid: u32) -> Option<Vec<u8>> {
         let before = self.before.get(&pid).map(|(program, _)| program);
         Some(running(pid))
@@ -42,7 +42,7 @@ impl Joined {
             .or_else(|| before.filter(|before| !before.is_empty()).cloned())
     }
 
-    /// A thread of a process with this executable joins.
+    /// Records that a running thread of a process with this executable is metered.
     pub(super) fn join(&mut self, pid: u32, tid: u32, program: &[u8]) -> Newcomer {
         let start = Status::read(pid).map_or(0, |status| status.start);
         if let Some((began, known)) = self.processes.get_mut(&pid)
@@ -77,7 +77,7 @@ impl Joined {
     }
 }
 
-/// A thread that has joined, and its process if that is new.
+/// A running thread that is metered from now on, and its process if that is new.
 pub(super) enum Newcomer {
     /// The first thread of a process.
     Process(Attached),

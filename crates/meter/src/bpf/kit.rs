@@ -61,7 +61,7 @@ pub(super) struct Maps {
     pub(super) taken: Map,
     pub(super) slots: Map,
     pub(super) cells: Map,
-    /// The cgroup2 whose threads join.
+    /// The cgroup2 whose threads are metered from their next call on.
     pub(super) cgroups: Map,
     scratch: Map,
 }

@@ -58,7 +58,7 @@ impl Config {
     }
 }
 
-/// Which threads join, that is are metered from their next call on.
+/// Which running threads are metered from their next call on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Joins {
     /// All threads of the PID namespace of fathom.
@@ -180,7 +180,7 @@ pub(super) mod shared {
     pub(crate) const COMPAT_CALLS: usize = 4;
     /// Number of calls in which the calling thread ended.
     pub(crate) const UNFINISHED: usize = 5;
-    /// Numbers of slots and of cells that were ever created.
+    /// Numbers of entries ever created in the maps of slots (processes) and cells (their calls).
     pub(crate) const SLOTS: usize = 6;
     pub(crate) const CELLS: usize = 7;
     /// Signed number of calls that are still to be reported. Each call decrements it at entry,
@@ -194,20 +194,21 @@ pub(super) mod shared {
     pub(crate) const BEGUN: usize = 12;
     /// Number of calls of metered threads whose return no program saw.
     pub(crate) const MISSED: usize = 14;
-    /// The next four words: a running thread to meter (descriptor of its /proc directory, slot, pid
-    /// and tid), and the result, see [`adoption`](super::adoption).
+    /// The running thread to meter, in words 15 to 17 (descriptor of its /proc directory, slot, pid
+    /// and tid), and the result in word 18, see [`adoption`](super::adoption).
     pub(crate) const ADOPT_FD: usize = 15;
     pub(crate) const ADOPT_SLOT: usize = 16;
     pub(crate) const ADOPT_IDS: usize = 17;
     pub(crate) const ADOPTED: usize = 18;
-    /// The PID of fathom in the initial PID namespace. Once it is set, threads
-    /// [join](super::kind::JOIN).
+    /// The PID of fathom in the initial PID namespace. Once it is set, running threads
+    /// [join](super::kind::JOIN): they are metered from their next call on.
     pub(crate) const OWN_PID: usize = 19;
     /// Number of long calls beyond the report limit for which the ring had no room.
     pub(crate) const LOST_LONG: usize = 21;
     /// Start of the classes of all system calls.
     pub(crate) const CLASSES: usize = 22;
-    /// Start of calls, nanoseconds and errors per system call for which no cell was free.
+    /// Start of the sums (calls, nanoseconds, errors) per system call that the map of cells had no
+    /// room for.
     pub(crate) const SPILL: usize = CLASSES + NUMBERS;
     pub(crate) const WORDS: usize = SPILL + 3 * NUMBERS;
 }
@@ -275,7 +276,7 @@ pub(super) mod sum {
 /// A process while it executes one program: the value of the map `slots`, whose keys are never
 /// reused; and, with a kind instead of `LIVE`, the record of an exec or a join.
 pub(super) mod slot {
-    /// Number of metered threads.
+    /// Number of metered threads of the process.
     pub(crate) const LIVE: i16 = 0;
     /// In an exec record, the former tid of the thread; in a join record, its tid.
     pub(crate) const FORMER: i16 = 4;
@@ -360,9 +361,9 @@ pub(super) const LOOKED: usize = 4096;
 pub(super) mod announce {
     /// Meter the calling thread from now on.
     pub(crate) const COMMAND: u32 = 0x6661_7468;
-    /// Meter the thread of [`ADOPT_FD`](super::shared::ADOPT_FD).
+    /// Meter the running thread that [`ADOPT_FD`](super::shared::ADOPT_FD) names.
     pub(crate) const THREAD: u32 = COMMAND + 1;
-    /// Threads join from now on.
+    /// Meter running threads from their next call on.
     pub(crate) const JOINS: u32 = COMMAND + 2;
     /// The program `fathom_look` outputs the caller's `task_struct`.
     pub(crate) const LOOK: u32 = COMMAND + 3;

@@ -156,7 +156,7 @@ enum Scope {
     Processes(Vec<u32>),
     /// The members of a cgroup of version 1.
     Members(Cgroup),
-    /// Threads that join at their next call: of all processes, or of a cgroup2.
+    /// Threads that are metered from their next call on: of all processes, or of a cgroup2.
     Joiners {
         /// The processes that are running when metering begins.
         processes: Vec<u32>,
@@ -193,7 +193,7 @@ impl Scope {
         }
     }
 
-    /// The capacity of the maps: each thread that joins has its own slot.
+    /// The capacity of the maps: each running thread that gets metered takes a slot.
     fn room(&self) -> Room {
         let room = Room::new();
         let Scope::Joiners { .. } = self else {
@@ -209,7 +209,7 @@ impl Scope {
     }
 }
 
-/// Minimum number of threads that may join.
+/// Minimum capacity for running threads that get metered.
 const JOINERS: u32 = 1 << 14;
 
 impl Bpf {

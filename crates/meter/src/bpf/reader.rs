@@ -48,9 +48,9 @@ pub(super) trait Find {
 /// How further processes come to be metered, besides the attached ones and their children.
 pub(super) enum Newcomers<'f> {
     None,
-    /// Their threads join at their next call.
+    /// Threads of further processes are metered from their next call on.
     Join,
-    /// They enter a cgroup of version 1, and are found there.
+    /// Processes that enter a cgroup of version 1 are found by listing it.
     Find(&'f mut dyn Find),
 }
 
@@ -64,10 +64,10 @@ pub(super) struct Reader<'a> {
     read: u64,
     /// Long names of the current call of each thread, by tid.
     names: HashMap<u32, Vec<u8>>,
-    /// The executable of each slot.
+    /// The executable of each slot (a process while it executes one program).
     programs: HashMap<u64, ProgramIndex>,
     joined: Joined,
-    /// Slots and cells ever created at the last harvest.
+    /// Numbers of slots and cells ever created, when the maps were last emptied.
     slots_before: u64,
     cells_before: u64,
 }
@@ -113,7 +113,8 @@ impl<'a> Reader<'a> {
         self.collector.attach(process);
     }
 
-    /// Threads may join from now on; `joined` knows the open files of their processes.
+    /// Threads of running processes may be metered from now on; `joined` knows the open files of
+    /// these.
     pub(super) fn expect(&mut self, joined: Joined) {
         self.joined = joined;
     }
@@ -275,20 +276,22 @@ impl<'a> Reader<'a> {
             .report_long(program.unwrap_or_default(), &call, descriptor);
     }
 
-    /// An execve(2): its record is a slot.
+    /// Handles the record of an execve(2), which has the form of a slot (the map entry of a
+    /// process).
     fn exec(&mut self, record: &[u8]) {
         let (pid, inode) = (word(record, slot::PID), double(record, slot::INODE));
         let file = file_of(pid, program_name(record), inode);
         let program = self.collector.totals.program(&file);
         self.programs.insert(double(record, slot::PROGRAM), program);
-        // The thread may have changed its tid in execve(2): keep the long names of that call.
+        // execve(2) may have changed the tid of the thread: keep the long names of that call.
         if let Some(names) = self.names.remove(&word(record, slot::FORMER)) {
             self.names.insert(pid, names);
         }
         self.collector.exec(pid, &file);
     }
 
-    /// A thread has joined: its record is a slot.
+    /// Handles the record of a running thread that is metered from now on, which has the form of a
+    /// slot.
     fn join(&mut self, record: &[u8]) {
         let (pid, tid) = (word(record, slot::PID), word(record, slot::FORMER));
         let file = self.joined.program(pid);
@@ -311,14 +314,15 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether a quarter of a map was used since the last harvest.
+    /// Whether a quarter of a map was used since it was last emptied.
     fn is_filling(&self) -> bool {
         let made = |word: usize, before: u64| self.shared(word).saturating_sub(before);
         made(shared::SLOTS, self.slots_before) > u64::from(self.maps.slots.entries() / 4)
             || made(shared::CELLS, self.cells_before) > u64::from(self.maps.cells.entries() / 4)
     }
 
-    /// Sums up the cells of ended slots, or of all, and deletes both from the maps.
+    /// Sums up the calls of ended processes, or of all, and deletes their slots and cells from the
+    /// maps.
     fn harvest(&mut self, all: bool) -> gate::Result<()> {
         self.slots_before = self.shared(shared::SLOTS);
         self.cells_before = self.shared(shared::CELLS);

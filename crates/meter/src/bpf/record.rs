@@ -1,4 +1,4 @@
-//! The records in the ring.
+//! Parses the records that BPF programs write to the ring buffer.
 
 use super::layout::{arguments, double, slot, task, word};
 use crate::call::Call;
@@ -60,7 +60,7 @@ mod tests {
                 .map(|name| name.map(<[u8]>::to_vec))
         };
         assert_eq!(both(&record), [Some(b"a/b".to_vec()), Some(Vec::new())]);
-        // Lengths beyond the record.
+        // Lengths that exceed the record must give no names.
         record[names::FIRST as usize] = 9;
         assert_eq!(both(&record), [None, None]);
         assert_eq!(both(&record[..9]), [None, None]);

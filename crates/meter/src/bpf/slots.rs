@@ -12,7 +12,7 @@ use super::record::program_name;
 use crate::syscalls::NUMBERS;
 use crate::totals::{ProgramIndex, Totals};
 
-/// Calls, nanoseconds and errors of a system call for which no cell was free.
+/// Calls, nanoseconds and errors of a system call that the map of cells had no room for.
 pub(super) fn read_spilt(words: &Shared, number: usize) -> [u64; 3] {
     let at = shared::SPILL + 3 * number;
     [at, at + 1, at + 2].map(|word| words[word].load(Ordering::Acquire))
@@ -21,16 +21,16 @@ pub(super) fn read_spilt(words: &Shared, number: usize) -> [u64; 3] {
 /// Receives calls with the same result: program, pid, number, calls, nanoseconds, error.
 pub(super) type Add<'a> = dyn FnMut(ProgramIndex, u32, u32, u64, u64, Option<i32>) + 'a;
 
-/// The slots whose cells to sum up.
+/// The slots (a process while it executes one program) whose calls to sum up.
 pub(super) struct Slots {
     pub(super) ended: HashMap<u64, (ProgramIndex, u32)>,
-    /// Sum up all slots, and calls without a slot.
+    /// Sum up the calls of all slots, and calls without a slot.
     all: bool,
 }
 
 impl Slots {
-    /// Reads the ended slots, or all. `seen` is called with the program slot of each slot in the
-    /// map.
+    /// Reads the slots of ended processes, or all. `seen` is called with the program slot of each
+    /// slot in the map.
     pub(super) fn read(
         maps: &Maps,
         programs: &HashMap<u64, ProgramIndex>,
@@ -53,14 +53,14 @@ impl Slots {
         Ok(Slots { ended, all })
     }
 
-    /// The program and the process of a slot; `None` if its cells are not summed up.
+    /// The program and the process of a slot; `None` if its calls are not summed up.
     fn find(&self, slot: u64) -> Option<(ProgramIndex, u32)> {
         let no_slot = (self.all && slot == 0).then(Default::default);
         let found = self.ended.get(&slot).copied().or(no_slot);
         found.filter(|_| slot != slot::FIRST)
     }
 
-    /// Sums up the cells of the slots, and passes their keys to `seen`.
+    /// Sums up the cells (calls by number and error) of the slots, and passes their keys to `seen`.
     pub(super) fn each_cell(
         &self,
         maps: &Maps,

@@ -85,8 +85,8 @@ fn period(series: &Series, samples: &[f64]) -> Option<(Period, PeriodBy)> {
     by_comb.or_else(|| spacing(&peaks(samples)).map(|period| (period, PeriodBy::Peaks)))
 }
 
-/// The period that the comb finds most often in the trials and their minimum. Where windows begin at
-/// different pages in each trial, the minimum times have no period.
+/// The period that the comb finds most often in the trials and in their minimum. Where windows
+/// begin at different pages in each trial, the minimum times have no period.
 fn agreed(series: &Series, samples: &[f64]) -> Option<Period> {
     let trials = series.trials.iter().filter(|_| series.trials.len() > 1);
     let all = [samples].into_iter().chain(trials.map(Vec::as_slice));

@@ -1,4 +1,4 @@
-//! Runs a command under a meter, and estimates what its calls cost and what changes would save.
+//! Runs a command under a meter, and estimates the cost of its calls and the savings of changes.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -17,10 +17,10 @@ use crate::ledger::{Detail, LastDirectory, Ledger};
 use crate::prices::{FEWEST_CALLS, Given, Prices, Wanted, Work};
 use crate::whatif::{Costs, WhatIf, metadata_calls, what_if};
 
-/// A metered run of a command.
+/// A metered run of a command, or of running processes.
 #[derive(Debug)]
 pub struct CommandAccount {
-    /// How it was metered, and its calls by gate and program; their time is without waits.
+    /// The meter's result; times of calls exclude waits for pipes, sockets and locks.
     pub metered: Metered,
     pub(crate) detail: Detail,
     pub(crate) prices: Prices,
@@ -28,13 +28,13 @@ pub struct CommandAccount {
 }
 
 impl CommandAccount {
-    /// Whether times are estimates: calls x price, but for calls that took much longer.
+    /// Whether times are estimates: calls × price, except calls that took much longer.
     pub fn is_estimate(&self) -> bool {
         self.metered.meter == STOPS
     }
 
-    /// Runs a command under the meter of this name, which reports a number of its calls one by one.
-    /// Prices that are not given are measured.
+    /// Runs a command under the meter with this name, which reports up to `calls` calls
+    /// individually. Prices that are not given are measured.
     ///
     /// # Errors
     /// Why the command could not be metered.
@@ -52,10 +52,10 @@ impl CommandAccount {
         })
     }
 
-    /// [`CommandAccount::take`] of what runs already.
+    /// [`CommandAccount::take`] for running processes.
     ///
     /// # Errors
-    /// Why they could not be metered.
+    /// Why the processes could not be metered.
     pub fn attach(
         attach: &Attach<'_>,
         meter: &str,
@@ -102,7 +102,7 @@ impl CommandAccount {
     }
 }
 
-/// The meter that stops the process at each call, so that its times are rough.
+/// The meter that stops the process at each call, which distorts times.
 const STOPS: &str = "ptrace";
 /// The meter that adds little to the times of calls.
 const PRECISE: &str = "bpf";
@@ -117,7 +117,7 @@ fn find_prices(
     let sample = samples
         .map(|file| &*file.name)
         .find(|name| systems.is_sample(name));
-    // An estimate of so few calls is not shown.
+    // An estimate from so few calls is not shown, so its prices are not measured.
     let is_short = costs != Costs::Noisy && detail.work.calls() < FEWEST_CALLS;
     let wanted = Wanted {
         work: if is_short {
@@ -145,7 +145,7 @@ fn predict(
 ) -> WhatIf {
     let asked = metadata_calls(detail, |dir| systems.fstype(dir).map(<[u8]>::to_vec));
     let all: u64 = metered.totals.iter().map(|total| total.calls).sum();
-    // The part of the run that was reported call by call.
+    // The share of calls that was reported individually.
     let share = match all {
         0 => 1.0,
         all => detail.work.calls() as f64 / all as f64,
@@ -168,30 +168,30 @@ fn predict(
     }
 }
 
-/// Candidates for the file that prices are measured with.
+/// Number of candidate files for measuring prices.
 const SAMPLES: usize = 32;
-/// Files of a stat each, to measure what many cost.
+/// Number of files to stat once each, to measure the price of a stat of many files.
 const MANY: usize = 512;
 
-/// Files that the command has used one after the other.
+/// Files that the command used consecutively.
 fn neighbours<'a>(detail: &'a Detail, systems: &FileSystems) -> Vec<&'a [u8]> {
     let files = || detail.files.iter().filter(|file| file.sum.errors == 0);
-    // Those in the middle: the files of a command's start and end are unlike the others.
+    // From the middle of the run: files of a command's start and end are not typical.
     let from = files().count().saturating_sub(MANY) / 2;
     let names = files().skip(from).take(MANY).map(|file| &*file.name);
     names.filter(|name| systems.is_plain(name)).collect()
 }
 
-/// File systems whose files can be opened without any other consequence.
+/// File systems on which opening a file has no side effects.
 const PLAIN: [&[u8]; 9] = [
     b"ext4", b"ext3", b"ext2", b"xfs", b"btrfs", b"tmpfs", b"overlay", b"f2fs", b"zfs",
 ];
 
-/// The file systems, by where they are mounted.
+/// The type of each mounted file system, by mount point.
 struct FileSystems(HashMap<Vec<u8>, Vec<u8>>);
 
 impl FileSystems {
-    /// Empty if the mount table cannot be read.
+    /// Reads the mount table; empty if it cannot be read.
     fn read() -> FileSystems {
         let mounts = read_either(false, None).map(|(table, _)| table.mounts);
         let mounts = mounts.unwrap_or_default();

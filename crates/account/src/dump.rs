@@ -1,11 +1,11 @@
-//! The tables of the Multics memo of 1974 for a dump: where its CPU time went, what each gate cost,
-//! and what other ways of gathering would cost.
+//! The tables of the Multics memo of 1974 for a dump: its CPU time by function, the cost of each
+//! system call, and the cost of other gathering methods.
 //!
-//! What a call is for follows from what was being done. In gathering, every call asks for
-//! information. Where files are read, their opening and closing is for effect, and what is asked of
-//! them is for information. Where the catalog is written, so are its write, its fsync and its
-//! linkat for effect. A call that lists a directory is charged to the directory, a call on an entry
-//! to the entry; a call that asks for many entries is shared among all.
+//! The purpose of a call follows from the current activity. While gathering metadata, every call is
+//! for information. While reading files, open and close are for effect, and queries of metadata are
+//! for information. While writing the catalog, so are its write, fsync and linkat for effect. A
+//! call that lists a directory is charged to the directory, a call on an entry to the entry; a call
+//! for many entries is shared among all.
 
 use std::time::Duration;
 
@@ -20,94 +20,94 @@ use crate::model::{Cost, GateSet, Keeps, Proposal, Swap, predict};
 /// The three tables of a dump.
 #[derive(Clone, Debug)]
 pub struct DumpAccount {
-    /// Directories that were looked at.
+    /// The number of directories whose metadata was gathered.
     pub directories: u64,
-    /// Other entries that were.
+    /// The number of other entries whose metadata was gathered.
     pub files: u64,
-    /// CPU time, without the metering.
+    /// CPU time of the dump, without the metering.
     pub cpu: Duration,
     /// CPU time of the metering.
     pub metering: Duration,
-    /// Where the CPU time went.
+    /// The CPU time by function.
     pub functions: [FunctionShare; Function::ALL.len()],
-    /// What each gate cost.
+    /// The cost of each system call.
     pub gates: Vec<GateUse>,
     /// The fixed price of a call, in milliseconds.
     pub fixed_ms: f64,
-    /// The gate that has this price.
+    /// The system call with this price.
     pub cheapest: &'static str,
-    /// The ways of gathering.
+    /// The gathering methods, predicted and measured.
     pub options: Vec<GatherOption>,
 }
 
 /// A row of the memo's first table.
 #[derive(Clone, Copy, Debug)]
 pub struct FunctionShare {
-    /// What the time was for.
+    /// The function that the time was spent on.
     pub function: Function,
-    /// CPU time.
+    /// CPU time of the function.
     pub cpu: Duration,
-    /// Percent of all of it, to a tenth: the shares add up to 100.
+    /// The share of the total in percent, to a tenth: shares add up to 100.
     pub percent: f64,
 }
 
 /// A row of the memo's table of gates.
 #[derive(Clone, Copy, Debug)]
 pub struct GateUse {
-    /// The gate.
+    /// The system call of this row.
     pub gate: gate::Gate,
-    /// What its calls were for.
+    /// The purpose of the calls: for information, for effect, and so on.
     pub function: Function,
-    /// Calls.
+    /// The number of calls.
     pub calls: u64,
-    /// CPU milliseconds a call.
+    /// CPU milliseconds per call.
     pub ms: f64,
-    /// Calls for each directory, and for each file.
+    /// The number of calls per directory and per file.
     pub each: Per<f64>,
 }
 
-/// Calls for one directory or file, and what they take, in milliseconds.
+/// The calls for one directory or file, and their time in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DumpCost {
-    /// Calls.
+    /// The number of calls.
     pub calls: f64,
-    /// What they take.
+    /// The time of the calls.
     pub cost: Cost,
 }
 
-/// What gathering in one way took.
+/// The measured cost of a gathering method.
 #[derive(Clone, Copy, Debug)]
 pub struct MeasuredGathering {
-    /// In its calls for information.
+    /// Calls for information per directory and per file.
     pub each: Per<DumpCost>,
-    /// All of those calls.
+    /// The total number of calls for information.
     pub calls: u64,
-    /// CPU time in them.
+    /// CPU time in the calls for information.
     pub gates: Duration,
-    /// CPU time beside them, in the program itself.
+    /// CPU time outside of these calls, in user mode.
     pub own: Duration,
 }
 
-/// A way of gathering: what the model says that it costs, and what it costs.
+/// A gathering method: its predicted and its measured cost.
 #[derive(Clone, Debug)]
 pub struct GatherOption {
-    /// Its name.
+    /// The name of the gathering method.
     pub name: &'static str,
-    /// By the model, from this run's figures.
+    /// The cost that the model predicts from this run's figures.
     pub predicted: Per<DumpCost>,
-    /// By running it; `None` where it is unavailable.
+    /// The measured cost; `None` where the method is unavailable.
     pub measured: Option<MeasuredGathering>,
-    /// Why it is unavailable.
+    /// Why the method is unavailable.
     pub reason: Option<Unavailable>,
 }
 
-/// Calls for a directory, and for a file.
+/// Calls per directory and per file, as a value.
 const fn calls(dir: f64, file: f64) -> Per<f64> {
     Per { dir, file }
 }
 
-/// What each way of gathering asks, by its design: openat2, getdents64 (the last of them says that
-/// there is no more) and close of a directory, and what is asked of each entry.
+/// Calls of gathering methods by design. A directory takes openat2, two getdents64 (the second
+/// finds the end) and close; each entry takes further calls.
 const LISTING: (&str, Per<f64>) = ("listing", calls(4.0, 0.0));
 const WAYS: [(Gather, Proposal); 4] = [
     (
@@ -160,11 +160,11 @@ const WAYS: [(Gather, Proposal); 4] = [
     ),
 ];
 
-/// What each way of gathering took on the same tree, or why it is unavailable.
+/// The measured cost of each gathering method on the same tree, or why it is unavailable.
 pub type Ways = [(Gather, Result<Took, Unavailable>)];
 
 impl DumpAccount {
-    /// The tables for a run, from what was charged, and from `ways` on the same tree.
+    /// The tables for a run, from its attribution, and from `ways` on the same tree.
     pub fn new(charged: &Attribution, directories: u64, files: u64, ways: &Ways) -> DumpAccount {
         let entries = EntryCounts { directories, files };
         let lines: Vec<(Function, &Line)> = charged
@@ -208,7 +208,7 @@ fn split_by_function(
         let wanted = lines.iter().filter(|(function, _)| *function == wanted);
         wanted.map(|(_, line)| sum(line).cpu).sum()
     };
-    // Opening, closing and asking about a file that is read have rows of their own.
+    // Open, close and stat of a file that is read have rows of their own.
     let elsewhere: Duration = lines
         .iter()
         .filter(|(function, line)| line.function == Copy && *function != Copy)
@@ -230,15 +230,15 @@ fn split_by_function(
     [copy, write, map, information, effect, (Other, other)]
 }
 
-/// Percents of these times, to a tenth, which add up to 100. Should nothing have been used, the
-/// last row has it all.
+/// Converts times to percents, to a tenth, that add up to 100. If all times are 0, the last row
+/// gets 100.
 fn shares<const N: usize>(rows: [(Function, Duration); N]) -> [FunctionShare; N] {
     const ALL: f64 = 1000.0; // tenths of a percent
     let total: f64 = rows.iter().map(|(_, cpu)| cpu.as_secs_f64()).sum();
     let exact = rows.map(|(_, cpu)| (ALL * cpu.as_secs_f64() / total).max(0.0));
     let mut tenths = exact.map(f64::floor);
     if total > 0.0 {
-        // What rounding down has left goes to those that lost most by it.
+        // Give the remainder of rounding down to the rows with the largest rounding error.
         let mut by_loss: [usize; N] = std::array::from_fn(|row| row);
         by_loss.sort_by(|&a, &b| {
             let loss = |row: usize| exact[row] - tenths[row];
@@ -261,7 +261,7 @@ fn shares<const N: usize>(rows: [(Function, Duration); N]) -> [FunctionShare; N]
     })
 }
 
-/// What a call is for: where files are read, it depends on the gate.
+/// The purpose of a call: while files are read, it depends on the system call.
 fn purpose(line: &Line) -> Function {
     use gate::Gate as G;
     match (line.function, line.gate) {
@@ -300,14 +300,14 @@ fn information(lines: &[Line]) -> impl Iterator<Item = &Line> {
         .filter(|line| line.function == Function::Information)
 }
 
-/// How many entries of each kind there are.
+/// The numbers of directories and of other entries.
 struct EntryCounts {
     directories: u64,
     files: u64,
 }
 
 impl EntryCounts {
-    /// For a directory, and for a file; what is for all is shared among all alike.
+    /// The amount per directory and per file; calls for all entries are shared equally.
     fn each(&self, line: &Line, amount: impl Fn(&Charge) -> f64) -> Per<f64> {
         use gate::Gate as G;
         if line.function == Function::Information
@@ -347,7 +347,7 @@ impl EntryCounts {
         }
     }
 
-    /// What calls for information took.
+    /// The cost of the calls for information.
     fn figures(&self, lines: &[Line], fixed_ms: f64) -> Per<DumpCost> {
         let mut figures = Per::<DumpCost>::default();
         let add = |figure: &mut DumpCost, calls: f64, cpu: f64| {
@@ -366,9 +366,8 @@ impl EntryCounts {
     }
 }
 
-/// The cheapest gate that gathering asks something of for every hundredth entry at least, here or
-/// in any of the ways; and its price. A call on a file that is open already is cheaper, but is no
-/// price for a call by name.
+/// The name and price of the cheapest system call that gathering makes for at least every hundredth
+/// entry, in any method. Calls on open files are cheaper, but give no price for a call by name.
 fn find_cheapest(
     lines: &[Line],
     ways: &Ways,
@@ -389,7 +388,7 @@ fn find_cheapest(
         .min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// A way of gathering, predicted and measured.
+/// A gathering method, predicted and measured.
 fn gather_option(
     asked: &[Gate],
     fixed_ms: f64,

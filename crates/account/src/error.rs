@@ -4,9 +4,9 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{kind}", prefix(*line))]
 pub struct Error {
-    /// The line, from 1; 0 when the file as a whole is meant.
+    /// The line number, from 1; 0 for an error of the whole file.
     pub line: usize,
-    /// What is wrong there.
+    /// The kind of error.
     pub kind: InputFault,
 }
 
@@ -17,7 +17,7 @@ fn prefix(line: usize) -> String {
     }
 }
 
-/// What is wrong with a table or with runs.
+/// An error in a table of system calls or a file of runs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum InputFault {
@@ -58,7 +58,7 @@ pub enum InputFault {
     NotTime { text: String, column: String },
     #[error("headings, but no runs")]
     NoRows,
-    /// It is not JSON, by the parser's words.
+    /// The file is not valid JSON, with the parser's message.
     #[error("not JSON: {0}")]
     NotJson(String),
     #[error("JSON without a schema: not written by fathom")]
@@ -78,12 +78,12 @@ pub enum InputFault {
 }
 
 impl InputFault {
-    /// The error for a line.
+    /// The error with a line number.
     pub(crate) fn at(self, line: usize) -> Error {
         Error { line, kind: self }
     }
 
-    /// The error for the file as a whole.
+    /// The error of the file as a whole.
     pub(crate) fn in_file(self) -> Error {
         self.at(0)
     }

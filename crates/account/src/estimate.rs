@@ -1,10 +1,9 @@
-//! Times of calls under a meter that stops the process at each call: number of calls x price.
+//! Estimated times of calls under ptrace: number of calls × price.
 //!
-//! ptrace adds ten microseconds and more to each call, which vary with what else the machine does: the
-//! calls of the same `ls` took 0.03 or 0.27 s in sum. So a call that was measured to take little longer
-//! than its price gets its price. What took much longer has waited for a disk or a server: that is
-//! more than the meter adds, and stays as it was measured, as do calls that have no price (those that
-//! change something).
+//! ptrace adds ten microseconds and more to each call, depending on the load of the machine: the
+//! calls of the same `ls` took 0.03 or 0.27 s in sum. So a call whose measured time is little more
+//! than its price gets its price. A call that took much longer has waited for a disk or a server,
+//! and keeps its measured time, as do calls without a price (calls that change something).
 
 use std::collections::BTreeMap;
 
@@ -15,13 +14,13 @@ use crate::ledger::{Detail, Measured};
 use crate::prices::{Prices, Sort};
 use crate::whatif::LISTED;
 
-/// Nanoseconds per call that the meter may have added.
+/// Maximum nanoseconds that the meter may have added per call.
 const NOISE: f64 = 50_000.0;
 
-/// Bytes of an entry of a list, with a short name.
+/// Assumed bytes of a directory entry in getdents64, with a short name.
 const ENTRY: f64 = 32.0;
 
-/// The price of a call by number, of those whose measured times are noise.
+/// The price per call, by number, of system calls whose measured times are noise.
 fn prices(detail: &Detail, prices: &Prices) -> BTreeMap<u32, f64> {
     let price = |(number, made): (&u16, &Measured)| {
         use Kind::{Batch, Change, Exec, Mount, Sync, Watch};
@@ -33,7 +32,7 @@ fn prices(detail: &Detail, prices: &Prices) -> BTreeMap<u32, f64> {
             Kind::List => LISTED * stat / ENTRY,
             _ => prices.byte,
         };
-        // The files differ, as they do for a stat of each of many.
+        // The calls stat many different files, which costs more than the same file again.
         let differ = made.work.calls_of(Sort::Stat) as f64 * stat * (prices.many - 1.0);
         let all = prices.cost(&made.work) * 1e9 + made.bytes as f64 * byte + differ;
         let price = all / calls;
@@ -43,7 +42,7 @@ fn prices(detail: &Detail, prices: &Prices) -> BTreeMap<u32, f64> {
     detail.measured.iter().filter_map(price).collect()
 }
 
-/// Replaces measured times by calls x price, in the totals and in the detail.
+/// Replaces measured times by calls × price, in the totals and in the detail.
 pub(crate) fn estimate(totals: &mut [Total], detail: &mut Detail, priced: &Prices) {
     let prices = prices(detail, priced);
     let waited = detail.waits.calls(&detail.programs);
@@ -81,7 +80,7 @@ mod tests {
     const STAT: f64 = 400.0;
     const CALLS: u64 = 10;
 
-    /// 400 ns a stat.
+    /// Test prices: 400 ns per stat.
     fn priced() -> Prices {
         let wanted = Wanted {
             work: &Work::default(),
@@ -99,8 +98,8 @@ mod tests {
         prices
     }
 
-    /// The nanoseconds of ten calls by this name, in the totals and of their file, after the estimate;
-    /// each was measured to take `nanos`.
+    /// The estimated nanoseconds of ten calls with this name, each measured as `nanos`: in the
+    /// totals, and of their file.
     fn estimated(name: &str, nanos: u64) -> [u64; 2] {
         let number = syscalls::by_name(name).unwrap().number;
         let mut ledger = Ledger::new(Inherited::default());

@@ -1,4 +1,4 @@
-//! Figures: what a command has measured, in the one form that the JSON of each command has, and the
+//! Figures: measured values in the common form that all commands use in their JSON, and the
 //! comparison of two lists of figures.
 
 use std::borrow::Cow;
@@ -10,21 +10,22 @@ use serde::{Deserialize, Serialize};
 /// A measured value.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Figure {
-    /// What was measured, as `threads real`: the same name in each run, by which figures are paired.
+    /// The name of the measurement, such as `threads real`, by which figures of two runs are
+    /// paired.
     pub name: String,
-    /// The value; of repeated measurements the median.
+    /// The value; the median of repeated measurements.
     pub value: f64,
     /// `s`, `bytes`, `calls`, or another unit; empty for a number without one.
     pub unit: Cow<'static, str>,
-    /// The largest of repeated measurements less the smallest, or the interquartile range of a batch
-    /// of calls; 0 of what does not vary; `None` where the spread is unknown, as after a single
+    /// The largest of repeated measurements less the smallest, or the interquartile range of a
+    /// batch of calls; 0 for a value that does not vary; `None` if unknown, as after a single
     /// measurement.
     #[serde(default)]
     pub spread: Option<f64>,
 }
 
 impl Figure {
-    /// A figure that was measured once, so that its spread is unknown.
+    /// A figure from a single measurement, whose spread is unknown.
     pub fn single(name: impl Into<String>, value: f64, unit: &'static str) -> Figure {
         Figure {
             name: name.into(),
@@ -34,12 +35,12 @@ impl Figure {
         }
     }
 
-    /// A figure that repeated measurements do not change, such as the number of calls of an engine.
+    /// A figure that is the same in each measurement, such as the number of calls of an engine.
     pub fn exact(name: impl Into<String>, value: f64, unit: &'static str) -> Figure {
         Figure::single(name, value, unit).with_spread(0.0)
     }
 
-    /// The figure with its spread.
+    /// The figure with a spread.
     pub fn with_spread(self, spread: f64) -> Figure {
         Figure {
             spread: Some(spread),
@@ -47,7 +48,7 @@ impl Figure {
         }
     }
 
-    /// The median of repeated measurements; `None` where there are none.
+    /// The median and spread of repeated measurements; `None` if there are none.
     pub fn from_trials(
         name: impl Into<String>,
         trials: impl IntoIterator<Item = f64>,
@@ -63,8 +64,8 @@ impl Figure {
     }
 }
 
-/// The figures `NAME real`, `NAME user` and `NAME sys` of some runs. `user` and `sys` are means, because
-/// the kernel's clock is coarse.
+/// The figures `NAME real`, `NAME user` and `NAME sys` of several runs. `user` and `sys` are means,
+/// because the kernel's CPU clock is coarse.
 pub fn times_of_runs(name: &str, runs: &[Times]) -> Vec<Figure> {
     let figure = |measure: &str, time: fn(&Times) -> f64| {
         let name = format!("{name} {measure}");
@@ -85,21 +86,21 @@ pub fn times_of_runs(name: &str, runs: &[Times]) -> Vec<Figure> {
     figures.into_iter().flatten().collect()
 }
 
-/// Whether a figure has changed.
+/// Whether a figure has changed between two files.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Verdict {
-    /// It differs by more than the spreads of both files together.
+    /// The values differ by more than the sum of both spreads.
     Changed,
-    /// It differs, but the spread in one of the files is unknown.
+    /// The values differ, but a spread is unknown.
     Unknown,
-    /// Only one of the files has it.
+    /// Only one of the files has the figure.
     Missing,
-    /// It is equal, or differs by no more than the spreads do.
+    /// The values are equal, or differ by no more than the spreads.
     Unchanged,
 }
 
 impl Verdict {
-    /// All of them, those that matter most first.
+    /// All verdicts, the most important first.
     pub const ALL: [Verdict; 4] = [
         Verdict::Changed,
         Verdict::Unknown,
@@ -107,7 +108,7 @@ impl Verdict {
         Verdict::Unchanged,
     ];
 
-    /// Its name in the JSON.
+    /// The name of the verdict in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Changed => "changed",
@@ -118,7 +119,7 @@ impl Verdict {
     }
 }
 
-/// A figure of two files, of which one may lack it.
+/// A figure of two files, one of which may lack it.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct FigureChange {
@@ -138,15 +139,15 @@ impl FigureChange {
         self.both().map(|[old, new]| new.value - old.value)
     }
 
-    /// The new value divided by the old one, where that is possible.
+    /// The new value divided by the old one, unless that is 0 or missing.
     pub fn ratio(&self) -> Option<f64> {
         let [old, new] = self.both()?;
         Some(new.value / old.value).filter(|ratio| ratio.is_finite())
     }
 
-    /// Whether it has changed. Three trials of one thing lie further apart than both spreads in one
-    /// of 70 comparisons, so a change must also exceed a share of the value: 10 % of a time, which
-    /// other programs disturb, and 1 % of all else.
+    /// Whether the figure has changed. In one of 70 comparisons, three trials of the same program
+    /// differ by more than both spreads, so a change must also exceed a share of the value: 10 % of
+    /// a time, which other programs disturb, and 1 % of other figures.
     pub fn verdict(&self) -> Verdict {
         let (Some([old, new]), Some(difference)) = (self.both(), self.difference()) else {
             return Verdict::Missing;
@@ -163,7 +164,7 @@ impl FigureChange {
     }
 }
 
-/// Puts the figures of several runs into one list: medians, and the range of the runs as the spread.
+/// Combines the figures of several runs: the medians, with the range of the runs as spread.
 pub fn combine(runs: impl IntoIterator<Item = Figure>) -> Vec<Figure> {
     let mut by_name: BTreeMap<String, Vec<Figure>> = BTreeMap::new();
     for figure in runs {
@@ -187,8 +188,8 @@ pub fn combine(runs: impl IntoIterator<Item = Figure>) -> Vec<Figure> {
     combined.collect()
 }
 
-/// Compares the figures of an old file with those of a new one. Those that changed come first, times
-/// before other units, and the largest differences first.
+/// Compares the figures of an old and a new file. Changed figures come first, times before other
+/// units, and the largest differences first.
 pub fn compare(old: &[Figure], new: &[Figure]) -> Vec<FigureChange> {
     let mut changes: BTreeMap<(&str, &str), [Option<&Figure>; 2]> = BTreeMap::new();
     for (side, figures) in [old, new].into_iter().enumerate() {

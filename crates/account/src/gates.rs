@@ -1,21 +1,21 @@
-//! The table of gates, and the CSV that it is kept in.
+//! The table of system calls with their prices, and its CSV format.
 
 use std::borrow::Cow;
 
 use crate::error::{Error, InputFault};
 use crate::records::{NumberedRecord, is_plausible, records};
 
-/// Something for each directory, and the same for each file that is none.
+/// A value for directories, and one for all other files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Per<T> {
-    /// For a directory.
+    /// The value for directories.
     pub dir: T,
-    /// For anything else.
+    /// The value for files other than directories.
     pub file: T,
 }
 
 impl<T> Per<T> {
-    /// The same done to both.
+    /// Applies a function to both values.
     pub fn map<U>(self, mut each: impl FnMut(T) -> U) -> Per<U> {
         Per {
             dir: each(self.dir),
@@ -24,20 +24,20 @@ impl<T> Per<T> {
     }
 }
 
-/// What is known of a gate.
+/// A system call in the table: its price and number of calls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate {
-    /// Its name.
+    /// The name of the system call.
     pub name: String,
-    /// Milliseconds that a call takes.
+    /// The price of a call in milliseconds.
     pub ms: f64,
-    /// Calls for each directory, and for each file.
+    /// The number of calls per directory and per file.
     pub calls: Per<f64>,
-    /// Whether it is called for what it does, and not for what it says.
+    /// The call is made for its effect, not for information.
     pub for_effect: bool,
 }
 
-/// The columns, in any order; the memo's segments are files here.
+/// The column headings, in any order; the memo's segments are called files here.
 const COLUMNS: [&[&str]; 5] = [
     &["gate"],
     &["ms_per_call"],
@@ -46,11 +46,11 @@ const COLUMNS: [&[&str]; 5] = [
     &["for_effect"],
 ];
 
-/// Reads a table: comma-separated, with a line of headings; what begins with `#` is a comment.
+/// Parses a table: comma-separated, with a line of headings; lines that begin with `#` are
+/// comments.
 ///
 /// # Errors
-/// A column that is missing, a cell that says nothing, or a table in which no gate is called for
-/// information.
+/// A missing column, an invalid cell, or a table without any call for information.
 pub fn parse(text: &str) -> Result<Vec<Gate>, Error> {
     let mut records = records(text);
     let (line, head) = records
@@ -109,15 +109,15 @@ fn parse_gate(row: &[Cow<'_, str>], places: &[usize; 5]) -> Result<Gate, InputFa
     })
 }
 
-/// Gates that ask for something, and are called.
+/// System calls for information that are made at least once.
 pub(crate) fn asking(gates: &[Gate]) -> impl Iterator<Item = &Gate> {
     gates
         .iter()
         .filter(|gate| !gate.for_effect && gate.calls.dir + gate.calls.file > 0.0)
 }
 
-/// What any call costs, in milliseconds: the cheapest that asks for something. `None` when none
-/// does.
+/// The fixed price of any call, in milliseconds: the cheapest call for information. `None` if there
+/// is none.
 pub fn fixed_price(gates: &[Gate]) -> Option<f64> {
     asking(gates).map(|gate| gate.ms).min_by(f64::total_cmp)
 }

@@ -1,5 +1,4 @@
-//! What happens in each interval of a run: the calls, and the costliest system call, program and
-//! directory.
+//! Figures per interval of a run: the calls, and the costliest system call, program and directory.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -11,36 +10,37 @@ use meter::syscalls;
 
 use crate::ledger::Ledger;
 
-/// The calls of an interval. Their time is without waits, as far as the calls were examined.
+/// The calls of an interval. Their time excludes waits, as far as the calls were reported
+/// individually.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IntervalRow {
-    /// Calls on files.
+    /// The number of file-system calls.
     pub calls: u64,
-    /// Those that failed.
+    /// The number of failed calls.
     pub errors: u64,
-    /// Nanoseconds in them.
+    /// Nanoseconds in the calls.
     pub nanos: u64,
     /// The system call that took most of the time.
     pub call: Option<&'static str>,
-    /// The program, likewise.
+    /// The program that took most of the time.
     pub program: Option<Vec<u8>>,
-    /// The directory, likewise, of the calls that were examined.
+    /// The directory that took most of the time, of the calls that were reported individually.
     pub directory: Option<Vec<u8>>,
 }
 
-/// How long intervals are, and what is called at the end of each.
+/// The length of intervals, and a function to call after each.
 pub struct Intervals<'a> {
-    /// The length.
+    /// The length of an interval.
     pub every: Duration,
-    /// Takes the row of an interval.
+    /// Receives the row of each interval.
     pub show: &'a mut dyn FnMut(&IntervalRow),
 }
 
-/// A ledger that shows intervals.
+/// A ledger that also reports intervals.
 pub(crate) struct Ticking<'a> {
     pub(crate) ledger: Ledger,
     intervals: Option<Intervals<'a>>,
-    /// Nanoseconds of each directory, and of the waits of each program and call, so far.
+    /// Nanoseconds in each directory, and of waits by program and call, up to the last interval.
     directories: HashMap<Vec<u8>, u64>,
     waits: HashMap<(Vec<u8>, u32), u64>,
 }
@@ -115,7 +115,7 @@ impl Listener for Ticking<'_> {
     }
 }
 
-/// How much more each has now than before.
+/// The increase of each counter since `before`.
 fn grown<K: Hash + Eq + Clone>(now: &HashMap<K, u64>, before: &HashMap<K, u64>) -> HashMap<K, u64> {
     let more = |(key, now): (&K, &u64)| {
         let before = before.get(key).copied().unwrap_or(0);
@@ -124,7 +124,7 @@ fn grown<K: Hash + Eq + Clone>(now: &HashMap<K, u64>, before: &HashMap<K, u64>) 
     now.iter().map(more).collect()
 }
 
-/// The one with the most; of several, the first in order. `None` if none has any.
+/// The key with the largest sum; of several, the first in order. `None` if all are 0.
 fn costliest<K: Ord>(sums: HashMap<K, u64>) -> Option<K> {
     let some = sums.into_iter().filter(|(_, nanos)| *nanos > 0);
     let most = some.max_by(|(a, x), (b, y)| x.cmp(y).then_with(|| b.cmp(a)));

@@ -1,9 +1,8 @@
-//! Adds up calls that a meter reports one by one, by file and directory, and finds redundant
-//! patterns in them. (Calls by gate and program are counted by the meter itself, in
-//! [`meter::call::Metered::totals`].)
+//! Sums up individually reported calls by file and directory, and finds redundant patterns in them.
+//! (The meter itself counts calls by system call and program, in [`meter::call::Metered::totals`].)
 //!
-//! Memory is bounded: `MOST_FILES` names, and `MOST_NAMES` bytes of them. Calls on files beyond
-//! that are counted together (`Detail::unheld`).
+//! Memory is bounded: `MOST_FILES` names, and `MOST_NAMES` bytes of names. Calls on further files
+//! are counted together (`Detail::unheld`).
 
 use std::collections::BTreeMap;
 
@@ -31,14 +30,14 @@ pub(crate) use self::file::LastDirectory;
 pub(crate) use self::file::MOST_FILES;
 pub use crate::sum::Sum;
 
-/// Receives the calls from a meter.
+/// The listener that sums up the calls of a meter.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     names: Names,
     programs: Programs,
     elsewhere: BTreeMap<(u16, u16, Elsewhere), u64>,
     waits: Waits,
-    /// By number.
+    /// Sums of calls that did not wait, by system call number.
     measured: Vec<Measured>,
     files: Files,
     unheld: Sum,
@@ -67,7 +66,7 @@ impl Ledger {
         }
     }
 
-    /// Nanoseconds of each directory so far.
+    /// Nanoseconds in each directory so far.
     pub(crate) fn directory_nanos(&self) -> HashMap<Vec<u8>, u64> {
         let mut sums: HashMap<&[u8], u64> = HashMap::new();
         for file in &self.files.rows {
@@ -77,7 +76,7 @@ impl Ledger {
         sums.map(|(dir, nanos)| (dir.to_vec(), nanos)).collect()
     }
 
-    /// Nanoseconds that the calls of each program and number have waited so far.
+    /// Nanoseconds that calls have waited so far, by program and system call number.
     pub(crate) fn wait_nanos(&self) -> HashMap<(Vec<u8>, u32), u64> {
         let mut sums = HashMap::new();
         for (program, number, nanos) in self.waits.nanos() {
@@ -109,7 +108,7 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// Counts a call that did not wait for others.
+    /// Adds a call that did not wait for other processes.
     fn measure(&mut self, syscall: &Syscall, call: &Call<'_>, sort: Sort, parts: u64) {
         let at = call.number as usize;
         if self.measured.len() <= at {
@@ -127,7 +126,7 @@ impl Ledger {
         }
     }
 
-    /// Counts a call whose file has no row.
+    /// Counts a call whose file has no row in the table.
     fn count_elsewhere(&mut self, call: &Call<'_>, program: u16, about: &Subject) {
         let (sum, why) = match about.name {
             Some(_) => (&mut self.unheld, Elsewhere::Unheld),
@@ -151,7 +150,7 @@ impl Listener for Ledger {
         };
         let about = self.names.call(call);
         if call.result.is_none() {
-            return; // it never returned, and counts nowhere
+            return; // a call that never returned counts nowhere
         }
         let sort = Sort::classify(syscall, call, &about);
         let name = call.name.filter(|_| about.by_name);

@@ -1,29 +1,29 @@
-//! The memo's own table, and its proposals.
+//! The table and the proposals of the Multics memo of 1974.
 //!
-//! What the memo prints is rounded: directories to 5 ms, files to 1, savings to whole percents. It
-//! gives 30 ms for a directory that is copied out, and 5 for a file in it, without saying where
-//! they come from: two calls for each directory and a third of one for each file come to that. What
-//! dumping raw spares is the useful work of those gates that are called for directories alone:
-//! listing and its access list, 100 of 115 ms.
+//! The memo prints rounded numbers: directories to 5 ms, files to 1 ms, savings to whole percents.
+//! It gives 30 ms for a directory that is copied out, and 5 ms for a file in it, without a
+//! derivation: two calls per directory and a third of a call per file amount to that. Raw dumping
+//! spares the useful work of calls that are made for directories only: listing and its access list,
+//! 100 of 115 ms.
 
 use crate::gates::{Gate, Per, parse};
 use crate::model::{Cost, GateSet, Keeps, Proposal, Swap, cost, predict, saves};
 
 const TABLE: &str = include_str!("../data/multics-1974.csv");
 
-/// The percentage of the backup's CPU time that went into calls for information.
+/// The percentage of the backup's CPU time in calls for information.
 pub const SHARE: f64 = 51.0;
-/// The percentage of the system that the backup used.
+/// The percentage of the system's CPU time that the backup used.
 pub const SYSTEM: f64 = 20.0;
 
-/// One of its options: a column of its last table.
+/// An option of the memo: a column of its last table.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
-    /// What is proposed.
+    /// The proposed change.
     pub proposal: Proposal,
-    /// What the memo prints that it saves of the backup's CPU time, in percent; nothing for today.
+    /// The printed saving of the backup's CPU time, in percent; `None` for the status quo.
     pub printed: Option<f64>,
-    /// And of the system's.
+    /// The printed saving of the system's CPU time, in percent.
     pub printed_system: Option<f64>,
 }
 
@@ -36,7 +36,7 @@ const COPY: Swap = Swap {
     by: &[("copy_directory", calls(2.0, 1.0 / 3.0))],
 };
 
-/// Its options, in its order.
+/// The memo's options, in its order.
 pub const OPTIONS: [Choice; 4] = [
     Choice {
         proposal: Proposal {
@@ -91,12 +91,12 @@ pub const OPTIONS: [Choice; 4] = [
     },
 ];
 
-/// Its table of gates.
+/// The memo's table of system calls.
 pub fn table() -> Vec<Gate> {
     parse(TABLE).unwrap_or_default()
 }
 
-/// Whether a table is the memo's, in whatever order.
+/// Whether a table is the memo's, in any order.
 pub fn is_table(gates: &[Gate]) -> bool {
     let sorted = |mut gates: Vec<Gate>| {
         gates.sort_by(|a, b| a.name.cmp(&b.name));
@@ -105,7 +105,7 @@ pub fn is_table(gates: &[Gate]) -> bool {
     sorted(table()) == sorted(gates.to_vec())
 }
 
-/// As the memo prints it.
+/// Rounds costs as the memo prints them.
 pub fn rounded(costs: &Per<Cost>) -> Per<Cost> {
     let to = |grain: f64, cost: Cost| {
         let round = |ms: f64| (ms / grain).round() * grain;
@@ -120,36 +120,36 @@ pub fn rounded(costs: &Per<Cost>) -> Per<Cost> {
     }
 }
 
-/// A column of the memo's last table, for a table of gates.
+/// A column of the memo's last table, computed for any table of system calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     /// The name of the option.
     pub name: &'static str,
-    /// Its costs.
+    /// The costs with this option.
     pub costs: Per<Cost>,
-    /// What it saves of the CPU time of the backup, in percent.
+    /// The saving of the backup's CPU time, in percent.
     pub saves: f64,
-    /// What the memo prints there.
+    /// The saving of the backup's CPU time that the memo prints.
     pub printed: Option<f64>,
-    /// What it saves of the system's CPU time, in percent.
+    /// The saving of the system's CPU time, in percent.
     pub saves_system: f64,
-    /// What the memo prints there.
+    /// The saving of the system's CPU time that the memo prints.
     pub printed_system: Option<f64>,
 }
 
-/// How much of the CPU time the model is about.
+/// The proportions that turn a saving per entry into a saving of CPU time.
 #[derive(Clone, Copy, Debug)]
 pub struct Shares {
-    /// Directories and files, in proportion.
+    /// The proportion of directories to files.
     pub mix: Per<f64>,
-    /// The percentage of the backup that are calls for information.
+    /// The percentage of the backup's time in calls for information.
     pub backup: f64,
-    /// The percentage of the system that is the backup.
+    /// The percentage of the system's time that the backup uses.
     pub system: f64,
 }
 
-/// The memo's options for a table of gates, as the memo rounds them if the table is its own. One
-/// that replaces gates that are not in the table is left out.
+/// The memo's options for a table of system calls, rounded like the memo if the table is its own.
+/// Options that replace calls which the table lacks are skipped.
 pub fn columns(gates: &[Gate], fixed: f64, shares: &Shares) -> Vec<Column> {
     let is_memo = is_table(gates);
     let today = cost(gates, fixed);
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
     use crate::gates::fixed_price;
 
-    /// Directories and other segments among what an incremental dump of 1974 dumped, in percent.
+    /// The percentages of directories and other segments in an incremental dump of 1974.
     const MIX: Per<f64> = Per {
         dir: 40.0,
         file: 60.0,
@@ -252,7 +252,7 @@ mod tests {
             saved(|costs| *costs).map(f64::round),
             [0.0, 29.0, 37.0, 45.0]
         );
-        // From the rounded table it is 36.45 for copying out.
+        // The rounded table gives 36.45 for copying out.
         assert_eq!(saved(rounded).map(f64::round), [0.0, 29.0, 36.0, 45.0]);
         assert_eq!(
             OPTIONS.map(|option| option.printed),

@@ -1,24 +1,24 @@
-//! Overhead and useful; what a proposal would make of them; what that saves.
+//! The model of overhead and useful work, the effect of a proposal on both, and its saving.
 
 use crate::gates::{Gate, Per, asking};
 
-/// What the calls for one directory or one file take, in milliseconds.
+/// The cost of the calls for one directory or one file, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// Calls times the fixed price.
+    /// Number of calls × the fixed price.
     pub overhead: f64,
-    /// The rest.
+    /// The cost beyond the overhead.
     pub useful: f64,
 }
 
 impl Cost {
-    /// Both.
+    /// Overhead and useful work.
     pub fn total(&self) -> f64 {
         self.overhead + self.useful
     }
 }
 
-/// What the calls for information take today.
+/// The current cost of the calls for information.
 pub fn cost(gates: &[Gate], fixed: f64) -> Per<Cost> {
     let today = Proposal {
         name: "",
@@ -28,32 +28,32 @@ pub fn cost(gates: &[Gate], fixed: f64) -> Per<Cost> {
     predict(gates, fixed, &today).unwrap_or_default()
 }
 
-/// Another way to ask.
+/// A proposed change of the calls for information.
 #[derive(Clone, Copy, Debug)]
 pub struct Proposal {
-    /// Its name.
+    /// The name of the proposal.
     pub name: &'static str,
-    /// The gates that would go, and those that would come.
+    /// The calls that are replaced, and their replacements.
     pub swaps: &'static [Swap],
-    /// The useful work that is left.
+    /// The useful work that remains.
     pub keeps: Keeps,
 }
 
-/// Gates that give way to others.
+/// Calls that are replaced by others.
 #[derive(Clone, Copy, Debug)]
 pub struct Swap {
-    /// Those that go.
+    /// The replaced calls.
     pub gates: GateSet,
-    /// Those that come, each with its calls for a directory and for a file.
+    /// The new calls, each with its number per directory and per file.
     pub by: &'static [(&'static str, Per<f64>)],
 }
 
-/// Gates that ask for something.
+/// A set of calls for information.
 #[derive(Clone, Copy, Debug)]
 pub enum GateSet {
-    /// All of them.
+    /// All calls for information.
     All,
-    /// Those of these names.
+    /// Only the calls for information with these names.
     These(&'static [&'static str]),
 }
 
@@ -66,17 +66,16 @@ impl GateSet {
     }
 }
 
-/// The useful work that a proposal leaves.
+/// The useful work that remains with a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
-    /// All of it: it is done in other calls.
+    /// All of the useful work, which is done in other calls.
     All,
-    /// What is done for each entry, whether directory or file; what is done for directories alone
-    /// is spared.
+    /// The work per entry of either kind; work for directories only is saved.
     Entries,
 }
 
-/// What a proposal would make of a table; `None` when it would replace a gate that is not in it.
+/// The cost with a proposal; `None` if it replaces a call that is not in the table.
 pub fn predict(gates: &[Gate], fixed: f64, proposal: &Proposal) -> Option<Per<Cost>> {
     let is_here = |name: &&str| asking(gates).any(|gate| gate.name == *name);
     let all_here = |swap: &Swap| match swap.gates {
@@ -105,8 +104,8 @@ pub fn predict(gates: &[Gate], fixed: f64, proposal: &Proposal) -> Option<Per<Co
     Some(costs)
 }
 
-/// What is saved, in percent of the whole, when calls that take `share` percent of it cost `then`
-/// instead of `today`, and directories and files come in the proportion `mix`.
+/// The saving in percent of the whole, when calls with a share of `share` percent cost `then`
+/// instead of `today`, with directories and files in the proportion `mix`.
 pub fn saves(today: &Per<Cost>, then: &Per<Cost>, mix: Per<f64>, share: f64) -> f64 {
     let mean = |costs: &Per<Cost>| mix.dir * costs.dir.total() + mix.file * costs.file.total();
     let before = mean(today);

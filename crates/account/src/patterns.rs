@@ -1,8 +1,8 @@
-//! Redundant patterns: calls that ask what is known already, or that come singly where one would do
-//! for many. docs/account.md defines them.
+//! Redundant patterns: calls for information that is known already, or many calls where one would
+//! do. docs/account.md defines them.
 //!
-//! They are found in the stream of calls, by what is remembered of each file and of each opening.
-//! If memory is short, patterns are missed, but none is found that was not there.
+//! Patterns are found in the stream of calls, by remembering calls per file and per opening. If
+//! memory is short, patterns may be missed, but there are no false ones.
 
 mod kinds;
 mod memory;
@@ -18,30 +18,30 @@ pub(crate) use self::memory::{SeenCall, Spared};
 use crate::prices::Sort;
 use meter::syscalls::Kind;
 
-/// Bytes of entries that a tiny directory has at most: about 30 short names.
+/// The maximum bytes of entries in a tiny directory: about 30 short names.
 const TINY: i64 = 1024;
-/// This many lookups in one directory by long names are many.
+/// This many lookups in one directory by long paths are a pattern.
 const MANY: u32 = 8;
-/// Components of a long name.
+/// The number of components of a long path.
 const LONG: u64 = 4;
-/// Openings, and directories, that are remembered.
+/// The maximum number of openings, and of directories, that are remembered.
 const MOST: usize = 16_384;
 
-/// Finds patterns.
+/// Finds redundant patterns in a stream of calls.
 #[derive(Debug, Default)]
 pub struct Patterns {
     found: [FoundPattern; Pattern::ALL.len()],
     spared: [Spared; Spare::ALL.len()],
     files: Vec<File>,
-    /// The last stats of other processes, by file and process: most files are asked for by one only.
+    /// The last stats by other processes, by file and process: most files have one process only.
     others: HashMap<(u32, u32), LastStat>,
     openings: HashMap<u64, Opening>,
-    /// Lookups by long names and the time in them, by process and a hash of the directory.
+    /// Lookups by long paths and their time, by process and a hash of the directory.
     long: HashMap<(u32, u64), (u32, u64)>,
 }
 
 impl Patterns {
-    /// What was found of each pattern.
+    /// The patterns found, with their counts.
     pub fn found(&self) -> impl Iterator<Item = (Pattern, &FoundPattern)> {
         Pattern::ALL.into_iter().zip(&self.found)
     }
@@ -54,7 +54,7 @@ impl Patterns {
         &self.spared[by as usize]
     }
 
-    /// Scales all times.
+    /// Multiplies all times by a factor.
     pub(crate) fn scale(&mut self, by: f64) {
         let scale = |nanos: &mut u64| *nanos = (*nanos as f64 * by).round() as u64;
         self.found
@@ -65,7 +65,7 @@ impl Patterns {
             .for_each(|spared| scale(&mut spared.nanos));
     }
 
-    /// Forgets what a process has looked up, when it exits.
+    /// Forgets the lookups of a process that exits.
     pub(crate) fn exit(&mut self, pid: u32) {
         if self.long.len() > MOST / 2 {
             self.long.retain(|(process, _), _| *process != pid);
@@ -81,7 +81,7 @@ impl Patterns {
         }
         self.long_name(seen);
         match seen.syscall.kind {
-            // Its attributes are not what stat gives.
+            // file_getattr(2) returns other attributes than stat.
             Kind::Stat if seen.syscall.name != "file_getattr" => self.stat(seen),
             Kind::Open => self.open(seen),
             Kind::Close => self.close(seen),
@@ -92,7 +92,7 @@ impl Patterns {
             Kind::Sync => self.sync(seen),
             Kind::Seek => self.seek(seen),
             Kind::Change | Kind::Copy | Kind::Mount => self.change(seen),
-            // These set up a descriptor, and do nothing with its file.
+            // Calls that configure a descriptor without using its file.
             Kind::Descriptor => {}
             _ => {
                 self.uses(seen);
@@ -118,7 +118,7 @@ impl Patterns {
         found.nanos += it.nanos;
     }
 
-    /// The call was redundant in another way than it seemed.
+    /// Uncounts a call, which turned out to belong to a different pattern.
     fn not_redundant(&mut self, pattern: Pattern, it: &CallCost) {
         let found = &mut self.found[pattern as usize];
         found.calls = found.calls.saturating_sub(1);
@@ -133,7 +133,7 @@ impl Patterns {
         let at = file as usize;
         if self.files.len() <= at {
             if at >= self.files.capacity() {
-                self.files.reserve((3 * at).max(MOST)); // doubling copies three times as much
+                self.files.reserve((3 * at).max(MOST)); // reserve, because doubling copies three times as much
             }
             self.files.resize_with(at + 1, File::default);
         }
@@ -164,7 +164,7 @@ impl Patterns {
         }
     }
 
-    /// Forgets what was learned of a file, when it changes.
+    /// Forgets the stats of a file when it changes.
     fn changed(&mut self, file: u32) {
         let file = self.file(file);
         *file = File {
@@ -173,7 +173,7 @@ impl Patterns {
         };
     }
 
-    /// A file was changed, or the directory that it is in.
+    /// Records a change of a file, or of an entry of its directory.
     fn change(&mut self, seen: &SeenCall<'_>) {
         if let Some(opening) = self.uses(seen) {
             opening.answered = None;
@@ -222,11 +222,11 @@ impl Patterns {
         }
     }
 
-    /// The last stat of a file by name by a process, if it still holds. It is moved into `files`, in
-    /// the place of that of another process.
+    /// The last stat by name of a file by a process, if the file has not changed since. Moves it
+    /// into `files`, in exchange for that of another process.
     fn last_stat(&mut self, file: u32, pid: u32) -> Option<&mut LastStat> {
         if self.file(file).asked.is_none() && self.others.is_empty() {
-            return None; // in most cases; a copy of what was just created has to wait for memory
+            return None; // usual case; copying a just written value would stall on memory
         }
         let held = self.file(file);
         let (changes, last) = (held.changes, held.asked);
@@ -259,7 +259,7 @@ impl Patterns {
         let flags = match seen.syscall.name {
             "open" => seen.call.args[1],
             "openat" | "open_tree" => seen.call.args[2],
-            _ => CHANGES, // its flags are in memory
+            _ => CHANGES, // the flags of openat2 are in process memory
         };
         let it = seen.cost();
         let Some(file) = seen.file else { return };
@@ -291,7 +291,7 @@ impl Patterns {
         let Some(open) = opening.open else { return };
         let close = seen.cost();
         match (opening.fstat, opening.chain) {
-            // It was opened for fstat only, after a stat by name.
+            // The file was opened for fstat only, after a stat by name.
             (Some(fstat), Some(first)) if opening.xattrs == 0 => {
                 self.not_redundant(Pattern::StatOpenFstat, &first);
                 self.spare(Spare::CombineStat).take(&first);
@@ -300,7 +300,7 @@ impl Patterns {
                     self.spare(Spare::CombineStat).add(&it);
                 }
             }
-            // It was opened for extended attributes only, which can be read by name.
+            // The file was opened for extended attributes only, which can be read by name.
             (None, _) if opening.xattrs > 0 => {
                 for it in [open, close] {
                     self.spare(Spare::CombineXattr).add(&it);
@@ -365,14 +365,14 @@ impl Patterns {
         }
     }
 
-    /// A read or a write.
+    /// Records a read or a write.
     fn transfer(&mut self, seen: &SeenCall<'_>, which: usize) {
         let pattern = [Pattern::SmallReads, Pattern::SmallWrites][which];
         let (asked, at) = match seen.syscall.name {
             "read" | "write" => (seen.call.args[2], None),
             "pread64" | "pwrite64" => (seen.call.args[2], Some(seen.call.args[3])),
-            // The lengths are in the memory of the process: the result must do. preadv2 and
-            // pwritev2 use the file offset for -1.
+            // Vector calls: the lengths are in process memory, so use the result. An offset of -1
+            // in preadv2 and pwritev2 means the file offset.
             name => {
                 let has_offset = matches!(name, "preadv" | "pwritev" | "preadv2" | "pwritev2");
                 let at = seen.call.args[3];
@@ -403,7 +403,7 @@ impl Patterns {
         }
     }
 
-    /// After a seek elsewhere, a transfer at the file offset does not follow those before.
+    /// Records a seek: if it moves the file offset, the next transfer is not consecutive.
     fn seek(&mut self, seen: &SeenCall<'_>) {
         let Some(opening) = self.uses(seen) else {
             return;
@@ -457,7 +457,7 @@ impl Patterns {
         let (times, nanos) = self.long.entry((seen.call.pid, hash.finish())).or_default();
         *times = times.saturating_add(1);
         *nanos += seen.call.nanos;
-        // When they turn out to be many, those before count as well.
+        // On reaching the threshold, count the earlier lookups too.
         let (count, nanos) = match *times {
             MANY => (MANY, *nanos),
             more if more > MANY => (1, seen.call.nanos),
@@ -472,7 +472,7 @@ impl Patterns {
     }
 }
 
-/// Whether it is a terminal or the like, which returns what there is.
+/// Whether the file is a terminal or other device, which returns the data that is ready.
 fn is_device(seen: &SeenCall<'_>) -> bool {
     let name = seen.about.name.as_deref();
     name.is_none_or(|name| name.starts_with(b"/dev/"))

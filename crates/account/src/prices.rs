@@ -1,9 +1,9 @@
-//! What calls cost without a meter: the prices of the model.
+//! The prices of the model: the costs of calls without a meter.
 //!
-//! The times of a meter include its own work. So calls that would be saved are priced by what calls
-//! of their `Sort` cost without a meter: measured here in a few milliseconds
-//! (`Prices::measure`), or given (`Prices::given`). A price is that of a cached name of one
-//! component; each further component costs `Prices::part` more.
+//! Times from a meter include its own work. So saved calls are priced by the cost of calls of their
+//! `Sort` without a meter: measured here in a few milliseconds (`Prices::measure`), or given
+//! (`Prices::given`). A price is for a cached path of one component; each further component adds
+//! `Prices::part`.
 
 mod measure;
 
@@ -16,19 +16,19 @@ pub(crate) use self::measure::Wanted;
 
 /// Requests that are submitted to io_uring at once.
 pub(crate) const URING_BATCH: u32 = 32;
-/// Fewer calls tell nothing about what others cost.
+/// With fewer calls, no estimate is made.
 pub(crate) const FEWEST_CALLS: u64 = 100;
 
-/// A kind of call with a price of its own.
+/// A kind of call with its own price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
-    /// Metadata, access or a link, by name.
+    /// Metadata, access check or link, by name.
     Stat,
-    /// fstat.
+    /// Calls of fstat.
     OpenStat,
     /// A failed lookup.
     Miss,
-    /// A failed lookup by open or execve, which have done more by then. It is measured by open.
+    /// A lookup by open or execve that fails, after more work than in a stat. Measured with open.
     OpenMiss,
     Open,
     Close,
@@ -38,7 +38,7 @@ pub(crate) enum Sort {
     Xattr,
     /// Extended attributes of an open file.
     OpenXattr,
-    /// A few bytes.
+    /// A read of a few bytes.
     Read,
     /// Priced as [`Sort::Read`], since nothing is written to measure prices.
     Write,
@@ -82,7 +82,7 @@ impl Sort {
     }
 }
 
-/// Whether it is a lookup by name that ended in `ENOENT` or `ENOTDIR`.
+/// Whether a lookup by name failed with `ENOENT` or `ENOTDIR`.
 fn is_failed_lookup(syscall: &Syscall, call: &Call<'_>, about: &Subject) -> bool {
     use Kind::{Access, Exec, Link, Open, Stat, Xattr};
     let is_lookup = matches!(syscall.kind, Stat | Access | Link | Open | Exec | Xattr);
@@ -90,7 +90,7 @@ fn is_failed_lookup(syscall: &Syscall, call: &Call<'_>, about: &Subject) -> bool
     is_lookup && about.by_name && matches!(errno, Some(Errno::ENOENT | Errno::ENOTDIR))
 }
 
-/// Calls by sort, and the components of their names beyond the first of each.
+/// Numbers of calls by sort, and the path components beyond the first of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
     calls: [u64; Sort::ALL.len()],
@@ -98,7 +98,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Adds calls, and the components of their names beyond the first of each.
+    /// Adds calls, and their path components beyond the first of each.
     pub(crate) fn add(&mut self, sort: Sort, calls: u64, parts: u64) {
         self.calls[sort as usize] += calls;
         self.parts += parts;
@@ -111,7 +111,7 @@ impl Work {
         self.parts += other.parts;
     }
 
-    /// Takes away what was added before.
+    /// Subtracts calls that were added before.
     pub(crate) fn take(&mut self, sort: Sort, calls: u64, parts: u64) {
         let mine = &mut self.calls[sort as usize];
         *mine = mine.saturating_sub(calls);
@@ -135,37 +135,37 @@ impl Work {
     }
 }
 
-/// What calls cost, in nanoseconds.
+/// Prices of calls, in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Prices {
     each: [f64; Sort::ALL.len()],
-    /// A component of a name, beyond the first.
+    /// The price of a path component beyond the first.
     pub(crate) part: f64,
-    /// A byte that is read or written.
+    /// The price of a byte that is read or written.
     pub(crate) byte: f64,
-    /// A call that does nothing.
+    /// The price of a call that does nothing.
     pub(crate) empty: f64,
-    /// A statx by io_uring, with the CPU time of its worker threads.
+    /// The price of a statx by io_uring, including the CPU time of its worker threads.
     pub(crate) uring: f64,
-    /// The price of a stat of each of many files, as a multiple of that of one file again and
-    /// again: they are in memory, but not in the processor's caches.
+    /// The price of a stat of many different files, as a multiple of that of one file repeatedly:
+    /// many inodes are cached in memory, but not in the processor's caches.
     pub(crate) many: f64,
-    /// Where the prices are from, in words.
+    /// The origin of the prices, in words.
     pub(crate) source: String,
 }
 
 /// Prices that were measured before, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Given {
-    /// An empty call.
+    /// The price of an empty call.
     pub empty: Option<f64>,
-    /// Metadata by name.
+    /// The price of a stat by name.
     pub stat: Option<f64>,
-    /// A name that is not there.
+    /// The price of a failed lookup (ENOENT).
     pub miss: Option<f64>,
-    /// A file opened by name, and closed.
+    /// The price of opening a file by name, and closing it.
     pub open_close: Option<f64>,
-    /// An extended attribute that is not there, by name.
+    /// The price of reading by name an extended attribute that does not exist.
     pub xattr: Option<f64>,
 }
 
@@ -174,15 +174,15 @@ impl Prices {
         self.each[sort as usize]
     }
 
-    /// What calls cost together, in seconds.
+    /// The total cost of calls, in seconds.
     pub(crate) fn cost(&self, work: &Work) -> f64 {
         let calls = work.calls.iter().zip(self.each);
         let calls: f64 = calls.map(|(calls, each)| *calls as f64 * each).sum();
         (calls + work.parts as f64 * self.part) / 1e9
     }
 
-    /// The fixed price of any call, in nanoseconds: that of the cheapest that asks something by
-    /// name, among those that were made. A call on an open file is cheaper, but no price for a call
+    /// The fixed price of any call, in nanoseconds: that of the cheapest call for information by
+    /// name, among the calls made. Calls on an open file are cheaper, but give no price for a call
     /// by name.
     pub(crate) fn fixed(&self, made: &Work) -> f64 {
         let asked = [Sort::Stat, Sort::Miss, Sort::Xattr].into_iter();
@@ -194,8 +194,7 @@ impl Prices {
             .unwrap_or(self.price(Sort::Stat))
     }
 
-    /// Replaces prices by given ones. Those that are not given are scaled by the price of an empty
-    /// call.
+    /// Replaces prices by given ones. The other prices are scaled by the ratio of the empty calls.
     pub(crate) fn given(self, given: &Given, source: String) -> Prices {
         let scale = given.empty.map_or(1.0, |empty| empty / self.empty);
         let mut prices = Prices {
@@ -263,7 +262,7 @@ mod tests {
             prices.price(Sort::Stat) > prices.empty && prices.part < prices.price(Sort::Stat),
             "{prices:?}"
         );
-        // Of what was not made, a question by name is all that is asked.
+        // Without any calls, only the price of a stat is measured.
         let none = Prices::measure(
             None,
             Wanted {

@@ -6,14 +6,14 @@ use std::borrow::Cow;
 
 use crate::error::{Error, InputFault};
 
-/// Whether a number can be a time or a count.
+/// Whether a number is plausible as a time or a count.
 pub(crate) fn is_plausible(value: f64) -> bool {
     /// Thirty million years in seconds.
     const LONGEST: f64 = 1e15;
     (0.0..=LONGEST).contains(&value)
 }
 
-/// The records of a text.
+/// The records of a CSV text.
 pub(crate) fn records(text: &str) -> Records<'_> {
     Records {
         rest: text.strip_prefix('\u{feff}').unwrap_or(text),
@@ -21,7 +21,7 @@ pub(crate) fn records(text: &str) -> Records<'_> {
     }
 }
 
-/// A record, and the line that it begins on.
+/// A record, with the number of its first line.
 pub(crate) type NumberedRecord<'a> = (usize, Vec<Cow<'a, str>>);
 
 pub(crate) struct Records<'a> {
@@ -61,7 +61,7 @@ impl<'a> Iterator for Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Skips a number of bytes.
+    /// Skips and returns a number of bytes.
     fn pass(&mut self, bytes: usize) -> &'a str {
         let (passed, rest) = self.rest.split_at_checked(bytes).unwrap_or((self.rest, ""));
         self.line += passed.matches('\n').count();
@@ -69,7 +69,7 @@ impl<'a> Records<'a> {
         passed
     }
 
-    /// The next cell, and whether it is the last of its record.
+    /// The next cell, and whether it ends its record.
     fn cell(&mut self) -> Result<(Cow<'a, str>, bool), InputFault> {
         let blanks = self.rest.len() - self.rest.trim_start_matches([' ', '\t']).len();
         let mut quoted = None;
@@ -94,7 +94,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Where a quoted cell ends: at a quote that no other follows.
+/// The offset of a quoted cell's closing quote, which no second quote follows.
 fn closing(cell: &str) -> Option<usize> {
     let mut from = 0;
     loop {

@@ -1,5 +1,5 @@
-//! The account of a command: its calls by gate, program, file and directory, the redundant ones
-//! among them, and what changes would save.
+//! The account of a command: its calls by name, program, file and directory, redundant calls, and
+//! the savings of changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,43 +16,43 @@ use crate::whatif::{WhatIf, WhatIfChange};
 /// The account of a command, in the order in which it is printed.
 #[derive(Clone, Debug)]
 pub struct AccountReport<'a> {
-    /// How it was metered, and how the command ended.
+    /// The result of the meter, and how the command ended.
     pub metered: &'a Metered,
-    /// By gate.
+    /// Calls by system call.
     pub gates: BTreeMap<&'static str, GateTotal>,
-    /// What calls waited for, the longest first. Their time is in no other row.
+    /// Waits of calls, the longest first. No other row includes their time.
     pub waits: Vec<Wait>,
-    /// By program, costliest first.
+    /// Calls by program, the costliest first.
     pub programs: Vec<ProgramTotal>,
-    /// By the grouping that was chosen.
+    /// The rows of the chosen grouping.
     pub groups: Groups<'a>,
     /// The costliest files.
     pub per_file: Vec<Place<'a>>,
     /// The costliest directories.
     pub per_directory: Vec<Place<'a>>,
-    /// How much of the run these cover.
+    /// The part of the run that the rows of files cover.
     pub coverage: Coverage,
     /// The redundant patterns.
     pub patterns: Vec<(Pattern, &'a FoundPattern)>,
-    /// What changes would save.
+    /// The savings of changes.
     pub what_if: &'a WhatIf,
-    /// Where the prices are from.
+    /// The origin of the prices.
     pub price_source: &'a str,
-    /// Times are estimates, from these prices.
+    /// Times are estimates from these prices.
     pub is_estimate: bool,
 }
 
-/// Calls through one gate.
+/// Calls of one system call.
 #[derive(Clone, Debug, Default)]
 pub struct GateTotal {
-    /// All calls.
+    /// All calls of this system call.
     pub sum: Sum,
     /// Failed calls by error number.
     pub errors: Vec<(Errno, u64)>,
 }
 
 impl GateTotal {
-    /// The calls that did not wait. The time of waits is not in the sum.
+    /// The calls that did not wait; the time of waits is not in the sum.
     pub fn without(&self, waits: &Sum) -> Sum {
         Sum {
             calls: self.sum.calls.saturating_sub(waits.calls),
@@ -65,74 +65,74 @@ impl GateTotal {
 /// Calls of a program, or of one of its processes.
 #[derive(Clone, Debug, Default)]
 pub struct ProgramTotal {
-    /// Its file.
+    /// The path of the executable.
     pub program: Vec<u8>,
-    /// The process; `None` where the row is of all of them.
+    /// The process id; `None` if the row is for all processes.
     pub pid: Option<u32>,
-    /// Processes that ran it.
+    /// The number of processes that executed the program.
     pub processes: u64,
-    /// All its calls.
+    /// The total of the program's calls.
     pub sum: Sum,
-    /// Its calls by gate.
+    /// The calls of the program by system call.
     pub gates: BTreeMap<&'static str, u64>,
 }
 
 /// Calls on a file, or in a directory.
 #[derive(Clone, Debug, Default)]
 pub struct Place<'a> {
-    /// Its absolute name.
+    /// The absolute path.
     pub path: &'a [u8],
-    /// Of a directory: different files in it.
+    /// The number of different files, for a directory.
     pub files: Option<u64>,
-    /// All calls.
+    /// The total of the calls.
     pub sum: Sum,
-    /// By gate.
+    /// Calls by system call.
     pub gates: BTreeMap<&'static str, u64>,
 }
 
-/// How much of the run was reported call by call.
+/// The part of the run that was reported individually.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Coverage {
-    /// Calls that were reported.
+    /// The number of reported calls.
     pub calls: u64,
-    /// Whether these are all calls, and there was room for all.
+    /// Whether all calls were reported, and there was room for all files.
     pub complete: bool,
-    /// Different files.
+    /// The number of different files.
     pub files: u64,
-    /// Different directories.
+    /// The number of different directories.
     pub directories: u64,
     /// Calls on further files, for which there was no room.
     pub unheld: Sum,
     /// Calls on files without a known name.
     pub nameless: Sum,
-    /// Descriptors and threads that could not be followed.
+    /// Descriptors and threads that could not be tracked.
     pub forgotten: u64,
 }
 
-/// What calls are grouped by, besides files and directories.
+/// The criterion of grouping calls, besides files and directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
-    /// By program.
+    /// Calls by program.
     Program,
-    /// By process.
+    /// Calls by process.
     Process,
-    /// By directory, cut to a number of components.
+    /// Calls by directory, cut to a number of path components.
     Directory(Option<usize>),
 }
 
-/// The costliest rows of a [`Grouping`], and how many there are in all.
+/// The costliest rows of a [`Grouping`], and the total number of rows.
 #[derive(Clone, Debug)]
 pub enum Groups<'a> {
     /// Programs: [`AccountReport::programs`].
     Program,
-    /// Processes.
+    /// Rows of processes, and their total number.
     Process(Vec<ProgramTotal>, u64),
-    /// Directories.
+    /// Rows of directories, and their total number.
     Directory(Vec<Place<'a>>, u64),
 }
 
 impl<'a> AccountReport<'a> {
-    /// The account, with a number of rows of files, directories and groups.
+    /// The account, with at most `rows` files, directories and groups.
     pub fn new(account: &'a CommandAccount, grouping: Grouping, rows: usize) -> AccountReport<'a> {
         let is_estimate = account.is_estimate();
         let CommandAccount {
@@ -179,12 +179,12 @@ impl<'a> AccountReport<'a> {
         }
     }
 
-    /// All calls.
+    /// The number of all calls.
     pub fn calls(&self) -> u64 {
         self.gates.values().map(|gate| gate.sum.calls).sum()
     }
 
-    /// The calls of a gate that waited, such as reads of a pipe.
+    /// The waits of one system call, such as reads of a pipe.
     pub fn waits_in(&self, gate: &str) -> Sum {
         let mut sum = Sum::default();
         for wait in &self.waits {
@@ -195,7 +195,7 @@ impl<'a> AccountReport<'a> {
         sum
     }
 
-    /// The errors of a gate by number, but for those of calls that waited; the most frequent first.
+    /// The errors of a system call by number, except in calls that waited; the most frequent first.
     pub fn errors_in(&self, gate: &str) -> Vec<(Errno, u64)> {
         let errors = self.gates.get(gate).map_or(&[][..], |gate| &gate.errors);
         let waited = |errno: Errno| {
@@ -213,12 +213,12 @@ impl<'a> AccountReport<'a> {
         errors
     }
 
-    /// Time in all calls but those that waited, in nanoseconds.
+    /// Time of all calls that did not wait, in nanoseconds.
     pub fn nanos(&self) -> u64 {
         self.gates.values().map(|gate| gate.sum.nanos).sum()
     }
 
-    /// The patterns that were found, costliest first.
+    /// The patterns that occurred, costliest first.
     pub fn found_patterns(&self) -> Vec<(Pattern, &'a FoundPattern)> {
         let mut found = self.patterns.clone();
         found.retain(|(_, found)| found.count > 0);
@@ -226,7 +226,7 @@ impl<'a> AccountReport<'a> {
         found
     }
 
-    /// The changes that would save or cost something; those that save most come first.
+    /// The changes that would save or cost something, the largest saving first.
     pub fn effective_changes(&self) -> Vec<&'a WhatIfChange> {
         let changes = self.what_if.changes.iter();
         let mut changes: Vec<_> = changes
@@ -256,7 +256,7 @@ impl Coverage {
     }
 }
 
-/// The costliest directories.
+/// Report rows of the costliest directories.
 fn places<'a>(directories: Vec<Directory<'a>>, rows: usize) -> Vec<Place<'a>> {
     let place = |directory: &Directory<'a>| Place {
         path: directory.name,
@@ -268,7 +268,7 @@ fn places<'a>(directories: Vec<Directory<'a>>, rows: usize) -> Vec<Place<'a>> {
     directories.iter().map(place).collect()
 }
 
-/// Totals that have calls, and the names of their system calls.
+/// The nonempty totals of known system calls, with their names.
 fn named(totals: &[Total]) -> impl Iterator<Item = (&'static str, &Total)> {
     let totals = totals.iter().filter(|total| total.calls > 0);
     totals.filter_map(|total| Some((syscalls::by_number(total.number)?.name, total)))
@@ -290,7 +290,7 @@ fn gates(totals: &[Total]) -> BTreeMap<&'static str, GateTotal> {
     gates
 }
 
-/// By program, or by program and process; costliest first.
+/// Sums by program, or by program and process; the costliest first.
 fn programs(totals: &[Total], by_process: bool) -> Vec<ProgramTotal> {
     let mut rows = BTreeMap::<(&[u8], u32), (BTreeSet<u32>, ProgramTotal)>::new();
     for (name, total) in named(totals) {

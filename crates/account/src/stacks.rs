@@ -1,5 +1,4 @@
-//! Calls as stacks of frames, from the program over the directories to the system call: what flame
-//! graphs are drawn from.
+//! Calls as stacks of frames for flame graphs: program, directories, system call.
 
 use std::collections::BTreeMap;
 
@@ -8,31 +7,31 @@ use meter::syscalls;
 use crate::command::CommandAccount;
 use crate::ledger::Elsewhere;
 
-/// Where the calls of a [`Stack`] went.
+/// The directory frame of a [`Stack`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place<'a> {
-    /// To files in this directory, or to the directory itself.
+    /// Calls on files in this directory, or on the directory itself.
     Directory(&'a [u8]),
-    /// To descriptors without a known name.
+    /// Calls on descriptors without a known name.
     Nameless,
-    /// To files for which there was no room.
+    /// Calls on files for which there was no room.
     Unheld,
-    /// They were counted only, not reported one by one.
+    /// Calls that were only counted, not reported individually.
     Unexamined,
 }
 
-/// Calls of one name by one program in one place.
+/// Calls with one name by one program in one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stack<'a> {
-    /// The file of the program; empty if it is unknown.
+    /// The path of the executable; empty if unknown.
     pub program: &'a [u8],
-    /// Where they went.
+    /// The directory of the files that were called on, or why it is unknown.
     pub place: Place<'a>,
     /// The system call.
     pub call: &'static str,
 }
 
-/// All calls of a command: the numbers add up to those of its system calls.
+/// All calls of a command as stacks; the counts add up to its number of system calls.
 pub fn stacks(account: &CommandAccount) -> BTreeMap<Stack<'_>, u64> {
     let detail = &account.detail;
     let mut stacks = BTreeMap::new();

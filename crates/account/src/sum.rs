@@ -2,24 +2,24 @@
 
 use meter::call::{Call, Total};
 
-/// A number of calls.
+/// Numbers of calls and errors, and their time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// All calls.
+    /// The number of calls.
     pub calls: u64,
-    /// Failed calls.
+    /// The number of failed calls.
     pub errors: u64,
-    /// Time in them, in nanoseconds.
+    /// Time of the calls, in nanoseconds.
     pub nanos: u64,
 }
 
 impl Sum {
-    /// Milliseconds a call.
+    /// Milliseconds per call.
     pub fn ms_per_call(&self) -> f64 {
         self.nanos as f64 / 1e6 / self.calls.max(1) as f64
     }
 
-    /// The percentage of a time in nanoseconds.
+    /// The time as a percentage of `nanos`.
     pub fn percent_of(&self, nanos: u64) -> f64 {
         match nanos {
             0 => 0.0,

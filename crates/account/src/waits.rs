@@ -1,8 +1,8 @@
-//! The time that a command waits for others: on pipes, sockets and terminals, and for locks. It is no
-//! cost of the file system, so it is told apart and ranked nowhere.
+//! The time that a command waits for other processes: on pipes, sockets and terminals, and for
+//! locks. This is no cost of the file system, so it is listed separately and ranked nowhere.
 //!
-//! What a call waits for is told by what its descriptor is ([`DescriptorKind`]), not by the name of the
-//! call: the same read(2) serves files and pipes.
+//! The kind of a descriptor ([`DescriptorKind`]) tells the kind of wait, not the name of the call:
+//! the same read(2) serves files and pipes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,17 +12,17 @@ use meter::syscalls::{self, Syscall};
 
 use crate::sum::Sum;
 
-/// What a call waits for.
+/// The kind of thing that a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WaitKind {
-    /// What is behind a descriptor that is no file.
+    /// The other end of a descriptor that is no file.
     On(DescriptorKind),
     /// A lock that another process holds: flock(2), fcntl(2).
     Lock,
 }
 
 impl WaitKind {
-    /// Its name in the JSON.
+    /// The name of the kind in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             WaitKind::On(DescriptorKind::File) => "file",
@@ -54,9 +54,9 @@ impl WaitKind {
     }
 }
 
-/// Whether the call waits until it gets a lock.
+/// Whether the call blocks until it gets a file lock.
 fn is_lock(syscall: &Syscall, call: &Call<'_>) -> bool {
-    // These numbers are the same on every known architecture.
+    // These constants are the same on every supported architecture.
     const LOCK_NB: u64 = 4;
     const LOCK_UN: u64 = 8;
     const F_SETLKW: u32 = 7;
@@ -68,18 +68,18 @@ fn is_lock(syscall: &Syscall, call: &Call<'_>) -> bool {
     }
 }
 
-/// Whether the call of an io_uring submits nothing, and waits for the end of what was submitted before.
+/// Whether an io_uring_enter(2) submits nothing, and waits for earlier requests.
 fn only_waits(syscall: &Syscall, call: &Call<'_>) -> bool {
     const IORING_ENTER_GETEVENTS: u64 = 1;
     let [_, to_submit, _, flags, ..] = call.args;
     syscall.name == "io_uring_enter" && to_submit == 0 && flags & IORING_ENTER_GETEVENTS != 0
 }
 
-/// What calls waited for, by program, process and call.
+/// Waits of calls, by program, process and system call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waits {
     sums: BTreeMap<Waiter, Sum>,
-    /// Errors by number of call and by errno.
+    /// Errors by system call number and errno.
     errors: BTreeMap<(WaitKind, u16, i32), u64>,
 }
 
@@ -88,11 +88,11 @@ struct Waiter {
     kind: WaitKind,
     number: u16,
     program: u16,
-    /// 0 for several, of which there were too many.
+    /// The process id; 0 for several processes, of which there were too many.
     pid: u32,
 }
 
-/// The most processes, programs and calls that are told apart.
+/// The maximum number of distinct (process, program, call) rows.
 const MOST: usize = 16_384;
 
 impl Waits {
@@ -113,7 +113,7 @@ impl Waits {
         self.sums.entry(waiter).or_default().add(call);
     }
 
-    /// The calls by kind and name, the longest first.
+    /// The waits by kind and system call, the longest first.
     pub(crate) fn rows(&self) -> Vec<Wait> {
         let mut rows: Vec<Wait> = Vec::new();
         for (waiter, sum) in &self.sums {
@@ -145,13 +145,13 @@ impl Waits {
         rows
     }
 
-    /// Program, number and nanoseconds of each sum.
+    /// Program, system call number and nanoseconds of each row.
     pub(crate) fn nanos(&self) -> impl Iterator<Item = (u16, u16, u64)> {
         let sums = self.sums.iter();
         sums.map(|(waiter, sum)| (waiter.program, waiter.number, sum.nanos))
     }
 
-    /// The calls that waited, by number, process and program.
+    /// The number of calls that waited, by system call number, process and program.
     pub(crate) fn calls<'p>(&self, programs: &'p [Vec<u8>]) -> HashMap<(u32, u32, &'p [u8]), u64> {
         let mut calls = HashMap::new();
         for (waiter, sum) in &self.sums {
@@ -163,7 +163,7 @@ impl Waits {
         calls
     }
 
-    /// Takes the time of the waits from the totals; the numbers of calls stay.
+    /// Subtracts the time of the waits from the totals; the numbers of calls stay.
     pub(crate) fn take_from(&self, totals: &mut [Total], programs: &[Vec<u8>]) {
         let mut by_call: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
         for (at, total) in totals.iter().enumerate() {
@@ -177,7 +177,7 @@ impl Waits {
             let mut left = sum.nanos;
             let name = programs.get(usize::from(waiter.program));
             let is_unknown = name.is_none_or(Vec::is_empty);
-            // The row of the process, or else that of several processes.
+            // The row of the process, or else the row of several processes.
             for pid in [waiter.pid, 0] {
                 for &at in by_call.get(&(number, pid)).into_iter().flatten() {
                     let total = &mut totals[at];
@@ -195,13 +195,13 @@ impl Waits {
 /// The calls that waited for one kind of thing.
 #[derive(Clone, Debug)]
 pub struct Wait {
-    /// What they waited for.
+    /// The kind of thing waited for.
     pub kind: WaitKind,
-    /// All of them.
+    /// The total of the calls.
     pub sum: Sum,
-    /// By gate.
+    /// Calls by system call.
     pub gates: BTreeMap<&'static str, Sum>,
-    /// Errors by gate and number.
+    /// Errors by system call and errno.
     pub errors: BTreeMap<(&'static str, i32), u64>,
 }
 

@@ -1,19 +1,19 @@
-//! What changes would save: the memo's model on a run.
+//! Savings of changes: the memo's model applied to a run.
 //!
-//! The memo of 1974 takes a fixed price for each call, that of the cheapest gate that asks
-//! something by name, and regards the rest as useful: a change saves the fixed price of each call
-//! that goes ([`WhatIfChange::overhead`]). That is all that is saved where the same work is done in fewer
-//! calls. A call that asks what is known already does nothing useful either, so that all of its
-//! cost is saved ([`WhatIfChange::seconds`]).
+//! The memo of 1974 takes a fixed price for each call, that of the cheapest call for information by
+//! name, and regards the rest as useful: a change saves the fixed price of each call avoided
+//! ([`WhatIfChange::overhead`]). That is all that is saved where the same work is done in fewer
+//! calls. A call for known information does nothing useful either, so that its whole cost is saved
+//! ([`WhatIfChange::seconds`]).
 //!
-//! What a call costs is the time that was metered in it, if the meter adds little to that (`Costs`):
-//! calls on other files, or past other mounts, cost something else than those that prices are
-//! measured with. What the meter adds to the time, a tenth of a microsecond, is about what it takes to
-//! enter and to leave the kernel, which is not in the time. Otherwise it is the price.
+//! The cost of a call is its metered time, if the meter adds little to it (`Costs`): calls on other
+//! files, or across other mounts, cost something else than the sample of the prices. The tenth of a
+//! microsecond that the meter adds is about the time to enter and leave the kernel, which the
+//! metered time lacks. With any other meter, the cost is the price.
 //!
-//! What batches and raw tables cost the kernel instead was measured on the engines of `fathom walk`, as
-//! a multiple of the price of a stat, so that it follows the machine: see docs/account.md. The user time
-//! of the command stays, since it does the same with each entry.
+//! The kernel's cost of batched calls and raw tables was measured on the engines of `fathom walk`
+//! as a multiple of a stat's price, so that it scales with the machine: see docs/account.md. The
+//! user time of the command stays, since it processes the same entries.
 
 use std::collections::BTreeMap;
 
@@ -27,49 +27,49 @@ mod metadata;
 pub use self::change::{Basis, ChangeKind, WhatIfChange};
 pub(crate) use self::metadata::{MetadataCalls, metadata_calls};
 
-/// The price of an entry by XFS's bulkstat, joined with its name from getdents64, in stats.
+/// The price in stats of an inode by XFS's bulkstat, joined with its name from getdents64.
 const BULKSTAT: f64 = 1.7;
-/// The price of an entry by the tables of ext4, its name included, in stats.
+/// The price in stats of an inode and its name from the tables of ext4.
 const RAW: f64 = 0.25;
-/// Inodes that one call returns, in both.
+/// The number of inodes per call, of bulkstat and of ext4's tables.
 const BATCH: u64 = 1024;
-/// The price of an entry of a list, in stats.
+/// The price in stats of an entry from getdents64.
 pub(crate) const LISTED: f64 = 0.25;
-/// With fewer entries, reading the whole file system is not worth it.
+/// With fewer entries, reading the whole file system does not pay.
 const WHOLE: u64 = 1000;
 
-/// What changes would save.
+/// The estimated savings of changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WhatIf {
     /// The fixed price of a call, in nanoseconds.
     pub fixed: f64,
-    /// CPU time of the command without a meter, in seconds: what percents are of. Of the part of
-    /// the run that was reported call by call, until it is scaled.
+    /// CPU time of the command without a meter, in seconds, on which percents are based. Before
+    /// scaling, of the individually reported part of the run only.
     pub cpu: f64,
-    /// The calls at their prices, in seconds; likewise.
+    /// The calls at their prices, in seconds; before scaling, of the reported part only.
     pub priced: f64,
-    /// Elapsed time of the command without a meter, in seconds, if it waited for network file systems
-    /// longer than it used the processors: then that is what changes save.
+    /// Elapsed seconds of the command without a meter, if it waited for network file systems longer
+    /// than it used the processors: then changes save elapsed time.
     pub elapsed: Option<f64>,
-    /// Always the same ones.
+    /// The changes, always the same list.
     pub changes: Vec<WhatIfChange>,
 }
 
-/// What the cost of calls is.
+/// How the cost of calls is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Costs {
-    /// Time in them, as it was metered.
+    /// A call costs its metered time.
     Metered,
-    /// Their prices: the meter adds to times, or prices were given.
+    /// A call costs its price, because the meter adds to times, or prices were given.
     Priced,
-    /// Their prices, and times are noise: they do not tell whether there is enough to estimate from.
+    /// A call costs its price, and times are too noisy to tell whether an estimate is possible.
     Noisy,
 }
 
 /// Estimates what each change would save.
 ///
-/// `user` is the user CPU time of the command, and `cpu` all CPU time less that of metering; in
-/// seconds, of the part of the run that was reported call by call. `elapsed` is as in [`WhatIf`].
+/// `user` is the user CPU time of the command, and `cpu` all its CPU time less that of metering; in
+/// seconds, of the individually reported part of the run. `elapsed` is as in [`WhatIf`].
 pub(crate) fn what_if(
     detail: &Detail,
     asked: &BTreeMap<Vec<u8>, MetadataCalls>,
@@ -80,7 +80,7 @@ pub(crate) fn what_if(
 ) -> WhatIf {
     let fixed = prices.fixed(&detail.work);
     let priced = prices.cost(&detail.work);
-    // The overhead of a meter may be overestimated; the calls cost something in any case.
+    // The overhead of a meter may be overestimated; the calls cost at least their prices.
     let cpu = cpu.max(user + priced);
     let model = Model {
         fixed,
@@ -112,13 +112,12 @@ pub(crate) fn what_if(
 }
 
 impl WhatIf {
-    /// What percents are of, in seconds.
+    /// The time on which percents are based, in seconds.
     pub fn all(&self) -> f64 {
         self.elapsed.unwrap_or(self.cpu)
     }
 
-    /// The same for a run that goes on in the same way, so many times as long. Prices and percents
-    /// stay.
+    /// Extrapolates to a run that lasts `times` as long. Prices and percents stay.
     pub(crate) fn scaled(mut self, times: f64) -> WhatIf {
         self.cpu *= times;
         self.priced *= times;
@@ -137,13 +136,13 @@ struct Model {
     fixed: f64,
     costs: Costs,
     cpu: f64,
-    /// The part of it in system calls.
+    /// The part of the CPU time in system calls.
     system: f64,
     elapsed: Option<f64>,
 }
 
 impl Model {
-    /// A change saves no more than was metered: the time in the calls that go.
+    /// A change, whose saving is limited to the metered time of the avoided calls.
     fn change(&self, kind: ChangeKind, calls: i64, seconds: f64, basis: Basis) -> WhatIfChange {
         let all = self.elapsed.unwrap_or(self.cpu);
         let is_any = all > 0.0;
@@ -173,13 +172,13 @@ impl Model {
             seconds = seconds.max(spared.nanos as f64 / 1e9);
         }
         if by == Spare::CombineXattr {
-            // A call by name replaces each opening.
+            // A more expensive call by name replaces each open.
             let dearer = (prices.price(Sort::Xattr) - prices.price(Sort::OpenXattr)).max(0.0);
             seconds -= spared.work.calls_of(Sort::Open) as f64 * dearer / 1e9;
         }
         let calls = i64::try_from(spared.work.calls()).unwrap_or(i64::MAX);
         let (count, nanos) = match by {
-            // The calls stay, and cost less.
+            // The calls stay, but become cheaper.
             Spare::DirectoryFd => {
                 let long_names = detail.patterns.get(Pattern::LongNames);
                 (long_names.count, long_names.nanos)
@@ -196,7 +195,7 @@ impl Model {
         }
     }
 
-    /// How long calls took that were measured and have a price: noise counts for no more than the price.
+    /// The metered time of calls with a price, where noise counts for no more than the price.
     fn basis_seconds(&self, nanos: u64, price: f64) -> f64 {
         let measured = nanos as f64 / 1e9;
         match (self.costs, self.elapsed) {
@@ -205,8 +204,8 @@ impl Model {
         }
     }
 
-    /// All metadata of one kind of file system, in another way: `each` is the price of an entry, in
-    /// stats.
+    /// Reads all metadata of one type of file system by a different method; `each` is the price per
+    /// entry in stats.
     fn whole(
         &self,
         kind: ChangeKind,
@@ -223,7 +222,7 @@ impl Model {
         let entries = asked.entries as f64;
         let stat = prices.price(Sort::Stat) / 1e9;
         let mut now = prices.cost(&asked.work);
-        // The files differ, and the price of a list depends on its entries.
+        // A stat of many files costs more than of one, and listing costs per entry.
         now += asked.work.calls_of(Sort::Stat) as f64 * stat * (prices.many - 1.0);
         if asked.work.calls_of(Sort::List) > 0 {
             now += entries * LISTED * stat;
@@ -235,7 +234,7 @@ impl Model {
         if self.costs == Costs::Metered {
             now = basis.seconds;
         }
-        // Calls that waited for a processor took longer than they kept one busy.
+        // Calls that waited for a processor took longer than their CPU time.
         let now = now
             .min(basis.seconds)
             .min(self.elapsed.unwrap_or(self.system));

@@ -1,4 +1,4 @@
-//! Work in a process of its own, within limits of time and of disk I/O.
+//! Runs work in a child process, within limits of time and disk I/O.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,8 +10,8 @@ use gate::{Result, Tally};
 
 use crate::runs::{Times, time_text};
 
-/// A run in a process of its own: the elapsed time of the work, CPU times including start and end of
-/// the process, its system calls, and its result.
+/// A run in a child process: elapsed time of the work, CPU times including start and end of the
+/// process, its system calls, and its result.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "explained above")]
 pub struct Measured<T> {
@@ -23,12 +23,12 @@ pub struct Measured<T> {
 }
 
 impl<T> Measured<T> {
-    /// Its times.
+    /// The times of the run.
     pub fn times(&self) -> Times {
         Times::new([self.real, self.user, self.sys])
     }
 
-    /// The same run with another form of its result.
+    /// Converts the result of the run.
     pub fn map<U>(self, form: impl FnOnce(T) -> U) -> Measured<U> {
         Measured {
             real: self.real,
@@ -43,19 +43,19 @@ impl<T> Measured<T> {
 /// Why a run has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRun {
-    /// It was stopped by the limit of time, after this time.
+    /// The time limit stopped the run, after this time.
     #[error("{}", match .0 {
         &Duration::ZERO => "no time was left".to_owned(),
         after => format!("stopped after {}", time_text(*after)),
     })]
     Stopped(Duration),
-    /// It was stopped by the limit of disk I/O, after this many bytes and this time.
+    /// The limit of disk I/O stopped the run, after this many bytes and this time.
     #[error("{}", match .1 {
         &Duration::ZERO => "the limit of disk I/O was reached before it started".to_owned(),
         _ => format!("stopped after {:.1} MiB of disk reads and writes", *.0 as f64 / 1_048_576.0),
     })]
     Moved(u64, Duration),
-    /// It failed or gave up.
+    /// The work failed or is not supported.
     #[error("it is not supported here")]
     Refused,
 }
@@ -63,20 +63,20 @@ pub enum NoRun {
 /// The limits of runs.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// Time for one run.
+    /// Maximum time of one run.
     pub each: Duration,
-    /// When the last one must have ended.
+    /// The deadline of the last run.
     pub until: Option<Instant>,
-    /// Bytes that all following runs together may read from disks and write to them. Ignored where
-    /// the kernel does not count them.
+    /// Bytes that all following runs together may read from and write to disks. Ignored if the
+    /// kernel does not count them.
     pub bytes: Option<Cell<u64>>,
-    /// How long a run may still take when this process is asked to stop: it may have been asked as
-    /// well, and have to clean up.
+    /// Extra time of a run after this process is asked to stop: a signal may have reached the child
+    /// as well, which then has to clean up.
     pub grace: Duration,
 }
 
 impl Bounds {
-    /// A limit of the time of each run only.
+    /// Limits only the time of each run.
     pub fn time(each: Duration) -> Bounds {
         Bounds {
             each,
@@ -86,16 +86,16 @@ impl Bounds {
         }
     }
 
-    /// Time for the next run; `None` when there is none left, or this process is asked to stop.
+    /// Time for the next run; `None` if none is left, or this process is asked to stop.
     pub fn next(&self) -> Option<Duration> {
-        /// Less is too short to measure anything.
+        /// A shorter run cannot measure anything.
         const LEAST: Duration = Duration::from_millis(10);
         let left = self.left();
         (left >= LEAST.min(self.each) && gate::interrupt::asked().is_none())
             .then(|| left.min(self.each))
     }
 
-    /// Whether there is time for work that takes this long.
+    /// Whether there is time for work of this duration.
     pub fn fits(&self, work: Duration) -> bool {
         self.next().is_some() && self.left() >= work
     }
@@ -107,12 +107,12 @@ impl Bounds {
     }
 }
 
-/// Does some work in a process of its own, within some bounds, from which its disk I/O is subtracted.
-/// Its calls are added to the tally of this process. Work that returns `None` is [`NoRun::Refused`].
-/// Without `grace` the process ends at once when it is asked to stop.
+/// Runs work in a child process within bounds, from which its disk I/O is subtracted. Adds its
+/// system calls to the counts of this process. Work that returns `None` is [`NoRun::Refused`].
+/// Without `grace` the child ends as soon as this process is asked to stop.
 ///
 /// # Errors
-/// When no process can be made.
+/// When no process can be created.
 pub fn run_in_child<const N: usize>(
     bounds: &Bounds,
     work: impl FnOnce() -> Option<[u64; N]>,
@@ -154,7 +154,7 @@ pub fn run_in_child<const N: usize>(
         child.kill();
         child.wait(Duration::from_millis(500));
     }
-    // The kernel adds the I/O of a child to this process's when the child is waited for.
+    // The kernel adds the I/O of a child to its parent when the parent waits for it.
     if let (Some(left), Some(before), Some(after)) =
         (&bounds.bytes, before, before.and_then(|_| io_bytes(None)))
     {
@@ -178,15 +178,15 @@ pub fn run_in_child<const N: usize>(
     }))
 }
 
-/// Waits for the end of a child, for at most `limit`, and checks now and then whether it keeps within
-/// its bounds.
+/// Waits at most `limit` for a child to end, and checks periodically that it stays within its
+/// bounds.
 fn wait_within(
     child: &mut Child,
     limit: Duration,
     bounds: &Bounds,
 ) -> std::result::Result<Ended, NoRun> {
     const INTERVAL: Duration = Duration::from_millis(100);
-    /// A fast disk reads 20 MiB meanwhile.
+    /// Interval of checking disk I/O: a fast disk reads 20 MiB in it.
     const INTERVAL_FOR_BYTES: Duration = Duration::from_millis(10);
     let interval = match bounds.bytes {
         Some(_) => INTERVAL_FOR_BYTES,

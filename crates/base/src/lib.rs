@@ -1,12 +1,12 @@
-//! What every crate names, once.
+//! Types and functions that all crates share.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`path`] | paths as bytes |
-//! | [`warning`] | what was skipped or found wrong |
-//! | [`runs`] | what runs of a method or an engine took, and statistics of them |
+//! | [`warning`] | warnings about skipped or inconsistent parts |
+//! | [`runs`] | times of repeated runs, and their statistics |
 //! | [`pool`] | work that threads share |
-//! | [`child`] | work in a process of its own, within limits |
+//! | [`child`] | work in a child process, within limits |
 #![forbid(unsafe_code)]
 
 pub mod child;

@@ -25,7 +25,7 @@ pub fn below<'a>(dir: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// The directory that holds `path`.
+/// The directory that contains `path`.
 pub fn parent(path: &[u8]) -> &[u8] {
     match path.iter().rposition(|&b| b == b'/') {
         None | Some(0) => b"/",
@@ -33,7 +33,7 @@ pub fn parent(path: &[u8]) -> &[u8] {
     }
 }
 
-/// The directory of a path, empty if it has none, and the name in it.
+/// Splits a path into its directory, empty if it has none, and its last component.
 pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|&b| b == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
@@ -41,7 +41,7 @@ pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Orders paths so that the content of a directory follows right after it.
+/// Orders paths so that the contents of a directory follow it immediately.
 pub fn compare(a: &[u8], b: &[u8]) -> Ordering {
     let key = |b: u8| if b == b'/' { 0 } else { b };
     match a.iter().zip(b).find(|(a, b)| a != b) {
@@ -50,8 +50,8 @@ pub fn compare(a: &[u8], b: &[u8]) -> Ordering {
     }
 }
 
-/// The names in a path, without those that mean nothing: `.`, and what slashes before, after and behind
-/// one another enclose.
+/// The components of a path, without `.` and the empty ones of leading, trailing and doubled
+/// slashes.
 pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let parts = path.split(|&byte| byte == b'/');
     parts.filter(|part| !matches!(*part, b"" | b"."))

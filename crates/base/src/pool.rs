@@ -1,5 +1,5 @@
-//! Work in other threads; in the calling thread where none can be started (`ulimit -u`, or pids.max
-//! of a cgroup).
+//! Work in threads; in the calling thread if no thread can be started (`ulimit -u`, or pids.max of
+//! a cgroup).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -8,14 +8,15 @@ use std::thread::{Builder, Result, Scope, ScopedJoinHandle};
 use gate::meter::spawn_scoped;
 use gate::sync::{Condvar, Mutex};
 
-/// Work that was given to a thread.
+/// A piece of work for a thread.
 pub struct Task<'scope, T, F> {
     thread: Option<ScopedJoinHandle<'scope, Option<T>>>,
-    /// The work until it begins: a closure does not come back from a thread that cannot be started.
+    /// The closure until it begins: a closure cannot be recovered from a thread that fails to
+    /// start.
     work: Arc<Mutex<Option<F>>>,
 }
 
-/// Starts work in a thread. Where none can be started, [`Task::join`] does the work.
+/// Starts work in a thread. If no thread can be started, [`Task::join`] does the work.
 pub fn spawn<'scope, T, F>(scope: &'scope Scope<'scope, '_>, work: F) -> Task<'scope, T, F>
 where
     T: Send + 'scope,
@@ -36,7 +37,7 @@ fn run<T, F: FnOnce() -> T>(work: &Mutex<Option<F>>) -> Option<T> {
 }
 
 impl<T, F: FnOnce() -> T> Task<'_, T, F> {
-    /// Waits for the result. As with a thread, the error is what it panicked with.
+    /// Waits for the result. The error is the panic value, as for a thread.
     pub fn join(self) -> Result<T> {
         let done = match self.thread {
             Some(thread) => thread.join()?,
@@ -46,7 +47,7 @@ impl<T, F: FnOnce() -> T> Task<'_, T, F> {
     }
 }
 
-/// Does two things at once.
+/// Runs two closures in parallel.
 pub fn both<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
     std::thread::scope(|scope| {
         let there = spawn(scope, there);
@@ -56,8 +57,8 @@ pub fn both<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Se
     })
 }
 
-/// Does the work of each of `count` items in up to `most` threads, this one among them, in any order. After an error,
-/// no more items are begun; the first error is returned.
+/// Runs `work` for each of `count` items in up to `most` threads including the calling one, in any
+/// order. After an error no further item begins; returns the first error.
 pub fn try_each<E: Send>(
     count: usize,
     most: usize,
@@ -85,14 +86,14 @@ pub fn try_each<E: Send>(
     failed.into_inner().map_or(Ok(()), Err)
 }
 
-/// Reads each of `count` things, several at once, and passes the results to `take` one at a time,
-/// in any order. After an error, nothing more is read.
+/// Reads each of `count` items, several in parallel, and passes the results to `take` one at a
+/// time, in any order. After an error, nothing more is read.
 pub fn each<T, E: Send>(
     count: usize,
     read: impl Fn(usize) -> std::result::Result<T, E> + Sync,
     take: impl FnMut(usize, T) + Send,
 ) -> std::result::Result<(), E> {
-    /// More threads do not help: the data is in the page cache, or all wait for the disk.
+    /// More threads do not help: the data is in the page cache, or all threads wait for the disk.
     const MOST: usize = 4;
     let take = Mutex::new(take);
     try_each(count, MOST, |nth| {
@@ -102,15 +103,15 @@ pub fn each<T, E: Send>(
     })
 }
 
-/// Runs `work` on pieces of two slices of the same length, each piece in a thread, the first in
-/// this one. `work` gets the place at which its piece begins. Fewer items than `worth` are not worth
-/// a thread.
+/// Runs `work` on parts of two slices of equal length, each part in a thread, the first in the
+/// calling one. `work` receives the index of the part's first item. A part has at least `worth`
+/// items.
 pub fn in_pieces<A: Send, B: Send, T: Send>(
     (a, b): (&mut [A], &mut [B]),
     worth: usize,
     work: impl Fn(u32, &mut [A], &mut [B]) -> T + Sync,
 ) -> Vec<T> {
-    /// More threads do not help.
+    /// Maximum number of threads: more did not help.
     const MOST: usize = 4;
     let threads = gate::machine::processors().clamp(1, MOST);
     let size = a.len().div_ceil(threads).max(worth);
@@ -132,30 +133,30 @@ pub fn in_pieces<A: Send, B: Send, T: Send>(
     })
 }
 
-/// Tasks that several threads do, and that make further tasks. The last one that was added is done first, so that few are
-/// waiting.
+/// Tasks that several threads execute, and that may add tasks. Last in, first out, so that few
+/// tasks wait.
 #[derive(Debug)]
 pub struct Queue<T, E> {
     state: Mutex<QueueState<T, E>>,
-    /// There is a task, or nothing more will come.
+    /// Signals a new task, or the end of all tasks.
     ready: Condvar,
 }
 
 #[derive(Debug)]
 struct QueueState<T, E> {
     waiting: Vec<T>,
-    /// Tasks that are waiting or being done.
+    /// Number of tasks that are waiting or running.
     left: usize,
-    /// A task has failed, or a thread has panicked: nothing more is done.
+    /// A task has failed, or a thread has panicked: no further task begins.
     is_stopped: bool,
     error: Option<E>,
 }
 
-/// A task that is being done.
+/// A running task, which is counted as done on drop.
 struct RunningTask<'a, T, E>(&'a Queue<T, E>);
 
 impl<T, E> Queue<T, E> {
-    /// Without tasks.
+    /// An empty queue.
     #[allow(
         clippy::new_without_default,
         reason = "a queue is filled before it is used"
@@ -180,7 +181,7 @@ impl<T, E> Queue<T, E> {
         self.ready.notify_one();
     }
 
-    /// Does tasks until there are no more, or one fails. Other threads do the same.
+    /// Executes tasks until none is left, or one fails. Several threads call this.
     pub fn work(&self, mut with: impl FnMut(T) -> std::result::Result<(), E>) {
         while let Some(task) = self.next() {
             let _running = RunningTask(self);
@@ -192,7 +193,7 @@ impl<T, E> Queue<T, E> {
         }
     }
 
-    /// The first error.
+    /// The first error of a task.
     pub fn into_result(self) -> std::result::Result<(), E> {
         self.state.into_inner().error.map_or(Ok(()), Err)
     }
@@ -222,8 +223,8 @@ impl<T, E> Drop for RunningTask<'_, T, E> {
     }
 }
 
-/// Calls a function if the thread panics while this value lives, so that no other thread waits for
-/// it forever.
+/// Calls a function if the thread panics while this value is alive, so that other threads do not
+/// wait for it forever.
 pub struct OnPanic<F: Fn()>(pub F);
 
 impl<F: Fn()> Drop for OnPanic<F> {

@@ -1,8 +1,8 @@
-//! What runs of a method or an engine took, and statistics of them.
+//! Times of repeated runs of a method or an engine, and their statistics.
 
 use std::time::Duration;
 
-/// The times of a run in seconds, as time(1) gives them.
+/// The times of a run in seconds, as time(1) prints them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Times {
@@ -12,7 +12,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Real, user and sys.
+    /// From real, user and system time.
     pub fn new([real, user, sys]: [Duration; 3]) -> Times {
         Times {
             real: real.as_secs_f64(),
@@ -22,7 +22,7 @@ impl Times {
     }
 }
 
-/// Mean, median, max, min and standard deviation of a sample, as the tables of 1988 give them.
+/// Mean, median, maximum, minimum and standard deviation of a sample, as in the tables of 1988.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Stats {
@@ -30,13 +30,13 @@ pub struct Stats {
     pub median: f64,
     pub max: f64,
     pub min: f64,
-    /// Standard deviation of the sample (with n - 1); 0 for a single value. The papers do not say
-    /// whether they divide by n or n - 1.
+    /// The standard deviation of the sample (with n - 1); 0 for a single value. The papers do not
+    /// say whether they divide by n or n - 1.
     pub std_dev: f64,
 }
 
 impl Stats {
-    /// The statistics of the finite values; `None` when there are none.
+    /// The statistics of the finite values; `None` if there are none.
     pub fn from_values(values: impl IntoIterator<Item = f64>) -> Option<Stats> {
         let mut values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
         values.sort_by(f64::total_cmp);
@@ -64,18 +64,18 @@ impl Stats {
         })
     }
 
-    /// The statistics of one of the times of some runs; `None` when there are none.
+    /// The statistics of one of the times of several runs; `None` if there are none.
     pub fn from_runs(runs: &[Times], time: fn(&Times) -> f64) -> Option<Stats> {
         Stats::from_values(runs.iter().map(time))
     }
 }
 
-/// The median of some runs, in seconds; `None` where there are none.
+/// The median of a time over several runs, in seconds; `None` if there are none.
 pub fn median(runs: &[Times], time: fn(&Times) -> f64) -> Option<f64> {
     Stats::from_runs(runs, time).map(|stats| stats.median)
 }
 
-/// The same in milliseconds.
+/// The median of a time over several runs, in milliseconds; `None` if there are none.
 pub fn median_ms(runs: &[Times], time: fn(&Times) -> f64) -> Option<f64> {
     median(runs, time).map(|seconds| 1000.0 * seconds)
 }

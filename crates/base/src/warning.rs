@@ -1,4 +1,4 @@
-//! Something that was skipped or found wrong, with a typed reason.
+//! Warnings about something skipped or inconsistent, with a typed reason.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -8,33 +8,35 @@ use gate::{Errno, Gate};
 
 /// The reason of a [`Warning`]: each crate defines its own, as an enum `WarningKind`.
 ///
-/// `Display` says what could not be done ("cannot open the directory") or what was found, and
-/// [`consequence`](WarningReason::consequence) what follows ("its contents are skipped"). The
-/// command line adds a hint: a library does not know the flags.
+/// `Display` says what could not be done ("cannot open the directory") or was found, and
+/// [`consequence`](WarningReason::consequence) the effect ("its contents are skipped"). The command
+/// line adds a hint: a library does not know the options.
 pub trait WarningReason: std::error::Error + Any + Send + Sync {
-    /// What follows from it.
+    /// The effect on the result, in words.
     fn consequence(&self) -> Option<Cow<'_, str>> {
         None
     }
 
-    /// Whether `Display` explains the errno, and is printed after it: `Stale file handle: its server
-    /// is gone`. Otherwise the errno comes last: `cannot open the directory: Permission denied`.
+    /// Whether `Display` explains the errno, and is printed after it: `Stale file handle: its
+    /// server is gone`. Otherwise the errno comes last: `cannot open the directory: Permission
+    /// denied`.
     fn explains_errno(&self) -> bool {
         false
     }
 
-    /// Whether entries may exist that were not found: at the path of the warning or below it, and anywhere if it has none.
+    /// Whether entries may exist that were not found: at the path of the warning or below it, or
+    /// anywhere if it has no path.
     fn hides_entries(&self) -> bool {
         false
     }
 
-    /// Whether `Display` contains the errno, or explains it so well that it is not printed.
+    /// Whether `Display` includes the errno, or explains it well enough to omit it.
     fn includes_errno(&self) -> bool {
         false
     }
 }
 
-/// Something that was skipped or found wrong: one of `warnings` in the JSON.
+/// Something skipped or found wrong: an element of `warnings` in the JSON.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Warning {
@@ -45,20 +47,21 @@ pub struct Warning {
     pub reason: Arc<dyn WarningReason>,
 }
 
-/// Warnings, as many as fit: a tree that others have made may cause any number, with paths of any length.
+/// A bounded list of warnings: an untrusted tree may cause any number, with paths of any length.
 #[derive(Debug, Default)]
 pub struct Warnings {
     kept: Vec<Warning>,
-    /// The bytes of their paths.
+    /// The total bytes of the paths.
     bytes: usize,
     more: u64,
 }
 
 impl Warnings {
-    /// Bytes of paths that are kept.
+    /// The maximum total bytes of paths.
     const BYTES: usize = 8 << 20;
 
-    /// Adds a warning. It is only counted if there are `most` already, or if its path does not fit.
+    /// Adds a warning. If there are `most` already, or its path does not fit, the warning is only
+    /// counted.
     pub fn push(&mut self, warning: Warning, most: usize) {
         let bytes = self.bytes + warning.path.as_ref().map_or(0, Vec::len);
         if self.kept.len() < most && bytes <= Warnings::BYTES {
@@ -69,12 +72,12 @@ impl Warnings {
         }
     }
 
-    /// Those that are kept, in the order in which they came.
+    /// The kept warnings, in order of arrival.
     pub fn kept(&self) -> &[Warning] {
         &self.kept
     }
 
-    /// Puts those back that were taken, before those that have come since.
+    /// Restores warnings that were taken, before those that were added since.
     pub fn put_back(&mut self, mut taken: Vec<Warning>) {
         let lengths = taken
             .iter()
@@ -84,7 +87,7 @@ impl Warnings {
         self.kept = taken;
     }
 
-    /// Takes them, with a warning that tells of the others, if there are any.
+    /// Takes all kept warnings, with one about the number of dropped ones, if any.
     pub fn take_all<R: WarningReason>(&mut self, of_others: impl FnOnce(u64) -> R) -> Vec<Warning> {
         let (mut all, more) = self.take();
         if more > 0 {
@@ -93,7 +96,7 @@ impl Warnings {
         all
     }
 
-    /// Takes them, with the number of the others.
+    /// Takes all kept warnings, and the number of dropped ones.
     fn take(&mut self) -> (Vec<Warning>, u64) {
         let Warnings { kept, more, .. } = std::mem::take(self);
         (kept, more)
@@ -101,7 +104,7 @@ impl Warnings {
 }
 
 impl Warning {
-    /// A system call on `path` that failed.
+    /// A warning about a failed system call on `path`.
     pub fn failed(path: &[u8], gate: Gate, errno: Errno, reason: impl WarningReason) -> Warning {
         Warning {
             gate: Some(gate),
@@ -110,7 +113,7 @@ impl Warning {
         }
     }
 
-    /// Something about `path`, where no system call failed.
+    /// A warning about `path` without a failed system call.
     pub fn about(path: &[u8], reason: impl WarningReason) -> Warning {
         Warning {
             path: Some(path.to_vec()),
@@ -118,7 +121,7 @@ impl Warning {
         }
     }
 
-    /// Something about the operation as a whole.
+    /// A warning about the operation as a whole.
     pub fn general(reason: impl WarningReason) -> Warning {
         Warning {
             path: None,
@@ -128,12 +131,13 @@ impl Warning {
         }
     }
 
-    /// Whether entries may exist that were not found: those at the path or below it, and any without a path.
+    /// Whether entries may exist that were not found: at the path or below it, or anywhere if there
+    /// is no path.
     pub fn hides_entries(&self) -> bool {
         self.gate.is_some() || self.reason.hides_entries()
     }
 
-    /// The reason, if it is a `T`.
+    /// The reason, if its type is `T`.
     pub fn reason<T: WarningReason>(&self) -> Option<&T> {
         let reason: &dyn Any = &*self.reason;
         reason.downcast_ref()

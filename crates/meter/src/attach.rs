@@ -1,4 +1,4 @@
-//! Metering of processes that run already: which ones, and for how long.
+//! Metering of running processes: which processes, and for how long.
 
 use std::time::Duration;
 
@@ -11,35 +11,34 @@ use crate::cgroup::Cgroup;
 use crate::error::{TargetError, Unavailable};
 use crate::listing::numbers_in;
 
-/// What to attach to.
+/// The processes to attach to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// These processes, and those that they start later.
+    /// These processes, and the children that they start later.
     Processes(Vec<u32>),
-    /// The processes of the cgroup with this directory and of those below it, those that come later
-    /// too.
+    /// All processes, present and future, of the cgroup with this directory and of its descendants.
     Cgroup(Vec<u8>),
     /// All processes of this PID namespace except this one.
     Machine,
 }
 
-/// What to attach to, and for how long.
+/// The processes to attach to, and for how long.
 pub struct Attach<'a> {
-    /// What to attach to.
+    /// The processes to attach to.
     pub target: Target,
-    /// When to detach; otherwise when the last of the processes has ended, or SIGINT, SIGTERM or
-    /// SIGHUP has arrived.
+    /// When to detach. Metering ends earlier when the last of the processes has ended, or on
+    /// SIGINT, SIGTERM or SIGHUP.
     pub duration: Option<Duration>,
-    /// Is called when all of the processes are metered, with their number.
+    /// Called once all of the processes are metered, with their number.
     pub ready: &'a dyn Fn(usize),
 }
 
 impl Attach<'_> {
-    /// Checks that each of the processes that exist can be metered, and that there is one; or that
-    /// there is such a cgroup.
+    /// Checks that at least one of the processes exists and that a meter can attach to each that
+    /// does; for a cgroup, that its directory is one.
     ///
     /// # Errors
-    /// The first one that cannot, and why.
+    /// The first process or cgroup that cannot be attached to, and why.
     pub(crate) fn check(&self) -> Result<(), TargetError> {
         match &self.target {
             Target::Processes(processes) => check_all(processes),
@@ -48,7 +47,7 @@ impl Attach<'_> {
         }
     }
 
-    /// The processes, for a meter that can attach to nothing else.
+    /// The listed processes, for a meter that can attach neither to a cgroup nor to the machine.
     ///
     /// # Errors
     /// [`Unavailable::OnlyProcesses`]
@@ -59,17 +58,17 @@ impl Attach<'_> {
         }
     }
 
-    /// When to detach, if metering began at `start`; both in nanoseconds of the clock of events.
+    /// When to detach if metering began at `start`; both in nanoseconds of `CLOCK_MONOTONIC`.
     pub(crate) fn until(&self, start: u64) -> Option<u64> {
         self.duration
             .map(|duration| start + duration.as_nanos() as u64)
     }
 }
 
-/// The processes, each once, that had ended before the meter attached to them.
+/// The wanted processes, without duplicates, that had ended before the meter attached to them.
 ///
 /// # Errors
-/// All of them had.
+/// If all of them had.
 pub(crate) fn ended_before(wanted: &[u32], attached: &[u32]) -> Result<Vec<u32>, TargetError> {
     if attached.is_empty() {
         let first = wanted.first().copied().unwrap_or_default();
@@ -85,13 +84,13 @@ pub(crate) fn is_asked_to_stop() -> bool {
     interrupt::asked().is_some()
 }
 
-/// The id of this process in the PID namespace of /proc.
+/// The PID of fathom in the PID namespace of /proc.
 pub(crate) fn myself() -> Option<u32> {
     let name = readlinkat(CWD, c"/proc/self").ok()?;
     str::from_utf8(&name).ok()?.parse().ok()
 }
 
-/// All processes except this one and kernel threads.
+/// All processes except fathom and kernel threads.
 pub(crate) fn all_processes() -> Vec<u32> {
     let myself = myself();
     let mut processes = numbers_in("/proc");
@@ -100,7 +99,7 @@ pub(crate) fn all_processes() -> Vec<u32> {
     processes
 }
 
-/// The threads of the machine, as /proc/loadavg counts them.
+/// The number of threads on the machine, from /proc/loadavg.
 pub(crate) fn count_threads() -> u32 {
     let text = read_kernel(c"/proc/loadavg").unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -108,7 +107,7 @@ pub(crate) fn count_threads() -> u32 {
     all.and_then(|all| all.parse().ok()).unwrap_or_default()
 }
 
-/// Of several processes, such as those that pgrep(1) has listed, some may have ended.
+/// Checks a list of PIDs, such as pgrep(1) prints. Some of the processes may have ended.
 fn check_all(processes: &[u32]) -> Result<(), TargetError> {
     let mut first_ended = None;
     let mut exists = false;
@@ -148,27 +147,27 @@ fn check(pid: u32) -> Result<(), TargetError> {
     }
 }
 
-/// What /proc/PID/stat and /proc/PID/status say of a process.
+/// Fields of /proc/PID/stat and /proc/PID/status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
-    /// The process; another one if the id is that of a thread.
+    /// The thread group id (`Tgid`): a different process if a thread's id was asked for.
     pub(crate) process: u32,
     pub(crate) is_kernel_thread: bool,
-    /// The process that traces it; 0 for none.
+    /// The PID of the process that traces this one with ptrace(2); 0 for none.
     pub(crate) tracer: u32,
-    /// It has ended, and waits for its parent.
+    /// The process is a zombie: it has ended, and its parent has not waited for it.
     pub(crate) has_ended: bool,
-    /// The number of its threads.
+    /// The number of threads of the process.
     pub(crate) threads: u64,
-    /// User and system CPU time, in ticks of 10 ms, with those of the children that it has waited for.
+    /// User and system CPU time in ticks of 10 ms, including waited-for children.
     pub(crate) user: u64,
     pub(crate) sys: u64,
-    /// When it began: no two processes with one id have the same time.
+    /// Start time: tells two processes apart that had the same PID one after the other.
     pub(crate) start: u64,
 }
 
 impl Status {
-    /// `None` if there is no such process.
+    /// Reads the status of a process; `None` if there is no such process.
     pub(crate) fn read(pid: u32) -> Option<Status> {
         let read = |file: &str| {
             let path = format!("/proc/{pid}/{file}");
@@ -178,9 +177,9 @@ impl Status {
     }
 
     fn parse(stat: &[u8], status: &[u8]) -> Option<Status> {
-        /// `PF_KTHREAD`
+        /// `PF_KTHREAD` of the kernel's `task_struct.flags`.
         const KERNEL_THREAD: u64 = 0x20_0000;
-        // The name of the program, in parentheses, may contain anything.
+        // The program name in /proc/PID/stat, in parentheses, may itself contain `)` and spaces.
         let end = stat.iter().rposition(|&byte| byte == b')')?;
         let rest = str::from_utf8(stat.get(end + 1..)?).ok()?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
@@ -200,20 +199,20 @@ impl Status {
     }
 }
 
-/// The file of the program of a process; empty if it has ended.
+/// The executable of a process, from /proc/PID/exe; empty if the process has ended.
 pub(crate) fn running(pid: u32) -> Vec<u8> {
     let exe = gate::long::c_string(format!("/proc/{pid}/exe").as_bytes());
     exe.and_then(|exe| readlinkat(CWD, &exe))
         .unwrap_or_default()
 }
 
-/// The threads of a process; none if it has ended.
+/// The thread ids of a process; none if the process has ended.
 pub(crate) fn threads(pid: u32) -> Vec<u32> {
     numbers_in(&format!("/proc/{pid}/task"))
 }
 
-/// The threads of a process; none if it has ended. And whether these are all: when a thread ends while
-/// the kernel lists them, the list may lack others.
+/// The thread ids of a process, and whether the list is complete: when a thread ends during
+/// readdir(2) of /proc/PID/task, the kernel may skip others.
 pub(crate) fn list_threads(pid: u32) -> (Vec<u32>, bool) {
     let count = || Some(Status::read(pid)?.threads);
     let before = count();
@@ -223,7 +222,7 @@ pub(crate) fn list_threads(pid: u32) -> (Vec<u32>, bool) {
     (listed, is_complete)
 }
 
-/// How often to list the threads of a process until there is no new one.
+/// Maximum number of times to list the threads of a process until no new one appears.
 pub(crate) const MOST_LISTS: u32 = 1000;
 
 #[cfg(test)]

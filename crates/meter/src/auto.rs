@@ -1,12 +1,12 @@
-//! The cheapest meter that works here.
+//! Meter `auto`: the cheapest meter that works on this machine.
 
 use crate::call::{Choice, Meter, Metered};
 use crate::error::{Error, Unavailable};
 
-/// The name that stands for it.
+/// The name of the automatic choice, as in `--meter auto`.
 pub const NAME: &str = "auto";
 
-/// Starts the first of `meters` that works here.
+/// Runs `start` with the first of `meters` that works on this machine.
 pub(crate) fn run(
     meters: &[Box<dyn Meter>],
     mut start: impl FnMut(&dyn Meter) -> Result<Metered, Error>,
@@ -25,7 +25,7 @@ pub(crate) fn run(
     Err(Unavailable::NoMeter(refused).into())
 }
 
-/// Starts this meter, if it works here.
+/// Runs `start` with this meter if its check passes.
 pub(crate) fn run_checked(
     meter: &dyn Meter,
     start: impl FnOnce(&dyn Meter) -> Result<Metered, Error>,
@@ -44,7 +44,7 @@ mod tests {
     use crate::error::{CommandError, Step};
     use gate::Errno;
 
-    /// A meter with a given name, and given results of `check` and `run`.
+    /// A meter with a given name and given results of `check` and `run`, for tests.
     struct Fake(&'static str, Result<(), Unavailable>, Result<(), Error>);
 
     impl Meter for Fake {

@@ -10,38 +10,38 @@ use crate::attach::Attach;
 use crate::error::{CommandError, Error, Refusal, Refusals, Unavailable, WarningKind};
 use crate::names::{Attached, DescriptorKind};
 
-/// The longest name that is reported, in bytes; longer ones are cut. The kernel accepts no longer
-/// ones: `PATH_MAX` without the NUL.
+/// The maximum length of a reported path name in bytes; longer ones are truncated. It is `PATH_MAX`
+/// without the NUL, so the kernel accepts no longer path.
 pub const LONGEST_NAME: usize = 4095;
 
-/// A call of a metered process, reported when it has returned, or when its thread has ended in it.
+/// A system call of a metered process, reported when the call returns or its thread ends in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// The process, in the PID namespace of the meter.
+    /// The process id, in the PID namespace of the meter.
     pub pid: u32,
-    /// The thread, likewise; `pid` for the main thread.
+    /// The thread id, in the PID namespace of the meter; equals `pid` for the main thread.
     pub tid: u32,
     /// The number of the system call, see [`crate::syscalls::by_number`].
     pub number: u32,
-    /// Its arguments at the entry; 0 for those that the meter does not see. Every meter sees
+    /// The arguments at entry; 0 for arguments that the meter does not record. Every meter records
     /// descriptors and flags.
     pub args: [u64; 6],
-    /// The name that its first path argument pointed to at the entry, cut to [`LONGEST_NAME`].
-    /// `None` without a path argument, or if it cannot be read (a bad or a null pointer).
+    /// The string of the first path argument at entry, truncated to [`LONGEST_NAME`]. `None`
+    /// without a path argument, or if the string cannot be read (a bad or null pointer).
     pub name: Option<&'a [u8]>,
-    /// The name that its second path argument pointed to.
+    /// The string of the second path argument, as of rename(2) or link(2).
     pub other: Option<&'a [u8]>,
-    /// Its result: 0 or more, or minus the error number (minus 512 and the like for a call that is
-    /// restarted after a signal, as strace shows it). `None` if its thread ended in it.
+    /// The return value: 0 or more, or the negative error number (-512 and the like for a call that
+    /// is restarted after a signal, as strace shows it). `None` if the thread ended in the call.
     pub result: Option<i64>,
-    /// When it was entered, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Time of entry, in nanoseconds of `CLOCK_MONOTONIC`.
     pub start: u64,
-    /// Nanoseconds from the entry to the return; 0 if it never returned.
+    /// Nanoseconds from entry to return; 0 if the call never returned.
     pub nanos: u64,
 }
 
 impl Call<'_> {
-    /// The error number, if it failed.
+    /// The error number, if the call failed.
     pub fn errno(&self) -> Option<i32> {
         self.result
             .filter(|result| (-4095..0).contains(result))
@@ -49,90 +49,92 @@ impl Call<'_> {
     }
 }
 
-/// Nanoseconds of a call that has waited: for a disk, a server, or the other end of a pipe.
+/// A call of this many nanoseconds or more counts as waiting: for a disk, a server, or the other
+/// end of a pipe.
 pub const LONG_CALL: u64 = 1_000_000;
 
-/// A call beyond the number of those that are reported one by one.
+/// A slow call, reported although the limit of individually reported calls has been reached.
 #[derive(Clone, Copy, Debug)]
 pub struct LongCall<'a> {
-    /// The call, without names.
+    /// The call, without path names.
     pub call: Call<'a>,
-    /// The program that its process executed.
+    /// The executable of the calling process.
     pub program: &'a [u8],
-    /// What the descriptor is that it used or opened, if the meter knows.
+    /// The kind of the descriptor that the call used or opened, if the meter knows.
     pub descriptor: Option<DescriptorKind>,
 }
 
-/// A new process or thread.
+/// The creation of a process or thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fork {
     /// The process that created it.
     pub parent: u32,
-    /// The process that it belongs to: `parent` for a thread.
+    /// The new process; for a new thread, its process, which is `parent`.
     pub pid: u32,
-    /// Its thread id; `pid` for a process.
+    /// The new thread's id; equals `pid` for a new process.
     pub tid: u32,
-    /// It shares the table of descriptors with its parent (`CLONE_FILES`), and has no copy.
+    /// The child shares the descriptor table of its parent (`CLONE_FILES`) instead of copying it.
     pub shares_files: bool,
-    /// It shares working directory and root with its parent (`CLONE_FS`), and has no copy.
+    /// The child shares working directory and root of its parent (`CLONE_FS`) instead of copying
+    /// them.
     pub shares_fs: bool,
 }
 
-/// The calls of an interval.
+/// The calls of one interval of [`Listener::interval`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// By program and system call.
+    /// Sums by program and system call.
     pub sums: Vec<IntervalSum>,
 }
 
-/// Calls of one number that processes made while they executed one program.
+/// Calls with one system call number by all processes of one program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IntervalSum {
-    /// The file of the program.
+    /// The path of the executable.
     pub program: Vec<u8>,
     /// The number of the system call.
     pub number: u32,
-    /// How many times it returned.
+    /// The number of calls that returned.
     pub calls: u64,
-    /// How many times it failed.
+    /// The number of calls that failed.
     pub errors: u64,
-    /// Nanoseconds between entry and return, summed.
+    /// The sum of the nanoseconds from entry to return.
     pub nanos: u64,
 }
 
-/// Receives what a meter reports, for each process in the order in which it happened, as far as the
-/// meter knows it.
+/// Receives the events of a meter. The events of one process come in the order in which they
+/// happened, as far as the meter knows that order.
 pub trait Listener {
-    /// A process that runs already is metered from now on.
+    /// The meter has attached to a process that was already running.
     fn attach(&mut self, _process: &Attached) {}
     /// A call has returned, or its thread has ended in it.
     fn call(&mut self, _call: &Call<'_>) {}
-    /// A call beyond the number of those that are reported took [`LONG_CALL`] or longer.
+    /// A call took [`LONG_CALL`] or longer after the limit of reported calls was reached.
     fn long_call(&mut self, _long: &LongCall<'_>) {}
-    /// A process or thread begins.
+    /// A process or thread was created.
     fn fork(&mut self, _fork: &Fork) {}
-    /// A process has executed a program: its other threads and its close-on-exec descriptors are
-    /// gone.
+    /// A process executed a program (execve(2)): its other threads and its close-on-exec
+    /// descriptors are gone.
     fn exec(&mut self, _pid: u32, _program: &[u8]) {}
-    /// A thread has ended. The main thread of a process is reported last, as a rule.
+    /// A thread ended. The main thread of a process is usually reported last.
     fn exit(&mut self, _pid: u32, _tid: u32) {}
-    /// How often [`Listener::tick`] is to be called; never by default.
+    /// The interval at which to call [`Listener::tick`]; `None`, the default, for never.
     fn interval(&self) -> Option<Duration> {
         None
     }
-    /// An interval has ended.
+    /// An interval of [`Listener::interval`] ended.
     fn tick(&mut self, _interval: &Interval) {}
 }
 
 impl Listener for () {}
 
-/// The command that is metered. It has the environment, descriptors, terminal and process group of
-/// this process.
+/// The command to meter. It inherits the environment, descriptors, terminal and process group of
+/// fathom.
 #[derive(Clone, Debug)]
 pub struct Command {
-    /// The file of the program, as execve(2) takes it.
+    /// The path of the executable, as execve(2) takes it.
     pub program: CString,
-    /// Its arguments, beginning with the program's name as it was given.
+    /// The arguments, beginning with argv[0] as the user gave it.
     pub args: Vec<CString>,
 }
 
@@ -142,14 +144,14 @@ impl Command {
     }
 }
 
-/// How a process ended.
+/// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// With this exit status.
+    /// The command exited with this status.
     Exited(i32),
-    /// By this signal.
+    /// A signal with this number killed the command.
     Killed(i32),
-    /// Not a command: so many processes were attached to.
+    /// No command was started: the meter detached from this number of processes.
     Detached(usize),
 }
 
@@ -161,7 +163,7 @@ impl From<&gate::process::Ended> for Ended {
 }
 
 impl Ended {
-    /// The exit status that passes it on, as a shell does: 128 plus the signal.
+    /// The exit status for the caller, as a shell's: that of the command, or 128 plus the signal.
     pub fn status(self) -> i32 {
         match self {
             Ended::Exited(status) => status,
@@ -171,33 +173,33 @@ impl Ended {
     }
 }
 
-/// Calls of one number that a process made while it executed one program.
+/// Calls with one system call number by one process while it executed one program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Total {
-    /// The file of the program: an absolute name, if it is known. Before the first successful
-    /// execve(2): the name that it was given.
+    /// The path of the executable, absolute if known. Before the first successful execve(2): the
+    /// path that was passed to it.
     pub program: Vec<u8>,
-    /// The process; 0 for the sum of several processes, of which there were too many.
+    /// The process id; 0 for the sum over several processes, when there were too many to list.
     pub pid: u32,
     /// The number of the system call.
     pub number: u32,
-    /// How many times it returned, as `strace -c` counts. A successful execve(2) returns in the new
-    /// program.
+    /// The number of calls that returned, as `strace -c` counts. A successful execve(2) returns in
+    /// the new program.
     pub calls: u64,
-    /// Nanoseconds between entry and return, summed.
+    /// The sum of the nanoseconds from entry to return.
     pub nanos: u64,
-    /// How many times it failed, by error number.
+    /// The number of failed calls, by error number.
     pub errors: Vec<(i32, u64)>,
 }
 
 /// Why a meter was used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// It was asked for by name.
+    /// The user asked for this meter by name.
     Requested,
-    /// It reports every call one by one, and loses none.
+    /// This meter reports every call individually, and loses none.
     Exact,
-    /// It is the cheapest that works here. These were tried before it.
+    /// This is the cheapest meter that works here. These cheaper ones were refused.
     Cheapest(Vec<Refusal>),
 }
 
@@ -220,23 +222,22 @@ impl fmt::Display for Choice {
     }
 }
 
-/// A run that has been metered.
+/// The result of metering a command or running processes.
 #[derive(Clone, Debug)]
 pub struct Metered {
     /// The name of the meter.
     pub meter: &'static str,
     /// Why this meter was used.
     pub choice: Choice,
-    /// What was not seen, and what there was no room for.
+    /// Limits of the measurement: what the meter did not see or had no room for.
     pub warnings: Vec<WarningKind>,
-    /// All calls, in no order; each (program, pid, number) once.
+    /// All calls, unordered; each (program, pid, number) once.
     pub totals: Vec<Total>,
-    /// Calls in which their thread ended. They are not in the totals, nor does `strace -c` count
-    /// them.
+    /// Calls in which the calling thread ended. The totals do not include them, as in `strace -c`.
     pub unfinished: u64,
-    /// Calls that are neither reported nor in the totals, as far as is known.
+    /// Calls that are neither reported nor in the totals, as far as this is known.
     pub lost: u64,
-    /// The time that metering took from the metered processes, summed, as far as is known.
+    /// The time that metering cost the metered processes, summed, as far as this is known.
     pub overhead: Duration,
     /// How the command itself ended.
     pub ended: Ended,
@@ -244,13 +245,13 @@ pub struct Metered {
     pub real: Duration,
     /// User CPU time of the metered processes.
     pub user: Duration,
-    /// System CPU time of the metered processes. It may include kernel work of bpf; the stops
-    /// of ptrace are subtracted.
+    /// System CPU time of the metered processes. It may include kernel work of BPF programs; the
+    /// time of ptrace stops is subtracted.
     pub sys: Duration,
 }
 
 impl Metered {
-    /// What the meter warns about. If calls were lost, there is a warning.
+    /// The warnings of the meter, and one about lost calls if there were any.
     pub fn warnings(&self) -> Vec<WarningKind> {
         let mut warnings = self.warnings.clone();
         if self.lost > 0 && warnings.is_empty() {
@@ -260,26 +261,26 @@ impl Metered {
     }
 }
 
-/// A way to meter.
+/// A meter: a way to observe the system calls of other processes.
 pub trait Meter {
-    /// Its name: `bpf`, `ptrace`.
+    /// The name of the meter: `bpf`, `ptrace`.
     fn name(&self) -> &'static str;
 
-    /// Checks cheaply whether it can work here.
+    /// Checks cheaply whether the meter works on this machine.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// Why the meter is unavailable.
     fn check(&self) -> Result<(), Unavailable>;
 
     /// Runs a command until it and all its descendants have ended. Reports the first `calls` calls
-    /// one by one, and adds up all of them.
+    /// individually, and sums up all calls.
     ///
     /// # Errors
     /// Why there are no figures.
     fn run(&self, command: &Command, calls: u64, to: &mut dyn Listener) -> Result<Metered, Error>;
 
-    /// Meters processes that run already, and what they start, until they have ended or `attach`
-    /// says to detach. Reports calls as [`Meter::run`] does.
+    /// Meters running processes and their future children until all have ended or `attach` says to
+    /// detach. Reports calls as [`Meter::run`] does.
     ///
     /// # Errors
     /// Why there are no figures.

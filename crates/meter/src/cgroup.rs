@@ -1,4 +1,4 @@
-//! A cgroup: which processes are in it, and their CPU time.
+//! A cgroup: its processes and their CPU time.
 
 use gate::file::read_kernel_in;
 use gate::fs::{CWD, Open, fstatfs, openat};
@@ -12,13 +12,15 @@ use crate::listing::list;
 pub(crate) struct Cgroup {
     path: Vec<u8>,
     pub(crate) dir: Fd,
-    /// It is in the hierarchy of version 2.
+    /// The directory is in a cgroup2 file system.
     pub(crate) is_v2: bool,
 }
 
 impl Cgroup {
+    /// Opens the directory of a cgroup.
+    ///
     /// # Errors
-    /// If the directory cannot be opened, or is no cgroup.
+    /// If the directory cannot be opened, or is not in a cgroup file system.
     pub(crate) fn open(path: &[u8]) -> Result<Cgroup, TargetError> {
         const CGROUP_SUPER_MAGIC: u64 = 0x27_e0eb;
         const CGROUP2_SUPER_MAGIC: u64 = 0x6367_7270;
@@ -41,7 +43,7 @@ impl Cgroup {
         }
     }
 
-    /// The processes in it and in the cgroups below it that are visible from here.
+    /// The visible processes of this cgroup and of its descendants.
     pub(crate) fn processes(&self) -> Vec<u32> {
         let mut processes = Vec::new();
         let mut cgroups = vec![self.path.clone()];
@@ -60,8 +62,8 @@ impl Cgroup {
         processes
     }
 
-    /// User and system time of all processes that ever were in a cgroup of version 2, in
-    /// microseconds.
+    /// `user_usec` and `system_usec` of cgroup2's `cpu.stat`, which include processes that have
+    /// ended.
     pub(crate) fn cpu_time(&self) -> Option<[u64; 2]> {
         parse_cpu_time(&read_kernel_in(&self.path, b"cpu.stat").ok()?)
     }

@@ -1,4 +1,4 @@
-//! What all meters do: they run the command, report its calls, and add them up.
+//! The common part of all meters: they run the command, report its calls, and sum them up.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::families::Families;
 use crate::names::{Attached, DescriptorKind};
 use crate::totals::{ProgramIndex, Sums, Totals};
 
-/// How a command ended, and the time that it and its descendants took.
+/// How a command ended, and the elapsed and CPU time of it and its descendants.
 pub(crate) struct Timing {
     pub(crate) ended: Ended,
     pub(crate) real: Duration,
@@ -24,8 +24,8 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    /// That of processes which were metered since `start`, in nanoseconds of the clock of events, until
-    /// now.
+    /// The timing of processes that a meter attached to at `start` (nanoseconds of
+    /// `CLOCK_MONOTONIC`) and detaches from now.
     pub(crate) fn detached(processes: usize, start: u64, cpu: CpuTime) -> Timing {
         let (user, sys) = cpu.times();
         Timing {
@@ -37,8 +37,8 @@ impl Timing {
     }
 }
 
-/// Starts a command, and lets `follow` meter it until it and all its descendants have ended.
-/// `prepare` is the step that failed if the command's process could not be prepared.
+/// Starts a command, and calls `follow` to meter it until it and all its descendants have ended.
+/// `prepare` is the step to report if the child process cannot be prepared.
 pub(crate) fn run_held(
     held: Held,
     command: &Command,
@@ -64,8 +64,8 @@ pub(crate) fn run_held(
     })
 }
 
-/// Nanoseconds of a file-system call that does nothing: the least mean of several rounds. Metering
-/// costs each call the difference between the time of a metered and an unmetered process.
+/// Nanoseconds of a file-system call that does nothing: the smallest mean of several rounds. Its
+/// difference between a metered and an unmetered process is the cost of metering one call.
 pub(crate) fn time_empty_call() -> u64 {
     const ROUNDS: u64 = 16;
     const CALLS: u64 = 32;
@@ -77,13 +77,13 @@ pub(crate) fn time_empty_call() -> u64 {
     (0..ROUNDS).map(round).min().unwrap_or_default()
 }
 
-/// Passes events on to the listener, and adds calls up.
+/// Passes the events of a meter to the listener, and sums up calls.
 pub(crate) struct Collector<'a> {
     pub(crate) to: &'a mut dyn Listener,
-    /// The most calls to report one by one.
+    /// The maximum number of calls to report individually.
     wanted: u64,
     reported: u64,
-    /// Calls in which their thread ended.
+    /// Calls in which the calling thread ended.
     pub(crate) unfinished: u64,
     families: Families,
     pub(crate) totals: Totals,
@@ -91,12 +91,12 @@ pub(crate) struct Collector<'a> {
     ticks: Option<Ticks>,
 }
 
-/// Intervals that the listener wants to hear of.
+/// State of the intervals that the listener asked for.
 struct Ticks {
     every: Duration,
-    /// When this one ends, in nanoseconds of the monotonic clock.
+    /// End of the current interval, in nanoseconds of `CLOCK_MONOTONIC`.
     end: u64,
-    /// The sums when it began.
+    /// The sums at the beginning of the current interval.
     before: Sums,
 }
 
@@ -119,16 +119,17 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// How long the interval still lasts; `None` without intervals.
+    /// Time until the current interval ends; `None` if the listener wants no intervals.
     pub(crate) fn until_tick(&self) -> Option<Duration> {
         let left = self.ticks.as_ref()?.end.saturating_sub(clock::monotonic());
         Some(Duration::from_nanos(left))
     }
 
-    /// Ends the interval if it is over. `others` are the sums of calls that are not in the totals yet.
+    /// Ends the interval if its time is over. `others` returns the sums of calls that are not in
+    /// the totals yet.
     ///
     /// # Errors
-    /// That of `others`.
+    /// The error of `others`.
     pub(crate) fn tick<E>(
         &mut self,
         others: impl FnOnce(&mut Totals) -> Result<Sums, E>,
@@ -141,7 +142,8 @@ impl<'a> Collector<'a> {
         let mut sums = Vec::new();
         for (&(program, number), now) in &now {
             let before = ticks.before.entry((program, number)).or_default();
-            // A sum that the kernel moves while it is read may be missing once.
+            // A BPF counter that is read while the kernel updates it may be missing from one read:
+            // saturate.
             let [calls, errors, nanos] = [0, 1, 2].map(|at| now[at].saturating_sub(before[at]));
             *before = [0, 1, 2].map(|at| now[at].max(before[at]));
             if calls > 0 {
@@ -155,19 +157,19 @@ impl<'a> Collector<'a> {
             }
         }
         self.to.tick(&Interval { sums });
-        // An interval that this process was too late for is skipped.
+        // If this process is late, skip the missed intervals instead of reporting several at once.
         let every = ticks.every.as_nanos() as u64;
         ticks.end = (ticks.end + every).max(clock::monotonic());
         self.ticks = Some(ticks);
         Ok(())
     }
 
-    /// Whether a call would be reported.
+    /// Whether the next call would be reported individually.
     pub(crate) fn wants_calls(&self) -> bool {
         self.reported < self.wanted
     }
 
-    /// Reports a call, unless enough have been.
+    /// Reports a call, unless the limit of reported calls has been reached.
     pub(crate) fn report(&mut self, call: &Call<'_>) {
         if self.wants_calls() {
             self.reported += 1;
@@ -175,7 +177,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Reports a call in which its thread has ended.
+    /// Reports a call in which its thread ended.
     pub(crate) fn end_in(&mut self, call: &Call<'_>) {
         self.unfinished += 1;
         self.report(call);
@@ -193,7 +195,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Reports a call that has waited, beyond the number of calls that are reported.
+    /// Reports a slow call after the limit of reported calls has been reached.
     pub(crate) fn report_long(
         &mut self,
         program: ProgramIndex,
@@ -207,7 +209,7 @@ impl<'a> Collector<'a> {
         });
     }
 
-    /// A process that runs already is metered from now on.
+    /// Reports to the listener that a running process is metered from now on.
     pub(crate) fn attach(&mut self, process: &Attached) {
         let pid = process.pid;
         for &tid in process.threads.iter().filter(|tid| **tid != pid) {
@@ -237,7 +239,7 @@ impl<'a> Collector<'a> {
             .exit(pid, tid, |pid, tid| self.to.exit(pid, tid));
     }
 
-    /// The result of a run whose calls each took `overhead` nanoseconds longer for the metering.
+    /// The result of a run in which metering made each call `overhead` nanoseconds longer.
     pub(crate) fn finish(self, meter: &dyn Meter, overhead: u64, timing: Timing) -> Metered {
         let (totals, full_tables) = self.totals.finish();
         let calls: u64 = totals.iter().map(|total| total.calls).sum();

@@ -1,4 +1,4 @@
-//! The CPU time of what a meter has attached to.
+//! The CPU time of the processes that a meter has attached to.
 
 use std::time::Duration;
 
@@ -9,22 +9,21 @@ use gate::{Errno, clock};
 use crate::attach::{Status, myself, threads};
 use crate::cgroup::Cgroup;
 
-/// CPU time since this was made.
+/// CPU time used since the construction of this value.
 pub(crate) struct CpuTime<'a> {
     source: CpuTimeSource<'a>,
-    /// User and system time then, of a source that is a counter.
+    /// User and system time at construction, for a source that is a counter.
     before: [Duration; 2],
-    /// The clocks of the threads of processes, which count what they start, too; `None` if one of them
-    /// is not permitted.
+    /// CPU clocks of the threads, inherited by their children; `None` if one is not permitted.
     clocks: Option<Vec<TaskClock>>,
-    /// When to read the times of processes again, in nanoseconds of the monotonic clock.
+    /// When to read the CPU times of the processes again, in nanoseconds of `CLOCK_MONOTONIC`.
     next: u64,
 }
 
 enum CpuTimeSource<'a> {
-    /// Each process, what it had used then, and what it had used when it was last read.
+    /// Each process, its status when metering began, and its status when last read.
     Processes(Vec<(u32, Status, Status)>),
-    /// The kernel's counters, which have the time of processes that have ended, too.
+    /// `cpu.stat` of a cgroup, which includes the time of processes that have ended.
     Cgroup(&'a Cgroup),
     Machine,
 }
@@ -36,12 +35,12 @@ impl<'a> CpuTime<'a> {
         time
     }
 
-    /// That of a cgroup of version 2.
+    /// The CPU time of a cgroup2.
     pub(crate) fn of_cgroup(cgroup: &'a Cgroup) -> CpuTime<'a> {
         CpuTime::from_source(CpuTimeSource::Cgroup(cgroup))
     }
 
-    /// That of all processes except this one.
+    /// The CPU time of all processes except fathom.
     pub(crate) fn of_machine() -> CpuTime<'a> {
         CpuTime::from_source(CpuTimeSource::Machine)
     }
@@ -55,7 +54,7 @@ impl<'a> CpuTime<'a> {
         }
     }
 
-    /// From now on that of another process, too.
+    /// Adds a process, whose CPU time counts from now on.
     pub(crate) fn add(&mut self, pid: u32) {
         if let CpuTimeSource::Processes(processes) = &mut self.source
             && let Some(status) = Status::read(pid)
@@ -71,8 +70,8 @@ impl<'a> CpuTime<'a> {
         }
     }
 
-    /// Reads the times now and then: there is none of a process that has ended. They tell user from
-    /// system time, which the clocks do not.
+    /// Reads the CPU times of the processes periodically, as those of an ended process are gone.
+    /// Their split into user and system time is not in the clocks.
     pub(crate) fn update(&mut self) {
         const INTERVAL: u64 = 100_000_000;
         let now = clock::monotonic();
@@ -91,8 +90,8 @@ impl<'a> CpuTime<'a> {
         }
     }
 
-    /// User and system time until now; without clocks, until a process was last read before it ended,
-    /// and of those of its children that it has waited for.
+    /// User and system time until now. Without clocks, the time of an ended process counts up to
+    /// its last reading, and includes waited-for children.
     pub(crate) fn times(mut self) -> (Duration, Duration) {
         self.read();
         let now = self.source.count();
@@ -133,7 +132,7 @@ impl CpuTimeSource<'_> {
     }
 }
 
-/// Divides CPU time as these are, of which the sum is less exact.
+/// Splits the exact total CPU time in the ratio of `user` and `sys`, whose sum is less exact.
 fn divide(all: Duration, user: Duration, sys: Duration) -> (Duration, Duration) {
     let sum = (user + sys).as_secs_f64();
     let sys = match sum > 0.0 {
@@ -143,7 +142,7 @@ fn divide(all: Duration, user: Duration, sys: Duration) -> (Duration, Duration) 
     (all - sys, sys)
 }
 
-/// `USER_HZ` is 100 on every architecture that is supported.
+/// Converts CPU ticks: `USER_HZ` is 100 on every supported architecture.
 fn ticks(ticks: u64) -> Duration {
     Duration::from_millis(10 * ticks)
 }

@@ -1,4 +1,4 @@
-//! Why a command cannot be metered, and what a meter warns about.
+//! Why a command cannot be metered, and the warnings of a meter.
 
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -15,10 +15,11 @@ pub enum Error {
     /// A process or a cgroup cannot be attached to.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The meter cannot work here. The command has not begun, so another meter may be tried.
+    /// The meter cannot work on this machine. The command has not begun, so a different meter may
+    /// try.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// The meter failed after the command had begun. Another meter would run it twice.
+    /// The meter failed after the command had begun. Trying a different meter would run it twice.
     #[error("cannot {0}: {1}")]
     Late(Step, Errno),
 }
@@ -26,22 +27,22 @@ pub enum Error {
 /// Why a process or a cgroup cannot be attached to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// There is none, or it has ended.
+    /// The process does not exist, or has ended.
     #[error("process {0} does not exist")]
     NoProcess(u32),
-    /// It is the id of a thread of another process.
+    /// The number is the id of a thread of another process.
     #[error("{0} is a thread of process {1}")]
     Thread(u32, u32),
-    /// It is a thread of the kernel, and makes no system calls.
+    /// The process is a kernel thread, which makes no system calls.
     #[error("process {0} is a kernel thread, which makes no system calls")]
     KernelThread(u32),
-    /// It is this process.
+    /// The process is fathom itself.
     #[error("process {0} is fathom itself")]
     Myself(u32),
-    /// It belongs to another user, and this process is not privileged.
+    /// The process belongs to another user, and fathom is not privileged.
     #[error("process {0} belongs to another user")]
     OtherUser(u32),
-    /// It has a tracer, and a process has at most one.
+    /// The process has a tracer already, and ptrace(2) allows only one.
     #[error("process {0} is traced by process {1}")]
     Traced(u32, u32),
     /// The directory of a cgroup cannot be opened.
@@ -55,10 +56,10 @@ pub enum TargetError {
 /// Why a command cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// There are no words, the first one is empty, or one contains a NUL.
+    /// The command has no words, its first word is empty, or a word contains a NUL.
     #[error("the command is empty")]
     Empty,
-    /// No directory of `PATH` has a file of this name.
+    /// No directory of `PATH` contains the command.
     #[error("cannot find the command '{}' in PATH", escape(.0))]
     NotFound(Vec<u8>),
     /// execve(2) of this program failed.
@@ -67,8 +68,8 @@ pub enum CommandError {
 }
 
 impl CommandError {
-    /// The exit status that env(1), nohup(1) and shells have for it: 127 for a command that is not
-    /// found, 126 for one that cannot be executed.
+    /// The exit status that env(1), nohup(1) and shells give for this error: 127 for a command that
+    /// is not found, 126 for a command that cannot be executed.
     pub fn exit_status(&self) -> i32 {
         match self {
             CommandError::Empty | CommandError::NotFound(_) => 127,
@@ -84,22 +85,22 @@ fn escape(name: &[u8]) -> String {
     String::from_utf8_lossy(name).escape_debug().to_string()
 }
 
-/// Why a meter cannot work here.
+/// Why a meter cannot work on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// The layout of this processor's registers is unknown.
     #[error("this processor architecture is not supported")]
     Architecture,
-    /// The kernel is too old.
+    /// The kernel is older than this version.
     #[error("requires Linux {0}")]
     NeedsLinux(&'static str),
-    /// A step before the command began failed.
+    /// A step failed before the command began.
     #[error("cannot {0}: {1}")]
     Step(Step, Errno),
     /// A BPF map or ring cannot be created.
     #[error("{}", map_refused(*.0))]
     BpfMap(Errno),
-    /// The kernel refuses a BPF program. The log of the verifier is empty if the kernel wrote none.
+    /// The kernel rejected a BPF program. The verifier log is empty if the kernel wrote none.
     #[error("{}", program_refused(*.0, .1))]
     BpfProgram(Errno, String),
     /// The BPF programs cannot be linked to the kernel's types: a bug of fathom.
@@ -108,21 +109,22 @@ pub enum Unavailable {
     /// A BPF program cannot be attached to this raw tracepoint.
     #[error("cannot attach to the tracepoint {}: {}", .0.to_string_lossy(), .1)]
     Attach(&'static CStr, Errno),
-    /// There is no BTF, and the fields of `task_struct` cannot be found by their values either.
+    /// The kernel has no BTF, and the offsets of fields in `task_struct` cannot be found by their
+    /// values either.
     #[error(
         "the kernel has no BTF (/sys/kernel/btf/vmlinux), and the layout of its task_struct is unknown"
     )]
     NoBtf,
-    /// It can only attach to processes.
+    /// The meter can only attach to processes, not to a cgroup or the machine.
     #[error("can only attach to processes (-p)")]
     OnlyProcesses,
-    /// There is no BTF, or it lacks what is needed to find a process or its ids.
+    /// The kernel has no BTF, or its BTF lacks the types needed to find a process or its ids.
     #[error("this needs a kernel with BTF (/sys/kernel/btf/vmlinux)")]
     AttachNeedsBtf,
-    /// A thread of this process cannot be created.
+    /// fathom cannot create a thread.
     #[error("cannot create a thread: {}", Errno(*.0))]
     Thread(i32),
-    /// A thread of this process has panicked.
+    /// A thread of fathom panicked.
     #[error("a thread of fathom panicked")]
     ThreadPanicked,
     /// ptrace(2) failed.
@@ -145,7 +147,7 @@ impl From<LoadError> for Unavailable {
 /// The name of a meter, and why it was not used.
 pub(crate) type Refusal = (&'static str, Unavailable);
 
-/// Meters that were not used, in one line.
+/// The meters that were not used, in one line of text.
 pub(crate) struct Refusals<'a>(pub(crate) &'a [Refusal]);
 
 impl fmt::Display for Refusals<'_> {
@@ -191,8 +193,8 @@ pub enum Step {
     Prepare,
     #[error("install a seccomp filter")]
     InstallFilter,
-    /// The BPF program at sys_enter did not see the command: a seccomp filter that this process
-    /// inherited answered the call.
+    /// The BPF program at the tracepoint sys_enter did not see the command: a seccomp filter that
+    /// fathom inherited answered the call.
     #[error("trace the command at sys_enter (a seccomp filter may hide it)")]
     BeSeen,
     #[error("wait for the command")]
@@ -218,10 +220,10 @@ impl Step {
 /// Why the figures of a meter are incomplete.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WarningKind {
-    /// The table of processes is full.
+    /// The table of processes is full: later processes are summed up by program.
     #[error("too many processes: the later ones are summed up by program")]
     ManyProcesses,
-    /// The table of programs is full.
+    /// The table of programs is full: others are summed up without a name.
     #[error("more than {0} programs: the others are summed up without a name")]
     ManyPrograms(usize),
     /// Threads were still running when the user asked fathom to stop.
@@ -234,7 +236,8 @@ pub enum WarningKind {
     /// A process ended before the meter had attached to it.
     #[error("process {0} does not exist, or ended before it was attached to")]
     EndedBefore(u32),
-    /// Threads did not stop, and were left to the kernel to detach.
+    /// Threads did not stop in time for ptrace to detach; the kernel detaches them when fathom
+    /// exits.
     #[error("{0} threads did not stop in time to be detached: the kernel detaches them")]
     NotStopped(usize),
     /// Processes were killed when the user asked fathom to stop.
@@ -247,33 +250,34 @@ pub enum WarningKind {
     /// The table of calls by process and error was full.
     #[error("{0} calls are in the totals only: the table of processes and errors was full")]
     Unattributed(u64),
-    /// Calls are in the totals but were not reported one by one.
+    /// Calls are in the totals, but were not reported individually.
     #[error("{0} calls are in the totals only: they came faster than they could be read")]
     Unreported(u64),
-    /// Of long calls beyond the limit of calls it is unknown whether they waited.
+    /// The kinds of descriptors of long calls are unknown, so these calls may have waited for a
+    /// pipe.
     #[error(
         "{0} calls of 1 ms or longer are in the totals even if they waited for a pipe or a socket: they came faster than they could be read"
     )]
     LostLongCalls(u64),
-    /// Events of processes were lost.
+    /// Fork, exec and exit events were lost.
     #[error("{0} fork, exec and exit events were lost: names of programs and files may be wrong")]
     LostEvents(u64),
-    /// The table of threads was full.
+    /// The table of threads was full: calls of further threads were not counted.
     #[error("{0} threads were not traced, and their calls not counted: too many at once")]
     UnfollowedThreads(u64),
-    /// 32-bit programs made calls.
+    /// 32-bit programs made calls, which are not counted.
     #[error("{0} calls of 32-bit programs were not counted")]
     Calls32Bit(u64),
-    /// A program for another architecture was executed.
+    /// A program for another architecture was executed, whose calls are not counted.
     #[error("'{}' is for another architecture: its calls were not counted", escape(.0))]
     OtherArchitecture(Vec<u8>),
-    /// A set-user-ID program was executed, and gained no privilege.
+    /// A set-user-ID program was executed without its privilege, because a tracer watched it.
     #[error(
         "'{}' ran without its set-user-ID privilege, because it was traced",
         escape(.0)
     )]
     Unprivileged(Vec<u8>),
-    /// Calls were lost for another reason.
+    /// Calls were lost for some other reason.
     #[error("{0} calls were lost: the machine was too busy")]
     Lost(u64),
 }

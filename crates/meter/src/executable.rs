@@ -1,4 +1,4 @@
-//! The file that a process executes.
+//! The path of the executable of a process.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::AsRawFd;
@@ -6,10 +6,10 @@ use std::os::fd::AsRawFd;
 use gate::fd::Fd;
 use gate::fs::{At, CWD, FileType, Open, Want, openat, pread64, readlinkat, statx};
 
-/// The absolute name of the file that a process executes, which it has called `called`. By now the
-/// process may execute another one, or have ended: /proc/PID/exe is trusted only if its last
-/// component is that of `called`, or its inode is `inode` (0 if unknown). Otherwise the file is
-/// resolved from `called`, and failing that `called` is returned.
+/// The absolute path of the executable of a process that has called execve(2) with `called`. As the
+/// process may have ended or executed a different program since, /proc/PID/exe is trusted only if
+/// its last component is that of `called`, or its inode is `inode` (0 if unknown). Otherwise the
+/// result is `called` with its links resolved, or failing that `called` itself.
 pub(crate) fn file_of(pid: u32, called: &[u8], inode: u64) -> Vec<u8> {
     let exe = CString::new(format!("/proc/{pid}/exe")).unwrap_or_default();
     let running = readlinkat(CWD, &exe).ok();
@@ -38,7 +38,7 @@ fn last(name: &[u8]) -> Option<&[u8]> {
     name.rsplit(|&byte| byte == b'/').next()
 }
 
-/// Finds a file, and returns its name without symbolic links.
+/// Opens a file by name, and returns its path without symbolic links.
 fn resolve(name: &[u8]) -> Option<(Fd, Vec<u8>)> {
     let file = openat(CWD, &CString::new(name).ok()?, Open::PATH).ok()?;
     let name = readlinkat(CWD, &link(&file)).ok()?;
@@ -49,9 +49,9 @@ fn link(file: &Fd) -> CString {
     CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default()
 }
 
-/// What execve(2) executes when it is given this name: of a script, its interpreter.
+/// The file that execve(2) loads for this name: for a `#!` script, its interpreter.
 fn interpreter(called: &[u8]) -> Option<Vec<u8>> {
-    /// The most interpreters of interpreters that the kernel follows.
+    /// The kernel's limit of interpreters that are scripts themselves.
     const DEEPEST: usize = 5;
     let mut called = called.to_vec();
     for _ in 0..DEEPEST {
@@ -59,7 +59,8 @@ fn interpreter(called: &[u8]) -> Option<Vec<u8>> {
             return None; // the working directory is unknown
         }
         let (file, name) = resolve(&called)?;
-        // The process has chosen the name: opening a device or a FIFO for reading would have effects.
+        // Check the type first: the metered process chose the name, and opening a device or FIFO
+        // for reading can have side effects.
         let seen = statx(&file, c"", At::EMPTY_PATH, Want::TYPE).ok()?;
         if seen.file_type != FileType::Regular {
             return None;

@@ -1,18 +1,18 @@
-//! Which exit of a thread is that of its process. A main thread may exit before other threads, or
-//! before one of them executes a program and takes its place; listeners want to hear of the exit of
-//! a process last, and once.
+//! Decides which thread exit is the exit of a process. A main thread may exit before other threads,
+//! or before another thread calls execve(2) and takes over its id; listeners are told of the exit
+//! of a process once, after all its threads.
 
 use foldhash::HashMap;
 
 use crate::call::Fork;
 
-/// The processes that have had several threads.
+/// The processes that have or had several threads.
 #[derive(Debug, Default)]
 pub(crate) struct Families(HashMap<u32, Family>);
 
 #[derive(Debug, Default)]
 struct Family {
-    /// Live threads, without the main thread.
+    /// Number of live threads except the main thread.
     others: u32,
     main_has_exited: bool,
 }
@@ -26,12 +26,12 @@ impl Families {
         }
     }
 
-    /// A process executes a program: the thread that does becomes its main thread, alone.
+    /// A process executes a program: the calling thread becomes its main and only thread.
     pub(crate) fn exec(&mut self, pid: u32) {
         self.0.remove(&pid);
     }
 
-    /// Passes on the exits that are due now: none for a main thread that is not the last one.
+    /// Reports the exits that are due: a main thread's exit waits for that of the last thread.
     pub(crate) fn exit(&mut self, pid: u32, tid: u32, mut report: impl FnMut(u32, u32)) {
         let Some(family) = self.0.get_mut(&pid) else {
             return report(pid, tid);

@@ -1,5 +1,5 @@
-//! The program that a command names, as execvp(3) and strace find it. It is searched for before the
-//! command starts, so that the search is not counted as the command's.
+//! Finds the executable of a command, as execvp(3) and strace do. The search runs before the
+//! command starts, so that its calls are not counted as the command's.
 
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -11,14 +11,14 @@ use gate::lookup::{Permission, check_permission};
 use crate::call::Command;
 use crate::error::{CommandError, Error};
 
-/// Where execvp(3) searches without PATH.
+/// The directories that execvp(3) searches if `PATH` is unset.
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 
 impl Command {
-    /// The command of these words. A name without a slash is searched for along `PATH`.
+    /// The command with these words. A name without a slash is searched for along `PATH`.
     ///
     /// # Errors
-    /// If there is no such program.
+    /// If no such executable exists.
     pub fn find(words: &[OsString]) -> Result<Command, Error> {
         let args = words.iter().map(|word| CString::new(word.as_bytes()));
         let args: Result<Vec<CString>, _> = args.collect();

@@ -1,23 +1,23 @@
 //! Meters of the system calls of other programs: one trait ([`call::Meter`]), one file for each.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`call`] | what a meter reports: calls, processes, totals; and what a meter is |
-//! | `error` | why a command cannot be metered; what a meter warns about |
+//! | [`call`] | the trait of a meter, and what it reports: calls, processes, totals |
+//! | `error` | why a command cannot be metered; warnings of a meter |
 //! | [`syscalls`] | the file-system system calls: numbers, names, purposes, path and descriptor arguments |
 //! | [`names`] | absolute names of the files that calls are about |
-//! | [`auto`] | the cheapest meter that works here |
-//! | [`mod@attach`] | what is attached to, and for how long |
+//! | [`auto`] | the cheapest meter that works on this machine |
+//! | [`mod@attach`] | the processes to attach to, and for how long |
 //! | `bpf` | for root: BPF programs at the kernel's tracepoints |
-//! | `ptrace` | for everybody: ptrace(2), with a seccomp filter |
+//! | `ptrace` | for every user: ptrace(2), with a seccomp filter |
 //! | `cgroup` | the processes of a cgroup |
-//! | `cpu_time` | the CPU time of what a meter has attached to |
+//! | `cpu_time` | the CPU time of the processes that a meter has attached to |
 //! | `listing` | the entries of directories of /proc |
-//! | `collector` | what all meters do: run the command, report calls, add them up |
+//! | `collector` | the common part of all meters: run the command, report calls, sum them up |
 //! | `totals` | sums of calls, in bounded space |
-//! | `find` | the program that a command names |
-//! | `executable` | the file that a process executes |
-//! | `families` | which exit of a thread is that of its process |
+//! | `find` | the executable of a command |
+//! | `executable` | the path of the executable of a process |
+//! | `families` | which thread exit is the exit of a process |
 //! | `unmetered` | a run of a command without a meter |
 #![forbid(unsafe_code)]
 
@@ -52,13 +52,13 @@ use gate::interrupt;
 use crate::attach::Attach;
 use crate::call::{Choice, Command, Listener, Meter, Metered};
 
-/// Every meter, the cheapest first.
+/// Every meter, in increasing order of overhead.
 pub fn all() -> Vec<Box<dyn Meter>> {
     vec![Box::new(bpf::Bpf), Box::new(ptrace::Ptrace)]
 }
 
-/// Runs the command under the meter of this name, and reports all of its calls. Under `auto`
-/// ptrace is tried first: it waits until each call is reported, and so loses none.
+/// Runs the command under the meter with this name, and reports all calls individually. `auto`
+/// tries ptrace first: ptrace stops each call until it is reported, and so loses none.
 ///
 /// # Errors
 /// Why there are no figures.
@@ -76,8 +76,8 @@ pub fn run_exact(name: &str, command: &Command, to: &mut dyn Listener) -> Result
     Ok(metered)
 }
 
-/// Runs the command under the meter of this name (`auto`: the cheapest that works here), and
-/// reports the first `calls` calls one by one.
+/// Runs the command under the meter with this name (`auto`: the cheapest that works here), and
+/// reports the first `calls` calls individually.
 ///
 /// # Errors
 /// Why there are no figures.
@@ -90,8 +90,8 @@ pub fn run(
     start(name, |meter| meter.run(command, calls, to))
 }
 
-/// Meters processes that run already by the meter of this name (`auto`: the cheapest that works
-/// here), and reports the first `calls` calls one by one. SIGINT, SIGTERM and SIGHUP end it.
+/// Attaches the meter with this name (`auto`: the cheapest that works here) to running processes,
+/// and reports the first `calls` calls individually, until SIGINT, SIGTERM or SIGHUP.
 ///
 /// # Errors
 /// Why there are no figures.

@@ -4,10 +4,10 @@ use gate::Fd;
 use gate::fs::{CWD, Open, getdents64, openat};
 use ondisk::dirent::{Entry, entries};
 
-/// Passes the directory and each of its entries to `show`.
+/// Passes the opened directory and each of its entries to `show`.
 ///
 /// # Errors
-/// Those of openat(2) and getdents64(2).
+/// The errors of openat(2) and getdents64(2).
 pub(crate) fn list(dir: &[u8], mut show: impl FnMut(&Fd, &Entry<'_>)) -> gate::Result<()> {
     let dir = openat(CWD, &gate::long::c_string(dir)?, Open::DIRECTORY)?;
     let mut buffer = vec![0; 8 << 10];
@@ -20,7 +20,7 @@ pub(crate) fn list(dir: &[u8], mut show: impl FnMut(&Fd, &Entry<'_>)) -> gate::R
     }
 }
 
-/// The entries of a directory whose names are numbers, as far as they can be read.
+/// The entries of a directory of /proc whose names are numbers; none if it is unreadable.
 pub(crate) fn numbers_in(dir: &str) -> Vec<u32> {
     let mut numbers = Vec::new();
     let number = |entry: &Entry<'_>| entry.name.to_str().ok()?.parse::<u32>().ok();

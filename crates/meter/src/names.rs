@@ -1,18 +1,18 @@
-//! Absolute names of the files that calls are about: follows each process's descriptors, working
-//! directory and root.
+//! Absolute names of the files that calls are about: tracks the descriptors, working directory and
+//! root of each process.
 //!
-//! A name is the path that the process gave, from its root, without `.` and doubled slashes.
-//! Symbolic links stay, since only the kernel knows their targets, and so does `..`, unless the
-//! component before it was opened with `O_NOFOLLOW`, and so is no link. So a file may have several
-//! names, but no name is a guess: `None` stands for an unknown name. Unknown are the names of
-//! descriptors that no call has opened (from a socket, io_uring, another namespace), absolute names
-//! after chroot(2), and names over 4095 bytes. Files and directories that are renamed keep the name
-//! that they were opened by.
+//! A name is the path that the process passed, made absolute, without `.` and doubled slashes.
+//! Symbolic links are not resolved, since only the kernel knows their targets. `..` stays for the
+//! same reason, unless the component before it was opened with `O_NOFOLLOW`, and so is no link. A
+//! file may have several names, but no name is a guess: `None` stands for an unknown name. Unknown
+//! are the names of descriptors that no call has opened (received by a socket, opened by io_uring
+//! or in another namespace), absolute names after chroot(2), and names over 4095 bytes. A renamed
+//! file keeps the name that it was opened by.
 //!
-//! Each thread has a table of descriptors and a place (working directory and root), which it may
-//! share with others, as clone(2) and unshare(2) say. A table that is copied by fork(2) is copied
-//! here when one of the two changes. Memory is bounded ([`MOST_TASKS`], [`MOST_BYTES`]): what does
-//! not fit is unknown, and counted ([`Names::forgotten`]).
+//! Each thread has a table of descriptors, a working directory and a root, which it may share with
+//! others, as clone(2) and unshare(2) say. A table that fork(2) duplicates is copied here when one
+//! of the two changes. Memory is bounded ([`MOST_TASKS`], [`MOST_BYTES`]): a name for which there
+//! is no room is unknown, and counted ([`Names::forgotten`]).
 
 mod attached;
 mod follow;
@@ -41,22 +41,23 @@ use self::table::{Descriptor, NameBase, NamedTask, Table};
 use crate::call::{Call, Fork};
 use crate::syscalls;
 
-/// The most threads that are followed at a time.
+/// The maximum number of threads that are tracked at a time.
 pub const MOST_TASKS: usize = 8192;
 const EBADF: i32 = 9;
 
-/// The names of all processes.
+/// The file names of all metered processes.
 #[derive(Debug, Default)]
 pub struct Names {
     tasks: HashMap<u32, NamedTask>,
-    /// Tasks that are not the main threads of their processes.
+    /// Number of threads that are not the main threads of their processes.
     threads: usize,
     inherited: Option<Inherited>,
-    /// /proc is asked what unknown descriptors are.
+    /// Read /proc/PID/fd to learn the kind of unknown descriptors.
     asks_proc: bool,
-    /// The root and the mount namespace of the first process that a meter has attached to.
+    /// The root and the mount namespace of the first process that a meter attached to.
     root: Option<(Vec<u8>, Vec<u8>)>,
-    /// Some process has another root than the command, and so may those of which nothing is known.
+    /// Some process has a different root than the command, so processes with an unknown history
+    /// may, too.
     has_other_root: bool,
     held: Rc<Cell<usize>>,
     opened: u64,
@@ -64,7 +65,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Follows processes, of which the first one begins with `inherited`.
+    /// Tracks processes, of which the first one begins with `inherited`.
     pub fn new(inherited: Inherited) -> Names {
         Names {
             inherited: Some(inherited),
@@ -72,8 +73,8 @@ impl Names {
         }
     }
 
-    /// Asks /proc what a descriptor is when a call uses it that no call has opened: a pipe, a socket.
-    /// The process may be gone by then, or may have closed it: then it is
+    /// Also reads /proc when a call uses a descriptor that no call has opened, to tell a pipe from
+    /// a socket. If the process has ended or closed the descriptor by then, it is
     /// [`DescriptorKind::Unknown`].
     pub fn asking_proc(inherited: Inherited) -> Names {
         Names {
@@ -82,7 +83,7 @@ impl Names {
         }
     }
 
-    /// [`Names::asking_proc`] for processes that run already: absolute names are those of this process.
+    /// [`Names::asking_proc`] for running processes: absolute names start at the root of fathom.
     pub fn of_machine() -> Names {
         Names {
             root: OpenFiles::own_root(),
@@ -90,13 +91,13 @@ impl Names {
         }
     }
 
-    /// Descriptors that were forgotten, and threads that were not followed, because there were too
-    /// many.
+    /// Number of descriptors and threads that were not tracked because there were too many.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
 
-    /// What a call is about. Follows what it does to descriptors and places.
+    /// The file that a call is about. Tracks the effects of the call on descriptors, working
+    /// directory and root.
     pub fn call(&mut self, call: &Call<'_>) -> Subject {
         let Some(syscall) = syscalls::by_number(call.number) else {
             return Subject::default();
@@ -113,8 +114,8 @@ impl Names {
         about
     }
 
-    /// A process is metered from now on. Names are those of the first such process: absolute names of
-    /// processes with another root or mount namespace are unknown.
+    /// A process is metered from now on. Absolute names of processes whose root or mount namespace
+    /// differs from that of the first such process are unknown.
     pub fn attach(&mut self, process: &Attached) {
         let Attached { pid, open, .. } = process;
         let threads = self.tasks.iter();
@@ -145,7 +146,7 @@ impl Names {
         }
     }
 
-    /// A process or a thread begins.
+    /// A process or thread was created.
     pub fn fork(&mut self, fork: &Fork) {
         let parent = self.find_or_add(fork.parent, fork.parent);
         let task = parent.and_then(|parent| self.tasks.get(&parent)).cloned();
@@ -163,8 +164,8 @@ impl Names {
         self.add(fork.tid, task);
     }
 
-    /// A process executes a program: it unshares its table and closes the close-on-exec
-    /// descriptors, and its other threads end.
+    /// A process executes a program: its table is no longer shared, close-on-exec descriptors are
+    /// closed, and its other threads end.
     pub fn exec(&mut self, pid: u32) {
         self.find_or_add(pid, pid);
         if self.threads > 0 {
@@ -181,26 +182,27 @@ impl Names {
             false => Vec::new(),
         };
         self.change(pid, |table| {
-            // Those that an io_uring has replaced have stale names.
+            // Descriptors that io_uring requests have replaced have stale names.
             let has_ring = std::mem::take(&mut table.has_ring);
             table.close_if(|_, cloexec| cloexec || has_ring);
-            // Also those with a name: beyond the limit of calls, nothing tells that they were replaced.
+            // Descriptors with a name, too: after the limit of reported calls, replacing one is not
+            // reported.
             for (fd, kind) in others {
                 table.set_unnamed(fd, kind, false);
             }
         });
     }
 
-    /// A thread has ended.
+    /// A thread ended.
     pub fn exit(&mut self, tid: u32) {
         if let Some(task) = self.tasks.remove(&tid) {
             self.threads -= usize::from(task.process != tid);
         }
     }
 
-    /// The key of a thread in `tasks`: its id, or that of its process if the thread is unknown. An
-    /// unknown process is added: the first one begins as the command does, of others nothing is
-    /// known.
+    /// The key of a thread in `tasks`: its id, or that of its process if the thread is unknown.
+    /// Adds unknown processes: the first one starts with what the command inherits, others without
+    /// any names.
     fn find_or_add(&mut self, pid: u32, tid: u32) -> Option<u32> {
         for id in [tid, pid] {
             if self.tasks.contains_key(&id) {
@@ -254,8 +256,8 @@ impl Names {
         self.tasks.insert(tid, task);
     }
 
-    /// Changes the table of descriptors of a thread. If there is no room for a copy of a shared
-    /// table, the table is forgotten.
+    /// Changes the descriptor table of a thread. If there is no room to copy a shared table, the
+    /// table is dropped.
     fn change<T>(&mut self, tid: u32, with: impl FnOnce(&mut Table) -> T) -> Option<T> {
         let task = self.tasks.get(&tid)?;
         let mut files = task.files.borrow_mut();
@@ -266,7 +268,7 @@ impl Names {
         Some(with(Rc::make_mut(&mut files)))
     }
 
-    /// Opens a descriptor, and returns the number of the open file.
+    /// Records an opened descriptor, and returns the number of its open file description.
     fn open(&mut self, tid: u32, fd: u32, open: Descriptor) -> Option<u64> {
         self.opened += 1;
         let opened = self.opened;
@@ -274,7 +276,7 @@ impl Names {
             .then_some(opened)
     }
 
-    /// Replaces a descriptor, or removes it. `false` if there is no room for it.
+    /// Replaces or removes a descriptor in the table. `false` if there is no room for it.
     fn set(&mut self, tid: u32, fd: u32, open: Option<Descriptor>) -> bool {
         let is_kept = self.change(tid, |table| {
             table.close(fd);

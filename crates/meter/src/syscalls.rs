@@ -1,12 +1,12 @@
 //! The file-system system calls, by the kernel's numbers and names.
 //!
-//! The table has what strace calls `%file` and `%desc`, and the calls that write to disk or change
-//! the mount tree (`sync`, `msync`, `statmount`, `unshare`, ...). It has no calls that only wait
-//! (`poll`, `select`, `epoll_wait`), none on memory (`mmap`), and none on descriptors without a
-//! file (sockets, `eventfd2`, `timerfd_create`, `memfd_create`, `pidfd_open`, message queues).
-//! io_uring submits its requests by `io_uring_enter`, which is in the table; they are not.
+//! The table has the calls of strace's `%file` and `%desc`, and the calls that write to disk or
+//! change the mount tree (`sync`, `msync`, `statmount`, `unshare`, ...). It has no calls that only
+//! wait (`poll`, `select`, `epoll_wait`), none on memory (`mmap`), and none on descriptors without
+//! a file (sockets, `eventfd2`, `timerfd_create`, `memfd_create`, `pidfd_open`, message queues). Of
+//! io_uring the table has `io_uring_enter`, but not the requests that it submits.
 
-/// What a call is for.
+/// The purpose of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Reads a file's metadata.
@@ -19,7 +19,7 @@ pub enum Kind {
     List,
     /// Reads extended attributes.
     Xattr,
-    /// Reads the state of a file system, a mount, cached pages or a handle.
+    /// Reads the state of a file system, a mount, cached pages or a file handle.
     Ask,
     /// Opens or creates a file.
     Open,
@@ -35,7 +35,7 @@ pub enum Kind {
     Seek,
     /// Creates, duplicates or configures descriptors.
     Descriptor,
-    /// Depends on the request.
+    /// ioctl(2), whose purpose depends on the request.
     Ioctl,
     /// Writes cached data to disk.
     Sync,
@@ -47,61 +47,60 @@ pub enum Kind {
     Mount,
     /// Watches for changes.
     Watch,
-    /// Executes a program.
+    /// Executes a program (execve(2)).
     Exec,
-    /// Submits several requests at once.
+    /// Submits several requests at once (io_uring, Linux AIO).
     Batch,
 }
 
-/// The directory that a relative name is looked up in.
+/// The directory to which a relative path argument is relative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum At {
-    /// The working directory.
+    /// The path is relative to the working directory.
     Here,
-    /// The directory whose descriptor is this argument; the working directory if that is
-    /// `AT_FDCWD` (-100, of 32 bits).
+    /// The path is relative to the directory in this descriptor argument; to the working directory
+    /// if its low 32 bits are `AT_FDCWD` (-100).
     Fd(usize),
-    /// None: the argument is no path (the text of a symbolic link, a device to mount).
+    /// No directory: the argument is no path (the text of a symbolic link, a device to mount).
     Nowhere,
 }
 
-/// An argument that points to a name.
+/// An argument that points to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Name {
-    /// Its index, from 0.
+    /// The index of the argument, from 0.
     pub arg: usize,
-    /// Where the name begins, unless it is absolute.
+    /// The directory that the path is relative to, unless it is absolute.
     pub at: At,
 }
 
-/// A system call.
+/// A system call in the table of this architecture.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Syscall {
-    /// Its number on this architecture.
+    /// The system call number on this architecture.
     pub number: u32,
-    /// The kernel's name for it, which is strace's too.
+    /// The kernel's name of the call, which strace uses too.
     pub name: &'static str,
-    /// What it is for.
+    /// The purpose of the call.
     pub kind: Kind,
-    /// Its path arguments, at most two, in their order.
+    /// The path arguments, at most two, in their order.
     pub names: &'static [Name],
-    /// The arguments that are descriptors of the files it works on; not the directories that names
-    /// begin in.
+    /// The arguments that are descriptors of the files used; not the dirfd of a path.
     pub fds: &'static [usize],
 }
 
-/// The call of this number, if it is in the table.
+/// The system call with this number, if the table has it.
 pub fn by_number(number: u32) -> Option<&'static Syscall> {
     let index = INDEX.get(number as usize)?;
     TABLE.get(usize::from(*index))
 }
 
-/// The call of this name, if it is in the table.
+/// The system call with this name, if the table has it.
 pub fn by_name(name: &str) -> Option<&'static Syscall> {
     all().find(|call| call.name == name)
 }
 
-/// The calls of this architecture.
+/// All system calls of the table that this architecture has.
 pub fn all() -> impl Iterator<Item = &'static Syscall> {
     TABLE.iter().filter(|call| call.number != ABSENT)
 }
@@ -109,7 +108,7 @@ pub fn all() -> impl Iterator<Item = &'static Syscall> {
 /// All numbers in the table are below this one.
 pub const NUMBERS: usize = 512;
 
-// Calls that are not in the table.
+// System calls that are not in the table.
 pub(crate) const CLONE: u32 = if IS_X86_64 { 56 } else { 220 };
 pub(crate) const CLONE3: u32 = 435;
 pub(crate) const PRCTL: u32 = if IS_X86_64 { 157 } else { 167 };
@@ -156,10 +155,10 @@ const FD: &[usize] = &[0];
 const FDS: &[usize] = &[0, 1];
 const FD_0_AND_2: &[usize] = &[0, 2];
 
-/// The number of a call that this architecture does not have.
+/// The number for a system call that this architecture does not have.
 const ABSENT: u32 = u32::MAX;
 
-/// Each line has the numbers of x86-64 and of aarch64, or `_`.
+/// Each line has the system call numbers of x86-64 and aarch64, or `_`.
 macro_rules! table {
     ($($x86:tt $arm:tt $name:ident $kind:ident $names:ident $fds:ident;)*) => {
         static TABLE: &[Syscall] = &[$(Syscall {
@@ -182,7 +181,7 @@ macro_rules! number {
     };
 }
 
-// Every later architecture has the numbers of aarch64.
+// Every architecture added later to Linux uses the generic numbers, as aarch64 does.
 #[cfg(not(target_arch = "x86_64"))]
 macro_rules! number {
     ($x86:tt _) => {
@@ -339,7 +338,7 @@ table! {
     469 469 file_setattr Change PATH_AT NO_FD;
 }
 
-/// The line of the table for each number; `u8::MAX`, which is beyond the table, for no line.
+/// Index into the table for each system call number; `u8::MAX`, beyond the table, for none.
 static INDEX: [u8; NUMBERS] = {
     assert!(TABLE.len() < u8::MAX as usize);
     let mut index = [u8::MAX; NUMBERS];

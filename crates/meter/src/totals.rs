@@ -5,12 +5,12 @@ use foldhash::HashMap;
 use crate::call::Total;
 use crate::error::WarningKind;
 
-/// The most rows; further processes are added up by program. A row with one kind of error takes
-/// about 100 bytes.
+/// The maximum number of rows; further processes are added up by program. A row with one kind of
+/// error takes about 100 bytes.
 const MOST_ROWS: usize = 1 << 16;
 const MOST_PROGRAMS: usize = 1 << 10;
 
-/// An index into the names of programs. 0 has no name: it stands for all programs beyond
+/// An index into the list of program names. 0 has no name: it stands for all programs beyond
 /// [`MOST_PROGRAMS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ProgramIndex(u32);
@@ -22,7 +22,7 @@ struct Sum {
     errors: Vec<(i32, u64)>,
 }
 
-/// Calls, errors and nanoseconds by program and number.
+/// Calls, errors and nanoseconds by program and system call number.
 pub(crate) type Sums = HashMap<(ProgramIndex, u32), [u64; 3]>;
 
 pub(crate) fn add(sums: &mut Sums, program: ProgramIndex, number: u32, more: [u64; 3]) {
@@ -52,7 +52,7 @@ impl Totals {
         program
     }
 
-    /// Adds calls of a process, which took `nanos` together and all ended alike.
+    /// Adds calls of one process with the same result, which took `nanos` together.
     pub(crate) fn add(
         &mut self,
         program: ProgramIndex,
@@ -78,7 +78,7 @@ impl Totals {
         }
     }
 
-    /// Adds the calls, errors and nanoseconds of each program and number to `sums`.
+    /// Adds the calls, errors and nanoseconds to `sums`, by program and system call number.
     pub(crate) fn sum_by_call(&self, sums: &mut Sums) {
         for ((program, _, number), sum) in &self.sums {
             let errors = sum.errors.iter().map(|(_, times)| times).sum();

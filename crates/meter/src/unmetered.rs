@@ -1,4 +1,4 @@
-//! Runs a command without a meter: what it takes when nothing watches it.
+//! Runs a command without a meter, to measure its time without the overhead of metering.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::call::{Command, Ended};
 use crate::collector::run_held;
 use crate::error::{Error, Step};
 
-/// Runs the command, and gives how it ended and the time from its execve(2) to its end.
+/// Runs the command. Returns how it ended, and the time from its execve(2) to its end.
 ///
 /// # Errors
 /// Why it could not be run.

@@ -1,4 +1,4 @@
-//! Python modules that are compiled at each start, because nothing keeps the compiled ones.
+//! Python modules that are compiled at each start, because the bytecode is not cached.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,15 +15,15 @@ use crate::tree::{FileTree, Node};
 /// The first minor version of Python 3 with PYTHONPYCACHEPREFIX.
 const HAS_PREFIX: u32 = 8;
 
-/// A module that was compiled.
+/// A Python module that was compiled during the start.
 struct Module<'a> {
-    /// The file of the compiled module, which does not exist.
+    /// The bytecode file (`.pyc`), which does not exist.
     compiled: &'a NameUse,
-    /// The directory of the source.
+    /// The directory of the source file.
     dir: &'a [u8],
 }
 
-/// What would keep compiled modules, and the names of the modules.
+/// Changes that would cache bytecode, and the names of the `.pyc` files that each would provide.
 pub(crate) fn keep_bytecode<'a>(
     trace: &'a Trace,
     tree: &mut dyn FileTree,
@@ -74,8 +74,7 @@ pub(crate) fn keep_bytecode<'a>(
     changes
 }
 
-/// The modules of which the source was read, because the compiled one did not exist, and still does
-/// not.
+/// The modules whose source was read because the `.pyc` file did not exist, and still does not.
 fn compiled_modules<'a>(trace: &'a Trace, tree: &mut dyn FileTree) -> Vec<Module<'a>> {
     let all = trace.names.iter();
     let opened = all.filter(|used| used.kind == Kind::Python && used.opens > 0);
@@ -97,7 +96,7 @@ fn compiled_modules<'a>(trace: &'a Trace, tree: &mut dyn FileTree) -> Vec<Module
     missed.filter_map(module).collect()
 }
 
-/// The program that searched for each name.
+/// The searching program of each name.
 fn searchers(trace: &Trace) -> HashMap<&[u8], &[u8]> {
     let searches = trace.searches.iter();
     let searches = searches.filter(|search| search.kind == Kind::Python);
@@ -108,8 +107,8 @@ fn searchers(trace: &Trace) -> HashMap<&[u8], &[u8]> {
     names.collect()
 }
 
-/// Whether the Python of a compiled module knows PYTHONPYCACHEPREFIX, by the tag in its name:
-/// `json.cpython-311.pyc`.
+/// Whether the Python version in a `.pyc` file's tag, as in `json.cpython-311.pyc`, supports
+/// PYTHONPYCACHEPREFIX.
 fn has_prefix(name: &[u8]) -> bool {
     let name = String::from_utf8_lossy(name);
     let mut parts = name.split('.').filter_map(|part| {
@@ -121,7 +120,7 @@ fn has_prefix(name: &[u8]) -> bool {
     parts.next().is_some_and(|minor| minor >= HAS_PREFIX)
 }
 
-/// A directory for compiled modules in which this user may write.
+/// Proposes a bytecode directory in which this user may write.
 fn set_directory(
     trace: &Trace,
     python: &[u8],

@@ -1,5 +1,5 @@
-//! Measures a mount: how long each kind of request takes, and what the client caches. It takes about
-//! a hundred requests, for names that do not exist and for files that the command has used.
+//! Calibrates the model on a mount: measures the time of each kind of request, and what the client
+//! caches. That takes about a hundred requests, for nonexistent names and for files of the command.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
@@ -17,34 +17,32 @@ use gate::{Errno, Fd, Result};
 use crate::model::Samples;
 use crate::request::{ClientBehavior, Prices, Request};
 
-/// The measurements.
+/// The results of measuring a mount.
 pub(crate) struct Calibration {
-    /// The median of each kind of request.
+    /// The median time of each kind of request.
     pub(crate) prices: Prices,
-    /// What the client caches. What could not be measured is as by default.
+    /// The caching behavior of the client; the default where it could not be measured.
     pub(crate) behavior: ClientBehavior,
-    /// The part of a round trip for which the calling thread uses the processor.
+    /// The share of a round trip in which the calling thread uses the processor.
     pub(crate) busy_part: f64,
-    /// Seconds. A call that took less made no request; one that takes more even at its best did.
+    /// Seconds. A call that took less made no request; a call whose minimum takes more did.
     max_local: f64,
 }
 
-/// Names that are looked up.
+/// Number of nonexistent names that are looked up.
 const NAMES: usize = 15;
-/// Repetitions of each other measurement, and those where a round trip is long.
+/// Repetitions of each other measurement, unless the round trip is long.
 const REPETITIONS: usize = 7;
 const FEW_REPETITIONS: usize = 3;
-/// Seconds from which a round trip is long.
+/// Seconds from which a round trip counts as long.
 const LONG_RTT_SECONDS: f64 = 0.01;
-/// Seconds that a call without a request takes at most on a fast machine, and how many times as long
-/// as the simplest call on others. On emulated processors a cached
-/// name takes longer than 6 µs.
+/// Maximum seconds of a call without a request on a fast machine; on others, `MAX_LOCAL_CALLS`
+/// times the simplest call. On emulated processors a cached name takes longer than 6 µs.
 const MAX_LOCAL_SECONDS: f64 = 6e-6;
 const MAX_LOCAL_CALLS: f64 = 20.0;
 
-/// Measures the file system that `dir` is on, whose type behaves in a certain way. Fails with
-/// `EEXIST` if names exist that nothing has created, which happens only on a file system that
-/// generates them.
+/// Measures the file system of `dir`, whose type has the default `behavior`. Fails with `EEXIST` if
+/// names exist that nothing has created, which happens only on a file system that generates names.
 pub(crate) fn calibrate(
     dir: &[u8],
     behavior: ClientBehavior,
@@ -74,14 +72,14 @@ pub(crate) fn calibrate(
         max_local: max_local(&fd, rtt),
     };
     if rtt <= MAX_LOCAL_SECONDS {
-        return Ok(found); // without a server, no other call is a request either
+        return Ok(found); // without a server, no call is a request
     }
     found.behavior.keeps_misses =
         least(names.iter().map(|name| look_up(name).1)) <= found.max_local;
     if let Some(bytes) = readahead(&fd) {
         found.behavior.window = bytes;
     }
-    // What cannot be measured has the default behavior, and takes as long as a lookup.
+    // Keep the default behavior, and the price of a lookup, where nothing can be measured.
     let repetitions = if rtt > LONG_RTT_SECONDS {
         FEW_REPETITIONS
     } else {
@@ -97,8 +95,8 @@ pub(crate) fn calibrate(
 }
 
 impl Calibration {
-    /// Whether a call was a request, given what it took, and the `resolve_seconds` seconds of it that
-    /// resolving its name took. Sets the price of the request if it was.
+    /// Decides whether a call was a request, from its times and the `resolve_seconds` of each that
+    /// the path lookup took. If so, sets the price of the request.
     fn record_if_request(
         &mut self,
         request: Request,
@@ -112,7 +110,8 @@ impl Calibration {
         is_request
     }
 
-    /// Lists each directory once. The price is the mean, since it depends on the number of entries.
+    /// Times listing each directory once. The price is the mean, since it depends on the number of
+    /// entries.
     fn measure_directories(&mut self, listed: &[Vec<u8>]) {
         let mut buffer = vec![0; 32 << 10];
         let (mut opened, mut read) = (Vec::new(), Vec::new());
@@ -134,7 +133,7 @@ impl Calibration {
         }
         let makes_requests = least(opened.iter().chain(&read).copied()) > self.max_local;
         if !makes_requests && self.behavior.keeps_lists {
-            return; // the command has just listed them
+            return; // skip: the command has just listed these directories
         }
         self.behavior.lists = makes_requests;
         for (request, took) in [(Request::Opendir, opened), (Request::Readdir, read)] {
@@ -162,7 +161,7 @@ impl Calibration {
             .size
             .min(self.behavior.window);
         fadvise64(&fd, 0, len, Advice::DontNeed)?;
-        // Pages that a process has mapped, such as this one, are not dropped.
+        // Pages that a process has mapped, such as fathom's executable, are not dropped.
         if len == 0 || cachestat(&fd, 0, len).is_ok_and(|cached| cached.pages > 0) {
             return Err(Errno::EBUSY);
         }
@@ -181,7 +180,7 @@ impl Calibration {
         Ok(())
     }
 
-    /// Measures resolving, opening and closing a file, of which `fd` is a descriptor.
+    /// Measures resolving, opening and closing a file that is already open as `fd`.
     fn measure_opening(&mut self, path: &CStr, fd: &Fd, repetitions: usize) -> Result<()> {
         let resolve_seconds = self.time_to_resolve(path, repetitions);
         self.behavior.keeps_names = resolve_seconds == 0.0;
@@ -190,12 +189,12 @@ impl Calibration {
             let (opening, seconds) = timed(|| openat(CWD, path, Open::NONBLOCK));
             drop(opening?);
             opened.push(seconds);
-            // Closing a duplicate makes a FLUSH, but no RELEASE: the file stays open.
+            // Closing a duplicate descriptor sends FLUSH but not RELEASE, as the file stays open.
             let duplicate = fd.again()?;
             closed.push(timed(|| drop(duplicate)).1);
         }
         let opens = self.record_if_request(Request::Open, opened, resolve_seconds);
-        // The command has opened the file before.
+        // The command has opened the file before, so a delegation may exist.
         match self.behavior.delegations {
             true => self.behavior.delegations = !opens,
             false => self.behavior.opens = opens,
@@ -206,18 +205,18 @@ impl Calibration {
         Ok(())
     }
 
-    /// Measures reading one page and a whole window, of which the difference is the price of the
-    /// bytes, and fstat(2) after a read.
+    /// Measures reading one page and a whole window, whose difference is the price per byte, and
+    /// fstat(2) after a read.
     fn measure_reading(&mut self, fd: &Fd, buffer: &mut [u8], repetitions: usize) -> Result<()> {
         let (len, page) = (buffer.len() as u64, page_size() as u64);
-        // Pages that are mapped, or still being read ahead, are not dropped. Reading them is no request,
-        // so they would say that this file system needs none.
+        // Mapped pages, and pages still being read ahead, are not dropped. Reading them makes no
+        // request, so reads on this file system would appear to need none.
         let drop_cached = || {
             fadvise64(fd, 0, len, Advice::DontNeed)?;
             match cachestat(fd, 0, len) {
                 Ok(cached) if cached.pages > 0 => Err(Errno::EBUSY),
                 Ok(_) => Ok(true),
-                Err(_) => Ok(false), // before Linux 6.5
+                Err(_) => Ok(false), // cachestat(2) does not exist before Linux 6.5
             }
         };
         let mut is_known = true;
@@ -235,8 +234,8 @@ impl Calibration {
         Ok(())
     }
 
-    /// Sets the price of a read and of its bytes, given the seconds that reads of two sizes took, and
-    /// whether the pages are known to have been dropped before.
+    /// Sets the prices of a read and of its bytes, from the seconds of reads of two sizes;
+    /// `is_known` if the pages are known to have been dropped.
     fn record_reads(
         &mut self,
         (small, page): (Vec<f64>, u64),
@@ -257,7 +256,7 @@ impl Calibration {
         Ok(())
     }
 
-    /// Seconds of resolving a name again; 0 if the client has cached it.
+    /// Seconds of resolving a name again; 0 if the client caches names.
     fn time_to_resolve(&self, path: &CStr, repetitions: usize) -> f64 {
         let at = At::SYMLINK_NOFOLLOW | At::STATX_DONT_SYNC;
         let took: Vec<f64> = (0..repetitions)
@@ -271,8 +270,8 @@ impl Calibration {
     }
 }
 
-/// Seconds that a call without a request takes at most on this machine: by fstat(2), but much less
-/// than a round trip, in case that is a request here.
+/// Maximum seconds of a call without a request on this machine: measured by fstat(2), but limited
+/// to much less than a round trip, because fstat(2) may itself be a request.
 fn max_local(fd: impl AsFd, rtt: f64) -> f64 {
     let at = At::EMPTY_PATH | At::STATX_DONT_SYNC;
     let call = least((0..REPETITIONS).map(|_| timed(|| statx(&fd, c"", at, Want::TYPE)).1));
@@ -288,7 +287,7 @@ fn readahead(fd: impl AsFd) -> Option<u64> {
     (4..=1 << 20).contains(&kib).then_some(kib << 10)
 }
 
-/// The result of a call, and its seconds.
+/// Times a call; returns its result and seconds.
 fn timed<T>(call: impl FnOnce() -> T) -> (T, f64) {
     let before = monotonic_raw();
     let result = call();
@@ -308,7 +307,7 @@ fn least(values: impl IntoIterator<Item = f64>) -> f64 {
 mod tests {
     use super::*;
 
-    /// The round trip before other requests are measured, in seconds.
+    /// The round trip in seconds, before other requests are measured.
     const RTT: f64 = 5e-3;
 
     fn calibration() -> Calibration {
@@ -323,7 +322,7 @@ mod tests {
     #[test]
     fn a_call_that_is_local_once_is_no_request() {
         let mut found = calibration();
-        // Preemption makes most of them long.
+        // Preemption makes most of the times long.
         let took = vec![9e-3, 2e-6, 9e-3];
         assert!(!found.record_if_request(Request::Open, took, 0.0));
         assert_eq!(found.prices, Prices::uniform(RTT));
@@ -337,7 +336,7 @@ mod tests {
         assert_eq!(found.prices.get(Request::Lookup), RTT);
         assert!(found.record_if_request(Request::Open, vec![8e-3, 6e-3, 7e-3], 5e-3));
         assert!((found.prices.get(Request::Open) - 2e-3).abs() < 1e-9);
-        // Without the lookup nothing is left.
+        // Less the time of the lookup, nothing remains.
         assert!(!found.record_if_request(Request::Open, vec![5e-3; 3], 5e-3));
     }
 
@@ -351,10 +350,10 @@ mod tests {
         assert!(found.behavior.reads);
         assert!((found.prices.byte * 4096.0 - 0.25e-3).abs() < 1e-9);
         assert!((found.prices.get(Request::Read) - 1.75e-3).abs() < 1e-9);
-        // A small file has no larger read to compare with.
+        // A small file gives no larger read to compare with.
         assert_eq!(record(&mut found, 2e-3, 2e-3, 19, false), Ok(()));
         assert_eq!(found.prices.get(Request::Read), 2e-3);
-        // A read without a request says nothing if its page may have been cached.
+        // A read without a request proves nothing if its page may have been cached.
         let unknown = record(&mut found, 2e-6, 3e-3, 5 << 12, false);
         assert_eq!((unknown, found.behavior.reads), (Err(Errno::EBUSY), true));
         assert_eq!(record(&mut found, 2e-6, 3e-6, 5 << 12, true), Ok(()));

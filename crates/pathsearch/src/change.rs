@@ -1,78 +1,78 @@
-//! What to change so that the searches of a command become cheaper.
+//! Changes that would make the searches of a command cheaper.
 
 use crate::kind::Kind;
 use crate::path::PathProposal;
 use crate::trace::Shim;
 
-/// What to change.
+/// A change of the environment or of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Set PATH to a better value.
     SetPath(PathProposal),
     /// Run programs with a shorter list of directories, or without the variable.
     ShortenVariable {
-        /// Its name.
+        /// The name of the variable.
         variable: &'static str,
-        /// What is searched for in the directories.
+        /// The kind of files that are searched for in the directories.
         kind: Kind,
         /// The programs that were executed with the present value.
         programs: Vec<Vec<u8>>,
         /// The new value; `None` if no directory is left.
         value: Option<Vec<u8>>,
-        /// Elements that are removed: nothing was found in them.
+        /// The removed elements, in which nothing was found.
         removed: Vec<Vec<u8>>,
     },
     /// Give programs and libraries a shorter RUNPATH or RPATH, or none.
     ShortenRunpaths {
-        /// Each of them.
+        /// The programs and libraries to change.
         objects: Vec<RunpathChange>,
         /// Whether patchelf(1) is installed.
         has_patchelf: bool,
     },
-    /// Compile Python modules once, and not at each start.
+    /// Compile Python modules once instead of at each start.
     CompileModules {
-        /// The Python that compiled them.
+        /// The Python that compiled the modules.
         python: Vec<u8>,
-        /// Its option for the level of optimization: `-O`, `-OO`, or nothing.
+        /// The option of Python for the optimization level: `-O`, `-OO`, or empty.
         option: &'static str,
-        /// How many.
+        /// The number of modules.
         modules: u64,
-        /// Their directories, in which this user may write.
+        /// The directories of the modules, in which this user may write.
         dirs: Vec<Vec<u8>>,
     },
-    /// Write compiled Python modules to a directory of the user's own.
+    /// Cache Python bytecode in a directory of the user (PYTHONPYCACHEPREFIX).
     SetBytecodeDirectory {
-        /// How many modules are compiled at each start.
+        /// The number of modules that are compiled at each start.
         modules: u64,
-        /// The directory.
+        /// The directory for the bytecode.
         dir: Vec<u8>,
-        /// Whether Python was told to write none.
+        /// Whether Python was told not to write bytecode.
         is_read_only: bool,
     },
-    /// Execute a program directly, and not by the script of a version manager.
+    /// Execute a program directly instead of through the shim script of a version manager.
     AvoidShim {
-        /// The script, and the program.
+        /// The shim script, and the program behind it.
         shim: Shim,
-        /// The version manager, as it can be executed here.
+        /// The path of the version manager's executable.
         manager: Option<Vec<u8>>,
     },
-    /// Cache where Ruby libraries are.
+    /// Cache the locations of Ruby libraries.
     CacheRubyLibraries,
     /// Bundle a Node program into one file.
     BundleNodeProgram,
     /// Cache the results of a compiler.
     CacheCompilations,
-    /// Set LC_ALL to the locale that is used instead of one that is not installed.
+    /// Set LC_ALL to the locale that is used in place of a missing one.
     SetInstalledLocale,
-    /// Set TERM to a terminal that has a description, or TERMINFO to its directory.
+    /// Set TERM to a terminal with a description, or TERMINFO to its directory.
     SetInstalledTerminal,
     /// Copy all files to a local disk.
     CopyToLocalDisk {
-        /// Files.
+        /// The number of files.
         files: u64,
-        /// Symbolic links on the way to them.
+        /// The number of symbolic links on the paths of the files.
         links: u64,
-        /// The size of the files.
+        /// The total size of the files in bytes.
         bytes: u64,
     },
 }
@@ -80,16 +80,16 @@ pub enum Change {
 /// A shorter RUNPATH or RPATH of a program or a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunpathChange {
-    /// The file.
+    /// The program or library.
     pub object: Vec<u8>,
-    /// Whether it is a RUNPATH; else an RPATH.
+    /// Whether the list is a RUNPATH; otherwise it is an RPATH.
     pub is_runpath: bool,
     /// The new value; `None` if no directory is left.
     pub value: Option<Vec<u8>>,
 }
 
 impl Change {
-    /// The kind of search that it makes cheaper.
+    /// The kind of search that the change makes cheaper.
     pub fn kind(&self) -> Kind {
         match self {
             Change::SetPath(_) | Change::AvoidShim { .. } => Kind::Path,
@@ -105,8 +105,8 @@ impl Change {
         }
     }
 
-    /// Whether it saves more than lookups: processes, or the compilation of modules. It is reported
-    /// whatever the lookups take.
+    /// Whether the change saves more than lookups: processes, or compilations. Such a change is
+    /// reported even if the lookups take little time.
     pub fn saves_work(&self) -> bool {
         matches!(
             self,

@@ -1,5 +1,5 @@
-//! The kind of a lookup, by the program that makes it, the name, and the directory. The rules are
-//! in docs/pathsearch.md, in this order.
+//! The kind of a lookup, from the program, the name, and the directory. docs/pathsearch.md lists
+//! the rules in the same order.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,21 +8,21 @@ use crate::family::{Family, lists};
 use crate::kind::Kind;
 use crate::lookup::{DEFAULT_PATH, Op, absolute_dirs, components};
 
-/// The most directories of PATH and of PYTHONPATH that are known.
+/// The maximum number of directories of PATH and PYTHONPATH that are remembered.
 const MOST_DIRECTORIES: usize = 1000;
 
-/// A process that looks names up.
+/// State of a process that looks names up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Searcher {
     pub(crate) family: Family,
-    /// It has done nothing yet but load its shared libraries.
+    /// The process has done nothing yet except load its shared libraries.
     starting: bool,
-    /// The directory of its last lookup, if that missed a shared library.
+    /// The directory of the last lookup, if that was a failed lookup of a shared library.
     missed: Vec<u8>,
 }
 
 impl Searcher {
-    /// A child, which executes the same program.
+    /// The state of a forked child, which executes the same program.
     pub(crate) fn forked(parent: &Searcher) -> Searcher {
         Searcher {
             family: parent.family,
@@ -30,7 +30,7 @@ impl Searcher {
         }
     }
 
-    /// A process that begins to execute a program.
+    /// The state of a process that begins to execute a program.
     pub(crate) fn starting(program: &[u8]) -> Searcher {
         Searcher {
             family: Family::from_program(program),
@@ -45,26 +45,26 @@ impl Searcher {
 pub(crate) struct Lookup<'a> {
     pub(crate) op: Op,
     pub(crate) dir: &'a [u8],
-    /// The last component.
+    /// The last component of the looked-up path.
     pub(crate) name: &'a [u8],
-    /// Whether it did not end in ENOENT or ENOTDIR.
+    /// Whether the lookup did not end in ENOENT or ENOTDIR.
     pub(crate) is_hit: bool,
-    /// How many times a search along PATH tries this directory.
+    /// The number of times that a search along PATH tries this directory.
     pub(crate) times: u64,
 }
 
-/// The search paths of the environment.
+/// The search paths in the environment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SearchPaths {
-    /// The directories of PATH, and how many times each is in it.
+    /// The directories of PATH, and how many times each occurs.
     path: HashMap<Vec<u8>, u64>,
-    /// How many times the working directory is in it.
+    /// How many times the working directory occurs in PATH.
     working_directory: u64,
     python: HashSet<Vec<u8>>,
 }
 
 impl SearchPaths {
-    /// From the values of PATH and PYTHONPATH.
+    /// Parses the values of PATH and PYTHONPATH.
     pub(crate) fn new(path: Option<&[u8]>, pythonpath: Option<&[u8]>) -> SearchPaths {
         let list = path.unwrap_or(DEFAULT_PATH);
         let relative = list.split(|&b| b == b':');
@@ -79,7 +79,7 @@ impl SearchPaths {
         paths
     }
 
-    /// Adds the directories of another environment: that of a process which has its own.
+    /// Adds the directories of a process with a different environment.
     pub(crate) fn add(&mut self, environment: &Environment) {
         let [_, python, ..] = &environment.lists;
         let other = SearchPaths::new(environment.path.as_deref(), python.as_deref());
@@ -91,7 +91,7 @@ impl SearchPaths {
         self.python.extend(other.python.into_iter().take(room));
     }
 
-    /// Adds a directory to PATH: the command sets a PATH of its own.
+    /// Adds a directory to PATH, because the command has set a PATH of its own.
     fn add_to_path(&mut self, dir: &[u8], times: u64) {
         if !self.in_path(dir) && self.path.len() < MOST_DIRECTORIES {
             self.path.insert(dir.to_vec(), times);
@@ -102,14 +102,14 @@ impl SearchPaths {
         self.path.contains_key(dir)
     }
 
-    /// How many times a search along PATH tries a directory. A directory that is not in PATH is
-    /// taken for the working directory.
+    /// The number of times that a search along PATH tries a directory. A directory outside of PATH
+    /// is assumed to be the working directory.
     pub(crate) fn times(&self, dir: &[u8]) -> u64 {
         let times = self.path.get(dir).copied();
         times.unwrap_or(self.working_directory.max(1))
     }
 
-    /// The kind of a lookup. Updates what is known of the searcher and of PATH.
+    /// The kind of a lookup. Updates the state of the searching process and of PATH.
     pub(crate) fn classify(&mut self, searcher: &mut Searcher, lookup: &Lookup<'_>) -> Kind {
         let kind = self.kind_of(searcher, lookup);
         if kind == Kind::Linker {
@@ -188,7 +188,7 @@ fn ends_with_any(name: &[u8], any: &str) -> bool {
     any.split(' ').any(|end| name.ends_with(end.as_bytes()))
 }
 
-/// `libc.so`, `libc.so.6`.
+/// Whether a name is that of a shared library: `libc.so`, `libc.so.6`.
 fn is_library(name: &[u8]) -> bool {
     let versioned = |rest: &[u8]| {
         rest.first() == Some(&b'.') && rest.iter().all(|b| b.is_ascii_digit() || *b == b'.')
@@ -200,7 +200,7 @@ fn is_library(name: &[u8]) -> bool {
     })
 }
 
-/// An extension module of Python, by the tag in its name.
+/// Whether a name has the tag of a Python extension module.
 fn is_extension(name: &[u8]) -> bool {
     contains(name, b".cpython-") || contains(name, b".pypy") || name.ends_with(b".abi3.so")
 }
@@ -213,7 +213,7 @@ fn is_linker_lookup(searcher: &Searcher, lookup: &Lookup<'_>) -> bool {
     if lookup.name == b"glibc-hwcaps" || has_component(lookup.dir, "glibc-hwcaps") {
         return true;
     }
-    // After its first miss in a directory, ld.so checks whether the directory exists.
+    // After its first failed lookup in a directory, ld.so checks whether the directory exists.
     if lookup.op == Op::Stat
         && !searcher.missed.is_empty()
         && base::path::join(lookup.dir, lookup.name) == searcher.missed
@@ -250,7 +250,7 @@ fn is_locale_lookup(lookup: &Lookup<'_>) -> bool {
         || lookup.name == b"locale" && ends_with_any(lookup.dir, "/share /lib")
 }
 
-/// `python3`, `python3.11`, `pypy3.9`: a component of sys.path.
+/// Whether a path component is one of sys.path: `python3`, `python3.11`, `pypy3.9`.
 fn is_python_dir(part: &[u8]) -> bool {
     let digit = |rest: &[u8]| rest.first().is_some_and(u8::is_ascii_digit);
     part.strip_prefix(b"python")
@@ -307,7 +307,7 @@ mod tests {
 
     const PATH: &[u8] = b"/usr/local/bin:/usr//./bin/:/bin";
 
-    /// The kind of a lookup of a process that has started, or is starting.
+    /// The kind of a single lookup; `starting` if the process is still loading libraries.
     fn kind(program: &str, starting: bool, op: Op, path: &str, found: bool) -> Kind {
         let mut paths = SearchPaths::new(Some(PATH), Some(b"/py/own"));
         let mut searcher = Searcher {
@@ -328,7 +328,7 @@ mod tests {
         }
     }
 
-    /// Program, whether it is starting, operation, name, whether it was found, kind.
+    /// Program, whether it is starting, operation, path, whether it was found, kind.
     const LOOKUPS: &str = "\
 /bin/dash started Stat /usr/local/bin/ls failed Path
         /bin/dash started Stat /usr/bin/ls found Path

@@ -1,4 +1,4 @@
-//! A client of a network file system: what it has cached, and the requests that it makes.
+//! A simulated client of a network file system: its caches, and the requests that it makes.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -12,49 +12,49 @@ use crate::request::{ClientBehavior, Request, Requests};
 use crate::trace::NameUse;
 use crate::tree::{FileTree, Node};
 
-/// What a client has cached of a file.
+/// The cached part of a file.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct CachedFile {
-    /// The number of bytes, from its beginning, that were read.
+    /// The number of bytes, from the start of the file, that were read.
     bytes: u64,
-    /// Whether it was mapped.
+    /// Whether the file was mapped.
     is_mapped: bool,
 }
 
-/// What a name is resolved for.
+/// The purpose of resolving a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Look,
-    /// To open or execute the file.
+    /// Open or execute the file.
     Open,
 }
 
-/// How a file is read.
+/// How a process reads a file.
 #[derive(Clone, Copy)]
 struct Reading {
-    /// Bytes of the first read.
+    /// The size of the first read in bytes.
     first: u64,
-    /// The offset at which the furthest read ends.
+    /// The largest offset at which a read ends.
     extent: u64,
     /// Whether the file is mapped.
     is_mapped: bool,
-    /// How many times it is opened.
+    /// How many times the file is opened.
     times: u64,
 }
 
-/// When a start that was recorded would do what it did if it waited for requests.
+/// Maps times of the recorded start to times of a start that waits for requests.
 pub(crate) struct Timeline {
-    /// When each name was first used in the recorded start, in nanoseconds, and how many requests
-    /// were waited for before.
+    /// The time of the first use of each name in the recorded start, in nanoseconds, and the number
+    /// of requests waited for before.
     waited: Vec<(u64, u64)>,
-    /// All requests that are waited for.
+    /// The number of all requests that are waited for.
     all: u64,
-    /// Seconds of the start.
+    /// The duration of the start in seconds.
     pub(crate) seconds: f64,
 }
 
 impl Timeline {
-    /// Seconds after the beginning, when the recorded start was at `nanos`.
+    /// Seconds since the start, for the time `nanos` of the recorded start.
     fn at(&self, nanos: u64) -> f64 {
         let after = self.waited.partition_point(|(at, _)| *at <= nanos);
         let before = after.checked_sub(1).and_then(|at| self.waited.get(at));
@@ -63,32 +63,32 @@ impl Timeline {
     }
 }
 
-/// A client of a network file system, and what it has cached.
+/// A client of a network file system, and its caches.
 pub(crate) struct Client<'a> {
     tree: &'a mut dyn FileTree,
     behavior: ClientBehavior,
     names: HashSet<Vec<u8>>,
     pub(crate) links: HashSet<Vec<u8>>,
     pub(crate) files: HashMap<Vec<u8>, CachedFile>,
-    /// Directories that were searched.
+    /// Directories whose search permission was checked.
     searched: HashSet<Vec<u8>>,
-    /// Directories that were listed, and the number of names that were used before.
+    /// Listed directories, with the number of names used before the listing.
     listed: HashMap<Vec<u8>, usize>,
-    /// Files for which there is a delegation.
+    /// Files with a delegation.
     delegated: HashSet<Vec<u8>>,
     /// Files and directories that were read since their attributes were fetched.
     stale: HashSet<Vec<u8>>,
-    /// When each file and link was first and last looked up by name, in nanoseconds.
+    /// The times of the first and last lookup by name of each file and link, in nanoseconds.
     looked_up: HashMap<Vec<u8>, (u64, u64)>,
-    /// Files and links whose attributes are not kept any more.
+    /// Files and links whose cached attributes have expired.
     expired: HashSet<Vec<u8>>,
-    /// When the name that is used was first and last looked up.
+    /// The times of the first and last lookup of the current name.
     now: (u64, u64),
-    /// The number of names that were used.
+    /// The number of names used so far.
     used: usize,
-    /// Bytes of a page.
+    /// The page size in bytes.
     page: u64,
-    /// The size of the files that were read.
+    /// The total size of the files read.
     pub(crate) bytes: u64,
     requests: Requests,
 }
@@ -115,13 +115,12 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// The requests since the last start.
+    /// The requests of the current start.
     pub(crate) fn requests(&self) -> &Requests {
         &self.requests
     }
 
-    /// Does what the command did, once. Returns the requests, and when they were made if they take so
-    /// many `seconds`.
+    /// Simulates the command once. Returns the requests, and their times if they take `seconds`.
     pub(crate) fn start(
         &mut self,
         names: &[NameUse],
@@ -143,8 +142,8 @@ impl<'a> Client<'a> {
         (requests, timeline)
     }
 
-    /// Resolves a name, `times` times. Returns the file that it refers to, by its name without
-    /// symbolic links, and what it is.
+    /// Resolves a name, `times` times. Returns the path of its file without symbolic links, and the
+    /// file's type.
     pub(crate) fn resolve(
         &mut self,
         path: &[u8],
@@ -152,7 +151,7 @@ impl<'a> Client<'a> {
         purpose: Purpose,
         times: u64,
     ) -> Option<(Vec<u8>, Node)> {
-        /// The most links that the kernel follows.
+        /// The kernel's maximum number of symbolic links in a path.
         const MOST_LINKS: u32 = 40;
         let mut left: VecDeque<Vec<u8>> = components(path).map(<[u8]>::to_vec).collect();
         let mut here = b"/".to_vec();
@@ -228,9 +227,9 @@ impl<'a> Client<'a> {
         self.names.insert(path.to_vec());
         let is_opened = purpose == Purpose::Open && self.behavior.atomic_open;
         match node {
-            // The request that opens the file, which `open` or `execute` counts.
+            // `open` or `execute` counts the request that opens the file.
             Node::File(_) if is_opened => {}
-            // A directory or a link cannot be opened so, and is looked up after all.
+            // A directory or link cannot be opened by an atomic open, and is looked up after all.
             Node::Directory | Node::Link(_) | Node::Special if is_opened => {
                 self.requests.add(Request::Open, 1);
                 self.requests.add(Request::Lookup, 1);
@@ -248,9 +247,9 @@ impl<'a> Client<'a> {
         self.names.contains(path) || listed_at.is_some_and(|at| *at <= self.used)
     }
 
-    /// Expires the attributes of all files and links without delegation that are not looked up for
-    /// longer than attributes are kept: from the last time in the start that has `ended` to the first
-    /// one in the `next`, which begins right after it.
+    /// Expires the attributes of files and links without delegation if the time between two lookups
+    /// exceeds `kept`: from the last one in the start `ended` to the first one in the start `next`,
+    /// which follows immediately.
     pub(crate) fn expire(&mut self, ended: &Timeline, next: &Timeline, kept: Duration) {
         let kept = kept.as_secs_f64();
         let is_old =
@@ -260,7 +259,7 @@ impl<'a> Client<'a> {
         self.expired = old.map(|(name, _)| name).collect();
     }
 
-    /// Fetches the attributes of what a cached name refers to, if they have expired.
+    /// Fetches the attributes of a cached name's file, if they have expired.
     fn validate(&mut self, path: &[u8]) {
         if self.expired.remove(path) {
             self.requests.add(Request::Getattr, 1);
@@ -277,7 +276,7 @@ impl<'a> Client<'a> {
         self.requests.add(Request::Readlink, requests);
     }
 
-    /// Does what the command did with a name.
+    /// Simulates all calls of the command with a name.
     fn use_name(&mut self, used: &NameUse) {
         self.now = (used.first_at, used.last_at);
         let known = self.names.len();
@@ -308,7 +307,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Makes the lookups of a name, and returns what the last of them refers to.
+    /// Looks a name up as often as the command did. Returns the file of the last lookup, and its
+    /// type.
     fn look_up_all(&mut self, used: &NameUse) -> Option<(Vec<u8>, Node)> {
         let times = used.count.hits + used.count.misses;
         let purpose = match used.opened_first {
@@ -333,7 +333,7 @@ impl<'a> Client<'a> {
     }
 
     /// Opens and lists a directory. `is_new` if its name was not cached: then the lookup has just
-    /// fetched what opening asks for. Returns whether it made a request for entries.
+    /// fetched the attributes. Returns whether entries were requested.
     fn list(&mut self, dir: &[u8], used: &NameUse, is_new: bool) -> bool {
         if !self.behavior.closes {
             self.requests.add(Request::Release, used.opens);
@@ -352,14 +352,14 @@ impl<'a> Client<'a> {
         if used.listings == 0 || self.listed.contains_key(dir) {
             return false;
         }
-        // The last getdents64(2) of a listing finds the end, which the client knows.
+        // The last getdents64(2) of a listing only finds the end, which the client knows.
         let requests = used.listings.div_ceil(used.opens).saturating_sub(1);
         self.requests.add(Request::Readdir, requests.max(1));
         self.listed.insert(dir.to_vec(), used.listed_at);
         true
     }
 
-    /// Opens and reads a file. Returns whether it made a request for data.
+    /// Opens and reads a file. Returns whether data was requested.
     fn open(&mut self, file: &[u8], size: u64, used: &NameUse) -> bool {
         if used.created {
             self.requests.add(Request::Create, 1);
@@ -370,12 +370,12 @@ impl<'a> Client<'a> {
             self.requests.add(Request::Flush, used.opens);
         }
         if used.created && used.reads == 0 {
-            return false; // a file that it only writes
+            return false; // a file that the command only writes
         }
         self.read(file, size, reading(used, size, self.page))
     }
 
-    /// Opens a file, and closes it.
+    /// Opens and closes a file, `times` times.
     fn request_open(&mut self, file: &[u8], times: u64) {
         let times = match self.behavior.delegations {
             true => u64::from(self.delegated.insert(file.to_vec())),
@@ -392,9 +392,9 @@ impl<'a> Client<'a> {
     }
 
     /// Executes a program: the kernel opens it and its interpreter, and reads the first page of
-    /// both. Returns whether it made a request for data of the program.
+    /// each. Returns whether data of the program was requested.
     fn execute(&mut self, file: &[u8], times: u64, depth: u32) -> bool {
-        /// The most interpreters of interpreters that the kernel accepts.
+        /// The kernel's limit of interpreters that are scripts themselves.
         const DEEPEST: u32 = 5;
         let Node::File(size) = self.tree.node(file) else {
             return false;
@@ -419,9 +419,9 @@ impl<'a> Client<'a> {
         has_read
     }
 
-    /// Fetches the attributes of a file that is examined after a request for its data: the server
-    /// has changed its access time. Page faults come after everything else that is done with a
-    /// file, but before it is opened again.
+    /// Fetches the attributes of a file that is examined after its data was requested, since the
+    /// server has changed the access time. Page faults are simulated last, but before the file is
+    /// opened again.
     fn fetch_attributes(&mut self, file: &[u8], used: &NameUse, has_read: bool) {
         if used.stats > 0 && self.stale.remove(file) {
             self.requests.add(Request::Getattr, 1);
@@ -443,7 +443,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Reads what is not cached. Returns whether that takes a request.
+    /// Reads the uncached part of a file. Returns whether that takes a request.
     fn read(&mut self, file: &[u8], size: u64, reading: Reading) -> bool {
         let page = self.page;
         let limits = Limits {
@@ -498,8 +498,8 @@ fn reading(used: &NameUse, size: u64, page: u64) -> Reading {
     Reading {
         first: used.first,
         extent: used.extent,
-        // A file that is opened and not read beyond its first page, which is as far as ld.so reads,
-        // is taken to be mapped.
+        // ld.so reads only the first page and then maps the file, so assume a mapping if no more
+        // was read.
         is_mapped: !used.created && used.extent <= page && size > used.extent,
         times: used.opens,
     }

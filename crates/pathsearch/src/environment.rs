@@ -1,4 +1,4 @@
-//! The variables of a process that its searches depend on.
+//! The environment variables that affect the searches of a process.
 
 use std::ffi::CString;
 
@@ -8,7 +8,7 @@ use gate::fs::{CWD, readlinkat};
 use crate::family::Family;
 use crate::kind::Kind;
 
-/// The variables that are lists of directories, and what is searched for in these.
+/// The variables that are lists of directories, with the kind of files in these.
 pub(crate) const LISTS: [(&str, Kind); 5] = [
     ("LD_LIBRARY_PATH", Kind::Linker),
     ("PYTHONPATH", Kind::Python),
@@ -17,23 +17,23 @@ pub(crate) const LISTS: [(&str, Kind); 5] = [
     ("NODE_PATH", Kind::Node),
 ];
 
-/// The environment of a process, as far as its searches depend on it.
+/// The part of a process's environment that affects its searches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Environment {
-    /// PATH.
+    /// The value of PATH.
     pub path: Option<Vec<u8>>,
     /// The values of LD_LIBRARY_PATH, PYTHONPATH, PERL5LIB, RUBYLIB and NODE_PATH.
     pub lists: [Option<Vec<u8>>; LISTS.len()],
-    /// The directory for what programs cache: XDG_CACHE_HOME, or .cache in HOME.
+    /// The directory for caches: XDG_CACHE_HOME, or .cache in HOME.
     pub cache: Option<Vec<u8>>,
-    /// Python must not write compiled modules: PYTHONDONTWRITEBYTECODE, or `-B`.
+    /// Python must not write bytecode: PYTHONDONTWRITEBYTECODE, or `-B`.
     pub is_python_read_only: bool,
     /// Python ignores its variables: `-E` or `-I`.
     pub is_python_isolated: bool,
 }
 
 impl Environment {
-    /// From the values of variables.
+    /// The environment from a function that returns the values of variables.
     pub fn new(variable: impl Fn(&str) -> Option<Vec<u8>>) -> Environment {
         let set = |name| variable(name).filter(|value| !value.is_empty());
         let home = || Some([&set("HOME")?[..], b"/.cache"].concat());
@@ -46,8 +46,8 @@ impl Environment {
         }
     }
 
-    /// That of a process that executes `program`; `None` if it cannot be read, or if the process
-    /// executes another program by now.
+    /// The environment of a process that executes `program`; `None` if it cannot be read, or if the
+    /// process executes a different program by now.
     pub(crate) fn of_process(pid: u32, program: &[u8]) -> Option<Environment> {
         let file = |name: &str| CString::new(format!("/proc/{pid}/{name}")).ok();
         if readlinkat(CWD, &file("exe")?).ok()? != program {
@@ -71,12 +71,12 @@ impl Environment {
     }
 }
 
-/// The one-letter options of Python in a command line of arguments that end in NUL.
+/// The one-letter options of Python in a command line (arguments separated by NUL).
 fn python_flags(command_line: &[u8]) -> Vec<u8> {
     let mut flags = Vec::new();
     let mut words = command_line.split(|&b| b == 0).skip(1);
     while let Some([b'-', letters @ ..]) = words.next() {
-        // These options end the options, or take the rest of the word or the next word.
+        // `-c` and `-m` end the options; `-W` and `-X` take the rest of the word or the next word.
         let end = letters.iter().position(|letter| b"cmWX-".contains(letter));
         flags.extend(&letters[..end.unwrap_or(letters.len())]);
         match end.map(|at| &letters[at..]) {

@@ -8,7 +8,7 @@ pub(crate) enum Family {
     Perl,
     Ruby,
     Node,
-    /// A compiler, an assembler, a linker.
+    /// Compilers, assemblers and linkers.
     Gcc,
     #[default]
     Plain,
@@ -21,8 +21,8 @@ const COMPILERS: &str = "gcc g++ cc c++ cpp collect as ld ld.bfd ld.gold clang c
 const COMPILER_PASSES: &str = "cc1 cc1plus cc1obj f951 lto1 lto-wrapper collect2";
 
 impl Family {
-    /// The family of a program's file. A version at the end of the name and a target triplet before
-    /// it are ignored.
+    /// The family of a program, from its path. A version at the end of the name and a target
+    /// triplet before it are ignored.
     pub(crate) fn from_program(program: &[u8]) -> Family {
         let file = program.rsplit(|&b| b == b'/').next().unwrap_or(program);
         let is_version = |b: &u8| b.is_ascii_digit() || matches!(b, b'.' | b'-');
@@ -41,7 +41,7 @@ impl Family {
     }
 }
 
-/// Whether one of the words is `word`.
+/// Whether `word` is in a list of words.
 pub(crate) fn lists(words: &str, word: &[u8]) -> bool {
     words.split(' ').any(|listed| listed.as_bytes() == word)
 }

@@ -1,4 +1,4 @@
-//! Changes that would make the searches of a command cheaper, and what each saves.
+//! Changes that would make the searches of a command cheaper, and their savings.
 
 use base::path::{join, parent};
 use meter::call::Command;
@@ -14,27 +14,27 @@ use crate::shorten::{UsedDirectories, shorten_runpaths, shorten_variables};
 use crate::trace::{NameUse, Shim, Trace};
 use crate::tree::{FileTree, Node};
 
-/// A change, and what it saves.
+/// A change, and its savings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fix {
-    /// What to change.
+    /// The change of the environment or of files.
     pub change: Change,
-    /// Failed lookups that the same start would not make.
+    /// The number of failed lookups that the change avoids.
     pub saves_misses: u64,
-    /// Seconds that those take here, without a meter.
+    /// Seconds of these failed lookups on this machine, without a meter.
     pub saves_seconds_here: f64,
-    /// Requests that the same start would not send to the network file system, with cold caches.
+    /// Avoided requests to the network file system, with cold caches.
     pub saves_requests: u64,
-    /// Seconds that those take.
+    /// Seconds of the avoided requests.
     pub saves_seconds: f64,
 }
 
-/// Whether a saving is worth a change: at least 10 ms, at least 5 % of what was measured or
-/// predicted, and no more than that. All in seconds.
+/// Whether a saving is worth a change: at least 10 ms, and from 5 % to 100 % of the measured or
+/// predicted total. Both in seconds.
 pub fn is_worthwhile(saving: f64, total: f64) -> bool {
     const LEAST: f64 = 0.010;
     const SHARE: f64 = 0.05;
-    /// Both may be sums of the same values in another order.
+    /// Tolerance, as both may be sums of the same values in different order.
     const ROUNDING: f64 = 1e-9;
     saving >= LEAST && saving >= SHARE * total && saving <= total * (1.0 + ROUNDING)
 }
@@ -46,24 +46,24 @@ pub(crate) struct Remote<'a> {
     pub(crate) prices: &'a Prices,
     /// The requests of the start, with cold caches.
     pub(crate) start: &'a Requests,
-    /// Seconds that the start takes.
+    /// The duration of the start in seconds.
     pub(crate) seconds: f64,
 }
 
 impl Remote<'_> {
-    /// LOOKUP requests for misses of these names, each with its number of misses.
+    /// LOOKUP requests for failed lookups of these names, whose numbers `misses` returns.
     fn lookups(&mut self, names: &[Vec<u8>], misses: impl Fn(usize) -> u64) -> u64 {
         let once = count_lookups(names, self.tree, self.behavior);
         if self.behavior.keeps_misses {
             return once;
         }
-        // Without negative caching each miss is a request.
+        // Without negative caching each failed lookup is a request.
         let remote = (0..names.len()).filter(|at| self.tree.is_remote(split(&names[*at]).0));
         once.max(remote.map(misses).sum())
     }
 
-    /// The mean time of a failed lookup of these names here. A meter makes each call slower, by more
-    /// than the lookup itself takes, so they are looked up again, without one.
+    /// The mean time of a failed lookup of these names on this machine. A meter slows a call down
+    /// by more than the lookup takes, so they are looked up again without one.
     fn seconds_per_miss(&mut self, trace: &Trace, change: &Change, names: &[Vec<u8>]) -> f64 {
         const SAMPLES: usize = 256;
         let every = names.len().div_ceil(SAMPLES).max(1);
@@ -77,8 +77,8 @@ impl Remote<'_> {
         }
     }
 
-    /// A change that saves failed lookups of these names here, and LOOKUP requests there; never more
-    /// than the start has.
+    /// A change that saves failed lookups here, and LOOKUP requests on the network file system; at
+    /// most as many as the start has.
     fn fix(
         &mut self,
         trace: &Trace,
@@ -100,8 +100,8 @@ impl Remote<'_> {
     }
 }
 
-/// The better PATH: without missing and duplicate directories, else in the present order. Directories
-/// on a network file system change places with others only if that alone is worthwhile.
+/// A PATH without missing and duplicate directories, otherwise in the present order. Directories on
+/// a network file system are reordered only if that alone is worthwhile.
 pub(crate) fn choose_path(
     path: &[u8],
     trace: &Trace,
@@ -126,8 +126,8 @@ pub(crate) fn choose_path(
     }
 }
 
-/// All changes that would help, those that save the most requests first. `start` are the requests
-/// of the whole start.
+/// All changes that would help, in decreasing order of saved requests. `start` has the requests of
+/// the whole start.
 pub(crate) fn propose_fixes(
     trace: &Trace,
     path: Option<&PathProposal>,
@@ -172,7 +172,7 @@ pub(crate) fn propose_fixes(
     fixes
 }
 
-/// The names that missed and that each change would save, by kind of search.
+/// The failed lookups that each change would save, by kind of search.
 fn missed_names(trace: &Trace) -> Vec<(Change, Vec<&NameUse>)> {
     let missed = |applies: &dyn Fn(&NameUse) -> bool| -> Vec<&NameUse> {
         let missed = trace.names.iter().filter(|used| used.count.misses > 0);
@@ -199,11 +199,11 @@ fn missed_names(trace: &Trace) -> Vec<(Change, Vec<&NameUse>)> {
     all
 }
 
-/// The version manager of a script, as it can be executed here: it prints the program of a name with
-/// `which NAME`.
+/// The executable of the version manager of a shim script. `manager which NAME` prints the program
+/// of a name.
 fn manager(shim: &Shim) -> Option<Vec<u8>> {
     const MANAGERS: &str = "pyenv rbenv nodenv asdf mise goenv jenv plenv phpenv";
-    // Its directory has the directories `shims` and `bin`.
+    // The version manager's directory contains the directories `shims` and `bin`.
     let root = parent(split(&shim.path).0);
     let file = |name: &str| join(root, format!("bin/{name}").as_bytes());
     let own = |name: &&str| LocalDirectories.program(&file(name)).is_some();
@@ -217,16 +217,16 @@ fn manager(shim: &Shim) -> Option<Vec<u8>> {
     found.is_ok().then(|| name.into())
 }
 
-/// Whether it is a file of a locale, as setlocale(3) opens it:
-/// `/usr/lib/locale/de_DE.utf8/LC_CTYPE`. If one is found, the locale is installed, and failed lookups
-/// of other spellings of its name or of message catalogs remain whatever LC_ALL is.
+/// Whether a name is a locale's file, as setlocale(3) opens it:
+/// `/usr/lib/locale/de_DE.utf8/LC_CTYPE`. If one is found, the locale is installed, and failed
+/// lookups of other spellings or of message catalogs remain whatever LC_ALL is.
 fn is_locale_file(used: &NameUse) -> bool {
     let (dir, name) = split(&used.path);
     let above = split(split(dir).0).1;
     used.kind == Kind::Locale && name.starts_with(b"LC_") && above == b"locale"
 }
 
-/// Whether it is a file of C, C.UTF-8 or POSIX, which the C library has without any file.
+/// Whether a name is a file of C, C.UTF-8 or POSIX, which are built into the C library.
 fn is_builtin_locale(used: &NameUse) -> bool {
     let locale = split(split(&used.path).0).1;
     locale == b"C" || locale == b"POSIX" || locale.starts_with(b"C.")
@@ -236,18 +236,18 @@ fn fix_path(trace: &Trace, path: &PathProposal, remote: &mut Remote<'_>) -> Opti
     if path.saves == 0 {
         return None;
     }
-    // Each name of a program misses as many times as the others.
+    // Each name of a program has the same number of failed lookups.
     let names = path.names.iter();
     let remote_names = names.filter(|name| remote.tree.is_remote(split(name).0));
     let remote_names = remote_names.count() as u64;
     let mut requests = count_lookups(&path.names, remote.tree, remote.behavior);
-    // One lookup finds that a directory is missing, whatever is searched for in it.
+    // One lookup finds that a directory is missing, for all names in it.
     for dir in path.removed.iter().map(|dir| normalize(dir)) {
         let is_missing = remote.tree.node(&dir) == Node::Missing;
         requests += u64::from(is_missing && remote.tree.is_remote(&dir));
     }
     if !remote.behavior.keeps_misses {
-        // Without negative caching each miss is a request.
+        // Without negative caching each failed lookup is a request.
         requests = requests.max(path.saves * remote_names / path.names.len().max(1) as u64);
     }
     let change = Change::SetPath(path.clone());
@@ -269,7 +269,7 @@ fn fix_misses(
     Some(remote.fix(trace, change, misses, requests, &paths))
 }
 
-/// The mean metered time of a miss of this kind, over the names that have no hits.
+/// The mean metered time of a failed lookup of this kind, over the names without hits.
 fn seconds_per_miss(trace: &Trace, kind: Kind) -> f64 {
     let (mut nanos, mut misses) = (0, 0);
     for used in &trace.names {
@@ -313,15 +313,15 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Access {
         Missing,
-        /// The directory cannot be examined.
+        /// The directory cannot be examined with stat(2).
         Unsearchable,
-        /// Its names cannot be read.
+        /// The entries of the directory cannot be listed.
         Unreadable,
         Readable,
     }
 
-    /// A machine: the access to each of [`DIRS`] and its inode; the program that each name refers
-    /// to in each inode; and whether each directory is remote.
+    /// A simulated machine: access to each of [`DIRS`], and its inode; the program of each name in
+    /// each inode; and whether each directory is remote.
     #[derive(Clone, Debug)]
     struct Machine {
         dirs: Vec<(Access, usize, bool)>,
@@ -334,20 +334,20 @@ mod tests {
             self.dirs.get(at).copied()
         }
 
-        /// The program that a path refers to.
+        /// The program at a path.
         fn program_at(&self, dir: &[u8], name: &[u8]) -> Option<u64> {
             let (access, inode, _) = self.dir(dir)?;
             let name = NAMES.iter().position(|known| known.as_bytes() == name)?;
             self.programs[inode][name].filter(|_| access != Access::Missing)
         }
 
-        /// The directory in which a search along a PATH finds a name, and the program.
+        /// Searches a name along a PATH; returns its directory and program.
         fn resolve<'a>(&self, path: &'a [u8], name: &str) -> Option<(&'a [u8], u64)> {
             let mut dirs = path.split(|&b| b == b':');
             dirs.find_map(|dir| Some((dir, self.program_at(dir, name.as_bytes())?)))
         }
 
-        /// What a meter records of these searches: each with its name and how many times.
+        /// A meter's trace of these searches, each with its name and number.
         fn trace(&self, path: &[u8], searches: &[(usize, u64, u64)]) -> Trace {
             let mut trace = Trace::default();
             for &(name, times, nanos) in searches {
@@ -494,7 +494,8 @@ mod tests {
         }
     }
 
-    /// Whether setting an installed locale is proposed for these lookups, each with its hits.
+    /// Whether setting an installed locale is proposed for these lookups, each with its number of
+    /// hits.
     fn proposes_locale(lookups: &[(&str, u64)]) -> bool {
         let names = lookups.iter().map(|(path, hits)| NameUse {
             path: path.as_bytes().into(),

@@ -1,4 +1,4 @@
-//! Searches: lookups of the same name, in one directory after another, by one process.
+//! Groups lookups into searches: lookups of one name in several directories by one process.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -7,53 +7,53 @@ use crate::classify::Lookup;
 use crate::kind::{Count, Kind};
 use crate::lookup::{Op, Outcome, split};
 
-/// A name that a search tried.
+/// A path that a search tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Try {
-    /// The name, absolute.
+    /// The absolute path that was tried.
     pub path: Vec<u8>,
-    /// How many times.
+    /// The number of hits and misses.
     pub count: Count,
-    /// It exists but could not be used, so that the search continued: no program that this process
-    /// may execute, or a library for another architecture.
+    /// The file exists but could not be used, so the search continued: it is not executable for
+    /// this process, or is a library for another architecture.
     pub is_refused: bool,
 }
 
-/// A search.
+/// A search for one name in several directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Search {
-    /// What it is for.
+    /// The kind of files searched for.
     pub kind: Kind,
-    /// The program, library or module that is searched for.
+    /// The name of the program, library or module.
     pub name: Vec<u8>,
-    /// The process.
+    /// The id of the searching process.
     pub pid: u32,
-    /// The file of the program that it executes.
+    /// The path of the searching program.
     pub program: Rc<[u8]>,
-    /// The names that were tried, in turn; the last is the one that was found, if any was.
+    /// The paths that were tried, in order; the last one is the file found, if any.
     pub tried: Vec<Try>,
-    /// The name that was found.
+    /// The path that was found.
     pub found: Option<Vec<u8>>,
     /// Whether PATH has the value that the command was given.
     pub has_given_path: bool,
-    /// Nanoseconds in misses.
+    /// Nanoseconds in failed lookups.
     pub nanos: u64,
-    /// The number of searches that began before it.
+    /// The number of searches that began before this one.
     pub number: u64,
 }
 
 impl Search {
-    /// Tries that missed.
+    /// The number of failed lookups.
     pub fn misses(&self) -> u64 {
         self.tried.iter().map(|tried| tried.count.misses).sum()
     }
 
-    /// Names that exist but could not be used.
+    /// The number of files that exist but could not be used.
     pub fn refused(&self) -> u64 {
         self.tried.iter().filter(|tried| tried.is_refused).count() as u64
     }
 
-    /// The memory that its names take, with their overhead.
+    /// The memory for the paths of the search, including overhead.
     pub(crate) fn bytes(&self) -> usize {
         const OVERHEAD: usize = 48;
         let tried = self.tried.iter().map(|tried| tried.path.len());
@@ -61,15 +61,15 @@ impl Search {
         names.map(|len| len + OVERHEAD).sum()
     }
 
-    /// The number of directories that were tried.
+    /// The number of directories tried.
     pub(crate) fn directories(&self) -> usize {
         let dirs = self.tried.iter().map(|tried| split(&tried.path).0);
         dirs.collect::<HashSet<_>>().len()
     }
 
     pub(crate) fn add(&mut self, path: &[u8], outcome: Outcome, nanos: u64) {
-        /// The most tries that are listed. Further ones are counted with the last, which is the one
-        /// that was found, if any was.
+        /// The maximum number of listed tries. Further tries are added to the last, which is the
+        /// file found, if any.
         const MOST: usize = 1024;
         let at = match self.tried.iter().rposition(|tried| tried.path == path) {
             Some(at) => at,
@@ -99,7 +99,7 @@ impl Search {
         }
     }
 
-    /// What was found cannot be used: the search continues.
+    /// Marks the file found as unusable, since the search continues.
     pub(crate) fn retract(&mut self) {
         let found = self.found.take();
         let mut tried = self.tried.iter_mut();
@@ -119,12 +119,12 @@ impl Search {
                 );
             return found == path || is_same_module;
         }
-        // A shell examines a file in several ways before it continues.
+        // A shell examines a file by several calls before it continues.
         let mut last = self.tried.last().into_iter();
         if last.any(|tried| tried.is_refused && tried.path == path) {
             return true;
         }
-        // A search that starts over is another one.
+        // A lookup of the first path again begins a new search.
         match self.tried.first().filter(|tried| tried.path == path) {
             None => true,
             Some(first) if self.kind == Kind::Path => {
@@ -135,28 +135,28 @@ impl Search {
     }
 }
 
-/// The process that searches.
+/// The searching process.
 #[derive(Clone, Copy)]
 pub(crate) struct Process<'a> {
     pub(crate) pid: u32,
-    /// The file of the program that it executes.
+    /// The path of the program that the process executes.
     pub(crate) program: &'a Rc<[u8]>,
     pub(crate) is_shell: bool,
     /// Whether PATH has the value that the command was given.
     pub(crate) has_given_path: bool,
 }
 
-/// The search that a lookup belongs to.
+/// The search that a lookup was assigned to.
 pub(crate) struct Assigned {
-    /// Its index in the open searches.
+    /// The index of the search among the open searches.
     pub(crate) at: usize,
-    /// Its kind, which is that of the lookup as well.
+    /// The kind of the search and of the lookup.
     pub(crate) kind: Kind,
-    /// The search as it was before its kind changed from `Other` to `Path`, if it did.
+    /// The search before its kind changed from `Other` to `Path`, if it did.
     pub(crate) promoted: Option<Search>,
 }
 
-/// Finds the open search that a lookup continues, or begins a new one at the end of `open`.
+/// Assigns a lookup to the open search that it continues, or to a new one at the end of `open`.
 pub(crate) fn assign(
     open: &mut Vec<Search>,
     lookup: &Lookup<'_>,
@@ -198,7 +198,7 @@ pub(crate) fn assign(
         };
     };
     let search = &mut open[at];
-    // A shell that looks a name up in several directories searches along a PATH of its own.
+    // A shell that looks a name up in several directories searches along a PATH that it has set.
     let is_new_directory = || {
         let mut tried = search.tried.iter();
         tried.all(|tried| split(&tried.path).0 != lookup.dir)

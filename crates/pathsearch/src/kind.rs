@@ -1,8 +1,8 @@
-//! What a search is for, and counts of lookups by kind.
+//! Kinds of searches, and counts of lookups by kind.
 
 use std::ops::AddAssign;
 
-/// What a process searches for, and with which kind of program.
+/// The kind of files that a process searches for.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A program along PATH, by a shell or execvp(3).
@@ -37,7 +37,7 @@ impl Kind {
         ]
     };
 
-    /// Its name in the text, in the JSON and in the docs.
+    /// The name of the kind in the text, in the JSON and in the docs.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Path => "PATH",
@@ -59,7 +59,7 @@ impl Kind {
 pub struct Count {
     /// Lookups that did not end in ENOENT or ENOTDIR.
     pub hits: u64,
-    /// Lookups that did.
+    /// Lookups that ended in ENOENT or ENOTDIR.
     pub misses: u64,
 }
 
@@ -90,12 +90,12 @@ impl KindCounts {
         self.0[kind as usize]
     }
 
-    /// The lookups of one kind, to change them.
+    /// The lookups of one kind, mutable.
     pub fn get_mut(&mut self, kind: Kind) -> &mut Count {
         &mut self.0[kind as usize]
     }
 
-    /// The kinds that have any lookups.
+    /// The kinds with at least one lookup.
     pub fn iter(&self) -> impl Iterator<Item = (Kind, Count)> {
         Kind::ALL
             .into_iter()
@@ -103,7 +103,7 @@ impl KindCounts {
             .filter(|(_, count)| *count != Count::default())
     }
 
-    /// All kinds together.
+    /// The sum over all kinds.
     pub fn total(&self) -> Count {
         let mut total = Count::default();
         self.0.iter().for_each(|count| total += *count);

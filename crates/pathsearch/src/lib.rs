@@ -1,33 +1,33 @@
-//! The path searches of a command: the names that it looks up, and in which directories; what the
-//! same start would cost on a network file system; and what would make it cheaper.
+//! The path searches of a command: which names it looks up in which directories, the cost of the
+//! same start on a network file system, and changes that would make it cheaper.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | `report` | the result: everything below, put together |
-//! | `kind` | what a search is for, and counts by kind |
+//! | `report` | the result: combines all of the following |
+//! | `kind` | kinds of searches, and counts by kind |
 //! | `lookup` | which calls are lookups, and the directory that a name is looked up in |
-//! | `environment` | the variables of a process that its searches depend on |
+//! | `environment` | environment variables that affect searches |
 //! | `classify` | the kind of a lookup |
 //! | `family` | the language or purpose of a program |
 //! | `search_name` | the name that a search is for |
 //! | `group` | the search that a lookup belongs to |
 //! | `recorder` | records the calls that a meter reports |
-//! | `trace` | what is recorded |
+//! | `trace` | the recorded lookups |
 //! | `tree` | the file tree and its file systems, as the model needs them |
-//! | `request` | the requests of a network file system, their prices, and what a client caches |
-//! | `client` | a client of a network file system: what it has cached, and the requests that it makes |
+//! | `request` | requests of a network file system, their prices, and the behavior of clients |
+//! | `client` | a simulated client of a network file system: its caches and requests |
 //! | `readahead` | the reads of a file that the kernel's readahead makes |
 //! | `model` | the requests of a start |
 //! | `calibrate` | prices and client behavior, measured on a mount |
-//! | `load` | many nodes that start at once |
-//! | `predict` | what a start would take on a network file system |
+//! | `load` | many nodes that start at the same time |
+//! | `predict` | predicts a start on a network file system |
 //! | `order` | the best order of directories |
 //! | `path` | a better PATH |
-//! | `change` | what to change |
+//! | `change` | changes of the environment or of files |
 //! | `shorten` | shorter lists of directories, in variables and in programs |
 //! | `bytecode` | Python modules that are compiled at each start |
-//! | `fixes` | changes that would help, and what each saves |
-//! | `startup` | what starting programs costs on this machine |
+//! | `fixes` | changes that would help, and their savings |
+//! | `startup` | the cost of starting programs on this machine |
 //! | `warning` | why a report is incomplete |
 #![forbid(unsafe_code)]
 
@@ -79,10 +79,10 @@ pub use trace::{DirectoryLookups, Execution, Shim, Totals, Trace};
 pub use tree::RemoteScope;
 pub use warning::WarningKind;
 
-/// Runs a command under the meter of this name, and reports on its searches.
+/// Runs a command under the meter with this name, and reports on its searches.
 ///
 /// # Errors
-/// Those of the meter.
+/// The errors of the meter.
 pub fn search(
     command: &Command,
     meter: &str,

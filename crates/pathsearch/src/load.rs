@@ -1,39 +1,39 @@
-//! How long a start takes when many nodes start at once and share one server.
+//! The time of a start when many nodes start at the same time and share one server.
 //!
 //! Each node is a customer of a closed queueing network (the machine repairman model): it computes
-//! and its request travels, without waiting for other nodes, and then it queues at the server,
-//! which serves one request at a time. Exact mean value analysis gives the time from one request to
-//! the next. The assumptions, and where they fail, are in docs/pathsearch.md.
+//! and its request travels, independently of other nodes, and then it queues at the server, which
+//! serves one request at a time. Exact mean value analysis gives the time from one request to the
+//! next. The assumptions, and where they fail, are in docs/pathsearch.md.
 
-/// What one node does when it starts the command.
+/// The load of one node that starts the command.
 #[derive(Clone, Copy)]
 pub(crate) struct NodeStart {
     /// Seconds of computing.
     pub(crate) compute: f64,
-    /// Requests that it waits for, one at a time.
+    /// The number of requests that the node waits for, one at a time.
     pub(crate) waited: f64,
-    /// All requests, including those that it does not wait for.
+    /// The number of all requests, including those that the node does not wait for.
     pub(crate) requests: f64,
-    /// Seconds of a request while the server is idle.
+    /// Seconds of a request to an idle server.
     pub(crate) rtt: f64,
 }
 
-/// How long a start takes.
+/// The predicted time of a start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StartTime {
     /// Seconds until a node has started the command.
     pub seconds: f64,
-    /// A lower bound: the time of one node alone, or what the server needs for all of them.
+    /// A lower bound in seconds: the time of a single node, or of the server for all nodes.
     pub at_least: f64,
     /// The utilization of the server, 0 to 1; `None` if its rate is unlimited.
     pub utilization: Option<f64>,
 }
 
-/// The most nodes that are analysed one by one; with more, the server is the bottleneck.
+/// The maximum number of nodes for exact analysis; with more, the server is the bottleneck.
 const MOST_NODES: u64 = 1_000_000;
 
-/// The time of `nodes` nodes that start at once, with a server that serves `rate` requests a second,
-/// or any number.
+/// The time for `nodes` nodes that start together, with a server that serves `rate` requests a
+/// second; `None` for an unlimited rate.
 pub(crate) fn start_time(start: &NodeStart, nodes: u64, rate: Option<f64>) -> StartTime {
     let alone = start.compute + start.waited * start.rtt;
     let rate = rate.filter(|rate| *rate > 0.0);
@@ -44,7 +44,7 @@ pub(crate) fn start_time(start: &NodeStart, nodes: u64, rate: Option<f64>) -> St
             utilization: rate.map(|_| 0.0),
         };
     };
-    // The service time of a request that is waited for includes its share of those that are not.
+    // The service time of a waited-for request includes a share of the requests not waited for.
     let service = start.requests.max(start.waited) / start.waited / rate;
     let travel = (start.rtt - service).max(0.0);
     let think = start.compute / start.waited + travel;
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// Simulates the queue with exponential service times.
+    /// Compares with a simulation of the queue with exponential service times.
     #[test]
     fn the_analysis_agrees_with_a_simulation() {
         let (nodes, rate) = (20_usize, 20_000.0);

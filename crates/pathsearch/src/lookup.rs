@@ -1,15 +1,15 @@
-//! A lookup by name: which calls are lookups, and the directory that a name is looked up in.
+//! Lookups by name: which calls are lookups, and the directory that a name is looked up in.
 
 use gate::Errno;
 use meter::call::Call;
 use meter::syscalls;
 
-/// Why a name is looked up.
+/// The purpose of a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Op {
     Exec,
     Open,
-    /// To open it, and to create it if it does not exist.
+    /// Open the file, or create it if it does not exist.
     Create,
     Stat,
     Access,
@@ -25,8 +25,8 @@ const OPEN_NOFOLLOW: u64 = 0o400_000;
 const OPEN_NOFOLLOW: u64 = 0o100_000;
 const OPEN_CREATE: u64 = 0o100;
 
-/// Why a call looks a name up, and whether a symbolic link at its end is followed; `None` for a
-/// call that is not of the families execve, open, stat, access and readlink.
+/// The purpose of a call's lookup, and whether it follows a symbolic link in the last component;
+/// `None` for a call other than execve, open, stat, access, readlink and their variants.
 pub(crate) fn parse(call: &Call<'_>) -> Option<(Op, bool)> {
     let known = syscalls::by_number(call.number)?;
     let flags = |arg: usize| call.args[arg];
@@ -39,7 +39,7 @@ pub(crate) fn parse(call: &Call<'_>) -> Option<(Op, bool)> {
         "execveat" => (Op::Exec, flags(4) & NOFOLLOW == 0),
         "open" => open(flags(1)),
         "openat" => open(flags(2)),
-        "openat2" => (Op::Open, true), // its flags are in the memory of the caller
+        "openat2" => (Op::Open, true), // the flags of openat2 are in process memory
         "creat" => (Op::Create, true),
         "stat" => (Op::Stat, true),
         "lstat" => (Op::Stat, false),
@@ -52,7 +52,7 @@ pub(crate) fn parse(call: &Call<'_>) -> Option<(Op, bool)> {
     })
 }
 
-/// How a lookup ended.
+/// The outcome of a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     Found,
@@ -67,7 +67,7 @@ impl Outcome {
         match errno.map(Errno) {
             None | Some(Errno::EEXIST) => Outcome::Found,
             Some(Errno::ENOENT | Errno::ENOTDIR) => Outcome::Missed,
-            // readlink(2) of a file that is no link.
+            // readlink(2) of a file that is no link fails with EINVAL.
             Some(Errno::EINVAL) if op == Op::Readlink => Outcome::Found,
             // Shells and execvp(3) interpret the file as a script, and search no further.
             Some(Errno::ENOEXEC) => Outcome::Found,
@@ -76,7 +76,7 @@ impl Outcome {
     }
 }
 
-/// The directory part of an absolute name, and its last component, both without trailing slashes.
+/// The directory part and the last component of an absolute path, both without trailing slashes.
 pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     let path = trim(path);
     match path.iter().rposition(|&b| b == b'/') {
@@ -85,7 +85,7 @@ pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// A name without trailing slashes; the root keeps its own.
+/// A path without trailing slashes; the root stays `/`.
 fn trim(path: &[u8]) -> &[u8] {
     match path.iter().rposition(|&b| b != b'/') {
         Some(last) => &path[..=last],
@@ -93,14 +93,14 @@ fn trim(path: &[u8]) -> &[u8] {
     }
 }
 
-/// An absolute name without doubled slashes, trailing slashes and `.` components, as the names of
+/// An absolute path without doubled slashes, trailing slashes and `.` components: the form in which
 /// lookups are recorded.
 pub(crate) fn normalize(path: &[u8]) -> Vec<u8> {
     let parts: Vec<&[u8]> = components(path).filter(|part| *part != b".").collect();
     [b"/", &parts.join(&b'/')[..]].concat()
 }
 
-/// What a shell and execvp(3) use without PATH: the standard directories of programs.
+/// The search path of shells and execvp(3) without PATH: the standard directories of programs.
 pub(crate) const DEFAULT_PATH: &[u8] =
     b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -110,7 +110,7 @@ pub(crate) fn absolute_dirs(list: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     dirs.filter(|dir| dir.starts_with(b"/")).map(normalize)
 }
 
-/// The absolute name of `name`, which is relative to `base` unless it is absolute.
+/// The absolute path of `name`, which is relative to `base` unless it is absolute.
 pub(crate) fn join(base: &[u8], name: &[u8]) -> Vec<u8> {
     if name.starts_with(b"/") {
         return name.to_vec();

@@ -1,6 +1,6 @@
-//! The requests of a start: which requests the same command makes on a network file system, with
-//! cold and with warm caches, from the names that it has looked up here and what it did with them.
-//! The model is described in docs/pathsearch.md.
+//! Predicts the requests that a command's start would make on a network file system, with cold and
+//! with warm caches, from the names that it looked up here and its calls on them.
+//! docs/pathsearch.md describes the model.
 
 use crate::client::{Client, Purpose};
 use crate::lookup::split;
@@ -11,30 +11,30 @@ use crate::tree::{FileTree, Node};
 /// The requests of a start.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct StartRequests {
-    /// With cold caches.
+    /// The requests with cold caches.
     pub cold: Requests,
-    /// With the caches that the first start has filled.
+    /// The requests with the caches that the first start has filled.
     pub warm: Requests,
-    /// The size of the files that are read.
+    /// The total size of the files read, in bytes.
     pub bytes: u64,
-    /// Those files.
+    /// The files that the start reads.
     pub files: Vec<Vec<u8>>,
-    /// The symbolic links on the way to them.
+    /// The symbolic links on the paths of these files.
     pub links: Vec<Vec<u8>>,
 }
 
-/// Remote files that a command has used, to measure their file system with.
+/// Remote files that a command has used, as samples for measuring their file system.
 pub(crate) struct Samples {
-    /// The largest first.
+    /// Regular files, the largest first.
     pub(crate) files: Vec<Vec<u8>>,
-    /// A symbolic link.
+    /// A symbolic link on the remote file system.
     pub(crate) link: Option<Vec<u8>>,
     /// Directories that the command has listed.
     pub(crate) listed: Vec<Vec<u8>>,
 }
 
-/// The requests of a start that uses these names, and of a second one right after it. `seconds` is how
-/// long a start with these requests takes.
+/// The requests of a start that uses these names, and of a second start right after it. `seconds`
+/// returns the duration of a start with these requests.
 pub(crate) fn predict_requests(
     names: &[NameUse],
     tree: &mut dyn FileTree,
@@ -64,7 +64,7 @@ pub(crate) fn predict_requests(
     }
 }
 
-/// The largest remote files of a start, a link, and directories that it lists.
+/// The largest remote files of a start, a symbolic link, and listed directories.
 pub(crate) fn samples(names: &[NameUse], tree: &mut dyn FileTree) -> Samples {
     const FILES: usize = 8;
     const LISTED: usize = 16;
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::kind::Count;
 
-    /// A file tree that is remote, except for `/proc`.
+    /// A simulated file tree that is remote, except for `/proc`.
     struct Remote(BTreeMap<&'static [u8], Node>);
 
     impl FileTree for Remote {
@@ -162,7 +162,7 @@ mod tests {
         requests_after(names, behavior, 0.0)
     }
 
-    /// The same if the first start takes these seconds.
+    /// The requests if the first start takes this many seconds.
     fn requests_after(
         names: &[NameUse],
         behavior: &ClientBehavior,
@@ -185,7 +185,7 @@ mod tests {
             used("/none/z", 0, 1),
         ];
         assert_eq!(requests(&names, &ClientBehavior::OTHER), [("LOOKUP", 5, 0)]);
-        // Without negative caching: a three times, b once, and the missing directory for both names
+        // Without negative caching: a three times, b once, and the missing directory once per name
         // in it. usr and bin exist.
         let forgets = ClientBehavior {
             keeps_misses: false,
@@ -247,7 +247,7 @@ mod tests {
             extent: 300_000,
             ..used("/data", 3, 0)
         };
-        // 4, 8, 16, 32 pages, and the rest of 74.
+        // Readahead of 4, 8, 16 and 32 pages, and the remaining 14 of 74.
         assert_eq!(
             requests(std::slice::from_ref(&read), &ClientBehavior::OTHER),
             [
@@ -275,7 +275,7 @@ mod tests {
             opened_first: true,
             ..used("/usr/bin/tool", 3, 0)
         };
-        // The directories and the link lib64 are looked up; the program and its interpreter are not.
+        // LOOKUP for the directories and the link lib64; the program and its interpreter need none.
         assert_eq!(
             requests(&[program], &ClientBehavior::NFS_4),
             [
@@ -313,7 +313,8 @@ mod tests {
             stats: 2,
             ..used("/lib64/ld.so", 1, 0)
         };
-        // Examined before it is read: then the second start fetches what the read has changed.
+        // The file was examined before it was read: the second start fetches the changed
+        // attributes.
         assert_eq!(fetched(read.clone()), (0, 1));
         let examined_later = NameUse {
             stats_after_read: 1,
@@ -321,7 +322,8 @@ mod tests {
             ..read
         };
         assert_eq!(fetched(examined_later), (1, 0));
-        // Without a delegation, and not looked up for more than 3 s: the file, and the link.
+        // Attributes without delegation expire if not used for more than 3 s: of the file and the
+        // link.
         let examined = NameUse {
             first_at: 1,
             last_at: 1,
@@ -340,9 +342,9 @@ mod tests {
         };
         assert_eq!(fetched_after(2.0, "/usr/none"), 0);
         assert_eq!(fetched_after(4.0, "/usr/none"), 2);
-        // The link is used during all of the start.
+        // The link is used during the whole start.
         assert_eq!(fetched_after(4.0, "/lib64/none"), 1);
-        // Before or after most requests of a start of 8 s, and soon in one of 0.1 s.
+        // Before or after most requests of a start of 8 s, and within a start of 0.1 s.
         for (at, fetched) in [(1, 2), (99, 0)] {
             let examined = NameUse {
                 first_at: at,

@@ -1,15 +1,14 @@
-//! The best order of the directories of PATH: the one with the fewest misses for the programs that
-//! were searched for. A name that refers to different programs in two directories keeps its
-//! program.
+//! The best order of the directories of PATH: the one with the fewest failed lookups for the
+//! programs searched for. A name with different programs in two directories must keep its program.
 
-/// The most directories for which all subsets are tried.
+/// The maximum number of directories for which all subsets are tried.
 const MOST_EXACT: usize = 16;
 
 /// The best order of `weights.len()` directories, as indices into their present order.
 ///
 /// `weights[i]` is the number of hits in directory `i`; `after[i]` are the directories that must
 /// stay before it. Directories without hits come last, in their present order. With more than 16
-/// directories that matter, the order is good, but not always the best.
+/// relevant directories, the order is good, but not always optimal.
 pub(crate) fn order_directories(weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
     let n = weights.len();
     let matters = matters(weights, after);
@@ -23,7 +22,7 @@ pub(crate) fn order_directories(weights: &[u64], after: &[Vec<usize>]) -> Vec<us
     best
 }
 
-/// Directories that come first: those with hits, and those that must stay before them.
+/// The directories that come first: those with hits, and those that must stay before them.
 fn matters(weights: &[u64], after: &[Vec<usize>]) -> Vec<bool> {
     let mut matters: Vec<bool> = weights.iter().map(|weight| *weight > 0).collect();
     // A directory that must stay before another one always has a smaller index.
@@ -48,8 +47,8 @@ fn exact(order: &[usize], weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
         (0..n).filter(stays).fold(0, |set, bit| set | 1 << bit)
     };
     let before: Vec<usize> = order.iter().map(before).collect();
-    // The cost of each set, and the directory that comes last in it. Among equals, the one with the
-    // greatest index, so that the present order is kept where it does not matter.
+    // The cost of each set, and its last directory. Of equal ones, take the largest index, which
+    // keeps the present order where possible.
     let mut costs = vec![(u64::MAX, 0_usize); 1 << n];
     costs[0].0 = 0;
     for set in 1_usize..1 << n {
@@ -77,8 +76,8 @@ fn exact(order: &[usize], weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
     best
 }
 
-/// Greedy: repeatedly takes the directory with the most hits per place, where a directory takes the
-/// places of those that must come before it as well.
+/// Greedy: repeatedly takes the directory with the most hits per position, counting the positions
+/// of directories that must come before it.
 fn by_density(order: &[usize], weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
     let mut best: Vec<usize> = Vec::with_capacity(order.len());
     while best.len() < order.len() {
@@ -152,7 +151,8 @@ mod tests {
         assert_eq!(order_directories(&[], &[]), [0_usize; 0]);
     }
 
-    /// For each of `n` directories those that must stay before it, from pairs (before, after).
+    /// For each of `n` directories, the directories that must stay before it, from pairs (before,
+    /// after).
     fn constraints(n: usize, pairs: Vec<(usize, usize)>) -> Vec<Vec<usize>> {
         let mut after = vec![Vec::new(); n];
         for (a, b) in pairs.into_iter().filter(|(a, b)| a < b && *b < n) {

@@ -18,22 +18,22 @@ use crate::trace::{Program, ProgramUse};
 /// The state of an element of PATH.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ElementState {
-    /// A directory.
+    /// The element is an existing directory, and no duplicate.
     Ok,
-    /// It does not exist, or is not a directory.
+    /// The element does not exist, or is not a directory.
     Missing,
     /// The same directory as the element at this index.
     Duplicate(usize),
-    /// A relative name, or a directory that cannot be examined. Nothing is moved past it.
+    /// A relative path, or a directory that cannot be examined. Nothing is moved past it.
     Unknown,
 }
 
-/// A device and an inode.
+/// Device and inode number, which identify a file.
 pub(crate) type Identity = (Dev, u64);
 
-/// Access to the directories of PATH.
+/// Access to the directories of PATH; tests replace the real ones.
 pub(crate) trait ProgramDirectories {
-    /// The identity of an absolute directory; `None` if it does not exist or is not a directory.
+    /// The identity of the directory at an absolute path; `None` if there is no directory.
     fn directory(&mut self, dir: &[u8]) -> Result<Option<Identity>>;
     /// The names in a directory.
     fn names(&mut self, dir: &[u8]) -> Result<Vec<Vec<u8>>>;
@@ -41,28 +41,28 @@ pub(crate) trait ProgramDirectories {
     fn program(&mut self, path: &[u8]) -> Option<Identity>;
 }
 
-/// A better PATH.
+/// A proposed value of PATH.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathProposal {
-    /// The value of PATH.
+    /// The proposed value.
     pub path: Vec<u8>,
-    /// Elements that are removed.
+    /// The elements of PATH that are removed.
     pub removed: Vec<Vec<u8>>,
-    /// Whether the others are in another order.
+    /// Whether the remaining elements are reordered.
     pub is_reordered: bool,
-    /// Misses that the same searches would not have.
+    /// The number of failed lookups that the same searches would avoid.
     pub saves: u64,
-    /// Names that would not be looked up any more.
+    /// Paths that would no longer be looked up.
     pub names: Vec<Vec<u8>>,
-    /// Searches that were considered.
+    /// The number of searches considered.
     pub searches: u64,
 }
 
-/// A value of PATH.
+/// A value of PATH, parsed.
 struct Elements<'a> {
-    /// The elements as they are given.
+    /// The elements as given.
     given: Vec<&'a [u8]>,
-    /// The directories, as the names of lookups are recorded.
+    /// The normalized absolute directories, as in recorded lookups.
     dirs: Vec<Vec<u8>>,
     states: Vec<ElementState>,
 }
@@ -89,7 +89,7 @@ impl<'a> Elements<'a> {
         at.filter(|_| dir.starts_with(b"/"))
     }
 
-    /// The index of the first element that is the same directory.
+    /// The index of the first element with the same directory.
     fn resolve(&self, at: usize) -> usize {
         match self.states[at] {
             ElementState::Duplicate(first) => first,
@@ -115,7 +115,7 @@ impl<'a> Elements<'a> {
 }
 
 /// A better value than `path` for these searches; `None` if there is none. Only directories for
-/// which `is_movable` holds change places with others.
+/// which `is_movable` holds are reordered.
 pub(crate) fn propose_path(
     path: &[u8],
     searches: &[(Program, ProgramUse)],
@@ -145,14 +145,14 @@ pub(crate) fn propose_path(
         searches: 0,
     };
     let proposal = add_savings(proposal, &old, &order, searches);
-    // An empty PATH is not a better one: what a shell does with it differs, and most search the
-    // working directory.
+    // An empty PATH is not better: shells treat it differently, and most search the working
+    // directory.
     let is_valid = !proposal.path.is_empty() && proposal.path != path;
     let helps = proposal.saves > 0 || !proposal.removed.is_empty();
     (is_valid && helps).then_some(proposal)
 }
 
-/// Adds what the searches would save if the elements of `old` were in this order.
+/// Adds the savings of the searches if the elements of `old` were in this order.
 fn add_savings(
     mut proposal: PathProposal,
     old: &Elements<'_>,
@@ -165,7 +165,7 @@ fn add_savings(
     for (program, used) in searches {
         let (mut old_dir, mut new_dir) = (None, None);
         if let Some(found) = program.found.as_deref() {
-            // Otherwise it was found along another PATH, which the command has set itself.
+            // Otherwise the command found the program along a PATH that it has set itself.
             let Some(at) = old.position(split(found).0) else {
                 continue;
             };
@@ -173,13 +173,13 @@ fn add_savings(
         }
         let (before, after) = (tried(&old_dirs, old_dir), tried(&new_dirs, new_dir));
         proposal.searches += used.times;
-        // A program found in the first directory may have been executed by its full name. It is
-        // taken to have been searched for.
+        // A program in the first directory may have been executed by its full path. Assume that it
+        // was searched for.
         saves += match before.len() as i128 {
             0 => -(after.len() as i128 * i128::from(used.times)),
             tries => (tries - after.len() as i128) * i128::from(used.misses) / tries,
         };
-        // Without misses it may have been executed by its full name: nothing was looked up.
+        // Without failed lookups the program may have been executed by its full path.
         if used.misses > 0 {
             old_names.extend(names(before, &program.name));
             new_names.extend(names(after, &program.name));
@@ -190,13 +190,13 @@ fn add_savings(
     proposal
 }
 
-/// The directories that a search tries before the one that contains the program.
+/// The directories that a search tries before that of the program.
 fn tried<'a>(dirs: &'a [&'a [u8]], found: Option<&[u8]>) -> &'a [&'a [u8]] {
     let end = dirs.iter().position(|dir| Some(*dir) == found);
     &dirs[..end.unwrap_or(dirs.len())]
 }
 
-/// The names that a search for `name` looks up in these directories.
+/// The paths that a search for `name` looks up in these directories.
 fn names<'a>(dirs: &'a [&'a [u8]], name: &'a [u8]) -> impl Iterator<Item = Vec<u8>> + 'a {
     dirs.iter()
         .filter(|dir| dir.starts_with(b"/"))
@@ -215,7 +215,7 @@ pub(crate) fn elements(
 fn states(dirs: &[Vec<u8>], directories: &mut dyn ProgramDirectories) -> Vec<ElementState> {
     let mut seen: HashMap<Identity, usize> = HashMap::new();
     let state = |(at, dir): (usize, &Vec<u8>)| {
-        // The same name twice is the same directory, whatever it is.
+        // The same path twice is a duplicate, even if it cannot be examined.
         let unknown = || match dirs[..at].iter().position(|before| before == dir) {
             Some(first) => ElementState::Duplicate(first),
             None => ElementState::Unknown,
@@ -235,15 +235,16 @@ fn states(dirs: &[Vec<u8>], directories: &mut dyn ProgramDirectories) -> Vec<Ele
     dirs.iter().enumerate().map(state).collect()
 }
 
-/// For each element those that must stay before it: neither is movable, one of the two is unknown,
-/// or they contain different programs of the same name. The standard directories keep their order,
-/// because an administrator may override a program of /usr/bin in /usr/local/bin at any time.
+/// For each element, the elements that must stay before it: neither is movable, one of the two is
+/// unknown, or they contain different programs with the same name. The standard directories keep
+/// their order, because an administrator may override a program of /usr/bin in /usr/local/bin at
+/// any time.
 fn constraints(
     elements: &Elements<'_>,
     movable: &[bool],
     directories: &mut dyn ProgramDirectories,
 ) -> Vec<Vec<usize>> {
-    /// The most names that are compared. Beyond, a directory keeps its place.
+    /// The maximum number of names to compare; further directories keep their position.
     const MOST: usize = 500_000;
     let Elements { dirs, states, .. } = elements;
     let in_state = |wanted: ElementState| {
@@ -302,8 +303,8 @@ fn constraints(
     after
 }
 
-/// Whether a file that was found along PATH can be executed by this user. If it cannot be examined,
-/// it is taken to be what the process found.
+/// Whether this user may execute a file that was found along PATH. If it cannot be examined, it is
+/// assumed to be what the process found.
 pub(crate) fn is_executable(path: &[u8]) -> bool {
     statx_long(path, At::empty(), Want::TYPE).map_or(true, |seen| {
         seen.file_type == FileType::Regular && check_permission(path, Permission::Execute).is_ok()
@@ -356,7 +357,7 @@ mod tests {
 
     type Number = u64;
     type Listed = Vec<(&'static str, Number)>;
-    /// Directories, each with its inode and its programs.
+    /// Simulated directories, each with its inode and its programs.
     struct Directories(Vec<(&'static str, Number, Listed)>);
 
     impl ProgramDirectories for Directories {
@@ -402,7 +403,7 @@ mod tests {
         ])
     }
 
-    /// A better PATH, where every directory may move.
+    /// A better PATH, where every directory may be moved.
     fn propose(path: &[u8], searches: &[(Program, ProgramUse)]) -> Option<PathProposal> {
         propose_path(path, searches, &mut directories(), &mut |_| true)
     }
@@ -473,7 +474,8 @@ mod tests {
 
     #[test]
     fn each_duplicate_is_a_miss() {
-        // Five tries each time, of which two are left: `/a` once, and the working directory.
+        // Five failed lookups per search, of which two remain: `/a` once, and the working
+        // directory.
         let searches = [used("none", None, 3, 15)];
         let proposal = propose(b"/a:/dead:.:/a:/a", &searches).unwrap();
         assert_eq!((proposal.path, proposal.saves), (b"/a:.".to_vec(), 9));
@@ -514,7 +516,7 @@ mod tests {
 
     #[test]
     fn a_name_keeps_its_program() {
-        // /c is used most, but its x must stay behind that of /b.
+        // /c has most hits, but its x must stay behind the x of /b.
         let proposal = propose(b"/a:/b:/c", &[used("y", Some("/c/y"), 5, 10)]).unwrap();
         assert_eq!((proposal.path, proposal.saves), (b"/b:/c:/a".to_vec(), 5));
     }
@@ -534,8 +536,7 @@ mod tests {
             None
         );
         assert_eq!(propose(b"", &[]), None);
-        // Where nothing is left, or the working directory alone, there is no other value that means
-        // the same.
+        // If no directory is left, or only the working directory, no other value is equivalent.
         assert_eq!(propose(b"/dead", &[used("x", None, 1, 1)]), None);
         assert_eq!(propose(b"/dead:", &[used("x", None, 1, 1)]), None);
         assert_eq!(

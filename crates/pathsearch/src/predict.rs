@@ -1,4 +1,4 @@
-//! What the start of a command would take on a network file system.
+//! Predicts the time of a command's start on a network file system.
 
 use base::Warning;
 use gate::Gate;
@@ -13,30 +13,30 @@ use crate::trace::Trace;
 use crate::tree::{FileTree, LocalTree, RemoteScope};
 use crate::warning::WarningKind;
 
-/// How long a request takes.
+/// The source of the round-trip time for the prediction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RoundTrip {
-    /// This many seconds.
+    /// The user gives the round-trip time in seconds.
     Given(f64),
-    /// It is measured on the mount.
+    /// Measure it on the mount.
     Measure,
-    /// [`ASSUMED_RTT`].
+    /// Assume [`ASSUMED_RTT`].
     Assume,
 }
 
-/// Where a round trip comes from.
+/// The actual source of the round-trip time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RttSource {
-    /// The user gave it.
+    /// The user gave the round-trip time.
     Given,
-    /// It was measured on the mount.
+    /// The round-trip time was measured on the mount.
     Measured,
-    /// It is [`ASSUMED_RTT`].
+    /// The round-trip time is [`ASSUMED_RTT`].
     Assumed,
 }
 
 impl RttSource {
-    /// Its name in the text and in the JSON.
+    /// The name of the source in the text and in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             RttSource::Given => "given",
@@ -46,38 +46,38 @@ impl RttSource {
     }
 }
 
-/// What to predict.
+/// Options of the prediction.
 #[derive(Clone, Debug)]
 pub struct SearchOptions {
-    /// The directories that are taken to be on a network file system. Without any, those that are
-    /// on one; if none is, all.
+    /// The directories that are assumed to be on a network file system. If empty: those that are on
+    /// one, or else all.
     pub remote: Vec<Vec<u8>>,
-    /// How long a request takes there.
+    /// The round-trip time of a request.
     pub rtt: RoundTrip,
-    /// Nodes that start at once.
+    /// The number of nodes that start at the same time.
     pub nodes: u64,
-    /// Requests that the server answers in a second; any number if `None`.
+    /// Requests per second that the server answers; `None` for no limit.
     pub server_rate: Option<f64>,
 }
 
-/// What the start would take on a network file system.
+/// The predicted start on a network file system.
 #[derive(Clone, Debug)]
 pub struct Prediction {
-    /// Seconds of each request.
+    /// Seconds of each kind of request.
     pub prices: Prices,
-    /// Where the round trip comes from.
+    /// The source of the round-trip time.
     pub rtt_source: RttSource,
-    /// What is taken to be remote.
+    /// The part of the file tree that is assumed to be remote.
     pub scope: RemoteScope,
-    /// What the client caches.
+    /// The caching behavior of the client.
     pub behavior: ClientBehavior,
-    /// The requests.
+    /// The predicted requests.
     pub requests: StartRequests,
     /// Seconds of the command's own computing.
     pub compute: f64,
-    /// Nodes that start at once.
+    /// The number of nodes that start at the same time.
     pub nodes: u64,
-    /// Requests that the server answers in a second.
+    /// Requests per second that the server answers.
     pub server_rate: Option<f64>,
     /// The time with cold caches.
     pub cold: StartTime,
@@ -86,18 +86,18 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// Seconds of a lookup.
+    /// Seconds of a LOOKUP request.
     pub fn rtt(&self) -> f64 {
         self.prices.get(Request::Lookup)
     }
 
-    /// Seconds of the start of one node, with cold caches and an idle server.
+    /// Seconds of the start on a single node, with cold caches and an idle server.
     pub fn seconds_alone(&self) -> f64 {
         self.compute + self.prices.seconds(&self.requests.cold)
     }
 }
 
-/// Predicts the start of a command. `network` are the directories of its lookups that are on a
+/// Predicts the start of a command. `network` has the directories of its lookups that are on a
 /// network file system.
 pub(crate) fn predict(
     trace: &Trace,
@@ -141,17 +141,17 @@ pub(crate) fn predict(
     }
 }
 
-/// What is known of the client.
+/// The known or assumed properties of the client.
 struct KnownClient {
     prices: Prices,
     rtt_source: RttSource,
     behavior: ClientBehavior,
-    /// The part of a round trip for which the processor works; 0 if it is not measured.
+    /// The share of a round trip in which the processor works; 0 if not measured.
     busy_part: f64,
 }
 
-/// The prices and the behavior of the client, measured if that is possible: on the first directory
-/// on which it succeeds.
+/// The prices and the behavior of the client, measured on the first directory where that succeeds,
+/// or else assumed.
 fn find_client(
     trace: &Trace,
     network: &[&[u8]],
@@ -205,8 +205,8 @@ fn find_client(
     assumed
 }
 
-/// Seconds of the command's own computing: its time without that of the meter, and without the time
-/// that it waited for the file system that is modelled, or worked for the requests to it.
+/// Seconds of the command's own computing: its elapsed time less the meter's overhead, the waits
+/// for the modelled file system, and the CPU time of requests to it.
 fn compute_time(trace: &Trace, metered: &Metered, tree: &mut LocalTree<'_>, busy_part: f64) -> f64 {
     let real = metered.real.saturating_sub(metered.overhead).as_secs_f64();
     if *tree.scope == RemoteScope::Everything {
@@ -215,8 +215,8 @@ fn compute_time(trace: &Trace, metered: &Metered, tree: &mut LocalTree<'_>, busy
     let names = trace.names.iter();
     let remote = names.filter(|used| tree.is_remote(split(&used.path).0));
     let waited = remote.map(|used| used.nanos).sum::<u64>() as f64 / 1e9;
-    // Waiting for a page fault is in no call; but then the process uses no CPU time. The prices of
-    // requests contain the time that the kernel works for them: idle times the ratio of the two.
+    // Waits for page faults are in no call, but use no CPU time. The prices of requests include the
+    // kernel's CPU time for them: estimate it as idle time × the ratio of the two.
     let user = metered.user.as_secs_f64();
     let busy = user + metered.sys.as_secs_f64();
     let idle = (real - busy).max(0.0);

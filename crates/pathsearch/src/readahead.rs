@@ -1,16 +1,16 @@
 //! The reads of a file that Linux's readahead makes, in pages; see mm/readahead.c.
 
-/// What limits the requests, in pages, at least 1.
+/// Limits of read requests in pages, each at least 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The largest readahead.
+    /// The maximum readahead.
     pub(crate) window: u64,
-    /// The largest request.
+    /// The maximum size of a request.
     pub(crate) request: u64,
 }
 
 impl Limits {
-    /// Reads so many pages at once.
+    /// The requests of reading `pages` pages at once.
     fn readahead(self, pages: u64) -> Reads {
         Reads {
             waits: u64::from(pages > 0),
@@ -19,7 +19,7 @@ impl Limits {
     }
 }
 
-/// Reads of a file.
+/// Numbers of requests and round trips for reading a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reads {
     /// Round trips that are waited for: a readahead sends its requests together.
@@ -35,7 +35,7 @@ impl Reads {
         }
     }
 
-    /// Without the first ones.
+    /// The requests and round trips beyond those of `first`, the earlier reads.
     pub(crate) fn after(self, first: Reads) -> Reads {
         Reads {
             waits: self.waits.saturating_sub(first.waits),
@@ -51,7 +51,7 @@ impl Reads {
     }
 }
 
-/// The requests for the first `wanted` pages of a file of `all` pages, when the first read is of
+/// The requests for the first `wanted` pages of a file of `all` pages, when the first read has
 /// `first` pages.
 pub(crate) fn sequential(all: u64, wanted: u64, first: u64, limits: Limits) -> Reads {
     if wanted == 0 || all == 0 {
@@ -72,9 +72,9 @@ pub(crate) fn sequential(all: u64, wanted: u64, first: u64, limits: Limits) -> R
     reads
 }
 
-/// The requests for the page faults of a mapped file of `all` pages, beyond the first `have` pages. A
-/// fault reads half a window on each side. Which pages a program touches is unknown: all of them are
-/// counted.
+/// The requests for the page faults of a mapped file of `all` pages, beyond the first `have` pages.
+/// A fault reads half a window on each side. All pages are counted, as it is unknown which ones a
+/// program touches.
 pub(crate) fn faults(all: u64, have: u64, limits: Limits) -> Reads {
     let have = match have {
         0 => 0,
@@ -97,7 +97,7 @@ pub(crate) fn first_window(pages: u64, most: u64) -> u64 {
     }
 }
 
-/// The next readahead window.
+/// The size of the readahead window after one of size `window`.
 fn next_window(window: u64, most: u64) -> u64 {
     if window < most / 16 {
         window * 4
@@ -132,7 +132,7 @@ mod tests {
             (0, 1, 8)
         );
         assert_eq!(faults(1, 1, limits), Reads::default());
-        // 4, 8, 16 and 32 pages, and 32 at a time, in requests of at most 16 pages.
+        // 4, 8, 16 and 32 pages, then 32 at a time, in requests of at most 16 pages.
         let small = Limits {
             request: 16,
             ..limits

@@ -1,7 +1,7 @@
 //! Records the calls of a command that a meter reports.
 //!
-//! All tables are bounded. What does not fit into them is still counted in [`Trace::totals`], and
-//! [`Trace::omitted`] says how much that is.
+//! All tables are bounded. Lookups that do not fit are still counted in [`Trace::totals`], and
+//! [`Trace::omitted`] has their number.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -26,19 +26,19 @@ use crate::trace::{
     DirectoryLookups, Execution, NameUse, Omitted, Program, ProgramUse, Shim, Totals, Trace,
 };
 
-// The most entries of each table, and the most bytes of names in each of them.
+// The maximum number of entries of each table, and of bytes of names in each.
 const MOST_DIRECTORIES: usize = 40_000;
 const MOST_NAMES: usize = 40_000;
 const MOST_SEARCHES: usize = 10_000;
 const MOST_BYTES: usize = 6 << 20;
-/// Searches of a process that may still continue.
+/// Maximum number of a process's searches that may still continue.
 const MOST_OPEN: usize = 16;
-/// Programs with their environments, and scripts of version managers.
+/// Maximum number of programs with their environments, and of shim scripts.
 const MOST_EXECUTIONS: usize = 1000;
-/// Open files whose offset is followed.
+/// Maximum number of open files whose offset is tracked.
 const MOST_READERS: usize = 8192;
 
-/// What a process executes.
+/// The program that a process executes, with its state.
 #[derive(Default)]
 struct Image {
     program: Rc<[u8]>,
@@ -51,14 +51,13 @@ struct Image {
 struct Process {
     parent: Option<u32>,
     image: Image,
-    /// What it executed until just now: the meter may report the execve(2) that replaced it after
-    /// the replacement.
+    /// The previous program: the meter may report the execve(2) that replaced it late.
     before: Option<Image>,
-    /// The script of a version manager that it began with.
+    /// The shim script of a version manager that the process began with.
     shim: Option<Begun>,
 }
 
-/// The state when a process executed the script of a version manager.
+/// The state at the time when a process executed a shim script.
 struct Begun {
     path: Vec<u8>,
     forks: u64,
@@ -77,7 +76,7 @@ pub(crate) struct Recorder {
     directories: HashMap<Vec<u8>, DirectoryLookups>,
     uses: Vec<NameUse>,
     by_name: HashMap<Rc<[u8]>, usize>,
-    /// The offset of each open file.
+    /// The offset of each open file description.
     readers: HashMap<u64, u64>,
     searches: Vec<Search>,
     search_bytes: usize,
@@ -87,7 +86,7 @@ pub(crate) struct Recorder {
     programs: HashMap<Program, ProgramUse>,
     executions: HashSet<Execution>,
     shims: Vec<Shim>,
-    /// Processes that were created.
+    /// The number of processes created.
     forks: u64,
     totals: Totals,
     recorded: u64,
@@ -95,7 +94,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Records a command that begins with this state and this environment.
+    /// Records a command that begins with this state and environment.
     pub(crate) fn new(inherited: Inherited, environment: Environment) -> Recorder {
         let [_, python, ..] = &environment.lists;
         Recorder {
@@ -106,7 +105,6 @@ impl Recorder {
         }
     }
 
-    /// Ends the recording.
     pub(crate) fn finish(mut self) -> Trace {
         let processes = std::mem::take(&mut self.processes);
         self.close_all(processes.into_values());
@@ -126,7 +124,7 @@ impl Recorder {
             programs,
             totals: self.totals,
             recorded: self.recorded,
-            is_complete: false, // until the result of the meter is known
+            is_complete: false, // set later, from the meter's result
             omitted: Omitted {
                 untracked: self.names.forgotten(),
                 ..self.omitted
@@ -176,7 +174,7 @@ impl Recorder {
         }
     }
 
-    /// Closes the searches of what a process executed before.
+    /// Closes the searches of the previous program of a process.
     fn close_before(&mut self, pid: u32) {
         let process = self.processes.get_mut(&pid);
         if let Some(before) = process.and_then(|process| process.before.take()) {
@@ -239,11 +237,11 @@ impl Recorder {
         self.uses.get_mut(at)
     }
 
-    /// Records a lookup of `path`. `file` is the file that it names: `path` without a final `.`.
+    /// Records a lookup of `path`. `file` is the file's path: `path` without a final `.`.
     fn lookup(&mut self, call: &Call<'_>, path: &[u8], file: &[u8], (op, follow): (Op, bool)) {
         let outcome = Outcome::new(op, call.errno());
         let is_hit = outcome != Outcome::Missed;
-        // An execve(2) that succeeds was made by what the process executed before.
+        // A successful execve(2) was made by the previous program of the process.
         let is_replaced = op == Op::Exec && call.errno().is_none();
         if !is_replaced {
             self.close_before(call.pid);
@@ -266,7 +264,7 @@ impl Recorder {
         }
     }
 
-    /// Adds a lookup to the search that it belongs to, and returns its kind.
+    /// Adds a lookup to its search, and returns its kind.
     fn record_search(
         &mut self,
         call: &Call<'_>,
@@ -277,8 +275,8 @@ impl Recorder {
     ) -> Kind {
         let (dir, name) = split(path);
         let is_replaced = op == Op::Exec && call.errno().is_none();
-        // The command's own first execve(2) was made by this program, not by what it executes: it
-        // is attributed to the command.
+        // fathom itself, not the new program, made the first execve(2) of the command: attribute it
+        // to the command.
         let begun = Rc::clone(&process.image.program);
         let image = match &mut process.before {
             Some(before) if is_replaced => before,
@@ -309,7 +307,8 @@ impl Recorder {
                 || image.environment.path == self.environment.path,
         };
         let name = search_name(kind, dir, name);
-        // The same name in another directory: what was found cannot be used.
+        // The same name is looked up in a different directory, so the file found before was
+        // unusable.
         let is_superseded = |search: &&mut Search| {
             let found = search.found.as_deref().filter(|found| *found != path);
             search.name == name
@@ -339,8 +338,8 @@ impl Recorder {
         assigned.kind
     }
 
-    /// Records that a process executes a file. A version manager has a directory `shims` of scripts,
-    /// which find the program of the version that is wanted here and execute it.
+    /// Records that a process executes a file. Version managers have a directory `shims` of
+    /// scripts, which find and execute the program of the selected version.
     fn record_shim(&mut self, begun: &mut Option<Begun>, path: &[u8], start: u64) {
         let (dir, name) = split(path);
         let is_shim = split(dir).1 == b"shims";
@@ -379,9 +378,9 @@ impl Recorder {
         }
     }
 
-    /// Whether an execve(2) runs what a search along PATH has found, or fails to, or is the next try of
-    /// a search whose result could not be executed. A shell searches, and its child runs the result,
-    /// so the searches of the parent are considered as well.
+    /// Whether an execve(2) runs, or fails to run, the result of a search along PATH, or is the
+    /// next try after such a failure. A shell searches, and its child runs the result, so the
+    /// parent's searches are considered as well.
     fn continue_by_exec(
         &mut self,
         parent: Option<u32>,
@@ -420,7 +419,7 @@ impl Recorder {
         true
     }
 
-    /// Records what a call did with an open file.
+    /// Records a call on an open file.
     fn work(&mut self, call: &Call<'_>, name: &[u8], opened: Option<u64>) {
         let (Some(result), Some(syscall)) = (
             call.result.and_then(|result| u64::try_from(result).ok()),
@@ -481,7 +480,7 @@ impl Recorder {
     }
 }
 
-/// Whether two ELF files are for the same architecture, as far as they can be read.
+/// Whether two ELF files are for the same architecture; true if neither can be read.
 fn have_one_architecture(one: &[u8], other: &[u8]) -> bool {
     let architecture = |path| {
         let mut head = [0; 20];
@@ -498,7 +497,7 @@ fn record_stat(used: &mut NameUse) {
     used.ends_with_stat = true;
 }
 
-/// Records what a lookup did with a name.
+/// Records a lookup's effects on the entry of a name.
 fn record_use(
     used: &mut NameUse,
     call: &Call<'_>,
@@ -554,7 +553,7 @@ impl Listener for Recorder {
             (Some(name), Some(_)) if about.by_name => self.lookup(call, name, name, lookup),
             // A call on the descriptor itself is not a lookup.
             (Some(name), _) if !about.by_name => self.work(call, name, about.opened),
-            // An empty name fails with ENOENT; it counts for the directory that it is relative to.
+            // An empty path fails with ENOENT; count it for the directory that it is relative to.
             (_, Some(b"")) if Outcome::new(lookup.0, call.errno()) == Outcome::Missed => {
                 let base = Call {
                     name: Some(b"."),
@@ -610,7 +609,7 @@ impl Listener for Recorder {
         };
         let process = self.processes.entry(pid).or_insert_with(first);
         let mut environment = Rc::clone(&process.image.environment);
-        // A meter that does not hold the process may report it too late for this.
+        // If the meter does not stop the process, /proc may show a later program by now.
         let own = Environment::of_process(pid, program);
         let is_known = own.is_some();
         if let Some(own) = own.filter(|own| *own != *environment) {
@@ -646,7 +645,7 @@ impl Listener for Recorder {
 mod tests {
     use super::*;
 
-    /// A recorder of a process that starts as a shell does.
+    /// A recorder of a process that starts like a shell.
     fn recorder() -> Recorder {
         let mut recorder = recorder_with_path(b"/usr/local/bin:/usr/bin");
         call(&mut recorder, 1, "execve", b"/bin/dash", 0);

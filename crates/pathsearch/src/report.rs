@@ -1,4 +1,4 @@
-//! What the searches of a command cost, and what would make them cheaper.
+//! The report on a command's searches: their cost, and changes that would make them cheaper.
 
 use base::Warning;
 use meter::call::Metered;
@@ -13,22 +13,22 @@ use crate::trace::{DirectoryLookups, Omitted, Trace};
 use crate::tree::{LocalTree, MountPoints, RemoteScope};
 use crate::warning::WarningKind;
 
-/// What the searches of a command cost.
+/// The cost of a command's searches.
 #[derive(Debug)]
 pub struct SearchReport {
     /// How the command was metered.
     pub metered: Metered,
-    /// Its lookups.
+    /// The lookups of the command.
     pub trace: Trace,
-    /// The directories, those with the most misses first.
+    /// The directories, in decreasing order of failed lookups.
     pub directories: Vec<DirectoryReport>,
-    /// What the start would take on a network file system.
+    /// The predicted start on a network file system.
     pub prediction: Prediction,
-    /// What would make it cheaper, the best first.
+    /// Changes that would make the start cheaper, the best first.
     pub fixes: Vec<Fix>,
     /// A better PATH.
     pub better_path: Option<PathProposal>,
-    /// What is incomplete.
+    /// Reasons why the report is incomplete.
     pub warnings: Vec<Warning>,
 }
 
@@ -93,8 +93,8 @@ impl SearchReport {
         }
     }
 
-    /// The files that the command reads on the file system that is modelled, and the symbolic links
-    /// on the way to them, sorted.
+    /// The files that the command reads on the modelled file system, and the symbolic links on
+    /// their paths, sorted.
     pub fn files(&self) -> Vec<&[u8]> {
         let StartRequests { files, links, .. } = &self.prediction.requests;
         let mut all: Vec<&[u8]> = files.iter().chain(links).map(Vec::as_slice).collect();
@@ -102,7 +102,7 @@ impl SearchReport {
         all
     }
 
-    /// The fixes whose predicted gain is worth a change.
+    /// The fixes whose predicted saving is worth a change.
     pub fn worthwhile_fixes(&self) -> impl Iterator<Item = &Fix> {
         let total = self.prediction.seconds_alone();
         let fixes = self.fixes.iter();
@@ -122,17 +122,17 @@ impl SearchReport {
 /// A directory, and the lookups in it.
 #[derive(Clone, Debug)]
 pub struct DirectoryReport {
-    /// Its name, absolute.
+    /// The absolute path of the directory.
     pub dir: Vec<u8>,
-    /// The lookups.
+    /// The lookups in the directory.
     pub lookups: DirectoryLookups,
     /// The type of its file system, where the mount table has it.
     pub fstype: Option<Vec<u8>>,
-    /// Whether that is a network file system.
+    /// Whether the directory is on a network file system.
     pub network: bool,
 }
 
-/// The directories, those with the most misses first.
+/// The directories, in decreasing order of failed lookups.
 pub(crate) fn report_directories(trace: &Trace, mounts: &MountPoints) -> Vec<DirectoryReport> {
     let report = |(dir, lookups): &(Vec<u8>, DirectoryLookups)| {
         let mount = mounts.find(dir);
@@ -144,7 +144,7 @@ pub(crate) fn report_directories(trace: &Trace, mounts: &MountPoints) -> Vec<Dir
         }
     };
     let mut directories: Vec<DirectoryReport> = trace.directories.iter().map(report).collect();
-    // They are sorted by name, and the sort is stable.
+    // The directories are sorted by name already, and this sort is stable.
     directories.sort_by_key(|directory| {
         let Count { hits, misses } = directory.lookups.counts.total();
         std::cmp::Reverse((misses, hits))
@@ -152,14 +152,14 @@ pub(crate) fn report_directories(trace: &Trace, mounts: &MountPoints) -> Vec<Dir
     directories
 }
 
-/// Calls that the meter did not report one by one.
+/// The number of calls that the meter did not report individually.
 fn unrecorded(trace: &Trace, metered: &Metered) -> u64 {
     // A call that never returned is not in the totals.
     let returned: u64 = metered.totals.iter().map(|total| total.calls).sum();
     returned.saturating_sub(trace.recorded)
 }
 
-/// What is missing from a trace.
+/// Warnings about the parts missing from a trace.
 fn omissions(trace: &Trace, metered: &Metered) -> impl Iterator<Item = WarningKind> + use<> {
     let omitted = trace.omitted;
     let unrecorded = unrecorded(trace, metered);
@@ -202,7 +202,7 @@ mod tests {
     fn calls_that_never_returned_do_not_hide_unrecorded_ones() {
         let mut recorder = Recorder::new(Inherited::default(), Environment::default());
         let number = by_name("read").unwrap().number;
-        // Five calls are recorded, of which two never return. Three more are known only to never
+        // Five calls are recorded, of which two never return. Three more are only known never to
         // return.
         for result in [Some(1), Some(1), None, Some(1), None] {
             let call = Call {

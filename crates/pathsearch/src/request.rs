@@ -1,36 +1,36 @@
-//! The requests of a client of a network file system, and what they cost.
+//! The requests of a client of a network file system, and their cost.
 
 use std::time::Duration;
 
-/// Seconds of a round trip if nothing else is known: a server in the same building.
+/// Assumed seconds of a round trip: a server in the same building.
 pub const ASSUMED_RTT: f64 = 0.0005;
 
-/// A request to the server, by its FUSE name, or that of NFS 4.
+/// A request to the server, by its name in FUSE, or else in NFS 4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request {
     /// Looking up a component of a name that is not in the dentry cache.
     Lookup,
-    /// Asking whether the user may search a directory: the first time it is used.
+    /// Checking the permission to search a directory, on its first use.
     Access,
     /// Reading the target of a symbolic link.
     Readlink,
-    /// Opening a file.
+    /// Opening a file (OPEN).
     Open,
-    /// Creating a file.
+    /// Creating a file (CREATE).
     Create,
     /// Reading a piece of a file.
     Read,
-    /// Fetching attributes that are not cached any more.
+    /// Fetching attributes whose cached copy has expired.
     Getattr,
-    /// Closing a file, with a reply that the last close(2) waits for: on NFS 4.
+    /// Closing a file with a reply that the last close(2) waits for (NFS 4).
     Close,
-    /// Closing a descriptor, with a reply that close(2) waits for.
+    /// Closing a descriptor with a reply that close(2) waits for.
     Flush,
     /// Opening a directory: GETATTR on NFS.
     Opendir,
     /// Reading a piece of a directory.
     Readdir,
-    /// Closing a file; nothing waits for the reply.
+    /// Closing a file without waiting for the reply.
     Release,
 }
 
@@ -44,7 +44,7 @@ impl Request {
         ]
     };
 
-    /// Its name in FUSE.
+    /// The name of the request in FUSE.
     pub fn name(self) -> &'static str {
         match self {
             Request::Lookup => "LOOKUP",
@@ -72,14 +72,14 @@ impl Request {
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Requests {
     counts: [u64; Request::ALL.len()],
-    /// Bytes that [`Request::Read`] brings, all together.
+    /// The total number of bytes that [`Request::Read`] returns.
     pub bytes: u64,
-    /// [`Request::Read`]s that are sent together with another one, which is waited for.
+    /// [`Request::Read`]s that are sent in parallel with another one that is waited for.
     pub parallel_reads: u64,
 }
 
 impl Requests {
-    /// The number of one kind.
+    /// The number of requests of one kind.
     pub fn get(&self, request: Request) -> u64 {
         self.counts[request as usize]
     }
@@ -97,7 +97,7 @@ impl Requests {
             .sum()
     }
 
-    /// The same of one kind.
+    /// The number of requests of one kind that the process waits for.
     pub fn waited_of(&self, request: Request) -> u64 {
         match request {
             _ if !request.is_waited_for() => 0,
@@ -116,12 +116,12 @@ impl Requests {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prices {
     each: [f64; Request::ALL.len()],
-    /// The additional time for each byte that [`Request::Read`] brings.
+    /// The additional time for each byte of [`Request::Read`].
     pub byte: f64,
 }
 
 impl Prices {
-    /// One round trip for each request, whatever it is.
+    /// The same price, one round trip, for every request.
     pub fn uniform(rtt: f64) -> Prices {
         Prices {
             each: [rtt; Request::ALL.len()],
@@ -129,7 +129,7 @@ impl Prices {
         }
     }
 
-    /// The price of a request; that of a read without its bytes.
+    /// The price of a request; for a read, without its bytes.
     pub fn get(&self, request: Request) -> f64 {
         self.each[request as usize]
     }
@@ -138,7 +138,7 @@ impl Prices {
         self.each[request as usize] = seconds;
     }
 
-    /// How long the process waits for the requests of one kind, one after the other.
+    /// How long the process waits for all requests of one kind, in sequence.
     pub fn seconds_for(&self, request: Request, requests: &Requests) -> f64 {
         let bytes = match request {
             Request::Read => requests.bytes as f64 * self.byte,
@@ -147,7 +147,7 @@ impl Prices {
         requests.waited_of(request) as f64 * self.get(request) + bytes
     }
 
-    /// How long the process waits for all requests, one after the other.
+    /// How long the process waits for all requests, in sequence.
     pub fn seconds(&self, requests: &Requests) -> f64 {
         Request::ALL
             .into_iter()
@@ -156,43 +156,43 @@ impl Prices {
     }
 }
 
-/// What a client of a network file system caches, and which calls make it ask the server.
+/// The caching behavior of a network file system's client, and which calls are requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientBehavior {
-    /// It caches what a name refers to.
+    /// The client caches the files that names refer to.
     pub keeps_names: bool,
-    /// It caches that a name does not exist.
+    /// The client caches that a name does not exist (negative dentries).
     pub keeps_misses: bool,
-    /// It caches the targets of symbolic links.
+    /// The client caches the targets of symbolic links.
     pub keeps_links: bool,
-    /// It keeps cached pages when an unchanged file is opened again.
+    /// The client keeps cached pages when an unchanged file is opened again.
     pub keeps_pages: bool,
-    /// It caches the entries of a directory, and what their names refer to.
+    /// The client caches the entries of a directory and their files.
     pub keeps_lists: bool,
-    /// It keeps the attributes of a file that it has no delegation for only so long: `acregmin` of
-    /// nfs(5). Those of directories are kept longer.
+    /// The client keeps the attributes of a file without delegation for this time: `acregmin` of
+    /// nfs(5). Attributes of directories are kept longer.
     pub keeps_attributes: Option<Duration>,
-    /// It asks once for each directory whether the user may search it.
+    /// The client checks the search permission of each directory once.
     pub checks_access: bool,
-    /// It fetches the attributes again after a read, because the access time has changed.
+    /// The client fetches the attributes again after a read, because the access time has changed.
     pub stats_after_read: bool,
     /// Opening a file is a request.
     pub opens: bool,
-    /// Opening a file also looks up the last component of its name.
+    /// Opening a file also looks up the last component of its path (atomic open).
     pub atomic_open: bool,
     /// The server grants delegations: opening and closing a file again is local.
     pub delegations: bool,
     /// Closing a file is a request that the process waits for.
     pub closes: bool,
-    /// Closing a descriptor is one.
+    /// Closing a descriptor is a request that the process waits for.
     pub flushes: bool,
-    /// Reading what is not cached is a request.
+    /// Reading uncached data is a request.
     pub reads: bool,
     /// Opening and reading a directory are requests.
     pub lists: bool,
-    /// Bytes that the kernel reads ahead at most.
+    /// Maximum bytes that the kernel reads ahead.
     pub window: u64,
-    /// Bytes that one read request brings at most; a readahead of more takes several.
+    /// Maximum bytes of one read request; a larger readahead takes several.
     pub read_size: u64,
 }
 
@@ -209,8 +209,7 @@ impl ClientBehavior {
         ..ClientBehavior::OTHER
     };
 
-    /// A client that caches everything, and asks the server at each open(2) whether it is still
-    /// valid.
+    /// A client that caches everything, and revalidates at each open(2).
     pub(crate) const OTHER: ClientBehavior = ClientBehavior {
         keeps_names: true,
         keeps_misses: true,
@@ -231,7 +230,7 @@ impl ClientBehavior {
         read_size: 1 << 20,
     };
 
-    /// That of a type of file system, as far as nothing is measured.
+    /// The default behavior for a file system type.
     pub(crate) fn of_type(fstype: &[u8]) -> ClientBehavior {
         match fstype {
             b"nfs4" => ClientBehavior::NFS_4,
@@ -241,7 +240,7 @@ impl ClientBehavior {
 }
 
 impl Default for ClientBehavior {
-    /// NFS 4.
+    /// The behavior of NFS 4.
     fn default() -> ClientBehavior {
         ClientBehavior::NFS_4
     }

@@ -1,9 +1,9 @@
-//! What a search is for: the name without the suffixes that are tried in turn.
+//! The name that a search is for, without the suffixes that the searching program tries in turn.
 
 use crate::kind::Kind;
 use crate::lookup::components;
 
-/// What is searched for: the name without the suffixes that are tried in turn.
+/// The name that a search is for, without the suffixes that the searching program tries in turn.
 pub(crate) fn search_name(kind: Kind, dir: &[u8], name: &[u8]) -> Vec<u8> {
     match kind {
         Kind::Python => python_module(dir, name).to_vec(),
@@ -19,14 +19,14 @@ pub(crate) fn search_name(kind: Kind, dir: &[u8], name: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A name without the first of the suffixes that it has.
+/// A name without the first suffix in the list that it has.
 fn stem<'a>(name: &'a [u8], ends: &str) -> &'a [u8] {
     let mut ends = ends.split(' ');
     let stem = ends.find_map(|end| name.strip_suffix(end.as_bytes()));
     stem.filter(|stem| !stem.is_empty()).unwrap_or(name)
 }
 
-/// `json` for `json`, `json.py`, `json/__init__.abi3.so` and
+/// The module's name: `json` for `json`, `json.py`, `json/__init__.abi3.so` and
 /// `json/__pycache__/__init__.cpython-311.pyc`.
 fn python_module<'a>(dir: &'a [u8], name: &'a [u8]) -> &'a [u8] {
     let tags = [&b".cpython-"[..], b".abi3.so", b".pypy"];
@@ -47,7 +47,7 @@ fn python_module<'a>(dir: &'a [u8], name: &'a [u8]) -> &'a [u8] {
         .unwrap_or(module)
 }
 
-/// What follows the last `node_modules`; without one, the name without its suffix.
+/// The part after the last `node_modules`; without one, the name without its suffix.
 fn node_module(dir: &[u8], name: &[u8]) -> Vec<u8> {
     let parts: Vec<&[u8]> = components(dir).chain([name]).collect();
     let at = parts.iter().rposition(|part| *part == b"node_modules");

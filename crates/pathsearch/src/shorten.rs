@@ -1,8 +1,8 @@
-//! Shorter lists of directories: LD_LIBRARY_PATH, PYTHONPATH and the like, as each process of the
-//! command has them, and RUNPATH and RPATH of its programs and libraries.
+//! Shorter lists of directories: in LD_LIBRARY_PATH, PYTHONPATH and the like, for each process of
+//! the command, and in RUNPATH and RPATH of programs and libraries.
 //!
-//! A directory is removed only if no lookup in it succeeded, whichever process made it. Then every
-//! name that was searched for is found where it was before. All lookups must have been recorded.
+//! A directory is removed only if no lookup in it succeeded, by any process. Then every name that
+//! was searched for is still found in the same place. All lookups must have been recorded.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -20,10 +20,10 @@ use crate::lookup::{normalize, split};
 use crate::path::ProgramDirectories;
 use crate::trace::{NameUse, Trace};
 
-/// The directories in or below which something was found, or that a program listed.
+/// The directories in or below which a file was found, or that a program listed.
 pub(crate) struct UsedDirectories<'a> {
     dirs: HashSet<&'a [u8]>,
-    /// Files of which something was read: a ZIP file can be in the place of a directory.
+    /// Files that were read: a ZIP file can take the place of a directory.
     files: HashSet<&'a [u8]>,
 }
 
@@ -34,7 +34,7 @@ impl<'a> UsedDirectories<'a> {
             if name.reads > 0 {
                 files.insert(&name.path[..]);
             }
-            // Python lists each directory of its path.
+            // Python lists each directory of its search path, so a listing proves no use.
             if name.listings > 0 && name.kind != Kind::Python {
                 dirs.insert(&name.path[..]);
             }
@@ -55,12 +55,12 @@ impl<'a> UsedDirectories<'a> {
     }
 }
 
-/// A list of directories without some of them.
+/// A list of directories with some removed.
 struct Shortened {
-    /// `None` if no element is left.
+    /// The new value; `None` if no element is left.
     value: Option<Vec<u8>>,
     removed: Vec<Vec<u8>>,
-    /// The directories that they are.
+    /// The directories of the removed elements.
     dirs: Vec<Vec<u8>>,
 }
 
@@ -79,7 +79,7 @@ fn shorten(
             None => kept.push(element),
         }
     }
-    // An empty element is the working directory, but an empty list is none.
+    // An empty element means the working directory, but an empty list means none.
     let value = match kept.join(&b':') {
         value if value.is_empty() && !kept.is_empty() => Some(b".".to_vec()),
         value => (!kept.is_empty()).then_some(value),
@@ -99,8 +99,8 @@ fn missed<'a>(trace: &'a Trace, kind: Kind, dirs: &[Vec<u8>]) -> Vec<&'a NameUse
     missed.filter(inside).collect()
 }
 
-/// For each variable and each of its values a shorter value, if there is one, and the names that need
-/// not be looked up then.
+/// For each value of each variable a shorter one, if possible, and the names whose lookups it
+/// saves.
 pub(crate) fn shorten_variables<'a>(
     trace: &'a Trace,
     used: &UsedDirectories<'_>,
@@ -145,15 +145,15 @@ pub(crate) fn shorten_variables<'a>(
     changes
 }
 
-/// Shorter RUNPATHs of the programs and libraries that this user may change, and the names that need
-/// not be looked up then. Directories that contain a library are kept, whether it was used or not: a
-/// file is changed for all who execute it.
+/// Shorter RUNPATHs of programs and libraries that this user may change, and the names whose
+/// lookups that saves. Directories with a library are kept even if unused, because the change
+/// affects everyone who executes the file.
 pub(crate) fn shorten_runpaths<'a>(
     trace: &'a Trace,
     used: &UsedDirectories<'_>,
     directories: &mut dyn ProgramDirectories,
 ) -> Option<(Change, Vec<&'a NameUse>)> {
-    /// The most files that are read.
+    /// The maximum number of files to read.
     const MOST: usize = 1000;
     let programs = trace.executions.iter().map(|execution| &execution.program);
     let is_library = |used: &&NameUse| used.kind == Kind::Linker && used.opens > 0;
@@ -203,8 +203,7 @@ pub(crate) fn shorten_runpaths<'a>(
     (!dirs.is_empty()).then(|| (change, missed(trace, Kind::Linker, &dirs)))
 }
 
-/// The directory that an element of a RUNPATH is; `None` if that depends on the process or the
-/// processor.
+/// The directory of a RUNPATH element; `None` if it depends on the process or the processor.
 fn expand_origin(element: &[u8], origin: &[u8]) -> Option<Vec<u8>> {
     let rest = element.strip_prefix(b"$ORIGIN");
     let dir = match rest.or_else(|| element.strip_prefix(b"${ORIGIN}")) {
@@ -214,7 +213,7 @@ fn expand_origin(element: &[u8], origin: &[u8]) -> Option<Vec<u8>> {
     (dir.starts_with(b"/") && !dir.contains(&b'$')).then(|| normalize(&dir))
 }
 
-/// Whether a directory has a library in it, as far as it can be listed.
+/// Whether a directory contains a library, as far as it can be listed.
 fn contains_library(dir: &[u8], directories: &mut dyn ProgramDirectories) -> bool {
     match directories.directory(dir) {
         Ok(None) => false,

@@ -1,4 +1,4 @@
-//! What starting programs costs on this machine: the state of PATH, and the searches of some
+//! The cost of starting programs on this machine: the state of PATH, and the searches of some
 //! harmless programs.
 
 use std::collections::HashMap;
@@ -15,45 +15,45 @@ use crate::tree::MountPoints;
 /// An element of PATH.
 #[derive(Clone, Debug)]
 pub struct PathElement {
-    /// The directory, as it is given.
+    /// The directory, as given.
     pub dir: Vec<u8>,
-    /// Its state.
+    /// The state of the element.
     pub state: ElementState,
     /// The type of its file system.
     pub fstype: Option<Vec<u8>>,
-    /// Whether that is a network file system.
+    /// Whether the directory is on a network file system.
     pub network: bool,
 }
 
-/// A program that was started, and what its start costs.
+/// A program that was started, and the cost of its start.
 #[derive(Clone, Debug)]
 pub struct ProgramStart {
     /// The command line.
     pub command: &'static str,
-    /// The searches that it is an example of.
+    /// The kind of searches that the program is an example of.
     pub about: &'static str,
-    /// Seconds that it takes, from its start to its end: the median of its runs. Without any, those of
-    /// the metered start, without the known cost of the meter.
+    /// Seconds from start to end: the median of the runs. Without runs, those of the metered start
+    /// less the known overhead of the meter.
     pub seconds: f64,
-    /// Seconds of each start without a meter, with warm caches. The other figures are of one start
-    /// under a meter.
+    /// Seconds of each start without a meter, with warm caches. The other figures are from one
+    /// metered start.
     pub runs: Vec<f64>,
     /// Sums over all lookups.
     pub totals: Totals,
     /// Lookups by kind.
     pub kinds: KindCounts,
-    /// Round trips of its start on a network file system, with cold caches.
+    /// Round trips of the start on a network file system, with cold caches.
     pub requests: u64,
-    /// Seconds that it takes there.
+    /// Seconds of the start on a network file system.
     pub remote_seconds: f64,
-    /// What would make it cheaper.
+    /// Changes that would make the start cheaper.
     pub fixes: Vec<Fix>,
-    /// Directories, those with the most misses first.
+    /// Directories, in decreasing order of failed lookups.
     pub directories: Vec<DirectoryReport>,
 }
 
 impl ProgramStart {
-    /// The start of a program, from the report on it and the seconds of other starts.
+    /// Combines the report on a program's start with the seconds of other starts.
     pub fn new(
         command: &'static str,
         about: &'static str,
@@ -76,26 +76,26 @@ impl ProgramStart {
         }
     }
 
-    /// Statistics of its starts without a meter; `None` if there was none.
+    /// Statistics of the starts without a meter; `None` if there were none.
     pub fn elapsed(&self) -> Option<Stats> {
         Stats::from_values(self.runs.iter().copied())
     }
 }
 
-/// What starting programs costs.
+/// The cost of starting programs.
 #[derive(Clone, Debug)]
 pub struct StartupReport {
     /// The elements of PATH.
     pub path: Vec<PathElement>,
-    /// Programs that were started.
+    /// The programs that were started.
     pub started: Vec<ProgramStart>,
     /// Seconds of a round trip to the network file system of the prediction.
     pub rtt: f64,
 }
 
 impl StartupReport {
-    /// For each element of PATH the lookups of a program in it, of the first program that was
-    /// started; `None` if none was. The lookups in a duplicate count for the first of its name.
+    /// For each element of PATH, the lookups of programs in it by the first started program; `None`
+    /// without one. Lookups in a duplicate count for its first occurrence.
     pub fn path_lookups(&self) -> Option<Vec<Count>> {
         let mut counts: HashMap<&[u8], Count> = HashMap::new();
         for directory in &self.started.first()?.directories {

@@ -1,4 +1,4 @@
-//! What is recorded of the lookups of a command.
+//! The recorded lookups of a command.
 
 use std::rc::Rc;
 
@@ -9,9 +9,9 @@ use crate::kind::{Count, Kind, KindCounts};
 /// The lookups in a directory.
 #[derive(Clone, Default, Debug)]
 pub struct DirectoryLookups {
-    /// By kind.
+    /// Hits and misses by kind.
     pub counts: KindCounts,
-    /// Nanoseconds in misses.
+    /// Nanoseconds in failed lookups.
     pub nanos: u64,
 }
 
@@ -25,41 +25,41 @@ impl DirectoryLookups {
     }
 }
 
-/// What was done with a name.
+/// The calls on a name, summed up.
 #[derive(Clone, Debug, Default)]
 pub struct NameUse {
-    /// Absolute.
+    /// The absolute path.
     pub path: Rc<[u8]>,
     /// The kind of its first lookup.
     pub kind: Kind,
     pub count: Count,
     /// Nanoseconds in all calls with this name.
     pub nanos: u64,
-    /// When it was first and last looked up, in nanoseconds.
+    /// The time of the first lookup in nanoseconds; `last_at` is that of the last.
     pub first_at: u64,
     pub last_at: u64,
-    /// It was looked up with a symbolic link followed, and with one not followed.
+    /// A lookup followed a final symbolic link; `nofollow`: a lookup did not.
     pub follow: bool,
     pub nofollow: bool,
     pub readlinks: u64,
     pub opens: u64,
     pub execs: u64,
-    /// It was opened with O_CREAT.
+    /// The file was opened with O_CREAT.
     pub created: bool,
     pub reads: u64,
-    /// Bytes of the first read.
+    /// The size of the first read in bytes.
     pub first: u64,
-    /// The offset at which the furthest read ended.
+    /// The largest offset at which a read ended.
     pub extent: u64,
-    /// getdents64(2)
+    /// The number of getdents64(2) calls.
     pub listings: u64,
-    /// How many names were in the table at the first of them.
+    /// The number of names in the table at the first getdents64(2).
     pub listed_at: usize,
-    /// Calls of the stat family, also by name.
+    /// The number of calls of the stat family, by name or descriptor.
     pub stats: u64,
-    /// Those after it had been read or listed.
+    /// The number of stat calls after the file was read or listed.
     pub stats_after_read: u64,
-    /// The first call with the name opened or executed it.
+    /// The first call with the name opened or executed the file.
     pub opened_first: bool,
     /// The last call of the stat family came after the last read.
     pub ends_with_stat: bool,
@@ -68,15 +68,15 @@ pub struct NameUse {
 /// Sums over all lookups.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Totals {
-    /// Lookups.
+    /// The number of lookups.
     pub lookups: u64,
-    /// Those that missed.
+    /// The number of failed lookups.
     pub misses: u64,
-    /// Nanoseconds in misses.
+    /// Nanoseconds in failed lookups.
     pub nanos: u64,
 }
 
-/// What is not in the tables, because they are bounded.
+/// Numbers of lookups that are not in the tables, because these are bounded.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Omitted {
     pub searches: u64,
@@ -84,9 +84,9 @@ pub struct Omitted {
     pub directories: u64,
     /// Lookups of names that are not in the table.
     pub names: u64,
-    /// Lookups whose names the meter could not read: they are not in the totals either.
+    /// Lookups whose names the meter could not read; they are not in the totals either.
     pub nameless: u64,
-    /// Descriptors and threads that could not be followed.
+    /// Descriptors and threads that could not be tracked.
     pub untracked: u64,
 }
 
@@ -94,11 +94,11 @@ pub struct Omitted {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Program {
     pub name: Vec<u8>,
-    /// Where it was found.
+    /// The path where the program was found.
     pub found: Option<Vec<u8>>,
 }
 
-/// Searches for a program, and their misses.
+/// The number of searches for a program, and of failed lookups in them.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct ProgramUse {
     pub times: u64,
@@ -108,26 +108,26 @@ pub struct ProgramUse {
 /// A program that was executed with an environment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Execution {
-    /// The file of the program.
+    /// The path of the program.
     pub program: Rc<[u8]>,
     /// The environment; `None` if it could not be read.
     pub environment: Option<Rc<Environment>>,
 }
 
-/// A script of a version manager that was executed in place of a program.
+/// A shim: a script of a version manager that is executed in place of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shim {
-    /// The script.
+    /// The path of the script.
     pub path: Vec<u8>,
-    /// The program that it executes in the end.
+    /// The program that the script finally executes.
     pub program: Vec<u8>,
-    /// Processes that it created before.
+    /// The number of processes that the script creates before it executes the program.
     pub processes: u64,
-    /// Nanoseconds until then, under the meter.
+    /// Nanoseconds until the program is executed, under the meter.
     pub nanos: u64,
-    /// Failed lookups until then.
+    /// Failed lookups until the program is executed.
     pub misses: u64,
-    /// How many times it was executed.
+    /// How many times the script was executed.
     pub times: u64,
 }
 
@@ -142,15 +142,15 @@ pub struct Trace {
     pub names: Vec<NameUse>,
     /// Programs that were searched for along PATH.
     pub programs: Vec<(Program, ProgramUse)>,
-    /// Programs that were executed, each with its environments.
+    /// The executed programs, each with its environments.
     pub executions: Vec<Execution>,
-    /// Scripts of version managers.
+    /// The shim scripts of version managers.
     pub shims: Vec<Shim>,
     /// Sums over all lookups.
     pub totals: Totals,
-    /// Calls, lookups or not, that were recorded and have returned.
+    /// The number of recorded calls that have returned, lookups or not.
     pub recorded: u64,
-    /// What is not in the tables.
+    /// Lookups that are not in the tables.
     pub omitted: Omitted,
     /// All lookups are in the table of names.
     pub is_complete: bool,

@@ -1,4 +1,4 @@
-//! What the model knows of the file tree: what a name refers to, and the file system it is on.
+//! The file tree as the model sees it: the files that names refer to, and their file systems.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use ondisk::elf::{Program, program};
 
 use crate::request::ClientBehavior;
 
-/// What a name refers to. A symbolic link is not followed.
+/// The file that a name refers to; symbolic links are not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
     Missing,
@@ -24,30 +24,29 @@ pub(crate) enum Node {
     File(u64),
     /// A symbolic link with this target.
     Link(Vec<u8>),
-    /// A device, a socket, a FIFO; or a link that cannot be read.
+    /// A device, a socket or a FIFO; or a link that cannot be read.
     Special,
 }
 
-/// A file tree.
+/// Access to a file tree; tests replace the real one.
 pub(crate) trait FileTree {
-    /// What an absolute name refers to.
+    /// The file that an absolute path refers to.
     fn node(&mut self, path: &[u8]) -> Node;
-    /// The interpreter that a program needs to be executed.
+    /// The ELF interpreter of a program.
     fn interpreter(&mut self, path: &[u8]) -> Option<Vec<u8>>;
-    /// Whether the entries of a directory are remote: on the file system that is modelled.
+    /// Whether the entries of a directory are remote, on the modelled file system.
     fn is_remote(&mut self, dir: &[u8]) -> bool;
-    /// Seconds of a lookup of a name that does not exist, without a meter; `None` where that cannot
-    /// be measured.
+    /// Seconds of a lookup of a nonexistent name, without a meter; `None` if it cannot be measured.
     fn time_miss(&mut self, path: &[u8]) -> Option<f64>;
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountedFs {
     pub(crate) fstype: Vec<u8>,
-    /// Whether it is a network file system.
+    /// Whether the mount is a network file system.
     pub(crate) network: bool,
     is_kernel: bool,
-    /// Bytes that one read request brings at most, if the mount's options say so.
+    /// Maximum bytes of one read request, if the mount options tell.
     read_size: Option<u64>,
 }
 
@@ -62,8 +61,8 @@ impl MountedFs {
     }
 }
 
-/// The value of an option that limits read requests: `rsize` of nfs(5) and mount.cifs(8), `max_read`
-/// of fuse(4).
+/// The mount option that limits read requests: `rsize` of nfs(5) and mount.cifs(8), `max_read` of
+/// fuse(4).
 fn read_size(option: &[u8]) -> Option<u64> {
     let (name, value) = std::str::from_utf8(option).ok()?.split_once('=')?;
     let bytes = value.parse().ok()?;
@@ -96,7 +95,7 @@ impl MountPoints {
         MountPoints(mounts.collect())
     }
 
-    /// The file system that an absolute name is on, by the deepest mount point above it.
+    /// The file system of an absolute path, by the deepest mount point above it.
     pub(crate) fn find(&self, path: &[u8]) -> Option<&MountedFs> {
         let mut at = path.starts_with(b"/").then_some(path)?;
         loop {
@@ -108,14 +107,14 @@ impl MountPoints {
     }
 }
 
-/// Which part of the file tree is taken to be on the network file system.
+/// The part of the file tree that is assumed to be on the network file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RemoteScope {
     /// These directories and everything below them, except kernel file systems.
     Directories(Vec<Vec<u8>>),
-    /// Network file systems.
+    /// All directories on network file systems.
     Network,
-    /// Everything, except kernel file systems.
+    /// The whole file tree, except kernel file systems.
     Everything,
 }
 
@@ -124,7 +123,7 @@ const KERNEL: &str = "proc sysfs devtmpfs devpts cgroup cgroup2 securityfs debug
                       mqueue pstore configfs fusectl hugetlbfs binfmt_misc";
 
 impl RemoteScope {
-    /// Whether it contains a directory.
+    /// Whether the scope contains a directory.
     pub(crate) fn contains(&self, mounts: &MountPoints, dir: &[u8]) -> bool {
         let mount = mounts.find(dir);
         let is_kernel =
@@ -139,7 +138,7 @@ impl RemoteScope {
     }
 }
 
-/// The file tree of this machine. It remembers what it has looked at.
+/// The file tree of this machine, with a cache of the files examined.
 #[derive(Debug)]
 pub(crate) struct LocalTree<'a> {
     mounts: &'a MountPoints,
@@ -148,7 +147,7 @@ pub(crate) struct LocalTree<'a> {
 }
 
 impl<'a> LocalTree<'a> {
-    /// A tree of which `scope` is remote.
+    /// A tree whose part `scope` is remote.
     pub(crate) fn new(mounts: &'a MountPoints, scope: &'a RemoteScope) -> LocalTree<'a> {
         LocalTree {
             mounts,
@@ -157,7 +156,7 @@ impl<'a> LocalTree<'a> {
         }
     }
 
-    /// How the client of the file system that a directory is on behaves, by its type and options.
+    /// The client behavior of a directory's file system, by its type and options.
     pub(crate) fn behavior(&self, dir: &[u8]) -> ClientBehavior {
         let Some(mount) = self.mounts.find(dir) else {
             return ClientBehavior::default();
@@ -214,7 +213,7 @@ impl FileTree for LocalTree<'_> {
     }
 
     fn time_miss(&mut self, path: &[u8]) -> Option<f64> {
-        // The least: others contain interrupts, and whatever ran in between.
+        // Take the minimum: other trials contain interrupts and preemption.
         const TRIALS: usize = 3;
         let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
         let trial = |_| {

@@ -1,4 +1,4 @@
-//! What a search report warns of.
+//! Warnings of a search report.
 
 use base::WarningReason;
 
@@ -16,7 +16,7 @@ pub enum WarningKind {
     /// Lookups of names that do not fit into the table.
     #[error("{0} lookups are not in the prediction: the table of names is full")]
     NamesOmitted(u64),
-    /// Descriptors and threads that could not be followed.
+    /// Descriptors and threads that could not be tracked.
     #[error(
         "{0} descriptors and threads were not tracked, so some relative names have no directory: \
          the table is full"
@@ -25,7 +25,7 @@ pub enum WarningKind {
     /// Lookups whose names the meter of this name could not read.
     #[error("{0} lookups are not counted: {1} could not read their names")]
     Nameless(u64, &'static str),
-    /// Calls that the meter of this name did not report one by one.
+    /// Calls that the meter with this name did not report individually.
     #[error("{0} calls are not counted: {1} did not report them")]
     Unrecorded(u64, &'static str),
     /// The round trip cannot be measured, because no lookup was on a network file system.

@@ -1,9 +1,8 @@
-//! Dropping what the kernel has cached of a tree: names that exist (dentries), names that do not
-//! (negative dentries), inodes, and directories' blocks.
+//! Drops the kernel's caches of a tree: dentries, negative dentries, inodes, and directory blocks.
 //!
 //! Linux has no interface that drops the dentries of one tree. A remount drops those of its file
-//! system, but it may change mount options on the way (XFS would leave inode32). What remains is
-//! reclaiming the memory of a memory cgroup, and dropping the caches of the whole host.
+//! system, but may change mount options (XFS would lose inode32). What remains is reclaiming the
+//! memory of a memory cgroup, and dropping the caches of the whole host.
 
 use base::Warning;
 use gate::file::write;
@@ -13,30 +12,31 @@ use gate::{Errno, Gate};
 
 use crate::warning::WarningKind;
 
-/// What to drop.
+/// The caches to drop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DropCaches {
-    /// What the memory cgroup of this process has cached.
+    /// The caches charged to the memory cgroup of this process.
     Cgroup {
-        /// The cgroup's control file.
+        /// The path of the cgroup's control file.
         file: Vec<u8>,
         /// The text to write into it.
         value: &'static [u8],
     },
-    /// The same, but this process is in no memory cgroup that can be reclaimed.
+    /// The cgroup's caches were requested, but this process is in no memory cgroup that can be
+    /// reclaimed.
     NoCgroup,
-    /// What the whole host has cached.
+    /// The caches of the whole host.
     Host,
 }
 
-/// What was dropped.
+/// The caches that were dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DroppedCaches {
     /// Nothing.
     Nothing,
-    /// What the memory cgroup of this process had cached.
+    /// The caches charged to the memory cgroup of this process.
     Cgroup,
-    /// What the whole host had cached.
+    /// The caches of the whole host.
     Host,
 }
 
@@ -44,7 +44,7 @@ pub enum DroppedCaches {
 /// [proc_sys_vm(5)](https://man7.org/linux/man-pages/man5/proc_sys_vm.5.html)
 const DROP_CACHES: &[u8] = b"/proc/sys/vm/drop_caches";
 
-/// Drops caches. The tree's file system is synced first, since dirty pages and inodes cannot be
+/// Drops caches. Syncs the tree's file system before, since dirty pages and inodes cannot be
 /// dropped.
 pub(crate) fn drop_caches(
     what: &DropCaches,
@@ -52,7 +52,7 @@ pub(crate) fn drop_caches(
     warnings: &mut Vec<Warning>,
 ) -> DroppedCaches {
     if let Ok(root) = open_long(root, Open::DIRECTORY) {
-        let _ = syncfs(&root); // what stays dirty stays cached, no more
+        let _ = syncfs(&root); // on failure, dirty pages stay cached, no more
     }
     let (file, value, dropped, refused) = match what {
         DropCaches::NoCgroup => {
@@ -70,7 +70,7 @@ pub(crate) fn drop_caches(
     };
     match write_file(file, value) {
         Ok(()) => dropped,
-        // Some of the memory of the cgroup is in use.
+        // Some memory of the cgroup is in use, so it could only be reclaimed in part.
         Err((_, Errno::EAGAIN | Errno::EBUSY)) if dropped == DroppedCaches::Cgroup => dropped,
         Err((gate, errno)) => {
             warnings.push(Warning::failed(file, gate, errno, refused));

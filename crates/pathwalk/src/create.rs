@@ -1,6 +1,6 @@
-//! Creating the tree, as LLNL's program does.
+//! Creates the tree, as LLNL's program does.
 //!
-//! Each directory belongs to one rank of a team, which creates it with its files.
+//! Each directory belongs to one rank of a team, which creates the directory and its files.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::error::{Aftermath, Error, Operation, Reason};
 use crate::shape::{DIRECTORY, Progress, Shape, c_name, without_slashes};
 use team::{Team, agree, share};
 
-/// Creates the tree. If that fails, everything created is removed again.
+/// Creates the tree. On failure, removes everything that was created.
 pub(crate) fn create(
     root: &[u8],
     shape: Shape,
@@ -64,15 +64,13 @@ fn create_root(root: &[u8], shape: Shape) -> Result<(), Error> {
     let reached = reach(CWD, root).map_err(error)?;
     mkdirat(reached.dir(), reached.rest(), 0o777).map_err(error)?;
     check_free_inodes(root, shape).inspect_err(|_| {
-        let _ = remove_root(root); // it is empty, and was created just now
+        let _ = remove_root(root); // ROOT is empty, and was created just now
     })
 }
 
-/// Refuses a tree that has more entries than the file system has free inodes, before any is
-/// created.
+/// Fails if the tree has more entries than the file system has free inodes, before any is created.
 fn check_free_inodes(root: &[u8], shape: Shape) -> Result<(), Error> {
-    /// Bytes that an entry with its inode takes at least on a file system that does not count its
-    /// inodes.
+    /// Minimum bytes of an entry with its inode, for file systems that do not count inodes.
     const LEAST: u64 = 64;
     let top = open_long(root, DIRECTORY).map_err(|e| Error::new(Operation::Open, root, e))?;
     let Ok(statfs) = fstatfs(&top) else {
@@ -81,7 +79,7 @@ fn check_free_inodes(root: &[u8], shape: Shape) -> Result<(), Error> {
     let wanted = shape.length.saturating_mul(shape.files.saturating_add(1));
     let is_estimate = statfs.files == 0;
     let free = match is_estimate {
-        true if statfs.size == 0 => return Ok(()), // the size is not known either
+        true if statfs.size == 0 => return Ok(()), // the size is unknown, too
         true => statfs.available / LEAST,
         false => statfs.files_free,
     };
@@ -106,11 +104,11 @@ pub(crate) fn remove_root(root: &[u8]) -> gate::Result<()> {
 struct RankTree<'a> {
     root: &'a [u8],
     shape: Shape,
-    /// The first directory.
+    /// The first directory of this rank.
     first: u64,
-    /// The distance from each directory to the next.
+    /// The distance from one directory of this rank to the next.
     step: usize,
-    /// The directory that was created last, and the number of files in it.
+    /// The last created directory, and the number of files in it.
     last: Option<(u64, u64)>,
 }
 
@@ -145,7 +143,7 @@ impl RankTree<'_> {
         Ok(())
     }
 
-    /// Removes what was created, and returns how many entries could not be removed.
+    /// Removes everything created, and returns the number of entries that could not be removed.
     fn undo(&self) -> u64 {
         let Some((last, files)) = self.last else {
             return 0;

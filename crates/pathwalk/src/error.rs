@@ -1,4 +1,4 @@
-//! Why a part of the benchmark was not done.
+//! Why a part of the benchmark failed.
 
 use gate::Errno;
 use serde::{Deserialize, Serialize};
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{operation} '{}': {reason}", String::from_utf8_lossy(path))]
 pub struct Error {
-    /// What failed.
+    /// The operation of the benchmark that failed.
     pub operation: Operation,
-    /// The file or directory it failed on.
+    /// The file or directory on which the operation failed.
     pub path: Vec<u8>,
-    /// How it failed.
+    /// The reason of the failure.
     pub reason: Reason,
-    /// What the failure left behind, where something had been created or removed before.
+    /// The files left behind, if some had been created or removed before the failure.
     pub aftermath: Option<Aftermath>,
 }
 
@@ -26,7 +26,7 @@ pub enum Operation {
     /// Creating a directory or file below ROOT.
     #[error("cannot create")]
     Create,
-    /// Opening a directory that was created just before.
+    /// Opening a directory that was just created.
     #[error("cannot open")]
     Open,
     /// Opening every directory of the tree, for lookups relative to them.
@@ -38,10 +38,10 @@ pub enum Operation {
     /// Starting a thread that searches.
     #[error("cannot start a thread")]
     StartThread,
-    /// Finding a file where it should be.
+    /// Finding a file where the benchmark has created it.
     #[error("cannot find")]
     Find,
-    /// Searching beyond a directory that holds a name it should not.
+    /// Searching beyond a directory that contains a file of the benchmark in the wrong place.
     #[error("cannot search past")]
     SearchPast,
     /// Removing the tree.
@@ -49,7 +49,7 @@ pub enum Operation {
     Remove,
 }
 
-/// How an operation failed.
+/// The reason why an operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Reason {
     /// A system call failed.
@@ -61,9 +61,9 @@ pub enum Reason {
     /// The file system has too few inodes.
     #[error("the tree needs {wanted} inodes, and the file system has {}{free} free", if *.is_estimate { "at most " } else { "" })]
     TooFewInodes {
-        /// Inodes that the tree needs.
+        /// The number of inodes that the tree needs.
         wanted: u64,
-        /// Inodes that are free.
+        /// The number of free inodes.
         free: u64,
         /// The file system does not count inodes; `free` is an upper bound derived from its size.
         is_estimate: bool,
@@ -82,12 +82,12 @@ pub enum Reason {
     Misplaced,
 }
 
-/// What a failure left behind.
+/// The state that a failure left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Aftermath {
-    /// Everything that had been created was removed again.
+    /// Everything created was removed again.
     NothingLeft,
-    /// Some of what had been created could not be removed again.
+    /// Some created files could not be removed again.
     PartlyLeft,
     /// This many files were removed before the failure.
     FilesRemoved(u64),
@@ -110,7 +110,7 @@ impl From<Errno> for Reason {
     }
 }
 
-/// Tells serde how to write an [`Errno`].
+/// Serializes an [`Errno`] as its number.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Errno")]
 struct Number(i32);

@@ -1,9 +1,9 @@
-//! How long lookups take: a histogram of nanoseconds.
+//! Latencies of lookups: a histogram of nanoseconds.
 
 use serde::{Deserialize, Serialize};
 
-/// Latencies in nanoseconds. The buckets are at most 1/128 as wide as the values in them, so a
-/// percentile is right to 1 %; count, sum, minimum and maximum are exact.
+/// Latencies in nanoseconds. Buckets are at most 1/128 as wide as their values, so a percentile is
+/// exact to 1 %; count, sum, minimum and maximum are exact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "HistogramCounts", into = "HistogramCounts")]
 pub struct Histogram {
@@ -13,19 +13,19 @@ pub struct Histogram {
     max: u64,
 }
 
-/// A bucket of a histogram that is not empty.
+/// A nonempty bucket of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// Its least value.
+    /// The smallest value of the bucket.
     pub from: u64,
-    /// Its greatest value.
+    /// The largest value of the bucket.
     pub to: u64,
-    /// How many values are in it.
+    /// The number of values in the bucket.
     pub calls: u64,
 }
 
-/// A histogram as one rank sends it to the others: exact figures, and each bucket's greatest value
-/// and count.
+/// The form of a histogram that ranks exchange: exact figures, and the largest value and count of
+/// each bucket.
 #[derive(Serialize, Deserialize)]
 struct HistogramCounts {
     sum: u64,
@@ -38,7 +38,7 @@ impl Default for Histogram {
     fn default() -> Histogram {
         /// Significant decimal digits: 2 give buckets of 1/128.
         const DIGITS: u8 = 2;
-        // Every u64 fits, so that no value is out of range.
+        // With this maximum no value is out of range.
         let buckets = hdrhistogram::Histogram::new_with_max(u64::MAX, DIGITS);
         Histogram {
             buckets: buckets.expect("at most 5 digits and a maximum above 1 are valid"),
@@ -59,7 +59,7 @@ impl Histogram {
         self.max = self.max.max(nanos);
     }
 
-    /// Adds the values of another histogram.
+    /// Adds the values of a second histogram.
     pub(crate) fn merge(&mut self, other: &Histogram) {
         self.buckets += &other.buckets;
         self.sum = self.sum.saturating_add(other.sum);
@@ -67,17 +67,17 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn calls(&self) -> u64 {
         self.buckets.len()
     }
 
-    /// The least value; `None` without values.
+    /// The minimum; `None` without values.
     pub fn min(&self) -> Option<u64> {
         (self.calls() > 0).then_some(self.min)
     }
 
-    /// The greatest value; `None` without values.
+    /// The maximum; `None` without values.
     pub fn max(&self) -> Option<u64> {
         (self.calls() > 0).then_some(self.max)
     }
@@ -88,14 +88,13 @@ impl Histogram {
         (calls > 0).then(|| self.sum as f64 / calls as f64)
     }
 
-    /// The value that a share (0 to 1) of the values does not exceed, at most 1 % too long; `None`
-    /// without values.
+    /// The percentile `share` (0 to 1), at most 1 % too high; `None` without values.
     pub fn percentile(&self, share: f64) -> Option<u64> {
         let max = self.max()?;
         Some(self.buckets.value_at_quantile(share).min(max))
     }
 
-    /// The buckets that are not empty, in ascending order.
+    /// The nonempty buckets, in ascending order.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> {
         self.buckets.iter_recorded().map(|recorded| Bucket {
             from: self.buckets.lowest_equivalent(recorded.value_iterated_to()),

@@ -2,19 +2,19 @@
 //!
 //! The tree ([`Shape`]) has the directories `ROOT/0`, `ROOT/1`, ..., and in the directory `D` the
 //! empty files `D.0`, `D.1`, .... A search looks a name up in one directory after another until it
-//! finds it: in the last one, or, if the search is to fail, in none.
+//! is found: in the last one, or, if the search is to fail, in none.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
 //! | `shape` | the size of a tree, and the names in it |
-//! | `create` | creating the tree |
+//! | `create` | creates the tree |
 //! | `search` | the timed part |
-//! | `remove` | removing the tree |
-//! | `paths` | the paths to look up, counted up in place |
-//! | `report` | what was measured |
+//! | `remove` | removes the tree |
+//! | `paths` | the paths to look up, incremented in place |
+//! | `report` | the measurements |
 //! | `histogram` | latencies |
-//! | `cache` | dropping the kernel's caches |
-//! | `error`, `warning` | why something was not done, or only in part |
+//! | `cache` | drops the kernel's caches |
+//! | `error`, `warning` | why a part failed or is incomplete |
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
@@ -41,10 +41,10 @@ pub use search::{Method, SearchOptions};
 pub use shape::{Progress, Shape};
 pub use warning::WarningKind;
 
-/// What to do. The parts are done in the order of the fields.
+/// The parts to run, in the order of the fields.
 #[derive(Clone, Debug)]
 pub struct PathwalkOptions {
-    /// The directory that contains the tree, or that creating it will create.
+    /// The directory that contains the tree, or will contain it.
     pub root: Vec<u8>,
     /// The size of the tree.
     pub shape: Shape,
@@ -56,27 +56,27 @@ pub struct PathwalkOptions {
     pub remove: bool,
 }
 
-/// What was done. Only on rank 0 is it complete.
+/// The results of the parts that ran. Complete on rank 0 only.
 #[derive(Clone, Debug, Default)]
 pub struct PathwalkReport {
-    /// How long it took to create the tree.
+    /// The time to create the tree.
     pub created: Option<Duration>,
-    /// The searches.
+    /// The results of the searches.
     pub searched: Option<SearchReport>,
-    /// What was removed.
+    /// The result of removing the tree.
     pub removed: Option<Removed>,
-    /// What was skipped or found wrong.
+    /// Warnings about skipped or inconsistent parts.
     pub warnings: Vec<Warning>,
 }
 
-/// Runs the benchmark, and reports each part as it is done. Every rank of a team must be given the
-/// same options.
+/// Runs the benchmark, and reports each part as it is done. Every rank of a team must pass the same
+/// options.
 ///
 /// A tree that cannot be created completely is removed again. A tree that is created and removed by
 /// the same call is removed even if the search fails.
 ///
 /// # Errors
-/// The first error of any rank, on all of them.
+/// The first error of any rank, on all ranks.
 pub fn run(
     options: &PathwalkOptions,
     team: &dyn Team,
@@ -90,15 +90,14 @@ pub fn run(
         on_event(Event::Created(elapsed));
         report.created = Some(elapsed);
     } else if team.rank() > 0 {
-        gate::long::refresh_parent(root); // it may have been created on the host of another rank
+        gate::long::refresh_parent(root); // it may have been created on a different rank's host
     }
     let search = options.search.as_ref();
     let searched = search
         .map(|search| search::search(root, *shape, search, team, on_event, &mut report.warnings))
         .transpose();
     if options.remove && (searched.is_ok() || options.create) {
-        // A tree that was created for this call alone is removed even if the user asks the process
-        // to stop.
+        // A temporary tree of this call is removed even after a signal asks the process to stop.
         let stop_on_signal = !options.create;
         let warnings = &mut report.warnings;
         let removed = remove::remove(root, *shape, team, stop_on_signal, progress, warnings)?;

@@ -1,22 +1,22 @@
-//! The paths to look up: one file's path in every directory of the search. The next file's paths
-//! are counted up in place, so that the timed loop neither formats nor allocates.
+//! The paths to look up: those of one file in every directory of the search. The paths of the next
+//! file are made by incrementing in place, so that the timed loop neither formats nor allocates.
 
 use std::collections::TryReserveError;
 
-/// The paths of one file, one for each directory, each with a NUL at its end.
+/// The paths of one file, one per directory, each with a final NUL.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
     paths: Vec<Vec<u8>>,
-    /// The number that the names end in.
+    /// The number at the end of the names.
     number: u64,
 }
 
 impl Paths {
-    /// The paths of file 0: each of the prefixes, `stem` (`15.`), and the number. The capacity is
-    /// enough for numbers up to `last`.
+    /// The paths of file 0: each prefix, `stem` (`15.`), and the number. Has capacity for numbers
+    /// up to `last`.
     ///
     /// # Errors
-    /// If the memory cannot be allocated.
+    /// If memory allocation fails.
     pub(crate) fn new(
         prefixes: impl ExactSizeIterator<Item = Vec<u8>>,
         stem: &[u8],
@@ -58,7 +58,7 @@ impl Paths {
         self.paths.iter_mut().for_each(count_up);
     }
 
-    /// Moves to any file.
+    /// Moves to the file with this number.
     pub(crate) fn seek(&mut self, number: u64) {
         if number == self.number {
             return;
@@ -77,7 +77,7 @@ impl Paths {
     }
 }
 
-/// Adds one to the number at the end of a path, before its NUL.
+/// Increments the number at the end of a path, before its NUL.
 #[inline]
 fn count_up(path: &mut Vec<u8>) {
     for at in (0..path.len().saturating_sub(1)).rev() {

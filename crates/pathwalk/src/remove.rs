@@ -1,6 +1,6 @@
-//! Removing the tree, whoever created it.
+//! Removes the tree, whoever created it.
 //!
-//! Each rank of a team removes some of the directories, and rank 0 ROOT.
+//! Each rank of a team removes some of the directories, and rank 0 removes ROOT.
 
 use std::time::Instant;
 
@@ -20,9 +20,9 @@ use crate::shape::{DIRECTORY, Progress, Shape, c_name, without_slashes};
 use crate::warning::{PathWarning, WarningKind};
 use team::{Team, agree, share};
 
-/// Removes the tree: the empty regular files that have a name of the benchmark, and then the
-/// directories. All other entries are kept, with the directories that contain them, and are named
-/// in a warning. With `stop_on_signal`, it stops when the user asks the process to stop.
+/// Removes the tree: the empty regular files with names of the benchmark, then the directories.
+/// Other entries are kept with their directories, and a warning names them. With `stop_on_signal`,
+/// stops when a signal asks the process to stop.
 pub(crate) fn remove(
     root: &[u8],
     shape: Shape,
@@ -68,9 +68,9 @@ struct Remover<'a> {
     shape: Shape,
     stop_on_signal: bool,
     progress: &'a Progress,
-    /// Files removed.
+    /// The number of files removed so far.
     files: u64,
-    /// Entries kept.
+    /// The number of entries kept because the benchmark did not create them.
     left: u64,
     warnings: Vec<PathWarning>,
 }
@@ -83,7 +83,7 @@ struct Foreign {
 }
 
 impl Foreign {
-    /// An entry of which only the error of rmdir(2) tells.
+    /// An entry that is only known from the error of rmdir(2).
     const UNSEEN: Foreign = Foreign {
         count: 1,
         example: None,
@@ -116,7 +116,7 @@ impl Remover<'_> {
             let path = join(self.root, name.to_bytes());
             let dir = match openat(&top, &name, Open::SCAN) {
                 Ok(dir) => dir,
-                // What is not a directory is found and named when ROOT is listed.
+                // Entries other than directories are found when ROOT is listed.
                 Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => continue,
                 Err(e) => return Err(self.error(&path, e)),
             };
@@ -136,7 +136,7 @@ impl Remover<'_> {
         Ok(())
     }
 
-    /// Removes the benchmark's files from one of its directories, and returns the other entries.
+    /// Removes the benchmark's files from one directory, and returns the other entries.
     fn remove_files(&mut self, dir: &Fd, directory: u64, path: &[u8]) -> Result<Foreign, Error> {
         let stem = format!("{directory}.").into_bytes();
         let mut numbers = Vec::new();
@@ -146,7 +146,7 @@ impl Remover<'_> {
             _ => foreign.add(name),
         };
         each_entry(dir, &mut visit).map_err(|e| self.error(path, e))?;
-        numbers.sort_unstable(); // in the order of their creation, as LLNL's program does
+        numbers.sort_unstable(); // in creation order, like LLNL's program
         for file in numbers {
             if self.stop_on_signal && asked().is_some() {
                 return Err(self.error(self.root, Reason::Interrupted));
@@ -154,7 +154,7 @@ impl Remover<'_> {
             let name = c_name(format_args!("{directory}.{file}"));
             let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
             match statx(dir, &name, at, Want::TYPE | Want::SIZE) {
-                // A file that somebody has written into is data that must not be lost.
+                // A nonempty file contains data of a user, which must not be lost.
                 Ok(seen) if seen.file_type != FileType::Regular || seen.size > 0 => {
                     foreign.add(name.to_bytes());
                     continue;
@@ -169,7 +169,7 @@ impl Remover<'_> {
                     self.progress.add_one();
                 }
                 Err(Errno::ENOENT) => {}
-                Err(Errno::EBUSY) => foreign.add(name.to_bytes()), // it is a mount point
+                Err(Errno::EBUSY) => foreign.add(name.to_bytes()), // a mount point
                 Err(e) => return Err(self.error(&join(path, name.to_bytes()), e)),
             }
         }
@@ -210,7 +210,7 @@ impl Remover<'_> {
             return Ok(false);
         }
         if !names.is_empty() {
-            return Ok(false); // directories that were kept
+            return Ok(false); // some directories were kept
         }
         drop(top);
         match remove_root(self.root) {
@@ -223,7 +223,7 @@ impl Remover<'_> {
         }
     }
 
-    /// Warns if the tree had fewer objects than its shape says.
+    /// Warns if the tree had fewer objects than its shape defines.
     fn warn_if_missing(&mut self, removed: u64, left: u64) {
         let objects = self.shape.objects().unwrap_or(u64::MAX);
         if removed < objects && left == 0 {
@@ -239,7 +239,7 @@ impl Remover<'_> {
     }
 }
 
-/// The number in a name of the benchmark: without a leading zero or a sign.
+/// Parses the number in a name of the benchmark: without leading zero or sign.
 fn parse_number(digits: &[u8]) -> Option<u64> {
     let is_plain = !digits.is_empty()
         && digits.iter().all(u8::is_ascii_digit)
@@ -248,7 +248,7 @@ fn parse_number(digits: &[u8]) -> Option<u64> {
     digits.parse().ok().filter(|_| is_plain)
 }
 
-/// Calls `visit` with the name of each entry of a directory, from its beginning.
+/// Calls `visit` for each entry of a directory, reading it from the start.
 fn each_entry(dir: &Fd, visit: &mut dyn FnMut(&[u8])) -> gate::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     loop {

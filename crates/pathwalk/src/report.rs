@@ -1,4 +1,4 @@
-//! What the benchmark measured.
+//! The measurements of the benchmark.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 use crate::cache::DroppedCaches;
 use crate::histogram::Histogram;
 
-/// The searches of a tree.
+/// The results of searching a tree.
 #[derive(Clone, Debug)]
 pub struct SearchReport {
-    /// The search for one file that primes the caches.
+    /// The search for one file that warms the caches.
     pub primed: Option<Pass>,
-    /// The searches for all files, in turn.
+    /// The searches for all files, in order.
     pub passes: Vec<Pass>,
-    /// What was dropped from the caches before the first search; `None` if nothing was to be.
+    /// The caches dropped before the first search; `None` if that was not requested.
     pub dropped: Option<DroppedCaches>,
 }
 
 impl SearchReport {
-    /// How much longer the first pass took than the second, which finds all names in the dentry
-    /// cache, including those that do not exist.
+    /// The ratio of the first pass's time to that of the second, which finds all names in the
+    /// dentry cache, including negative dentries.
     pub fn first_to_second(&self) -> Option<f64> {
         let [first, second, ..] = &self.passes[..] else {
             return None;
@@ -33,52 +33,52 @@ impl SearchReport {
 /// One search for all files, by all threads of all ranks.
 #[derive(Clone, Debug, Default)]
 pub struct Pass {
-    /// Files that were searched for, summed over the ranks.
+    /// The number of files searched for, summed over the ranks.
     pub files: u64,
-    /// Files that were found.
+    /// The number of files found.
     pub found: u64,
-    /// Lookups.
+    /// The number of lookups.
     pub lookups: u64,
-    /// Lookups that failed with another error than ENOENT or ENOTDIR.
+    /// The number of lookups that failed with an error other than ENOENT and ENOTDIR.
     pub failed: u64,
-    /// From the first start of any thread to the last end, on the slowest rank.
+    /// The time from the first start to the last end of any thread, on the slowest rank.
     pub elapsed: Duration,
-    /// The latencies, if they were asked for.
+    /// The latencies, if requested.
     pub latency: Option<Latency>,
-    /// What each rank did.
+    /// The results by rank.
     pub ranks: Vec<RankPass>,
 }
 
 impl Pass {
-    /// Lookups that failed with ENOENT or ENOTDIR.
+    /// The number of lookups that failed with ENOENT or ENOTDIR.
     pub fn misses(&self) -> u64 {
         self.lookups.saturating_sub(self.found + self.failed)
     }
 
-    /// Misses by lookups; 0 without lookups.
+    /// Failed lookups divided by lookups; 0 without lookups.
     pub fn miss_share(&self) -> f64 {
         self.misses() as f64 / self.lookups.max(1) as f64
     }
 
-    /// Lookups by seconds; 0 if it took no time.
+    /// Lookups per second; 0 if the time is 0.
     pub fn lookups_per_second(&self) -> f64 {
         rate(self.lookups, self.elapsed)
     }
 }
 
-/// What one rank did in a pass.
+/// The results of one rank in a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankPass {
-    /// Files that were found.
+    /// The number of files found.
     pub found: u64,
-    /// Lookups.
+    /// The number of lookups.
     pub lookups: u64,
-    /// From the first start of a thread to the last end.
+    /// The time from the first start to the last end of a thread.
     pub elapsed: Duration,
 }
 
 impl RankPass {
-    /// Lookups by seconds; 0 if it took no time.
+    /// Lookups per second; 0 if the time is 0.
     pub fn lookups_per_second(&self) -> f64 {
         rate(self.lookups, self.elapsed)
     }
@@ -92,17 +92,17 @@ fn rate(lookups: u64, elapsed: Duration) -> f64 {
     }
 }
 
-/// How long lookups took.
+/// The latencies of lookups.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Latency {
-    /// Lookups that found a file.
+    /// Latencies of lookups that found a file.
     pub hits: Histogram,
-    /// All others.
+    /// Latencies of failed lookups.
     pub misses: Histogram,
 }
 
 impl Latency {
-    /// All lookups.
+    /// Latencies of all lookups.
     pub fn all(&self) -> Histogram {
         let mut all = self.hits.clone();
         all.merge(&self.misses);
@@ -116,24 +116,24 @@ impl Latency {
     }
 }
 
-/// A tree that was removed.
+/// The result of removing a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Removed {
-    /// Objects that were removed, counted as in [`Shape::objects`](crate::Shape::objects).
+    /// The number of removed objects, counted like [`Shape::objects`](crate::Shape::objects).
     pub objects: u64,
-    /// Entries that were kept, because the benchmark did not create them.
+    /// The number of kept entries, which the benchmark did not create.
     pub left: u64,
-    /// How long it took.
+    /// The time to remove the tree.
     pub elapsed: Duration,
 }
 
-/// A step that has just been completed.
+/// A step that has just finished.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// The tree was created.
     Created(Duration),
-    /// A pass is over; it may be the one that primes the caches.
+    /// A pass has finished, which may be the one that warms the caches.
     Searched(&'a Pass),
-    /// The tree was removed, as far as possible.
+    /// The tree was removed as far as possible.
     Removed(Removed),
 }

@@ -1,10 +1,9 @@
-//! The timed part: for each file, a name is looked up in one directory after another until it is
-//! found.
+//! The timed part: looks each file's name up in one directory after another until it is found.
 //!
 //! Everything is prepared before: the paths of each thread, and open directories where the method
-//! needs them. Between the two clock readings there are only the lookups, counting up the paths
+//! needs them. Between the two clock readings there are only the lookups, incrementing the paths
 //! for the next file, and, every few thousand lookups, taking the next chunk of files (the threads
-//! share them chunk by chunk) and checking for a signal.
+//! share the files in chunks) and checking for a signal.
 //!
 //! ```text
 //! barrier of the ranks ─┬─ thread 0: wait for all threads ── chunks ── ... ─┬─ barrier of the ranks
@@ -37,7 +36,7 @@ use crate::shape::{Shape, c_name};
 use crate::warning::WarningKind;
 use team::{Team, agree, share};
 
-/// How a name is looked up.
+/// The method of looking a name up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Method {
     /// stat(3), as LLNL's program does.
@@ -49,13 +48,13 @@ pub enum Method {
     Access,
     /// open(2) and, if the file is found, close(2), as the dynamic linker does.
     Open,
-    /// stat(3) relative to an open directory: the kernel does not walk the directory's own path
-    /// each time.
+    /// stat(3) relative to an open directory: the kernel does not resolve the directory's path each
+    /// time.
     Dirfd,
 }
 
 impl Method {
-    /// Its name on the command line and in the JSON.
+    /// The name of the method on the command line and in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             Method::Stat => "stat",
@@ -67,18 +66,18 @@ impl Method {
     }
 }
 
-/// How to search.
+/// Options of the search.
 #[derive(Clone, Debug)]
 pub struct SearchOptions {
     /// Look up names that exist in no directory.
     pub absent: bool,
-    /// Search for one file before the passes.
+    /// Search for one file before the passes, to warm the caches.
     pub prime: bool,
-    /// How names are looked up.
+    /// The method of looking names up.
     pub method: Method,
-    /// Threads that share the files of each pass; at least 1.
+    /// The number of threads that share the files of each pass; at least 1.
     pub threads: usize,
-    /// How many times all files are searched for.
+    /// The number of passes, each of which searches for all files.
     pub passes: u32,
     /// Measure the latency of each lookup.
     pub latency: bool,
@@ -103,7 +102,7 @@ pub(crate) fn search(
     let mut search = |files: u64| {
         let pass = prepared.pass(files, team, &mut errno)?;
         if std::mem::take(&mut is_first) {
-            // Not before the first search: opening the directories would load them into the caches.
+            // After the first search only: opening the directories would load them into the caches.
             warnings.extend(agree(team, prepared.find_missing(team.rank()))?);
         }
         on_event(Event::Searched(&pass));
@@ -127,34 +126,34 @@ pub(crate) fn search(
     })
 }
 
-/// A tree that is ready to be searched.
+/// A tree that is prepared for searching.
 struct Prepared<'a> {
     root: &'a [u8],
     shape: Shape,
     options: &'a SearchOptions,
-    /// The directory that contains the files; `None` if none does.
+    /// The index of the directory that contains the files; `None` if none does.
     target: Option<usize>,
     /// The open directories, for lookups relative to them.
     dirs: Vec<Fd>,
 }
 
-/// What the threads of a pass share.
+/// State shared by the threads of a pass.
 struct Shared {
     files: u64,
     target: Option<usize>,
-    /// Finding nothing is right as well: when priming in a tree that has no files.
+    /// A file may also be missing: when priming in a tree without files.
     may_miss: bool,
-    /// Directories, and so lookups for each file that is not found.
+    /// The number of directories: the lookups per file that is not found.
     length: u64,
-    /// Files in a chunk.
+    /// The number of files in a chunk.
     chunk: u64,
-    /// The first file that no thread has taken yet.
+    /// The index of the first file that no thread has taken yet.
     next: AtomicU64,
-    /// A file was not where it should be, so that all threads stop.
+    /// A file was in an unexpected place: all threads stop.
     stop: AtomicBool,
 }
 
-/// What one thread did in a pass.
+/// The results of one thread in a pass.
 struct ThreadPass {
     start: Instant,
     end: Instant,
@@ -162,12 +161,12 @@ struct ThreadPass {
     lookups: u64,
     failed: u64,
     errno: Option<Errno>,
-    /// A file that was not found where it should be, and the directory where it was found.
+    /// A file that was not in the expected directory, and the directory where it was found, if any.
     misplaced: Option<(u64, Option<usize>)>,
     latency: Option<Latency>,
 }
 
-/// What one rank did in a pass, as it sends it to the others.
+/// The results of one rank in a pass, in the form that ranks exchange.
 #[derive(Serialize, Deserialize)]
 struct RankCounts {
     found: u64,
@@ -178,7 +177,7 @@ struct RankCounts {
     latency: Option<Latency>,
 }
 
-/// The timed loop. `look_up` looks up one path, in the directory of that number.
+/// The timed loop. `look_up` looks up one path in the directory with the given index.
 #[inline]
 fn run_loop(
     shared: &Shared,
@@ -234,9 +233,9 @@ fn run_loop(
 
 impl<'a> Prepared<'a> {
     fn new(root: &'a [u8], shape: Shape, options: &'a SearchOptions) -> Result<Self, Error> {
-        /// The most memory that paths may take.
+        /// Maximum bytes of memory for paths.
         const MOST: u64 = 1 << 30;
-        /// What a path takes besides the name of ROOT: its allocation and its place in the vector.
+        /// Bytes of a path beyond the name of ROOT: allocation overhead and element of the vector.
         const OVERHEAD: u64 = 96;
         let memory = shape
             .length
@@ -246,7 +245,7 @@ impl<'a> Prepared<'a> {
             let reason = Reason::PathsTooLarge(shape.length);
             return Err(Error::new(Operation::Search, root, reason));
         }
-        let last = (shape.length as usize).checked_sub(1); // it fits into memory
+        let last = (shape.length as usize).checked_sub(1); // the paths fit into memory, so the length fits into usize
         let target = last.filter(|_| !options.absent);
         let dirs = match options.method {
             Method::Dirfd => open_all(root, shape)?,
@@ -261,11 +260,11 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// What the names of the files begin with.
+    /// The prefix of the file names.
     fn stem(&self) -> Vec<u8> {
         match self.target {
             Some(directory) => format!("{directory}.").into_bytes(),
-            None => b"-1.".to_vec(), // what LLNL's program looks up, which exists nowhere
+            None => b"-1.".to_vec(), // the name in LLNL's program, which exists nowhere
         }
     }
 
@@ -274,15 +273,15 @@ impl<'a> Prepared<'a> {
             Method::Dirfd => Vec::new(),
             _ => [self.root, b"/", directory.to_string().as_bytes(), b"/"].concat(),
         };
-        let length = self.shape.length as usize; // it fits into memory
+        let length = self.shape.length as usize; // the paths fit into memory, so the length fits into usize
         Paths::new((0..length).map(prefix), &self.stem(), files)
             .map_err(|_| Error::new(Operation::Search, self.root, Reason::OutOfMemory))
     }
 
-    /// Searches once, on all threads of all ranks.
+    /// Runs one pass, on all threads of all ranks.
     fn pass(&self, files: u64, team: &dyn Team, errno: &mut Option<Errno>) -> Result<Pass, Error> {
-        /// Lookups in a chunk, about: they take a few milliseconds, and what is between two chunks
-        /// is negligible.
+        /// Approximate number of lookups in a chunk: they take a few milliseconds, so the time
+        /// between chunks is negligible.
         const IN_A_ROW: u64 = 4096;
         let threads = self.options.threads.max(1);
         let paths = (0..threads).map(|_| self.paths(files)).collect();
@@ -307,10 +306,10 @@ impl<'a> Prepared<'a> {
         Ok(add_up(team, &parts, files, errno))
     }
 
-    /// Runs one part of a pass for each of `all`, on threads that begin together.
+    /// Runs a part of a pass on each of `all`, by threads that start together.
     fn run_threads(&self, shared: &Shared, all: &mut [Paths]) -> Result<Vec<ThreadPass>, Error> {
         let together = Barrier::new(all.len());
-        let ready = RwLock::new(()); // held until all threads are started, or one could not be
+        let ready = RwLock::new(()); // locked until all threads are started, or one could not be
         let run = |paths: &mut Paths| {
             drop(ready.read());
             if shared.stop.load(Ordering::Relaxed) {
@@ -342,7 +341,7 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// One thread's part of a pass, by the chosen method.
+    /// Runs one thread's part of a pass, with the chosen method.
     fn run_part(&self, shared: &Shared, paths: &mut Paths) -> ThreadPass {
         match self.options.method {
             Method::Stat => self.run_timed(shared, paths, |_, path| lookup::newfstatat(CWD, path)),
@@ -357,7 +356,7 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// The loop, with the latency of each lookup if it was asked for.
+    /// Runs the loop, and measures the latency of each lookup if requested.
     #[inline]
     fn run_timed(
         &self,
@@ -386,7 +385,7 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Returns the parts if every file was found where it should be.
+    /// Returns the results if every file was found in the expected place.
     fn check(&self, parts: Vec<ThreadPass>) -> Result<Vec<ThreadPass>, Error> {
         if asked().is_some() {
             let reason = Reason::Interrupted;
@@ -398,7 +397,7 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Why a file was not found where it should be.
+    /// The error for a file that was not found in the expected place.
     fn explain(&self, file: u64, found_in: Option<usize>) -> Error {
         let path = |directory: usize| {
             let name = [&self.stem()[..], file.to_string().as_bytes()].concat();
@@ -416,8 +415,7 @@ impl<'a> Prepared<'a> {
         Error::new(Operation::Find, &path, reason)
     }
 
-    /// Counts, on rank 0, the directories that do not exist: a search for names that are absent
-    /// does not notice.
+    /// Counts the missing directories on rank 0: a search for absent names does not notice them.
     fn find_missing(&self, rank: usize) -> Result<Option<Warning>, Error> {
         if rank != 0 {
             return Ok(None);
@@ -445,7 +443,7 @@ fn open_all(root: &[u8], shape: Shape) -> Result<Vec<Fd>, Error> {
     (0..shape.length).map(open).collect()
 }
 
-/// What all threads and ranks did in one pass.
+/// Sums up the results of all threads and ranks in one pass.
 fn add_up(team: &dyn Team, parts: &[ThreadPass], files: u64, errno: &mut Option<Errno>) -> Pass {
     let sum = |count: fn(&ThreadPass) -> u64| parts.iter().map(count).sum::<u64>();
     let start = parts.iter().map(|part| part.start).min();

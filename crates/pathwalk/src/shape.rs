@@ -8,9 +8,9 @@ use gate::fs::Open;
 /// The size of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Directories; at least 1.
+    /// The number of directories; at least 1.
     pub length: u64,
-    /// Files in each of them.
+    /// The number of files in each directory.
     pub files: u64,
 }
 
@@ -24,8 +24,8 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// Objects, as LLNL's program counts them: the files, and ROOT. `None` if the number does not
-    /// fit into a signed 64-bit integer.
+    /// The number of objects as LLNL's program counts them: the files, and ROOT. `None` if it does
+    /// not fit into a signed 64-bit integer.
     pub fn objects(self) -> Option<u64> {
         self.length
             .checked_mul(self.files)?
@@ -34,12 +34,12 @@ impl Shape {
     }
 }
 
-/// How many objects have been created or removed so far.
+/// The number of objects created or removed so far.
 #[derive(Debug, Default)]
 pub struct Progress(AtomicU64);
 
 impl Progress {
-    /// Objects so far.
+    /// The number of objects so far.
     pub fn objects(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -49,7 +49,7 @@ impl Progress {
     }
 }
 
-/// How a directory of the tree is opened. A symlink in its place is refused.
+/// The flags for opening a directory of the tree. They refuse a symbolic link.
 pub(crate) const DIRECTORY: Open = Open::PATH.union(Open::DIRECTORY).union(Open::NOFOLLOW);
 
 /// The name of a file or directory of the tree, for a system call. It consists of digits and dots,
@@ -58,7 +58,7 @@ pub(crate) fn c_name(name: impl std::fmt::Display) -> CString {
     CString::new(name.to_string()).unwrap_or_default()
 }
 
-/// ROOT without trailing slashes: with one, the kernel would follow a symlink.
+/// ROOT without trailing slashes, which would make the kernel follow a symbolic link.
 pub(crate) fn without_slashes(root: &[u8]) -> &[u8] {
     let last = root.iter().rposition(|&byte| byte != b'/');
     &root[..last.map_or(1, |last| last + 1).min(root.len())]

@@ -1,46 +1,46 @@
-//! What the benchmark warns of.
+//! Warnings of the benchmark.
 
 use base::{Warning, WarningReason};
 use serde::{Deserialize, Serialize};
 
-/// Why a warning was given. The ranks of an MPI job send it to each other, so it is plain data.
+/// The reason of a warning. The ranks of an MPI job send it to each other, so it is plain data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum WarningKind {
-    /// The caches were not dropped: the process is in no memory cgroup that could.
+    /// The caches were not dropped: the process is in no memory cgroup below the root.
     #[error("cannot drop caches: this process is in no memory cgroup below the root")]
     NoCgroup,
-    /// The kernel refused to drop what the memory cgroup of this process has cached.
+    /// The kernel refused to drop the caches of this process's memory cgroup.
     #[error("cannot drop the caches of this process's memory cgroup")]
     CgroupNotDropped,
     /// The kernel refused to drop the caches of the host.
     #[error("cannot drop the caches of the host")]
     HostNotDropped,
-    /// Look-ups failed, and not because the name does not exist.
+    /// Lookups failed with errors other than ENOENT and ENOTDIR.
     #[error(
         "{lookups} lookups failed with an error other than ENOENT and ENOTDIR; they are not counted as failed lookups"
     )]
     LookupsFailed {
-        /// How many.
+        /// The number of lookups that failed with other errors.
         lookups: u64,
     },
     /// The tree has fewer directories than were searched.
     #[error("{missing} of {length} directories do not exist, which makes the search cheaper")]
     DirectoriesMissing {
-        /// Directories that do not exist.
+        /// The number of missing directories.
         missing: u64,
-        /// Directories that were searched.
+        /// The number of searched directories.
         length: u64,
     },
-    /// The tree had fewer objects than its shape says.
+    /// The tree had fewer objects than its shape defines.
     #[error("{missing} of {objects} objects did not exist")]
     ObjectsMissing {
-        /// Objects that did not exist.
+        /// The number of missing objects.
         missing: u64,
-        /// Objects of a tree of this shape.
+        /// The number of objects in a tree of this shape.
         objects: u64,
-        /// Directories of the tree.
+        /// The number of directories in the tree.
         length: u64,
-        /// Files in each of them.
+        /// The number of files in each directory.
         files: u64,
     },
     /// A directory was kept, because it has entries that the benchmark did not create.
@@ -49,13 +49,13 @@ pub enum WarningKind {
         foreign_entries(*entries, example.as_deref())
     )]
     ForeignEntries {
-        /// How many.
+        /// The number of entries that the benchmark did not create.
         entries: u64,
-        /// The name of one of them.
+        /// The name of one of the entries that the benchmark did not create.
         example: Option<Vec<u8>>,
-        /// Directories of the tree.
+        /// The number of directories in the tree.
         length: u64,
-        /// Files in each of them.
+        /// The number of files in each directory.
         files: u64,
     },
 }
@@ -78,7 +78,7 @@ fn foreign_entries(entries: u64, example: Option<&[u8]>) -> String {
     }
 }
 
-/// A warning about a path that is sent from rank to rank.
+/// A warning about a path, in the form that ranks exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PathWarning {
     pub(crate) path: Vec<u8>,

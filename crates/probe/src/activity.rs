@@ -1,11 +1,11 @@
-//! What the process that does the experiments is doing, for progress and for the message that a
-//! file system has stopped answering.
+//! The current step of the child process that runs the experiments, for progress and for the
+//! message that a file system does not answer.
 
 use serde::{Deserialize, Serialize};
 
 use crate::names::SeenBy;
 
-/// A step of the check that the file system answers at all.
+/// A step of the check that the file system answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the text says it")]
 pub enum Check {
@@ -80,7 +80,7 @@ fn cache_method(two_passes: bool) -> &'static str {
     }
 }
 
-/// The cgroup in which the cache is filled.
+/// Names the cgroup in which the page cache is filled.
 pub fn cgroup_words(own: bool) -> &'static str {
     if own {
         "a temporary cgroup"

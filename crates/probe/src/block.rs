@@ -1,14 +1,14 @@
-//! `block`: the units in which a file system works, which are not one.
+//! `block`: the units in which a file system works, which differ.
 //!
-//! | finding | what it is | how |
+//! | finding | meaning | how |
 //! |---|---|---|
-//! | `allocation-block` | the least that a file grows by on the disk, as the file's map has it | a byte in a hole, and how long the data around it is then |
+//! | `allocation-block` | the smallest growth of a file on the disk, by its extent map | write a byte into a hole; length of the data around it |
 //! | `allocation-block-by-time` | the same | 256-byte writes into a hole: the first in each block allocates it |
-//! | `cluster` | what is allocated to a file at one time | what a file with one byte occupies; the least hole that reduces that |
-//! | `page-cache-granule` | what a read of one byte brings into memory, without readahead | cachestat or mincore |
+//! | `cluster` | the unit of allocation to a file | space occupied by a file with one byte; the smallest hole that frees space |
+//! | `page-cache-granule` | the bytes cached by a read of one byte, without readahead | cachestat or mincore |
 //! | `page-cache-granule-by-time` | the same | the paper's reads of 256 and 512 bytes, without readahead |
-//! | `paper-reads` | the paper's own experiment, with readahead | as the paper says |
-//! | `direct-io-alignment` | how reads with O_DIRECT must be aligned | trying |
+//! | `paper-reads` | the paper's own experiment, with readahead | as in the paper |
+//! | `direct-io-alignment` | the alignment that reads with O_DIRECT need | by trial |
 
 use gate::cache::{Aligned, page_size};
 use gate::create::pwrite64;
@@ -28,11 +28,12 @@ use crate::names::{Kind, Quantity};
 use crate::residency::{Residency, drop_cache};
 use crate::samples::Series;
 
-/// Bytes of the sparse file.
+/// The size of the sparse file in bytes.
 const SPARSE: u64 = 64 << 20;
-/// The usual page, and the least block of most file systems: what times show of it is the block.
+/// The usual page size, which is the minimum block size of most file systems: a period of this size
+/// in times is that of blocks.
 const COMMON_PAGE: u64 = 4096;
-/// How much is written and read by small calls.
+/// Total bytes of the series of small reads and of small writes.
 const SMALL: u64 = 1 << 20;
 
 pub(crate) fn block(context: &mut Context<'_>) -> Result<Vec<Finding>> {
@@ -47,7 +48,7 @@ pub(crate) fn block(context: &mut Context<'_>) -> Result<Vec<Finding>> {
         );
         Ok(())
     };
-    // What was found stays when the time is over in the middle.
+    // Findings made before the time ran out are kept.
     let done = context.begin(Activity::ByteInHole);
     let done = done.and_then(|()| allocation_block(context));
     add(done, Quantity::AllocationBlock, &block)?;
@@ -71,8 +72,8 @@ pub(crate) fn block(context: &mut Context<'_>) -> Result<Vec<Finding>> {
     Ok(found)
 }
 
-/// The unit that statfs(2) counts in. A tmpfs with huge pages allocates these where it can, and
-/// counts small ones; NFS, SMB and 9p report the size of a transfer.
+/// The allocation unit according to statfs(2). A tmpfs with huge pages allocates huge pages where
+/// it can, but counts small ones; NFS, SMB and 9p report a transfer size.
 fn block_truth(dir: &ProbeDir) -> Option<Truth> {
     let block = dir.statfs.fragment_size;
     if dir.is(&[b"nfs", b"nfs4", b"cifs", b"smb3", b"9p"]) {
@@ -83,7 +84,7 @@ fn block_truth(dir: &ProbeDir) -> Option<Truth> {
     (block > 0 && !is_huge).then(|| Truth::new(block, Source::Statfs))
 }
 
-/// A page, unless the file system's block is larger and is cached as a whole.
+/// The page size, or the file system's block size if that is larger and cached as a whole.
 fn granule_truth(dir: &ProbeDir) -> Option<Truth> {
     let page = page_size() as u64;
     let is_by_block = dir.is(&[b"xfs", b"ext4", b"btrfs"]);
@@ -95,12 +96,13 @@ fn granule_truth(dir: &ProbeDir) -> Option<Truth> {
     Some(Truth::new(page.max(block), Source::Page))
 }
 
-/// The cluster of ext4 is in its superblock, on the device, which not every user may read.
+/// The cluster size of ext4, from its superblock on the device, which needs permission to read.
 fn cluster_truth(dir: &ProbeDir) -> Option<Truth> {
     if !dir.is(&[b"ext4", b"ext3", b"ext2"]) {
         return block_truth(dir).filter(|_| dir.is(&[b"xfs", b"btrfs", b"tmpfs"]));
     }
-    /// Offset in the superblock of the logarithm of the cluster in KiB.
+    /// The offset in the superblock of `s_log_cluster_size`, the logarithm of the cluster size in
+    /// KiB.
     const LOG_CLUSTER: usize = 0x1c;
     let source = dir.mount.as_ref()?.content.source.as_deref()?;
     let device = gate::long::open_long(source, gate::fs::Open::NONBLOCK).ok()?;
@@ -116,25 +118,24 @@ fn cluster_truth(dir: &ProbeDir) -> Option<Truth> {
     Some(Truth::new(cluster, Source::Superblock))
 }
 
-/// Offsets in the sparse file that are far apart, and at the beginning of no unit. Some room is
-/// left behind the last one.
+/// Offsets in the sparse file that are far apart and aligned to no unit, with room after the last.
 fn odd_offsets() -> impl Iterator<Item = u64> {
     const COUNT: u64 = 7;
     (1..=COUNT).map(|i| i * (SPARSE / (COUNT + 2)) / 8191 * 8191 + 12_345)
 }
 
-/// Writes one byte into a hole, and sees how long the data around it is.
+/// Writes one byte into a hole, and measures the length of the data around it.
 fn allocation_block(context: &mut Context<'_>) -> Result<Finding> {
     let scratch = context.dir.scratch()?;
     let file = &scratch.file;
-    // Extended first: at the end of the file, a hole would be cut off.
+    // Extend the file first: a hole at the end of the file would be cut off.
     extend(file, SPARSE)?;
     let mut lengths = Vec::new();
     for at in odd_offsets() {
         context.spend(0, 1)?;
         write_all(file, b"x", at)?;
         sync(file)?;
-        // The data around the byte begins behind the last hole before it.
+        // The data around the byte begins after the last hole before it.
         let from = match lseek(file, at - at % (4 << 20), Whence::Data) {
             Err(Errno::ENXIO) => None, // there is no data
             other => Some(other.map_err(Purpose::FindData.failed())?),
@@ -159,7 +160,7 @@ fn allocation_block(context: &mut Context<'_>) -> Result<Finding> {
     Ok(Finding::known(Quantity::AllocationBlock, length, sure, method).with_trials(places))
 }
 
-/// Writes 256 bytes at a time into a hole, and takes the times.
+/// Times 256-byte writes into a hole.
 fn small_writes(context: &mut Context<'_>) -> Result<Finding> {
     const STEP: usize = 256;
     const TRIALS: usize = 5;
@@ -180,8 +181,8 @@ fn small_writes(context: &mut Context<'_>) -> Result<Finding> {
     }
     let found = context.judge_one(Series::from_trials(Kind::Writes, STEP as u64, trials))?;
     let page = page_size() as u64;
-    // The first write into a page takes longest where the file system allocates blocks later, as
-    // btrfs does: then the period is that of pages.
+    // Where blocks are allocated later than the write, as on btrfs, the first write into each page
+    // takes longest, and the period is that of pages.
     if page > COMMON_PAGE && found.value() == Some(&Value::Number(page as f64)) {
         return Err(Error::HiddenByPages { page });
     }
@@ -194,10 +195,11 @@ fn allocated(file: &Fd) -> Result<u64> {
         .map_err(Purpose::StatFile.failed())
 }
 
-/// Compares what a byte in a hole adds to a file with the least aligned hole that reduces it.
+/// Compares the growth of a file by a byte in a hole with the smallest aligned hole that shrinks
+/// it.
 fn cluster(context: &mut Context<'_>) -> Result<Finding> {
     const LEAST: u64 = 512;
-    /// Holes up to half of it are tried.
+    /// The maximum cluster; holes of up to half of it are tried.
     const MOST: u64 = 4 << 20;
     let scratch = context.dir.scratch()?;
     let file = &scratch.file;
@@ -213,7 +215,7 @@ fn cluster(context: &mut Context<'_>) -> Result<Finding> {
         before = now;
     }
     growths.retain(|bytes| *bytes > 0);
-    // A growth may include a block of the file's own map: only the least is one cluster.
+    // A growth may include a block of the file's own extent map: only the smallest is one cluster.
     let grown = growths.iter().copied().min();
     let is_least = |bytes: &&u64| Some(**bytes) == grown;
     let agreeing = growths.iter().filter(is_least).count();
@@ -233,8 +235,7 @@ fn cluster(context: &mut Context<'_>) -> Result<Finding> {
     Ok(Finding::known(Quantity::Cluster, value, sure, method).with_trials(growths.len()))
 }
 
-/// The length of the least aligned hole that reduces what the file occupies; `None` where none
-/// does.
+/// The length of the smallest aligned hole that reduces the file's blocks; `None` if none does.
 fn least_hole(context: &mut Context<'_>, file: &Fd, least: u64, most: u64) -> Result<Option<u64>> {
     let from = SPARSE / 2;
     let solid = vec![0x5a; most as usize];
@@ -258,7 +259,7 @@ fn least_hole(context: &mut Context<'_>, file: &Fd, least: u64, most: u64) -> Re
     Ok(None)
 }
 
-/// What a read of one byte brings into memory without readahead.
+/// The bytes that a read of one byte brings into the page cache, without readahead.
 fn granule(context: &mut Context<'_>) -> Result<Finding> {
     const TRIALS: u64 = 5;
     const LEN: u64 = 8 << 20;
@@ -293,7 +294,7 @@ fn granule(context: &mut Context<'_>) -> Result<Finding> {
     Ok(finding.with_trials(sizes.len()))
 }
 
-/// The paper's first experiment, with 256 and with 512 bytes: both must say the same.
+/// The paper's first experiment, with 256 and with 512 bytes, whose results must agree.
 fn small_reads(context: &mut Context<'_>, kind: Kind) -> Result<Finding> {
     const TRIALS: usize = 3;
     let scratch = context.dir.scratch()?;
@@ -319,8 +320,8 @@ fn small_reads(context: &mut Context<'_>, kind: Kind) -> Result<Finding> {
         return Ok(by_256);
     }
     let page = page_size() as f64;
-    // The page cache has nothing smaller than a page: such a period is that of something else, as of
-    // the address translation of an emulated processor.
+    // The page cache has no unit smaller than a page, so a smaller period has another cause, such
+    // as the address translation of an emulated processor.
     if kind == Kind::Reads
         && let Some(Value::Number(bytes)) = by_256.value()
         && *bytes < page
@@ -341,7 +342,7 @@ fn direct_truth(dir: &ProbeDir) -> Option<Truth> {
     (offset > 0).then(|| Truth::new(u64::from(offset), Source::Statx))
 }
 
-/// The least alignment at which a read with O_DIRECT bypasses the page cache.
+/// The smallest alignment at which a read with O_DIRECT bypasses the page cache.
 fn direct_reads(context: &mut Context<'_>) -> Result<Finding> {
     const LEN: u64 = 256 << 10;
     let scratch = context.dir.scratch()?;
@@ -358,7 +359,7 @@ fn direct_reads(context: &mut Context<'_>) -> Result<Finding> {
         }
         tried += 1;
         let done = matches!(pread64(&reader, memory.bytes(), align), Ok(n) if n as u64 == align);
-        // Some file systems silently read through the page cache what is not aligned.
+        // Some file systems silently serve unaligned reads from the page cache.
         let bypassed = |residency: &mut Residency| residency.pages(0, LEN) == Ok(0);
         if done && residency.as_mut().is_none_or(bypassed) {
             let method = Method::DirectReads { align };

@@ -1,14 +1,14 @@
-//! `cache`: how much the page cache holds for this process.
+//! `cache`: the capacity of the page cache for this process.
 //!
-//! The paper reads a file twice, ever more of it, and looks from which length on the second pass is
-//! slower. That takes minutes on a disk, and evicts the cached pages of everybody else. Here the
-//! **holes of a sparse file** are read: they fill the page cache without disk I/O, and cachestat
-//! shows when what is in memory no longer grows. A process in a cgroup of its own does that, with a
-//! memory limit, so that nobody else loses pages. A process that has a limit already uses that one.
-//! [`CacheOptions::paper`] selects the paper's way, with a search instead of every length.
+//! The paper reads a file twice, at growing lengths, until the second pass becomes slower. That
+//! takes minutes on a disk, and evicts the cached pages of other processes. Here the **holes of a
+//! sparse file** are read: they fill the page cache without disk I/O, and cachestat shows when the
+//! cached part stops growing. A process in a temporary cgroup with a memory limit does that, so
+//! that no other process loses pages. A process that already has a limit uses its own cgroup.
+//! [`CacheOptions::paper`] selects the paper's method, with a search instead of every length.
 //!
-//! A second finding is what bounds the cache of this process outside of such a cgroup. That is only
-//! looked up, also where nothing may be filled.
+//! A second finding is the limit of the cache outside of such a cgroup. It is only looked up, also
+//! where nothing may be filled.
 
 use std::time::Duration;
 
@@ -31,19 +31,20 @@ use crate::report::{CacheOptions, IoBytes, Limits};
 use crate::residency::{Residency, drop_cache};
 use crate::samples::Series;
 
-/// How near the capacity should be to the limit, which is for more than the page cache.
+/// Tolerance between capacity and limit, because the limit is not for the page cache alone.
 const TOLERANCE: f64 = 0.05;
-/// The largest and the smallest limit that are filled.
+/// The largest and the smallest memory limit that is filled.
 const MOST: u64 = 4 << 30;
 const LEAST: u64 = 16 << 20;
-/// A limit up to which readahead is turned off.
+/// Up to this limit, readahead is turned off.
 const SMALL: u64 = 128 << 20;
-/// Steps in which holes are read: up to a third more than the limit.
+/// Number of steps in which holes are read: in total a third more than the limit.
 const STEPS: usize = 128;
-/// Words for what the process writes: its samples, or why there are none.
+/// Words of the child's log: its samples, or an error.
 const ROOM: usize = 16 * STEPS;
 
-/// Samples, and what was charged to the cgroup when most of the file was in memory; unknown for the paper's way.
+/// Samples, and the charge of the cgroup when most of the file was cached; `None` with the paper's
+/// method.
 type Samples = (Vec<(u64, f64)>, Option<Charged>);
 
 pub(crate) fn cache(context: &mut Context<'_>, options: CacheOptions) -> Result<Vec<Finding>> {
@@ -63,8 +64,7 @@ pub(crate) fn cache(context: &mut Context<'_>, options: CacheOptions) -> Result<
     Ok(found)
 }
 
-/// What bounds the page cache of this process: the limit of a cgroup that it is in, or else all
-/// memory.
+/// The bound of the page cache of this process: the limit of its cgroup, or else all memory.
 fn bound(cgroup: Option<(u64, String)>, memory: Option<u64>, available: Option<u64>) -> Finding {
     let (bound, truth) = match (cgroup, memory) {
         (Some((limit, file)), all) if all.is_none_or(|all| limit < all) => {
@@ -88,16 +88,16 @@ fn available() -> Option<u64> {
     kib.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-/// The cgroup in which the cache is filled.
+/// The cgroup in which the cache is filled, and its limit.
 struct Setting {
     limit: u64,
-    /// The file that has the limit.
+    /// The path of the control file that has the memory limit.
     file: String,
-    /// The cgroup, where it was made for this.
+    /// The cgroup, if it is a temporary one.
     own: Option<TemporaryCgroup>,
 }
 
-/// Chooses the cgroup of this process, if its limit can be filled, or makes one.
+/// Chooses the cgroup of this process, if its limit can be filled, or creates one.
 fn choose_cgroup(
     cgroup: &Cgroup,
     options: CacheOptions,
@@ -130,7 +130,7 @@ fn measure(context: &mut Context<'_>, options: CacheOptions) -> Result<Finding> 
     let cgroup = Cgroup::current(&dir.table).ok_or(Error::NoCgroup)?;
     let available = available().unwrap_or(0);
     let paper = options.paper;
-    // The paper's way reads and writes about fifteen times the limit.
+    // The paper's method reads and writes about fifteen times the limit.
     let affordable = match paper {
         true => context.bytes_left() / 16,
         false => MOST,
@@ -145,14 +145,14 @@ fn measure(context: &mut Context<'_>, options: CacheOptions) -> Result<Finding> 
         two_passes: paper,
     })?;
     let charged = || cgroup.charged(&file);
-    // A second process in a cgroup that others share would only take from what is measured.
+    // In a shared cgroup, a second process would only take memory from the one measured.
     let (samples, at_most) = match &own {
         Some(own) => fill_in(own, context, paper, limit, &charged)?,
         None => fill_here(context, paper, limit, &charged)?,
     };
-    // The limit is also for other files, such as this program (mapped pages are reclaimed last), and for the memory
-    // of the programs and of the kernel, which leaves less for files. These change while the cache is filled: what
-    // counts is what there was beside the samples' maximum.
+    // The limit also covers other files, such as fathom's executable (mapped pages are reclaimed
+    // last), and memory of programs and of the kernel. These change during the measurement, so
+    // subtract them as they were at the maximum of the samples.
     let ours = samples.iter().map(|(_, bytes)| *bytes as u64).max();
     let (files, programs) = match (at_most.or_else(charged), ours) {
         (Some(charged), Some(ours)) if !paper => {
@@ -194,7 +194,7 @@ fn step(limit: u64, paper: bool) -> u64 {
     (limit / parts).next_multiple_of(page_size() as u64)
 }
 
-/// Fills the cache in a process that enters a cgroup.
+/// Fills the cache in a child process that enters the cgroup.
 fn fill_in(
     cgroup: &TemporaryCgroup,
     context: &mut Context<'_>,
@@ -217,7 +217,7 @@ fn fill_in(
         Some([])
     });
     if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran.map_err(Purpose::Fork.failed())? {
-        dir.sweep(); // it was killed, and has left its files
+        dir.sweep(); // the killed child has left its files
         context.check()?;
         return Err(Error::OutOfTime);
     }
@@ -240,7 +240,8 @@ fn fill_here(
     }
 }
 
-/// Reads holes a step at a time, up to a third more than the limit; what is in memory after each.
+/// Reads holes step by step, up to a third more than the limit; returns the cached bytes after
+/// each.
 fn read_holes(
     context: &mut Context<'_>,
     limit: u64,
@@ -252,9 +253,9 @@ fn read_holes(
     extend(&scratch.file, len)?;
     let mut residency = Residency::new(&scratch, len)?.ok_or(Error::HolesNotCached)?;
     let reader = scratch.reopen()?;
-    // With readahead the cache grows and is reclaimed in pieces that are large beside a small
-    // limit. Otherwise large pieces are better: many small ones made the kernel compact its memory,
-    // which evicted pages of others.
+    // With a small limit, turn readahead off: the cache would grow and be reclaimed in too large
+    // pieces. With a large limit keep it: many small pieces made the kernel compact memory, which
+    // evicted pages of others.
     if limit <= SMALL {
         let _ = fadvise64(&reader, 0, 0, Advice::Random);
     }
@@ -279,10 +280,10 @@ fn read_holes(
     Ok((samples, at_most))
 }
 
-/// How many steps the file has that is read twice: one and a half times the limit.
+/// The file that is read twice has this many steps: one and a half times the limit.
 const MOST_STEPS: u64 = 24;
 
-/// Reads a part of a file, and reads it again, at the lengths of a search.
+/// Reads a part of a file twice, at the lengths of a search.
 fn read_twice(context: &mut Context<'_>, limit: u64) -> Result<Vec<(u64, f64)>> {
     const CHUNK: usize = 256 << 10;
     let step = step(limit, true);
@@ -306,24 +307,24 @@ fn read_twice(context: &mut Context<'_>, limit: u64) -> Result<Vec<(u64, f64)>> 
                 times.push(context.clock.since(begun) / n as f64);
                 at += n;
             }
-            // The median chunk tells whether they came from memory or from the disk.
+            // The median chunk tells whether the chunks came from memory or from the disk.
             Ok(median(times) * step as f64)
         };
         Ok((pass()?, pass()?))
     })
 }
 
-/// The time of a step in the second pass, at lengths of so many steps. The lengths are doubled
-/// until that takes longer, and then the interval is halved down to one step. `both` gives the time
-/// of a step in the first pass and in the second.
+/// Searches the capacity. Returns the times per step of the second pass, at lengths in steps.
+/// Lengths are doubled until the second pass becomes slow, then the interval is halved down to one
+/// step. `both` returns the times per step of the first and the second pass.
 ///
-/// The first pass is read from the disk, whatever else the machine does. So the second is judged
-/// relative to the first: a load that slows both down is divided out.
+/// The first pass always reads from the disk, so the second is judged relative to it: a load that
+/// slows both down is divided out.
 fn search_lengths(mut both: impl FnMut(u64) -> Result<(f64, f64)>) -> Result<Vec<(u64, f64)>> {
-    /// The largest share of the first pass that the second may take where all is in memory.
+    /// The maximum ratio of the second to the first pass if all is cached.
     const CLEAR: f64 = 0.5;
-    /// Up to so many steps a slow pass is repeated, so that a load at the wrong moment does not end
-    /// the search. Longer ones would read too much.
+    /// Up to this many steps a slow pass is repeated, so that a brief load does not end the search.
+    /// Longer passes would read too much.
     const REPEATED: u64 = 8;
     let mut tries = [both(1)?, both(1)?, both(1)?];
     tries.sort_by(|a, b| f64::total_cmp(&(a.1 / a.0), &(b.1 / b.0)));
@@ -355,10 +356,10 @@ fn search_lengths(mut both: impl FnMut(u64) -> Result<(f64, f64)>) -> Result<Vec
             fits = next;
         }
         if fits == MOST_STEPS {
-            return Ok(samples); // they are in order
+            return Ok(samples); // the samples are in order
         }
     }
-    // To find a knee takes four samples before it and three after; these are the nearest.
+    // Detecting a knee takes four samples before it and three after; add the nearest.
     let below = (1..=fits).rev().map(|runs| (runs, 4));
     let above = (too_long..=MOST_STEPS).map(|runs| (runs, 3));
     for (runs, wanted) in below.chain(above) {
@@ -399,7 +400,7 @@ mod tests {
         );
     }
 
-    /// A cache that holds so many steps, on a machine whose load varies.
+    /// Simulates a cache of this many steps, on a machine whose load varies.
     #[test]
     fn the_search_finds_the_capacity_under_varying_load() {
         let mut seed = 1_u64;
@@ -429,7 +430,7 @@ mod tests {
                 "{holds}: {series:?}"
             );
         }
-        // Never slower, and never faster.
+        // The second pass is never slower, and never faster.
         assert_eq!(
             search_lengths(|_| Ok((100.0, 20.0)))
                 .unwrap()

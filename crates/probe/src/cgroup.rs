@@ -1,5 +1,5 @@
-//! Memory cgroups: the one of this process, and temporary ones with a limit, whose processes take
-//! no memory from others.
+//! Memory cgroups: that of this process, and temporary ones with a limit, whose processes take no
+//! memory from others.
 
 use gate::create::{mkdirat, unlinkat_directory};
 use gate::file::{read_kernel, read_kernel_in, write};
@@ -10,10 +10,10 @@ use ondisk::{Mount, split_options};
 
 use crate::dir::list;
 
-/// Begins the names of temporary cgroups.
+/// The prefix of the names of temporary cgroups.
 const PREFIX: &[u8] = b"fathom-probe-";
 
-/// The version of the interface: the first has a hierarchy for memory alone.
+/// The cgroup version: version 1 has a hierarchy for the memory controller alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Version {
     V1,
@@ -21,8 +21,8 @@ enum Version {
 }
 
 impl Version {
-    /// The files that have limits; a temporary cgroup gets its limit in the first. Above
-    /// memory.high, which is a soft limit, pages are reclaimed as well.
+    /// The files with limits; a temporary cgroup's limit is written to the first. Pages are also
+    /// reclaimed above memory.high, a soft limit.
     fn limit_files(self) -> &'static [&'static [u8]] {
         match self {
             Version::V1 => &[b"memory.limit_in_bytes"],
@@ -34,7 +34,7 @@ impl Version {
         self.limit_files()[0]
     }
 
-    /// The file that reclaims memory, and what to write to it.
+    /// The file that reclaims memory, and the text to write to it.
     fn reclaim_file(self) -> (&'static [u8], &'static [u8]) {
         match self {
             Version::V1 => (b"memory.force_empty", b"0"),
@@ -48,15 +48,15 @@ impl Version {
 pub struct Cgroup {
     version: Version,
     dir: Vec<u8>,
-    /// The directory of the topmost cgroup that is visible.
+    /// The directory of the topmost visible cgroup.
     top: Vec<u8>,
 }
 
-/// Bytes that are charged to a cgroup and to those below it.
+/// Bytes charged to a cgroup and its descendants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Charged {
     pub(crate) all: u64,
-    /// Those of the page cache.
+    /// The bytes of the page cache.
     pub(crate) files: u64,
 }
 
@@ -66,8 +66,8 @@ impl Cgroup {
         let text = read_kernel(c"/proc/self/cgroup").ok()?;
         [Version::V1, Version::V2].into_iter().find_map(|version| {
             let cgroup = locate(version, table, &text)?;
-            // A hierarchy may exist without the memory controller, and a group within one that has
-            // it: then the memory is charged to the next group above that has.
+            // A hierarchy may lack the memory controller, or enable it only in some cgroups: memory
+            // is charged to the nearest ancestor that has it.
             let counts_memory = |dir: &&[u8]| {
                 let controllers = || cgroup.read(dir, b"cgroup.controllers");
                 cgroup.read(dir, version.limit_file()).is_some()
@@ -82,8 +82,8 @@ impl Cgroup {
         read_kernel_in(dir, file).ok()
     }
 
-    /// The smallest limit of this cgroup and of its ancestors, in bytes, and the file that has it;
-    /// `None` for none.
+    /// The smallest limit of this cgroup and its ancestors in bytes, and the file of that limit;
+    /// `None` if unlimited.
     pub(crate) fn limit(&self) -> Option<(u64, String)> {
         let names = self.version.limit_files();
         let files_in = |dir| names.iter().map(move |name| (dir, *name));
@@ -96,8 +96,8 @@ impl Cgroup {
         limits.min_by_key(|(bytes, _)| *bytes)
     }
 
-    /// What is charged to the cgroup that has a limit, by the file of [`Cgroup::limit`]; `None` where the kernel does
-    /// not say. Processes of other cgroups below that one use the same limit.
+    /// The bytes charged to the cgroup of a limit, given by the file of [`Cgroup::limit`]; `None`
+    /// if unknown. Other cgroups below that one share the limit.
     pub(crate) fn charged(&self, limit_file: &str) -> Option<Charged> {
         let (used, cache): (&[u8], _) = match self.version {
             Version::V1 => (b"memory.usage_in_bytes", "total_cache "),
@@ -113,7 +113,7 @@ impl Cgroup {
         })
     }
 
-    /// The directory of this cgroup, and of its ancestors as far as they are visible.
+    /// The directories of this cgroup and of its visible ancestors.
     fn upwards(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::successors(Some(&self.dir[..]), |dir| {
             let above = dir.iter().rposition(|b| *b == b'/')?;
@@ -121,15 +121,15 @@ impl Cgroup {
         })
     }
 
-    /// The file that reclaims the memory of this cgroup, and what to write to it. The root cgroup
+    /// The file that reclaims this cgroup's memory, and the text to write to it. The root cgroup
     /// has none.
     pub fn reclaim_file(&self) -> (Vec<u8>, &'static [u8]) {
         let (file, value) = self.version.reclaim_file();
         ([&self.dir, &b"/"[..], file].concat(), value)
     }
 
-    /// Creates a cgroup with a limit, in this one or in an ancestor where that is not allowed. It is
-    /// removed when it is dropped; its processes must have ended.
+    /// Creates a cgroup with a limit, in this one or, where that is not allowed, in an ancestor.
+    /// Dropping the result removes the cgroup; its processes must have ended.
     pub(crate) fn create_child(&self, limit: u64) -> Result<TemporaryCgroup> {
         let mut last = Errno::EACCES;
         for dir in self.upwards() {
@@ -143,7 +143,7 @@ impl Cgroup {
 
     fn create_in(&self, dir: &[u8], limit: u64) -> Result<TemporaryCgroup> {
         let parent = open_long(dir, Open::DIRECTORY)?;
-        // Remove what killed runs have left. A cgroup with processes cannot be removed.
+        // Remove cgroups that killed runs have left. A cgroup with processes cannot be removed.
         for name in list(&parent).iter().filter(|name| is_left(name.to_bytes())) {
             let _ = unlinkat_directory(&parent, name);
         }
@@ -158,8 +158,8 @@ impl Cgroup {
     }
 }
 
-/// Whether a cgroup was left by a killed run: the process that its name gives does not exist. One
-/// that exists may not have entered its cgroup yet.
+/// Whether a killed run left this cgroup: no process has the PID in its name. An existing process
+/// may not have entered its cgroup yet.
 fn is_left(name: &[u8]) -> bool {
     let creator = name.strip_prefix(PREFIX);
     let creator = creator.and_then(|pid| u32::from_str_radix(str::from_utf8(pid).ok()?, 16).ok());
@@ -170,7 +170,7 @@ fn is_left(name: &[u8]) -> bool {
     creator.is_some_and(|pid| !exists(pid))
 }
 
-/// A cgroup that is removed when this is dropped.
+/// A temporary cgroup, which is removed on drop.
 #[derive(Debug)]
 pub(crate) struct TemporaryCgroup {
     version: Version,
@@ -188,11 +188,11 @@ impl TemporaryCgroup {
         self.set(b"cgroup.procs", b"0")
     }
 
-    /// Reclaims what is charged to this cgroup, as far as possible: page cache, inodes, names.
+    /// Reclaims the memory of this cgroup as far as possible: page cache, inodes, dentries.
     pub(crate) fn reclaim(&self) -> Result<()> {
         let (file, value) = self.version.reclaim_file();
         match (self.version, self.set(file, value)) {
-            (Version::V2, Err(Errno::EAGAIN)) => Ok(()), // less than that was charged
+            (Version::V2, Err(Errno::EAGAIN)) => Ok(()), // less than asked was reclaimed
             (_, done) => done,
         }
     }
@@ -212,7 +212,7 @@ impl Drop for TemporaryCgroup {
             return;
         };
         for attempt in 0..TRIES {
-            // A process that has just ended may still be in it.
+            // A process that has just ended may still be in the cgroup.
             if unlinkat_directory(&parent, &name) != Err(Errno::EBUSY) {
                 return;
             }
@@ -221,7 +221,7 @@ impl Drop for TemporaryCgroup {
     }
 }
 
-/// A limit as the kernel prints it; `None` for none, for which the first interface prints nearly
+/// Parses a limit as the kernel prints it; `None` for no limit, which version 1 prints as nearly
 /// 2^63.
 fn parse_limit(text: &[u8]) -> Option<u64> {
     const NONE: u64 = 1 << 60;
@@ -234,7 +234,7 @@ fn has_word(text: &[u8], word: &[u8]) -> bool {
     words.any(|w| w == word)
 }
 
-/// The directory of the cgroup that /proc/self/cgroup names, below the mount of its hierarchy.
+/// The directory of the cgroup in /proc/self/cgroup, below the mount point of its hierarchy.
 fn locate(version: Version, table: &[Mount], proc_cgroup: &[u8]) -> Option<Cgroup> {
     let path = proc_cgroup.split(|b| *b == b'\n').find_map(|line| {
         let mut fields = line.splitn(3, |b| *b == b':');
@@ -256,7 +256,7 @@ fn locate(version: Version, table: &[Mount], proc_cgroup: &[u8]) -> Option<Cgrou
         let top = mount.target.clone()?;
         let root = &mount.content.fsroot;
         let root = root.strip_suffix(b"/").unwrap_or(root);
-        // A cgroup outside the mounted part is not visible. The kernel writes it with `..`.
+        // A cgroup outside of the mounted subtree is not visible; its path contains `..`.
         let below = path.strip_prefix(root)?;
         let is_outside = below.split(|b| *b == b'/').any(|part| part == b"..");
         if is_outside || !(below.is_empty() || below.starts_with(b"/")) {
@@ -360,7 +360,7 @@ mod tests {
         assert!(limit_is(512 << 20, &files[2]), "{:?}", cgroup.limit());
         write(&dir, "memory.max", "67108864\n");
         assert!(limit_is(64 << 20, &files[0]), "{:?}", cgroup.limit());
-        // What counts is charged to the cgroup that has the limit.
+        // Charges count in the cgroup with the limit.
         files.push(write(&top, "memory.current", "5000\n"));
         files.push(write(
             &top,

@@ -1,15 +1,15 @@
-//! The clock that times the calls.
+//! The clock that times system calls.
 
 use gate::clock::{monotonic_raw, rdtscp};
 use serde::{Deserialize, Serialize};
 
-/// A clock, and how its readings become nanoseconds.
+/// A clock, and the conversion of its readings to nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub enum Clock {
     /// `CLOCK_MONOTONIC_RAW`.
     #[default]
     Raw,
-    /// The time-stamp counter, with the length of its tick in nanoseconds.
+    /// The processor's time-stamp counter, with the nanoseconds per tick.
     Tsc(f64),
 }
 
@@ -32,7 +32,7 @@ impl Clock {
         }
     }
 
-    /// Its name in the JSON.
+    /// The name of the clock in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             Clock::Raw => "clock-monotonic-raw",

@@ -1,5 +1,4 @@
-//! What every experiment works with: the directory, the clock, the limits, the samples, and the
-//! callback for progress.
+//! The context of an experiment: directory, clock, limits, samples, and a callback for progress.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use crate::samples::Series;
 
 pub(crate) struct Context<'a> {
     pub(crate) dir: &'a ProbeDir,
-    /// The best clock that was found.
+    /// The best clock found.
     pub(crate) clock: Clock,
     /// The samples and prices of the current experiment.
     pub(crate) series: Vec<Series>,
@@ -22,13 +21,13 @@ pub(crate) struct Context<'a> {
     pub(crate) io_bytes: IoBytes,
     limits: Limits,
     begun: Instant,
-    /// When the current experiment is to end, after `begun`.
+    /// The end of the current experiment's time, since `begun`.
     deadline: Duration,
     progress: &'a mut dyn FnMut(Activity),
 }
 
 impl<'a> Context<'a> {
-    /// A context in which nothing has been used yet; `progress` is called at each step.
+    /// A context with nothing used yet; `progress` is called at each step.
     pub(crate) fn new(
         dir: &'a ProbeDir,
         limits: Limits,
@@ -47,20 +46,20 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Begins an experiment, one of `left` that are still to be done. Each may take an equal share of
-    /// the time that is left, so that a slow one costs the others nothing.
+    /// Begins one of the `left` remaining experiments. Each gets an equal share of the remaining
+    /// time, so that a slow one does not shorten the others.
     pub(crate) fn begin_experiment(&mut self, left: u32) {
         let used = self.begun.elapsed();
         self.deadline = used + self.limits.time.saturating_sub(used) / left.max(1);
     }
 
-    /// Reports a step, and checks that it may be done.
+    /// Reports a step, and checks that there is time for it.
     pub(crate) fn begin(&mut self, activity: Activity) -> Result<()> {
         (self.progress)(activity);
         self.check()
     }
 
-    /// Checks that there is time left for this experiment and that nobody has asked the program to end.
+    /// Checks that the experiment has time left, and that no signal asks fathom to end.
     pub(crate) fn check(&self) -> Result<()> {
         if gate::interrupt::asked().is_some() {
             return Err(Error::Interrupted);
@@ -71,7 +70,7 @@ impl<'a> Context<'a> {
         Ok(())
     }
 
-    /// Charges what is about to be read and written, if it is within the limits.
+    /// Counts bytes to be read and written against the limits, and fails if they exceed them.
     pub(crate) fn spend(&mut self, read: u64, written: u64) -> Result<()> {
         self.check()?;
         if read.saturating_add(written) > self.bytes_left() {
@@ -81,7 +80,7 @@ impl<'a> Context<'a> {
         Ok(())
     }
 
-    /// Charges what another process has read and written.
+    /// Counts bytes that a different process has read and written.
     pub(crate) fn charge(&mut self, more: IoBytes) {
         self.io_bytes.read = self.io_bytes.read.saturating_add(more.read);
         self.io_bytes.written = self.io_bytes.written.saturating_add(more.written);
@@ -98,14 +97,14 @@ impl<'a> Context<'a> {
         self.deadline.saturating_sub(self.begun.elapsed())
     }
 
-    /// Judges samples, and keeps them for the report.
+    /// Evaluates samples, and keeps them for the report.
     pub(crate) fn judge(&mut self, samples: Series) -> Vec<Finding> {
         let found = judge(&samples);
         self.series.push(samples);
         found
     }
 
-    /// The same for samples that give one finding.
+    /// Evaluates samples that give one finding, and keeps them.
     pub(crate) fn judge_one(&mut self, samples: Series) -> Result<Finding> {
         let found = self.judge(samples).into_iter().next();
         found.ok_or(Error::NoSamples)

@@ -1,4 +1,4 @@
-//! The directory that is probed: what the kernel reports of it, and temporary files in it.
+//! The probed directory: its state according to the kernel, and temporary files in it.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::AsRawFd;
@@ -17,29 +17,29 @@ use ondisk::{Dev, Mount, split_options};
 use crate::error::{Error, Purpose, Result};
 use crate::finding::{Source, Truth};
 
-/// The prefix of temporary names. Their maker holds a lock on each.
+/// The prefix of temporary names. Their creator holds a lock on each.
 const PREFIX: &[u8] = b".fathom-probe-";
 
-/// How often something is created again that another run has removed as left behind.
+/// Number of attempts to create a file that a concurrent run removes as a leftover.
 const TRIES: usize = 3;
 
-/// A directory to be probed.
+/// A directory to probe.
 #[allow(missing_docs, reason = "the names say it")]
 pub struct ProbeDir {
     pub dir: Fd,
-    /// The mount that it is on, where the kernel's table is available.
+    /// The mount of the directory, if the kernel's mount table is available.
     pub mount: Option<Mount>,
     pub statfs: Statfs,
     /// The kernel's table of mounts.
     pub(crate) table: Vec<Mount>,
-    /// Its device, from statx(2).
+    /// The device of the directory, from statx(2).
     dev: Dev,
-    /// Whether only files without a name may be created in it.
+    /// Create only files without a name (`O_TMPFILE`).
     pub(crate) unnamed_only: bool,
 }
 
 impl ProbeDir {
-    /// Opens a directory, and removes what runs that were killed have left in it.
+    /// Opens a directory, and removes the leftovers of killed runs in it.
     pub(crate) fn open(path: &[u8]) -> Result<ProbeDir> {
         let dir = ProbeDir {
             unnamed_only: false,
@@ -74,17 +74,17 @@ impl ProbeDir {
         self.mount.as_ref().map(|mount| &mount.content.fstype[..])
     }
 
-    /// Whether its file system is of one of these types.
+    /// Whether the file system is of one of these types.
     pub(crate) fn is(&self, types: &[&[u8]]) -> bool {
         self.fstype().is_some_and(|fstype| types.contains(&fstype))
     }
 
-    /// Whether its files exist only in memory.
+    /// Whether the file system keeps its files in memory only, such as tmpfs.
     pub(crate) fn is_in_memory(&self) -> bool {
         self.is(&[b"tmpfs", b"ramfs", b"devtmpfs"])
     }
 
-    /// Whether it is mounted with such an option.
+    /// Whether the file system is mounted with an option that satisfies `is_it`.
     pub(crate) fn has_option(&self, is_it: impl Fn(&[u8]) -> bool) -> bool {
         let mount = self.mount.as_ref();
         mount.is_some_and(|mount| split_options(&mount.content.options).any(|o| is_it(&o)))
@@ -94,13 +94,13 @@ impl ProbeDir {
         self.has_option(|option| option == b"ro")
     }
 
-    /// The device of the file system, which on btrfs is not that of its files.
+    /// The device of the file system, which on btrfs differs from that of its files.
     pub fn device(&self) -> Dev {
         self.mount.as_ref().map_or(self.dev, |mount| mount.dev)
     }
 
-    /// The size of its readahead in bytes, as the kernel reports it. An overlay reads by the rules
-    /// of the file system of its upper layer.
+    /// The readahead size in bytes that the kernel reports. An overlay uses that of its upper
+    /// layer.
     pub(crate) fn readahead(&self) -> Option<Truth> {
         let read = |path: String| {
             let text = read_kernel(&CString::new(path.as_bytes()).ok()?).ok()?;
@@ -114,8 +114,8 @@ impl ProbeDir {
             return ProbeDir::open_unnamed_only(&upper).ok()?.readahead();
         }
         if self.is(&[b"btrfs"]) {
-            // btrfs has a bdi of its own, below the UUID of the file system, where its devices are
-            // listed.
+            // btrfs has its own backing device info (bdi), in the sysfs directory of the UUID that
+            // lists its devices.
             let source = self.mount.as_ref()?.content.source.as_deref()?;
             let device = source.rsplit(|b| *b == b'/').next()?;
             let all = open_long(b"/sys/fs/btrfs", Open::SCAN).ok()?;
@@ -132,7 +132,7 @@ impl ProbeDir {
             .or_else(|| read(format!("{bdi}-fuseblk/read_ahead_kb")))
     }
 
-    /// The largest file that may be created here, in bytes: a quarter of the free space.
+    /// The maximum size of a temporary file in bytes: a quarter of the free space.
     pub(crate) fn room(&self) -> u64 {
         fstatfs(&self.dir).map_or(self.statfs.available, |now| now.available) / 4
     }
@@ -145,7 +145,7 @@ impl ProbeDir {
             Ok(file) => {
                 let (name, dir) = (None, self);
                 let unnamed = Scratch { file, name, dir };
-                // Without /proc, a file that has no name cannot be opened a second time.
+                // Without /proc, a file without a name cannot be reopened.
                 if unnamed.reopen().is_ok() {
                     return Ok(unnamed);
                 }
@@ -177,16 +177,16 @@ impl ProbeDir {
         Ok(())
     }
 
-    /// Locks what was just created, so that [`ProbeDir::sweep`] of another run does not remove it.
-    /// Returns false where another run had removed it before the lock. Where there are no locks,
-    /// nothing is ever removed.
+    /// Locks a new file, so that [`ProbeDir::sweep`] of a concurrent run does not remove it.
+    /// Returns false if such a run removed it before the lock. Without support for locks, nothing
+    /// is ever removed.
     fn hold(&self, created: &Fd, name: &CStr) -> bool {
         flock(created) != Err(Errno::EAGAIN)
             && statx(&self.dir, name, At::SYMLINK_NOFOLLOW, Want::TYPE).is_ok()
     }
 
-    /// The error for something that could not be created here. In a deleted directory file systems
-    /// return various errnos. procfs and sysfs return ENOENT in directories that exist.
+    /// The error for a failed creation. File systems return various errnos in a deleted directory.
+    /// procfs and sysfs return ENOENT in existing directories.
     fn refused(&self, action: Purpose, errno: Errno) -> Error {
         let stat = statx(&self.dir, c"", At::EMPTY_PATH, Want::BASIC_STATS);
         match (stat.is_ok_and(|stat| stat.nlink == 0), errno) {
@@ -229,7 +229,7 @@ impl ProbeDir {
         c_string(&[PREFIX, unique.as_bytes()].concat()).map_err(Purpose::NameTemporary.failed())
     }
 
-    /// Removes what runs that were killed have left: temporary names that nobody has locked.
+    /// Removes the leftovers of killed runs: temporary names that no process has locked.
     pub(crate) fn sweep(&self) {
         if self.is_read_only() || self.unnamed_only {
             return;
@@ -247,12 +247,12 @@ impl ProbeDir {
         }
     }
 
-    /// Removes a temporary file, or a temporary directory with the files that experiments create.
+    /// Removes a temporary file, or a temporary directory with the files of experiments.
     fn remove(&self, name: &CStr) {
         if retry_interrupted(|| unlinkat(&self.dir, name)) != Err(Errno::EISDIR) {
             return;
         }
-        // Opened again: a directory that was read to its end returns nothing more.
+        // Reopen the directory: a descriptor at its end would return no more entries.
         if let Ok(dir) = retry_interrupted(|| openat(&self.dir, name, Open::SCAN)) {
             for inner in list(&dir).iter().filter(|inner| is_ours(inner.to_bytes())) {
                 let _ = retry_interrupted(|| unlinkat(&dir, inner));
@@ -262,9 +262,9 @@ impl ProbeDir {
     }
 }
 
-/// Whether a name is one that the experiments give in a temporary directory: `new-0-127`. No others
-/// are removed: who may rename in the probed directory could give another directory a temporary
-/// name, and have root empty it.
+/// Whether a name has the form that experiments use in a temporary directory: `new-0-127`. No other
+/// names are removed: a user with write access could give a different directory a temporary name,
+/// and have root empty it.
 fn is_ours(name: &[u8]) -> bool {
     let prefixes = [&b"new-"[..], b"renamed-"];
     let bare = prefixes
@@ -276,7 +276,7 @@ fn is_ours(name: &[u8]) -> bool {
     parts.next().is_some_and(is_number) && parts.next().is_some_and(is_number)
 }
 
-/// The names in a directory; none for what is no directory.
+/// The names in a directory; none if it is no directory.
 pub(crate) fn list(dir: &Fd) -> Vec<CString> {
     let mut buffer = vec![0; 32 << 10];
     let mut names = Vec::new();
@@ -286,7 +286,7 @@ pub(crate) fn list(dir: &Fd) -> Vec<CString> {
     names
 }
 
-/// Repeats a call that a signal interrupted: a FUSE server has then not done it.
+/// Repeats a call after EINTR: a FUSE server has then not done it.
 fn retry_interrupted<T>(mut call: impl FnMut() -> gate::Result<T>) -> gate::Result<T> {
     loop {
         match call() {
@@ -296,18 +296,18 @@ fn retry_interrupted<T>(mut call: impl FnMut() -> gate::Result<T>) -> gate::Resu
     }
 }
 
-/// A temporary file, without a name where the file system supports that, or a temporary directory.
-/// Removed when dropped.
+/// A temporary file, without a name where `O_TMPFILE` is supported, or a temporary directory.
+/// Removed on drop.
 pub(crate) struct Scratch<'a> {
-    /// A file is open for reading and writing.
+    /// The descriptor; files are open for reading and writing.
     pub(crate) file: Fd,
     name: Option<CString>,
     dir: &'a ProbeDir,
 }
 
 impl Scratch<'_> {
-    /// Opens it again for reading. The kernel's readahead state belongs to the open file, so it
-    /// begins anew.
+    /// Reopens the file for reading, which resets the readahead state, as that belongs to an open
+    /// file.
     pub(crate) fn reopen(&self) -> Result<Fd> {
         match &self.name {
             Some(name) => openat(&self.dir.dir, name, Open::NOFOLLOW),
@@ -316,7 +316,7 @@ impl Scratch<'_> {
         .map_err(Purpose::Reopen.failed())
     }
 
-    /// Opens it again with O_DIRECT.
+    /// Reopens the file with O_DIRECT.
     pub(crate) fn reopen_direct(&self) -> gate::Result<Fd> {
         match &self.name {
             Some(name) => open_direct(&self.dir.dir, name),
@@ -325,7 +325,7 @@ impl Scratch<'_> {
     }
 
     fn proc_path(&self) -> CString {
-        // A number has no NUL in it.
+        // The text has no NUL.
         CString::new(format!("/proc/self/fd/{}", self.file.as_raw_fd())).unwrap_or_default()
     }
 }
@@ -380,10 +380,10 @@ mod tests {
         };
         let (file, held) = create();
         assert!(dir.hold(&file, &held));
-        // The sweep of another run does not remove it.
+        // The sweep of a concurrent run does not remove the locked file.
         dir.sweep();
         assert!(dir.hold(&file, &held));
-        // Another run found it before it was locked, and is about to remove it, or has removed it.
+        // A concurrent run opens the file before it is locked, and then removes it.
         let (file, name) = create();
         let sweeper = openat(&dir.dir, &name, Open::NOFOLLOW).unwrap();
         flock(&sweeper).unwrap();

@@ -1,4 +1,4 @@
-//! Why an experiment could not be done, or could not tell.
+//! Why an experiment failed or was inconclusive.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::activity::{Activity, Check};
 use crate::names::{Call, SampleCount};
 
-/// `Errno` as it is passed between processes.
+/// Serializes an `Errno` between processes.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Errno")]
 pub(crate) struct ErrnoCode(i32);
 
 macro_rules! actions {
     ($($action:ident $gate:ident $text:literal,)*) => {
-        /// What a system call that failed was for.
+        /// The purpose of a system call that failed.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
         pub enum Purpose {
             $(#[doc = concat!("`", $text, "`")] $action,)*
@@ -62,8 +62,8 @@ actions! {
 }
 
 impl Purpose {
-    /// Turns an errno into the error of this action. EINTR after a signal that asks the program to
-    /// end is [`Error::Interrupted`].
+    /// Converts an errno to the error of this action. EINTR after a signal that asks fathom to end
+    /// becomes [`Error::Interrupted`].
     pub(crate) fn failed(self) -> impl Fn(Errno) -> Error {
         let action = self;
         move |errno| match errno {
@@ -73,7 +73,7 @@ impl Purpose {
     }
 }
 
-/// What is wrong with a file of samples.
+/// An error in a file of samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the text says it")]
 pub enum SampleFault {
@@ -99,7 +99,7 @@ pub enum SampleFault {
     TooManyRuns,
 }
 
-/// Why the device's own count of reads did not help where FIEMAP failed.
+/// Why the device's count of reads could not replace a failed FIEMAP.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the text says it")]
 pub enum NoDeviceReads {
@@ -113,18 +113,18 @@ pub enum NoDeviceReads {
     NothingToRead,
 }
 
-/// Why an experiment could not be done, or could not tell.
+/// Why an experiment failed or was inconclusive.
 #[derive(Clone, PartialEq, Debug, thiserror::Error, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the text says it")]
 pub enum Error {
-    // The environment: a call failed, a limit was reached, the program is to end.
+    // Errors of the environment: failed calls, limits, interruption.
     #[error("{action}: {errno}")]
     Call {
         action: Purpose,
         #[serde(with = "ErrnoCode")]
         errno: Errno,
     },
-    /// ENOENT from a directory that exists, as procfs and sysfs say it.
+    /// ENOENT from an existing directory, as procfs and sysfs return it.
     #[error("{action}: this file system does not allow it")]
     TakesNoFiles { action: Purpose },
     #[error("the time limit was reached")]
@@ -142,15 +142,15 @@ pub enum Error {
     #[error("it needs named temporary files, which this command does not create")]
     UnnamedOnly,
 
-    // The process that does the experiments.
+    // Errors of the child process that runs the experiments.
     #[error("the file system did not answer within {seconds} s when asked to {check}{}", stays(.stuck))]
     NoAnswer {
         check: Check,
         seconds: u64,
-        /// The process that could not be killed.
+        /// The PID of the process that could not be killed.
         stuck: Option<i32>,
     },
-    /// As an NFS server does for 90 s after it was started.
+    /// An NFS server refuses writes during its grace period, 90 s after its start.
     #[error(
         "the server answers, but did not {check} within {seconds} s; an NFS server accepts no locks and writes in its grace period{}",
         stays(.stuck)
@@ -165,7 +165,7 @@ pub enum Error {
         activity: Activity,
         stuck: Option<i32>,
     },
-    /// The process still worked, so the file system answers.
+    /// The child process still used CPU time, so the file system answers.
     #[error("'{activity}' took too long: the machine or the disk is slow or busy")]
     TooSlow { activity: Activity },
     #[error("the child process is blocked in the file system{}", stays(.stuck))]
@@ -175,7 +175,7 @@ pub enum Error {
     #[error("the process that filled the page cache was killed")]
     CacheProcessKilled,
 
-    // What the page cache does.
+    // Errors about the page cache.
     #[error("neither cachestat(2) nor mincore(2) works here")]
     ResidencyUnknown,
     #[error("the file cannot be dropped from memory: the file system is in memory")]
@@ -208,7 +208,7 @@ pub enum Error {
     )]
     DiskAsFastAsMemory,
 
-    // Blocks and direct I/O.
+    // Errors about blocks and direct I/O.
     #[error("SEEK_DATA finds no data where some was written")]
     NoData,
     #[error("the file system reports no holes (SEEK_HOLE)")]
@@ -226,7 +226,7 @@ pub enum Error {
     #[error("direct reads fail at every alignment")]
     NoDirectRead,
 
-    // Extents.
+    // Errors about extents.
     #[error("the file system reports no extents for the file")]
     NoExtents,
     #[error("FS_IOC_FIEMAP failed: {errno}; {reason}")]
@@ -236,7 +236,7 @@ pub enum Error {
         reason: NoDeviceReads,
     },
 
-    // The prices of calls.
+    // Errors about the prices of calls.
     #[error("{} ({}) could not be measured: {errno}", .call.name(), .call.target())]
     NotPriced {
         call: Call,
@@ -258,7 +258,7 @@ pub enum Error {
     #[error("names and inodes cannot be dropped here without affecting other processes")]
     NamesNotForgotten,
 
-    // What samples do not say.
+    // Errors of inconclusive samples.
     #[error("there were no samples")]
     NoSamples,
     #[error("{0}: no power of two of calls begins with a slower one")]
@@ -281,10 +281,10 @@ pub enum Error {
     #[error("overwriting, which allocates nothing, has the same period")]
     NotExtents,
 
-    // A file of samples.
+    // Errors in a file of samples.
     #[error("{}{fault}", if *.line == 0 { String::new() } else { format!("line {line}: ") })]
     Samples {
-        /// From 1; 0 for the file as a whole.
+        /// The line number, from 1; 0 for the file as a whole.
         line: usize,
         fault: SampleFault,
     },
@@ -294,7 +294,7 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The system call that failed, and how.
+    /// The system call that failed, and its errno.
     pub(crate) fn refusal(&self) -> Option<(Gate, Errno)> {
         match self {
             Error::Call { action, errno } => Some((action.gate(), *errno)),

@@ -1,9 +1,9 @@
-//! `extent`: how a file lies on the device.
+//! `extent`: the layout of a file on the device.
 //!
-//! The paper writes a mebibyte at a time, waits for each with fsync(2), and takes the distance of
-//! the longer waits for the length of an extent. The kernel reports the extents themselves
-//! (FIEMAP); the paper's experiment is done all the same, and judged. A file in many extents was
-//! written where the free space is fragmented.
+//! The paper writes a mebibyte at a time, syncs each with fsync(2), and takes the distance of
+//! longer fsyncs for the length of an extent. The kernel reports the extents themselves (FIEMAP);
+//! the paper's experiment is done nevertheless, and judged. A file in many extents was written to
+//! fragmented free space.
 
 use gate::cache::Aligned;
 use gate::extent::{Allocate, Unwritten, fallocate, fiemap};
@@ -23,11 +23,11 @@ use crate::io::{noise, sync, write_all};
 use crate::names::{Kind, Quantity};
 use crate::samples::Series;
 
-/// What is written at a time.
+/// Bytes per write and fsync(2).
 const STEP: u64 = 1 << 20;
-/// How often, where there is room: as often as in the paper.
+/// Maximum number of writes, as in the paper.
 const RUNS: u64 = 350;
-/// Fewer show no period.
+/// Minimum number of writes that can show a period.
 const FEWEST: u64 = 16;
 
 const BY_FIEMAP: [Quantity; 3] = [
@@ -69,7 +69,8 @@ fn measure(context: &mut Context<'_>) -> Result<Vec<Finding>> {
     Ok(found)
 }
 
-/// Writes the file again, as a control: that allocates nothing, so a period that is still there is not that of extents.
+/// Overwrites the file as a control: that allocates nothing, so a period that persists is not that
+/// of extents.
 fn refute_by_overwriting(
     context: &mut Context<'_>,
     file: &Fd,
@@ -93,7 +94,7 @@ fn refute_by_overwriting(
     or_unknown(Err(why), &[Quantity::ExtentByTime])
 }
 
-/// Whether two periods overlap, within a sixteenth.
+/// Whether two periods overlap, within a tolerance of one sixteenth.
 fn is_same_period(a: &Value, b: &Value) -> bool {
     let range = |value: &Value| match *value {
         Value::Number(period) => Some((period, period)),
@@ -104,10 +105,9 @@ fn is_same_period(a: &Value, b: &Value) -> bool {
     ranges.is_some_and(|(a, b)| a.0 * 16.0 <= b.1 * 17.0 && b.0 * 16.0 <= a.1 * 17.0)
 }
 
-/// Writes a mebibyte at a time and syncs it; the time of each fsync(2).
+/// Writes and syncs a mebibyte at a time; returns the time of each fsync(2).
 fn write_and_sync(context: &mut Context<'_>, file: &Fd, runs: u64) -> Result<Vec<f64>> {
-    // As in the paper, space is allocated first. Where that is not supported, the file grows as it
-    // is written.
+    // Preallocate as in the paper. Where that is not supported, the file grows as it is written.
     if let Err(e @ (Errno::ENOSPC | Errno::EDQUOT)) =
         fallocate(file, Allocate::Room, 0, runs * STEP)
     {
@@ -115,7 +115,7 @@ fn write_and_sync(context: &mut Context<'_>, file: &Fd, runs: u64) -> Result<Vec
     }
     let mut bytes = vec![0; STEP as usize];
     let mut waits = Vec::new();
-    // At most a third of the time: slow disks get fewer runs.
+    // Use at most a third of the remaining time: slow disks get fewer writes.
     let until = context.time_left() * 2 / 3;
     for run in 0..runs {
         if run >= FEWEST && context.time_left() < until {
@@ -132,7 +132,7 @@ fn write_and_sync(context: &mut Context<'_>, file: &Fd, runs: u64) -> Result<Vec
 }
 
 fn extents(file: &Fd) -> gate::Result<Vec<Extent>> {
-    /// More than a file of so many mebibytes has.
+    /// The maximum number of mebibytes in the file.
     const MOST: usize = 1 << 20;
     let mut buffer = vec![0; 4 + 7 * 512];
     collect(&mut buffer, MOST, |from, buffer| {
@@ -140,7 +140,7 @@ fn extents(file: &Fd) -> gate::Result<Vec<Extent>> {
     })
 }
 
-/// The extents before an offset in the file. On a slow disk less is written than was allocated.
+/// The extents up to an offset in the file. On a slow disk, less is written than was allocated.
 fn before(extents: Vec<Extent>, end: u64) -> Vec<Extent> {
     let cut = |extent: Extent| {
         let left = end.saturating_sub(extent.logical);
@@ -152,7 +152,7 @@ fn before(extents: Vec<Extent>, end: u64) -> Vec<Extent> {
     extents.into_iter().filter_map(cut).collect()
 }
 
-/// What the extents show. The kernel's own report has nothing to be compared with.
+/// Findings from the extents. The kernel's own report needs no comparison.
 fn by_fiemap(extents: &[Extent], len: u64) -> Vec<Finding> {
     let placed = extents.iter().filter(|extent| extent.flags.is_placed());
     let lengths: Vec<u64> = placed.map(|extent| extent.length).collect();
@@ -174,8 +174,8 @@ fn by_fiemap(extents: &[Extent], len: u64) -> Vec<Finding> {
     BY_FIEMAP.into_iter().zip(values).map(known).collect()
 }
 
-/// How many reads the device does for a mebibyte with O_DIRECT, for where FIEMAP failed. A mebibyte
-/// in several extents takes more.
+/// The number of device reads for a mebibyte with O_DIRECT, for when FIEMAP failed. A mebibyte in
+/// several extents takes more reads.
 fn device_reads(
     context: &mut Context<'_>,
     scratch: &Scratch<'_>,

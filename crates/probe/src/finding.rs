@@ -1,4 +1,4 @@
-//! What an experiment has found: the value, how it was found, and what the kernel itself reports.
+//! The finding of an experiment: the value, how it was found, and the kernel's own value.
 
 use gate::{Errno, Gate};
 use serde::{Deserialize, Serialize};
@@ -7,17 +7,17 @@ use crate::clock::Clock;
 use crate::error::{ErrnoCode, Error, Result};
 use crate::names::{Quantity, SampleCount, SeenBy};
 
-/// A value that was found, or that the kernel reports.
+/// A value that was measured, or that the kernel reports.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Value {
     Number(f64),
-    /// Between these two.
+    /// A range between two numbers.
     Range(f64, f64),
-    /// Several, in order.
+    /// Several numbers, in order.
     List(Vec<u64>),
     Clock(Clock),
-    /// Whether something holds.
+    /// A property that is true or false.
     Holds(bool),
 }
 
@@ -33,18 +33,18 @@ impl From<f64> for Value {
     }
 }
 
-/// Where the kernel reports a value.
+/// The source of a value that the kernel reports.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "each has its text in the command's show.rs")]
 pub enum Source {
     Statfs,
-    /// The page size, or the block size where blocks are larger.
+    /// The page size, or the block size where that is larger.
     Page,
     Superblock,
     Statx,
     Sysinfo,
     Fiemap,
-    /// A file below /sys.
+    /// The value is from this file below /sys.
     File(String),
 }
 
@@ -79,18 +79,18 @@ pub enum Distrust {
     Backwards,
 }
 
-/// What a figure over several windows of time says.
+/// The statistic over several windows of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum WindowFigure {
-    /// The worst of them.
+    /// The largest deviation of any window.
     Worst,
-    /// The worst of them, of a clock that is steered.
+    /// The largest deviation of any window, for a clock that NTP steers.
     WorstOfSteered,
-    /// How far they lie apart.
+    /// The spread of the windows' rates.
     Spread,
 }
 
-/// The means by which a period was found.
+/// The method by which a period was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the text says it")]
 pub enum PeriodBy {
@@ -100,7 +100,7 @@ pub enum PeriodBy {
     Peaks,
 }
 
-/// How a value was found. Nanoseconds are `ns`; other numbers are counts and bytes.
+/// How a value was found. `ns` is nanoseconds; other numbers are counts and bytes.
 #[derive(Clone, PartialEq, Debug, thiserror::Error, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the text says it")]
 pub enum Method {
@@ -114,7 +114,7 @@ pub enum Method {
         millis: u64,
         figure: WindowFigure,
     },
-    /// The counter is trusted if nothing speaks against it.
+    /// The checks of the counter, which is trusted if the list is empty.
     #[error("{}", trust_text(.0))]
     TscChecked(Vec<Distrust>),
     #[error("the TSC is reliable, and a reading costs less than half")]
@@ -153,7 +153,7 @@ pub enum Method {
         .samples.step, .runs * .samples.step
     )]
     FirstOfGroup { samples: SampleCount, runs: u64 },
-    /// `first` is the first distance, where it alone is another one.
+    /// `first` is the first distance, if only that one differs.
     #[error(
         "{reads}, {by}: every {n}th is slower; {n} x {} = {} bytes are fetched at once{}",
         .reads.step, .n * .reads.step, first_distance_text(*.first)
@@ -266,13 +266,13 @@ fn first_distance_text(first: Option<usize>) -> String {
     })
 }
 
-/// What bounds the page cache of this process.
+/// The bound of the page cache of this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum CacheBound {
-    /// The limit of a cgroup.
+    /// The memory limit of a cgroup.
     #[error("the page cache counts towards the memory limit of the cgroup")]
     Cgroup,
-    /// All memory, of which so many bytes are available now.
+    /// All memory, with the bytes that are available now.
     #[error(
         "no cgroup limit: the page cache can use all free memory{}",
         .0.map_or(String::new(), |bytes| {
@@ -282,18 +282,18 @@ pub enum CacheBound {
     Memory(Option<u64>),
 }
 
-/// What qualifies a finding.
+/// A note that qualifies a finding, such as how it was measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Note {
-    /// Reads of 512 bytes say the same.
+    /// The series with reads of 512 bytes agrees.
     ConfirmedBy512,
-    /// What was seen in memory says otherwise.
+    /// The observed residency of pages contradicts the times.
     ContradictedByResidency,
-    /// What was in memory was seen by this call.
+    /// The call that observed which pages are in memory.
     SeenBy(SeenBy),
-    /// In a cgroup whose limit was chosen; outside, so many bytes are available (`MemAvailable`).
+    /// Measured in a temporary cgroup with a chosen limit; outside, these bytes are available.
     OwnCgroup(u64),
-    /// In the cgroup of this process, whose limit is also for the bytes of other files and for those
+    /// Measured in the cgroup of this process, whose limit also covers other files and the memory
     /// of programs and of the kernel.
     CurrentCgroup {
         /// Bytes of other files.
@@ -303,35 +303,35 @@ pub enum Note {
     },
 }
 
-/// What came of an experiment.
+/// The outcome of an experiment.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Outcome {
     Found {
         value: Value,
-        /// From 0 to 1: of what was seen directly, the share of the trials that agree; of what was
-        /// inferred from times, 1 less the chance that noise looks like that.
+        /// From 0 to 1. For direct observations, the share of trials that agree; for inferences
+        /// from times, 1 less the probability that noise looks like that.
         confidence: f64,
         method: Method,
     },
-    /// The kernel's value was looked up, and not measured.
+    /// The kernel's value was only looked up, not measured.
     LookedUp(CacheBound),
     /// Reads of 256 and of 512 bytes contradict each other.
     Disagree(Box<[Outcome; 2]>),
     Unknown(Error),
 }
 
-/// One thing that was found, or could not be.
+/// A value that an experiment found, or why it found none.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Finding {
     pub quantity: Quantity,
     pub outcome: Outcome,
-    /// What the kernel reports.
+    /// The value that the kernel reports.
     pub truth: Option<Truth>,
-    /// Whether the two agree; `None` where one is missing.
+    /// Whether both values agree; `None` if one is missing.
     pub agrees: Option<bool>,
-    /// Whether it rests on times alone.
+    /// Whether the finding is based on times alone.
     pub by_time: bool,
     pub trials: u32,
     pub note: Option<Note>,
@@ -383,7 +383,7 @@ impl Finding {
         self
     }
 
-    /// Compares it with what the kernel reports; numbers agree within a share of `tolerance`.
+    /// Compares the value with the kernel's; numbers agree within the relative `tolerance`.
     pub(crate) fn compared_with(mut self, truth: Option<Truth>, tolerance: f64) -> Finding {
         let near = |a: f64, b: f64| (a - b).abs() <= tolerance * b.abs();
         let agrees = |value: &Value, truth: &Value| match (value, truth) {
@@ -399,7 +399,7 @@ impl Finding {
         self
     }
 
-    /// The value; `None` where the experiment cannot tell.
+    /// The value; `None` if the experiment was inconclusive.
     pub fn value(&self) -> Option<&Value> {
         match &self.outcome {
             Outcome::Found { value, .. } => Some(value),
@@ -407,13 +407,13 @@ impl Finding {
         }
     }
 
-    /// Whether there is nothing to have a value: no readahead.
+    /// Whether the result is that there is nothing to measure: no readahead.
     pub fn is_none(&self) -> bool {
         self.obstacle() == Some(&Error::NoReadahead)
     }
 
-    /// How sure the value is, from 0 to 1; 0 where there is none. If times contradict the kernel, one
-    /// of the two is wrong: at most a half.
+    /// The confidence in the value, from 0 to 1; 0 without a value. At most 0.5 if times contradict
+    /// the kernel, as one of the two must be wrong.
     pub fn confidence(&self) -> f64 {
         match self.outcome {
             Outcome::Found { confidence, .. } if self.by_time && self.agrees == Some(false) => {
@@ -424,7 +424,7 @@ impl Finding {
         }
     }
 
-    /// What prevented the finding, or a part of it.
+    /// The error that prevented the finding or a part of it.
     pub fn obstacle(&self) -> Option<&Error> {
         match &self.outcome {
             Outcome::Unknown(why) => Some(why),
@@ -436,14 +436,14 @@ impl Finding {
         }
     }
 
-    /// The system call that prevented the finding, or a part of it, and how it failed.
+    /// The system call that prevented the finding or a part of it, and its errno.
     pub fn refusal(&self) -> Option<(Gate, Errno)> {
         self.obstacle()?.refusal()
     }
 }
 
-/// The findings of an experiment. An error that prevents it is the finding of each quantity, unless
-/// it ends the program.
+/// The findings of an experiment. An error becomes the finding of each quantity, unless it ends the
+/// program.
 pub(crate) fn or_unknown(
     found: Result<Vec<Finding>>,
     quantities: &[Quantity],
@@ -457,7 +457,7 @@ pub(crate) fn or_unknown(
     }
 }
 
-/// The value of this quantity; `None` where it is unknown.
+/// The value of this quantity; `None` if unknown.
 pub(crate) fn find_value(found: &[Finding], quantity: Quantity) -> Option<&Value> {
     let is_it = |finding: &&Finding| finding.quantity == quantity;
     found.iter().find(is_it).and_then(Finding::value)

@@ -1,10 +1,10 @@
-//! `gates`: what each call costs on this file system, warm and cold, on one thread and on as many
-//! as there are processors.
+//! `gates`: the price of each system call on this file system, warm and cold, on one thread and on
+//! as many as there are processors.
 //!
-//! The answer of a warm call is in memory; for a cold one the file system must read from the disk.
-//! The cold calls are made in a cgroup of their own, which is then reclaimed, so that names and
-//! inodes go from memory without taking pages from others. Files that exist in the directory are
-//! not touched; where nothing can be created, the directory is read once.
+//! A warm call finds its data in memory; for a cold one the file system must read from the disk.
+//! Cold calls are made in a temporary cgroup that is reclaimed before, which drops names and inodes
+//! from memory without taking pages from other processes. Existing files in the directory are not
+//! touched; where nothing can be created, the directory is read once.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString};
@@ -37,18 +37,18 @@ use crate::names::{Call, Quantity};
 use crate::report::Price;
 use crate::residency::{Residency, drop_cache};
 
-/// A batch of calls: what one of each cost, and how many of each there were.
+/// A batch of calls, which returns the cost of each call in the batch and the number of each.
 type Batch<'a, const N: usize = 1> = dyn FnMut(Clock) -> gate::Result<([f64; N], u64)> + 'a;
 
 type Done = gate::Result<()>;
 
-/// Files of each thread.
+/// Number of files per thread.
 const FILES: usize = 128;
-/// More threads find nothing new, and each needs files.
+/// Maximum number of threads: more find nothing new, and each needs files.
 const MOST_THREADS: usize = 16;
-/// How long one call is priced, on one number of threads.
+/// Duration of pricing one call with one number of threads.
 const EACH: Duration = Duration::from_millis(120);
-/// A price takes at least so many batches.
+/// Minimum number of batches per price.
 const BATCHES: usize = 5;
 
 pub(crate) fn gates(context: &mut Context<'_>) -> Result<Vec<Finding>> {
@@ -81,12 +81,12 @@ pub(crate) fn gates(context: &mut Context<'_>) -> Result<Vec<Finding>> {
     Ok([found].into_iter().chain(unpriced).collect())
 }
 
-/// Prices calls, and keeps the prices in the context.
+/// Prices calls, and stores the prices in the context.
 struct Pricing<'a, 'c> {
     context: &'a mut Context<'c>,
-    /// The numbers of threads on which each call is priced.
+    /// The numbers of threads with which each call is priced.
     counts: &'a [usize],
-    /// The calls that have no price.
+    /// The calls without a price.
     failed: Vec<(Call, Errno)>,
 }
 
@@ -111,8 +111,8 @@ impl Pricing<'_, '_> {
                 }
             }
         }
-        // llistxattr(2) and lgetxattr(2) take a path only, which begins at the current directory.
-        // If that cannot be opened, it is not left, since there would be no way back.
+        // llistxattr(2) and lgetxattr(2) only take paths, relative to the working directory. If the
+        // working directory cannot be opened, do not leave it, since there would be no way back.
         let home = openat(CWD, c".", Open::DIRECTORY | Open::PATH)
             .ok()
             .filter(|_| fchdir(fd).is_ok());
@@ -126,7 +126,7 @@ impl Pricing<'_, '_> {
         self.price_cold()
     }
 
-    /// Prices what can be priced where no directory can be created: calls on the directory itself.
+    /// Prices calls on the directory itself, for when no temporary directory can be created.
     fn price_without_files(&mut self) -> Result<()> {
         const CALLS: usize = 100;
         let same = |name: &CStr| vec![name.to_owned(); CALLS];
@@ -150,7 +150,7 @@ impl Pricing<'_, '_> {
         Ok(())
     }
 
-    /// Prices one call: each of so many threads makes batches of it, at the same time.
+    /// Prices one call: all threads make batches of it at the same time.
     fn price<'b>(
         &mut self,
         threads: usize,
@@ -191,8 +191,8 @@ impl Pricing<'_, '_> {
         Ok(())
     }
 
-    /// Records a call that failed. One that the file system does not support has no price, which is
-    /// no fault.
+    /// Records a failed call. A call that the file system does not support has no price, which is
+    /// no error.
     fn push_failed(&mut self, call: Call, errno: Errno) {
         let failed = (call, errno);
         if ![Errno::EOPNOTSUPP, Errno::ENOSYS].contains(&errno) && !self.failed.contains(&failed) {
@@ -200,7 +200,7 @@ impl Pricing<'_, '_> {
         }
     }
 
-    /// Records the price of a call from what it cost in each batch.
+    /// Records the price of a call from its cost in each batch.
     fn push(
         &mut self,
         call: Call,
@@ -235,7 +235,7 @@ impl Pricing<'_, '_> {
         })
     }
 
-    /// Prices the warm calls, in a temporary directory that is also the current one.
+    /// Prices warm calls, in a temporary directory that is the working directory.
     fn price_warm(&mut self, dir: &Fd) -> Result<()> {
         let lookups = Lookups {
             statx: Call::StatxFile,
@@ -271,7 +271,7 @@ impl Pricing<'_, '_> {
         self.price(1, Call::Fsync, |thread| syncs(dir, thread))
     }
 
-    /// Prices lookups of names that exist and that do not, and of the entries of the directory.
+    /// Prices lookups of existing and missing names, and of reading directory entries.
     fn price_lookups(&mut self, threads: usize, dir: &Fd, lookups: &Lookups<'_>) -> Result<()> {
         let (existing, missing) = (lookups.existing, lookups.missing);
         let statx = |name: &CStr| stat_name(dir, name);
@@ -289,7 +289,7 @@ impl Pricing<'_, '_> {
         self.price(threads, Call::Getdents64, |_| entries(dir))
     }
 
-    /// Prices creating, renaming and removing files: each batch does all three.
+    /// Prices creating, renaming and removing files; each batch does all three.
     fn price_changes(&mut self, threads: usize, dir: &Fd) -> Result<()> {
         let calls = [Call::Create, Call::Rename, Call::Unlink];
         self.price_several(threads, calls, |thread| {
@@ -308,7 +308,7 @@ impl Pricing<'_, '_> {
         })
     }
 
-    /// Prices fsync on a file without a name: a few times, since each waits for the disk.
+    /// Prices fsync on a file without a name, a few times only, since each waits for the disk.
     fn price_syncs(&mut self) -> Result<()> {
         const SYNCS: u8 = 5;
         self.context.begin(Activity::SyncCalls)?;
@@ -344,8 +344,8 @@ impl Pricing<'_, '_> {
         let offsets = shuffled_offsets(len);
         let mut buffer = vec![0; PAGE];
         let mut costs = Vec::new();
-        // A fixed number of turns, not as many as fit into a time as with other calls: a file system
-        // without a cache asks a disk or a server each time.
+        // A fixed number of rounds instead of a fixed time: a file system without a cache reads
+        // from a disk or a server each time.
         for _ in 0..TURNS {
             self.context.spend(LEAST, 0)?;
             let begun = self.context.clock.now();
@@ -355,7 +355,7 @@ impl Pricing<'_, '_> {
             costs.push(self.context.clock.since(begun) / READS as f64);
         }
         self.push(Call::Pread64, true, 1, costs, READS * TURNS);
-        // There is no cold price where the pages stay in memory, or where that cannot be seen.
+        // No cold price if the pages cannot be dropped, or if residency is unknown.
         let Some(mut residency) = Residency::new(&scratch, len)? else {
             return Ok(());
         };
@@ -375,8 +375,8 @@ impl Pricing<'_, '_> {
         Ok(())
     }
 
-    /// Prices calls on names and inodes that are not in memory: in a process of its own, in a cgroup of
-    /// its own, which is reclaimed before each call.
+    /// Prices calls on uncached names and inodes, in a child process in a temporary cgroup, which
+    /// is reclaimed before each call.
     fn price_cold(&mut self) -> Result<()> {
         const LIMIT: u64 = 128 << 20;
         self.context.begin(Activity::ColdCalls)?;
@@ -392,7 +392,7 @@ impl Pricing<'_, '_> {
         let ran = run_in_child(&bounds, || cold_costs(dir, &own, clock));
         let ran = ran.map_err(Purpose::Fork.failed())?;
         if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran {
-            dir.sweep(); // it was killed, and has left its files
+            dir.sweep(); // the killed child has left its files
         }
         self.context.check()?;
         let ran = ran.map_err(|why| match why {
@@ -409,9 +409,9 @@ impl Pricing<'_, '_> {
     }
 }
 
-/// The name of a thread's file: `new-0-127`. `dir::is_ours` knows the form.
+/// The name of a thread's file: `new-0-127`. `dir::is_ours` recognizes this form.
 fn name(prefix: &str, thread: usize, file: usize) -> CString {
-    // There is no NUL in it.
+    // The text has no NUL.
     CString::new(format!("{prefix}{thread}-{file}")).unwrap_or_default()
 }
 
@@ -419,10 +419,10 @@ fn names(prefix: &str, thread: usize) -> Vec<CString> {
     (0..FILES).map(|file| name(prefix, thread, file)).collect()
 }
 
-/// What the calls of each batch of a thread cost, and how many were made.
+/// The costs of the calls in each batch of a thread, and the number of calls.
 type Costs<const N: usize> = (Vec<[f64; N]>, u64);
 
-/// Makes batches on so many threads at once.
+/// Runs batches on `threads` threads at the same time.
 fn run_batches<'a, const N: usize>(
     clock: Clock,
     threads: usize,
@@ -432,7 +432,7 @@ fn run_batches<'a, const N: usize>(
     let work = |thread: usize| -> gate::Result<Costs<N>> {
         let mut batch = make(thread);
         let (mut costs, mut made) = (Vec::new(), 0);
-        let first = batch(clock); // fills the caches for those that follow
+        let first = batch(clock); // warm the caches
         start.wait();
         first?;
         let begun = Instant::now();
@@ -463,7 +463,7 @@ fn run_batches<'a, const N: usize>(
     })
 }
 
-/// A batch of one call for each name.
+/// A batch with one call per name.
 fn for_each<'a>(names: Vec<CString>, call: impl Fn(&CStr) -> Done + 'a) -> Box<Batch<'a>> {
     Box::new(move |clock| {
         let begun = clock.now();
@@ -475,7 +475,7 @@ fn for_each<'a>(names: Vec<CString>, call: impl Fn(&CStr) -> Done + 'a) -> Box<B
     })
 }
 
-/// The names of each thread's lookups.
+/// The names for the lookups of each thread.
 struct Lookups<'a> {
     statx: Call,
     newfstatat: Call,
@@ -497,7 +497,7 @@ fn stat_missing(dir: &Fd, name: &CStr) -> Done {
     }
 }
 
-/// A batch that reads the whole directory, or enough of it; the cost of an entry.
+/// A batch that reads the whole directory, or enough of it; the cost is per entry.
 fn entries<'a>(dir: &'a Fd) -> Box<Batch<'a>> {
     const ENOUGH: u64 = 50_000;
     let mut buffer = vec![0; 32 << 10];
@@ -530,12 +530,12 @@ fn syncs<'a>(dir: &'a Fd, thread: usize) -> Box<Batch<'a>> {
     })
 }
 
-/// Bytes of a priced read.
+/// The size of a priced read in bytes.
 const PAGE: usize = 4096;
-/// Offsets that are read.
+/// The number of offsets that are read.
 const READS: u64 = 256;
 
-/// Offsets of pages of a file, each once, in an order that no readahead foresees.
+/// Page offsets of a file, each once, in an order that defeats readahead.
 fn shuffled_offsets(len: u64) -> Vec<u64> {
     let mut keys = vec![0; 8 * (len / PAGE as u64) as usize];
     noise(&mut keys, 1);
@@ -552,15 +552,15 @@ const COLD_CALLS: [Call; 4] = [
     Call::StatxMissing,
     Call::Getdents64,
 ];
-/// Rounds of them.
+/// Number of rounds of cold calls.
 const ROUNDS: usize = 3;
-/// Names that each call is made on once in a round.
+/// Number of names per call and round.
 const COLD_FILES: usize = 200;
 
-/// What each call costs in each round, as the bits of a float.
+/// The cost of each call in each round, as the bits of an `f64`.
 type ColdCosts = [u64; COLD_CALLS.len() * ROUNDS];
 
-/// Makes the cold calls; `None` where that is impossible.
+/// Makes the cold calls; `None` if that is impossible.
 fn cold_costs(dir: &ProbeDir, cgroup: &TemporaryCgroup, clock: Clock) -> Option<ColdCosts> {
     cgroup.enter().ok()?;
     let scratch = dir.scratch_dir().ok()?;
@@ -570,7 +570,7 @@ fn cold_costs(dir: &ProbeDir, cgroup: &TemporaryCgroup, clock: Clock) -> Option<
     for name in &existing {
         open_new(fd, name).ok()?;
     }
-    // Dirty inodes cannot be reclaimed. Nothing below makes any dirty.
+    // Dirty inodes cannot be reclaimed. The calls below dirty none.
     syncfs(fd.as_fd()).ok()?;
     let mut costs = [0; COLD_CALLS.len() * ROUNDS];
     for (call, cost) in COLD_CALLS.iter().cycle().zip(&mut costs) {

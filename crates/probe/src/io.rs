@@ -1,4 +1,4 @@
-//! What several experiments do to a file.
+//! File operations that several experiments share.
 
 use gate::Fd;
 use gate::create::{ftruncate, pwrite64};
@@ -23,7 +23,7 @@ pub(crate) fn write_all(fd: &Fd, mut bytes: &[u8], mut offset: u64) -> Result<()
     Ok(())
 }
 
-/// Fills a buffer with incompressible bytes, from a seed.
+/// Fills a buffer with incompressible bytes from a seed.
 pub(crate) fn noise(bytes: &mut [u8], seed: u64) {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     for chunk in bytes.chunks_mut(8) {
@@ -57,20 +57,20 @@ pub(crate) fn extend(fd: &Fd, len: u64) -> Result<()> {
     ftruncate(fd, len).map_err(Purpose::Extend.failed())
 }
 
-/// Reads at an offset, as much as one call gives.
+/// Reads at an offset by one call, which may return less.
 pub(crate) fn read_at(fd: &Fd, buffer: &mut [u8], offset: u64) -> Result<usize> {
     pread64(fd, buffer, offset).map_err(Purpose::Read.failed())
 }
 
-/// Opens the file again, without readahead.
+/// Reopens the file with `FADV_RANDOM`, which turns readahead off.
 pub(crate) fn reopen_random(scratch: &Scratch<'_>) -> Result<Fd> {
     let reader = scratch.reopen()?;
     fadvise64(&reader, 0, 0, Advice::Random).map_err(Purpose::DisableReadahead.failed())?;
     Ok(reader)
 }
 
-/// The time of each call of a series, one for each `step` bytes of `len`, for an action. `after`
-/// gets each time, and may pause.
+/// Times a series of calls, one per `step` bytes of `len`. `after` receives each time, and may
+/// pause.
 pub(crate) fn times(
     context: &Context<'_>,
     action: Purpose,
@@ -92,5 +92,5 @@ pub(crate) fn times(
     (0..len).step_by(step).map(timed).collect()
 }
 
-/// Bytes after which a series checks that there is time left.
+/// Number of bytes after which a series checks the remaining time.
 pub(crate) const CHECKED: u64 = 1 << 18;

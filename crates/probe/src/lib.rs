@@ -1,24 +1,24 @@
-//! What a file system is, found by experiment: one experiment per file, after the paper *Exploring
-//! and Measuring Unix-Based File Systems*, with what else today's kernels let one see.
+//! Characterises a file system by experiments: one file per experiment, after the paper *Exploring
+//! and Measuring Unix-Based File Systems*, extended by today's kernel interfaces.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `timer` | which clock to use |
+//! | `timer` | choice of the clock |
 //! | `block` | the units in which a file system works |
-//! | `readahead` | what is fetched before it is read |
-//! | `cache` | how much the page cache holds |
-//! | `extent` | how a file lies on the device |
-//! | `gates` | what each call costs |
-//! | `supervise`, `run`, `log` | the process that makes the experiments, the one that supervises it, and the log between them |
+//! | `readahead` | data that is fetched before it is read |
+//! | `cache` | capacity of the page cache |
+//! | `extent` | layout of a file on the device |
+//! | `gates` | prices of system calls |
+//! | `supervise`, `run`, `log` | the supervisor, its child process that runs the experiments, and the log between them |
 //! | `report` | options and report |
-//! | [`finding`] | a value, how it was found, and what the kernel reports |
-//! | `samples` | what was measured, as it is written and read again |
-//! | `infer` | from samples to what made them: pure functions |
-//! | `context` | the clock, the limits, the callback for progress |
-//! | [`dir`] | the directory that is probed, and temporary files in it |
-//! | `io`, `residency` | what several experiments do to a file |
+//! | [`finding`] | a value, how it was found, and the kernel's own value |
+//! | `samples` | measurements as they are written and read again |
+//! | `infer` | inference from samples: pure functions |
+//! | `context` | clock, limits, callback for progress |
+//! | [`dir`] | the probed directory, and temporary files in it |
+//! | `io`, `residency` | file operations that several experiments share |
 //! | [`cgroup`] | memory cgroups |
-//! | `names`, `clock`, [`activity`], [`error`] | the types below all of these |
+//! | `names`, `clock`, [`activity`], [`error`] | types that all of these use |
 #![forbid(unsafe_code)]
 
 pub mod activity;

@@ -1,8 +1,8 @@
-//! A log in memory that a child process writes and its parent reads.
+//! A log in shared memory that a child process writes and its parent reads.
 //!
-//! Each entry is its length in bytes, a word, and then the entry in postcard's encoding, padded to
-//! words. The word at the beginning counts the words that hold finished entries. It is stored last,
-//! so that the parent never sees half an entry, even of a child that was killed while writing.
+//! Each entry is a word with its length in bytes, and then the entry in postcard's encoding, padded
+//! to words. The first word of the log counts the words of finished entries. It is stored last, so
+//! that the parent never sees a partial entry, even if the child was killed while writing.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -10,12 +10,12 @@ use gate::process::Shared;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A log that one process writes and another reads.
+/// A log from one process to another.
 #[derive(Debug)]
 pub(crate) struct Log(Shared);
 
 impl Log {
-    /// A log with room for so many 64-bit words. An entry that does not fit is skipped.
+    /// A log of this many 64-bit words. An entry that does not fit is dropped.
     pub(crate) fn new(words: usize) -> gate::Result<Log> {
         Shared::new(1 + words).map(Log)
     }
@@ -44,7 +44,7 @@ impl Log {
         used.store(end as u64, Release);
     }
 
-    /// Reads the entry at `at`, and moves `at` to the next one; `None` while there is none.
+    /// Reads the entry at `at`, and advances `at`; `None` if there is no entry yet.
     pub(crate) fn read<T: DeserializeOwned>(&self, at: &mut usize) -> Option<T> {
         let (used, entries) = self.0.split_first()?;
         let entries = entries.get(*at..used.load(Acquire) as usize)?;

@@ -1,12 +1,11 @@
-//! Names as they stand in the JSON and in files: of experiments, of what they find, of series of
-//! samples, and of priced calls.
+//! Names in the JSON and in files: of experiments, quantities, series of samples, and priced calls.
 
 use std::fmt;
 
 use gate::Gate;
 use serde::{Deserialize, Serialize};
 
-/// Defines an enum, each of whose variants has a name.
+/// Defines an enum whose variants have names.
 macro_rules! named {
     ($(#[$about:meta])* $type:ident { $($(#[$doc:meta])* $variant:ident $name:literal,)* }) => {
         $(#[$about])*
@@ -16,10 +15,10 @@ macro_rules! named {
         }
 
         impl $type {
-            /// All of them, in order.
+            /// All variants, in order.
             pub const ALL: &[$type] = &[$($type::$variant),*];
 
-            /// Its name.
+            /// The name of the variant.
             pub fn name(self) -> &'static str {
                 match self { $($type::$variant => $name,)* }
             }
@@ -28,7 +27,7 @@ macro_rules! named {
 }
 
 named! {
-    /// The experiments, in the order in which they are done.
+    /// The experiments, in their order of execution.
     Experiment {
         Timer "timer",
         Block "block",
@@ -65,18 +64,18 @@ named! {
 
 macro_rules! quantities {
     ($($quantity:ident $name:literal $experiment:ident $unit:ident,)*) => {
-        /// What an experiment finds.
+        /// A quantity that an experiment measures.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
         pub enum Quantity {
             $(#[doc = concat!("`", $name, "`")] $quantity,)*
-            /// Everything that an experiment finds, where it could not even begin.
+            /// All quantities of an experiment that could not begin.
             All(Experiment),
-            /// The price of a call, where it could not be measured.
+            /// The price of a call that could not be measured.
             Price(Call),
         }
 
         impl Quantity {
-            /// Its name in the JSON.
+            /// The name of the quantity in the JSON.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Quantity::$quantity => $name,)*
@@ -85,7 +84,7 @@ macro_rules! quantities {
                 }
             }
 
-            /// The experiment that finds it.
+            /// The experiment that measures the quantity.
             pub fn experiment(self) -> Experiment {
                 match self {
                     $(Quantity::$quantity => Experiment::$experiment,)*
@@ -94,7 +93,7 @@ macro_rules! quantities {
                 }
             }
 
-            /// The unit of its value.
+            /// The unit of the quantity.
             pub fn unit(self) -> Unit {
                 match self {
                     $(Quantity::$quantity => Unit::$unit,)*
@@ -143,7 +142,7 @@ quantities! {
 }
 
 impl Quantity {
-    /// What the residency of a file's pages shows of readahead.
+    /// Quantities of readahead that page residency shows.
     pub(crate) const READAHEAD_WINDOWS: [Quantity; 4] = [
         Quantity::ReadaheadInitial,
         Quantity::ReadaheadRamp,
@@ -153,22 +152,21 @@ impl Quantity {
 }
 
 named! {
-    /// What was measured. Times are in nanoseconds.
+    /// A kind of samples. Times are in nanoseconds.
     Kind {
-        /// Small reads in order, without readahead: the time of each.
+        /// Times of small sequential reads, without readahead.
         Reads "reads",
-        /// The same with readahead.
+        /// Times of small sequential reads, with readahead.
         ReadsAhead "reads-ahead",
-        /// Small writes in order into a hole: the time of each.
+        /// Times of small sequential writes into a hole.
         Writes "writes",
-        /// Reads of a block in order, with readahead: the time of each.
+        /// Times of sequential reads of a block, with readahead.
         Blocks "blocks",
-        /// The same: how many pages of the file are in memory after each.
+        /// Number of cached pages of the file after each sequential read of a block.
         Cached "cached",
-        /// A file is read twice, one step longer each time: the average time of a step in the
-        /// second pass.
+        /// A file is read twice, at several lengths: the average time per step of the second pass.
         Passes "passes",
-        /// Holes are read a step at a time: how many bytes of the file are in memory after each.
+        /// Holes are read step by step: the cached bytes of the file after each step.
         Filled "filled",
         /// A step is written and synced: the time of each fsync.
         Syncs "syncs",
@@ -176,7 +174,7 @@ named! {
 }
 
 impl Kind {
-    /// The experiment that measures it.
+    /// The experiment that takes these samples.
     pub fn experiment(self) -> Experiment {
         match self {
             Kind::Reads | Kind::ReadsAhead | Kind::Writes => Experiment::Block,
@@ -186,13 +184,13 @@ impl Kind {
         }
     }
 
-    /// The most runs that are accepted. More would take minutes to judge.
+    /// The maximum number of runs that is accepted; more would take minutes to evaluate.
     pub(crate) fn most_runs(self) -> usize {
         if self == Kind::Passes { 4096 } else { 1 << 16 }
     }
 }
 
-/// How many samples there are, and of what: `100 steps of 4096 bytes`.
+/// Number and kind of samples, in words: `100 steps of 4096 bytes`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SampleCount {
     pub(crate) kind: Kind,
@@ -219,7 +217,7 @@ impl fmt::Display for SampleCount {
 
 macro_rules! calls {
     ($($call:ident $name:literal $target:literal,)*) => {
-        /// A call that is priced, alone or with the one that follows it.
+        /// A priced call, or two calls that are priced together.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
         pub enum Call {
             $(#[doc = concat!("`", $name, "`: ", $target)] $call,)*
@@ -231,7 +229,7 @@ macro_rules! calls {
                 match self { $(Call::$call => $name,)* }
             }
 
-            /// What the call is made on: `a file, by name`.
+            /// The object of the call: `a file, by name`.
             pub fn target(self) -> &'static str {
                 match self { $(Call::$call => $target,)* }
             }
@@ -263,7 +261,7 @@ impl Call {
         self.name().trim_end_matches("+close")
     }
 
-    /// The first system call; `None` for one that the meter does not count.
+    /// The first system call; `None` if the meter does not count it.
     pub(crate) fn gate(self) -> Option<Gate> {
         let name = self.first_name();
         Gate::ALL.iter().copied().find(|gate| gate.name() == name)

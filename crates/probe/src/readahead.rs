@@ -1,12 +1,12 @@
-//! `readahead`: what is fetched before it is read.
+//! `readahead`: data that the kernel fetches before it is read.
 //!
-//! A file is read from its beginning, page after page. What is in memory after each read (cachestat
-//! or mincore) shows every window that the kernel fetches: the first, how they grow, the steady
-//! one, and how early the next is fetched. From times alone the steady window is found as the paper
-//! did: the read that has the next one fetched takes longer.
+//! A file is read sequentially, page by page. The cached pages after each read (cachestat or
+//! mincore) show every window that the kernel fetches: the first, the growth, the steady size, and
+//! how early the next window is fetched. From times alone, the steady window is found as in the
+//! paper: a read takes longer if it triggers the next window.
 //!
-//! Both are repeated without readahead (`FADV_RANDOM`), as a control: a window that is still there is that of
-//! something else, such as blocks larger than a page.
+//! Both measurements are repeated without readahead (`FADV_RANDOM`) as a control: a window that
+//! persists has another cause, such as blocks larger than a page.
 
 use std::time::Duration;
 
@@ -28,27 +28,27 @@ use crate::names::{Kind, Quantity};
 use crate::residency::{Residency, drop_cache};
 use crate::samples::Series;
 
-/// The lengths of the file, where there is room: the first is enough for the usual windows, the
-/// second has sixteen windows of 4 MiB. On a slow machine the second takes all the time.
+/// Lengths of the file: the first is enough for the usual windows, the second has sixteen windows
+/// of 4 MiB. On a slow machine the second takes all the time.
 const LENGTHS: [u64; 2] = [16 << 20, 64 << 20];
-/// So many windows are enough to find them by time, too.
+/// Number of windows that is also enough to find them by time.
 const ENOUGH: u64 = 24;
-/// In a shorter file no window is steady.
+/// In a file with fewer bytes, windows reach no steady size.
 const LEAST: u64 = 1 << 20;
-/// How often the file is read.
+/// Number of times that the file is read.
 const TRIALS: usize = 3;
 
-/// A read that takes longer, in nanoseconds, has done more than copy a page, unless that is usual here.
+/// Nanoseconds. A longer read did more than copy a page, unless that is usual on this machine.
 const FETCHES: f64 = 50_000.0;
-/// On a slow machine, one that takes this many times as long as is usual.
+/// On a slow machine, a read that takes this many times the usual time has fetched something.
 const TIMES_USUAL: f64 = 3.0;
-/// The reads that tell what is usual.
+/// Number of recent reads that define the usual time.
 const RECENT: usize = 32;
-/// A read that takes longer has had a large window fetched, or has waited for it.
+/// Nanoseconds. A longer read has triggered or awaited a large window.
 const LONG: f64 = 100_000.0;
-/// How long a disk is given to deliver what is being fetched.
+/// Pause in which a disk can complete the requests under way.
 const PAUSE: Duration = Duration::from_millis(20);
-/// All pauses of one trial.
+/// Maximum sum of the pauses in one trial.
 const MOST_PAUSES: Duration = Duration::from_secs(1);
 
 pub(crate) fn readahead(context: &mut Context<'_>) -> Result<Vec<Finding>> {
@@ -56,7 +56,7 @@ pub(crate) fn readahead(context: &mut Context<'_>) -> Result<Vec<Finding>> {
     let by_residency = Quantity::READAHEAD_WINDOWS;
     let quantities = [&by_residency[..], &[Quantity::ReadaheadSteadyByTime]].concat();
     let found = or_unknown(measure(context), &quantities)?;
-    // The steady window is the only one that the kernel reports.
+    // The kernel reports only the steady window.
     let compared = |finding: Finding| match finding.quantity {
         Quantity::ReadaheadSteady => finding.compared_with(truth.clone(), 0.0),
         Quantity::ReadaheadSteadyByTime => finding.by_time().compared_with(truth.clone(), 0.0),
@@ -69,7 +69,8 @@ fn measure(context: &mut Context<'_>) -> Result<Vec<Finding>> {
     let dir = context.dir;
     let scratch = dir.scratch()?;
     let [short, long] = LENGTHS.map(|len| {
-        // The file is written once, and read once for each trial, for the windows and for the control.
+        // The file is written once, and read once per trial, once for windows and once as a
+        // control.
         let affordable = context.bytes_left() / (3 + TRIALS as u64);
         len.min(dir.room()).min(affordable) >> 20 << 20
     });
@@ -83,7 +84,8 @@ fn measure(context: &mut Context<'_>) -> Result<Vec<Finding>> {
     }
 }
 
-/// Measures with a file of `len` bytes; `None` if it has too few windows and a longer one `can_follow`.
+/// Measures with a file of `len` bytes; `None` if it has too few windows and a longer file
+/// `can_follow`.
 fn measure_with(
     context: &mut Context<'_>,
     scratch: &Scratch<'_>,
@@ -115,7 +117,7 @@ fn measure_with(
         return Ok(None);
     }
     context.begin(Activity::ReadaheadTimes)?;
-    // In fewer windows the comb would find a finer structure, such as requests of half a window, or folios.
+    // With fewer windows the comb would find a finer structure, such as half windows or folios.
     let is_too_long = |bytes: &u64| len / 4 * 3 / bytes.max(&1) < CYCLES as u64;
     let window = steady.or(match residency {
         Some(_) => context.series.last().map(largest_window),
@@ -140,7 +142,7 @@ fn measure_with(
     Ok(Some(found))
 }
 
-/// Bytes of the largest window that a series of [`Kind::Cached`] shows.
+/// Bytes of the largest window in a series of [`Kind::Cached`].
 fn largest_window(cached: &Series) -> u64 {
     let windows = windows(&to_pages(&cached.trials[0]));
     let largest = windows.iter().map(|window| window.pages).max();
@@ -151,7 +153,7 @@ fn to_pages(cached: &[f64]) -> Vec<u64> {
     cached.iter().map(|v| *v as u64).collect()
 }
 
-/// Finds every window from what is in memory, in several trials, of which most must agree.
+/// Finds all windows from page residency, in several trials, most of which must agree.
 fn by_residency(
     context: &mut Context<'_>,
     scratch: &Scratch<'_>,
@@ -160,14 +162,13 @@ fn by_residency(
 ) -> Result<Vec<Finding>> {
     let page = page_size() as u64;
     let mut trials: Vec<Vec<f64>> = Vec::new();
-    // The file is long enough for the largest window, and far longer than the usual one needs, so
-    // this begins with a part of it.
+    // Begin with a part of the file: its whole length is only needed for the largest windows.
     let mut part = (len / 16).max(LEAST.min(len));
     loop {
         let cached = match read_pages(context, scratch, len, part, residency, |scratch| {
             scratch.reopen()
         }) {
-            // One trial is evidence, too.
+            // When the time is over, one trial is enough evidence.
             Err(Error::OutOfTime) if !trials.is_empty() => break,
             cached => cached?,
         };
@@ -220,10 +221,10 @@ fn by_residency(
     Ok(found.into_iter().map(qualified).collect())
 }
 
-/// Opens the file again, with readahead or without.
+/// Reopens the file, with or without readahead.
 type Reopen = fn(&Scratch<'_>) -> Result<Fd>;
 
-/// Reads a part of the file page by page; how many pages of the file are in memory after each.
+/// Reads a part of the file page by page; returns the number of cached pages after each read.
 fn read_pages(
     context: &mut Context<'_>,
     scratch: &Scratch<'_>,
@@ -252,17 +253,17 @@ fn read_pages(
     Ok(cached)
 }
 
-/// The times of the last reads.
+/// Times of the most recent reads.
 #[derive(Default)]
 struct Recent {
     times: Vec<f64>,
-    /// Reads so far.
+    /// The number of reads so far.
     count: usize,
 }
 
 impl Recent {
-    /// Whether a read of so many nanoseconds has had something fetched. If this were said of every read, as
-    /// in an emulated machine, where copying a page takes so long, each would be waited for.
+    /// Whether a read of `took` nanoseconds has fetched pages. If it were true of every read, as in
+    /// an emulated machine where copying a page takes that long, each read would be waited for.
     fn is_long(&mut self, took: f64) -> bool {
         let usual = median(&self.times);
         match self.times.get_mut(self.count % RECENT) {
@@ -300,7 +301,7 @@ fn by_time(
         ..
     } = &mut judged.outcome
     {
-        // The comb ignores the first quarter.
+        // Twice the minimum length, since the comb ignores the first quarter.
         let part = (*blocks as u64 * page * 2 * CYCLES as u64).min(len);
         let control = time_pages(context, scratch, (len, part), &mut residency, reopen_random)?;
         let control = judge(&Series::from_trial(Kind::Blocks, page, control));
@@ -318,13 +319,13 @@ fn by_time(
     Ok(judged)
 }
 
-/// Whether two periods are the same. A tolerance that is larger would take the 31 pages after which the kernel moves
-/// new pages to its lists (a full folio_batch) for a window of 128 KiB.
+/// Whether two periods are equal. A larger tolerance would take the 31 pages after which the kernel
+/// flushes a folio_batch to its LRU lists for a window of 128 KiB.
 fn is_same_period(a: f64, b: f64) -> bool {
     (a - b).abs() * 64.0 <= b
 }
 
-/// The time of each read of a page, in a part of the file.
+/// The times of reading each page in a part of the file.
 fn time_pages(
     context: &mut Context<'_>,
     scratch: &Scratch<'_>,
@@ -337,8 +338,8 @@ fn time_pages(
     drop_cache(&scratch.file, len, residency.as_deref_mut())?;
     let reader = reopen(scratch)?;
     context.spend(part, 0)?;
-    // Without the pauses, reads within a window would wait as well, at the beginning of each
-    // folio, as regularly as at the beginning of a window.
+    // Without pauses, reads within a window would wait at each folio, as regularly as at the
+    // beginning of a window.
     let mut left = MOST_PAUSES.min(context.time_left() / 20);
     let pause = |took: f64| {
         if took > LONG && left >= PAUSE {
@@ -376,7 +377,7 @@ mod tests {
         };
         assert_eq!(long(1_500.0, 60_000.0), 5);
         assert_eq!(long(1_500.0, 20_000.0), 0);
-        // Only the first is not known to be usual.
+        // Only the first read, without a known usual time, counts as long.
         assert_eq!(long(80_000.0, 400_000.0), 6);
     }
 }

@@ -1,4 +1,4 @@
-//! What the experiments are asked to do, and what they report.
+//! Options and report of the experiments.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use crate::finding::Finding;
 use crate::names::{Call, Experiment, Quantity};
 use crate::samples::Series;
 
-/// What all experiments together may use.
+/// Limits for all experiments together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Limits {
-    /// Bytes read and written.
+    /// Limit of bytes read and written.
     pub bytes: u64,
     pub time: Duration,
 }
 
-/// Bytes that were read from the file system and written to it.
+/// Bytes read from and written to the file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct IoBytes {
@@ -26,33 +26,33 @@ pub struct IoBytes {
     pub written: u64,
 }
 
-/// How the page cache is filled.
+/// How to fill the page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CacheOptions {
-    /// By the paper's two passes over a file, instead of by holes.
+    /// Use the paper's two passes over a file instead of holes.
     pub paper: bool,
-    /// The limit of the cgroup that is made. Default: 256 MiB, or an eighth of the available memory.
+    /// The limit of the temporary cgroup. Default: 256 MiB, or an eighth of the available memory.
     pub limit: Option<u64>,
 }
 
-/// What to measure, where, and within which limits.
+/// The experiments to run, their directory, and their limits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct ProbeOptions {
     pub dir: Vec<u8>,
-    /// The timer always runs, since the others need its clock.
+    /// The experiments. The timer always runs, since the others need its clock.
     pub experiments: Vec<Experiment>,
     pub limits: Limits,
-    /// How much longer than its time the process that does the experiments may take while it works,
-    /// before it is ended with what it has found: a slow machine.
+    /// Extra time for a child process that still uses CPU time (a slow machine), before it is
+    /// killed and its findings so far are reported.
     pub lateness: Duration,
     pub cache: CacheOptions,
     /// Create only files without a name, and remove nothing: for a directory whose owner has not
-    /// asked for experiments in it.
+    /// asked for experiments.
     pub unnamed_only: bool,
 }
 
-/// A finding, and what its experiment used.
+/// A finding, and the bytes and time that its experiment used.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Measured {
@@ -62,7 +62,7 @@ pub struct Measured {
 }
 
 impl From<Finding> for Measured {
-    /// A finding for which nothing was read or written.
+    /// A finding without any I/O.
     fn from(finding: Finding) -> Measured {
         Measured {
             finding,
@@ -72,40 +72,40 @@ impl From<Finding> for Measured {
     }
 }
 
-/// What a call costs.
+/// The price of a call.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Price {
     pub call: Call,
-    /// Whether its answer is in memory.
+    /// Whether the call finds its data in memory.
     pub warm: bool,
-    /// How many threads make it at the same time.
+    /// The number of threads that make the call at the same time.
     pub threads: usize,
-    /// Nanoseconds for one call on each thread: the median of the batches, and the quartiles.
+    /// Nanoseconds per call on each thread: the median of batches; the quartiles follow.
     pub ns: f64,
     pub low: f64,
     pub high: f64,
-    /// How many calls were made.
+    /// The number of calls made.
     pub calls: u64,
 }
 
-/// What was found.
+/// The results of the experiments.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct ProbeReport {
     pub fstype: Option<Vec<u8>>,
-    /// The findings, experiment by experiment.
+    /// The findings, by experiment.
     pub measured: Vec<Measured>,
-    /// `None` unless they were asked for.
+    /// The prices of calls; `None` unless requested.
     pub prices: Option<Vec<Price>>,
     pub series: Vec<Series>,
-    /// Why the experiments ended early: the file system stopped answering, or the process that
-    /// makes them was killed.
+    /// Why the experiments ended early: the file system stopped answering, or the child process was
+    /// killed.
     pub stopped: Option<Error>,
 }
 
 impl ProbeReport {
-    /// Adds what was found since.
+    /// Adds later results.
     pub(crate) fn extend(&mut self, more: ProbeReport) {
         self.fstype = more.fstype.or(self.fstype.take());
         self.measured.extend(more.measured);

@@ -1,4 +1,4 @@
-//! Which pages of a file are in the page cache.
+//! Observes which pages of a file are in the page cache.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -12,19 +12,19 @@ use crate::error::{Error, Purpose, Result};
 use crate::io::{read_at, sync};
 use crate::names::SeenBy;
 
-/// A view of which pages of a file are in the page cache.
+/// A way to observe which pages of a file are in the page cache.
 #[derive(Debug)]
 pub(crate) enum Residency {
     Cachestat(Fd),
-    /// By mincore(2), on a mapping of the file: where cachestat(2) does not exist, or counts
-    /// nothing (on an overlay, where another file system holds the pages).
+    /// By mincore(2) on a mapping of the file, where cachestat(2) does not exist or counts nothing
+    /// (on an overlay, whose pages belong to a different file system).
     Mincore(Mapping, Vec<u8>),
 }
 
 impl Residency {
-    /// The call that sees a page of the file that was just read. `None` where neither does.
+    /// Chooses the call that sees a page which was just read. `None` if neither call does.
     pub(crate) fn new(scratch: &Scratch<'_>, len: u64) -> Result<Option<Residency>> {
-        // Some pages must be absent: a call that then reports all of them as present is useless.
+        // Drop pages first: a call that still reports all of them as present is useless.
         drop_cache(&scratch.file, len, None)?;
         let reader = scratch.reopen()?;
         let _ = fadvise64(&reader, 0, 0, Advice::Random);
@@ -45,7 +45,7 @@ impl Residency {
         Ok((1..all).contains(&some).then_some(residency))
     }
 
-    /// How many pages of a part of the file are in memory.
+    /// The number of cached pages in a part of the file.
     pub(crate) fn pages(&mut self, offset: u64, len: u64) -> Result<u64> {
         self.count(offset, len)
             .map_err(Purpose::ReadResidency.failed())
@@ -63,20 +63,20 @@ impl Residency {
         }
     }
 
-    /// How many pages from the beginning of a file of `end` pages are in memory without a gap, of
-    /// which `known` were there before. Pages that are being read count. More are `expected` after
-    /// a read that took long, because it has had them fetched.
+    /// The number of consecutive cached pages from the start of a file of `end` pages, of which
+    /// `known` were there before. Includes pages that are being read. More pages are `expected`
+    /// after a slow read, which has triggered readahead.
     pub(crate) fn prefix(&mut self, known: u64, end: u64, expected: bool) -> Result<u64> {
-        /// A busy disk takes so long.
+        /// Maximum time that a busy disk takes for expected pages.
         const PATIENCE: Duration = Duration::from_millis(100);
-        /// So many pages are the beginning of a file.
+        /// Pages below this index are the beginning of the file.
         const EARLY: u64 = 2048;
         if let Residency::Cachestat(_) = self {
             return self.prefix_now(known, end);
         }
-        // mincore(2) does not count a page before its data has arrived, so this polls until no more
-        // pages arrive. At the beginning of a file windows are small, and no long read tells that
-        // one is being fetched.
+        // mincore(2) does not count a page before its data has arrived, so poll until no more
+        // arrive. At the beginning of a file windows are small, and no slow read signals that one
+        // is being fetched.
         let begun = Instant::now();
         let mut wait = Duration::from_micros(if known < EARLY { 300 } else { 50 });
         let mut last = known;
@@ -87,7 +87,7 @@ impl Residency {
             if now == last && !is_awaited {
                 return Ok(now);
             }
-            // The more have arrived, the more may be under way.
+            // The more pages have arrived, the more may be under way.
             let millis = if is_awaited {
                 1
             } else {
@@ -100,7 +100,7 @@ impl Residency {
 
     fn prefix_now(&mut self, mut known: u64, end: u64) -> Result<u64> {
         let page = page_size() as u64;
-        // Most often nothing has arrived, so the first question is about one page only.
+        // Usually no further page has arrived, so ask for one page first.
         let mut part = 1;
         while known < end {
             let asked = part.min(end - known);
@@ -123,9 +123,9 @@ impl Residency {
 }
 
 /// Drops a file's pages from the page cache, and returns whether they are gone. Pages under
-/// writeback, or in a processor's batch, stay at first, so this repeats until none goes any more.
+/// writeback, or in a per-CPU batch, stay at first, so this repeats until no more go.
 pub(crate) fn drop_cache(fd: &Fd, len: u64, residency: Option<&mut Residency>) -> Result<bool> {
-    /// After so many rounds in which no page went, none will: about 120 ms.
+    /// Number of rounds without progress until giving up: about 120 ms.
     const PATIENCE: u64 = 16;
     let (mut residency, mut last, mut unchanged) = (residency, u64::MAX, 0);
     while unchanged < PATIENCE {

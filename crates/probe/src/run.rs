@@ -1,4 +1,4 @@
-//! All experiments, one after the other, in the process that makes them.
+//! Runs all experiments in sequence, in the child process.
 
 use std::mem::take;
 use std::time::Instant;
@@ -16,19 +16,19 @@ use crate::finding::or_unknown;
 use crate::names::{Experiment, Quantity};
 use crate::report::{IoBytes, Measured, ProbeOptions, ProbeReport};
 
-/// What this process writes to the log that its parent reads.
+/// A message from the child process to its parent, through the log.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Message {
-    /// Checks that the file system answers at all, by this step.
+    /// Checks whether the file system answers, by this step.
     Checking(Check),
     /// Has begun this step of an experiment.
     Doing(Activity),
-    /// Has found this since the message before.
+    /// Results since the previous message.
     Found(Box<ProbeReport>),
     Failed(Error),
 }
 
-/// Makes the experiments, and sends what it does and finds.
+/// Runs the experiments, and sends steps and results.
 pub(crate) fn run_experiments(options: &ProbeOptions, send: &dyn Fn(Message)) -> Result<()> {
     let dir = if options.unnamed_only {
         ProbeDir::open_unnamed_only(&options.dir)?
@@ -44,7 +44,7 @@ pub(crate) fn run_experiments(options: &ProbeOptions, send: &dyn Fn(Message)) ->
     let mut context = Context::new(&dir, options.limits, &mut progress);
     let is_wanted = |experiment: &Experiment| options.experiments.contains(experiment);
     let is_done = |experiment: &&Experiment| {
-        is_wanted(experiment) || **experiment == Experiment::Timer // its clock times the others
+        is_wanted(experiment) || **experiment == Experiment::Timer // the timer's clock times the other experiments
     };
     let all: Vec<Experiment> = Experiment::ALL.iter().filter(is_done).copied().collect();
     for (&experiment, left) in all.iter().zip((1..=all.len() as u32).rev()) {
@@ -92,8 +92,8 @@ fn run_one(
     })
 }
 
-/// Checks that the file system answers, where a server is behind it: a byte is written and synced.
-/// What fails here fails again in an experiment, which reports it.
+/// Checks that a server answers: writes and syncs a byte. An error here recurs in an experiment,
+/// which reports it.
 fn check_answers(dir: &ProbeDir, send: &dyn Fn(Message)) {
     if !dir.fstype().is_none_or(may_hang) {
         return;

@@ -18,16 +18,16 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result, SampleFault};
 use crate::names::{Kind, SampleCount};
 
-/// Samples of one kind, of one or several trials.
+/// Samples of one kind, from one or several trials.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Series {
-    /// What was measured.
+    /// The kind of samples.
     pub kind: Kind,
     /// Bytes from one run to the next; at least 1.
     pub step: u64,
     /// The number of each run, from 1. A search does not try every length.
     pub runs: Vec<u64>,
-    /// The runs of each trial, in order; all trials are equally long.
+    /// The samples of each trial, in order of runs; all trials have equal length.
     pub trials: Vec<Vec<f64>>,
 }
 
@@ -44,7 +44,7 @@ impl Series {
         Series::from_trials(kind, step, vec![samples])
     }
 
-    /// Samples of several trials that made every run.
+    /// Samples of several trials, without gaps in the runs.
     pub(crate) fn from_trials(kind: Kind, step: u64, trials: Vec<Vec<f64>>) -> Series {
         let len = trials.iter().map(Vec::len).min().unwrap_or_default();
         Series {
@@ -55,7 +55,7 @@ impl Series {
         }
     }
 
-    /// How many bytes lie before the sample at this index.
+    /// The number of bytes before the sample at this index.
     pub(crate) fn bytes_before(&self, at: usize) -> u64 {
         let before = at.checked_sub(1).and_then(|before| self.runs.get(before));
         before.map_or(0, |run| run.saturating_mul(self.step))
@@ -67,7 +67,7 @@ impl Series {
         format!("{}-{}-{step}", kind.experiment().name(), kind.name())
     }
 
-    /// Writes the samples as a file.
+    /// Formats the samples as CSV.
     pub fn to_csv(&self) -> String {
         let is_count = matches!(self.kind, Kind::Cached | Kind::Filled);
         let unit = if is_count { "count" } else { "ns" };
@@ -90,10 +90,10 @@ impl Series {
         text
     }
 
-    /// Reads a file.
+    /// Parses the CSV form.
     ///
     /// # Errors
-    /// [`Error::Samples`] for what is no such file.
+    /// [`Error::Samples`] if the text is no such file.
     pub fn from_csv(text: &[u8]) -> Result<Series> {
         let wrong = |line: usize| move |fault| Error::Samples { line, fault };
         let text = std::str::from_utf8(text).map_err(|_| wrong(0)(SampleFault::NotText))?;
@@ -118,7 +118,7 @@ impl Series {
     }
 
     fn push_line(&mut self, line: &str) -> std::result::Result<(), SampleFault> {
-        // The paper's programs count from 0.
+        // Lines of the paper's programs, with `RunNum`, count from 0.
         let counted_from_0 = line.strip_prefix("RunNum");
         let mut cells = counted_from_0.unwrap_or(line).split(',').map(str::trim);
         let run = cells.next().and_then(|run| run.parse::<u32>().ok());
@@ -152,7 +152,7 @@ struct Header {
 }
 
 impl Header {
-    /// Reads a line without its `#`. Other lines than those of the series and the step are comments.
+    /// Reads a line without its `#`. Lines other than `series` and `step` are comments.
     fn read(&mut self, line: &str) -> std::result::Result<(), SampleFault> {
         match line
             .split_once(':')

@@ -1,9 +1,9 @@
-//! The process that supervises the one that makes the experiments.
+//! Supervises the child process that runs the experiments.
 //!
-//! A system call that waits for a dead server cannot be timed out. So a child process makes the
-//! experiments, and writes to a log what it does and what it finds. It holds nothing that anybody
-//! waits for, above all no end of a pipe. When it is late it is killed; if it does not die, because
-//! it waits in the kernel, it is left behind.
+//! A system call that waits for a dead server cannot be timed out. So a child process runs the
+//! experiments, and writes its steps and results to a log. It holds nothing that other processes
+//! wait for, in particular no end of a pipe. When it is late it is killed; if it does not die,
+//! because it is blocked in the kernel, it is left behind.
 
 use std::time::{Duration, Instant};
 
@@ -20,25 +20,25 @@ use crate::names::{Experiment, Quantity};
 use crate::report::{Measured, ProbeOptions, ProbeReport};
 use crate::run::{Message, run_experiments};
 
-/// No server that works takes longer for one request; and how late the last experiment may be to
-/// see that its time is over. A process that uses no CPU time for so long is stuck.
+/// Maximum time of one request to a working server; of the last experiment to notice the end of its
+/// time; and of a process without using CPU time, after which it counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval at which the log is read.
 const POLL: Duration = Duration::from_millis(100);
-/// How long the child may take to end when the program is to end: it may have files to remove, and
-/// so may a process that it waits for.
+/// Maximum time for the child to end after a signal: it, or its own child, may have files to
+/// remove.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long a killed process may take to end.
+/// Maximum time for a killed process to end.
 const REAP: Duration = Duration::from_millis(500);
 /// Words of the log: five times the samples of all experiments.
 const ROOM: usize = 1 << 20;
 
-/// Makes the experiments, in a process of its own. `progress` is called at each step.
+/// Runs the experiments in a child process. `progress` is called at each step.
 ///
 /// # Errors
 /// When the directory cannot be opened, when its file system does not answer, or
-/// [`Error::Interrupted`]. What prevents one experiment is its finding. When the file system stops
-/// answering in the middle of one, that is the finding of each experiment that is left.
+/// [`Error::Interrupted`]. An error in one experiment is its finding. If the file system stops
+/// answering, that is the finding of this and each later experiment.
 pub fn probe(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Result<ProbeReport> {
     let mut report = supervised(options, progress)?;
     if let Some(why) = report.stopped.clone() {
@@ -94,7 +94,7 @@ fn supervised(options: &ProbeOptions, progress: &mut dyn FnMut(Activity)) -> Res
     Ok(report)
 }
 
-/// Waits for the end of the child within its time, and reads its log meanwhile.
+/// Waits for the child to end within its time, and reads its log.
 fn attend(
     child: &mut Child,
     options: &ProbeOptions,
@@ -105,7 +105,8 @@ fn attend(
     let time = options.limits.time;
     let (mut begun, mut limit, mut was_asked) = (Instant::now(), time.min(PATIENCE), false);
     let (mut last, mut at) = (Message::Checking(Check::Open), 0);
-    // A process that waits for a server uses no CPU time. One that does is slow, not stuck.
+    // A process that waits for a server uses no CPU time. One that uses CPU time is slow, not
+    // stuck.
     let (mut cpu_time, mut has_worked) = (0, Instant::now());
     loop {
         let ended = child.wait(POLL.min(limit));
@@ -117,7 +118,7 @@ fn attend(
             match message {
                 Message::Found(more) => report.extend(*more),
                 message => {
-                    // The file system answers: from now on all experiments together have the time.
+                    // The file system answers: now the time for all experiments begins.
                     if matches!((&last, &message), (Message::Checking(_), Message::Doing(_)))
                         && !was_asked
                     {
@@ -140,7 +141,8 @@ fn attend(
             child.ask_to_stop();
             (limit, was_asked) = (limit.min(begun.elapsed() + GRACE), true);
         }
-        // How long it has waited for the file system, or for another process that does.
+        // Stuck: no CPU time used for a while, so the child waits for the file system or for its
+        // own child.
         let is_stuck = has_worked.elapsed() >= PATIENCE;
         let lateness = match is_stuck || was_asked {
             true => Duration::ZERO,
@@ -158,7 +160,7 @@ fn attend(
     }
 }
 
-/// Whether the server of a directory that accepts no writes reports the attributes of the directory.
+/// Whether a server that accepts no writes still returns the attributes of the directory.
 fn answers_reads(dir: &[u8]) -> bool {
     let asked = Child::fork_detached(|| {
         let flags = At::STATX_FORCE_SYNC | At::NO_AUTOMOUNT;
@@ -172,7 +174,7 @@ fn answers_reads(dir: &[u8]) -> bool {
     ended.is_some_and(|ended| ended.status == Some(0))
 }
 
-/// The error of a child that has ended without a message of failure.
+/// The error of a child that ended without an error message.
 fn judge_end(ended: Ended) -> Result<()> {
     match (ended.status, ended.signal) {
         (Some(0), _) => Ok(()),
@@ -180,7 +182,7 @@ fn judge_end(ended: Ended) -> Result<()> {
     }
 }
 
-/// The error of a child that has not ended in time. `stuck` is its process, if it cannot be killed.
+/// The error of a child that is late. `stuck` is its PID if it cannot be killed.
 fn late(last: &Message, after: Duration, stuck: Option<i32>, dir: &[u8]) -> Error {
     match *last {
         Message::Checking(check @ (Check::Create | Check::Write)) if answers_reads(dir) => {

@@ -1,10 +1,10 @@
-//! `timer`: which clock to use.
+//! `timer`: choice of the clock.
 //!
-//! The paper timed by the processor's time-stamp counter (TSC), and checked it once against
-//! gettimeofday(2) over a sleep of a second. Here each clock is measured: what a reading costs, its
-//! resolution, and its drift. The counter is trusted only if it runs at one speed in all states of
-//! the processor and is read in order, the kernel uses it itself, it never runs backwards from one
-//! processor to the next, and its speed in three windows is the same within 50 millionths.
+//! The paper used the processor's time-stamp counter (TSC), and checked it once against
+//! gettimeofday(2) over a sleep of a second. Here each clock's cost per reading, resolution and
+//! drift are measured. The counter is trusted only if it has a constant rate in all states of the
+//! processor and is read in order, the kernel itself uses it, it never runs backwards between
+//! processors, and its rates in three windows differ by less than 50 millionths.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ use crate::error::Result;
 use crate::finding::{Distrust, Finding, Method, Value, WindowFigure};
 use crate::names::Quantity;
 
-/// The windows of time in which the clocks are compared.
+/// The length of a window in which the clocks are compared.
 const WINDOW: Duration = Duration::from_millis(100);
 const WINDOWS: usize = 3;
-/// A reading that costs more, in nanoseconds, enters the kernel each time.
+/// Nanoseconds. A clock reading that costs more enters the kernel each time.
 pub const NO_VDSO: f64 = 100.0;
 
-/// Finds the clock to use, and what the others are worth.
+/// Chooses the clock, and measures the properties of all clocks.
 pub(crate) fn timer(context: &mut Context<'_>) -> Result<Vec<Finding>> {
     context.begin(Activity::Clocks)?;
     let tsc = counter().filter(|counter| counter.ordered);
@@ -96,7 +96,7 @@ fn compared(quantity: Quantity, value: f64, figure: WindowFigure) -> Finding {
     Finding::known(quantity, value, 1.0, method).with_trials(WINDOWS)
 }
 
-/// The clock to use where there is a time-stamp counter, and what speaks against trusting that.
+/// Chooses the clock on a machine with a time-stamp counter, and lists reasons to distrust that.
 fn judge_tsc(
     windows: &[Window],
     invariant: bool,
@@ -126,7 +126,7 @@ fn judge_tsc(
     (clock, reasons)
 }
 
-/// How far each clock advanced in a window, in nanoseconds and in ticks.
+/// The advance of each clock in a window, in nanoseconds and in ticks.
 struct Window {
     raw: f64,
     wall: f64,
@@ -170,8 +170,8 @@ fn distrust(invariant: bool, ppm: f64) -> Vec<Distrust> {
     reasons
 }
 
-/// Whether the counter is ever behind what it was on the processor before. A thread visits all of
-/// them.
+/// Whether the counter of a processor is ever behind that of the previous one. A thread visits all
+/// processors.
 fn runs_backwards() -> bool {
     const ROUNDS: usize = 3;
     let visit = || {
@@ -208,7 +208,7 @@ fn cost(read: impl Fn() -> u64) -> f64 {
     (0..BATCHES).map(batch).fold(f64::INFINITY, f64::min)
 }
 
-/// The least step of a clock, in its own units.
+/// The smallest observed step of a clock, in its own units.
 fn resolution(read: impl Fn() -> u64) -> f64 {
     const STEPS: usize = 100;
     let mut least = u64::MAX;

@@ -1,4 +1,4 @@
-//! A bucket: requests.
+//! Requests to an S3 bucket.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -26,31 +26,32 @@ use crate::runtime::{ABORT, Pending, Runtime};
 use crate::settings::{Settings, name_variables};
 use crate::transport::Transport;
 
-/// A bucket.
+/// A bucket of an S3-compatible store.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     name: String,
     settings: Settings,
     servers: Servers,
-    /// The store has no conditional requests.
+    /// The store does not support conditional requests.
     is_unconditional: Arc<AtomicBool>,
     runtime: Arc<Runtime>,
     store: AmazonS3,
 }
 
-/// The key in the metadata of an object that identifies the upload that made it.
+/// The metadata key of an object that identifies the upload which made it.
 const UPLOAD: &str = "fathomupload";
 const UPLOAD_ATTRIBUTE: Attribute = Attribute::Metadata(Cow::Borrowed(UPLOAD));
 
-/// Where an upload goes.
+/// The object that an upload writes.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     path: Path,
-    /// What is replaced.
+    /// The version that the upload may replace.
     mode: PutMode,
-    /// Identifies the upload: after an answer was lost, whether it was carried out.
+    /// Identifies the upload, to find out after a lost response whether it was carried out.
     upload: String,
-    /// A client for this target only, which completes uploads on the condition.
+    /// A client for this object only, which adds the condition to the request that completes an
+    /// upload.
     client: AmazonS3,
 }
 
@@ -59,8 +60,8 @@ impl Target {
         Attributes::from_iter([(UPLOAD_ATTRIBUTE, self.upload.clone())])
     }
 
-    /// Removes the parts of an upload. The store may still be writing a part whose request was cancelled:
-    /// so it is asked until it no longer knows the upload.
+    /// Removes the parts of an upload. The store may still be writing a part whose request was
+    /// cancelled, so the request is repeated until the store no longer knows the upload.
     async fn abort(&self, upload: &str) {
         const TRIES: u32 = 5;
         let id = upload.to_owned();
@@ -73,7 +74,7 @@ impl Target {
         }
     }
 
-    /// Whether the object is that of this upload.
+    /// Whether the object was made by this upload.
     async fn is_done(&self) -> bool {
         let options = GetOptions {
             head: true,
@@ -89,7 +90,7 @@ impl Target {
 }
 
 impl Bucket {
-    /// A client of a bucket. Nothing is connected yet.
+    /// A client of a bucket. Opens no connection yet.
     pub(crate) fn new(
         name: &str,
         settings: Settings,
@@ -97,7 +98,8 @@ impl Bucket {
         notices: Notices,
     ) -> Result<Bucket, StoreError> {
         settings.check()?;
-        // The only provider in the program, so that no choice depends on the features of the crates.
+        // The only TLS provider in the program, so that the choice does not depend on crate
+        // features.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let servers = Servers::new(notices);
         let is_unconditional = Arc::<AtomicBool>::default();
@@ -121,14 +123,14 @@ impl Bucket {
             .start_task(async move { request.await.map_err(name_variables) })
     }
 
-    /// Reads the end of an object: its description, and up to so many bytes.
+    /// Reads the end of an object: its metadata, and up to `bytes` bytes.
     pub(crate) fn tail(&self, key: &str, bytes: u64) -> Result<(ObjectMeta, Bytes), StoreError> {
         let (path, store) = (parse_key(key)?, self.store.clone());
         let tail = async move { tail(&store, &path, bytes).await };
         self.start(tail).wait()
     }
 
-    /// Begins to read a range of an object, or all of it, of this version only.
+    /// Starts reading a range of an object, or all of it, of the given version only.
     pub(crate) fn range(
         &self,
         path: &Path,
@@ -145,7 +147,8 @@ impl Bucket {
         };
         let servers = self.servers.clone();
         self.start(async move {
-            // object_store repeats a request that gets no answer, and not one whose answer ends early.
+            // object_store repeats a request without a response, but not one whose response ends
+            // early.
             let mut attempts = Attempts::new(&servers);
             loop {
                 let got = store.get_opts(&path, options.clone()).await;
@@ -158,12 +161,12 @@ impl Bucket {
         })
     }
 
-    /// Where an upload goes that replaces a version.
+    /// The target of an upload that replaces a version.
     pub(crate) fn target(&self, key: &str, replaces: &Version) -> Result<Target, StoreError> {
         let tag = match replaces {
             Version::Absent => None,
             Version::Known(version) => Some(Some(version.clone())),
-            // This also shows that the bucket exists and the credentials are right.
+            // This also checks that the bucket exists and the credentials are valid.
             Version::Current => match self.tail(key, 1) {
                 Ok((meta, _)) => Some(meta.e_tag),
                 Err(StoreError::NotFound) => None,
@@ -178,7 +181,7 @@ impl Bucket {
                 PutMode::Create,
                 Some((IF_NONE_MATCH, HeaderValue::from_static("*"))),
             ),
-            // An object without ETag cannot be told from another version.
+            // Without an ETag, a version of an object cannot be identified.
             Some(None) => (PutMode::Overwrite, None),
             Some(Some(tag)) => {
                 let malformed = |_| StoreError::Other("an ETag is malformed".to_owned());
@@ -202,7 +205,7 @@ impl Bucket {
         })
     }
 
-    /// Writes a small object.
+    /// Writes a small object by one request.
     pub(crate) fn put(&self, target: &Target, content: Bytes) -> Result<(), StoreError> {
         let (target, servers) = (target.clone(), self.servers.clone());
         let is_unconditional = Arc::clone(&self.is_unconditional);
@@ -240,7 +243,7 @@ impl Bucket {
         self.start(put).wait()
     }
 
-    /// Begins a multipart upload.
+    /// Begins a multipart upload, and returns its id.
     pub(crate) fn begin_multipart(&self, target: &Target) -> Result<String, StoreError> {
         let on_its_way = target.clone();
         let begin = async move {
@@ -259,7 +262,7 @@ impl Bucket {
         Ok(id)
     }
 
-    /// Begins to upload a part.
+    /// Starts to upload a part.
     pub(crate) fn put_part(
         &self,
         target: &Target,
@@ -274,7 +277,7 @@ impl Bucket {
         })
     }
 
-    /// Makes an object of the parts of a multipart upload.
+    /// Completes a multipart upload: the store makes an object of its parts.
     pub(crate) fn complete(
         &self,
         target: &Target,
@@ -316,7 +319,7 @@ impl Bucket {
         self.runtime.is_settled(id);
     }
 
-    /// Removes an object. One that does not exist is no error.
+    /// Removes an object. A missing object is no error.
     pub(crate) fn remove(&self, key: &str) -> Result<(), StoreError> {
         let (store, path) = (self.store.clone(), parse_key(key)?);
         let remove = async move {
@@ -328,14 +331,14 @@ impl Bucket {
         self.start(remove).wait()
     }
 
-    /// The same, even when a signal is about to end the program.
+    /// Removes an object even when a signal is about to end the program.
     pub(crate) fn remove_anyway(&self, path: Path) -> Result<(), StoreError> {
         let store = self.store.clone();
         let remove = async move { store.delete(&path).await.map_err(|e| store_error(&e)) };
         self.runtime.clean_up(remove)
     }
 
-    /// Writes an object, whatever is there.
+    /// Writes an object unconditionally.
     pub(crate) fn overwrite(&self, path: Path, content: Vec<Bytes>) -> Result<(), StoreError> {
         let store = self.store.clone();
         let put = async move {
@@ -345,7 +348,7 @@ impl Bucket {
         self.start(put).wait()
     }
 
-    /// The names below a prefix.
+    /// The names of objects below a prefix.
     pub(crate) fn names(&self, prefix: &str) -> Result<Vec<Vec<u8>>, StoreError> {
         let listed = self.list(parse_key(prefix.trim_end_matches('/'))?)?;
         let names = listed
@@ -355,7 +358,7 @@ impl Bucket {
         Ok(names.map(|name| name.as_bytes().to_vec()).collect())
     }
 
-    /// The objects directly below a prefix, and the prefixes there.
+    /// The objects directly below a prefix, and the common prefixes there.
     pub(crate) fn list(&self, prefix: Path) -> Result<ListResult, StoreError> {
         let store = self.store.clone();
         let list = async move {
@@ -367,14 +370,14 @@ impl Bucket {
     }
 }
 
-/// From now on, requests have no conditions: the store does not know them. That is said once.
+/// Turns conditions off, because the store does not support them, and reports that once.
 fn omit_conditions(is_unconditional: &AtomicBool, servers: &Servers) {
     if !is_unconditional.swap(true, Relaxed) {
         servers.notices.report_no_conditions();
     }
 }
 
-/// The key as it is: only `/` separates its parts.
+/// Parses a key without percent-decoding; only `/` separates its parts.
 pub(crate) fn parse_key(key: &str) -> Result<Path, StoreError> {
     use object_store::path::Error;
     let why = |error| match error {
@@ -387,8 +390,8 @@ pub(crate) fn parse_key(key: &str) -> Result<Path, StoreError> {
     Path::parse(key).map_err(|error| StoreError::BadKey(why(error)))
 }
 
-/// Reads an answer of at most so many bytes: as many as it says that it has. What a server sends in place of the end of an answer is
-/// counted, too, when the library asks for the rest again.
+/// Reads a response body of at most `most` bytes: as many as its header announces. When the library
+/// requests the rest of an incomplete body again, bytes sent in its place count, too.
 async fn body(got: GetResult, most: u64) -> Result<Bytes, StoreError> {
     let length = got.range.end.saturating_sub(got.range.start);
     let too_long = || StoreError::LongAnswer(most as usize);
@@ -409,7 +412,7 @@ async fn body(got: GetResult, most: u64) -> Result<Bytes, StoreError> {
     }
 }
 
-/// Reads the end of an object: its description, and up to so many bytes.
+/// Reads the end of an object: its metadata, and up to `bytes` bytes.
 async fn tail(
     store: &AmazonS3,
     path: &Path,
@@ -419,7 +422,7 @@ async fn tail(
         range: Some(range),
         ..GetOptions::default()
     };
-    // Unlike that to HEAD, the answer to GET says why there is no object.
+    // The response to GET, unlike that to HEAD, tells why there is no object.
     let error = match store.get_opts(path, get(GetRange::Suffix(bytes))).await {
         Ok(got) => {
             let meta = got.meta.clone();
@@ -427,7 +430,7 @@ async fn tail(
         }
         Err(error) => error,
     };
-    // An empty object has no range, and some stores refuse one that is longer than the object.
+    // An empty object has no range, and some stores refuse a suffix range longer than the object.
     let head = GetOptions {
         head: true,
         ..GetOptions::default()

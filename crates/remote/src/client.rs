@@ -1,4 +1,4 @@
-//! Opens objects.
+//! Opens objects of S3 stores and files of repositories.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ pub struct Client {
     state: Mutex<ClientState>,
 }
 
-/// What exists once there is something to do.
+/// State that is created on first use.
 #[derive(Debug, Default)]
 struct ClientState {
     runtime: Option<Arc<Runtime>>,
@@ -42,9 +42,10 @@ impl ClientState {
 }
 
 impl Client {
-    /// A client that reads its settings from the environment. An endpoint that is given has priority over that of
-    /// the environment. `on_notice` is told what takes long. With `hides_memory`, no other process can read the
-    /// keys from this one, but the ranks of an MPI job read each other's memory. Nothing is connected yet.
+    /// A client with settings from the environment. A given endpoint has priority over the
+    /// environment's. `on_notice` is called when a request takes long. With `hides_memory`, other
+    /// processes cannot read the keys from this process's memory; but the ranks of an MPI job must
+    /// read each other's memory. Opens no connection yet.
     pub fn new(endpoint: Option<String>, hides_memory: bool, on_notice: OnNotice) -> Client {
         Client {
             endpoint,
@@ -59,7 +60,7 @@ impl Client {
     }
 
     fn settings(&self) -> Settings {
-        // The settings have the keys.
+        // The settings contain secret keys.
         match self.hides_memory {
             true => gate::process::hide_memory(),
             false => gate::process::dump_no_core(),

@@ -1,15 +1,15 @@
-//! The store's answers as [`StoreError`]s.
+//! Converts the store's responses to [`StoreError`]s.
 
 use std::error::Error as _;
 
 use catalog::StoreError;
 use object_store::Error;
 
-/// The kind of an error.
+/// Converts an error of object_store.
 pub(crate) fn store_error(error: &Error) -> StoreError {
     let mut source = error.source();
     while let Some(within) = source {
-        // One of ours, that was passed through the library.
+        // An error of this crate that was passed through the library.
         if let Some(error) = within.downcast_ref::<StoreError>() {
             return error.clone();
         }
@@ -26,7 +26,7 @@ pub(crate) fn store_error(error: &Error) -> StoreError {
         }
         Some("NoSuchBucket") => return StoreError::NoBucket,
         Some(
-            // The last one is of the gateway of Versity.
+            // The last code is from Versity's S3 gateway.
             code @ ("InvalidAccessKeyId"
             | "SignatureDoesNotMatch"
             | "InvalidToken"
@@ -41,7 +41,7 @@ pub(crate) fn store_error(error: &Error) -> StoreError {
         Error::NotFound { .. } if matches!(code, None | Some("NoSuchKey" | "NotFound")) => {
             StoreError::NotFound
         }
-        // Of two requests at the same time, one gets this, which says nothing about the object.
+        // Returned to one of two simultaneous requests; says nothing about the object.
         Error::AlreadyExists { .. } if status == Some(409) => {
             StoreError::Other(code.unwrap_or("409 Conflict").to_owned())
         }
@@ -57,7 +57,7 @@ pub(crate) fn store_error(error: &Error) -> StoreError {
         _ if text.contains("incorrectly configured region") => StoreError::WrongRegion(None),
         _ => {
             let text = code.map_or_else(|| one_line(&text), str::to_owned);
-            // The same request will get the same answer.
+            // Repeating the request would give the same response.
             match status {
                 Some(408 | 409 | 429) | None => StoreError::Other(text),
                 Some(status) if (400..500).contains(&status) => StoreError::Refused(text),
@@ -67,7 +67,7 @@ pub(crate) fn store_error(error: &Error) -> StoreError {
     }
 }
 
-/// Why a request got no answer.
+/// Why a request got no response.
 pub(crate) fn no_connection(error: &(dyn std::error::Error + 'static)) -> StoreError {
     match certificate_error(error) {
         Some(text) => StoreError::Certificate(text),
@@ -75,7 +75,7 @@ pub(crate) fn no_connection(error: &(dyn std::error::Error + 'static)) -> StoreE
     }
 }
 
-/// Whether no answer came.
+/// Whether there was no response.
 fn is_connection(error: &Error) -> bool {
     let mut source = error.source();
     while let Some(error) = source {
@@ -87,12 +87,12 @@ fn is_connection(error: &Error) -> bool {
     false
 }
 
-/// What is wrong with the certificate of the endpoint, if that is why no answer came.
+/// The error of the endpoint's TLS certificate, if that is why there was no response.
 fn certificate_error(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     if let Some(tls @ rustls::Error::InvalidCertificate(_)) = error.downcast_ref() {
         return Some(one_line(&tls.to_string()));
     }
-    // The source of an `io::Error` is that of the error in it.
+    // `io::Error::source` skips the error that it wraps, so use `get_ref`.
     let within = error.downcast_ref::<std::io::Error>();
     match within.and_then(|e| e.get_ref()) {
         Some(within) => certificate_error(within),
@@ -100,7 +100,7 @@ fn certificate_error(error: &(dyn std::error::Error + 'static)) -> Option<String
     }
 }
 
-/// The text of the cause of all causes: those above it repeat the URL and how often it was tried.
+/// The text of the root cause; the errors above it repeat the URL and the number of attempts.
 fn deepest(error: &dyn std::error::Error) -> String {
     let mut last = error;
     while let Some(source) = last.source() {
@@ -109,13 +109,13 @@ fn deepest(error: &dyn std::error::Error) -> String {
     last.to_string()
 }
 
-/// The text of an element in the XML of an answer.
+/// The text of an element in the XML of a response.
 fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     Some(rest.split_once(&format!("</{name}>"))?.0)
 }
 
-/// The status of an answer, which the text of the library begins with.
+/// The HTTP status at the beginning of the library's error text.
 fn status_of(text: &str) -> Option<u16> {
     let (_, rest) = text.split_once("status code: ")?;
     rest.get(..3)?.parse().ok()

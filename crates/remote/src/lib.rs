@@ -2,21 +2,21 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `client` | opens objects, and knows the buckets that were used |
-//! | `bucket` | a bucket: requests |
-//! | `error` | the store's answers as `catalog::StoreError` |
-//! | `object` | an object that is read, at any offset or in order |
+//! | `client` | opens objects, and caches clients of buckets |
+//! | `bucket` | requests to a bucket |
+//! | `error` | converts the store's responses to `catalog::StoreError` |
+//! | `object` | an object opened for reading, at any offset or in order |
 //! | `repository` | the files of a restic repository in a bucket |
 //! | `rest` | the files of a restic repository on a rest-server |
-//! | `retry` | how long failed requests are repeated, and who is told |
+//! | `retry` | how long failed requests are repeated, and notices about them |
 //! | `runtime` | the thread that makes all requests |
-//! | `settings` | credentials, endpoint, patience |
-//! | `transport` | completes an upload on a condition, tells that a request is repeated |
-//! | `upload` | an object that is written |
+//! | `settings` | credentials, endpoint, timeouts |
+//! | `transport` | adds a condition to an upload's completion, and reports repeated requests |
+//! | `upload` | an object opened for writing |
 //! | `url` | the parts of a URL |
 //!
-//! All requests are made by one thread with a current-thread runtime; the functions here wait for it.
-//! Nothing else in the program is asynchronous.
+//! One thread with a current-thread runtime makes all requests; the functions of this crate wait
+//! for it. Nothing else in the program is asynchronous.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "cloud")]

@@ -1,4 +1,4 @@
-//! An object that is read, at any offset or in order.
+//! An object opened for reading, at any offset or in order.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -12,24 +12,24 @@ use object_store::path::Path;
 use crate::bucket::{Bucket, parse_key};
 use crate::runtime::Pending;
 
-/// The end of an object that is read when it is opened: most footers of catalogs, and the index of an
-/// archive, so that they need no further request.
+/// The number of bytes at the end of an object that are read on opening: they contain most footers
+/// of catalogs, and the index of an archive, so that these need no further request.
 const TAIL: u64 = 64 << 10;
 
-/// The length of the first request of a stream, and of the longest.
+/// The length of the first request of a stream; later ones grow up to `LONGEST_PIECE`.
 const FIRST_PIECE: u64 = 256 << 10;
 const LONGEST_PIECE: u64 = 8 << 20;
 
-/// Requests of a stream at the same time.
+/// Maximum number of a stream's simultaneous requests.
 const MOST_AT_ONCE: usize = 4;
 
-/// An object that is open for reading.
+/// An object opened for reading.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenObject {
     bucket: Arc<Bucket>,
     path: Path,
     len: u64,
-    /// Ranges are of this version only.
+    /// The ETag that all range requests must match.
     version: Option<String>,
     modified: (i64, u32),
     tail: Bytes,
@@ -97,24 +97,24 @@ impl Object for OpenObject {
     }
 }
 
-/// Reads an object in order, by requests for ranges that grow while it is read on: little is read in
-/// vain where only a few bytes are needed.
+/// Reads an object in order, by requests for ranges that grow while it is read: so few bytes are
+/// wasted if only a few are needed.
 struct RangeStream {
     object: OpenObject,
     current: Bytes,
-    /// The pieces after it, with their lengths.
+    /// The requested pieces after the current one, with their lengths.
     pending: VecDeque<(Pending<Bytes>, u64)>,
-    /// Bytes at the beginning of the first of them that are skipped.
+    /// Number of bytes to skip at the start of the first pending piece.
     skipped: u64,
-    /// The offset behind the last of them.
+    /// The offset after the last requested piece.
     next: u64,
-    /// The length of the next piece, and how many may be requested at the same time.
+    /// The length of the next piece; at most `most` are requested at the same time.
     len: u64,
     most: usize,
 }
 
 impl RangeStream {
-    /// Requests as many pieces as may be on their way.
+    /// Requests more pieces, up to the limit.
     fn request(&mut self) {
         while self.pending.len() < self.most && self.next < self.object.len {
             let to = self.object.len.min(self.next + self.len);

@@ -1,4 +1,4 @@
-//! The files of a restic repository in a bucket: an object for each.
+//! The files of a restic repository in a bucket, one object each.
 
 use bytes::Bytes;
 use catalog::StoreError;
@@ -7,10 +7,10 @@ use object_store::path::Path;
 
 use crate::bucket::{Bucket, parse_key};
 
-/// The first file that is read.
+/// The configuration of the repository, which is the first file read.
 const CONFIG: &str = "config";
 
-/// No configuration is longer.
+/// Maximum length of a configuration.
 const LONGEST_CONFIG: u64 = 1 << 20;
 
 /// The objects below a prefix of a bucket.
@@ -43,7 +43,7 @@ impl ObjectFiles {
 impl Files for ObjectFiles {
     fn read(&self, path: &str, range: Option<(u64, usize)>) -> Result<Bytes, StoreError> {
         if path == CONFIG {
-            // With few repetitions, and it also shows that the bucket exists and the credentials are right.
+            // Few repetitions; also checks that the bucket exists and the credentials are valid.
             return Ok(self.bucket.tail(&self.key(path), LONGEST_CONFIG)?.1);
         }
         let range = range.map(|(offset, len)| offset..offset + len as u64);
@@ -61,7 +61,7 @@ impl Files for ObjectFiles {
     fn list(&self, dir: &str) -> Result<Vec<(String, u64)>, StoreError> {
         let listed = self.bucket.list(self.path(dir)?)?;
         let mut objects = listed.objects;
-        // Those of `data` are in 256 directories, and nothing is deeper.
+        // Packs are in 256 directories below `data`; no other directory has subdirectories.
         for prefix in listed.common_prefixes {
             objects.extend(self.bucket.list(prefix)?.objects);
         }

@@ -14,10 +14,10 @@ use crate::retry::{Attempts, CONNECT, Notices, SILENCE, Servers};
 use crate::runtime::Runtime;
 use crate::transport::is_repeated;
 
-/// Lists have lengths.
+/// Version 2 of the protocol, whose lists contain lengths.
 const VERSION_2: &str = "application/vnd.x.restic.rest.v2";
 
-/// A repository on a server.
+/// A repository on a rest-server.
 #[derive(Debug)]
 pub(crate) struct RestFiles {
     server: Arc<Server>,
@@ -27,15 +27,15 @@ pub(crate) struct RestFiles {
 #[derive(Debug)]
 struct Server {
     client: Client,
-    /// Ends with a slash.
+    /// The URL of the repository, with a final slash.
     base: Url,
     user: Option<(String, String)>,
-    /// The host and the port, for messages.
+    /// Host and port, for messages.
     host: String,
     servers: Servers,
 }
 
-/// A file in a list of the server.
+/// A file in the server's list.
 #[derive(serde::Deserialize)]
 struct ListedFile {
     name: String,
@@ -43,7 +43,8 @@ struct ListedFile {
 }
 
 impl RestFiles {
-    /// The repository of a URL. A user and a password in it have priority over those in the environment.
+    /// The repository at a URL. A user and a password in the URL have priority over those in the
+    /// environment.
     pub(crate) fn new(
         url: &str,
         runtime: Arc<Runtime>,
@@ -90,7 +91,7 @@ impl RestFiles {
         })
     }
 
-    /// Makes a request until it is answered, and reads the answer, of at most so many bytes.
+    /// Makes a request, repeating it as needed, and reads a response of at most `most` bytes.
     fn ask(
         &self,
         method: Method,
@@ -115,7 +116,7 @@ impl Server {
         }
     }
 
-    /// Sends a request of so many bytes.
+    /// Sends a request whose body has `bytes` bytes.
     async fn send(&self, request: RequestBuilder, bytes: usize) -> Result<Response, StoreError> {
         let answer = self.servers.watch(&self.host, bytes, request.send()).await;
         let answer = answer.map_err(|e| no_connection(&e))?;
@@ -144,8 +145,8 @@ impl Server {
         }
     }
 
-    /// Writes a file. The server refuses one that exists: then an answer was lost, or another process has written
-    /// the same bytes, from which files have their names.
+    /// Writes a file. The server refuses an existing file: then a response was lost, or another
+    /// process has written the same bytes, as files are named by their hashes.
     async fn write(&self, path: &str, content: Bytes) -> Result<(), StoreError> {
         let mut attempts = Attempts::new(&self.servers);
         loop {
@@ -209,11 +210,11 @@ impl Files for RestFiles {
             request.header(ACCEPT, VERSION_2)
         });
         let list = match list {
-            // Nothing was written into it.
+            // A missing directory: nothing was written into it.
             Err(StoreError::NotFound) => return Ok(Vec::new()),
             other => other?,
         };
-        // `null` is an empty list, as Go writes it.
+        // Go encodes an empty list as `null`.
         let list: Option<Vec<ListedFile>> = serde_json::from_slice(&list)
             .map_err(|_| StoreError::Other("a list is malformed".to_owned()))?;
         let list = list.unwrap_or_default().into_iter();
@@ -221,7 +222,7 @@ impl Files for RestFiles {
     }
 }
 
-/// Reads an answer. Whatever length it claims, only what has arrived takes memory.
+/// Reads a response. Whatever length it claims, only bytes that have arrived take memory.
 async fn body(mut answer: Response, most: usize) -> Result<Bytes, StoreError> {
     let mut body = BytesMut::new();
     while let Some(piece) = answer.chunk().await.map_err(|e| no_connection(&e))? {
@@ -233,7 +234,7 @@ async fn body(mut answer: Response, most: usize) -> Result<Bytes, StoreError> {
     Ok(body.freeze())
 }
 
-/// The path in the protocol, in which `data` has no directories.
+/// The path in the protocol, where `data` has no subdirectories.
 fn flat(path: &str) -> String {
     match path.split_once('/') {
         Some((dir, rest)) => {
@@ -244,7 +245,7 @@ fn flat(path: &str) -> String {
     }
 }
 
-/// A user or a password as it was before it was percent-encoded for a URL.
+/// Percent-decodes a user or a password of a URL.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut left = text.as_bytes();
@@ -296,7 +297,7 @@ mod tests {
         assert_eq!(decoded("a%40b%2"), "a@b%2");
     }
 
-    /// A server sends more than it was asked for, and does not end.
+    /// A server that sends more than requested, and does not end.
     #[test]
     fn an_answer_without_an_end_is_given_up() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

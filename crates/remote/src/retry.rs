@@ -1,4 +1,4 @@
-//! How long failed requests are repeated, and who is told.
+//! How long failed requests are repeated, and notices about slow or failing servers.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -11,32 +11,32 @@ use reqwest::StatusCode;
 
 use crate::error::no_connection;
 
-/// How long requests are repeated.
+/// Maximum time for which requests are repeated.
 pub(crate) const MOST_PATIENCE: Duration = Duration::from_secs(5 * 60);
-/// The same, of a server that has never answered: a wrong URL is more likely than a server that restarts.
+/// Maximum time for a server that has never answered: a wrong URL is more likely than a restart.
 const LEAST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long a connection may take.
+/// Maximum time to connect.
 pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 
-/// A server that accepts a connection and says nothing for so long is given up.
+/// Maximum time that a server may accept a connection without sending anything.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5 * 60);
 
-/// What the program says about a store, if it takes long.
+/// A notice about a store, if a request takes long.
 #[derive(Debug)]
 pub enum Notice<'a> {
-    /// A request has failed, and is repeated for up to so long.
+    /// A request has failed, and is repeated for up to this time.
     Failed(&'a StoreError, Duration),
-    /// A server has not answered for so long.
+    /// A server has not answered for this time.
     Silent(&'a str, Duration),
-    /// The store has no conditional requests.
+    /// The store does not support conditional requests.
     NoConditions,
 }
 
-/// What the program does with a notice.
+/// Receives notices.
 pub type OnNotice = fn(Notice<'_>);
 
-/// Reports the first trouble in a while, since all requests fail while a server is down.
+/// Limits the rate of notices, since all requests fail while a server is down.
 #[derive(Clone, Debug)]
 pub(crate) struct Notices {
     on_notice: OnNotice,
@@ -74,7 +74,7 @@ impl Notices {
     }
 }
 
-/// Notices of a kind come once a minute.
+/// Whether a notice of a kind is due; each comes at most once a minute.
 fn is_due(last: &Mutex<Option<Instant>>, now: Instant) -> bool {
     const PERIOD: Duration = Duration::from_secs(60);
     let mut last = last.lock();
@@ -85,7 +85,7 @@ fn is_due(last: &Mutex<Option<Instant>>, now: Instant) -> bool {
     is_due
 }
 
-/// The servers of a store: which of them have answered, and whom to tell about them.
+/// The servers of a store: which of them have answered, and the receiver of notices.
 #[derive(Clone, Debug)]
 pub(crate) struct Servers {
     pub(crate) notices: Notices,
@@ -94,9 +94,9 @@ pub(crate) struct Servers {
 
 #[derive(Debug, Default)]
 struct RetryState {
-    /// The hosts that have answered, whatever they said.
+    /// The hosts that have answered, even with an error.
     have_answered: HashSet<String>,
-    /// When the first request failed, before any was answered.
+    /// The time of the first failed request, before any was answered.
     failing_since: Option<Instant>,
 }
 
@@ -108,7 +108,7 @@ impl Servers {
         }
     }
 
-    /// Notes that a host has answered.
+    /// Records that a host has answered.
     pub(crate) fn note_answer(&self, host: &str) {
         let answered = &mut self.state.lock().have_answered;
         if !answered.contains(host) {
@@ -116,13 +116,13 @@ impl Servers {
         }
     }
 
-    /// Notes an answer that is an error which may pass.
+    /// Records a response with a temporary error.
     pub(crate) fn note_status(&self, status: StatusCode) {
         let error = StoreError::Other(status.to_string());
         self.notices.report_error(&error);
     }
 
-    /// Notes that a host has not answered a request; whether that is a reason to repeat it.
+    /// Records that a host has not answered a request; returns whether to repeat the request.
     pub(crate) fn note_failure(
         &self,
         host: &str,
@@ -142,7 +142,8 @@ impl Servers {
         !self.state.lock().have_answered.is_empty()
     }
 
-    /// Waits for what a host answers after it got so many bytes, and tells while it says nothing.
+    /// Awaits the response of a host to a request of `bytes` bytes, with notices while it is
+    /// silent.
     pub(crate) async fn watch<T>(
         &self,
         host: &str,
@@ -151,7 +152,7 @@ impl Servers {
     ) -> T {
         const FIRST: Duration = Duration::from_secs(10);
         const LATER: Duration = Duration::from_secs(60);
-        /// Bytes per second, at least, in which a request is sent.
+        /// Minimum assumed rate of sending a request, in bytes per second.
         const SLOW: u64 = 128 << 10;
         let (began, mut answer) = (Instant::now(), pin!(answer));
         let mut patience = FIRST + Duration::from_secs(bytes as u64 / SLOW);
@@ -182,7 +183,7 @@ impl Attempts {
         }
     }
 
-    /// Waits before a request is repeated; false if the error will not pass, or the time is over.
+    /// Waits before a request is repeated; false if the error is permanent, or the time is over.
     pub(crate) async fn wait(&mut self, error: &StoreError) -> bool {
         const LONGEST: Duration = Duration::from_secs(20);
         let may_pass = matches!(error, StoreError::NoConnection(_) | StoreError::Other(_));
@@ -218,7 +219,7 @@ mod tests {
         });
         let (error, begin) = (StoreError::Other("500".to_owned()), Instant::now());
         let report = |seconds| {
-            let notices = notices.clone(); // as each request has it
+            let notices = notices.clone(); // like a clone in each request
             notices.report_error_at(&error, begin + Duration::from_secs(seconds));
             LINES.load(SeqCst)
         };

@@ -1,4 +1,4 @@
-//! The thread that makes all requests, and what it does when a signal ends the program.
+//! The thread that makes all requests, and its cleanup when a signal ends the program.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -12,23 +12,23 @@ use gate::interrupt::{self, Guard};
 use tokio::runtime::{Builder, Handle};
 use tokio::task::AbortHandle;
 
-/// A thread with a current-thread runtime. It ends with the process.
+/// A thread with a current-thread runtime, which ends with the process.
 #[derive(Debug)]
 pub(crate) struct Runtime {
     handle: Handle,
     uploads: Arc<Mutex<Uploads>>,
 }
 
-/// Removes the parts of an upload.
+/// A future that removes the parts of an upload.
 type Abort = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The multipart uploads that a signal must not leave behind.
+/// The multipart uploads that must be aborted on a signal.
 #[derive(Default)]
 struct Uploads {
     aborts: BTreeMap<String, Abort>,
-    /// Requests on their way.
+    /// Requests in flight.
     tasks: Vec<AbortHandle>,
-    /// While there are uploads, signals that end the program are only recorded.
+    /// While there are uploads, signals that would end the program are only recorded.
     guard: Option<Guard>,
     is_watched: bool,
 }
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Uploads {
     }
 }
 
-/// The result of a task that the thread works on. Dropping it cancels the task.
+/// The result of a task on the runtime's thread. Dropping it cancels the task.
 #[derive(Debug)]
 pub(crate) struct Pending<T> {
     result: Receiver<Result<T, StoreError>>,
@@ -53,7 +53,6 @@ impl<T> Drop for Pending<T> {
 }
 
 impl<T> Pending<T> {
-    /// Waits for the result.
     pub(crate) fn wait(self) -> Result<T, StoreError> {
         let stopped = |_| StoreError::Other("the request was not finished".to_owned());
         let result = self.result.recv().map_err(stopped).flatten();
@@ -61,22 +60,22 @@ impl<T> Pending<T> {
         result
     }
 
-    /// Waits until the task has ended, or the time has come.
+    /// Waits until the task has ended, but not longer than `until`.
     pub(crate) fn settle(self, until: Instant) {
         let left = until.saturating_duration_since(Instant::now());
         let _ = self.result.recv_timeout(left);
     }
 }
 
-/// How long an error or a signal waits for the store to remove what was uploaded.
+/// How long an error or a signal waits for the store to remove the parts of an upload.
 pub(crate) const ABORT: Duration = Duration::from_secs(10);
 
-/// How long requests may take that are on their way when an upload is aborted. The store may keep a part
-/// that arrives after that.
+/// How long to wait for requests in flight when an upload is aborted. The store may keep a part
+/// that arrives later.
 pub(crate) const SETTLE: Duration = Duration::from_secs(3);
 
-/// After a signal that ends the program, does not return before that, so that nothing is begun and no
-/// error is reported that comes from the abort.
+/// After a signal that ends the program, blocks until it does, so that nothing new begins and no
+/// error of the abort is reported.
 fn stop_if_interrupted() {
     while interrupt::asked().is_some() {
         thread::sleep(Duration::from_millis(100));
@@ -92,8 +91,8 @@ impl Runtime {
         thread::Builder::new()
             .name("requests".to_owned())
             .spawn(move || {
-                // The program ends by SIGPIPE when its standard output is closed; a connection that is closed
-                // is only an error.
+                // Writing to a closed standard output must end the program by SIGPIPE; a closed
+                // connection is only an error.
                 gate::process::block_sigpipe();
                 runtime.block_on(std::future::pending::<()>());
             })
@@ -104,7 +103,7 @@ impl Runtime {
         })
     }
 
-    /// Starts a task.
+    /// Starts a task on the runtime's thread.
     pub(crate) fn start_task<T: Send + 'static>(
         &self,
         task: impl Future<Output = Result<T, StoreError>> + Send + 'static,
@@ -124,7 +123,8 @@ impl Runtime {
         }
     }
 
-    /// Runs a task that cleans up: also after a signal that is about to end the program, which then waits for some seconds.
+    /// Runs a cleanup task, even after a signal is about to end the program, which then waits some
+    /// seconds.
     pub(crate) fn clean_up(
         &self,
         task: impl Future<Output = Result<(), StoreError>> + Send + 'static,
@@ -146,7 +146,7 @@ impl Runtime {
         }
     }
 
-    /// Has SIGINT, SIGTERM and SIGHUP abort an upload before they end the program, until it is
+    /// Makes SIGINT, SIGTERM and SIGHUP abort an upload before they end the program, until it is
     /// [settled](Runtime::is_settled). A second signal ends the program at once.
     pub(crate) fn abort_on_signal(&self, id: &str, abort: Abort) {
         let mut uploads = lock(&self.uploads);
@@ -157,7 +157,7 @@ impl Runtime {
         }
     }
 
-    /// An upload is complete, or was aborted. After the last one a recorded signal is raised.
+    /// Records that an upload is complete or aborted. After the last one, raises a recorded signal.
     pub(crate) fn is_settled(&self, id: &str) {
         let mut uploads = lock(&self.uploads);
         uploads.aborts.remove(id);
@@ -171,7 +171,8 @@ fn lock(uploads: &Mutex<Uploads>) -> MutexGuard<'_, Uploads> {
     uploads.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for a signal, then for the requests on their way, aborts all uploads, and raises the signal again.
+/// Waits for a signal, then for the requests in flight, aborts all uploads, and raises the signal
+/// again.
 async fn watch(uploads: Arc<Mutex<Uploads>>) {
     const PERIOD: Duration = Duration::from_millis(50);
     loop {

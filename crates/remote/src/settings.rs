@@ -1,4 +1,4 @@
-//! The settings of an S3 client: credentials, endpoint, patience.
+//! The settings of an S3 client: credentials, endpoint, timeouts.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use crate::error::store_error;
 use crate::retry::{CONNECT, MOST_PATIENCE, SILENCE};
 use crate::transport::Transport;
 
-/// What the environment and the command line say about a store.
+/// Settings of a store from the environment and the command line.
 #[derive(Debug)]
 pub(crate) struct Settings {
     endpoint: Option<String>,
-    /// The variable or the option that the endpoint is from.
+    /// The variable or option that gave the endpoint.
     endpoint_from: &'static str,
-    /// What object_store cannot put into a request.
+    /// The name of a variable whose value object_store cannot put into a request.
     bad: Option<String>,
-    /// What must be set that is not, if there are no credentials.
+    /// The variable that must be set for credentials, but is not.
     missing: Option<&'static str>,
-    /// The endpoint may be one without TLS.
+    /// The endpoint may be without TLS (`http:`).
     allows_http: bool,
 }
 
@@ -36,7 +36,7 @@ fn is_true(name: &str) -> bool {
     variable(name).is_some_and(|value| value.eq_ignore_ascii_case("true") || value == "1")
 }
 
-/// The access key, and what replaces it.
+/// The variables of the access key, and of alternatives to it.
 const CREDENTIALS: [&str; 6] = [
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
@@ -48,7 +48,7 @@ const CREDENTIALS: [&str; 6] = [
 
 const ENDPOINT_OPTION: &str = "--endpoint-url";
 
-/// A variable of AWS with a value that object_store panics on, or that no request can have.
+/// A variable of AWS with a value that object_store panics on, or that no request can contain.
 fn bad_variable() -> Option<String> {
     let all =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
@@ -58,7 +58,7 @@ fn bad_variable() -> Option<String> {
 }
 
 fn is_bad(name: &str, value: &[u8]) -> bool {
-    // Secret keys, names of files and of profiles may have blanks.
+    // Variables that must not contain blanks; secret keys and names of files and profiles may.
     const STRICT: [&str; 6] = [
         "AWS_ACCESS_KEY_ID",
         "AWS_SESSION_TOKEN",
@@ -80,7 +80,7 @@ fn check_endpoint(endpoint: &str, from: &str) -> Result<(), StoreError> {
     let rest = ["http://", "https://"]
         .iter()
         .find_map(|scheme| endpoint.strip_prefix(scheme));
-    // The library would take a part of the path for the host.
+    // The library would mistake a part of the path for the host.
     let has_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
     match has_host && reqwest::Url::parse(endpoint).is_ok() {
         true => Ok(()),
@@ -93,13 +93,14 @@ fn is_http(endpoint: &str) -> bool {
 }
 
 impl Settings {
-    /// The settings of the environment, with the endpoint of the command line in place of that of the environment.
+    /// Settings from the environment; `endpoint`, from the command line, replaces the
+    /// environment's.
     pub(crate) fn from_environment(endpoint: Option<String>) -> Settings {
         let missing = match (has("AWS_ACCESS_KEY_ID"), has("AWS_SECRET_ACCESS_KEY")) {
             (true, true) => None,
             (true, false) => Some("AWS_SECRET_ACCESS_KEY"),
             (false, true) => Some("AWS_ACCESS_KEY_ID"),
-            // The role of a pod, a container or a machine; or no signature at all.
+            // The role of a pod, a container or a machine; or unsigned requests.
             (false, false) => {
                 let has_other = has("AWS_WEB_IDENTITY_TOKEN_FILE")
                     || has("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
@@ -121,7 +122,7 @@ impl Settings {
         }
     }
 
-    /// The same for another endpoint, which has its scheme.
+    /// The settings with a different endpoint, which includes its scheme.
     pub(crate) fn at(self, endpoint: String) -> Settings {
         Settings {
             allows_http: self.allows_http || is_http(&endpoint),
@@ -131,7 +132,7 @@ impl Settings {
         }
     }
 
-    /// Whether something is missing or malformed that every request needs.
+    /// Checks the settings that every request needs.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         if let Some(variable) = &self.bad {
             return Err(StoreError::BadSetting(variable.clone()));
@@ -148,7 +149,7 @@ impl Settings {
         }
     }
 
-    /// Makes a client of a bucket.
+    /// Creates a client of a bucket.
     pub(crate) fn client(
         &self,
         bucket: &str,
@@ -159,7 +160,7 @@ impl Settings {
             .with_connect_timeout(CONNECT)
             .with_timeout_disabled()
             .with_read_timeout(SILENCE);
-        // `Transport` says when no request is repeated any more.
+        // `Transport` decides when to stop repeating a request.
         let retries = RetryConfig {
             backoff: BackoffConfig {
                 init_backoff: Duration::from_millis(100),
@@ -171,7 +172,7 @@ impl Settings {
         };
         let mut builder = AmazonS3Builder::from_env()
             .with_bucket_name(bucket)
-            // One object at a time is removed, which every store can do.
+            // Remove objects one by one, which every store supports.
             .with_disable_bulk_delete(true)
             .with_client_options(options)
             .with_retry(retries)
@@ -183,7 +184,7 @@ impl Settings {
     }
 }
 
-/// Adds the variables that the credentials are from to the error that they are wrong.
+/// Adds the credentials' variables to an error about wrong credentials.
 pub(crate) fn name_variables(error: StoreError) -> StoreError {
     match error {
         StoreError::WrongCredentials(code, _) => {
@@ -193,7 +194,7 @@ pub(crate) fn name_variables(error: StoreError) -> StoreError {
     }
 }
 
-/// The variables that are set and that the credentials are from.
+/// The credential variables that are set.
 fn credential_variables(has: impl Fn(&str) -> bool) -> Vec<&'static str> {
     let used = match has(CREDENTIALS[0]) && has(CREDENTIALS[1]) {
         true => &CREDENTIALS[..3],

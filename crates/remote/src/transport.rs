@@ -1,4 +1,5 @@
-//! What `object_store` has no option for: completes an upload on a condition, and tells that a request is repeated.
+//! Functions that `object_store` lacks: adds a condition to the request that completes an upload,
+//! and reports that a request is repeated.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,16 +21,16 @@ use reqwest::{Method, StatusCode};
 
 use crate::retry::Servers;
 
-/// Sends requests.
+/// Sends the requests of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Transport {
-    /// The header with the condition that is added to the request that completes an upload. A signature of S3
-    /// need not cover it.
+    /// The header with the condition for the request that completes an upload. S3 signatures need
+    /// not cover that header.
     pub(crate) condition: Option<(HeaderName, HeaderValue)>,
     pub(crate) servers: Servers,
-    /// The store has no conditional requests.
+    /// The store does not support conditional requests.
     pub(crate) is_unconditional: Arc<AtomicBool>,
-    /// Bytes of the list that is being read, which comes in pages.
+    /// Bytes so far of the list being read, which comes in pages.
     pub(crate) listed: Arc<AtomicUsize>,
 }
 
@@ -59,13 +60,13 @@ impl HttpConnector for Transport {
     }
 }
 
-/// Whether a request makes an object of parts.
+/// Whether a request completes a multipart upload.
 fn completes(request: &HttpRequest) -> bool {
     let query = request.uri().query().unwrap_or_default();
     request.method() == Method::POST && query.starts_with("uploadId=")
 }
 
-/// Whether an error of the server may pass. What is not implemented will not be soon.
+/// Whether a server error may be temporary; "not implemented" is not.
 pub(crate) fn is_repeated(status: StatusCode) -> bool {
     let busy = [StatusCode::TOO_MANY_REQUESTS, StatusCode::REQUEST_TIMEOUT];
     let is_final = status == StatusCode::NOT_IMPLEMENTED;
@@ -95,7 +96,7 @@ impl HttpService for Service {
             Ok(answer) => {
                 servers.note_answer(&host);
                 match answer.status() {
-                    // Of other errors of a server, object_store repeats the request.
+                    // object_store repeats requests after other server errors.
                     StatusCode::NOT_IMPLEMENTED => Err(HttpError::new(
                         HttpErrorKind::Unknown,
                         StoreError::NotImplemented,
@@ -115,15 +116,15 @@ impl HttpService for Service {
     }
 }
 
-/// The host and the port of a request.
+/// The host and port of a request.
 fn host_of(request: &HttpRequest) -> String {
     let authority = request.uri().authority();
     authority.map_or_else(String::new, ToString::to_string)
 }
 
-/// The most bytes of an answer: the range that is asked for.
+/// Maximum bytes of the response to a request: those of the requested range.
 fn most_bytes(request: &HttpRequest) -> usize {
-    /// Why there is no such range may take a few lines.
+    /// Room for an error text of a few lines, as for an invalid range.
     const REASON: usize = 64 << 10;
     let range = request.headers().get(RANGE);
     let range = range.and_then(|range| range.to_str().ok()?.strip_prefix("bytes="));
@@ -137,15 +138,15 @@ fn most_bytes(request: &HttpRequest) -> usize {
     bytes.map_or(MOST_BYTES, |bytes: usize| bytes.clamp(REASON, MOST_BYTES))
 }
 
-/// Whether a request is for the first page of a list; `None` if it is for something else.
+/// Whether a list request is for the first page; `None` for other requests.
 fn page_of_list(request: &HttpRequest) -> Option<bool> {
     let query = request.uri().query().unwrap_or_default();
     let is_list = query.contains("list-type=");
     is_list.then_some(!query.contains("continuation-token="))
 }
 
-/// The body of an answer, which is an error if it is too long, together with those before it. Whatever length it claims, only what has
-/// arrived takes memory.
+/// A response body that fails if it is too long, including earlier pages. Whatever length it
+/// claims, only bytes that have arrived take memory.
 struct Bounded {
     body: HttpResponseBody,
     read: Arc<AtomicUsize>,

@@ -1,4 +1,4 @@
-//! An object that is written: small ones by one request, others by a multipart upload.
+//! An object opened for writing: small ones by one request, others by a multipart upload.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -14,22 +14,22 @@ use crate::runtime::{Pending, SETTLE};
 
 const MIB: usize = 1 << 20;
 
-/// S3 permits no more parts.
+/// The maximum number of parts that S3 permits.
 const MOST_PARTS: usize = 10_000;
 
-/// Parts on their way at the same time.
+/// Maximum number of parts in flight.
 const MOST_AT_ONCE: usize = 4;
 
-/// Bytes on their way at the same time, of which there is always one part.
+/// Maximum bytes in flight; a single part may always be.
 const MOST_BYTES: usize = 128 * MIB;
 
-/// The length of a part: 8 MiB, and later up to 64 MiB, so that an archive needs little memory and a large
-/// one not too many parts.
+/// The length of a part: 8 MiB, growing to 64 MiB, so that an archive needs little memory and a
+/// large one not too many parts.
 fn part_len(nth: usize) -> usize {
     (8 * MIB) << (nth / 500).min(3)
 }
 
-/// The longest object, in GiB.
+/// The maximum length of an object in GiB.
 fn most_gib() -> u64 {
     let mib = (0..MOST_PARTS).map(|nth| part_len(nth) / MIB);
     mib.sum::<usize>() as u64 >> 10
@@ -40,12 +40,12 @@ fn most_gib() -> u64 {
 pub(crate) struct ObjectUpload {
     bucket: Arc<Bucket>,
     target: Target,
-    /// What is not yet a part.
+    /// The bytes after the last part.
     buffer: Vec<u8>,
-    /// Parts on their way, oldest first, with their lengths.
+    /// Parts in flight, oldest first, with their lengths.
     pending: VecDeque<(Pending<PartId>, usize)>,
     parts: Vec<PartId>,
-    /// The multipart upload, once it is begun. It is aborted when this is dropped.
+    /// The id of the multipart upload once it has begun. Dropping this value aborts it.
     id: Option<String>,
 }
 
@@ -65,12 +65,12 @@ impl ObjectUpload {
         })
     }
 
-    /// Parts that were begun.
+    /// The number of parts begun.
     fn begun(&self) -> usize {
         self.parts.len() + self.pending.len()
     }
 
-    /// Begins to upload what is in the buffer.
+    /// Starts to upload the buffer as a part.
     fn begin_part(&mut self) -> Result<(), StoreError> {
         let nth = self.begun();
         if nth == MOST_PARTS {
@@ -97,7 +97,7 @@ impl ObjectUpload {
         Ok(())
     }
 
-    /// Uploads everything that was written, as parts.
+    /// Uploads the buffered bytes, and waits for all parts.
     fn finish_parts(&mut self) -> Result<(), StoreError> {
         if !self.buffer.is_empty() {
             self.begin_part()?;
@@ -131,7 +131,8 @@ impl Write for ObjectUpload {
 impl Upload for ObjectUpload {
     fn sync(&mut self) -> Result<(), StoreError> {
         match self.id {
-            // S3 wants parts of at least 5 MiB, except for the last: more can be written after this.
+            // S3 requires 5 MiB for every part except the last, and more may be written after this
+            // sync.
             None => Ok(()),
             Some(_) if self.buffer.len() < 5 * MIB => {
                 while let Some((part, _)) = self.pending.pop_front() {
@@ -161,7 +162,7 @@ impl Upload for ObjectUpload {
 
 impl Drop for ObjectUpload {
     fn drop(&mut self) {
-        // First: a part that arrives after the upload was aborted may stay.
+        // Wait first: a part that arrives after the abort may stay in the store.
         let until = Instant::now() + SETTLE;
         for (part, _) in self.pending.drain(..) {
             part.settle(until);

@@ -2,16 +2,16 @@
 
 use catalog::StoreError;
 
-/// A bucket, and a key in it.
+/// The bucket and key of an `s3://` URL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Url<'a> {
     pub(crate) bucket: &'a str,
-    /// May be empty, for a prefix.
+    /// The key; empty for a prefix of the whole bucket.
     pub(crate) key: &'a str,
 }
 
 impl<'a> Url<'a> {
-    /// Parses `s3://bucket`, and what may follow.
+    /// Parses `s3://BUCKET` with an optional key.
     pub(crate) fn parse(url: &'a [u8]) -> Result<Url<'a>, StoreError> {
         let url = std::str::from_utf8(url).ok();
         let rest = url.and_then(|url| url.strip_prefix("s3://"));
@@ -24,7 +24,7 @@ impl<'a> Url<'a> {
         }
     }
 
-    /// Parses the URL of an object, which has a key.
+    /// Parses the URL of an object, whose key is not empty.
     pub(crate) fn parse_object(url: &'a [u8]) -> Result<Url<'a>, StoreError> {
         let url = Url::parse(url)?;
         match url.key.is_empty() || url.key.ends_with('/') {
@@ -34,7 +34,7 @@ impl<'a> Url<'a> {
     }
 }
 
-/// Refuses what is no name of a bucket in any store.
+/// Fails if no store permits this bucket name.
 fn check_bucket(bucket: &str) -> Result<(), StoreError> {
     match bucket.bytes().all(|byte| byte.is_ascii_graphic()) {
         _ if bucket.is_empty() => Err(StoreError::BadUrl),
@@ -45,17 +45,17 @@ fn check_bucket(bucket: &str) -> Result<(), StoreError> {
     }
 }
 
-/// The place of a restic repository in a bucket.
+/// The location of a restic repository in a bucket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RepositoryUrl<'a> {
     pub(crate) endpoint: String,
     pub(crate) bucket: &'a str,
-    /// The key of its directory; empty if it has the bucket for itself.
+    /// The key of the repository's directory; empty for the root of the bucket.
     pub(crate) prefix: &'a str,
 }
 
 impl<'a> RepositoryUrl<'a> {
-    /// Parses `s3:HOST/BUCKET/PREFIX`, where HOST may have a scheme, as restic does.
+    /// Parses restic's `s3:HOST/BUCKET/PREFIX`, where HOST may have a scheme.
     pub(crate) fn parse(location: &'a str) -> Result<RepositoryUrl<'a>, StoreError> {
         let rest = location.strip_prefix("s3:").ok_or(StoreError::BadUrl)?;
         let (scheme, rest) = match rest.split_once("://") {

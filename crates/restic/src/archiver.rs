@@ -1,5 +1,6 @@
-//! Archives a tree by several threads. A task is some entries of a directory: directories among them become tasks of their own,
-//! or keep the trees of the last snapshot; files are read, cut and stored. Large blobs become tasks, too.
+//! Archives a tree by several threads. A task is a range of entries of a directory: subdirectories
+//! become tasks of their own, or keep the trees of the last snapshot; files are read, cut and
+//! stored. Large blobs become tasks, too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,30 +33,32 @@ use crate::parent::{OldNode, TreeReader};
 use crate::repository_file::BlobKind;
 use crate::trees::{Directory, TreeCounts, Trees};
 
-/// Directories that each thread keeps open.
+/// Maximum number of directories that each thread keeps open.
 const OPEN_DIRECTORIES: usize = 24;
-/// The entries of a task.
+/// Maximum number of entries in a task.
 const ENTRIES: usize = 64;
-/// Large files are read in such pieces.
+/// Number of bytes per read(2) of a large file.
 const PIECE: usize = 256 << 10;
-/// How often a small file is read again that changes while it is read.
+/// Maximum number of times to reread a small file that changes while it is read.
 const TRIES: u32 = 3;
-/// Threads for each processor: some wait for the disk.
+/// Number of threads per processor, since some wait for the disk.
 const THREADS: usize = 2;
 
-/// The tree that is archived, and the options.
+/// The tree to archive, and options.
 pub(crate) struct Archiver<'a> {
     pub(crate) rows: &'a Arc<Rows>,
     pub(crate) users: &'a Users,
     pub(crate) device_ids: DeviceIds,
     pub(crate) zone: &'a TimeZone,
-    /// Rows instead of which others are archived, because they are SRCs themselves, or none: the repository.
+    /// Rows that are replaced: by the rows of a SRC inside another SRC, or by nothing (the
+    /// repository).
     pub(crate) instead: BTreeMap<usize, Option<usize>>,
-    /// For each row, whether the entry or anything below it has changed since the last snapshot, if that is known.
+    /// For each row, whether the entry or anything below it has changed since the last snapshot, if
+    /// known.
     pub(crate) changed: Option<&'a [bool]>,
-    /// The earliest change time of files that may have changed since the last snapshot was begun.
+    /// The minimum change time of files that may have changed since the last snapshot began.
     pub(crate) changed_since: Time,
-    /// By default, some for each processor.
+    /// Number of threads; by default some per processor.
     pub(crate) threads: Option<usize>,
     pub(crate) store: &'a BlobStore<'a>,
     pub(crate) reader: TreeReader<'a>,
@@ -71,42 +74,42 @@ pub(crate) struct SnapshotCounts {
     pub(crate) files_changed: AtomicU64,
     pub(crate) files_unmodified: AtomicU64,
     pub(crate) bytes: AtomicU64,
-    /// Directories that keep their trees.
+    /// The number of directories that keep their trees.
     pub(crate) kept_directories: AtomicU64,
 }
 
 impl SnapshotCounts {
-    /// Adds the size of files, which may be of any size: the sum is at most 2^64-1.
+    /// Adds a file's size. Sizes may be arbitrary, so the sum saturates at 2^64-1.
     fn add_bytes(&self, more: u64) {
         let add = |bytes: u64| Some(bytes.saturating_add(more));
-        // It never fails: there is always a sum.
+        // The update function never returns `None`.
         let _ = self.bytes.fetch_update(Relaxed, Relaxed, add);
     }
 }
 
 enum TreeTask {
-    /// The entries of the directory of a row, from another row on.
+    /// The entries of the directory `row`, starting at the row `from`.
     Entries {
         directory: Arc<Directory>,
         row: usize,
         from: usize,
     },
-    /// A part of a file.
+    /// A blob, which is a part of a file.
     Blob { id: Id, bytes: Vec<u8> },
 }
 
-/// A run: its tasks and counts.
+/// The state of one run: tasks and counts.
 struct Run<'a> {
     archiver: &'a Archiver<'a>,
     trees: Trees<'a>,
     counts: SnapshotCounts,
     queue: Queue<TreeTask, Error>,
-    /// Blobs among the tasks, and the most of them.
+    /// The number of blobs among the tasks, at most `most_blobs`.
     blobs: AtomicUsize,
     most_blobs: usize,
 }
 
-/// The state of a thread.
+/// The state of one thread.
 struct Worker<'a> {
     writer: BlobWriter<'a>,
     places: Places<Arc<Rows>>,
@@ -119,7 +122,7 @@ impl Archiver<'_> {
     /// Archives the tree. `root` is the tree of the last snapshot.
     ///
     /// # Errors
-    /// The repository cannot be read or written.
+    /// If the repository cannot be read or written.
     pub(crate) fn archive(
         &self,
         layout: &Layout,
@@ -166,7 +169,7 @@ impl Archiver<'_> {
 }
 
 impl<'a> Run<'a> {
-    /// Makes the directories above the SRCs, and the tasks of the SRCs.
+    /// Creates the directories above the SRCs, and the tasks of the SRCs.
     fn begin(
         &self,
         layout: &Layout,
@@ -216,7 +219,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Adds the task of the entries of a row, from another row on; the directory is held for it.
+    /// Adds a task for the entries of a row, starting at row `from`. The caller has already held
+    /// the directory for this task.
     fn push_entries(&self, directory: Arc<Directory>, row: usize, from: usize) {
         self.queue.push(TreeTask::Entries {
             directory,
@@ -225,7 +229,7 @@ impl<'a> Run<'a> {
         });
     }
 
-    /// Adds some entries of a directory. The rest is another task.
+    /// Adds a range of entries of a directory. The rest becomes a new task.
     fn add_entries(
         &self,
         worker: &mut Worker<'a>,
@@ -277,8 +281,8 @@ impl<'a> Run<'a> {
         self.push_entries(directory, row, row + 1);
     }
 
-    /// The node of a directory that keeps its tree: it is that of the last snapshot, and nothing below has changed.
-    /// Attributes do not change without the time of the last change of the inode.
+    /// The node of a directory that keeps its tree, because neither it nor anything below it has
+    /// changed since the last snapshot. Extended attributes cannot change without the ctime.
     fn kept(
         &self,
         worker: &mut Worker<'a>,
@@ -328,7 +332,7 @@ impl<'a> Run<'a> {
         Some(node)
     }
 
-    /// Adds an entry that is no directory, unless it cannot be read; then there is a warning.
+    /// Adds an entry other than a directory; if it cannot be read, adds a warning instead.
     fn add_entry(
         &self,
         worker: &mut Worker<'a>,
@@ -364,7 +368,7 @@ impl<'a> Run<'a> {
             Some(_) => &self.counts.files_changed,
         };
         count.fetch_add(1, Relaxed);
-        // After the contents, which may give newer metadata.
+        // Read attributes after the contents, which may have updated `meta`.
         let attributes = self.attributes(worker, row, &meta);
         if is_file {
             self.counts.add_bytes(meta.size);
@@ -380,7 +384,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The target of a symlink; empty for other entries. `None` if it cannot be read; then there is a warning.
+    /// The target of a symbolic link; empty for other entries. `None`, with a warning, if it cannot
+    /// be read.
     fn read_link(&self, worker: &mut Worker<'a>, row: usize, kind: FileType) -> Option<Vec<u8>> {
         if kind != FileType::Symlink {
             return Some(Vec::new());
@@ -391,9 +396,9 @@ impl<'a> Run<'a> {
         target.map_err(skip).ok()
     }
 
-    /// Whether a file with the metadata of its node in the last snapshot has the contents of that, and the repository does,
-    /// too: it may have been changed after it was read then, within the same tick of the clock, and the repository may
-    /// have lost data, or never had it.
+    /// Whether a file that matches its node in the last snapshot has the same contents, and the
+    /// repository has these: the file may have changed within the same clock tick after it was
+    /// read, and the repository may have lost data.
     fn has_contents(&self, old: &OldNode, meta: &Meta) -> bool {
         let Archiver {
             store,
@@ -422,8 +427,8 @@ impl<'a> Run<'a> {
         found
     }
 
-    /// Stores the contents of a file, and returns its blobs. `meta` becomes the metadata that it had meanwhile. `None` if it
-    /// cannot be read; then there is a warning.
+    /// Stores the contents of a file, and returns its blobs. `meta` becomes its metadata when it
+    /// was read. `None`, with a warning, if it cannot be read.
     fn store_file(
         &self,
         worker: &mut Worker<'a>,
@@ -442,7 +447,7 @@ impl<'a> Run<'a> {
                 break;
             };
             let end = file.end();
-            // Nothing of a small file is stored yet.
+            // Only a small file, none of whose blobs are stored yet, can be repeated.
             if file.must_be_repeated(blobs.is_empty() && tries < TRIES) {
                 continue;
             }
@@ -460,8 +465,8 @@ impl<'a> Run<'a> {
         Ok(None)
     }
 
-    /// Reads a file, and stores its blobs but the last one, which is left in the buffer. `None` if it cannot be read; then
-    /// there is a warning.
+    /// Reads a file, and stores all blobs except the last, which stays in the buffer. `None`, with
+    /// a warning, if it cannot be read.
     fn cut(
         &self,
         worker: &mut Worker<'a>,
@@ -471,7 +476,7 @@ impl<'a> Run<'a> {
         let (mut blobs, mut seen) = (Vec::new(), 0);
         buffer.clear();
         while !file.is_at_end() {
-            // Of a hole, only what is no whole blob is made of zeros and cut.
+            // Skip the whole zero blobs of a hole; read and cut the rest as zeros.
             let zeros = chunker.zeros();
             let count = if buffer.is_empty() {
                 file.skip_hole(zeros)
@@ -498,7 +503,7 @@ impl<'a> Run<'a> {
         Ok(Some(blobs))
     }
 
-    /// Stores a blob, or has another thread do it if few are waiting.
+    /// Stores a blob, or adds a task for it if few blobs are waiting.
     fn store_large(&self, writer: &mut BlobWriter<'_>, bytes: Vec<u8>) -> Result<Id, Error> {
         let id = Id::hash(&bytes);
         if self.archiver.store.claim(BlobKind::Data, id) {

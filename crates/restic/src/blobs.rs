@@ -1,4 +1,4 @@
-//! Stores blobs: each that neither the repository nor this run has yet, compressed and encrypted.
+//! Stores blobs, compressed and encrypted, unless the repository or this run has them already.
 
 use catalog::compressor::FrameCompressor;
 use gate::Errno;
@@ -14,19 +14,19 @@ use crate::repository::RepositoryFiles;
 use crate::repository_file::BlobKind;
 use crate::seal::Cipher;
 
-/// The blobs of a repository, old and new.
+/// The blobs of a repository, existing and new.
 pub(crate) struct BlobStore<'a> {
     index: &'a Index,
     cipher: &'a Cipher,
     packer: Packer<'a>,
-    /// The new data and trees.
+    /// The ids of new data and tree blobs.
     new: [Mutex<IdSet>; 2],
     level: Option<i32>,
-    /// Encrypted blobs are decrypted and compared, as by restic: this has found errors of memory.
+    /// Decrypt and compare encrypted blobs, like restic: that has detected memory errors.
     verifies: bool,
 }
 
-/// Compresses and encrypts in a thread, with contexts and buffers that serve for many blobs.
+/// Compresses and encrypts in one thread, reusing contexts and buffers.
 pub(crate) struct BlobWriter<'a> {
     store: &'a BlobStore<'a>,
     compressor: Option<FrameCompressor>,
@@ -53,28 +53,29 @@ impl<'a> BlobStore<'a> {
         }
     }
 
-    /// Whether the caller must store a blob: the repository does not have it, and no other thread stores it.
+    /// Whether the caller must store a blob: the repository does not have it, and no other thread
+    /// stores it.
     pub(crate) fn claim(&self, kind: BlobKind, id: Id) -> bool {
         !self.index.has(kind, &id) && self.new[kind as usize].lock().insert(id)
     }
 
-    /// Whether the repository has a blob of data.
+    /// Whether the repository has a data blob.
     pub(crate) fn has_data(&self, id: &Id) -> bool {
         self.index.has(BlobKind::Data, id)
     }
 
-    /// Writes what is left. Returns what was written in all, data and trees.
+    /// Writes open packs. Returns the totals written, for data and for trees.
     ///
     /// # Errors
-    /// The repository cannot be written.
+    /// If the repository cannot be written.
     pub(crate) fn finish(self) -> Result<[WrittenBlobs; 2], Error> {
         self.packer.finish()
     }
 
-    /// For one thread.
+    /// A writer for one thread.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// If memory allocation fails.
     pub(crate) fn writer(&'a self) -> Result<BlobWriter<'a>, Error> {
         let compressor = self.level.map(FrameCompressor::new).transpose();
         Ok(BlobWriter {
@@ -92,7 +93,7 @@ impl BlobWriter<'_> {
     /// Stores a blob that was claimed.
     ///
     /// # Errors
-    /// The repository cannot be written.
+    /// If the repository cannot be written.
     pub(crate) fn write(&mut self, kind: BlobKind, id: Id, plain: &[u8]) -> Result<(), Error> {
         let is_compressed = self.compressor.is_some();
         let stored = match &mut self.compressor {
@@ -110,7 +111,7 @@ impl BlobWriter<'_> {
         packer.add(kind, id, &self.sealed, plain.len(), is_compressed)
     }
 
-    /// Whether what was encrypted can be read.
+    /// Whether the encrypted blob decrypts to `plain`.
     fn is_sound(&mut self, plain: &[u8], is_compressed: bool) -> bool {
         self.opened.clear();
         self.opened.extend_from_slice(&self.sealed);

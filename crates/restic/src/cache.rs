@@ -1,5 +1,5 @@
-//! Index files, snapshots and packs of trees of a repository on a server, in the directories in which restic keeps them: a
-//! file is named by the hash of its contents, so it is as good as the repository's, whoever has written it.
+//! restic's local cache of index files, snapshots and tree packs of a remote repository. A file is
+//! named by the hash of its contents, so it can be trusted whoever has written it.
 
 use gate::Errno;
 use gate::file::unlinkat;
@@ -13,17 +13,17 @@ use crate::repository_file::RepositoryFile;
 
 const MODES: Modes = Modes::PRIVATE;
 
-/// A cache that is never needed: what fails costs time only.
+/// A cache. Its failures only cost time.
 #[derive(Debug)]
 pub(crate) struct Cache {
     dir: Vec<u8>,
-    /// Packs in it whose contents were checked.
+    /// Ids of cached packs whose contents were verified.
     checked: Mutex<IdSet>,
     failed: Mutex<Option<Errno>>,
 }
 
 impl Cache {
-    /// The cache of a repository in the directory with the caches of all.
+    /// Opens the cache of a repository in `base`, the directory of all caches.
     pub(crate) fn open(base: &[u8], repository: &str) -> Cache {
         const SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55\n";
         let cache = Cache {
@@ -33,7 +33,7 @@ impl Cache {
         };
         cache.try_to(|| {
             if make_dirs(base, MODES)? {
-                // Backups skip the directory.
+                // CACHEDIR.TAG, so that backups skip the directory.
                 write_file(&[base, b"/CACHEDIR.TAG"].concat(), SIGNATURE, MODES)?;
             }
             make_dirs(&cache.dir, MODES).map(drop)
@@ -41,7 +41,7 @@ impl Cache {
         cache
     }
 
-    /// Why files are not kept, if they are not.
+    /// The error that disabled writing to the cache, if any.
     pub(crate) fn failed(&self) -> Option<Errno> {
         *self.failed.lock()
     }
@@ -61,19 +61,19 @@ impl Cache {
         [&self.subdir(kind, id), &b"/"[..], id.to_string().as_bytes()].concat()
     }
 
-    /// A file, if it is here and undamaged.
+    /// A cached file, if it exists and is undamaged.
     pub(crate) fn get(&self, kind: RepositoryFile, id: &Id) -> Option<Vec<u8>> {
         let bytes = read_file(&self.path(kind, id), None).ok()?;
         is_sound(id, &bytes).then_some(bytes)
     }
 
-    /// Keeps a file, unless it is damaged.
+    /// Adds a file, unless it is damaged.
     pub(crate) fn put(&self, kind: RepositoryFile, id: &Id, bytes: &[u8]) {
         if self.failed().is_none() && is_sound(id, bytes) {
             self.try_to(|| {
                 make_dirs(&self.subdir(kind, id), MODES)?;
                 let path = self.path(kind, id);
-                // A symlink would be followed, and a FIFO written.
+                // Remove first: writing would follow a symbolic link, or write to a FIFO.
                 match remove(&path) {
                     Ok(()) | Err(Errno::ENOENT) => write_file(&path, bytes, MODES),
                     Err(errno) => Err(errno),
@@ -82,7 +82,8 @@ impl Cache {
         }
     }
 
-    /// Some bytes of a file at an offset. A file that is not here is loaded; like those that are here, it is checked once.
+    /// A range of a cached file. A missing file is loaded; an existing one is verified on first
+    /// use.
     pub(crate) fn part(
         &self,
         kind: RepositoryFile,
@@ -90,7 +91,7 @@ impl Cache {
         part: (u64, usize),
         load: impl FnOnce() -> Option<Vec<u8>>,
     ) -> Option<Vec<u8>> {
-        // Locked while a file is loaded: other threads probably need the same one.
+        // Hold the lock while loading: other threads probably need the same file.
         let mut checked = self.checked.lock();
         if !checked.contains(id) {
             if self.get(kind, id).is_none() {
@@ -109,7 +110,7 @@ impl Cache {
         read_file(&self.path(kind, id), Some(part)).ok()
     }
 
-    /// Removes the files of a kind that the repository no longer has.
+    /// Removes the cached files of a kind that the repository no longer has.
     pub(crate) fn retain(&self, kind: RepositoryFile, used: impl Iterator<Item = Id>) {
         let used: IdSet = used.collect();
         let list = |path: &[u8]| {
@@ -122,7 +123,8 @@ impl Cache {
         for subdir in list(&dir) {
             let subdir = [&dir, &b"/"[..], subdir.as_bytes()].concat();
             for name in list(&subdir).into_iter().filter(is_unused) {
-                // Another process may have removed it, or the cache is read-only, and the file harmless.
+                // Errors are harmless: another process may have removed the file, or the cache is
+                // read-only.
                 let _ = remove(&[&subdir, &b"/"[..], name.as_bytes()].concat());
             }
         }

@@ -1,26 +1,29 @@
-//! Cuts the contents of large files into blobs where restic cuts them, so that both store them once: where the low bits of
-//! a Rabin fingerprint of the last 64 bytes are zero (Rabin, "Fingerprinting by Random Polynomials", 1981).
+//! Cuts the contents of large files into blobs where restic cuts them, so that both programs share
+//! blobs: where the low bits of a Rabin fingerprint of the last 64 bytes are zero (Rabin,
+//! "Fingerprinting by Random Polynomials", 1981).
 
 use crate::config::Chunking;
 use crate::error::Error;
 
-/// The bytes that a fingerprint is of.
+/// Number of bytes in the window of a fingerprint.
 const WINDOW: usize = 64;
 
-/// The rules of a repository, with the tables of its polynomial.
+/// The chunking rules of a repository, with the tables of its polynomial.
 pub(crate) struct Chunker {
     rabin: Option<Rabin>,
-    /// No blob but the last one of a file is shorter.
+    /// Minimum length of a blob, except the last of a file.
     shortest: usize,
-    /// No blob is longer.
+    /// Maximum length of a blob.
     longest: usize,
 }
 
-/// A fingerprint is the remainder of the bytes, as a polynomial over GF(2), by the polynomial of the repository.
+/// Tables for fingerprints: the remainder of the window, as a polynomial over GF(2), modulo the
+/// polynomial of the repository.
 struct Rabin {
-    /// The remainder of a byte and 63 zeros after it, to take it away when it leaves the window.
+    /// The remainder of a byte and 63 zeros, which removes the byte when it leaves the window.
     leaving: [u64; 256],
-    /// What reduces a fingerprint that was shifted by a byte, by the eight bits above its degree.
+    /// Reduces a fingerprint that was shifted by a byte, indexed by the eight bits above its
+    /// degree.
     reducing: [u64; 256],
     /// The shift that brings the highest eight bits of a fingerprint to the lowest place.
     shift: u32,
@@ -29,8 +32,10 @@ struct Rabin {
 }
 
 impl Chunker {
+    /// Prepares the tables for chunking parameters.
+    ///
     /// # Errors
-    /// The parameters make no sense.
+    /// If the parameters are invalid.
     pub(crate) fn new(chunking: &Chunking) -> Result<Chunker, Error> {
         let Chunking {
             polynomial,
@@ -57,22 +62,22 @@ impl Chunker {
         })
     }
 
-    /// Files that are shorter than this are one blob.
+    /// Minimum length of a blob; shorter files are one blob.
     pub(crate) fn shortest(&self) -> usize {
         self.shortest
     }
 
-    /// The length of a blob that has zeros only, and more of them after it.
+    /// The length of a blob of zeros, when more zeros follow.
     pub(crate) fn zeros(&self) -> usize {
-        // Their fingerprint is zero, which ends a blob as soon as it may end.
+        // The fingerprint of zeros is zero, which ends a blob at the minimum length.
         match self.rabin {
             Some(_) => self.shortest,
             None => self.longest,
         }
     }
 
-    /// The end of the first blob of `bytes`; `None` if they do not contain it. It is known that it is not among the first
-    /// `seen` bytes. The caller ends a blob at the end of a file.
+    /// The end of the first blob of `bytes`; `None` if it is not in them, and known not to be in
+    /// the first `seen` bytes. The caller ends a blob at the end of a file.
     pub(crate) fn end(&self, bytes: &[u8], seen: usize) -> Option<usize> {
         let limit = bytes.len().min(self.longest);
         let from = seen.max(self.shortest);
@@ -181,7 +186,7 @@ mod tests {
         (0..len).map(next).collect()
     }
 
-    /// The lengths of the blobs, found as bytes arrive.
+    /// The lengths of the blobs, when `at_once` bytes arrive at a time.
     fn cut(bytes: &[u8], at_once: usize) -> Vec<usize> {
         let (chunker, mut found) = (chunker(), Vec::new());
         let (mut begin, mut seen, mut have) = (0, 0, 0);
@@ -258,7 +263,7 @@ mod tests {
         for at_once in [100_003, 512 << 10, 1 << 20] {
             assert_eq!(cut(&bytes, at_once), all);
         }
-        // A blob ends where the window says, whatever was before it.
+        // A blob's end depends on the window only, not on earlier bytes.
         let later = cut(&bytes[all[0]..], bytes.len());
         assert_eq!(later, all[1..]);
     }

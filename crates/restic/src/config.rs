@@ -1,4 +1,5 @@
-//! The configuration of a repository (`doc/design.rst`, "Repository Format"), with the optional fields of rustic.
+//! The configuration of a repository (`doc/design.rst`, "Repository Format"), with rustic's
+//! optional fields.
 
 use serde::Deserialize;
 
@@ -8,7 +9,7 @@ use crate::options::RepositoryOptions;
 use crate::repository_file::BlobKind;
 use crate::seal::Cipher;
 
-/// A pack is not larger than this, whatever the configuration says.
+/// Maximum size of a pack, whatever the configuration says.
 const LARGEST: u64 = 4076 << 20;
 
 /// A configuration, with the options of this run.
@@ -39,18 +40,18 @@ enum ChunkerName {
     FixedSize,
 }
 
-/// Where files are cut into blobs.
+/// The rules by which files are cut into blobs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunking {
-    /// The polynomial of the Rabin fingerprints; none if all blobs have the same size.
+    /// The polynomial of the Rabin fingerprints; `None` for blobs of fixed size.
     pub(crate) polynomial: Option<u64>,
-    /// The mean size of blobs.
+    /// The mean size of blobs in bytes.
     pub(crate) size: usize,
     pub(crate) shortest: usize,
     pub(crate) longest: usize,
 }
 
-/// The size at which a pack is written; it grows with the repository, so that there are not too many.
+/// The size at which a pack is written; it grows with the repository, to limit the number of packs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PackSizes {
     default: u64,
@@ -62,7 +63,7 @@ impl Config {
     /// Decrypts and parses a configuration, and applies the options.
     ///
     /// # Errors
-    /// It is damaged, or the repository is not supported.
+    /// If the configuration is damaged, or the repository is not supported.
     pub(crate) fn open(
         sealed: &mut [u8],
         cipher: &Cipher,
@@ -89,7 +90,7 @@ impl Config {
         self
     }
 
-    /// The level of zstd; none if nothing is compressed. Level 0 is zstd's default.
+    /// The zstd level; `None` without compression. Level 0 is zstd's default.
     pub(crate) fn compression_level(&self) -> Option<i32> {
         match (self.version, self.compression) {
             (1, _) | (_, Some(0)) => None,
@@ -102,8 +103,10 @@ impl Config {
         self.extra_verify.unwrap_or(true)
     }
 
+    /// The chunking parameters.
+    ///
     /// # Errors
-    /// The polynomial is no hexadecimal number.
+    /// If the polynomial is no hexadecimal number.
     pub(crate) fn chunking(&self) -> Result<Chunking, Error> {
         let size = self.chunk_size.unwrap_or(1 << 20);
         match self.chunker {
@@ -149,7 +152,7 @@ impl Config {
 }
 
 impl PackSizes {
-    /// The size of a pack of a repository with this many bytes.
+    /// The pack size for a repository that stores this many bytes.
     pub(crate) fn pack(&self, stored: u64) -> u64 {
         let grown = stored.isqrt().saturating_mul(self.growth);
         grown
@@ -166,7 +169,7 @@ mod tests {
     use super::*;
     use crate::seal::tests::cipher;
 
-    /// The configuration that has these members beside those of every repository.
+    /// A configuration with these members in addition to the mandatory ones.
     fn open(members: Value, options: &RepositoryOptions) -> Result<Config, Error> {
         let mut config = json!({
             "version": 2,

@@ -1,4 +1,5 @@
-//! A connection to an SFTP server, by the standard streams of ssh. Requests are answered in their order.
+//! A connection to an SFTP server, through the standard streams of ssh. Responses come in the order
+//! of requests.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
@@ -13,7 +14,7 @@ use catalog::remote::MOST_BYTES;
 use gate::interrupt;
 use gate::sync::Mutex;
 
-// The types of packets.
+// Packet types of SFTP.
 const INIT: u8 = 1;
 const VERSION: u8 = 2;
 const OPEN: u8 = 3;
@@ -36,13 +37,13 @@ const NAME: u8 = 104;
 const ATTRS: u8 = 105;
 const EXTENDED: u8 = 200;
 
-// Status codes.
+// Status codes of SFTP.
 const OK: u32 = 0;
 const EOF: u32 = 1;
 const NO_SUCH_FILE: u32 = 2;
 const PERMISSION_DENIED: u32 = 3;
 
-// Flags of OPEN, and of attributes.
+// Flags of OPEN, and of file attributes.
 const FOR_READING: u32 = 1;
 const NEW_FOR_WRITING: u32 = 2 | 8 | 0x20;
 const HAS_SIZE: u32 = 1;
@@ -51,32 +52,33 @@ const HAS_MODE: u32 = 4;
 const HAS_TIMES: u32 = 8;
 const HAS_EXTENDED: u32 = 1 << 31;
 
-/// Replaces a file that exists, which RENAME does not.
+/// An extension that replaces an existing file, unlike RENAME.
 const POSIX_RENAME: &str = "posix-rename@openssh.com";
 const FSYNC: &str = "fsync@openssh.com";
 
-/// Bytes of a READ or WRITE, which every server accepts.
+/// Bytes of a READ or WRITE that every server accepts.
 const PIECE: usize = 32 << 10;
-/// Pieces on their way: so few that the answers, or the requests, fit into the buffers between here and the server.
+/// Maximum number of requests in flight: few enough that requests and responses fit into the
+/// buffers between client and server, which avoids deadlock.
 const MOST_AT_ONCE: usize = 64;
-/// No packet is longer.
+/// Maximum length of a packet.
 const LONGEST: usize = 1 << 20;
 
-/// A connection.
+/// An SFTP connection.
 pub(crate) struct Connection {
     child: Child,
     to: Option<BufWriter<ChildStdin>>,
     from: BufReader<ChildStdout>,
-    /// The last line that ssh has printed.
+    /// The last line that ssh printed to stderr.
     said: Arc<Mutex<String>>,
     /// The number of the last request.
     nth: u32,
     extensions: Vec<String>,
-    /// When the last packet came or went.
+    /// The time of the last packet in either direction.
     last_packet: Arc<Mutex<Instant>>,
 }
 
-/// An entry of a directory.
+/// An entry of a remote directory.
 pub(crate) struct DirEntry {
     pub(crate) name: String,
     pub(crate) size: u64,
@@ -94,7 +96,8 @@ impl Connection {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // The lock is removed by this connection after a signal, which a terminal sends to ssh, too.
+        // After a signal, which a terminal also sends to ssh, this connection must still remove the
+        // lock.
         let child = interrupt::ignored_by_child(|| ssh.spawn());
         let mut child =
             child.map_err(|e| StoreError::NoConnection(format!("cannot run ssh: {e}")))?;
@@ -106,7 +109,7 @@ impl Connection {
         let said = Arc::new(Mutex::new(String::new()));
         let last = Arc::clone(&said);
         let listener = thread::spawn(move || {
-            /// Bytes of a line, at most.
+            /// Maximum bytes of a line of ssh's stderr.
             const LINE: u64 = 4096;
             let (mut errors, mut line) = (BufReader::new(errors), Vec::new());
             while (&mut errors)
@@ -133,7 +136,7 @@ impl Connection {
         match connection.begin() {
             Ok(()) => Ok(connection),
             Err(error) => {
-                // What ssh says last is why there is no connection.
+                // The last line of ssh tells why there is no connection.
                 connection.end();
                 let _ = listener.join();
                 match std::mem::take(&mut *connection.said.lock()) {
@@ -159,7 +162,7 @@ impl Connection {
     }
 
     fn end(&mut self) {
-        // ssh ends when its standard input does.
+        // ssh ends when its standard input is closed.
         drop(self.to.take());
         let _ = self.child.wait();
     }
@@ -203,14 +206,14 @@ impl Connection {
         Ok((kind, body))
     }
 
-    /// Sends a request, whose answer comes after those of all requests before it.
+    /// Sends a request. Its response comes after those of all earlier requests.
     fn request(&mut self, kind: u8, body: &[u8]) -> Result<(), StoreError> {
         self.nth = self.nth.wrapping_add(1);
         let body = [&self.nth.to_be_bytes()[..], body].concat();
         self.send_packet(kind, &body)
     }
 
-    /// Receives the next answer, which is of the expected type, or a status.
+    /// Receives the next response, which has the expected type, or is a status.
     fn answer(&mut self, expected: u8) -> Result<Answer, StoreError> {
         let (kind, mut body) = self.receive_packet()?;
         body.try_get_u32().map_err(|_| malformed())?;
@@ -231,7 +234,7 @@ impl Connection {
         }
     }
 
-    /// Makes a request that is answered by a packet of a type.
+    /// Sends a request, and receives its response of the expected type.
     fn call(&mut self, kind: u8, body: &[u8], expected: u8) -> Result<Bytes, StoreError> {
         self.request(kind, body)?;
         match self.answer(expected)? {
@@ -252,7 +255,7 @@ impl Connection {
         self.call(CLOSE, &string(handle), STATUS).map(drop)
     }
 
-    /// Reads a part of a file; all of it without a range.
+    /// Reads a range of a file; the whole file without a range.
     pub(crate) fn read_file(
         &mut self,
         path: &str,
@@ -298,7 +301,7 @@ impl Connection {
             let Some(wanted) = on_their_way.pop_front() else {
                 break;
             };
-            // All answers are received, so that the next request gets its own.
+            // Receive all responses even after an error, so that the next request gets its own.
             match self.answer(DATA) {
                 Ok(Answer::Body(mut data)) => match take_bytes(&mut data) {
                     Ok(data) if data.len() == wanted => bytes.extend_from_slice(&data),
@@ -320,7 +323,7 @@ impl Connection {
         Ok(Attributes::take(&mut attributes)?.mode)
     }
 
-    /// Creates a file, which does not exist, with a mode, whatever the umask of the server, and writes it to the disk.
+    /// Creates a new file with a mode, whatever the server's umask, and syncs it to disk.
     pub(crate) fn write_file(
         &mut self,
         path: &str,
@@ -328,7 +331,7 @@ impl Connection {
         mode: u32,
     ) -> Result<(), StoreError> {
         let handle = self.open(path, NEW_FOR_WRITING)?;
-        // Not every server has modes.
+        // Ignore errors: not every server supports modes.
         let _ = self.call(
             FSETSTAT,
             &[string(&handle), only_mode(mode)].concat(),
@@ -367,7 +370,6 @@ impl Connection {
         result
     }
 
-    /// Renames a file.
     pub(crate) fn rename(&mut self, from: &str, to: &str) -> Result<(), StoreError> {
         let names = [text(from), text(to)].concat();
         match self.has(POSIX_RENAME) {
@@ -377,7 +379,7 @@ impl Connection {
         .map(drop)
     }
 
-    /// Creates a directory with a mode, whatever the umask of the server.
+    /// Creates a directory with a mode, whatever the server's umask.
     pub(crate) fn mkdir(&mut self, path: &str, mode: u32) -> Result<(), StoreError> {
         let body = [text(path), only_mode(mode)].concat();
         self.call(MKDIR, &body, STATUS)?;
@@ -385,13 +387,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Removes a file.
     pub(crate) fn remove(&mut self, path: &str) -> Result<(), StoreError> {
         self.call(REMOVE, &text(path), STATUS).map(drop)
     }
 
-    /// The entries of a directory whose names are UTF-8, without `.` and `..`. They take so many bytes at most, from which they are
-    /// subtracted.
+    /// The entries of a directory with UTF-8 names, except `.` and `..`. Their size is limited by
+    /// `room`, from which it is subtracted.
     pub(crate) fn read_dir(
         &mut self,
         path: &str,
@@ -406,7 +407,7 @@ impl Connection {
             }
             match self.answer(NAME) {
                 Ok(Answer::Body(mut names)) => {
-                    // An entry takes more memory than its packet if the name is short.
+                    // A short entry takes more memory than its packet.
                     let known = found.len();
                     if let Err(error) = take_entries(&mut names, &mut found) {
                         break Err(error);
@@ -435,9 +436,9 @@ impl Drop for Connection {
 }
 
 enum Answer {
-    /// What follows the number of the request.
+    /// The bytes after the request number.
     Body(Bytes),
-    /// There is nothing more to read.
+    /// The server's status EOF: the end of the file or directory.
     End,
 }
 
@@ -494,12 +495,12 @@ fn take_entries(from: &mut Bytes, found: &mut Vec<DirEntry>) -> Result<(), Store
     Ok(())
 }
 
-/// The attributes of a file, of which there is only the mode.
+/// File attributes that only contain the mode.
 fn only_mode(mode: u32) -> Vec<u8> {
     [HAS_MODE.to_be_bytes(), mode.to_be_bytes()].concat()
 }
 
-/// Bytes with their length.
+/// A string in SFTP's encoding: length, then bytes.
 fn string(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u32).to_be_bytes()[..], bytes].concat()
 }

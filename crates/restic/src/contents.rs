@@ -1,4 +1,5 @@
-//! The contents of files: as many bytes as a file has when it is opened, so that they agree with its metadata of that time.
+//! The contents of files, limited to the size at opening, so that they agree with the metadata of
+//! that time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,16 +13,16 @@ use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
 use walk::{FileType, Meta};
 
-/// What is wrong with entries of a tree.
+/// Warnings about entries of a tree.
 pub(crate) struct EntryWarnings {
     rows: Arc<Rows>,
     found: Mutex<Warnings>,
-    /// Something could not be read, and is not in the snapshot.
+    /// Something was unreadable, and is not in the snapshot.
     skipped: AtomicBool,
 }
 
 impl EntryWarnings {
-    /// Warnings beyond this many are only counted.
+    /// Maximum number of warnings; further ones are only counted.
     const MOST: usize = 100_000;
 
     pub(crate) fn new(rows: Arc<Rows>) -> EntryWarnings {
@@ -32,7 +33,7 @@ impl EntryWarnings {
         }
     }
 
-    /// Warns of a file that could not be opened or examined.
+    /// Warns of a file that could not be opened, or whose metadata could not be read.
     pub(crate) fn not_opened(&self, row: usize, gate: Gate, why: NotOpened) {
         self.skip(why.warning(&self.path(row), self.rows.kind(row), gate));
     }
@@ -72,33 +73,33 @@ impl EntryWarnings {
     }
 }
 
-/// A part of a file.
+/// A data or hole extent of a file.
 #[derive(Clone, Copy)]
 struct Extent {
     is_hole: bool,
     end: u64,
 }
 
-/// An open file.
+/// An open file whose contents are being read.
 pub(crate) struct Contents<'a> {
     warnings: &'a EntryWarnings,
     progress: &'a Progress,
     row: usize,
     meta: Meta,
     fd: Fd,
-    /// What is next: data or a hole, and where that ends. `None` if it is not known.
+    /// The current extent, data or hole, and its end. `None` if not yet known.
     extent: Option<Extent>,
-    /// Bytes still to be read.
+    /// Number of bytes still to be read.
     left: u64,
-    /// The file has become shorter: the rest is zeros.
+    /// The file has become shorter: the rest is stored as zeros.
     is_short: bool,
-    /// The file ends here, before the size that it states.
+    /// The end of the data, if a read returned it before `st_size`.
     end: Option<u64>,
 }
 
 impl<'a> Contents<'a> {
-    /// Opens the file of a row. If it has changed since it was collected as `meta`, that becomes its metadata of now. `None`
-    /// if it cannot be opened; then there is a warning.
+    /// Opens the file of a row. If it has changed since `meta` was collected, updates `meta`.
+    /// `None`, with a warning, if it cannot be opened.
     pub(crate) fn open(
         places: &mut Places<Arc<Rows>>,
         warnings: &'a EntryWarnings,
@@ -141,7 +142,7 @@ impl<'a> Contents<'a> {
         }
     }
 
-    /// What is at an offset, and how long. What a file system does not tell counts as data.
+    /// The extent at an offset. Counts as data if lseek(2) fails.
     fn extent_at(&mut self, at: u64) -> Extent {
         if let Some(extent) = self.extent.filter(|extent| at < extent.end) {
             return extent;
@@ -150,14 +151,15 @@ impl<'a> Contents<'a> {
         let (is_hole, end) = match seek(Whence::Data) {
             Ok(data) if data > at => (true, data.min(size)),
             Err(Errno::ENXIO) if at < size => (true, size),
-            // What is punched out meanwhile is read as zeros.
+            // A hole that is punched meanwhile is read as zeros.
             Ok(_) => (false, seek(Whence::Hole).unwrap_or(size).max(at + 1)),
             Err(_) => (false, u64::MAX),
         };
         *self.extent.insert(Extent { is_hole, end })
     }
 
-    /// Skips so many parts of the same length as are all in the hole that is next, and returns their number.
+    /// Skips as many parts of the length `part` as fit into the current hole, and returns their
+    /// number.
     pub(crate) fn skip_hole(&mut self, part: usize) -> u64 {
         let at = self.meta.size - self.left;
         let extent = self.extent_at(at);
@@ -170,7 +172,8 @@ impl<'a> Contents<'a> {
         count
     }
 
-    /// Appends up to `most` bytes, fewer only at the end. `None` if they cannot be read; then there is a warning.
+    /// Appends up to `most` bytes, fewer only at the end. `None`, with a warning, if they cannot be
+    /// read.
     pub(crate) fn read(&mut self, most: usize, to: &mut Vec<u8>) -> Option<()> {
         let most = usize::try_from(self.left).map_or(most, |left| left.min(most));
         let (first, at, mut have) = (to.len(), self.meta.size - self.left, 0);
@@ -180,13 +183,13 @@ impl<'a> Contents<'a> {
             let extent = self.extent_at(offset);
             let length = (extent.end - offset).min((most - have) as u64) as usize;
             if extent.is_hole {
-                have += length; // the zeros are there already
+                have += length; // the buffer contains zeros already
                 continue;
             }
             match pread64(&self.fd, &mut to[first + have..][..length], offset) {
                 Err(Errno::EINTR) => {}
                 Ok(0) => {
-                    // As restic does: without what the file states and does not have.
+                    // Like restic, end the file where the data ends, before `st_size`.
                     let end = Some(offset);
                     let is_same = |now| is_unchanged_as_read(&now, &self.meta, end);
                     if stat(&self.fd).is_ok_and(is_same) {
@@ -195,7 +198,7 @@ impl<'a> Contents<'a> {
                         to.truncate(first + have);
                         return Some(());
                     }
-                    self.is_short = true; // the rest is zeros already
+                    self.is_short = true; // the buffer contains zeros already
                 }
                 Ok(n) => have += n,
                 Err(e) => {
@@ -209,17 +212,18 @@ impl<'a> Contents<'a> {
         Some(())
     }
 
-    /// Whether all was read.
+    /// Whether everything was read.
     pub(crate) fn is_at_end(&self) -> bool {
         self.left == 0
     }
 
-    /// The size that the file has, if it is not the one that it states.
+    /// The end of the data, if it is before `st_size`.
     pub(crate) fn end(&self) -> Option<u64> {
         self.end
     }
 
-    /// Whether the file must be read again, because it has changed since it was opened. If it cannot be, there is a warning.
+    /// Whether to read the file again, because it has changed since it was opened. Adds a warning
+    /// instead unless `can_be`.
     pub(crate) fn must_be_repeated(self, can_be: bool) -> bool {
         let Contents {
             warnings,

@@ -1,91 +1,92 @@
-//! Why there is no snapshot.
+//! Why a snapshot could not be made.
 
 use std::time::Duration;
 
 use catalog::StoreError;
 use gate::Errno;
 
-/// Why there is no snapshot.
+/// Why a snapshot could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no repository in this place.
+    /// The location contains no repository.
     #[error("there is no restic repository")]
     NoRepository,
-    /// The repository cannot be decrypted with the password.
+    /// The password decrypts no key of the repository.
     #[error("wrong password")]
     WrongPassword,
-    /// The file of a key is malformed, or asks for more memory or time than that of any program.
+    /// A key file is malformed, or demands more memory or time than any program uses.
     #[error("the key '{0}' cannot be used")]
     BadKey(String),
-    /// Another process has locked the repository for itself.
+    /// Another process holds an exclusive lock.
     #[error("locked by {0}")]
     Locked(Locker),
-    /// A lock cannot be read: it may be that of a process that has locked the repository for itself.
+    /// A lock file cannot be read: it may be an exclusive lock.
     #[error("the lock '{0}' cannot be read")]
     UnreadableLock(String),
-    /// The lock of this process was not held all the time, so that data may have been removed.
+    /// This process did not hold its lock all the time, so data may have been removed.
     #[error("{0}, so that another process may have removed data")]
     LockLost(LockLoss),
-    /// Whether the lock was held is not known, or it was not, when the snapshot had its name already; and it cannot be removed.
+    /// The snapshot was already written when the lock was lost or could not be checked; and it
+    /// cannot be removed.
     #[error("{why}; the snapshot {id} was written before, and cannot be removed: {error}")]
     UnsafeSnapshot {
         /// The id of the snapshot.
         id: String,
-        /// What is wrong with the lock.
+        /// The error about the lock.
         why: Box<Error>,
-        /// Why the snapshot cannot be removed.
+        /// The error of removing the snapshot.
         error: Box<Error>,
     },
-    /// A SRC lies below another one, which does not contain it.
+    /// A SRC is below another SRC, but was excluded there.
     #[error("'{}' lies below another SRC, but was skipped there", String::from_utf8_lossy(.0))]
     Nested(Vec<u8>),
-    /// Two SRCs have the same path in the snapshot, or that of one contains the other.
+    /// Two SRCs have the same path in the snapshot, or one path contains the other.
     #[error("'{}' and '{}' have the same path in a snapshot", String::from_utf8_lossy(.0), String::from_utf8_lossy(.1))]
     SamePath(Vec<u8>, Vec<u8>),
-    /// A SRC has no absolute path.
+    /// The absolute path of a SRC cannot be determined.
     #[error("'{}' has no absolute path", String::from_utf8_lossy(.0))]
     NoPath(Vec<u8>),
     /// A file of the repository cannot be read or written.
     #[error("{action} '{}': {errno}", String::from_utf8_lossy(.path))]
     File {
-        /// What was being done.
+        /// The failed action.
         action: Action,
-        /// The file.
+        /// The path of the file.
         path: Vec<u8>,
-        /// The error.
+        /// The error number.
         errno: Errno,
     },
     /// The location has a scheme that is not supported.
     #[error("'{0}:' is not supported")]
     Scheme(String),
-    /// The location of a repository that is no local directory is not UTF-8, or malformed.
+    /// The location of a remote repository is not UTF-8, or malformed.
     #[error("the location is malformed")]
     Location,
-    /// A file of a repository that is no local directory cannot be read or written.
+    /// A file of a remote repository cannot be read or written.
     #[error("{action} '{path}': {error}")]
     Remote {
-        /// What was being done.
+        /// The failed action.
         action: Action,
-        /// The file, by its path in the repository.
+        /// The path of the file in the repository.
         path: String,
-        /// The error.
+        /// The error of the server or connection.
         error: StoreError,
     },
-    /// The configuration cannot be decrypted with the key, or parsed.
+    /// The configuration cannot be decrypted or parsed.
     #[error("the configuration of the repository is damaged")]
     BadConfig,
-    /// The format has a version that is not supported.
+    /// The repository has an unsupported format version.
     #[error("repository version `{0}` not supported")]
     Version(u32),
-    /// The repository has no data: it is the hot one of two, as rustic makes them.
+    /// The repository is the hot part of a rustic hot/cold pair, which has no data.
     #[error("the hot part of a repository is not supported")]
     HotRepository,
-    /// The rules by which files are cut into blobs are not supported.
+    /// The chunking parameters are not supported.
     #[error("the chunker parameters of the repository are not supported")]
     Chunking,
 }
 
-/// What was being done when an error occurred.
+/// The action that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what each one means")]
 pub enum Action {
@@ -111,13 +112,13 @@ pub enum Action {
     VerifyEncrypted,
 }
 
-/// What has happened to the lock of this process.
+/// How this process lost its lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LockLoss {
-    /// Another process has removed it.
+    /// Another process removed the lock.
     #[error("the lock of this process was removed meanwhile")]
     Removed,
-    /// It was not renewed for so long that others may remove it.
+    /// The lock was not renewed for so long that others may remove it as stale.
     #[error("the lock of this process was not renewed for {} minutes", .0.as_secs() / 60)]
     Stale(Duration),
 }
@@ -126,13 +127,13 @@ pub enum LockLoss {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("process {pid} of {user} on {host}, since {since}")]
 pub struct Locker {
-    /// The process.
+    /// The process id.
     pub pid: u64,
-    /// The name of its user.
+    /// The name of the user.
     pub user: String,
-    /// The name of its host.
+    /// The name of the host.
     pub host: String,
-    /// When the lock was last renewed.
+    /// The time of the last renewal.
     pub since: String,
 }
 

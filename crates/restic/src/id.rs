@@ -1,4 +1,4 @@
-//! Names of blobs and files: the SHA-256 of their contents.
+//! Ids of blobs and files: the SHA-256 of their contents.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -12,18 +12,17 @@ use sha2::{Digest, Sha256};
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Id([u8; 32]);
 
-/// A set of ids.
 pub(crate) type IdSet = HashSet<Id, BuildHasherDefault<FirstBytes>>;
-/// A map by ids.
+/// A map with ids as keys.
 pub(crate) type IdMap<T> = HashMap<Id, T, BuildHasherDefault<FirstBytes>>;
 
 impl Id {
-    /// The name of these contents.
+    /// The id of these contents.
     pub(crate) fn hash(contents: &[u8]) -> Id {
         Id(Sha256::digest(contents).into())
     }
 
-    /// Of hexadecimal digits.
+    /// Parses hexadecimal digits.
     pub(crate) fn parse(digits: &[u8]) -> Option<Id> {
         let (pairs, []) = digits.as_chunks::<2>() else {
             return None;
@@ -63,7 +62,8 @@ impl From<Sha256> for Id {
     }
 }
 
-/// The values of hexadecimal digits, and 16 for other bytes: an index has two million digits for each 30,000 blobs.
+/// The values of hexadecimal digits, 16 for other bytes. A table, because an index has two million
+/// digits per 30,000 blobs.
 const VALUES: [u8; 256] = {
     let mut values = [16; 256];
     let mut value = 0;
@@ -87,7 +87,7 @@ impl Hash for Id {
     }
 }
 
-/// Hashes an id by its first bytes: they are those of a hash already.
+/// Hashes an id by its first bytes, which are uniformly distributed already.
 #[derive(Default)]
 pub(crate) struct FirstBytes(u64);
 

@@ -12,27 +12,27 @@ use crate::repository::RepositoryFiles;
 use crate::repository_file::{BlobKind, RepositoryFile};
 use crate::seal::Cipher;
 
-/// The blobs of a repository.
+/// The index of a repository's blobs.
 #[derive(Default)]
 pub(crate) struct Index {
     data: IdSet,
     trees: IdMap<BlobLocation>,
     packs: Vec<Id>,
-    /// The sizes of all data and of all trees, as stored.
+    /// The total stored sizes of data and of trees.
     sizes: [u64; 2],
 }
 
-/// Where a blob is stored.
+/// The location of a blob in a pack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlobLocation {
     pack: u32,
     pub(crate) offset: u32,
     pub(crate) length: u32,
-    /// Its length before compression; 0 if it is not compressed.
+    /// The length before compression; 0 if the blob is not compressed.
     pub(crate) plain: u32,
 }
 
-/// An index file. Packs that rustic has marked for removal are in another field.
+/// An index file. Packs that rustic has marked for removal are in a separate field.
 #[derive(Deserialize)]
 struct IndexFile {
     #[serde(default)]
@@ -60,7 +60,7 @@ impl Index {
     /// Reads all index files.
     ///
     /// # Errors
-    /// One cannot be read, or is damaged.
+    /// If one cannot be read, or is damaged.
     pub(crate) fn read(repository: &RepositoryFiles, cipher: &Cipher) -> Result<Index, Error> {
         let index = Mutex::new(Index::default());
         repository.read_all(RepositoryFile::Index, |id, sealed| {
@@ -112,20 +112,20 @@ impl Index {
         }
     }
 
-    /// The pack that has a tree, and where in it.
+    /// The pack that contains a tree, and the location in it.
     pub(crate) fn tree(&self, id: &Id) -> Option<(Id, BlobLocation)> {
         let place = *self.trees.get(id)?;
         Some((*self.packs.get(place.pack as usize)?, place))
     }
 
-    /// The packs that have trees.
+    /// The packs that contain trees.
     fn tree_packs(&self) -> impl Iterator<Item = Id> {
         let packs: HashSet<u32> = self.trees.values().map(|place| place.pack).collect();
         let packs = packs.into_iter();
         packs.filter_map(|pack| self.packs.get(pack as usize).copied())
     }
 
-    /// The size of all blobs of a kind, as stored.
+    /// The total stored size of all blobs of a kind.
     pub(crate) fn size(&self, kind: BlobKind) -> u64 {
         self.sizes[kind as usize]
     }

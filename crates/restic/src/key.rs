@@ -1,5 +1,5 @@
-//! The keys of a repository. Each file in `keys` has the master key, encrypted with a password (`doc/design.rst`, "Keys,
-//! Encryption and MAC"). A password is any bytes, also none.
+//! The keys of a repository. Each file in `keys` contains the master key, encrypted with a password
+//! (`doc/design.rst`, "Keys, Encryption and MAC"). A password is any byte string, and may be empty.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use crate::repository::RepositoryFiles;
 use crate::repository_file::RepositoryFile;
 use crate::seal::{Cipher, KEY};
 
-/// A file of a key.
+/// The JSON of a key file.
 #[derive(Deserialize)]
 struct KeyFile {
     kdf: String,
@@ -23,25 +23,25 @@ struct KeyFile {
     data: String,
 }
 
-/// The master key: the data of a key file, decrypted. Its parts are in base64.
+/// The master key: the decrypted data of a key file. Its parts are in base64.
 #[derive(Deserialize)]
 struct MasterKey {
     encrypt: String,
     mac: Mac,
 }
 
-/// The key of Poly1305-AES.
+/// The parts k and r of the Poly1305-AES key, in base64.
 #[derive(Deserialize)]
 struct Mac {
     k: String,
     r: String,
 }
 
-/// The cipher of a repository, whose key is encrypted with the password in one of the key files. Those whose names begin with
-/// `hint` are tried first.
+/// The cipher of a repository, whose master key is in a key file that the password decrypts. Key
+/// files whose names begin with `hint` are tried first.
 ///
 /// # Errors
-/// None of them has this password; one is malformed, or cannot be read.
+/// If no key file has this password; or one is malformed or cannot be read.
 pub(crate) fn open_key(
     files: &RepositoryFiles,
     password: &[u8],
@@ -65,7 +65,7 @@ pub(crate) fn open_key(
 }
 
 impl MasterKey {
-    /// `None` if a part is not base64, or has a wrong length.
+    /// The cipher with the master key; `None` if a part is not base64, or has a wrong length.
     fn cipher(&self) -> Option<Cipher> {
         let mut key = Vec::with_capacity(KEY);
         for (part, length) in [(&self.encrypt, 32), (&self.mac.k, 16), (&self.mac.r, 16)] {
@@ -77,9 +77,10 @@ impl MasterKey {
 }
 
 impl KeyFile {
-    /// What decrypts the data, and the data. `None` if the file makes no sense.
+    /// The cipher derived from the password, and the encrypted data. `None` if the file is invalid.
     fn cipher(&self, password: &[u8]) -> Option<(Cipher, Vec<u8>)> {
-        /// Bytes of memory, and bytes that are computed: a minute. restic chooses what takes half a second.
+        /// Limits of scrypt: bytes of memory, and bytes processed (a minute). restic chooses half a
+        /// second.
         const MOST_MEMORY: u64 = 1 << 30;
         const MOST_WORK: u64 = 64 << 30;
         const BLOCK: u64 = 128;

@@ -1,5 +1,5 @@
-//! Where the SRCs are in a snapshot. As by restic, absolute SRCs have absolute paths in it, relative ones relative paths,
-//! and what is in `.` is in its root.
+//! The paths of SRCs in a snapshot. Like in restic, absolute SRCs have absolute paths, relative
+//! ones relative paths, and the contents of `.` are in the root.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -21,13 +21,13 @@ use crate::node::{DeviceIds, Extra, NodeEncoder, ReadAttributes, collect_attribu
 use crate::parent::TreeReader;
 use crate::trees::Directory;
 
-/// The version of the trees that this program makes.
+/// The version of fathom's tree encoding.
 const VERSION: &[u8] = b"2";
 
-/// The name of a SRC, as restic makes it: lexically, so that `a/../b` is `b`.
+/// A SRC's name, cleaned lexically like in restic, so that `a/../b` is `b`.
 #[derive(PartialEq, Eq, Hash)]
 struct SourceName {
-    /// The directories above the current one that it begins with: `..`.
+    /// The number of leading `..`.
     up: usize,
     is_absolute: bool,
     components: Vec<Vec<u8>>,
@@ -52,17 +52,17 @@ impl SourceName {
         name
     }
 
-    /// The directory that its components begin at.
+    /// The directory that the components start from.
     fn root(&self) -> (usize, bool) {
         (self.up, self.is_absolute)
     }
 
-    /// Whether it is in another one, or the same, in the snapshot.
+    /// Whether this path is below or equal to another one in the snapshot.
     fn is_in(&self, other: &SourceName) -> bool {
         self.components.starts_with(&other.components)
     }
 
-    /// The path of the first components in the file system.
+    /// The file-system path of the first components.
     fn real(&self, components: usize) -> Vec<u8> {
         let parts = std::iter::repeat_n(&b".."[..], self.up);
         let parts = parts.chain(self.components[..components].iter().map(Vec::as_slice));
@@ -79,7 +79,7 @@ impl SourceName {
         parts.flat_map(|part| [b"/", &part[..]].concat()).collect()
     }
 
-    /// The absolute path, which tells snapshots of the same SRCs.
+    /// The absolute path, by which snapshots of the same SRCs are identified.
     fn absolute(&self) -> Result<Vec<u8>, Errno> {
         if self.is_absolute {
             return Ok(self.real(self.components.len()));
@@ -90,7 +90,7 @@ impl SourceName {
     }
 }
 
-/// The metadata of directories above SRCs by their paths, each examined once.
+/// The metadata of directories above SRCs, by path, each read once.
 #[derive(Default)]
 pub(crate) struct DirectoriesAbove(RefCell<HashMap<Vec<u8>, Box<Meta>>>);
 
@@ -105,7 +105,7 @@ impl DirectoriesAbove {
     }
 }
 
-/// The SRCs without those that are given again.
+/// The SRCs without duplicates.
 pub fn distinct_sources(sources: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let mut seen = HashSet::new();
     let mut sources = sources;
@@ -134,54 +134,54 @@ fn sorted_paths(sources: &[LayoutSource<'_>]) -> Result<Vec<Vec<u8>>, Error> {
     Ok(paths)
 }
 
-/// Where the SRCs are in the snapshot.
+/// The arrangement of the SRCs in the snapshot.
 pub(crate) struct Layout {
-    /// The SRCs in the order of their paths, each after the directories above it.
+    /// The SRCs in order of their paths, each after the directories above it.
     parts: Vec<SnapshotPart>,
     /// The absolute paths of the SRCs, sorted.
     pub(crate) paths: Vec<Vec<u8>>,
     inner: Vec<InnerSource>,
 }
 
-/// A SRC in another one.
+/// A SRC inside another SRC.
 struct InnerSource {
     path: Vec<u8>,
     rows: Range<usize>,
-    /// The rows of the other one, and the path from there.
+    /// The rows of the outer SRC, and the relative path.
     outer: Range<usize>,
     below: Vec<Vec<u8>>,
 }
 
 /// A part of the snapshot.
 struct SnapshotPart {
-    /// Its path in the snapshot; empty for its root.
+    /// The path in the snapshot; empty for its root.
     path: Vec<u8>,
     what: What,
 }
 
 enum What {
-    /// A directory above a SRC, with its path in the file system.
+    /// A directory above a SRC, with its file-system path.
     Above { real: Vec<u8>, meta: Box<Meta> },
-    /// A SRC.
+    /// A SRC with its rows.
     Source(Range<usize>),
-    /// A SRC in another one.
+    /// A SRC inside another SRC.
     Inner,
 }
 
-/// A SRC in the directories above it.
+/// A SRC, and the directory of the snapshot that contains it.
 pub(crate) struct SourceRoot<'a> {
     pub(crate) up: Arc<Directory>,
-    /// The place of its node; `None` if it is the root of the snapshot, which has no node.
+    /// The index of the SRC's node in that directory; `None` for the root, which has no node.
     pub(crate) place: Option<usize>,
     pub(crate) name: &'a [u8],
     pub(crate) rows: Range<usize>,
 }
 
 impl Layout {
-    /// Of SRCs with their rows.
+    /// The layout of SRCs with their rows.
     ///
     /// # Errors
-    /// A SRC has no absolute path, or the path of another one in the snapshot.
+    /// If a SRC has no absolute path, or has the path of another SRC in the snapshot.
     pub(crate) fn new<'a>(
         sources: impl Iterator<Item = (&'a [u8], Range<usize>)>,
         directories: &DirectoriesAbove,
@@ -192,7 +192,7 @@ impl Layout {
             paths: sorted_paths(&sources)?,
             inner: Vec::new(),
         };
-        // The SRCs that contain the next one, from the outside to the inside.
+        // The SRCs that contain the next one, outermost first.
         let mut outer: Vec<&LayoutSource<'a>> = Vec::new();
         for source in &sources {
             let (name, path, rows) = source;
@@ -234,10 +234,10 @@ impl Layout {
         }
     }
 
-    /// The rows of entries that are SRCs themselves, with the rows of those.
+    /// The rows of entries that are SRCs themselves, with the first rows of those SRCs.
     ///
     /// # Errors
-    /// A SRC lies below another one, but was skipped there.
+    /// If a SRC is below another SRC, but was excluded there.
     pub(crate) fn inner_rows(&self, rows: &Rows) -> Result<BTreeMap<usize, usize>, Error> {
         let mut found = BTreeMap::new();
         for inner in &self.inner {
@@ -250,8 +250,8 @@ impl Layout {
         Ok(found)
     }
 
-    /// A hash of what the trees of a snapshot depend on beside the entries of the SRCs and the directories above them:
-    /// where the SRCs are in it, the names of users and groups, and the way in which this program makes trees.
+    /// A hash of everything that trees depend on besides the entries of SRCs and the directories
+    /// above them: the layout, the names of users and groups, and the version of the encoding.
     pub(crate) fn context(&self, users: &Users, device_ids: DeviceIds) -> String {
         let mut hash = Sha256::new();
         let mut add = |bytes: &[u8]| {
@@ -273,8 +273,8 @@ impl Layout {
         Id::from(hash).to_string()
     }
 
-    /// A hash of the metadata of the directories above the SRCs. Their attributes do not change without the time of the
-    /// last change of the inode.
+    /// A hash of the metadata of the directories above the SRCs. Extended attributes cannot change
+    /// without the ctime.
     pub(crate) fn above(&self, encoder: &mut NodeEncoder<'_>) -> String {
         let (mut hash, mut node) = (Sha256::new(), Vec::new());
         for part in &self.parts {
@@ -287,8 +287,8 @@ impl Layout {
         Id::from(hash).to_string()
     }
 
-    /// Makes the directories above the SRCs, which the caller has to release, the root first. `root` is the tree of the
-    /// last snapshot.
+    /// Creates the directories above the SRCs, root first, which the caller must release. `root` is
+    /// the tree of the last snapshot.
     pub(crate) fn build_above(
         &self,
         root: Option<Id>,
@@ -325,7 +325,7 @@ impl Layout {
     }
 }
 
-/// The attributes of a directory above a SRC, as far as they can be read.
+/// The extended attributes of a directory above a SRC, as far as they can be read.
 fn read_attributes(path: &[u8], meta: &Meta) -> ReadAttributes {
     let Ok(reach) = gate::long::reach(gate::fs::CWD, path) else {
         return Vec::new();
@@ -334,7 +334,7 @@ fn read_attributes(path: &[u8], meta: &Meta) -> ReadAttributes {
     collect_attributes(|take| AttributeReader::default().read(meta.dev, of, take)).0
 }
 
-/// A directory that cannot be examined.
+/// Placeholder metadata of a directory for which statx(2) fails.
 fn unknown_directory() -> Meta {
     Meta {
         mode: 0o040_000,

@@ -1,30 +1,30 @@
-//! Snapshots in restic repositories, of a tree that `archive` has collected, in versions 1 and 2 of the format, which restic's
-//! `doc/design.rst` describes.
+//! Snapshots in restic repositories, of a tree that `archive` has collected, in versions 1 and 2 of
+//! the format, which restic's `doc/design.rst` describes.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `snapshot` | makes a snapshot: opens the repository, locks it, and archives |
-//! | `options` | how a repository is opened, and what a snapshot records about itself |
+//! | `options` | options of opening a repository, and the metadata of a snapshot |
 //! | `snapshot_file` | the files of snapshots, and the last one of the same host and paths |
-//! | `report` | what a snapshot was, and what it took |
-//! | `layout` | where the SRCs are in the snapshot, and the directories above them |
+//! | `report` | the report on a snapshot |
+//! | `layout` | the paths of SRCs in the snapshot, and the directories above them |
 //! | `archiver`, `queue` | archives a tree by several threads |
-//! | `parent` | the trees of the last snapshot: what need not be read |
+//! | `parent` | the trees of the last snapshot, which tell unchanged files |
 //! | `trees` | the trees of the next snapshot |
 //! | `node`, `text`, `times` | an entry in a tree, byte for byte as restic writes it |
-//! | `contents`, `chunker` | the contents of files, and where they are cut into blobs |
-//! | `blobs`, `seal`, `packer` | blobs are compressed, encrypted, and written in packs, which are listed in index files |
-//! | `index`, `id` | the blobs that a repository has |
-//! | `cache` | files of a repository on a server that were read or written before |
-//! | `repository` | the files of a repository, wherever it is |
-//! | `sftp` | the files of a repository on a host that ssh reaches |
+//! | `contents`, `chunker` | the contents of files, and their division into blobs |
+//! | `blobs`, `seal`, `packer` | compresses and encrypts blobs, and writes packs and index files |
+//! | `index`, `id` | the blobs of a repository |
+//! | `cache` | the local cache of a remote repository's files |
+//! | `repository` | the files of a repository, local or remote |
+//! | `sftp` | the files of a repository on an SSH host |
 //! | `local` | reads and writes local files and directories |
-//! | `file_type` | the types of files, and where they are |
+//! | `file_type` | the types of repository files, and their directories |
 //! | `key` | the keys of a repository, and the password |
 //! | `config` | the configuration of a repository |
-//! | `lock` | locks that restic respects, and the locks of others |
-//! | `connection` | requests of SFTP, by the standard streams of ssh |
-//! | `error` | why there is no snapshot |
+//! | `lock` | restic's locks, own and others' |
+//! | `connection` | SFTP requests, through the standard streams of ssh |
+//! | `error` | why a snapshot could not be made |
 //!
 //! The crate is empty without its feature `restic`.
 #![cfg(feature = "restic")]

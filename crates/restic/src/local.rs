@@ -10,10 +10,10 @@ use gate::long::c_string;
 use gate::{Errno, Fd};
 use ondisk::dirent::entries;
 
-/// The name of the file that makes a directory a repository.
+/// The name of the configuration file, which marks a directory as a repository.
 pub(crate) const CONFIG: &str = "config";
 
-/// The modes of files and directories.
+/// The modes of new files and directories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Modes {
     pub(crate) file: u32,
@@ -21,14 +21,15 @@ pub(crate) struct Modes {
 }
 
 impl Modes {
-    /// Those of a cache.
+    /// The modes in a cache.
     pub(crate) const PRIVATE: Modes = Modes {
         file: 0o600,
         dir: 0o700,
     };
 
-    /// Those of a repository whose configuration has this mode: as restic does, the group may read what it may read of that, and
-    /// nobody may write a file again (`internal/backend/util/file_helpers.go`).
+    /// The modes in a repository whose configuration has the mode `config`: as in restic, the group
+    /// gets read permission if it has it there, and files are read-only
+    /// (`internal/backend/util/file_helpers.go`).
     pub(crate) fn of_repository(config: u32) -> Modes {
         match config & 0o040 {
             0 => Modes {
@@ -43,7 +44,7 @@ impl Modes {
     }
 }
 
-/// The names in a directory that are UTF-8, without `.` and `..`.
+/// The UTF-8 names in a directory, without `.` and `..`.
 pub(crate) fn names(dir: &Fd) -> Result<Vec<String>, Errno> {
     let (mut buffer, mut found) = (vec![0; 32 << 10], Vec::new());
     loop {
@@ -56,7 +57,8 @@ pub(crate) fn names(dir: &Fd) -> Result<Vec<String>, Errno> {
     }
 }
 
-/// Reads a part of a file; without a range all of it, or `EFBIG` for a size that no file of a repository has.
+/// Reads a range of a file; without a range all of it, or `EFBIG` for a size that no repository
+/// file has.
 pub(crate) fn read_file(path: &[u8], range: Option<(u64, usize)>) -> Result<Vec<u8>, Errno> {
     let file = Reader::open(path)?;
     if range.is_none() && file.len() > MOST_BYTES as u64 {
@@ -70,7 +72,7 @@ pub(crate) fn read_file(path: &[u8], range: Option<(u64, usize)>) -> Result<Vec<
     }
 }
 
-/// Writes a file, which gets its name when it is complete and on the disk.
+/// Writes a file atomically: renames it into place after fsync(2).
 pub(crate) fn write_file(path: &[u8], content: &[u8], modes: Modes) -> Result<(), Errno> {
     let mut file = Writer::create(path, Permissions::Exactly(modes.file))?;
     let written = file.write_all(content);
@@ -78,7 +80,7 @@ pub(crate) fn write_file(path: &[u8], content: &[u8], modes: Modes) -> Result<()
     file.publish()
 }
 
-/// Makes a directory and those above it; whether it did not exist.
+/// Creates a directory and its parents; returns whether it did not exist.
 pub(crate) fn make_dirs(path: &[u8], modes: Modes) -> Result<bool, Errno> {
     let make = |path: &[u8]| mkdirat(CWD, &c_string(path)?, modes.dir);
     match make(path) {

@@ -1,6 +1,7 @@
-//! Locks. restic removes data only under an exclusive lock, which it cannot get while there is
-//! another one. So a lock that is not exclusive is held while a snapshot is made (`internal/repository/lock_file.go`), and
-//! there is no snapshot if it was not held all the time.
+//! Locks. restic removes data only under an exclusive lock, which it cannot get while any other
+//! lock exists. So a non-exclusive lock is held while a snapshot is made
+//! (`internal/repository/lock_file.go`), and the snapshot is discarded if the lock was not held all
+//! the time.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -23,14 +24,14 @@ use crate::times::now;
 /// The directory of the locks.
 const DIR: &str = "locks";
 
-/// A lock that was not renewed for so long is stale: `restic unlock` removes it.
+/// The age from which a lock without renewal is stale: `restic unlock` removes it.
 const STALE: Duration = Duration::from_secs(30 * 60);
-/// How often our own is renewed, and how soon again if that fails.
+/// The interval of renewing this process's lock; `RENEWED_AGAIN` after a failure.
 const RENEWED: Duration = Duration::from_secs(5 * 60);
 const RENEWED_AGAIN: Duration = Duration::from_secs(30);
-/// How often the holder of a lock looks for a signal that waits for its removal.
+/// The interval of checking for a signal while a lock is held, which must then be removed.
 const SIGNALS: Duration = Duration::from_millis(100);
-/// An exclusive lock that was made at the same time appears within this time.
+/// An exclusive lock that was created at the same time becomes visible within this time.
 const SETTLING: Duration = Duration::from_millis(200);
 
 /// The process that locks a repository.
@@ -42,7 +43,7 @@ pub(crate) struct Owner {
     pub(crate) gid: u32,
 }
 
-/// A lock of a repository, until it is dropped or a signal ends the process.
+/// A lock of a repository, which is removed on drop or when a signal ends the process.
 pub(crate) struct Lock {
     place: Arc<RepositoryLocks>,
     made: Instant,
@@ -67,10 +68,10 @@ fn end(task: &mut Option<Background>) {
 }
 
 impl Lock {
-    /// Locks a repository, but not for this process alone. Before anything is written, the lock must be [settled](Lock::settle).
+    /// Locks a repository non-exclusively. Before writing anything, call [`settle`](Lock::settle).
     ///
     /// # Errors
-    /// Another process has locked it for itself; or the lock cannot be written.
+    /// If another process holds an exclusive lock; or the lock cannot be written.
     pub(crate) fn acquire(
         repository: &Arc<RepositoryFiles>,
         cipher: Arc<Cipher>,
@@ -86,14 +87,15 @@ impl Lock {
         });
         let mut retry = Waiting::new(retry);
         retry.until_free(&place)?;
-        // Before the lock is written: requests that are made after a signal wait until it ends the process.
+        // Hold signals before writing the lock: requests after a signal wait until it ends the
+        // process.
         let signals = (!repository.is_local()).then(interrupt::hold);
         let (held, again) = (Arc::clone(&place), Arc::clone(&place));
         let removal = start(move |ended| {
             let is_timeout = |limit| ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
             while is_timeout(SIGNALS) && (signals.is_none() || interrupt::asked().is_none()) {}
             held.remove_all_but(0);
-            drop(signals); // raises the signal
+            drop(signals); // dropping raises a held signal
         });
         let mut lock = Lock {
             place,
@@ -118,20 +120,22 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Waits until an exclusive lock that was made at the same time has appeared. What was read meanwhile is right if there is
-    /// none: its owner saw this lock and gave up.
+    /// Waits until an exclusive lock that was created at the same time has become visible. If there
+    /// is none, data read meanwhile is valid, because the exclusive locker saw this lock and gave
+    /// up.
     ///
     /// # Errors
-    /// Another process has locked the repository for itself.
+    /// If another process holds an exclusive lock.
     pub(crate) fn settle(&self) -> Result<(), Error> {
         sleep(SETTLING.saturating_sub(self.made.elapsed()));
         self.retry.lock().until_free(&self.place)
     }
 
-    /// Makes sure that the lock is there, and has been all the time.
+    /// Checks that the lock exists and was never stale.
     ///
     /// # Errors
-    /// It was removed, or was stale so that anybody could remove it; or the locks cannot be listed.
+    /// If the lock was removed or was stale, so that others could remove it; or the locks cannot be
+    /// listed.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let renewed = self.place.renewed.lock();
         self.place.check_held(*renewed)
@@ -145,8 +149,8 @@ impl Drop for Lock {
     }
 }
 
-/// The time by two clocks: the first is that of the locks, and can be set; the second counts the time in which the machine
-/// was suspended.
+/// A time by two clocks: the wall clock, which locks use and which can be set; and a clock that
+/// includes suspend.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     wall: Duration,
@@ -161,14 +165,14 @@ impl Moment {
         }
     }
 
-    /// The longer of the times by both clocks: what another process may take for the age of a lock.
+    /// The larger of both clocks' differences: what another process may consider the age of a lock.
     fn elapsed(self, now: Moment) -> Duration {
         let wall = now.wall.saturating_sub(self.wall);
         wall.max(now.boot.saturating_sub(self.boot))
     }
 }
 
-/// Waits for another process, with growing pauses as in restic.
+/// Waits for another process, with growing pauses like restic.
 struct Waiting {
     retry: RetryLock,
     pause: Duration,
@@ -184,7 +188,7 @@ impl Waiting {
         }
     }
 
-    /// Waits until no other process has locked the repository for itself.
+    /// Waits until no other process holds an exclusive lock.
     fn until_free(&mut self, place: &RepositoryLocks) -> Result<(), Error> {
         const LONGEST: Duration = Duration::from_secs(60);
         loop {
@@ -212,16 +216,16 @@ impl Waiting {
 /// The locks of a repository.
 struct RepositoryLocks {
     files: Arc<RepositoryFiles>,
-    /// Our own: one, or two while it is renewed.
+    /// This process's lock files: one, or two during renewal.
     held: Mutex<Vec<HeldFile>>,
-    /// When the last one was written. It is locked while there are two.
+    /// The time of the last renewal. Its mutex is held during renewal.
     renewed: Mutex<Moment>,
     cipher: Arc<Cipher>,
     owner: Owner,
 }
 
 impl RepositoryLocks {
-    /// Removes our oldest locks.
+    /// Removes the oldest lock files of this process, all but `left`.
     fn remove_all_but(&self, left: usize) {
         let mut held = self.held.lock();
         let last = held.len().saturating_sub(left);
@@ -230,7 +234,7 @@ impl RepositoryLocks {
         drop(old);
     }
 
-    /// Writes a lock. It disappears when it is removed, and when a signal ends the process.
+    /// Writes a lock file. It is removed on drop, and when a signal ends the process.
     fn write(&self) -> Result<(), Error> {
         let lock = json!({
             "time": now().to_string(),
@@ -249,17 +253,18 @@ impl RepositoryLocks {
         made.map_err(|fault| self.files.error_at(Action::Lock, DIR, fault))
     }
 
-    /// Replaces our lock by a new one. There is one at each moment: the old one is still there when the new one is.
+    /// Renews the lock: writes a new file before the old one is removed, so that one exists at each
+    /// moment.
     ///
     /// # Errors
-    /// The lock is [lost](Error::LockLost), which is final; or the new one cannot be written.
+    /// If the lock is [lost](Error::LockLost), which is final; or the new file cannot be written.
     fn renew(&self) -> Result<(), Error> {
         let mut renewed = self.renewed.lock();
         let (began, count) = (Moment::now(), self.held.lock().len());
         self.check_held(*renewed)?;
         let made = self.write().and_then(|()| self.check_held(*renewed));
         if made.is_err() {
-            // Even if it could not be written: a request may have been carried out without an answer.
+            // Even after an error: the request may have been carried out without a response.
             let new = self.held.lock().split_off(count);
             drop(new);
             return made;
@@ -270,10 +275,11 @@ impl RepositoryLocks {
         Ok(())
     }
 
-    /// Makes sure that our oldest lock, which was written at some moment, is there and was never stale.
+    /// Checks that this process's oldest lock file, written at `written`, exists and was never
+    /// stale.
     fn check_held(&self, written: Moment) -> Result<(), Error> {
         let listed = self.list()?;
-        // After the answer, which may have taken its time.
+        // Take the time after the response, which may have been slow.
         let age = written.elapsed(Moment::now());
         let held = self.held.lock();
         let is_there = |own: &HeldFile| listed.iter().any(|(name, _)| own.is_named(name));
@@ -296,9 +302,9 @@ impl RepositoryLocks {
         listed.map_err(|fault| self.files.error_at(Action::List, DIR, fault))
     }
 
-    /// Fails if another process has locked the repository for itself. Whether it still exists does not matter: it may be in
-    /// another container, and its clock may be wrong; only `restic unlock` decides. A lock that cannot be read may be such a
-    /// one; it may also be about to be removed, so it is read again.
+    /// Fails if another process holds an exclusive lock. Whether that process is alive cannot be
+    /// known: it may be in a container, and its clock may be wrong; only `restic unlock` decides.
+    /// An unreadable lock may be exclusive, or may be about to be removed, so it is read again.
     fn check_others(&self) -> Result<(), Error> {
         const TRIES: u32 = 4;
         let mut pause = Duration::from_millis(100);
@@ -315,14 +321,15 @@ impl RepositoryLocks {
 
     fn check_others_once(&self) -> Result<(), Error> {
         for (name, size) in self.list()? {
-            // An empty file is what an interrupted program leaves where files are not written as a whole; restic skips it, too.
+            // An interrupted program leaves an empty file where writes are not atomic; restic skips
+            // it, too.
             if size == 0 || self.held.lock().iter().any(|own| own.is_named(&name)) {
                 continue;
             }
             let path = format!("{DIR}/{name}");
             let lock = match self.files.read_part(&path, None) {
                 Ok(bytes) => self.parse(bytes.to_vec()),
-                // It was removed meanwhile.
+                // The lock was removed meanwhile.
                 Err(Fault::Errno(Errno::ENOENT) | Fault::Store(StoreError::NotFound)) => continue,
                 Err(fault) => return Err(self.files.error_at(Action::Read, &path, fault)),
             };
@@ -357,7 +364,7 @@ mod tests {
     use crate::repository_file::RepositoryFile;
     use crate::seal::tests::cipher;
 
-    /// The locks of a repository, with one of our own.
+    /// The locks of a repository, with one of this process.
     fn locked(dir: &std::path::Path) -> RepositoryLocks {
         fs::write(dir.join("config"), "config").unwrap();
         let location = dir.as_os_str().as_bytes();
@@ -397,7 +404,7 @@ mod tests {
         let lost = locks.renew();
         assert!(matches!(lost, Err(Error::LockLost(LockLoss::Removed))));
         assert!(names(dir.path()).is_empty());
-        // Nothing is written any more.
+        // After the loss of the lock, nothing more is written.
         let written = locks.files.write(RepositoryFile::Index, Vec::new());
         assert!(matches!(written, Err(Error::LockLost(_))));
     }
@@ -425,9 +432,9 @@ mod tests {
         let written = moment(1000, 50);
         for (now, age) in [
             (moment(1010, 60), 10),
-            // The machine was suspended, and its clock is set later.
+            // The machine was suspended, and its wall clock was set later.
             (moment(1010, 2000), 1950),
-            // The clock was set: forward, and back.
+            // The wall clock was set forward, and back.
             (moment(9000, 60), 8000),
             (moment(10, 60), 10),
         ] {

@@ -1,5 +1,6 @@
-//! The JSON of an entry in the tree of its directory, byte for byte as restic writes it (`internal/data/node.go` and
-//! `internal/fs/node.go`), so that a directory that did not change has the same tree, whichever of both made the snapshot.
+//! The JSON of an entry in its directory's tree, byte for byte as restic writes it
+//! (`internal/data/node.go` and `internal/fs/node.go`), so that an unchanged directory has the same
+//! tree in snapshots by either program.
 
 use std::io::Write;
 
@@ -14,10 +15,10 @@ use crate::id::Id;
 use crate::text::{write_name, write_text};
 use crate::times::Times;
 
-/// What is read of an entry beside its metadata.
+/// Data of an entry besides its metadata.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Extra<'a> {
-    /// The target of a symlink.
+    /// The target of a symbolic link.
     pub(crate) link: &'a [u8],
     pub(crate) attributes: Attributes<'a>,
 }
@@ -25,7 +26,7 @@ pub(crate) struct Extra<'a> {
 /// The names and values of extended attributes.
 pub(crate) type ReadAttributes = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Collects the extended attributes that `read` passes on, and returns its result.
+/// Collects the extended attributes that `read` passes to its callback, and returns its result.
 pub(crate) fn collect_attributes<T>(
     read: impl FnOnce(&mut dyn FnMut(&[u8], &[u8])) -> T,
 ) -> (ReadAttributes, T) {
@@ -34,12 +35,12 @@ pub(crate) fn collect_attributes<T>(
     (found, result)
 }
 
-/// The extended attributes of an entry.
+/// The extended attributes of an entry, as values or as JSON.
 #[derive(Clone, Copy)]
 pub(crate) enum Attributes<'a> {
-    /// Their names and values.
+    /// Names and values of the attributes.
     Read(&'a [(Vec<u8>, Vec<u8>)]),
-    /// The JSON of another node.
+    /// The JSON of an existing node.
     Encoded(&'a str),
 }
 
@@ -49,18 +50,18 @@ impl Default for Attributes<'_> {
     }
 }
 
-/// The nodes that have the number of the device.
+/// Which nodes contain the device number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DeviceIds {
-    /// All of them.
+    /// All nodes.
     #[default]
     All,
-    /// Those of files with several names, which it identifies: with restic's feature `device-id-for-hardlinks`. So a file
-    /// system with another number each time has the same trees.
+    /// Nodes of files with hard links, which it helps to identify: as with restic's feature flag
+    /// `device-id-for-hardlinks`. So a file system whose device number varies keeps its trees.
     HardLinks,
 }
 
-/// Writes nodes.
+/// Encodes nodes.
 pub(crate) struct NodeEncoder<'a> {
     users: &'a Users,
     device_ids: DeviceIds,
@@ -85,7 +86,7 @@ impl<'a> NodeEncoder<'a> {
         out.extend_from_slice(type_name(kind).as_bytes());
         out.push(b'"');
         number("mode", go_mode(meta.mode).into(), out);
-        // The access time is that of the modification, as in restic without --with-atime.
+        // restic without --with-atime records the modification time as access time.
         for (key, time) in [
             ("mtime", meta.mtime),
             ("atime", meta.mtime),
@@ -106,7 +107,7 @@ impl<'a> NodeEncoder<'a> {
             kind,
             FileType::Regular | FileType::Symlink | FileType::Block | FileType::Char
         );
-        // As in restic, which knows no number of links of a fifo or a socket.
+        // Like restic, which records no link count of FIFOs and sockets.
         let has_one_name = kind == FileType::Directory || has_links && meta.nlink == 1;
         if self.device_ids == DeviceIds::All || !has_one_name {
             number("device_id", st_dev(meta.dev), out);
@@ -132,7 +133,7 @@ impl<'a> NodeEncoder<'a> {
     }
 }
 
-/// Completes the node of an entry: `None` for one that is no file.
+/// Completes the node of an entry; `blobs` is `None` unless it is a regular file.
 pub(crate) fn write_contents(blobs: Option<&[Id]>, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"content\":");
     let Some(blobs) = blobs else {
@@ -155,7 +156,7 @@ pub(crate) fn write_subtree(tree: Id, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\"}");
 }
 
-/// The type of a node.
+/// The type of a node in the JSON.
 pub(crate) fn type_name(kind: FileType) -> &'static str {
     match kind {
         FileType::Directory => "dir",
@@ -206,7 +207,7 @@ fn write_attributes(attributes: Attributes<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// The mode in the form of Go's [`fs.FileMode`](https://pkg.go.dev/io/fs#FileMode).
+/// Converts a mode to Go's [`fs.FileMode`](https://pkg.go.dev/io/fs#FileMode).
 fn go_mode(mode: u32) -> u32 {
     const DIR: u32 = 1 << 31;
     const SYMLINK: u32 = 1 << 27;
@@ -231,7 +232,7 @@ fn go_mode(mode: u32) -> u32 {
     mode & 0o777 | kind | set.map(|(_, go)| go).sum::<u32>()
 }
 
-/// A device number as in `st_dev`; see
+/// Encodes a device number like `st_dev`; see
 /// [makedev(3)](https://man7.org/linux/man-pages/man3/makedev.3.html).
 fn st_dev(dev: Dev) -> u64 {
     let (major, minor) = (u64::from(dev.major), u64::from(dev.minor));

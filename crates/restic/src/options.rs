@@ -1,4 +1,4 @@
-//! How a repository is opened, and what a snapshot records about itself.
+//! Options of opening a repository, and the metadata of a snapshot.
 
 use std::time::Duration;
 
@@ -7,54 +7,54 @@ use jiff::tz::TimeZone;
 use crate::error::Error;
 use crate::node::DeviceIds;
 
-/// How long to wait for a process that has locked a repository for itself, and who is told.
+/// Waiting for a process that holds an exclusive lock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RetryLock {
-    /// How long at most.
+    /// Maximum time to wait.
     pub most: Duration,
-    /// Is told who holds the lock, when the waiting begins.
+    /// Called with the holder of the lock when waiting begins.
     pub on_wait: Option<fn(&Error, Duration)>,
 }
 
-/// What a snapshot records about itself.
+/// The metadata and options of a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotOptions {
-    /// Its tags.
+    /// The tags of the snapshot.
     pub tags: Vec<String>,
     /// The name of the host.
     pub host: String,
-    /// The program and its version.
+    /// The name and version of the program, which the snapshot records.
     pub program: String,
-    /// The number of threads, if it is not the usual one.
+    /// The number of threads; `None` for the default.
     pub threads: Option<usize>,
 }
 
-/// How a repository is opened and written.
+/// Options of opening and writing a repository.
 #[derive(Clone, Debug, Default)]
 pub struct RepositoryOptions {
-    /// Its password.
+    /// The password of the repository.
     pub password: Vec<u8>,
-    /// The name of this host, for the lock.
+    /// The name of this host, recorded in the lock.
     pub host: String,
-    /// The directory with the caches of repositories that are not local.
+    /// The directory of the caches of remote repositories.
     pub caches: Option<Vec<u8>>,
-    /// The id of the key to try first, or the beginning of it.
+    /// The id of the key to try first, or a prefix of it.
     pub key_hint: String,
-    /// The level of zstd, 0 for no compression.
+    /// The zstd level, 0 for no compression.
     pub compression: Option<i32>,
-    /// The size of packs of data in MiB.
+    /// The size of data packs in MiB.
     pub pack_size: Option<u32>,
-    /// The nodes that have the number of the device.
+    /// Which nodes contain the device number.
     pub device_ids: DeviceIds,
-    /// The local time zone; none for UTC.
+    /// The local time zone; `None` for UTC.
     pub zone: Option<TimeZone>,
-    /// Whether to wait for a process that has locked it for itself.
+    /// Waiting for a process that holds an exclusive lock.
     pub retry: RetryLock,
-    /// Nothing is written, not even a lock.
+    /// Dry run: nothing is written, not even a lock.
     pub is_dry: bool,
-    /// Is told that a host does not answer, and for how long.
+    /// Called with the host's name and the time while a host does not answer.
     pub on_silence: Option<OnSilence>,
 }
 
-/// What the program does while a host does not answer.
+/// A callback for a host that does not answer: its name, and for how long.
 pub type OnSilence = fn(&str, Duration);

@@ -1,5 +1,6 @@
-//! Packs and index files. Blobs are appended to an open pack of their kind; a full pack is written, and then listed in
-//! the next index file, so that an index names only packs that are on the disk (`doc/design.rst`, "Pack Format").
+//! Packs and index files. Blobs are appended to an open pack of their kind; a full pack is written,
+//! and then listed in the next index file, so that an index names only packs that are on disk
+//! (`doc/design.rst`, "Pack Format").
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -15,20 +16,20 @@ use crate::repository::RepositoryFiles;
 use crate::repository_file::{BlobKind, RepositoryFile};
 use crate::seal::Cipher;
 
-/// The most blobs of a pack.
+/// Maximum number of blobs in a pack.
 const MOST_BLOBS: usize = 10_000;
-/// An index file is written when it has this many blobs.
+/// The number of blobs at which an index file is written.
 const INDEX_BLOBS: usize = 50_000;
-/// A pack or index that is older is written, so that little is lost if the process ends.
+/// Maximum age of an unwritten pack or index, so that little is lost if the process ends.
 const OLDEST: Duration = Duration::from_secs(5 * 60);
 
-/// Writes blobs that the repository does not have.
+/// Writes the blobs that the repository does not have.
 pub(crate) struct Packer<'a> {
     repository: &'a RepositoryFiles,
     cipher: &'a Cipher,
-    /// The level of the compression of index files, if there is one.
+    /// The zstd level of index files; `None` without compression.
     level: Option<i32>,
-    /// Packs of data, and of trees.
+    /// The open packs of data and of trees.
     open: [Mutex<OpenPack>; 2],
     index: Mutex<OpenIndex>,
 }
@@ -38,11 +39,11 @@ pub(crate) struct Packer<'a> {
 struct PackedBlob {
     id: Id,
     length: u32,
-    /// Its length before compression; 0 if it is not compressed.
+    /// The length before compression; 0 if the blob is not compressed.
     plain: u32,
 }
 
-/// The blobs that were written.
+/// Totals of the written blobs.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct WrittenBlobs {
     pub(crate) blobs: u64,
@@ -56,10 +57,10 @@ struct OpenPack {
     kind: BlobKind,
     bytes: Vec<u8>,
     blobs: Vec<PackedBlob>,
-    /// When the first blob was added.
+    /// The time when the first blob was added.
     begun: Instant,
     sizes: PackSizes,
-    /// Bytes of its kind in the repository.
+    /// Stored bytes of this kind in the repository.
     stored: u64,
     written: WrittenBlobs,
 }
@@ -103,10 +104,11 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// Adds an encrypted blob of `length` bytes. `is_compressed` says that it was compressed before.
+    /// Adds an encrypted blob whose plaintext has `length` bytes. `is_compressed` if it was
+    /// compressed before.
     ///
     /// # Errors
-    /// A pack or an index file cannot be written.
+    /// If a pack or an index file cannot be written.
     pub(crate) fn add(
         &self,
         kind: BlobKind,
@@ -125,10 +127,10 @@ impl<'a> Packer<'a> {
         self.write(kind, bytes, blobs)
     }
 
-    /// Writes what is left. Returns what was written in all, data and trees.
+    /// Writes the open packs and the index. Returns the totals written, for data and for trees.
     ///
     /// # Errors
-    /// A pack or an index file cannot be written.
+    /// If a pack or an index file cannot be written.
     pub(crate) fn finish(self) -> Result<[WrittenBlobs; 2], Error> {
         let mut written = [WrittenBlobs::default(); 2];
         for (open, written) in self.open.iter().zip(&mut written) {
@@ -218,7 +220,7 @@ impl OpenIndex {
         }
     }
 
-    /// Adds a pack. Returns all packs if they are enough for an index file.
+    /// Adds a pack. Returns all packs if they suffice for an index file.
     fn add(&mut self, pack: FullPack) -> Vec<FullPack> {
         self.blobs += pack.blobs.len();
         self.packs.push(pack);
@@ -233,7 +235,7 @@ impl OpenIndex {
     }
 }
 
-/// The header of a pack, which is at its end: the types, lengths and ids of its blobs.
+/// The header at the end of a pack: the types, lengths and ids of its blobs.
 fn header(kind: BlobKind, blobs: &[PackedBlob]) -> Vec<u8> {
     let mut header = Vec::with_capacity(blobs.len() * 41);
     for blob in blobs {

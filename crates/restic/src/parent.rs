@@ -1,4 +1,4 @@
-//! Trees of the last snapshot: which files need not be read, and which directories keep their trees.
+//! Trees of the last snapshot, which tell unchanged files and directories.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use crate::text::write_name;
 use crate::times::{Times, file_time, is_same_time};
 
 thread_local! {
-    /// A context of zstd costs as much as a tree.
+    /// A decompressor, reused because creating a zstd context costs as much as reading a tree.
     static DECOMPRESSOR: RefCell<Decompressor<'static>> = RefCell::default();
 }
 
@@ -32,11 +32,11 @@ pub(crate) struct TreeReader<'a> {
     pub(crate) index: &'a Index,
 }
 
-/// A tree: its nodes by their names, quoted as in the tree.
+/// A tree: its nodes by name, quoted as in the JSON.
 #[derive(Default)]
 pub(crate) struct OldTree(HashMap<String, OldNode>);
 
-/// A node of a tree.
+/// A node of a tree of the last snapshot.
 pub(crate) struct OldNode {
     kind: String,
     size: u64,
@@ -46,7 +46,7 @@ pub(crate) struct OldNode {
     pub(crate) contents: Vec<Id>,
     /// The tree of a directory.
     pub(crate) tree: Option<Id>,
-    /// The JSON of a directory, and that of its extended attributes.
+    /// The JSON of a directory's node, and of its extended attributes.
     json: Option<(Box<str>, Box<str>)>,
 }
 
@@ -56,7 +56,7 @@ struct TreeJson<'a> {
     nodes: Option<Vec<&'a RawValue>>,
 }
 
-/// The fields that are compared.
+/// The fields of a node that are compared.
 #[derive(Deserialize)]
 struct Fields<'a> {
     name: String,
@@ -76,18 +76,18 @@ struct Fields<'a> {
     extended_attributes: Option<&'a RawValue>,
 }
 
-/// The earliest change time of files that may have changed since a snapshot was begun. The kernel's clock for files has steps
-/// of up to 10 ms.
+/// The minimum ctime of files that may have changed since a snapshot began. The kernel's clock for
+/// file times has steps of up to 10 ms.
 pub(crate) fn changed_since(snapshot: &SnapshotFile) -> Time {
     const STEP: SignedDuration = SignedDuration::from_millis(20);
     let summary = snapshot.summary.as_ref();
-    // The user can set the time of a snapshot.
+    // The user can set the time of a snapshot, so prefer the time of its start.
     let begun = summary.map_or(snapshot.time, |summary| summary.backup_start);
     file_time(begun.at.checked_sub(STEP).unwrap_or(begun.at))
 }
 
 impl TreeReader<'_> {
-    /// Reads a tree. `None` if the index has none of this id, or it cannot be used.
+    /// Reads a tree. `None` if the index does not have it, or it is unusable.
     pub(crate) fn read(&self, id: Id) -> Option<OldTree> {
         OldTree::parse(&self.json(id)?)
     }
@@ -146,7 +146,8 @@ impl OldNode {
         Some((fields.name, node))
     }
 
-    /// Whether the entry has this type, size, modification time and change time, so that its contents are the same.
+    /// Whether type, size, mtime and ctime of an entry match its node, so that its contents are the
+    /// same.
     pub(crate) fn is_unchanged(&self, meta: &Meta, times: &mut Times) -> bool {
         let mut is_same = |text: &str, time| {
             let mut now = Vec::with_capacity(40);
@@ -160,7 +161,7 @@ impl OldNode {
             && is_same(&self.ctime, meta.ctime)
     }
 
-    /// The JSON of a directory, and that of its extended attributes.
+    /// The JSON of a directory's node, and of its extended attributes.
     pub(crate) fn directory(&self) -> Option<(&str, &str)> {
         self.json
             .as_ref()

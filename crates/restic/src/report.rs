@@ -1,4 +1,4 @@
-//! What a snapshot was, and what it took.
+//! The report on a snapshot.
 
 use std::sync::atomic::AtomicU64;
 
@@ -11,28 +11,28 @@ use crate::snapshot_file::SnapshotSummary;
 use crate::times::LocalTime;
 use crate::trees::TreeCounts;
 
-/// A snapshot that was made.
+/// The snapshot that was made.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Its id; none if nothing was written.
+    /// The id of the snapshot; `None` in a dry run.
     pub id: Option<String>,
-    /// The id of the snapshot that it is based on: the last one of the same host and paths.
+    /// The id of the parent: the last snapshot of the same host and paths.
     pub parent: Option<String>,
-    /// The numbers of its files and directories, and what was added to the repository.
+    /// The numbers of files and directories, and the data added to the repository.
     pub summary: SnapshotSummary,
-    /// Everything in the tree could be read.
+    /// Everything in the tree was readable.
     pub is_complete: bool,
-    /// The repository is in the tree, and was skipped.
+    /// The repository itself is in the tree, and was skipped.
     pub skips_repository: bool,
-    /// Why index files are not kept in the cache, if they are not.
+    /// The error that disabled the local cache, if any.
     pub cache_failed: Option<gate::Errno>,
-    /// What was skipped or found wrong.
+    /// Warnings about skipped or inconsistent entries.
     pub warnings: Vec<Warning>,
-    /// What a catalog of the tree records of it: its tree among others.
+    /// The snapshot's data for the catalog of the tree, such as its tree id.
     pub record: SnapshotRecord,
 }
 
-/// The summary of a snapshot that was begun and ended at some times.
+/// The summary of a snapshot with its start and end times.
 pub(crate) fn summary(
     [begun, ended]: [LocalTime; 2],
     trees: &TreeCounts,

@@ -1,6 +1,6 @@
-//! The files of a repository. In a local directory they are read and written through the gate: each
-//! is counted, and gets its name when it is complete and on the disk, so that a process that is
-//! killed leaves no partial file. In other places, `catalog::remote` and `sftp` read and write them.
+//! The files of a repository. In a local directory they are read and written through the crate
+//! `gate`, which counts the calls, and written atomically, so that a killed process leaves no
+//! partial file. Remote files are read and written by `catalog::remote` and `sftp`.
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -23,7 +23,7 @@ use crate::options::{OnSilence, RepositoryOptions};
 use crate::repository_file::RepositoryFile;
 use crate::sftp::SftpFiles;
 
-/// Where a repository is.
+/// The location of a repository.
 #[derive(Debug)]
 enum Backend {
     /// A local directory.
@@ -45,7 +45,7 @@ impl Backend {
     }
 }
 
-/// Why a file cannot be read or written.
+/// The error of reading or writing a file.
 #[derive(Debug)]
 pub(crate) enum Fault {
     Errno(Errno),
@@ -64,28 +64,28 @@ impl From<StoreError> for Fault {
     }
 }
 
-/// A repository.
+/// The files of a repository.
 #[derive(Debug)]
 pub(crate) struct RepositoryFiles {
     backend: Backend,
-    /// Of a local directory.
+    /// The modes in a local directory.
     modes: Modes,
-    /// The first of the errors that did not end the run.
+    /// The first error that did not end the run.
     failure: Mutex<Option<Error>>,
-    /// Why nothing may be written any more.
+    /// Why writing is no longer allowed: the lock was lost.
     stopped: OnceLock<LockLoss>,
-    /// Nothing is written.
+    /// Dry run: nothing is written.
     is_dry: bool,
     cache: OnceLock<Cache>,
 }
 
 impl RepositoryFiles {
-    /// The repository of a location as restic has it: a directory, which may have `local:` before it, `rest:URL`,
-    /// `s3:HOST/BUCKET/PREFIX`, `sftp:USER@HOST:DIR` or `sftp://USER@HOST:PORT/DIR`. Also returns its encrypted
-    /// configuration.
+    /// Opens a repository by its location in restic's syntax: a directory, optionally with the
+    /// prefix `local:`, `rest:URL`, `s3:HOST/BUCKET/PREFIX`, `sftp:USER@HOST:DIR` or
+    /// `sftp://USER@HOST:PORT/DIR`. Also returns its encrypted configuration.
     ///
     /// # Errors
-    /// The location is malformed or cannot be opened, or has no repository.
+    /// If the location is malformed, cannot be opened, or has no repository.
     pub(crate) fn open(
         location: &[u8],
         options: &RepositoryOptions,
@@ -108,7 +108,7 @@ impl RepositoryFiles {
         }
     }
 
-    /// Keeps index files, snapshots and packs of trees in a cache. Only the first call has an effect.
+    /// Caches index files, snapshots and tree packs. Only the first call has an effect.
     pub(crate) fn use_cache(&self, cache: Cache) {
         let _ = self.cache.set(cache);
     }
@@ -117,7 +117,8 @@ impl RepositoryFiles {
         self.cache.get()
     }
 
-    /// The result of a call without which the run goes on. Its error is kept: no snapshot may be written after it.
+    /// The value of a result; an error does not end the run, but is kept, and prevents the
+    /// snapshot.
     pub(crate) fn keep_failure<T>(&self, result: Result<T, Error>) -> Option<T> {
         let keep = |error| {
             self.failure.lock().get_or_insert(error);
@@ -146,12 +147,12 @@ impl RepositoryFiles {
         }
     }
 
-    /// Has all writes fail from now on.
+    /// Makes all later writes fail.
     pub(crate) fn stop_writing(&self, why: LockLoss) {
         let _ = self.stopped.set(why);
     }
 
-    /// The device and inode number of a local directory.
+    /// The device and inode number of a local repository's directory.
     pub(crate) fn identity(&self) -> Option<(Dev, u64)> {
         let Backend::Local(dir) = &self.backend else {
             return None;
@@ -173,7 +174,8 @@ impl RepositoryFiles {
         }
     }
 
-    /// The error of an action while the lock is needed. If that is lost, another process may have removed the file.
+    /// The error of an action that needs the lock. If the lock is lost, another process may have
+    /// removed the file, so that is the error.
     fn error_under_lock(&self, action: Action, path: &str, fault: Fault) -> Error {
         match self.stopped.get() {
             Some(loss) => Error::LockLost(*loss),
@@ -181,7 +183,7 @@ impl RepositoryFiles {
         }
     }
 
-    /// Reads a part of a file; all of it without a range.
+    /// Reads a range of a file; the whole file without a range.
     pub(crate) fn read_part(
         &self,
         path: &str,
@@ -203,8 +205,8 @@ impl RepositoryFiles {
         }
     }
 
-    /// Does something with a file of a local repository that needs the directory it is in. That may not exist: many
-    /// programs that copy files copy no empty directories. restic makes it, too.
+    /// Runs an action on a file of a local repository, and creates its missing directory, like
+    /// restic: many copy programs skip empty directories.
     fn in_its_directory<T>(
         &self,
         path: &str,
@@ -212,7 +214,8 @@ impl RepositoryFiles {
     ) -> Result<T, Errno> {
         match (act(), path.rsplit_once('/')) {
             (Err(Errno::ENOENT), Some((dir, _))) => {
-                // Not the repository itself, where it has been mounted.
+                // Never create the repository's directory itself, which may be an unmounted mount
+                // point.
                 open_long(&self.below("."), Open::PATH | Open::DIRECTORY)?;
                 make_dirs(&self.below(dir), self.modes)?;
                 act()
@@ -221,13 +224,13 @@ impl RepositoryFiles {
         }
     }
 
-    /// Whether it is a local directory.
+    /// Whether the repository is a local directory.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.backend, Backend::Local(_))
     }
 
-    /// Writes a file that disappears when it is dropped, and adds it to those that are held. One in a local directory
-    /// also disappears when a signal ends the process.
+    /// Writes a file that is removed on drop, and adds it to `held`. A local file is also removed
+    /// when a signal ends the process.
     pub(crate) fn hold_file(
         &self,
         path: &str,
@@ -248,7 +251,8 @@ impl RepositoryFiles {
                 Ok(())
             }
             Backend::Remote(files) => {
-                // First: the request may have been carried out when a signal or an error ends it.
+                // Register before writing: the request may have been carried out when a signal or
+                // error ends it.
                 held.lock().push(HeldFile {
                     path: path.to_owned(),
                     kept: Kept::Remote(Arc::clone(files)),
@@ -258,8 +262,8 @@ impl RepositoryFiles {
         }
     }
 
-    /// The names of files in a directory and, in other places than local ones, in those below it, with their lengths.
-    /// None if the directory does not exist.
+    /// The names and lengths of files in a directory and, if it is remote, in its subdirectories.
+    /// Empty if the directory does not exist.
     pub(crate) fn list_dir(&self, dir: &str) -> Result<Vec<(String, u64)>, Fault> {
         if let Backend::Remote(files) = &self.backend {
             return Ok(files.list(dir)?);
@@ -279,7 +283,7 @@ impl RepositoryFiles {
         Ok(found)
     }
 
-    /// Removes a file.
+    /// Removes a file from the repository.
     pub(crate) fn remove_file(&self, kind: RepositoryFile, id: &Id) -> Result<(), Error> {
         let path = kind.path(id);
         let removed = match &self.backend {
@@ -291,7 +295,8 @@ impl RepositoryFiles {
         removed.map_err(|fault| self.error_at(Action::Remove, &path, fault))
     }
 
-    /// The names of the files of a type, which is not that of packs. The cache forgets what the repository no longer has.
+    /// The ids of all files of a type other than packs. Removes other files of that type from the
+    /// cache.
     pub(crate) fn list(&self, kind: RepositoryFile) -> Result<Vec<Id>, Error> {
         let dir = kind.dir();
         let listed = self.list_dir(dir);
@@ -304,7 +309,7 @@ impl RepositoryFiles {
         Ok(ids)
     }
 
-    /// Reads a file.
+    /// Reads a file of the repository.
     pub(crate) fn read(&self, kind: RepositoryFile, id: &Id) -> Result<Vec<u8>, Error> {
         let cache = self.cache().filter(|_| kind.is_cached());
         if let Some(bytes) = cache.and_then(|cache| cache.get(kind, id)) {
@@ -319,7 +324,7 @@ impl RepositoryFiles {
         Ok(bytes)
     }
 
-    /// Reads a part of a file: its offset and length.
+    /// Reads a range, given as offset and length, of a file.
     pub(crate) fn read_range(
         &self,
         kind: RepositoryFile,
@@ -337,10 +342,10 @@ impl RepositoryFiles {
         read.map_err(|fault| self.error_under_lock(Action::Read, &path, fault))
     }
 
-    /// Reads all files of a type by several threads, which pass the contents of each to `use_file`.
+    /// Reads all files of a type in several threads, which pass the contents of each to `use_file`.
     ///
     /// # Errors
-    /// The files cannot be listed, or an error of `use_file`. Then some files are not read.
+    /// If the files cannot be listed, or an error of `use_file`. Then some files are not read.
     pub(crate) fn read_all(
         &self,
         kind: RepositoryFile,
@@ -352,10 +357,10 @@ impl RepositoryFiles {
         })
     }
 
-    /// Writes a file, and returns its name.
+    /// Writes a file, and returns its id.
     ///
     /// # Errors
-    /// The file cannot be written, or the lock is lost.
+    /// If the file cannot be written, or the lock is lost.
     pub(crate) fn write(&self, kind: RepositoryFile, content: Vec<u8>) -> Result<Id, Error> {
         let id = Id::hash(&content);
         if self.is_dry {
@@ -409,7 +414,7 @@ fn open_backend(location: &[u8], on_silence: Option<OnSilence>) -> Result<Backen
     }
 }
 
-/// A location as it may be shown: without the password of a URL.
+/// A location for display: without the password of a URL.
 pub fn without_password(location: &[u8]) -> Vec<u8> {
     let position = |from: usize, what: &[u8]| {
         let found = location[from..]
@@ -427,7 +432,8 @@ pub fn without_password(location: &[u8]) -> Vec<u8> {
     shown().unwrap_or_else(|| location.to_vec())
 }
 
-/// The other host to which a password is sent without encryption: that in a location, or in the environment.
+/// The remote host to which a password would be sent unencrypted, from the location or the
+/// environment.
 pub fn host_of_plain_password(location: &[u8]) -> Option<Vec<u8>> {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let has_password = is_set("RESTIC_REST_USERNAME") && is_set("RESTIC_REST_PASSWORD");
@@ -446,7 +452,7 @@ fn plain_host(location: &[u8], has_password: bool) -> Option<Vec<u8>> {
     (is_sent && !is_local).then(|| name.as_bytes().to_vec())
 }
 
-/// A file that disappears when this is dropped.
+/// A file that is removed on drop.
 pub(crate) struct HeldFile {
     path: String,
     kept: Kept,
@@ -458,7 +464,7 @@ enum Kept {
 }
 
 impl HeldFile {
-    /// Whether it has this name in its directory.
+    /// Whether the file has this name in its directory.
     pub(crate) fn is_named(&self, name: &str) -> bool {
         self.path.rsplit('/').next() == Some(name)
     }
@@ -467,7 +473,7 @@ impl HeldFile {
 impl Drop for HeldFile {
     fn drop(&mut self) {
         if let Kept::Remote(files) = &self.kept {
-            // What remains is stale in half an hour.
+            // If that fails, the lock becomes stale in half an hour.
             let _ = files.remove(&self.path);
         }
     }

@@ -1,21 +1,21 @@
-//! The files of a repository that are named by the hash of their contents, and where they are (`doc/design.rst`, "Repository
-//! Layout").
+//! The files of a repository that are named by the hash of their contents, and their directories
+//! (`doc/design.rst`, "Repository Layout").
 
 use serde::Deserialize;
 
 use crate::id::Id;
 
-/// The kind of a blob. Packs have blobs of one kind.
+/// The kind of a blob. All blobs of a pack have one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum BlobKind {
     /// A part of the contents of a file.
     Data,
-    /// A directory.
+    /// The JSON of a directory.
     Tree,
 }
 
-/// The type of a file.
+/// The type of a repository file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RepositoryFile {
     Index,
@@ -25,7 +25,7 @@ pub(crate) enum RepositoryFile {
 }
 
 impl RepositoryFile {
-    /// The directory of its files.
+    /// The directory of files of this type.
     pub(crate) fn dir(self) -> &'static str {
         match self {
             RepositoryFile::Index => "index",
@@ -44,7 +44,7 @@ impl RepositoryFile {
         }
     }
 
-    /// Whether files of the type are kept in a cache.
+    /// Whether files of this type are cached locally.
     pub(crate) fn is_cached(self) -> bool {
         match self {
             RepositoryFile::Index

@@ -1,5 +1,5 @@
-//! Encryption of everything in a repository but the keys: a nonce, the bytes by AES-256 in counter mode, and a tag by
-//! Poly1305-AES (`doc/design.rst`, "Keys, Encryption and MAC").
+//! Encryption of everything in a repository except key files: a nonce, the ciphertext by AES-256 in
+//! counter mode, and a Poly1305-AES tag (`doc/design.rst`, "Keys, Encryption and MAC").
 
 use aes256ctr_poly1305aes::aead::AeadInPlace;
 use aes256ctr_poly1305aes::{Aes256CtrPoly1305Aes, Key, Nonce, Tag};
@@ -8,20 +8,20 @@ use rand::Rng;
 use zstd::bulk;
 use zstd::stream::decode_all;
 
-/// Bytes of a key.
+/// The length of a key in bytes.
 pub(crate) const KEY: usize = 64;
 const NONCE: usize = 16;
 const TAG: usize = 16;
-/// The bytes by which encryption lengthens.
+/// The number of bytes that encryption adds.
 pub(crate) const OVERHEAD: usize = NONCE + TAG;
-/// The first byte of a file that is compressed with zstd, in repositories of version 2.
+/// The first byte of a zstd-compressed file, in repositories of version 2.
 const COMPRESSED: u8 = 2;
 
 /// Encrypts and decrypts with the key of a repository.
 pub(crate) struct Cipher(Aes256CtrPoly1305Aes);
 
 impl Cipher {
-    /// With the key of AES, and the parts k and r of that of Poly1305-AES.
+    /// A cipher with the AES key, and the parts k and r of the Poly1305-AES key.
     pub(crate) fn new(key: &[u8; KEY]) -> Cipher {
         Cipher(Aes256CtrPoly1305Aes::new(Key::from_slice(key)))
     }
@@ -29,7 +29,7 @@ impl Cipher {
     /// Appends the encrypted form of `plain`.
     ///
     /// # Errors
-    /// `plain` is longer than the cipher allows.
+    /// If `plain` is longer than the cipher allows.
     pub(crate) fn seal(&self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), Errno> {
         let mut nonce = Nonce::default();
         rand::rng().fill_bytes(&mut nonce);
@@ -43,7 +43,7 @@ impl Cipher {
         Ok(())
     }
 
-    /// Decrypts in place. `None` if the bytes are not what was encrypted with this key.
+    /// Decrypts in place. `None` if the bytes were not encrypted with this key.
     pub(crate) fn open<'a>(&self, sealed: &'a mut [u8]) -> Option<&'a mut [u8]> {
         let (nonce, rest) = sealed.split_at_mut_checked(NONCE)?;
         let (bytes, tag) = rest.split_at_mut_checked(rest.len().checked_sub(TAG)?)?;
@@ -52,10 +52,10 @@ impl Cipher {
         opened.is_ok().then_some(bytes)
     }
 
-    /// The encrypted form of a file of JSON; `level` is that of the compression, if there is one.
+    /// Encrypts a JSON file; `level` is the zstd level, or `None`.
     ///
     /// # Errors
-    /// The file is too long.
+    /// If the file is too long.
     pub(crate) fn seal_file(&self, json: &[u8], level: Option<i32>) -> Result<Vec<u8>, Errno> {
         let mut sealed = Vec::new();
         match level {
@@ -68,7 +68,7 @@ impl Cipher {
         Ok(sealed)
     }
 
-    /// The JSON of an encrypted file. `None` if it is damaged.
+    /// Decrypts a JSON file. `None` if it is damaged.
     pub(crate) fn open_file(&self, sealed: &mut [u8]) -> Option<Vec<u8>> {
         match self.open(sealed)? {
             [COMPRESSED, packed @ ..] => decode_all(&*packed).ok(),
@@ -81,7 +81,7 @@ impl Cipher {
 pub(crate) mod tests {
     use super::*;
 
-    /// A cipher with some key.
+    /// A cipher with an arbitrary key.
     pub(crate) fn cipher() -> Cipher {
         Cipher::new(&std::array::from_fn(|at| at as u8))
     }

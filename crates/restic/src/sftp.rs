@@ -1,6 +1,7 @@
-//! The files of a repository on a host that ssh reaches, by SFTP
-//! ([version 3](https://datatracker.ietf.org/doc/html/draft-ietf-secsh-filexfer-02)): ssh makes the connection, with its
-//! configuration, keys and known hosts, and starts the server on the host.
+//! The files of a repository on an SSH host, by SFTP ([version
+//! 3](https://datatracker.ietf.org/doc/html/draft-ietf-secsh-filexfer-02)): ssh makes the
+//! connection, with its configuration, keys and known hosts, and starts the SFTP server on the
+//! host.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, sync_channel};
 use std::sync::{Arc, mpsc};
@@ -17,7 +18,7 @@ use crate::connection::Connection;
 use crate::local::{CONFIG, Modes};
 use crate::options::OnSilence;
 
-/// A directory on another host.
+/// A repository directory on an SSH host.
 #[derive(Debug)]
 pub(crate) struct SftpFiles {
     dir: String,
@@ -26,17 +27,17 @@ pub(crate) struct SftpFiles {
     host: Host,
 }
 
-/// The other side, and who is told that it says nothing.
+/// The remote host, and the callback for its silence.
 #[derive(Debug)]
 struct Host {
     name: String,
-    /// When the last packet came or went.
+    /// The time of the last packet in either direction.
     last: Arc<Mutex<Instant>>,
     on_silence: Option<OnSilence>,
 }
 
 impl Host {
-    /// Waits for an answer, and tells if nothing has come or gone for a while.
+    /// Waits for a response, and calls the callback while no packet comes or goes.
     fn wait<T>(&self, answer: &Receiver<Result<T, StoreError>>) -> Result<T, StoreError> {
         const FIRST: Duration = Duration::from_secs(10);
         const LATER: Duration = Duration::from_secs(60);
@@ -64,19 +65,20 @@ impl Host {
 
 type Request = Box<dyn FnOnce(&mut Connection) + Send>;
 
-/// What ssh connects to.
+/// The parts of an `sftp:` location.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Location<'a> {
     user: Option<&'a str>,
     /// A name or an address, without brackets.
     host: &'a str,
     port: Option<&'a str>,
-    /// Relative to the directory of the user, unless it begins with a slash.
+    /// Relative to the user's home directory, unless absolute.
     dir: &'a str,
 }
 
 impl<'a> Location<'a> {
-    /// Parses `sftp:USER@HOST:DIR` and `sftp://USER@HOST:PORT/DIR`, in which an absolute DIR has a second slash.
+    /// Parses `sftp:USER@HOST:DIR` and `sftp://USER@HOST:PORT/DIR`, in which an absolute DIR has a
+    /// second slash.
     fn parse(location: &'a str) -> Option<Location<'a>> {
         let rest = location.strip_prefix("sftp:")?;
         let (host, port, dir) = match rest.strip_prefix("//") {
@@ -99,7 +101,7 @@ impl<'a> Location<'a> {
             None => (None, host),
         };
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        // ssh would take a host that begins with a dash for an option.
+        // ssh would parse a host with a leading dash as an option.
         let is_name = |name: &str| !name.is_empty() && !name.starts_with('-');
         let is_well = is_name(host) && user.is_none_or(is_name) && !dir.is_empty();
         let is_well = is_well && port.is_none_or(is_number);
@@ -116,7 +118,7 @@ impl<'a> Location<'a> {
         })
     }
 
-    /// The arguments of ssh.
+    /// The arguments for ssh.
     fn words(&self) -> Vec<String> {
         let option =
             |name: &str, value: Option<&str>| value.map(|it| [name.to_owned(), it.to_owned()]);
@@ -131,7 +133,7 @@ impl SftpFiles {
     /// Connects to a host.
     ///
     /// # Errors
-    /// The location is malformed; ssh does not connect.
+    /// If the location is malformed, or ssh cannot connect.
     pub(crate) fn connect(
         location: &str,
         on_silence: Option<OnSilence>,
@@ -147,7 +149,8 @@ impl SftpFiles {
         let (sender, requests) = mpsc::channel::<Request>();
         let (connected, connection) = sync_channel(1);
         thread::spawn(move || {
-            // The program ends by SIGPIPE when its standard output is closed; that ssh has ended is only an error.
+            // Writing to a closed standard output must end the program by SIGPIPE; a dead ssh is
+            // only an error.
             gate::process::block_sigpipe();
             match Connection::start(&words, last) {
                 Ok(mut connection) => {
@@ -168,7 +171,7 @@ impl SftpFiles {
         if let Ok(mode) = files.request(move |connection| connection.mode(&config)) {
             files.modes = Modes::of_repository(mode);
         }
-        // As restic does: over SFTP files stay writable.
+        // Like restic, keep files writable over SFTP.
         files.modes.file |= (files.modes.file & 0o440) >> 1;
         Ok(Arc::new(files))
     }
@@ -177,7 +180,7 @@ impl SftpFiles {
         format!("{}/{path}", self.dir)
     }
 
-    /// Has the thread of the connection do something.
+    /// Runs `work` on the thread of the connection.
     fn request<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
@@ -197,19 +200,19 @@ impl Files for SftpFiles {
     }
 
     fn write(&self, path: &str, content: Vec<Bytes>) -> Result<(), StoreError> {
-        // The directories that it is in, from the outermost.
+        // The parent directories, outermost first.
         let dirs = path
             .match_indices('/')
             .map(|(end, _)| self.path(&path[..end]));
         let dirs: Vec<String> = dirs.collect();
         let path = self.path(path);
-        // restic's own temporary names begin and end like that; restic prune skips them.
+        // Named like restic's own temporary files, which restic prune skips.
         let modes = self.modes;
         let temporary = format!("{path}-restic-temp-{:016x}", rand::rng().next_u64());
         self.request(move |connection| {
             let mut written = connection.write_file(&temporary, &content, modes.file);
             if let Err(StoreError::NotFound) = written {
-                // Most of them exist, which is an error without a code of its own.
+                // Errors are ignored: most directories exist, which has no error code of its own.
                 dirs.iter()
                     .for_each(|dir| drop(connection.mkdir(dir, modes.dir)));
                 written = connection.write_file(&temporary, &content, modes.file);

@@ -1,4 +1,4 @@
-//! Makes a snapshot.
+//! Makes a snapshot in a restic repository.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -42,22 +42,22 @@ pub struct Repository {
     files: Arc<RepositoryFiles>,
     config: Config,
     cipher: Arc<Cipher>,
-    /// Read when it is needed.
+    /// The index, read on first use.
     index: OnceCell<Index>,
     users: Users,
     device_ids: DeviceIds,
     zone: TimeZone,
-    /// Directories above the SRCs.
+    /// The metadata of directories above the SRCs.
     above: DirectoriesAbove,
     owner: Owner,
-    /// None if nothing is written.
+    /// The lock; `None` in a dry run.
     lock: Option<Lock>,
-    /// When it was opened: the tree is read later.
+    /// The time of opening, which is before the tree is read.
     begun: LocalTime,
 }
 
-/// The last snapshot: the next one has its tree if nothing has changed, and else its trees of directories in which
-/// nothing has.
+/// The last snapshot: the next one reuses its tree if nothing has changed, or else its trees of
+/// unchanged directories.
 pub struct LastSnapshot {
     parent: SnapshotFile,
     summary: SnapshotSummary,
@@ -68,10 +68,11 @@ pub struct LastSnapshot {
 }
 
 impl Repository {
-    /// Opens the repository of a location, as restic has it, and locks it.
+    /// Opens and locks a repository by its location in restic's syntax.
     ///
     /// # Errors
-    /// There is no repository, the password is wrong, or another process has locked it for itself.
+    /// If there is no repository, the password is wrong, or another process holds an exclusive
+    /// lock.
     pub fn open(location: &[u8], options: &RepositoryOptions) -> Result<Repository, Error> {
         let (files, mut sealed) = RepositoryFiles::open(location, options)?;
         let files = Arc::new(files);
@@ -107,13 +108,14 @@ impl Repository {
         })
     }
 
-    /// Makes a snapshot of a tree that was collected. Files that the last snapshot of the same host
-    /// and paths has, with the same size and times, are not read. With the last snapshot and, for each row, whether
-    /// the entry or anything below it has changed since, directories in which nothing has keep their trees.
+    /// Makes a snapshot of a collected tree. Files are not read if the last snapshot of the same
+    /// host and paths has them with the same size and times. `last` has that snapshot and, for each
+    /// row, whether the entry or anything below it has changed since: unchanged directories keep
+    /// their trees.
     ///
     /// # Errors
-    /// The repository cannot be read or written. Then there is no snapshot; data that is already in
-    /// the repository spares the next run its work.
+    /// If the repository cannot be read or written. Then there is no snapshot, but data already
+    /// written saves work in the next run.
     pub fn back_up(
         self,
         rows: Arc<Rows>,
@@ -174,10 +176,10 @@ impl Repository {
         self.save(next, trees.root, made)
     }
 
-    /// Checks SRCs, before they are read.
+    /// Checks SRCs before they are read.
     ///
     /// # Errors
-    /// A SRC has no absolute path, or the path of another one in the snapshot.
+    /// If a SRC has no absolute path, or has the path of another SRC in the snapshot.
     pub fn check_sources(&self, sources: &[Vec<u8>]) -> Result<(), Error> {
         self.layout(sources).map(drop)
     }
@@ -186,11 +188,11 @@ impl Repository {
         Layout::new(sources.iter().map(|path| (&path[..], 0..0)), &self.above)
     }
 
-    /// The name of the catalog of the last snapshot of some sources: one for each repository, host and set of
-    /// absolute paths.
+    /// The name of the catalog for the last snapshot of some sources: one per repository, host and
+    /// set of absolute paths.
     ///
     /// # Errors
-    /// A SRC has no absolute path.
+    /// If a SRC has no absolute path.
     pub fn catalog_name(
         &self,
         sources: &[Vec<u8>],
@@ -211,11 +213,13 @@ impl Repository {
         ))
     }
 
-    /// The last snapshot of the same host and paths, if it has the tree of the one that a catalog records, and a
-    /// snapshot of the same entries would have that tree again, but for the directories above the SRCs.
+    /// The last snapshot of the same host and paths, if it has the tree that a catalog records, and
+    /// if a new snapshot of the same entries would have that tree except for directories above the
+    /// SRCs.
     ///
     /// # Errors
-    /// A SRC has no absolute path, or the path of another one in the snapshot; the repository cannot be read.
+    /// If a SRC has no absolute path, or has the path of another SRC in the snapshot; or if the
+    /// repository cannot be read.
     pub fn find_last(
         &self,
         record: &SnapshotRecord,
@@ -228,7 +232,7 @@ impl Repository {
         {
             return Ok(None);
         }
-        // Blobs disappear from a repository, for good or to be repaired, only with the index files that name
+        // Blobs are only removed, or rewritten by a repair, together with the index files that name
         // them.
         let indexes = indexes(&self.files)?;
         if !record.indexes.iter().all(|name| indexes.contains(name)) {
@@ -268,10 +272,10 @@ impl Repository {
         }))
     }
 
-    /// Makes a snapshot with the tree of the last one, but for the directories above the SRCs.
+    /// Makes a snapshot with the tree of the last one, except for directories above the SRCs.
     ///
     /// # Errors
-    /// The repository cannot be read or written.
+    /// If the repository cannot be read or written.
     pub fn keep(self, kept: LastSnapshot, options: &SnapshotOptions) -> Result<Snapshot, Error> {
         let mut next = self.snapshot_file(options, &kept.layout);
         next.parent = Some(kept.parent.id);
@@ -302,7 +306,7 @@ impl Repository {
         self.save(next, trees.root, made)
     }
 
-    /// Makes the directories above the SRCs, whose nodes are given.
+    /// Creates the directories above the SRCs, whose nodes are given.
     fn replace_above(
         &self,
         layout: &Layout,
@@ -325,8 +329,8 @@ impl Repository {
         Ok((counts, store.finish()?))
     }
 
-    /// The rows of SRCs in other ones, with those that are archived instead, and of the repository, which is skipped; it
-    /// may be in several SRCs.
+    /// The rows of SRCs inside other SRCs, with the rows that replace them; and the rows of the
+    /// repository itself, which is skipped and may be in several SRCs.
     fn instead(
         &self,
         layout: &Layout,
@@ -364,7 +368,7 @@ impl Repository {
         })
     }
 
-    /// Saves a snapshot, if the lock was held all the time, and everything could be read and written.
+    /// Saves a snapshot, if the lock was held all the time, and nothing failed.
     fn save_under(&self, lock: &Lock, next: &SnapshotFile) -> Result<Id, Error> {
         lock.check()?;
         if let Some(error) = self.files.take_failure() {
@@ -375,12 +379,12 @@ impl Repository {
             self.files.error_at(action, dir, errno.into())
         })?;
         let id = self.files.write(RepositoryFile::Snapshot, sealed)?;
-        // The process may have been stopped for long just before it was written.
+        // Check again, because the process may have been suspended just before the write.
         lock.check().map_err(|why| self.take_back(&id, why))?;
         Ok(id)
     }
 
-    /// The encrypted form of a snapshot.
+    /// The encrypted form of a snapshot file.
     fn seal(&self, next: &SnapshotFile) -> Result<Vec<u8>, (Action, Errno)> {
         let json = serde_json::to_vec(next).map_err(|_| (Action::Encrypt, Errno::EINVAL))?;
         let level = self.config.compression_level();
@@ -397,7 +401,7 @@ impl Repository {
         self.lock.as_ref().map_or(Ok(()), Lock::settle)
     }
 
-    /// Removes a snapshot that may rely on data that is gone.
+    /// Removes a snapshot that may refer to removed data.
     fn take_back(&self, id: &Id, why: Error) -> Error {
         let removed = self.files.remove_file(RepositoryFile::Snapshot, id);
         let Err(error) = removed else {
@@ -444,9 +448,9 @@ impl Repository {
         }
     }
 
-    /// The next snapshot, without a tree.
+    /// The next snapshot, without its tree.
     fn snapshot_file(&self, options: &SnapshotOptions, layout: &Layout) -> SnapshotFile {
-        // As by restic: the tags of an option are separated by commas, and empty ones are skipped.
+        // Like restic, split tags at commas, and skip empty ones.
         let tags = options.tags.iter().flat_map(|tags| tags.split(','));
         let tags = tags.map(str::trim).filter(|tag| !tag.is_empty());
         let paths = layout.paths.iter();
@@ -471,10 +475,10 @@ impl Repository {
     }
 }
 
-/// The digits of a hash that name a file.
+/// The number of hash digits that identify a file.
 const DIGITS: usize = 16;
 
-/// The index files of a repository, by the beginnings of their names.
+/// The index files of a repository, by prefixes of their ids.
 fn indexes(files: &RepositoryFiles) -> Result<Vec<String>, Error> {
     let listed = files.list(RepositoryFile::Index)?.into_iter();
     Ok(listed

@@ -33,15 +33,15 @@ pub(crate) struct SnapshotFile {
     pub(crate) program_version: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) summary: Option<SnapshotSummary>,
-    /// rustic tells snapshots of the same paths apart by it.
+    /// rustic's label, which distinguishes snapshots of the same paths.
     #[serde(default, skip_serializing)]
     pub(crate) label: String,
-    /// Its id, which is the name of the file.
+    /// The id: the name of the file.
     #[serde(skip)]
     pub(crate) id: Id,
 }
 
-/// The numbers of files and directories of a snapshot, and what was added to the repository.
+/// The numbers of files and directories of a snapshot, and the data added to the repository.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the names are those of restic")]
@@ -65,13 +65,13 @@ pub struct SnapshotSummary {
 }
 
 impl SnapshotFile {
-    /// Whether both are of the same host and paths.
+    /// Whether two snapshots have the same host and paths.
     fn has_sources_of(&self, other: &SnapshotFile) -> bool {
         self.hostname == other.hostname && self.paths == other.paths && self.label == other.label
     }
 
-    /// The last snapshot of the same host and paths. Snapshots that are damaged are skipped, and so are those that cannot be
-    /// read; then no snapshot is written.
+    /// The last snapshot of the same host and paths. Damaged snapshots are skipped, and so are
+    /// unreadable ones, which prevent the new snapshot from being written.
     pub(crate) fn find_last(&self, files: &RepositoryFiles, cipher: &Cipher) -> Option<Self> {
         let last = Mutex::new(None::<SnapshotFile>);
         let read = files.read_all(RepositoryFile::Snapshot, |id, sealed| {
@@ -107,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// As restic 0.19 writes it.
+    /// A snapshot file by restic 0.19.
     fn by_restic() -> Value {
         json!({
             "time": "2024-07-03T11:46:40.120000001+02:00",
@@ -150,7 +150,7 @@ mod tests {
     fn snapshots_are_written_as_by_restic() {
         let snapshot = serde_json::from_value::<SnapshotFile>(by_restic()).unwrap();
         let mut expected = by_restic();
-        // restic alone records these.
+        // fathom does not record these fields.
         for field in ["excludes", "original"] {
             expected.as_object_mut().unwrap().remove(field);
         }

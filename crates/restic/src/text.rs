@@ -1,11 +1,11 @@
-//! Strings in JSON as Go writes them: [json.Marshal](https://pkg.go.dev/encoding/json#Marshal), and for names
-//! [strconv.Quote](https://pkg.go.dev/strconv#Quote) before.
+//! Strings in JSON as Go encodes them: [json.Marshal](https://pkg.go.dev/encoding/json#Marshal),
+//! for names after [strconv.Quote](https://pkg.go.dev/strconv#Quote).
 
 /// Appends a text, escaped for JSON. Bytes that are not UTF-8 are replaced.
 pub(crate) fn write_text(text: &[u8], out: &mut Vec<u8>) {
     for chunk in text.utf8_chunks() {
         write_escaped(chunk.valid(), out);
-        // Go replaces each byte by one.
+        // Go replaces each invalid byte by one U+FFFD.
         (0..chunk.invalid().len()).for_each(|_| out.extend_from_slice(b"\\ufffd"));
     }
 }
@@ -19,7 +19,7 @@ pub(crate) fn write_name(name: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a byte stands for itself, in names and elsewhere.
+/// Whether a byte needs no escape, in names and in other texts.
 fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&')
 }
@@ -43,7 +43,7 @@ fn write_escaped(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// A name as strconv.Quote has it, without the quotation marks.
+/// A name as quoted by strconv.Quote, without the quotation marks.
 fn quoted(name: &[u8]) -> String {
     let mut quoted = String::with_capacity(name.len() + 8);
     for chunk in name.utf8_chunks() {
@@ -71,8 +71,9 @@ fn quoted(name: &[u8]) -> String {
     quoted
 }
 
-/// Whether Go prints a character: letters, marks, numbers, punctuation, symbols and the ASCII space. Rust escapes the
-/// same ones for debugging, except that it escapes a mark at the beginning of a text.
+/// Whether Go considers a character printable: letters, marks, numbers, punctuation, symbols and
+/// the ASCII space. Rust's Debug escapes the same characters, and also a mark at the start of a
+/// text.
 fn is_printable(c: char) -> bool {
     let mut buffer = [b'a'; 5];
     let len = 1 + c.encode_utf8(&mut buffer[1..]).len();
@@ -110,7 +111,7 @@ mod tests {
             r#"\\\"\\\\\\n\\a\\v\\x01\\x7f"#
         );
         assert_eq!(name(b"\xffa\xf0\x9f"), r"\\xffa\\xf0\\x9f");
-        // A letter, a mark, an emoji; no-break space, zero-width space, a private character.
+        // A letter, a mark, an emoji; no-break space, zero-width space, a private-use character.
         let printed = "é e\u{301} \u{1f600}";
         assert_eq!(name(printed.as_bytes()), printed);
         assert_eq!(name("\u{301}".as_bytes()), "\u{301}");

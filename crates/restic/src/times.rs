@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 /// Writes times in a time zone.
 pub(crate) struct Times {
     zone: TimeZone,
-    /// The last offset in seconds, and the seconds from which and before which it holds.
+    /// The last UTC offset in seconds, and the range of seconds in which it holds.
     offset: Option<(i64, i64, i64)>,
 }
 
@@ -25,7 +25,7 @@ impl Times {
         Times::new(TimeZone::UTC)
     }
 
-    /// Appends a time. As by restic, a year that RFC 3339 does not have is replaced by the nearest that it has.
+    /// Appends a time. Like restic, replaces a year outside of RFC 3339 by the nearest valid one.
     pub(crate) fn write(&mut self, time: Time, out: &mut Vec<u8>) {
         const DAY: i64 = 24 * 60 * 60;
         let offset = self.offset(time.sec);
@@ -62,7 +62,7 @@ impl Times {
         }
     }
 
-    /// The offset of the local time at a time, in seconds.
+    /// The UTC offset of local time, in seconds.
     fn offset(&mut self, second: i64) -> i64 {
         if let Some((from, to, offset)) = self.offset
             && (from..to).contains(&second)
@@ -87,7 +87,8 @@ impl Times {
     }
 }
 
-/// Appends the last decimal digits of a number. Each entry has three times, so the formatter of the standard library would be noticeable.
+/// Appends the last decimal digits of a number. The standard formatter would be noticeable, with
+/// three times per entry.
 fn write_digits(mut number: i64, digits: usize, out: &mut Vec<u8>) {
     let begin = out.len();
     out.resize(begin + digits, 0);
@@ -97,12 +98,12 @@ fn write_digits(mut number: i64, digits: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// The time of now.
+/// The current time.
 pub(crate) fn now() -> Timestamp {
     Timestamp::from_microsecond(time_of_day() as i64).unwrap_or_default()
 }
 
-/// A time as the kernel has it.
+/// Converts a timestamp to the kernel's form.
 pub(crate) fn file_time(time: Timestamp) -> Time {
     const SECOND: i128 = 1_000_000_000;
     let nanoseconds = time.as_nanosecond();
@@ -112,7 +113,7 @@ pub(crate) fn file_time(time: Timestamp) -> Time {
     }
 }
 
-/// A moment, and the offset of the local time: `restic forget` keeps snapshots of local days.
+/// A time with its UTC offset, because `restic forget` keeps snapshots by local days.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LocalTime {
     pub(crate) at: Timestamp,
@@ -155,17 +156,17 @@ impl<'de> Deserialize<'de> for LocalTime {
     }
 }
 
-/// Whether two texts are the same time.
+/// Whether two texts denote the same time.
 pub(crate) fn is_same_time(a: &str, b: &[u8]) -> bool {
     let parse = |text: &str| text.parse::<Timestamp>().ok();
     let other = || std::str::from_utf8(b).ok().and_then(parse);
     a.as_bytes() == b || parse(a).is_some_and(|a| Some(a) == other())
 }
 
-/// The year, month and day of a number of days since 1970-01-01, in the proleptic Gregorian calendar. Years begin in
-/// March here, so that the leap day is the last one.
+/// The year, month and day of a day number since 1970-01-01, in the proleptic Gregorian calendar.
+/// Internally years begin in March, so that the leap day is the last day.
 fn civil(days: i64) -> (i64, i64, i64) {
-    // Days of 400 years, and from 0000-03-01 to 1970-01-01.
+    // Days in 400 years, and from 0000-03-01 to 1970-01-01.
     const CYCLE: i64 = 146_097;
     const SINCE: i64 = 719_468;
     let days = days + SINCE;
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(utc(951_782_400, 120_000_000), "2000-02-29T00:00:00.12Z");
         assert_eq!(utc(-1, 999_999_999), "1969-12-31T23:59:59.999999999Z");
         assert_eq!(utc(4_107_542_400, 1), "2100-03-01T00:00:00.000000001Z");
-        // Years that RFC 3339 does not have.
+        // Years outside of RFC 3339.
         assert_eq!(utc(253_402_300_800, 0), "9999-01-01T00:00:00Z");
         assert_eq!(utc(-62_167_219_201, 0), "0000-12-31T23:59:59Z");
         assert!(utc(i64::MAX, 0).starts_with("9999-") && utc(i64::MIN, 0).starts_with("0000-"));

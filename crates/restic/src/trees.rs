@@ -1,5 +1,5 @@
-//! Trees of the next snapshot. A directory is complete when all of its entries are: then its tree is stored, and its
-//! node completes the directory above it.
+//! Trees of the next snapshot. A directory is complete when all its entries are: then its tree is
+//! stored, and its node is added to the directory above.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -14,30 +14,30 @@ use crate::node::{Attributes, Extra, NodeEncoder, ReadAttributes, write_subtree}
 use crate::parent::{OldNode, OldTree, TreeReader};
 use crate::repository_file::BlobKind;
 
-/// A directory whose tree is being made.
+/// A directory whose tree is being built.
 pub(crate) struct Directory {
-    /// The directory above, and the place of the node there; `None` for the root.
+    /// The parent directory, and the index of the node there; `None` for the root.
     up: Option<(Arc<Directory>, usize)>,
-    /// Its node, up to its contents.
+    /// The JSON of the directory's node, up to its subtree.
     head: Vec<u8>,
     old: OldDirectory,
     old_tree: OnceLock<OldTree>,
-    /// The nodes of its entries, in the order of their names. An empty one is of an entry that was skipped.
+    /// The nodes of the entries, in name order. An empty one stands for a skipped entry.
     nodes: Mutex<Vec<Vec<u8>>>,
     /// The number of tasks that will still add nodes.
     holders: AtomicUsize,
 }
 
-/// What the last snapshot has of a directory.
+/// State of a directory in the last snapshot.
 struct OldDirectory {
-    /// It has a node of this name.
+    /// The last snapshot has a node of this name.
     exists: bool,
     /// The node has the same type and times.
     is_unchanged: bool,
     tree: Option<Id>,
 }
 
-/// Makes trees.
+/// Builds and stores trees.
 pub(crate) struct Trees<'a> {
     store: &'a BlobStore<'a>,
     root: Mutex<Option<Id>>,
@@ -46,7 +46,7 @@ pub(crate) struct Trees<'a> {
     unmodified: AtomicU64,
 }
 
-/// The trees that were made.
+/// Counts of the trees that were built.
 pub(crate) struct TreeCounts {
     pub(crate) root: Id,
     pub(crate) new: u64,
@@ -55,7 +55,7 @@ pub(crate) struct TreeCounts {
 }
 
 impl TreeCounts {
-    /// Those of a snapshot with the root of another one.
+    /// The counts for a snapshot that reuses the root of another one.
     pub(crate) fn none(root: Id) -> TreeCounts {
         TreeCounts {
             root,
@@ -67,7 +67,8 @@ impl TreeCounts {
 }
 
 impl Directory {
-    /// The root. `tree` is that of the last snapshot. The caller will add nodes, as to every new directory.
+    /// The root. `tree` is the root of the last snapshot. The caller holds the new directory, and
+    /// must release it.
     pub(crate) fn root(tree: Option<Id>) -> Arc<Directory> {
         let old = OldDirectory {
             exists: tree.is_some(),
@@ -77,7 +78,7 @@ impl Directory {
         Directory::new(None, Vec::new(), old)
     }
 
-    /// A directory at a place in another one. `old` is its node in the last snapshot.
+    /// A directory at an index of its parent. `old` is its node in the last snapshot.
     pub(crate) fn at(
         (up, place): (&Arc<Directory>, usize),
         name: &[u8],
@@ -116,12 +117,12 @@ impl Directory {
         })
     }
 
-    /// One more task will add nodes.
+    /// Registers one more task that will add nodes.
     pub(crate) fn hold(&self) {
         self.holders.fetch_add(1, Relaxed);
     }
 
-    /// Reserves places for the next entries, and returns the first one.
+    /// Reserves indexes for the next entries, and returns the first one.
     pub(crate) fn reserve(&self, entries: usize) -> usize {
         let mut nodes = self.nodes.lock();
         let first = nodes.len();
@@ -129,20 +130,20 @@ impl Directory {
         first
     }
 
-    /// Sets the node at a place.
+    /// Sets the node at an index.
     pub(crate) fn set(&self, place: usize, node: Vec<u8>) {
         if let Some(at) = self.nodes.lock().get_mut(place) {
             *at = node;
         }
     }
 
-    /// Its tree in the last snapshot; an empty one if there is none.
+    /// The directory's tree in the last snapshot; empty if there is none.
     pub(crate) fn old_tree(&self, reader: &TreeReader<'_>) -> &OldTree {
         let read = || self.old.tree.and_then(|tree| reader.read(tree));
         self.old_tree.get_or_init(|| read().unwrap_or_default())
     }
 
-    /// The JSON of its tree.
+    /// The JSON of the directory's tree.
     fn json(&self) -> Vec<u8> {
         let nodes = std::mem::take(&mut *self.nodes.lock());
         let length = nodes.iter().map(|node| node.len() + 1).sum::<usize>();
@@ -169,10 +170,11 @@ impl<'a> Trees<'a> {
         }
     }
 
-    /// The caller adds no more nodes. If no other task does, the tree is complete and stored, and so may be those above.
+    /// Releases the caller's hold. When no task holds the directory any more, its tree is complete
+    /// and stored, and so possibly those of its parents.
     ///
     /// # Errors
-    /// The repository cannot be written.
+    /// If the repository cannot be written.
     pub(crate) fn release(
         &self,
         mut of: Arc<Directory>,
@@ -197,7 +199,7 @@ impl<'a> Trees<'a> {
         Ok(())
     }
 
-    /// The trees that were made; `None` before the root is.
+    /// The counts of trees; `None` before the root is complete.
     pub(crate) fn counts(self) -> Option<TreeCounts> {
         Some(TreeCounts {
             root: self.root.into_inner()?,

@@ -1,10 +1,10 @@
 //! Figures as SVG: series of samples, bars, and dots on logarithmic scales.
 //!
-//! Horizontal positions are percentages, vertical ones pixels, so that a figure in a page is as wide
-//! as its column while its letters keep their size. Names and values of rows, and the names of axes,
-//! are HTML, which is wrapped where it is too long; an SVG has only what is drawn and the numbers of
-//! its axes. The classes are those of `templates/style.css`; a figure in a file of its own
-//! ([`Plot::to_svg`]) has a style, black on white. No meaning depends on colour alone.
+//! Horizontal positions are percentages, vertical ones pixels, so that a figure scales with the
+//! width of its column while its letters keep their size. Names and values of rows, and names of
+//! axes, are HTML, which wraps; an SVG only has shapes and the numbers of axes. The classes are
+//! those of `templates/style.css`; a figure in a separate file ([`Plot::to_svg`]) has its own
+//! style, black on white. No meaning depends on colour alone.
 
 use crate::html::escape;
 
@@ -13,13 +13,13 @@ use crate::html::escape;
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Plot {
     pub title: String,
-    /// What was inferred from it.
+    /// The conclusion from the series, in words.
     pub note: String,
-    /// The names of the axes.
+    /// The name of the horizontal axis; `y` is that of the vertical one.
     pub x: String,
     pub y: String,
     pub points: Vec<(f64, f64)>,
-    /// Indices of the points that are marked.
+    /// Indices of the marked points.
     pub marks: Vec<usize>,
 }
 
@@ -29,16 +29,16 @@ pub struct Bar {
     pub label: String,
     pub value: f64,
     pub text: String,
-    /// `now`, `possible`, `warn` or `bad`; empty for others.
+    /// A CSS class: `now`, `possible`, `warn` or `bad`; or empty.
     pub class: &'static str,
 }
 
-/// A dot on a logarithmic scale of seconds, and the range of the line through it.
+/// A dot on a logarithmic scale of seconds, with a line for its range.
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Dot {
     pub seconds: f64,
     pub range: (f64, f64),
-    /// Whether it is filled, or a ring.
+    /// Whether the dot is filled; otherwise it is a ring.
     pub filled: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct Dot {
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Dots {
     pub label: String,
-    /// The values in words.
+    /// The values of the row in words.
     pub text: String,
     pub dots: Vec<Dot>,
 }
@@ -55,7 +55,7 @@ pub struct Dots {
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Strip {
     pub label: String,
-    /// Its values in words.
+    /// The values of the row in words.
     pub text: String,
     pub ratios: Vec<f64>,
     pub median: f64,
@@ -82,8 +82,8 @@ impl Canvas {
             &format!("<circle class=\"{class}\" cx=\"{x:.2}%\" cy=\"{y:.1}\" r=\"{radius}\"/>\n");
     }
 
-    /// The image for a page. Title and description are for screen readers; `id` makes their names
-    /// unique in the page.
+    /// The SVG element for a page. Title and description are for screen readers; `id` makes their
+    /// element ids unique in the page.
     fn into_svg(self, id: usize, title: &str, description: &str, height: f64) -> String {
         format!(
             "<svg role=\"img\" aria-labelledby=\"plot{id}-title plot{id}-desc\" style=\"height:{height:.0}px\">\n\
@@ -95,7 +95,7 @@ impl Canvas {
     }
 }
 
-/// A bar of so many percent of its width, in words elsewhere.
+/// A bar of `percent` of the width. A text beside it has the same value.
 pub fn bar(class: &str, percent: f64) -> String {
     let percent = percent.clamp(0.0, 100.0);
     format!(
@@ -104,7 +104,7 @@ pub fn bar(class: &str, percent: f64) -> String {
     )
 }
 
-/// A row: its name, its value, and what is drawn.
+/// A row: its name, its value, and its drawing.
 fn row(label: &str, text: &str, drawn: &str) -> String {
     let (label, text) = (escape(label), escape(text));
     format!(
@@ -127,7 +127,7 @@ pub fn bars(title: &str, bars: &[Bar]) -> String {
     rows(title, &shown.collect::<String>(), "")
 }
 
-/// What is drawn beside a text that says the same.
+/// An SVG that screen readers skip, because a text beside it has the same values.
 fn hidden_svg(class: &str, height: f64, drawn: &Canvas) -> String {
     format!(
         "<svg class=\"{class}\" aria-hidden=\"true\" style=\"height:{height:.0}px\">\n{}</svg>\n",
@@ -144,12 +144,12 @@ pub fn dots(title: &str, all: &[Dots]) -> String {
     let Some((low, high)) = ends(positive.map(f64::log10)) else {
         return String::new();
     };
-    // Whole powers of ten, two at least.
+    // The scale ends at whole powers of ten, at least two.
     let (from, to) = (low.floor(), high.ceil().max(low.floor() + 1.0));
     let x = |seconds: f64| {
-        // The logarithm of 0 is negative infinity, which is at the left end.
+        // The logarithm of 0 is negative infinity, which is clamped to the left end.
         let across = (seconds.max(0.0).log10() - from) / (to - from);
-        // Half a label must have room on either side, on a phone too.
+        // Margins for half a label on either side, even on a phone.
         8.0 + 84.0 * across.clamp(0.0, 1.0)
     };
     let powers = || (from as i32..=to as i32).map(|power| (power, x(10_f64.powi(power))));
@@ -198,11 +198,11 @@ fn power_of_ten(power: i32) -> String {
     }
 }
 
-/// Half of the height of the dots.
+/// Half of the height of a pile of dots, in pixels.
 const PILE: f64 = 19.0;
-/// The distance of dots in a pile, in pixels.
+/// The vertical distance of dots in a pile, in pixels.
 const DOT: f64 = 5.0;
-/// The width of a pile in percent: that of a dot on a phone.
+/// The width of a pile in percent of the figure: that of a dot on a phone.
 const COLUMN: f64 = 1.5;
 
 /// Strips of ratios on one logarithmic scale, with a line at 1.
@@ -241,8 +241,8 @@ pub fn strips(title: &str, strips: &[Strip]) -> String {
     rows(title, &drawn, &hidden_svg("axis", 16.0, &axis))
 }
 
-/// Dots at these positions, piled up where there are many. More than fit a pile are not drawn: the
-/// table has them.
+/// Draws dots at these positions, and stacks nearby ones. Dots that do not fit a pile are not
+/// drawn: the table has their values.
 fn piles(canvas: &mut Canvas, positions: impl Iterator<Item = f64>, middle: f64) {
     const MOST: usize = 60;
     let mut piles: Vec<Vec<f64>> = vec![Vec::new(); (100.0 / COLUMN) as usize + 1];
@@ -255,7 +255,7 @@ fn piles(canvas: &mut Canvas, positions: impl Iterator<Item = f64>, middle: f64)
         let count = pile.len().min(MOST);
         let apart = DOT.min(2.0 * PILE / count.max(1) as f64);
         for (at, position) in pile.into_iter().take(count).enumerate() {
-            // From the middle outwards, above and below in turn.
+            // Stack from the middle outwards, alternating above and below.
             let step = at.div_ceil(2) as f64 * apart;
             let y = middle + if at % 2 == 0 { -step } else { step };
             canvas.circle("pile", (position, y), 2.4);
@@ -289,9 +289,10 @@ fn ratio_label(tick: f64) -> String {
 
 /// The vertical scale of a series.
 struct Scale {
-    /// Whether it is logarithmic: on a linear one, a few very high samples would hide all others.
+    /// Whether the scale is logarithmic: on a linear one, a few very high samples would flatten all
+    /// others.
     log: bool,
-    /// Its ends, as logarithms if it is logarithmic.
+    /// The ends of the scale, as logarithms if it is logarithmic.
     from: f64,
     to: f64,
 }
@@ -317,7 +318,7 @@ impl Scale {
         ((value - self.from) / (self.to - self.from)).clamp(0.0, 1.0)
     }
 
-    /// Round values, at most `most` and one.
+    /// Round values, at most `most` + 1.
     fn ticks(&self, most: u32) -> Vec<f64> {
         let wide = self.to - self.from;
         let rough = (wide / f64::from(most)).max(f64::MIN_POSITIVE);
@@ -327,7 +328,7 @@ impl Scale {
             .into_iter()
             .find(|step| *step >= rough)
             .unwrap_or(wide);
-        // Of logarithms only whole ones are round.
+        // On a logarithmic scale only whole powers are round.
         let step = if self.log { step.ceil().max(1.0) } else { step };
         let first = (self.from / step).ceil();
         (0..=most)
@@ -350,7 +351,7 @@ fn number(v: f64) -> String {
     }
 }
 
-/// Of each group of neighbours the highest: a peak must not be lost.
+/// Reduces points to the maximum of each group of neighbours, so that no peak is lost.
 fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     let part = points.len().div_ceil(most).max(1);
     let highest = |part: &[(f64, f64)]| part.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
@@ -363,13 +364,13 @@ struct PlotArea {
     scale: Scale,
     first: f64,
     last: f64,
-    /// The upper end of the area, and its height, in pixels.
+    /// The upper end and the height of the area, in pixels.
     top: f64,
     height: f64,
 }
 
 impl PlotArea {
-    /// Lays out at most `most` points of a series; `None` where there is none.
+    /// Lays out at most `most` points of a series; `None` if it has no points.
     fn new(plot: &Plot, most: usize, top: f64, height: f64) -> Option<PlotArea> {
         let points: Vec<_> = plot.finite_points().collect();
         let (first, last) = (points.first()?.0, points.last()?.0);
@@ -401,8 +402,8 @@ impl PlotArea {
         }
     }
 
-    /// Draws the samples. The line is scaled to the area by a viewBox: points of a polyline cannot
-    /// be percentages.
+    /// Draws the samples. A viewBox scales the line to the area, because points of an SVG polyline
+    /// cannot be percentages.
     fn draw_curve(&self, canvas: &mut Canvas) {
         let point = |(x, y): &(f64, f64)| {
             let up = self.scale.position(*y);
@@ -416,7 +417,7 @@ impl PlotArea {
         );
     }
 
-    /// Draws a ring around each mark; with `numbers`, its position beside it.
+    /// Draws a ring around each mark, with its position as a number if `numbers`.
     fn draw_marks(&self, canvas: &mut Canvas, plot: &Plot, most: usize, numbers: bool) {
         let marked = plot.marks.iter().take(most);
         let points = marked.filter_map(|at| plot.points.get(*at));
@@ -441,11 +442,11 @@ impl Plot {
         Scale::new(&self.points).log
     }
 
-    /// The figure for a page; empty where there are no samples.
+    /// The figure for a page; empty if there are no samples.
     pub fn to_page_svg(&self, id: usize) -> String {
-        /// More points do not show, and each takes some bytes of the page.
+        /// Maximum number of points: more are not visible, and take bytes of the page.
         const POINTS: usize = 500;
-        /// More rings would hide the line.
+        /// Maximum number of rings: more would hide the line.
         const RINGS: usize = 40;
         const TOP: f64 = 10.0;
         const HEIGHT: f64 = 160.0;
@@ -471,7 +472,7 @@ impl Plot {
             self.marks.len(),
             self.note
         );
-        // The values are left of the area.
+        // The numbers of the vertical axis are left of the area.
         let svg = canvas.into_svg(id, &self.title, &description, TOP + HEIGHT + 22.0);
         let svg = svg.replacen("<svg role", "<svg class=\"inset\" role", 1);
         let log = if self.is_logarithmic() {
@@ -488,11 +489,11 @@ impl Plot {
         )
     }
 
-    /// The figure as a file of its own.
+    /// The figure as a separate SVG file.
     pub fn to_svg(&self) -> String {
-        /// More points do not show at this size.
+        /// Maximum number of points: more are not visible at this size.
         const POINTS: usize = 1200;
-        /// The numbers of more marks would lie upon each other.
+        /// Maximum number of numbered marks: more numbers would overlap.
         const NUMBERED: usize = 16;
         const WIDTH: f64 = 960.0;
         const HEIGHT: f64 = 540.0;

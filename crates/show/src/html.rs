@@ -1,5 +1,5 @@
-//! Self-contained pages: no network, no script; light and dark, on paper and on a phone. In
-//! `templates/style.css` each pair of colours has a contrast of 7 or more.
+//! Self-contained pages without network access or scripts, for light and dark mode, paper and
+//! phones. All pairs of colours in `templates/style.css` have a contrast of 7 or more.
 
 use askama::Template;
 
@@ -41,7 +41,7 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// A region that scrolls sideways where it is wider than the screen, also with the keyboard.
+/// A region that scrolls horizontally if wider than the screen, also by keyboard.
 pub fn scroll(label: &str, inner: &str) -> String {
     format!(
         "<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\">\n{inner}</div>\n",

@@ -7,47 +7,47 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-/// The calls of one system call.
+/// The number of calls and errors of one system call.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct GateCounts {
-    /// Calls, failed ones included.
+    /// The number of calls, including failed ones.
     pub calls: u64,
-    /// Calls that failed.
+    /// The number of failed calls.
     pub errors: u64,
     /// Wall time in the calls; only while profiling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
 }
 
-/// How long our own system calls were delayed on request.
+/// Delays of fathom's own system calls by options such as `--max-rate`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Delays {
-    /// By `--max-rate`.
+    /// Delays by `--max-rate`.
     pub max_rate: Delay,
 }
 
 /// The delays for one reason.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Delay {
-    /// How many there were.
+    /// The number of delays.
     pub number: u64,
-    /// Their sum over all threads.
+    /// The sum of the delays over all threads.
     pub seconds: f64,
 }
 
 /// System calls by name.
 pub type Gates = BTreeMap<&'static str, GateCounts>;
 
-/// Something that was skipped or found wrong.
+/// Something skipped or found wrong.
 #[derive(Clone, Debug)]
 pub struct Warning {
-    /// The path that it concerns.
+    /// The path that the warning is about.
     pub path: Option<Vec<u8>>,
     /// The system call that failed.
     pub gate: Option<&'static str>,
-    /// The error's name: `EACCES`.
+    /// The name of the error: `EACCES`.
     pub errno: Option<Cow<'static, str>>,
-    /// What happened, what follows from it, and what to do about it.
+    /// The problem, its consequence, and a hint, in words.
     pub message: String,
 }
 
@@ -63,23 +63,24 @@ crate::json_object!(Warning, |warning| {
 pub struct Envelope<R, F> {
     /// `fathom.<command>/1`
     pub schema: &'static str,
-    /// The command's result.
+    /// The result of the command.
     pub result: R,
-    /// What was measured, in the form that all commands share; `None` of commands that measure nothing.
+    /// Measured values, in the form that all commands share; `None` if the command measures
+    /// nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figures: Option<F>,
-    /// Our own system calls.
+    /// The system calls of fathom itself.
     pub gates: Gates,
-    /// Their delays, if any were requested.
+    /// The delays of system calls, if any were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delays: Option<Delays>,
-    /// What was skipped or found wrong.
+    /// Warnings about skipped or inconsistent parts.
     pub warnings: Vec<Warning>,
 }
 
 impl<F> Envelope<(), F> {
-    /// What stands before and after the result in the line, for a result that is written
-    /// piece by piece.
+    /// The text of the line before and after the result, for a result that is written piece by
+    /// piece.
     pub fn envelope_parts(&self) -> (String, String) {
         let (schema, gates) = (to_json(self.schema), to_json(&self.gates));
         let warnings = to_json(&self.warnings);
@@ -91,22 +92,22 @@ impl<F> Envelope<(), F> {
 }
 
 impl<R: Serialize, F: Serialize> Envelope<R, F> {
-    /// As one line.
+    /// The envelope as one line of JSON.
     pub fn to_line(&self) -> String {
         to_json(self) + "\n"
     }
 
-    /// Writes the line, piece by piece.
+    /// Writes the line piece by piece.
     ///
     /// # Errors
-    /// That of the writer.
+    /// The errors of the writer.
     pub fn write(&self, mut to: impl Write) -> io::Result<()> {
         serde_json::to_writer(&mut to, self)?;
         to.write_all(b"\n")
     }
 }
 
-/// JSON of a value. Into a string only a map with keys that are no strings could fail.
+/// Serializes a value. Writing to a string fails only for maps whose keys are no strings.
 fn to_json(value: impl Serialize) -> String {
     serde_json::to_string(&value).unwrap_or_default()
 }

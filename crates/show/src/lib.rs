@@ -1,7 +1,7 @@
-//! General tools that put values before people and programs: names, JSON, tables, units, pages.
+//! General tools for output to people and programs: names, JSON, tables, units, pages.
 //!
-//! This crate knows no file system and no command; what a command prints is worded in its
-//! `show.rs` in the crate `cli`.
+//! This crate knows no file system and no command; the texts of a command are in its `show.rs` in
+//! the crate `cli`.
 //!
 //! | module | contents |
 //! |---|---|
@@ -10,13 +10,13 @@
 //! | [`table`] | columns that fit the terminal |
 //! | [`units`] | counts, sizes and durations for people |
 //! | [`profile`] | the profile table of the 1988 papers |
-//! | [`shell`] | file names in commands that are to be typed |
+//! | [`shell`] | file names quoted for shell commands |
 //! | [`figure`] | figures as SVG |
 //! | [`treemap`](mod@treemap) | treemaps as SVG |
-//! | [`html`] | the shell of a self-contained HTML page |
+//! | [`html`] | the frame of a self-contained HTML page |
 #![forbid(unsafe_code)]
 
-// For the expansion of `json_object!`.
+// Used by the expansion of `json_object!`.
 #[doc(hidden)]
 pub use {serde, serde_json};
 

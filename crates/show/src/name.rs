@@ -1,4 +1,4 @@
-//! Names that may hold any byte but NUL.
+//! File names, which may contain any byte except NUL.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -7,8 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::ser::SerializeMap;
 
-/// A name for a terminal, without loss: control characters, bytes that are no UTF-8, characters that
-/// change the direction of writing, and backslashes are escaped.
+/// A name for a terminal, escaped reversibly: control characters, invalid UTF-8, characters that
+/// change the direction of writing, and backslashes.
 pub fn printable(name: &[u8]) -> Cow<'_, str> {
     if name.iter().all(|&b| matches!(b, b' '..=b'~') && b != b'\\') {
         return String::from_utf8_lossy(name);
@@ -36,8 +36,8 @@ pub fn printable(name: &[u8]) -> Cow<'_, str> {
     out.into()
 }
 
-/// Text with names as they are, for a terminal that must not obey them: what controls it is escaped as by [`printable`],
-/// except newlines, tabs and NULs.
+/// Text with raw names, made safe for a terminal: control characters are escaped as by
+/// [`printable`], except newlines, tabs and NULs.
 pub fn harmless(text: &[u8]) -> Cow<'_, [u8]> {
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t' | 0);
     if text.iter().all(is_plain) {
@@ -57,8 +57,8 @@ pub fn harmless(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// A name as one field of a line, as mountinfo writes it: blanks, backslashes, control characters
-/// and bytes that are no UTF-8 become `\ooo`.
+/// A name as one field of a line, as in mountinfo: blanks, backslashes, control characters and
+/// invalid UTF-8 become `\ooo`.
 pub fn field(name: &[u8]) -> String {
     let mut out = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
@@ -78,15 +78,16 @@ pub fn field(name: &[u8]) -> String {
     out
 }
 
-/// Characters without a width, which change how their neighbours look.
+/// Whether a character has no width but changes how its neighbours look.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Serializes `field` with the name; if it is no UTF-8, lossily, and `<field>_b64` with its bytes.
+/// Serializes a name as `field`; if it is not UTF-8, lossily, with its exact bytes in
+/// `<field>_b64`.
 ///
 /// # Errors
-/// The serializer's.
+/// The errors of the serializer.
 pub fn entry<M: SerializeMap>(
     map: &mut M,
     field: &str,
@@ -102,10 +103,11 @@ pub fn entry<M: SerializeMap>(
     }
 }
 
-/// Serializes `field` with names; if one is no UTF-8, lossily, and `<field>_b64` with the bytes of all.
+/// Serializes names as `field`; if one is not UTF-8, lossily, with the exact bytes of all in
+/// `<field>_b64`.
 ///
 /// # Errors
-/// The serializer's.
+/// The errors of the serializer.
 pub fn entries<M: SerializeMap>(
     map: &mut M,
     field: &str,

@@ -4,22 +4,22 @@ use serde::Serialize;
 
 use crate::table::{Align, Table};
 
-/// The line of a system call.
+/// The line of a system call in the profile.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Line {
     pub gate: &'static str,
-    /// Its share of the time in all system calls.
+    /// The share of the time in all system calls.
     pub percent: f64,
     pub seconds: f64,
-    /// Seconds in it and in those above it.
+    /// Seconds in this call and in those of the lines above.
     pub cumulative: f64,
-    /// Calls, failed ones included.
+    /// The number of calls, including failed ones.
     pub calls: u64,
     pub ms_per_call: f64,
 }
 
-/// The lines, from name, calls and seconds of each gate.
+/// The lines of the profile, from name, calls and seconds of each system call.
 pub fn lines(gates: impl IntoIterator<Item = (&'static str, u64, f64)>) -> Vec<Line> {
     let mut gates: Vec<_> = gates
         .into_iter()

@@ -2,15 +2,16 @@
 
 use std::fmt::Write;
 
-/// Quotes a name for a shell, if it needs that: in single quotes, or as `$'...'` with octal escapes
-/// (bash, zsh, ksh) where it cannot be typed.
+/// Quotes a name for a shell, if necessary: in single quotes, or as `$'...'` with octal escapes
+/// (bash, zsh, ksh) if it has characters that cannot be typed.
 pub fn quoted(name: &[u8]) -> String {
     let plain = |&b: &u8| b.is_ascii_alphanumeric() || b"/._-+,:=@%".contains(&b);
     if !name.is_empty() && name.iter().all(plain) {
         return String::from_utf8_lossy(name).into_owned();
     }
     let shown = crate::name::printable(name);
-    // A backslash is doubled there, and means nothing within quotes.
+    // Compare with doubled backslashes, as `printable` doubles them; within quotes they mean
+    // nothing.
     if std::str::from_utf8(name).is_ok_and(|text| shown == text.replace('\\', "\\\\")) {
         return format!("'{}'", String::from_utf8_lossy(name).replace('\'', r"'\''"));
     }
@@ -19,7 +20,7 @@ pub fn quoted(name: &[u8]) -> String {
         match byte {
             b'\'' | b'\\' => drop(write!(text, "\\{}", char::from(byte))),
             b' '..=b'~' => text.push(char::from(byte)),
-            // Three digits: what follows may be one, too.
+            // Always three digits, because the next character may be a digit, too.
             byte => drop(write!(text, "\\{byte:03o}")),
         }
     }
@@ -47,7 +48,7 @@ mod tests {
         }
     }
 
-    /// What a shell takes it for.
+    /// The bytes that a shell reads from a typed word.
     fn taken(typed: &str) -> Vec<u8> {
         let within = |text: &str, from: &str| {
             text.strip_prefix(from)

@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::html::escape;
 
-/// Columns that a cell takes.
+/// The width of a cell in terminal columns.
 fn columns(cell: &str) -> usize {
     if cell.is_ascii() {
         cell.len()
@@ -13,7 +13,7 @@ fn columns(cell: &str) -> usize {
     }
 }
 
-/// The alignment of a column. Numbers are at the right, and are never cut.
+/// The alignment of a column. Numbers are right-aligned and never truncated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Align {
@@ -21,20 +21,20 @@ pub enum Align {
     Right,
 }
 
-/// How a row looks.
+/// The colour of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Tone {
     #[default]
     Plain,
-    /// Dimmed: it exists, but does not count.
+    /// Dimmed: the row exists, but does not count.
     Dim,
-    /// Red: it is wrong.
+    /// Red: the row is wrong.
     Bad,
 }
 
 impl Tone {
-    /// Its class in pages.
+    /// The CSS class of the tone.
     pub fn class(self) -> &'static str {
         match self {
             Tone::Plain => "",
@@ -44,19 +44,19 @@ impl Tone {
     }
 }
 
-/// How tables and the text around them are shown.
+/// The style of tables and of the text around them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TableStyle {
-    /// Columns of the terminal; `None` for no limit.
+    /// Width of the terminal in columns; `None` for no limit.
     pub width: Option<usize>,
-    /// Whether to draw the tree that mount points make.
+    /// Whether to draw the tree of mount points.
     pub tree: bool,
     /// Whether to show headings and tones in colour.
     pub color: bool,
 }
 
 impl TableStyle {
-    /// A heading, as a line.
+    /// A heading as a line.
     pub fn heading(self, text: &str) -> String {
         if self.color {
             format!("\x1b[1m{text}\x1b[0m\n")
@@ -65,7 +65,7 @@ impl TableStyle {
         }
     }
 
-    /// Text, broken into lines between words.
+    /// Text, wrapped between words.
     pub fn wrapped(self, text: &str) -> String {
         wrap(text, self.width.unwrap_or(usize::MAX)) + "\n"
     }
@@ -75,9 +75,9 @@ impl TableStyle {
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     columns: Vec<(String, Align)>,
-    /// How many columns from the left are the purpose of the table.
+    /// The number of columns from the left that are essential.
     kept: usize,
-    /// The text of all cells, and where each ends.
+    /// The text of all cells, each of which ends at an offset in `ends`.
     text: String,
     ends: Vec<usize>,
     tones: Vec<Tone>,
@@ -85,7 +85,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table without rows, with room for some.
+    /// An empty table with capacity for rows.
     pub fn new(heads: &[(impl AsRef<str>, Align)], rows: usize) -> Table {
         const LINE: usize = 100;
         let heads = heads
@@ -102,7 +102,7 @@ impl Table {
         }
     }
 
-    /// The first columns are the purpose of the table: the column that identifies the row is shortened
+    /// Declares the first columns essential: the column that identifies the row is shortened
     /// further before one of them is omitted.
     pub fn keep(&mut self, columns: usize) {
         self.kept = columns;
@@ -118,19 +118,19 @@ impl Table {
         table
     }
 
-    /// Whether it has no rows.
+    /// Whether the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.tones.is_empty()
     }
 
-    /// Makes the columns wide enough for a row that is not kept: see [`Table::write_rows`].
+    /// Makes the columns wide enough for a row that is not stored: see [`Table::write_rows`].
     pub fn measure(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>) {
         for (cell, width) in cells.into_iter().zip(&mut self.widths) {
             *width = (*width).max(columns(cell.as_ref()));
         }
     }
 
-    /// Adds a row with a cell for each column.
+    /// Adds a row, with a cell for each column.
     pub fn row(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>, tone: Tone) {
         for (cell, width) in cells.into_iter().zip(&mut self.widths) {
             *width = (*width).max(columns(cell.as_ref()));
@@ -140,8 +140,8 @@ impl Table {
         self.tones.push(tone);
     }
 
-    /// Adds a row whose last cell is a sentence. It is broken into as many rows as it takes beside
-    /// `before` columns, but has at least twenty columns.
+    /// Adds a row whose last cell is a sentence. It wraps into as many rows as it takes beside
+    /// `before` columns, with at least twenty columns.
     pub fn row_with_reason<const N: usize>(
         &mut self,
         cells: [&str; N],
@@ -157,21 +157,23 @@ impl Table {
         }
     }
 
-    /// The table as text, with a newline at its end. If a line would be longer than `width`, text is
-    /// shortened, then columns are omitted from the right. The first column of text identifies the
-    /// row: it is never omitted, and keeps half of the width. Columns of numbers are never shortened.
+    /// The table as text, with a final newline. If a line would be longer than `width`, text is
+    /// shortened, then columns are omitted from the right. The first text column identifies the
+    /// row: it is never omitted, and keeps half of the width. Columns of numbers are never
+    /// shortened.
     pub fn to_text(&self, width: Option<usize>, color: bool) -> String {
         let mut text = String::new();
         self.write(width, color, &mut |piece| text.push_str(piece));
         text
     }
 
-    /// [`Table::to_text`], piece by piece, so that the text of a long table is not held in memory.
+    /// [`Table::to_text`] piece by piece, so that a long table is not held in memory.
     pub fn write(&self, width: Option<usize>, color: bool, put: &mut dyn FnMut(&str)) {
         self.write_rows(self.rows(), width, color, put);
     }
 
-    /// [`Table::write`], with rows that were only [measured](Table::measure): the cells of a long table take much memory.
+    /// [`Table::write`] with rows that were only [measured](Table::measure), because the cells of a
+    /// long table take much memory.
     pub fn write_rows<S: AsRef<str>>(
         &self,
         rows: impl Iterator<Item = (impl Iterator<Item = S>, Tone)>,
@@ -207,7 +209,7 @@ impl Table {
         put(&out);
     }
 
-    /// The column that identifies the row: the first one of text.
+    /// The column that identifies the row: the first text column.
     fn key(&self) -> usize {
         let is_text = |(_, align): &(String, Align)| *align == Align::Left;
         self.columns.iter().position(is_text).unwrap_or(0)
@@ -225,7 +227,7 @@ impl Table {
         rows.map(move |(row, tone)| (cells(row), *tone))
     }
 
-    /// The table as HTML, under a caption; the heading of a row is its first cell with words.
+    /// The table as HTML with a caption; the heading of a row is its first cell with words.
     pub fn to_html(&self, caption: &str) -> String {
         const LONG: usize = 48;
         let head = self.key();
@@ -273,7 +275,7 @@ impl Table {
     ) {
         out.push_str(paint);
         let key = self.key();
-        // Blanks are owed until something follows them, so that none stand at the end of a line.
+        // Write blanks only before further text, so that no line ends with blanks.
         let mut owed = 0;
         let shown = cells.zip(widths).zip(&self.columns).enumerate();
         let shown = shown.filter(|(_, ((_, width), _))| **width > 0);
@@ -302,7 +304,7 @@ impl Table {
     }
 }
 
-/// Breaks text into lines of at most `width` columns, between words.
+/// Wraps text into lines of at most `width` columns.
 pub fn wrap(text: &str, width: usize) -> String {
     let mut out = String::with_capacity(text.len());
     let mut used = 0;
@@ -321,7 +323,7 @@ pub fn wrap(text: &str, width: usize) -> String {
     out
 }
 
-/// Appends blanks; faster than by single characters.
+/// Appends `n` blanks, faster than one by one.
 fn blanks(out: &mut String, mut n: usize) {
     const BLANKS: &str = "                                                                ";
     while n > 0 {
@@ -331,10 +333,10 @@ fn blanks(out: &mut String, mut n: usize) {
     }
 }
 
-/// Makes columns narrower until a line is at most `limit` wide. First the last column, if it is text,
-/// then the widest column of text, to eight characters, or to half of the limit for the `key` column.
-/// If that is not enough, columns are omitted from the right until it is. Before one of the first `kept`
-/// columns is omitted, the `key` column is shortened to sixteen characters.
+/// Narrows columns until a line is at most `limit` wide. First the last column, if it is text, then
+/// the widest text column, to eight characters, or to half of the limit for the `key` column. Then
+/// columns are omitted from the right. Before one of the first `kept` columns is omitted, the `key`
+/// column is shortened to sixteen characters.
 fn fit(widths: &mut [usize], aligns: &[Align], (key, kept): (usize, usize), limit: usize) {
     const LEAST: usize = 8;
     const LEAST_KEY: usize = 16;
@@ -387,7 +389,7 @@ fn fit(widths: &mut [usize], aligns: &[Align], (key, kept): (usize, usize), limi
     widths[key] = widths[key].min(limit.max(1));
 }
 
-/// A cell of at most `width` columns; where it was cut, it ends in `…`.
+/// A cell truncated to `width` columns; a truncated one ends in `…`.
 pub fn cut(cell: &str, width: usize) -> std::borrow::Cow<'_, str> {
     if cell.len() <= width || columns(cell) <= width {
         return cell.into();
@@ -399,7 +401,7 @@ pub fn cut(cell: &str, width: usize) -> std::borrow::Cow<'_, str> {
     format!("{}…", &cell[..end]).into()
 }
 
-/// The same, cut in the middle: paths often differ at their ends.
+/// A cell truncated in the middle, because paths often differ at their ends.
 fn cut_middle(cell: &str, width: usize) -> std::borrow::Cow<'_, str> {
     if cell.len() <= width || columns(cell) <= width {
         return cell.into();

@@ -1,5 +1,5 @@
-//! A treemap: the area of each tile is in proportion to its value, and tiles of one group lie
-//! together. Squarified, after Bruls, Huizing and van Wijk (2000).
+//! A treemap: the area of each tile is proportional to its value, and tiles of one group are
+//! adjacent. Squarified, after Bruls, Huizing and van Wijk (2000).
 
 use crate::html::escape;
 
@@ -11,7 +11,7 @@ pub struct Tile {
     pub text: String,
 }
 
-/// Tiles that lie together, the largest first.
+/// Adjacent tiles, the largest first.
 pub type Group = Vec<Tile>;
 
 #[derive(Clone, Copy)]
@@ -22,10 +22,10 @@ struct Area {
     height: f64,
 }
 
-/// A treemap for wide screens and one for narrow ones, of which a page shows one. Labels stand where
-/// they fit. `id` makes the names of its titles unique in the page.
+/// Two treemaps, for wide and for narrow screens, of which a page shows one. Labels are drawn where
+/// they fit. `id` makes the ids of their titles unique in the page.
 pub fn treemap(id: usize, title: &str, description: &str, groups: &[Group]) -> String {
-    // The width is the narrowest that it is shown at, for which the labels must fit.
+    // The width is the smallest at which the treemap is shown, so that labels fit at any width.
     let wide = draw(id, "wide", title, description, groups, (640.0, 340.0));
     wide + &draw(id, "narrow", title, description, groups, (300.0, 420.0))
 }
@@ -62,7 +62,7 @@ fn draw(
     out + "</svg>\n"
 }
 
-/// Colours of groups, `t0` and so on.
+/// The number of colours of groups, CSS classes `t0` and so on.
 const COLORS: usize = 6;
 
 fn rectangle(class: &str, area: Area, width: f64) -> String {
@@ -77,7 +77,7 @@ fn rectangle(class: &str, area: Area, width: f64) -> String {
 }
 
 fn drawn_tile(tile: &Tile, area: Area, width: f64, color: usize) -> String {
-    /// The width of a letter of 12 pixels, at most on average.
+    /// Upper bound of the average width of a letter, with a font size of 12 pixels.
     const LETTER: f64 = 7.4;
     const MARGIN: f64 = 6.0;
     let (label, text) = (escape(&tile.label), escape(&tile.text));
@@ -100,8 +100,8 @@ fn drawn_tile(tile: &Tile, area: Area, width: f64, color: usize) -> String {
     out + "</g>\n"
 }
 
-/// Divides an area in proportion to values, in strips along its shorter side whose parts are as
-/// square as they can be.
+/// Divides an area in proportion to values, into strips along its shorter side whose parts are as
+/// square as possible.
 fn squarify(values: &[f64], mut left: Area) -> Vec<Area> {
     let mut areas = Vec::with_capacity(values.len());
     let mut rest: f64 = values.iter().sum();
@@ -153,7 +153,7 @@ fn squarify(values: &[f64], mut left: Area) -> Vec<Area> {
     areas
 }
 
-/// The ratio of the sides of the least square part of a strip.
+/// The aspect ratio of the least square part of a strip.
 fn worst(strip: &[f64], scale: f64, side: f64) -> f64 {
     let sum = strip.iter().sum::<f64>() * scale;
     let ratio = |value: &f64| {

@@ -1,6 +1,6 @@
-//! Figures for people: counts, sizes, times.
+//! Numbers for people: counts, sizes, times.
 
-/// A count and its noun, `one` for 1, else `more`: `40,057 files`.
+/// A count with its noun, `one` for 1, else `more`: `40,057 files`.
 pub fn plural(n: u64, one: &str, more: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { more })
 }
@@ -18,7 +18,7 @@ pub fn count(n: u64) -> String {
     text
 }
 
-/// A number of bytes in three significant digits: `1.50 KiB`; exact multiples without a fraction:
+/// A number of bytes to three significant digits: `1.50 KiB`; exact multiples without a fraction:
 /// `4 KiB`.
 pub fn size(bytes: u64) -> String {
     if bytes < 1024 {
@@ -35,7 +35,7 @@ pub fn size(bytes: u64) -> String {
     format!("{} EiB", significant(value))
 }
 
-/// Three significant digits, without a fraction where there is none.
+/// A number to three significant digits, without a zero fraction.
 fn significant(value: f64) -> String {
     match value {
         v if v.fract() == 0.0 || v >= 99.95 => format!("{v:.0}"),
@@ -44,7 +44,7 @@ fn significant(value: f64) -> String {
     }
 }
 
-/// The same with its unit, also below 1024: `7 bytes`.
+/// A number of bytes with its unit, even below 1024: `7 bytes`.
 pub fn sized(bytes: u64) -> String {
     if bytes < 1024 {
         plural(bytes, "byte", "bytes")
@@ -53,7 +53,7 @@ pub fn sized(bytes: u64) -> String {
     }
 }
 
-/// A ratio in three significant digits: `1.01`, `12.5`, `26,631`; below a tenth in thousandths.
+/// A ratio to three significant digits: `1.01`, `12.5`, `26,631`; below a tenth, in thousandths.
 pub fn ratio(value: f64) -> String {
     match value {
         v if v >= 99.95 => count(v.round() as u64),
@@ -63,7 +63,7 @@ pub fn ratio(value: f64) -> String {
     }
 }
 
-/// Seconds in three significant digits and the unit that fits: `1.06 s`, `37.2 ms`, `11.5 min`.
+/// Seconds to three significant digits in a fitting unit: `1.06 s`, `37.2 ms`, `11.5 min`.
 pub fn duration(seconds: f64) -> String {
     const UNITS: [(f64, &str); 6] = [
         (3600.0, "h"),
@@ -73,7 +73,7 @@ pub fn duration(seconds: f64) -> String {
         (1e-6, "µs"),
         (1e-9, "ns"),
     ];
-    // Minutes begin at ten, hours at two. 999.6 of a unit is rounded to 1 of the next.
+    // Minutes are used from ten on, hours from two. 999.6 of a unit rounds to 1 of the next.
     let is_large_enough = |(unit, name): &&(f64, &str)| match *name {
         "h" => seconds >= 7200.0,
         "min" => seconds >= 600.0,

@@ -1,10 +1,10 @@
-//! The processes that work together: a single one, or the ranks of an MPI job. All of them take the
-//! same steps in the same order.
+//! Cooperating processes: a single one, or the ranks of an MPI job. All of them take the same steps
+//! in the same order.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `mpi` | the ranks of an MPI job; with the feature of that name |
-//! | `wake` | wakes ranks on the same machine; with that feature |
+//! | `mpi` | the ranks of an MPI job; with the feature `mpi` |
+//! | `wake` | wakes ranks on the same machine; with the feature `mpi` |
 #![forbid(unsafe_code)]
 
 use serde::Serialize;
@@ -15,48 +15,49 @@ pub mod mpi;
 #[cfg(any(feature = "mpi", test))]
 mod wake;
 
-/// The processes that work together. Rank 0 reports for all of them.
+/// A group of cooperating processes. Rank 0 reports for all of them.
 pub trait Team {
     /// The number of this process, from 0.
     fn rank(&self) -> usize;
     /// The number of processes; at least 1.
     fn size(&self) -> usize;
-    /// Waits until all processes have called it.
+    /// Waits until all processes have called this function.
     fn barrier(&self);
-    /// Sends bytes to all processes, and returns those of each, in the order of the ranks.
+    /// Sends bytes to all processes, and returns the bytes of each, in the order of ranks.
     fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>>;
     /// Sends bytes, at most [`MOST_BYTES`], to one process, without waiting until it receives them.
     ///
-    /// A process has at most [`MOST_UNDER_WAY`] messages under way to each of the others, and
-    /// [`MOST_LARGE_UNDER_WAY`] large ones.
+    /// At most [`MOST_UNDER_WAY`] messages may be under way from one process to another, of which
+    /// [`MOST_LARGE_UNDER_WAY`] may be large.
     fn send(&self, to: usize, bytes: &[u8]);
     /// The next message that has arrived, and the rank that sent it; `None` if there is none.
-    /// Messages of one rank arrive in the order in which it sent them.
+    /// Messages from one rank arrive in order.
     fn receive(&self) -> Option<(usize, Vec<u8>)>;
-    /// Whether a message unparks the thread that receives it. Otherwise that must look for messages at intervals.
+    /// Whether an arriving message unparks the receiving thread. Otherwise that thread must poll
+    /// for messages.
     fn is_woken(&self) -> bool {
         false
     }
 }
 
-/// The size of the largest message for [`Team::send`].
+/// The maximum size of a message for [`Team::send`] in bytes.
 pub const MOST_BYTES: usize = 16 << 10;
 
-/// The number of messages from one process to another that may be under way, ...
+/// The maximum number of messages under way from one process to another.
 pub const MOST_UNDER_WAY: usize = 7;
 
-/// ... of which so many may be larger than 512 bytes.
+/// The maximum number of messages under way that are larger than 512 bytes.
 pub const MOST_LARGE_UNDER_WAY: usize = 2;
 
-/// The rank of this process, if an MPI launcher started it: mpirun of Open MPI, a launcher that
-/// speaks PMI (MPICH's mpirun, srun, flux), or one that speaks PMIx (srun, prun).
+/// The rank of this process, if an MPI launcher started it: mpirun of Open MPI, a launcher with PMI
+/// (MPICH's mpirun, srun, flux), or one with PMIx (srun, prun).
 pub fn launched_rank() -> Option<usize> {
     const RANK: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
     RANK.into_iter()
         .find_map(|name| std::env::var(name).ok()?.parse().ok())
 }
 
-/// A single process.
+/// A team of a single process.
 #[derive(Clone, Copy, Debug)]
 pub struct Alone;
 
@@ -82,17 +83,17 @@ impl Team for Alone {
     }
 }
 
-/// The bytes of a value. All ranks run the same program, so each can decode what the others encode.
+/// Serializes a value. All ranks run the same program, so each can decode the others' values.
 pub fn encode(value: &impl Serialize) -> Vec<u8> {
     postcard::to_stdvec(value).unwrap_or_default()
 }
 
-/// The value that [`encode`] has encoded.
+/// Deserializes a value from [`encode`].
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     postcard::from_bytes(bytes).ok()
 }
 
-/// Sends a value to all ranks, and returns those of each, in the order of the ranks.
+/// Sends a value to all ranks, and returns the values of all, in the order of ranks.
 pub fn share<T: Serialize + DeserializeOwned>(team: &dyn Team, mine: T) -> Vec<T> {
     if team.size() == 1 {
         return vec![mine];
@@ -101,8 +102,8 @@ pub fn share<T: Serialize + DeserializeOwned>(team: &dyn Team, mine: T) -> Vec<T
     all.iter().filter_map(|bytes| decode(bytes)).collect()
 }
 
-/// Continues only if no rank has failed: the first error, in the order of the ranks, becomes the
-/// error of all.
+/// Combines the results of all ranks: the first error, in the order of ranks, becomes the error of
+/// every rank.
 pub fn agree<T, E>(team: &dyn Team, mine: Result<T, E>) -> Result<T, E>
 where
     E: Clone + Serialize + DeserializeOwned,
@@ -148,7 +149,7 @@ mod tests {
         let sent = |failed: &Failing| encode(&failed.as_ref().err());
         let team = Others(vec![sent(&Ok(1)), sent(&failed)]);
         assert_eq!(agree(&team, Failing::Ok(7)), failed);
-        // The first of several, in the order of the ranks.
+        // Of several errors the first, in the order of ranks.
         let other: Failing = Err((b"/b".to_vec(), 8));
         let team = Others(vec![sent(&failed), sent(&other)]);
         assert_eq!(agree(&team, Failing::Ok(7)), failed);

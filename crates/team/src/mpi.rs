@@ -1,4 +1,4 @@
-//! The ranks of an MPI job. Each method names the MPI call that it makes.
+//! The ranks of an MPI job. Each method documents the MPI calls that it makes.
 
 use std::thread;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::{MOST_BYTES, MOST_LARGE_UNDER_WAY, MOST_UNDER_WAY, Team, share};
 /// All processes of an MPI job. Dropping it calls `MPI_Finalize`, which all ranks must reach.
 pub struct Ranks {
     world: SimpleCommunicator,
-    /// If all ranks are on one machine.
+    /// The pipes that wake ranks, if all ranks are on one machine.
     pipes: Option<WakePipes>,
     // Calls MPI_Finalize, so it must be dropped after the communicator.
     _universe: Universe,
@@ -29,7 +29,7 @@ impl Ranks {
     pub fn join() -> Option<Ranks> {
         let (mut universe, _) = mpi::initialize_with_threading(Threading::Funneled)?;
         let world = universe.world();
-        // MPI_Buffer_attach: memory is used only for messages that are under way.
+        // MPI_Buffer_attach: pages of the buffer are only touched for messages under way.
         universe.set_buffer_size(buffer_size(world.size()));
         let mut ranks = Ranks {
             world,
@@ -40,8 +40,8 @@ impl Ranks {
         Some(ranks)
     }
 
-    /// Waits until all ranks are here, without using a processor meanwhile: other calls of MPI would look for
-    /// messages all the time, on a machine where other ranks may still work.
+    /// Waits until all ranks call this, sleeping between checks: other MPI calls would poll all the
+    /// time, on a machine where other ranks may still work.
     fn wait_for_all(&self) {
         const NAPS: [Duration; 2] = [Duration::from_micros(25), Duration::from_millis(1)];
         let mut request = self.world.immediate_barrier();
@@ -67,11 +67,11 @@ impl Ranks {
     }
 }
 
-/// A buffer for all messages that may be under way at once, each with what MPI adds to it.
+/// The size of a buffer for all messages that may be under way, each with MPI's overhead.
 fn buffer_size(ranks: Count) -> usize {
-    /// Both MPI_BSEND_OVERHEAD of Open MPI (128) and of MPICH (96) are less.
+    /// More than the MPI_BSEND_OVERHEAD of Open MPI (128) and of MPICH (96).
     const OVERHEAD: usize = 512;
-    /// Few ranks have enough in spite of gaps between messages.
+    /// The minimum size, which leaves few ranks enough space in spite of fragmentation.
     const LEAST: usize = 1 << 20;
     let ranks = usize::try_from(ranks).unwrap_or(1);
     let each = MOST_LARGE_UNDER_WAY * MOST_BYTES + MOST_UNDER_WAY * 2 * OVERHEAD;
@@ -96,11 +96,11 @@ impl Team for Ranks {
     /// `MPI_Ibarrier`, then `MPI_Allgather` of the lengths and `MPI_Allgatherv` of the bytes.
     fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
         self.wait_for_all();
-        // One byte more, so that no message is empty: Rust's address of an empty slice is the value
-        // that Open MPI takes for MPI_IN_PLACE.
+        // Append a byte, so that no message is empty: Rust's address of an empty slice equals Open
+        // MPI's MPI_IN_PLACE.
         let sent = [bytes, b"."].concat();
         let mut lengths: Vec<Count> = vec![0; self.size()];
-        // Messages are a few kilobytes.
+        // The conversion cannot fail: messages have a few kilobytes.
         let length = Count::try_from(sent.len()).unwrap_or(Count::MAX);
         self.world.all_gather_into(&length, &mut lengths[..]);
         let mut end: Count = 0;
@@ -121,13 +121,13 @@ impl Team for Ranks {
         starts.iter().zip(&lengths).map(message).collect()
     }
 
-    /// `MPI_Bsend`: two ranks that send to each other do not wait for each other.
+    /// `MPI_Bsend`, so that two ranks that send to each other do not block each other.
     fn send(&self, to: usize, bytes: &[u8]) {
         if let Ok(to) = Count::try_from(to) {
             self.world.process_at_rank(to).buffered_send(bytes);
         }
         if let Some(pipes) = &self.pipes {
-            // If the rank has ended, the launcher reports that.
+            // Ignore a rank that has ended: the launcher reports it.
             pipes.wake(to);
         }
     }
@@ -135,7 +135,8 @@ impl Team for Ranks {
     /// `MPI_Improbe`, `MPI_Mrecv`
     fn receive(&self) -> Option<(usize, Vec<u8>)> {
         let probe = || self.world.any_process().immediate_matched_probe();
-        // If nothing is known, a probe only lets the library fetch what has arrived: the next one finds that.
+        // The first probe may only make the library fetch messages that have arrived; the second
+        // finds them.
         let arrived = probe().or_else(probe)?;
         let (bytes, status) = arrived.matched_receive_vec();
         Some((usize::try_from(status.source_rank()).ok()?, bytes))

@@ -1,12 +1,14 @@
 //! Wakes ranks on the same machine.
 //!
-//! MPI has no call that waits for a message without using a processor, and a look for messages at short intervals takes
-//! processor time from the threads that work. So each rank has a pipe, and a rank that has sent it a message by MPI writes a byte into it
-//! as well. A thread reads the pipe and unparks the one that communicates: a timeout would be rounded up to the next tick of the kernel,
-//! 4 ms or more.
+//! MPI has no call that waits for a message without using a processor, and polling at short
+//! intervals takes CPU time from the working threads. So each rank has a pipe. A rank that sends it
+//! a message by MPI also writes a byte into its pipe, and a thread that reads the pipe unparks the
+//! communicating thread. A timeout instead would be rounded up to the kernel's next tick, 4 ms or
+//! more.
 //!
-//! The other ranks open the pipe as /proc/PID/fd/N, which the kernel permits to processes of the same user only. It has no name that
-//! another user could take before, or could write to, and nothing is left of it when its process ends.
+//! Other ranks open the pipe as /proc/PID/fd/N, which the kernel permits to processes of the same
+//! user only. The pipe has no name that another user could squat or write to, and it vanishes with
+//! its process.
 #![expect(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -28,20 +30,20 @@ pub(crate) struct WakePipe {
     reader: PipeReader,
 }
 
-/// Where other processes find a pipe.
+/// The location of a pipe for other processes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Address {
-    /// Differs between machines, and from one start of a machine to the next.
+    /// The boot id, which differs between machines and between boots of a machine.
     boot: String,
     process: u32,
     descriptor: i32,
-    /// Of the file system of pipes, and the number of the pipe there.
+    /// The device of the pipe file system, and the inode number of the pipe.
     identity: (u64, u64),
 }
 
 impl WakePipe {
     pub(crate) fn new() -> io::Result<WakePipe> {
-        // Its writer is opened as those of other ranks are.
+        // The writing end is opened through /proc, like those of other ranks.
         let (reader, _) = io::pipe()?;
         Ok(WakePipe { reader })
     }
@@ -56,10 +58,11 @@ impl WakePipe {
         })
     }
 
-    /// Opens the pipes of all ranks, of which this one is `rank`. From now on, a byte in its pipe unparks the calling thread.
+    /// Opens the pipes of all ranks, of which this one is `rank`. From now on, a byte in its pipe
+    /// unparks the calling thread.
     ///
     /// # Errors
-    /// They are not all on this machine, in the same namespace of processes, and of the same user.
+    /// If the ranks are not all on this machine, in the same PID namespace, and of the same user.
     pub(crate) fn connect(self, addresses: &[Address], rank: usize) -> io::Result<WakePipes> {
         let pipes = addresses.iter().map(Address::open);
         let pipes = pipes.collect::<io::Result<Vec<File>>>()?;
@@ -81,7 +84,7 @@ impl WakePipe {
     }
 }
 
-/// fcntl.h, on the architectures that fathom is for.
+/// The value of fcntl.h on the supported architectures.
 const O_NONBLOCK: i32 = 0o4000;
 
 impl Address {
@@ -91,12 +94,13 @@ impl Address {
             return Err(elsewhere());
         }
         let path = format!("/proc/{}/fd/{}", self.process, self.descriptor);
-        // In another namespace of processes, it may be anything: to open that could have effects.
+        // In a different PID namespace the path may be anything, and opening that could have side
+        // effects.
         let target = std::fs::read_link(&path)?;
         if target.as_os_str() != format!("pipe:[{}]", self.identity.1).as_str() {
             return Err(elsewhere());
         }
-        // A pipe that is open for reading as well never ends the process by SIGPIPE.
+        // Open for reading, too, so that writing never raises SIGPIPE.
         let pipe = OpenOptions::new()
             .read(true)
             .write(true)
@@ -122,7 +126,7 @@ pub(crate) struct WakePipes {
 }
 
 impl WakePipes {
-    /// Wakes a rank. A pipe that is full wakes its rank anyway.
+    /// Wakes a rank. If its pipe is full, a wake-up is pending anyway.
     pub(crate) fn wake(&self, rank: usize) {
         let _ = (&self.pipes[rank]).write(&[0]);
     }

@@ -1,18 +1,18 @@
-//! Programs compared with a base program, on the systems where both ran.
+//! Compares programs with a base program, on the systems where both ran.
 
 use super::runs::{Measure, NoRatio, Ratios, Runs, System, Took, ratio};
 
-/// Runs of the same programs on some systems, and the program that the others are compared with.
+/// Runs of several programs on several systems, and the base program of the comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Comparison<'a> {
-    /// The runs.
+    /// The runs of all programs.
     pub runs: &'a Runs,
-    /// The base program, in [`Runs::names`].
+    /// The index of the base program in [`Runs::names`].
     pub base: usize,
 }
 
 impl<'a> Comparison<'a> {
-    /// Each other program, with the base.
+    /// Each of the other programs, paired with the base program.
     pub fn pairs(&self) -> impl Iterator<Item = Pair<'a>> + use<'a> {
         let Comparison { runs, base: to } = *self;
         let others = (0..runs.names.len()).filter(move |of| *of != to);
@@ -20,8 +20,8 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// The 97.5 % quantile of Student's t distribution with this many degrees of freedom; beyond the table
-/// that of the next fewer, which is a little larger.
+/// The 97.5 % quantile of Student's t distribution with this many degrees of freedom; beyond the
+/// table that of the next smaller entry, which is a little larger.
 fn student(freedom: usize) -> Option<f64> {
     const FIRST: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
@@ -38,24 +38,24 @@ fn student(freedom: usize) -> Option<f64> {
     }
 }
 
-/// A program compared with another.
+/// Two programs whose ratio is computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair<'a> {
-    /// All runs.
+    /// The runs of all programs.
     pub runs: &'a Runs,
-    /// The program above the line, in [`Runs::names`].
+    /// The index of the numerator's program in [`Runs::names`].
     pub of: usize,
-    /// The program below it.
+    /// The index of the denominator's program.
     pub to: usize,
 }
 
 impl<'a> Pair<'a> {
-    /// Both programs.
+    /// The indexes of both programs.
     pub fn both(self) -> [usize; 2] {
         [self.of, self.to]
     }
 
-    /// The name of a program.
+    /// The name of the program with this index.
     pub fn name(self, at: usize) -> &'a str {
         self.runs.names.get(at).map_or("", |name| name)
     }
@@ -69,7 +69,7 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// The systems on which both ran, with their ratios.
+    /// The systems on which both programs ran, with their ratios.
     pub fn rows(self) -> impl Iterator<Item = (&'a System, Took)> {
         let ran = |system: &System, at: usize| system.took_by(at).iter().any(Option::is_some);
         let rows = self.all_ratios();
@@ -77,20 +77,20 @@ impl<'a> Pair<'a> {
             .map(|(system, ratios)| (system, ratios.map(Result::ok)))
     }
 
-    /// What a program took, on all systems.
+    /// A program's values of one measure on all systems.
     pub fn times(self, at: usize, measure: Measure) -> impl Iterator<Item = f64> {
         self.rows()
             .filter_map(move |(system, _)| system.took_by(at)[measure as usize])
     }
 
-    /// The ratios of one measure.
+    /// The ratios of one measure, on all systems that have one.
     pub fn ratios(self, measure: Measure) -> impl Iterator<Item = f64> {
         self.rows()
             .filter_map(move |(_, ratios)| ratios[measure as usize])
     }
 
-    /// The 95 % confidence interval of the mean ratio, by Student's t distribution; `None` of fewer
-    /// than two ratios.
+    /// The 95 % confidence interval of the mean ratio, by Student's t distribution; `None` for
+    /// fewer than two ratios.
     pub fn interval(self, measure: Measure) -> Option<[f64; 2]> {
         let ratios: Vec<f64> = self.ratios(measure).collect();
         let count = ratios.len() as f64;
@@ -101,8 +101,8 @@ impl<'a> Pair<'a> {
         Some([mean - half, mean + half])
     }
 
-    /// The ratios of one measure that the file has: those of the first program to the second, if
-    /// there are only two.
+    /// The ratios of one measure that the file itself contains, if it has only two programs: those
+    /// of the first to the second.
     pub fn printed(self, measure: Measure) -> impl Iterator<Item = f64> {
         let is_clear = self.runs.names.len() == 2 && self.of < self.to;
         self.rows()
@@ -110,7 +110,7 @@ impl<'a> Pair<'a> {
             .filter_map(move |(system, _)| system.printed[measure as usize])
     }
 
-    /// What was measured of both on any system.
+    /// The measures that both programs have on some system.
     pub fn measures(self) -> impl Iterator<Item = Measure> {
         Measure::ALL.into_iter().filter(move |&measure| {
             let is_measured = |system: &System, at| system.took_by(at)[measure as usize].is_some();
@@ -119,7 +119,7 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// The shortest time that is not 0, in seconds; infinite when there is none.
+    /// The shortest nonzero time in seconds; infinity if there is none.
     pub fn shortest(self) -> f64 {
         let took = self
             .rows()
@@ -130,7 +130,7 @@ impl<'a> Pair<'a> {
             .fold(f64::INFINITY, f64::min)
     }
 
-    /// The systems without a ratio because one of the two is 0.
+    /// The systems without a ratio because one of the two values is 0.
     pub fn too_short(self, measure: Measure) -> impl Iterator<Item = &'a System> {
         let is_short = move |ratios: &Ratios| ratios[measure as usize] == Err(NoRatio::TooShort);
         let rows = self

@@ -1,11 +1,10 @@
-//! Runs as comma-separated values: a row for each system, and columns `NAME_real`, `NAME_user`,
-//! `NAME_sys` for each program.
+//! Runs as comma-separated values: a row per system, and columns `NAME_real`, `NAME_user`,
+//! `NAME_sys` and `NAME_calls` for each program.
 //!
-//! `NAME_calls` is a column too; `NAME_user`, `NAME_sys` and `NAME_calls` are only beside a
-//! `NAME_real`, since other columns may end so by chance. A NAME that is `ratio`, or ends in
-//! `_ratio`, is no program: its columns have ratios that somebody has printed. All other columns
-//! are labels; the first of them, or one that is called `system`, `host` or the like, names the
-//! system.
+//! `NAME_user`, `NAME_sys` and `NAME_calls` count only beside a `NAME_real`, since other columns
+//! may end so by chance. If NAME is `ratio` or ends in `_ratio`, its columns are not a program, but
+//! printed ratios. All other columns are labels; the first label, or one called `system`, `host` or
+//! the like, names the system.
 
 use std::borrow::Cow;
 
@@ -19,10 +18,10 @@ enum Column {
     Label,
 }
 
-/// More columns than these have no runs in them.
+/// Files with more columns are not tables of runs.
 const MOST_COLUMNS: usize = 1024;
 
-/// Headings of a column that names the system; otherwise the first label does.
+/// Headings of the column that names the system; otherwise the first label does.
 const SYSTEM: [&str; 6] = ["system", "host", "hostname", "machine", "node", "name"];
 
 pub(super) fn parse(text: &str) -> Result<Runs, Error> {
@@ -48,7 +47,7 @@ pub(super) fn parse(text: &str) -> Result<Runs, Error> {
 }
 
 impl Runs {
-    /// Adds the system of a row. Its name is in the column `system`.
+    /// Adds the system of a row. Its name is in the column with the index `system`.
     fn read_row(
         &mut self,
         (line, cells): NumberedRecord<'_>,
@@ -85,7 +84,7 @@ impl Runs {
     }
 }
 
-/// The NAMEs, and what each column has.
+/// The NAMEs in the headings, and the role of each column.
 fn headings(head: &[Cow<'_, str>]) -> Result<(Vec<String>, Vec<Column>), InputFault> {
     if head.len() > MOST_COLUMNS {
         return Err(InputFault::ManyColumns(MOST_COLUMNS));
@@ -126,7 +125,7 @@ fn headings(head: &[Cow<'_, str>]) -> Result<(Vec<String>, Vec<Column>), InputFa
     }
 }
 
-/// A cell with a number in it; `None` when there is nothing in it.
+/// Parses a cell as a number; `None` if it is empty.
 fn number(cell: &str, heading: &str) -> Result<Option<f64>, InputFault> {
     if cell.is_empty() {
         return Ok(None);

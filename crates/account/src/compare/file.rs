@@ -1,13 +1,14 @@
-//! Reads a file of measurements: comma-separated values, or what fathom itself prints as JSON.
+//! Reads a file of measurements: comma-separated values, or fathom's own JSON.
 
 use super::runs::MeasuredFile;
 use super::{csv, json};
 use crate::error::{Error, InputFault};
 
-/// Reads the file `path` with the content `bytes`. A system without a name gets that of its file.
+/// Parses `bytes`, the contents of the file `path`. A system without a name is named after the
+/// file.
 ///
 /// # Errors
-/// Why there are no measurements in it.
+/// Why the file has no measurements.
 pub fn parse(path: &[u8], bytes: &[u8]) -> Result<MeasuredFile, Error> {
     let text = str::from_utf8(bytes).map_err(|e| {
         let valid = bytes.get(..e.valid_up_to()).unwrap_or_default();

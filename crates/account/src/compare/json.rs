@@ -1,9 +1,9 @@
-//! The figures in fathom's own JSON: of one object, or of several one after the other.
+//! Reads the figures in fathom's own JSON: one object, or several concatenated ones.
 //!
-//! The 1988 tables need runs: a program's NAME and its times. The figures of `mounts --compare` and
-//! `walk --compare` are called `NAME real`, as the columns of comma-separated values are. Those of a
-//! single run, as of `account`, are called `real`. Then the NAME is in the name of the file:
-//! `SYSTEM.NAME.json`, or `NAME.json` where there is one system only.
+//! The 1988 tables need runs: a program's NAME and its times. Figures of `mounts --compare` and
+//! `walk --compare` are called `NAME real`, like the columns of comma-separated values. Figures of
+//! a single run, as of `account`, are called `real`. Then the NAME is from the file name:
+//! `SYSTEM.NAME.json`, or `NAME.json` for a single system.
 
 use serde_json::{Deserializer, Value};
 
@@ -12,16 +12,16 @@ use crate::error::{Error, InputFault};
 use crate::figures::{Figure, combine};
 use crate::records::is_plausible;
 
-/// The name of a system that has none, and of standard input.
+/// The name of standard input, and of a system without a name.
 const UNSAID: &[u8] = b"-";
 
-/// Whether a text looks like JSON, and not like comma-separated values.
+/// Whether a text looks like JSON rather than comma-separated values.
 pub(super) fn is_json(text: &str) -> bool {
     let text = text.trim_start_matches('\u{feff}').trim_start();
     text.starts_with('{')
 }
 
-/// Reads the figures in a file, by its name without directories.
+/// Reads the figures in a file; `file` is its name without directories.
 pub(super) fn parse(text: &str, file: &[u8]) -> Result<MeasuredFile, Error> {
     let text = text.trim_start_matches('\u{feff}');
     let stem = file.strip_suffix(b".json").unwrap_or(file);
@@ -63,7 +63,7 @@ fn not_json(error: &serde_json::Error) -> InputFault {
     InputFault::NotJson(reason.to_owned())
 }
 
-/// The command that printed an object, and its figures.
+/// The subcommand that printed an object, and its figures.
 fn read_object(mut object: Value) -> Result<(String, Vec<Figure>), InputFault> {
     let schema = object["schema"].as_str().ok_or(InputFault::NoSchema)?;
     let command = schema.strip_prefix("fathom.");
@@ -81,7 +81,7 @@ fn read_object(mut object: Value) -> Result<(String, Vec<Figure>), InputFault> {
     }
 }
 
-/// The runs of the objects in a file, each a system of its own.
+/// The runs of the objects in a file, one system per object.
 fn runs(kind: &str, objects: &[(usize, Vec<Figure>)], stem: &[u8]) -> Result<Runs, Error> {
     let mut runs = Runs::new(kind);
     for (line, figures) in objects {
@@ -99,8 +99,8 @@ fn runs(kind: &str, objects: &[(usize, Vec<Figure>)], stem: &[u8]) -> Result<Run
             ..Runs::new(kind)
         });
     }
-    // Several runs of one file are told apart by their numbers; of one system's there may be one
-    // for each NAME.
+    // Number the systems of a file with several runs, to tell them apart. A single run keeps its
+    // name, as there may be a file per NAME.
     if runs.systems.len() > 1 {
         for (at, system) in runs.systems.iter_mut().enumerate() {
             system.name.extend(format!(":{}", at + 1).bytes());
@@ -109,7 +109,7 @@ fn runs(kind: &str, objects: &[(usize, Vec<Figure>)], stem: &[u8]) -> Result<Run
     Ok(runs)
 }
 
-/// The name of a system, and what each program took on it.
+/// The name of a system, and the measurements of each program on it.
 type NamedTimes<'a> = (&'a [u8], Vec<(String, Took)>);
 
 fn took<'a>(figures: &[Figure], stem: &'a [u8]) -> Result<NamedTimes<'a>, InputFault> {
@@ -138,7 +138,7 @@ fn took<'a>(figures: &[Figure], stem: &'a [u8]) -> Result<NamedTimes<'a>, InputF
     }
 }
 
-/// The system and the NAME of a file `SYSTEM.NAME`; there may be dots in the system.
+/// Splits a file name `SYSTEM.NAME` at its last dot.
 fn split(stem: &[u8]) -> Option<(&[u8], &[u8])> {
     let (system, name) = match stem.iter().rposition(|byte| *byte == b'.') {
         Some(dot) => (stem.get(..dot)?, stem.get(dot + 1..)?),
@@ -189,7 +189,7 @@ mod tests {
             .map(|system| (&system.name[..], system.line))
             .collect();
         assert_eq!(rows, [(&b"all:1"[..], 1), (b"all:2", 7)]);
-        // The figures of both are one list.
+        // The figures of both objects are combined into one list.
         let (_, figures) = file.figures.unwrap();
         assert_eq!((figures.len(), figures[0].spread), (7, Some(0.0)));
     }

@@ -1,5 +1,6 @@
-//! Reads files of measurements, for [`figures`](crate::figures) and for ratios of runs: how many times as much one program takes as another, on each of many systems (J.
-//! M. Smith, 1988: the journal paper's Tables 2 to 4, the report's Figures 7 and 10).
+//! Reads files of measurements, to compare [`figures`](crate::figures) and to compute the ratios of
+//! two programs' times on many systems (J. M. Smith, 1988: the journal paper's Tables 2 to 4, the
+//! report's Figures 7 and 10).
 
 pub mod comparison;
 mod csv;

@@ -1,29 +1,29 @@
-//! A run is what a program, by its NAME, took on a system: seconds real, user and sys, and calls
-//! where they were counted.
+//! A run is the measurement of a program, identified by NAME, on a system: real, user and sys
+//! seconds, and calls where they were counted.
 
 use std::collections::HashMap;
 
 use crate::error::Error;
 use crate::figures::Figure;
 
-/// What is measured.
+/// A measured quantity of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Measure {
     /// Elapsed seconds.
     Real,
-    /// Seconds in the program.
+    /// CPU seconds in user mode.
     User,
-    /// Seconds in the kernel.
+    /// CPU seconds in the kernel.
     Sys,
-    /// System calls.
+    /// Number of system calls.
     Calls,
 }
 
 impl Measure {
-    /// All of them, in the order of the papers' columns; [`Took`] is in it.
+    /// All measures, in the order of the papers' columns, which is that of [`Took`].
     pub const ALL: [Measure; 4] = [Measure::Real, Measure::User, Measure::Sys, Measure::Calls];
 
-    /// Its name in the JSON, and after the NAME in a heading.
+    /// The name of the measure in the JSON, and after the NAME in a CSV heading.
     pub fn name(self) -> &'static str {
         match self {
             Measure::Real => "real",
@@ -34,32 +34,32 @@ impl Measure {
     }
 }
 
-/// One value for each of [`Measure::ALL`], where there is one: seconds, and a number of calls; or
-/// ratios of them.
+/// One optional value for each of [`Measure::ALL`]: seconds and a number of calls; or ratios of
+/// them.
 pub type Took = [Option<f64>; Measure::ALL.len()];
 
 /// One ratio for each of [`Measure::ALL`].
 pub type Ratios = [Result<f64, NoRatio>; Measure::ALL.len()];
 
-/// A system, and what each program took on it.
+/// A system, and the measurements of each program on it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct System {
-    /// Its name; empty where nothing names it.
+    /// The name of the system; empty if the file has none.
     pub name: Vec<u8>,
-    /// The file that it was read from.
+    /// The file that has the measurements.
     pub file: Vec<u8>,
-    /// The line there, from 1.
+    /// The line number in the file, from 1.
     pub line: usize,
-    /// The other columns and cells of its row.
+    /// Headings and cells of the other columns in the system's row.
     pub labels: Vec<(String, String)>,
-    /// What each program took, in the order of [`Runs::names`].
+    /// The measurements of each program, in the order of [`Runs::names`].
     pub took: Vec<Took>,
-    /// Ratios in its row.
+    /// Ratios that the row itself contains.
     pub printed: Took,
 }
 
 impl System {
-    /// What a program took.
+    /// The measurements of the program with this index.
     pub fn took_by(&self, at: usize) -> Took {
         self.took.get(at).copied().unwrap_or_default()
     }
@@ -68,41 +68,41 @@ impl System {
 /// The [`Runs::kind`] of comma-separated values.
 pub const CSV: &str = "csv";
 
-/// Runs on some systems, all of the same programs.
+/// Runs of the same programs on several systems.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Runs {
-    /// Where they come from: the subcommand of fathom that printed them, or [`CSV`]. Only runs of one
-    /// kind are put into one table.
+    /// The origin of the runs: the subcommand of fathom that printed them, or [`CSV`]. Only runs of
+    /// one kind share a table.
     pub kind: String,
-    /// The programs, by their NAMEs.
+    /// The names of the programs: NAME in the headings.
     pub names: Vec<String>,
-    /// The systems.
+    /// The systems on which programs ran.
     pub systems: Vec<System>,
-    /// Cells with nothing in them: line and column.
+    /// The cells without a value: line number and heading.
     pub empty: Vec<(usize, String)>,
 }
 
-/// What a file has.
+/// The contents of a file of measurements.
 #[derive(Debug)]
 pub struct MeasuredFile {
     /// The runs, for tables of ratios, or why there are none.
     pub runs: Result<Runs, Error>,
-    /// Of fathom's JSON: the subcommand that printed it, and its figures.
+    /// The subcommand and the figures, if the file is fathom's JSON.
     pub figures: Option<(String, Vec<Figure>)>,
 }
 
-/// Why there is no ratio.
+/// Why there is no ratio of two measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoRatio {
-    /// One of the two was not measured.
+    /// At least one value was not measured.
     Unknown,
-    /// One of the two is 0. The papers' ratios have none of these either.
+    /// At least one value is 0. The papers give no ratio for these either.
     TooShort,
 }
 
 /// The ratio of two measurements.
 pub(super) fn ratio(one: Option<f64>, other: Option<f64>) -> Result<f64, NoRatio> {
-    /// A picosecond. No clock resolves less, and no call takes less.
+    /// A picosecond: no clock has a finer resolution, and no call takes less.
     const SHORTEST: f64 = 1e-12;
     let (one, other) = one.zip(other).ok_or(NoRatio::Unknown)?;
     if one >= SHORTEST && other >= SHORTEST {
@@ -113,7 +113,7 @@ pub(super) fn ratio(one: Option<f64>, other: Option<f64>) -> Result<f64, NoRatio
 }
 
 impl Runs {
-    /// No runs yet.
+    /// An empty list of runs.
     pub(super) fn new(kind: &str) -> Runs {
         Runs {
             kind: kind.to_owned(),
@@ -123,24 +123,24 @@ impl Runs {
         }
     }
 
-    /// The default base: the last program, as in the papers, where it is the newest.
+    /// The default base program: the last one, which is the newest in the papers.
     pub fn base(&self) -> usize {
         self.names.len().saturating_sub(1)
     }
 
-    /// Whether both belong in one table.
+    /// Whether the runs of both files belong in one table.
     fn goes_with(&self, other: &Runs) -> bool {
-        // fathom compares ways to do one thing, of which some are not possible everywhere. Of other
-        // files nothing is known: those with other NAMEs are another table, as Figures 7 and 10 are.
+        // fathom compares ways to do one thing, some of which may be unavailable on a system. For
+        // CSV, other NAMEs mean a different table, as Figures 7 and 10 are two.
         let has = |name: &String| self.names.contains(name);
         let has_same = || self.names.len() == other.names.len() && other.names.iter().all(has);
         self.kind == other.kind && (self.kind != CSV || has_same())
     }
 
-    /// Adds what is in another file.
+    /// Adds the runs of another file.
     pub(super) fn add(&mut self, other: Runs) {
-        // A new NAME goes behind the one that it follows there, so that the order is that of each
-        // file; where each file has one, the order is that of the files.
+        // Insert a new NAME after its predecessor in the other file, which keeps the order of each
+        // file. If each file has one NAME, keep the order of the files.
         let is_one = other.names.len() == 1;
         let mut behind = if is_one { self.names.len() } else { 0 };
         for name in &other.names {
@@ -165,8 +165,8 @@ impl Runs {
     }
 }
 
-/// Merges the rows of one system from several files, one for each NAME. What was measured twice
-/// stays two rows.
+/// Merges the rows of one system from several files with one NAME each. Duplicate measurements stay
+/// separate rows.
 fn merged(systems: Vec<System>) -> Vec<System> {
     let mut rows: Vec<System> = Vec::with_capacity(systems.len());
     let mut first: HashMap<Vec<u8>, usize> = HashMap::new();
@@ -195,8 +195,7 @@ fn is_nothing(took: &Took) -> bool {
     took.iter().all(Option::is_none)
 }
 
-/// Joins runs into tables: one for each kind, and of comma-separated values one for each set of
-/// NAMEs.
+/// Joins runs into tables: one per kind, and for CSV one per set of NAMEs.
 pub fn join(files: impl IntoIterator<Item = Runs>) -> Vec<Runs> {
     let mut tables: Vec<Runs> = Vec::new();
     for file in files {
@@ -267,7 +266,7 @@ mod tests {
                     .map(|measure| format!("{:.2}", mean(pairs[0], measure))),
                 means
             );
-            // Each single ratio is printed right, to rounding.
+            // Each printed ratio is correct up to rounding.
             for (system, ratios) in pairs[0].all_ratios() {
                 for (ours, printed) in ratios.iter().zip(system.printed).take(3) {
                     assert!(

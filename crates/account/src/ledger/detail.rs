@@ -1,4 +1,4 @@
-//! The calls that were reported one by one, by file and by directory.
+//! Individually reported calls, by file and by directory.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use crate::prices::Work;
 use crate::sum::Sum;
 use crate::waits::Waits;
 
-/// The calls in one directory.
+/// The calls on a directory and on the files in it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Directory<'a> {
     pub(crate) name: &'a [u8],
-    /// Different files in it, itself included, if there were calls on it.
+    /// The number of different files with calls, including the directory itself.
     pub(crate) files: u64,
     pub(crate) sum: Sum,
-    /// By their numbers: only a few are shown by name.
+    /// Calls by number; names are looked up only for the few rows that are shown.
     gates: Vec<(u16, u64)>,
 }
 
 impl Directory<'_> {
-    /// Its calls by the kernel's names.
+    /// The calls by the kernel's names.
     pub(crate) fn gates(&self) -> BTreeMap<&'static str, u64> {
         by_name(self.gates.iter().copied())
     }
@@ -40,8 +40,8 @@ impl Directory<'_> {
     }
 }
 
-/// The rows with the most time, by their time and name. The others are not sorted: of tens of
-/// thousands some ten are shown.
+/// The costliest rows, sorted by time and name. The others stay unsorted: of tens of thousands,
+/// about ten are shown.
 pub(crate) fn costliest<T>(
     mut rows: Vec<T>,
     most: usize,
@@ -59,7 +59,7 @@ pub(crate) fn costliest<T>(
     rows
 }
 
-/// The calls that were reported one by one.
+/// Sums of the individually reported calls.
 #[derive(Debug)]
 pub struct Detail {
     /// The files, in the order of their first calls.
@@ -68,26 +68,26 @@ pub struct Detail {
     pub(crate) unheld: Sum,
     /// Calls on files without a known name, such as pipes and sockets.
     pub(crate) nameless: Sum,
-    /// The names of programs, by their numbers.
+    /// The names of programs, by index.
     pub(crate) programs: Vec<Vec<u8>>,
-    /// Calls on files without a known name, and on further files, by program and number.
+    /// Calls on files without a name or a row, by program and system call number.
     pub(crate) elsewhere: BTreeMap<(u16, u16, Elsewhere), u64>,
-    /// The time that is in no other figure here: calls that waited for others.
+    /// Waits for other processes, whose time is in no other figure here.
     pub(crate) waits: Waits,
-    /// By number.
+    /// Sums by system call number.
     pub(crate) measured: BTreeMap<u16, Measured>,
-    /// All calls, by sort.
+    /// All calls, by sort, which determines the price.
     pub(crate) work: Work,
     pub(crate) patterns: Patterns,
-    /// Descriptors and threads that could not be followed.
+    /// Descriptors and threads that could not be tracked.
     pub(crate) forgotten: u64,
 }
 
-/// The calls of one number that did not wait for others.
+/// The calls with one system call number that did not wait for other processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Measured {
     pub(crate) work: Work,
-    /// Bytes that were read or written; of lists, bytes of entries.
+    /// Bytes read or written, or bytes of directory entries.
     pub(crate) bytes: u64,
     pub(crate) nanos: u64,
 }
@@ -95,14 +95,14 @@ pub(crate) struct Measured {
 /// Why a call is in no row of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Elsewhere {
-    /// Its file has no known name.
+    /// The file has no known name.
     Nameless,
-    /// There was no room for its file.
+    /// There was no room for the file.
     Unheld,
 }
 
 impl Detail {
-    /// The directories, in no order; with a depth, their names are cut to so many components.
+    /// The directories, unordered; with a depth, paths are cut to so many components.
     pub(crate) fn directories(&self, depth: Option<usize>) -> Vec<Directory<'_>> {
         let mut directories: Vec<Directory<'_>> = Vec::new();
         let mut numbers: HashMap<&[u8], usize> = HashMap::new();
@@ -123,14 +123,14 @@ impl Detail {
         directories
     }
 
-    /// The costliest files.
+    /// The `most` costliest files.
     pub(crate) fn costliest(&self, most: usize) -> Vec<&File> {
         let files = self.files.iter().collect();
         costliest(files, most, |file| (file.sum.nanos, &file.name))
     }
 
-    /// The costliest files that are no directories and not in /proc and the like, and whose calls
-    /// succeeded: candidates to measure prices with.
+    /// The costliest files whose calls succeeded, except directories and files of /proc and the
+    /// like: candidates to measure prices with.
     pub(crate) fn samples(&self, most: usize) -> Vec<&File> {
         let special = [&b"/proc/"[..], b"/sys/", b"/dev/"];
         let is_special = |file: &File| special.iter().any(|dir| file.name.starts_with(dir));
@@ -138,7 +138,7 @@ impl Detail {
         let files: Vec<&File> = files
             .filter(|file| !file.directory && file.sum.errors == 0)
             .collect();
-        // Names are not in the processor's caches any more: few are read if that is enough.
+        // The names are no longer in the processor's caches, so look at a few first.
         for candidates in [4 * most, files.len()] {
             let found = costliest(files.clone(), candidates, |file| {
                 (file.sum.nanos, &file.name)
@@ -153,7 +153,7 @@ impl Detail {
     }
 }
 
-/// The first components of an absolute name.
+/// The first `depth` components of an absolute path.
 pub(super) fn cut(name: &[u8], depth: usize) -> &[u8] {
     let mut slashes = (0..name.len()).filter(|&at| name[at] == b'/');
     match slashes.nth(depth) {

@@ -1,4 +1,4 @@
-//! Calls by file. The memory for names is bounded.
+//! Calls by file. The memory for file names is bounded.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
@@ -12,12 +12,12 @@ use meter::syscalls;
 use crate::prices::{Sort, Work};
 use crate::sum::Sum;
 
-/// Names that are held.
+/// The maximum number of file names.
 pub(crate) const MOST_FILES: usize = 49_152;
-/// Bytes of names that are held.
+/// The maximum total size of file names in bytes.
 pub(super) const MOST_NAMES: usize = 6 << 20;
 
-/// Calls of one kind by one program on one file.
+/// Calls with one number by one program on one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CallGroup {
     pub(super) number: u16,
@@ -25,19 +25,19 @@ pub(super) struct CallGroup {
     sort: Sort,
     pub(super) calls: u32,
     parts: u32,
-    /// Time in them; at most 4.3 s are counted.
+    /// Nanoseconds in the calls; saturates at 4.3 s.
     nanos: u32,
 }
 
 /// The calls on one file.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// Its absolute name, as the process has it.
+    /// The absolute name of the file, as seen by the process.
     pub(crate) name: Name,
     pub(crate) sum: Sum,
-    /// It is known to be a directory.
+    /// The file is known to be a directory.
     pub(super) directory: bool,
-    /// The calls, of which those of most files are alike: one group takes no further allocation.
+    /// The first group of calls. Most files have only one group, which needs no allocation here.
     first: Option<CallGroup>,
     others: Vec<CallGroup>,
 }
@@ -61,19 +61,19 @@ impl File {
         self.first.iter_mut().chain(&mut self.others)
     }
 
-    /// Its calls by the kernel's names.
+    /// The calls by the kernel's names.
     pub(crate) fn gates(&self) -> BTreeMap<&'static str, u64> {
         let groups = self.groups();
         by_name(groups.map(|group| (group.number, group.calls.into())))
     }
 
-    /// The calls by program and number, in no order; a pair may occur several times.
+    /// The calls by program and system call number, unordered; a pair may occur several times.
     pub(crate) fn by_program(&self) -> impl Iterator<Item = ((u16, u16), u64)> {
         let groups = self.groups();
         groups.map(|group| ((group.program, group.number), group.calls.into()))
     }
 
-    /// Replaces measured times by these prices of calls, by number.
+    /// Replaces measured times by prices, which are given by system call number.
     pub(crate) fn estimate(&mut self, prices: &BTreeMap<u32, f64>) {
         let mut nanos = self.sum.nanos;
         for group in self.groups_mut() {
@@ -112,8 +112,8 @@ impl File {
         }
     }
 
-    /// The calls that ask for its metadata, of a directory also its opening and closing; and the
-    /// time in them, in nanoseconds.
+    /// The calls for the file's metadata, for a directory including its open and close; and their
+    /// time in nanoseconds.
     pub(crate) fn asking(&self) -> (Work, u64) {
         let mut work = Work::default();
         let mut nanos = 0;
@@ -131,7 +131,8 @@ impl File {
         (work, nanos)
     }
 
-    /// The directory that its calls are counted for: itself, if it is one; else its parent.
+    /// The directory that the file's calls count for: the file itself if it is one, else its
+    /// parent.
     pub(crate) fn dir(&self) -> &[u8] {
         if self.directory {
             &self.name
@@ -141,7 +142,7 @@ impl File {
     }
 }
 
-/// Calls by number, by the kernel's names.
+/// Converts counts by system call number to counts by name.
 pub(super) fn by_name(calls: impl Iterator<Item = (u16, u64)>) -> BTreeMap<&'static str, u64> {
     let mut gates = BTreeMap::new();
     for (number, calls) in calls {
@@ -152,7 +153,7 @@ pub(super) fn by_name(calls: impl Iterator<Item = (u16, u64)>) -> BTreeMap<&'sta
     gates
 }
 
-/// The names that are held, and their rows.
+/// The file names, and their rows.
 #[derive(Debug)]
 pub(super) struct Files {
     index: HashMap<Name, u32>,
@@ -161,8 +162,8 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Room for all names: growth hashes and copies them again. Memory that is not used stays
-    /// unallocated.
+    /// Reserves room for all names, since growing would rehash and copy them. Untouched memory
+    /// takes no pages.
     pub(super) fn new() -> Files {
         Files {
             index: HashMap::with_capacity(MOST_FILES),
@@ -175,7 +176,7 @@ impl Files {
         self.index.get(name).copied()
     }
 
-    /// The number of a name; `None` when there is no room for it.
+    /// The index of a name; `None` if there is no room for it.
     pub(super) fn enter(&mut self, name: &Name) -> Option<u32> {
         let place = match self.index.entry(Name::clone(name)) {
             Entry::Occupied(known) => return Some(*known.get()),
@@ -192,7 +193,7 @@ impl Files {
     }
 }
 
-/// What was found for the directory before: files of one directory mostly follow one another.
+/// Caches the value for the last directory: files of one directory mostly come consecutively.
 #[derive(Debug)]
 pub(crate) struct LastDirectory<'a, T>(Option<(&'a [u8], T)>);
 
@@ -203,7 +204,7 @@ impl<T> Default for LastDirectory<'_, T> {
 }
 
 impl<'a, T: Copy> LastDirectory<'a, T> {
-    /// What is found for a directory; `find` is called if it is not the one before.
+    /// The value for a directory; calls `find` if `dir` is not the last one.
     pub(crate) fn get(&mut self, dir: &'a [u8], find: impl FnOnce(&'a [u8]) -> T) -> T {
         match self.0 {
             Some((last, found)) if last == dir => found,

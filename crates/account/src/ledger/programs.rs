@@ -1,8 +1,8 @@
-//! The programs that processes execute.
+//! Indexes of the programs that processes execute.
 
 use foldhash::{HashMap, HashMapExt};
 
-/// The programs that processes execute. Number 0 is an unknown program.
+/// The programs that processes execute. Index 0 is an unknown program.
 #[derive(Debug)]
 pub(super) struct Programs {
     pub(super) names: Vec<Vec<u8>>,
@@ -19,7 +19,7 @@ impl Programs {
         }
     }
 
-    /// The number of a program.
+    /// The index of a program, which is added if it is new.
     pub(super) fn enter(&mut self, program: &[u8]) -> u16 {
         if let Some(known) = self.numbers.get(program) {
             return *known;

@@ -42,7 +42,7 @@ fn ask<'a>(path: &'a [u8], nanos: u64, result: i64) -> Call<'a> {
     }
 }
 
-/// Calls by four names, and by two descriptors, of which one is unknown.
+/// Calls with four names, and on two descriptors, one of which is unknown.
 fn calls_in_two_directories() -> Detail {
     let mut ledger = Ledger::new(Inherited {
         cwd: Some(b"/d".to_vec()),
@@ -210,7 +210,7 @@ fn on(fd: u64, name: &str, nanos: u64) -> Call<'static> {
     }
 }
 
-/// What a meter has counted in all: these calls of the program `/bin/cat`, by number.
+/// A meter's totals for these calls of `/bin/cat`, by number.
 fn totals_of(calls: &[Call<'_>]) -> Vec<Total> {
     let mut by_number = BTreeMap::<u32, Vec<u64>>::new();
     for call in calls {
@@ -232,7 +232,7 @@ const WAIT: u64 = 400_000_000;
 /// Reads a file for 5 ns, waits for a pipe, and waits for a lock on the file.
 const WAITING: [(u64, &str, u64); 3] = [(3, "read", 5), (0, "read", WAIT), (3, "flock", WAIT)];
 
-/// The nanoseconds by what the calls waited for, and those that are left of the totals by call.
+/// The nanoseconds by kind of wait, and the remaining totals by system call.
 fn waits_and_rest(
     detail: &Detail,
     mut totals: Vec<Total>,

@@ -1,12 +1,12 @@
-//! The patterns, and the changes that take them away.
+//! The redundant patterns, and the changes that avoid them.
 
 /// A redundant pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// stat and open by the same name, then fstat: the first and the last say the same. If nothing
-    /// else is done with the descriptor, it was opened in vain.
+    /// stat and open of one name, then fstat: stat and fstat return the same. If the descriptor is
+    /// not used otherwise, the open was needless, too.
     StatOpenFstat,
-    /// Another stat by the same process, of a file that no metered process has changed.
+    /// A second stat by the same process, of a file that no metered process has changed.
     RepeatedStat,
     /// A lookup by name ends in `ENOENT` or `ENOTDIR`.
     Miss,
@@ -25,7 +25,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Every one, in the order of the enum.
+    /// All patterns, in the order of the enum.
     pub const ALL: [Pattern; 9] = [
         Pattern::StatOpenFstat,
         Pattern::RepeatedStat,
@@ -38,7 +38,7 @@ impl Pattern {
         Pattern::LongNames,
     ];
 
-    /// Its name in the JSON.
+    /// The name of the pattern in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             Pattern::StatOpenFstat => "stat-open-fstat",
@@ -54,42 +54,42 @@ impl Pattern {
     }
 }
 
-/// What was found of a pattern.
+/// The occurrences of a pattern.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FoundPattern {
-    /// How often.
+    /// The number of occurrences.
     pub count: u64,
-    /// Redundant calls in it.
+    /// The number of redundant calls.
     pub calls: u64,
-    /// Time in them, as it was metered, in nanoseconds.
+    /// Metered time of the redundant calls, in nanoseconds.
     pub nanos: u64,
     /// The name of one of the files.
     pub example: Option<Vec<u8>>,
 }
 
-/// A change of a program that takes away what is redundant.
+/// A change of a program that avoids redundant calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spare {
-    /// One stat for stat, open, fstat and close.
+    /// Replace stat, open, fstat and close by one stat.
     CombineStat,
-    /// One question for all extended attributes of a file, by name.
+    /// Read all extended attributes of a file by one call with its name.
     CombineXattr,
-    /// No question for extended attributes of files that have none.
+    /// Do not read extended attributes of files without any.
     SkipXattr,
-    /// The results of stat are cached.
+    /// Cache the results of stat.
     KeepStat,
-    /// Failed lookups are cached.
+    /// Cache failed lookups.
     CacheMisses,
-    /// Reads and writes of a page at least.
+    /// Read and write at least a page at a time.
     Buffer,
-    /// One fsync for each opening.
+    /// Call fsync once per opened file.
     SyncOnce,
-    /// Lookups relative to an open directory.
+    /// Look names up relative to an open directory.
     DirectoryFd,
 }
 
 impl Spare {
-    /// Every one, in the order of the enum.
+    /// All changes, in the order of the enum.
     pub const ALL: [Spare; 8] = [
         Spare::CombineStat,
         Spare::CombineXattr,

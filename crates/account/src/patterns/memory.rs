@@ -1,4 +1,4 @@
-//! A call with its file, and what is remembered of calls, files and openings.
+//! A call with its file, and the remembered state of files and openings.
 
 use meter::call::Call;
 use meter::names::Subject;
@@ -6,20 +6,20 @@ use meter::syscalls::Syscall;
 
 use crate::prices::{Sort, Work};
 
-/// Fewer bytes are a small read, a small write, or little to fsync: a page.
+/// Fewer bytes than this page size are a small read, a small write, or little to fsync.
 pub(super) const SMALL: u64 = 4096;
 
-/// Calls that would go.
+/// The calls that a change would avoid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spared {
     pub(crate) work: Work,
-    /// Time in them, as it was metered, in nanoseconds.
+    /// Metered time of the calls, in nanoseconds.
     pub(crate) nanos: u64,
-    /// Those of them that did not wait, and the time in these.
+    /// The number and the time of the calls that did not wait.
     quick: [u64; 2],
 }
 
-/// Nanoseconds. A call that takes longer has waited for a disk or a server, or for a processor.
+/// Nanoseconds. A longer call has waited for a disk, a server or a processor.
 const WAITED: u64 = 50_000;
 
 impl Spared {
@@ -40,8 +40,8 @@ impl Spared {
         }
     }
 
-    /// What they have cost the processor, in seconds: calls that waited as much as the others on
-    /// average. `None` if all waited.
+    /// CPU time of the calls in seconds, assuming the average for calls that waited. `None` if all
+    /// did.
     pub(crate) fn busy_seconds(&self) -> Option<f64> {
         let [calls, nanos] = self.quick;
         let each = nanos as f64 / calls as f64;
@@ -49,7 +49,7 @@ impl Spared {
     }
 }
 
-/// What one call costs.
+/// The price class, path components and time of one call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallCost {
     pub(super) sort: Sort,
@@ -57,56 +57,56 @@ pub(super) struct CallCost {
     pub(super) nanos: u64,
 }
 
-/// A stat by name.
+/// A stat by name, and later events on the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LastStat {
     pub(super) pid: u32,
     pub(super) call: CallCost,
-    /// The file was opened after it.
+    /// The file was opened after the stat.
     pub(super) opened: bool,
-    /// How often the file had changed by then.
+    /// The number of changes of the file at the time of the stat.
     pub(super) changes: u32,
 }
 
-/// What is remembered of a file.
+/// The remembered state of a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct File {
-    /// The last stat by name, if nobody has changed the file since.
+    /// The last stat by name, if no metered process has changed the file since.
     pub(super) asked: Option<LastStat>,
-    /// It did not exist.
+    /// The last lookup failed: the file did not exist.
     pub(super) missed: bool,
-    /// The process that has found no extended attribute.
+    /// The process that found no extended attribute on the file.
     pub(super) no_xattr: Option<u32>,
-    /// How often it has changed.
+    /// The number of changes of the file.
     pub(super) changes: u32,
 }
 
-/// What is remembered of an opening.
+/// The remembered state of an opened file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Opening {
-    /// The stat by name before it was opened by the same name, until the first fstat.
+    /// The stat by the same name before the open, until the first fstat.
     pub(super) asked: Option<CallCost>,
-    /// The same stat, after the first fstat.
+    /// The stat by the same name before the open, after the first fstat.
     pub(super) chain: Option<CallCost>,
-    /// The opening itself, if it was seen.
+    /// The open call itself, if it was seen.
     pub(super) open: Option<CallCost>,
-    /// The last fstat.
+    /// The last fstat of the descriptor.
     pub(super) fstat: Option<CallCost>,
-    /// How often the file had changed by then; `None` when it has been changed by this descriptor
-    /// since.
+    /// The number of changes of the file at the last fstat; `None` if this descriptor has changed
+    /// it since.
     pub(super) answered: Option<u32>,
-    /// Calls for extended attributes on it.
+    /// The number of calls for extended attributes on the descriptor.
     pub(super) xattrs: u32,
-    /// Something else was done with it.
+    /// The descriptor was used for something else.
     pub(super) used: bool,
-    /// Listings, and the bytes of the first.
+    /// The number of getdents64 calls, and the bytes of the first.
     pub(super) lists: u32,
     pub(super) listed: i64,
-    /// Of reads and of writes.
+    /// State of small reads, and of small writes.
     pub(super) transfers: [SmallTransfers; 2],
-    /// The file offset, as far as it was seen.
+    /// The file offset, as far as it is known.
     pub(super) at: u64,
-    /// Bytes written since the last fsync, and fsyncs that came after few.
+    /// Bytes written since the last fsync, and the number of fsyncs after few bytes.
     pub(super) unsynced: u64,
     pub(super) syncs: u64,
 }
@@ -114,18 +114,18 @@ pub(super) struct Opening {
 pub(super) const READS: usize = 0;
 pub(super) const WRITES: usize = 1;
 
-/// Consecutive small reads or writes, each beginning where the one before ended.
+/// Consecutive small reads or writes, each starting at the end of the previous one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SmallTransfers {
     pub(super) calls: u64,
     pub(super) bytes: u64,
-    /// Where the next one would begin, of calls with an offset.
+    /// The offset at which the next consecutive call would start, for calls with an offset.
     pub(super) next: Option<u64>,
 }
 
 impl SmallTransfers {
-    /// Adds a small call. Returns how many there are, and whether one more is redundant: as many
-    /// calls as there are pages would do.
+    /// Adds a small call. Returns the number of consecutive ones, and whether one more is
+    /// redundant: one call per page would do.
     pub(super) fn small(&mut self, bytes: u64, at: Option<u64>) -> (u64, bool) {
         if self.calls > 0 && at != self.next {
             *self = SmallTransfers::default();
@@ -140,20 +140,20 @@ impl SmallTransfers {
     }
 }
 
-/// A call, and what is known of its file.
+/// A call, and the files that it is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SeenCall<'a> {
     pub(crate) call: &'a Call<'a>,
     pub(crate) syscall: &'static Syscall,
     pub(crate) about: &'a Subject,
     pub(crate) sort: Sort,
-    /// Components of its name beyond the first.
+    /// The number of components of its path beyond the first.
     pub(crate) parts: u64,
-    /// The number of its file, where it has one.
+    /// The index of its file, if known.
     pub(crate) file: Option<u32>,
-    /// The number of the other file.
+    /// The index of the second file, as of a rename.
     pub(crate) other: Option<u32>,
-    /// The number of the file's directory, of a call that may change its entries.
+    /// The index of the file's directory, for a call that may change its entries.
     pub(crate) parent: Option<u32>,
 }
 
@@ -170,7 +170,7 @@ impl SeenCall<'_> {
         self.call.result.is_some() && self.call.errno().is_none()
     }
 
-    /// The result, unless it is an error.
+    /// The return value, unless it is an error.
     pub(super) fn result(&self) -> Option<u64> {
         u64::try_from(self.call.result?).ok()
     }

@@ -1,4 +1,4 @@
-//! Each pattern on a stream that has it, and on those that nearly have it.
+//! Each pattern on a stream that has it, and on near misses.
 
 use super::*;
 use crate::ledger::Ledger;
@@ -8,7 +8,7 @@ use meter::syscalls;
 
 const CWD: u64 = -100_i64 as u64;
 
-/// One process that makes calls.
+/// A simulated process that makes calls.
 struct CallingProcess {
     ledger: Ledger,
     pid: u32,
@@ -64,7 +64,8 @@ impl CallingProcess {
         self.on("close", fd, [0; 3], 0);
     }
 
-    /// Count, redundant calls, example; and what would be spared.
+    /// Count, redundant calls and example of a pattern; and the number of calls that a change
+    /// avoids.
     fn ends(self, pattern: Pattern, spare: Spare) -> (u64, u64, Option<String>, u64) {
         let detail = self.ledger.close();
         let (_, found) = detail
@@ -99,7 +100,7 @@ fn stat_open_fstat_of_one_file() {
         does(&mut process);
         process.ends(Pattern::StatOpenFstat, Spare::CombineStat)
     };
-    // One of the two questions is redundant.
+    // One of stat and fstat is redundant.
     let read = |p: &mut CallingProcess| {
         p.stat("x", 0);
         p.open("./x", 0, 3);
@@ -108,7 +109,7 @@ fn stat_open_fstat_of_one_file() {
         p.close(3);
     };
     assert_eq!(ends(&read), (1, 1, example("/d/x"), 1));
-    // Nothing else was done with it: the opening was in vain.
+    // The descriptor was used for nothing else: the open was needless.
     let asked = |p: &mut CallingProcess| {
         p.stat("x", 0);
         p.open("x", 0, 3);
@@ -121,7 +122,7 @@ fn stat_open_fstat_of_one_file() {
         asked(p);
     };
     assert_eq!(ends(&twice), (2, 4, example("/d/x"), 4));
-    // Opened a second time, without another question before.
+    // Opened a second time without another stat before.
     let again = |p: &mut CallingProcess| {
         read(p);
         p.open("x", 0, 3);
@@ -137,7 +138,7 @@ fn stat_open_fstat_of_one_file() {
         },
         &|p: &mut CallingProcess| {
             p.stat("x", 0);
-            p.open("x", 0o1001, 3); // cut to nothing: its size was worth to be known
+            p.open("x", 0o1001, 3); // O_TRUNC: the size before was worth knowing
             p.fstat(3);
         },
         &|p: &mut CallingProcess| {
@@ -210,7 +211,7 @@ fn what_one_process_asks_is_nothing_to_another() {
         p.pid = 1 + n % 3;
         p.stat("/d/x", 0);
     }
-    // When it has changed, all ask anew; and one of them does so twice.
+    // After a change each process must stat again; one process does so twice.
     p.does("unlinkat", [CWD, 0, 0, 0], Some("/d/x"), 0);
     for pid in [2, 1, 3, 1] {
         p.pid = pid;
@@ -290,7 +291,7 @@ fn look_ups_that_miss() {
     p.open("x", 0, -2);
     p.open("x", 0, -20);
     p.does("execve", [0; 4], Some("/bin/y"), -2);
-    p.does("unlinkat", [CWD, 0, 0, 0], Some("x"), -2); // does not look
+    p.does("unlinkat", [CWD, 0, 0, 0], Some("x"), -2); // a failed unlinkat(2) is not a failed lookup
     p.open("x", 0, -13);
     p.open("x", 0o101, 3);
     p.stat("x", -2);
@@ -307,13 +308,13 @@ fn calls_for_attributes_that_find_none() {
     p.does("lgetxattr", [0; 4], Some("x"), -95);
     p.does("llistxattr", [0; 4], Some("y"), 0);
     p.does("llistxattr", [0; 4], Some("z"), 20);
-    p.does("lgetxattr", [0; 4], Some("z"), 0); // an empty one
+    p.does("lgetxattr", [0; 4], Some("z"), 0); // an empty attribute
     p.does("lgetxattr", [0; 4], Some("z"), -2);
     assert_eq!(
         p.ends(Pattern::NoXattr, Spare::CombineXattr),
         (3, 3, example("/d/x"), 1)
     );
-    // Opened for nothing else.
+    // Opened for extended attributes only.
     let mut p = CallingProcess::new();
     p.open("x", 0, 3);
     p.on("flistxattr", 3, [0; 3], 20);
@@ -387,7 +388,7 @@ fn reads_here_and_there_are_in_no_row() {
         p.ends(Pattern::SmallReads, Spare::Buffer)
     };
     assert_eq!(reads(&[0, 5000, 70, 9000]), (0, 0, None, 0));
-    // To go where one is already is to stay.
+    // A seek to the current offset changes nothing.
     assert_eq!(reads(&[0, 100, 200, 300]), (4, 3, example("/d/x"), 3));
     let mut p = CallingProcess::new();
     p.open("x", 0, 3);

@@ -1,4 +1,4 @@
-//! Measures prices.
+//! Measures the prices of calls on this machine.
 
 use std::ffi::{CStr, CString};
 use std::time::Duration;
@@ -16,26 +16,26 @@ use meter::names::components;
 
 use super::{FEWEST_CALLS, Prices, Sort, URING_BATCH, Work};
 
-/// What is to be measured.
+/// The prices to measure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
-    /// Calls whose prices are measured, and always a stat; others get the price of an empty call.
+    /// Calls whose prices are measured, besides stat; other calls get the price of an empty call.
     pub(crate) work: &'a Work,
-    /// The price of a byte, too.
+    /// Also measure the price of a byte.
     pub(crate) bytes: bool,
 }
 
-/// The price of a statx by io_uring where it cannot be measured, as a multiple of a stat.
+/// The price of a statx by io_uring as a multiple of a stat, for when it cannot be measured.
 const URING: f64 = 4.0;
-/// The size of a read by which the price of a byte is measured.
+/// The size of the read that measures the price of a byte.
 const MANY_BYTES: usize = 64 << 10;
 const CALLS: usize = 64;
 const BATCHES: usize = 5;
 
 impl Prices {
-    /// Measures prices on a regular file that is given by an absolute name, best by one that the
-    /// calls were about. It is opened, not read. Without one, or if it cannot be opened, it is the
-    /// file of this program.
+    /// Measures prices on the regular file `sample`, preferably one that the command used. It is
+    /// opened, but not read. Without a sample, or if it cannot be opened, fathom's executable is
+    /// used.
     pub(crate) fn measure(sample: Option<&[u8]>, wanted: Wanted<'_>) -> Prices {
         let empty = each(|| {
             empty_call();
@@ -53,7 +53,7 @@ impl Prices {
         };
         let is_measured = sample.is_some_and(|sample| prices.measure_on(sample, wanted).is_ok());
         if !is_measured && let Ok(own) = readlinkat(CWD, c"/proc/self/exe") {
-            // After a failure, the others keep the price of an empty call.
+            // After a failure, the remaining sorts keep the price of an empty call.
             let _ = prices.measure_on(&own, wanted);
         }
         if prices.uring == 0.0 {
@@ -62,8 +62,8 @@ impl Prices {
         prices
     }
 
-    /// Measures [`Prices::many`] by a stat of each of these files, by absolute names. Few are not
-    /// enough.
+    /// Measures [`Prices::many`] by one stat of each of these absolute paths. Needs a minimum
+    /// number.
     pub(crate) fn measure_many<'a>(&mut self, names: impl Iterator<Item = &'a [u8]>) {
         const ENOUGH: usize = 200;
         let names: Vec<CString> = names.filter_map(|name| c_string(name).ok()).collect();
@@ -124,7 +124,7 @@ impl Prices {
         Ok(())
     }
 
-    /// That of a name of one component, and that of each further one.
+    /// Measures the price of a stat of a one-component path, and that of each further component.
     fn measure_stat(&mut self, sample: &Sample) {
         let near = each(|| sample.stat(&sample.name));
         self.set(Sort::Stat, near);
@@ -147,7 +147,7 @@ impl Prices {
         self.set(Sort::OpenXattr, open);
     }
 
-    /// By the file of this program: reading the sample would change its access time.
+    /// Reads fathom's executable: reading the sample would change its access time.
     fn measure_reads(&mut self, bytes: bool) -> Result<()> {
         let own = openat(CWD, c"/proc/self/exe", Open::empty())?;
         let mut few = [0; 16];
@@ -171,17 +171,17 @@ impl Prices {
     }
 }
 
-/// A name that is assumed to be in no directory.
+/// A name that is assumed to exist in no directory.
 const ABSENT: &CStr = c"no-such-file-in-this-directory";
 
 /// A regular file to measure prices with.
 struct Sample {
     dir: Fd,
     file: Fd,
-    /// Its name in its directory, and its absolute name.
+    /// The name of the file in its directory; `path` is the absolute one.
     name: CString,
     path: CString,
-    /// Components of the absolute name beyond the first.
+    /// The number of components of the absolute path beyond the first.
     beyond: u64,
 }
 
@@ -193,7 +193,7 @@ impl Sample {
         let dir = openat(CWD, &c_string(dir)?, Open::DIRECTORY)?;
         let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
         if statx(&dir, &name, at, Want::TYPE)?.file_type != FileType::Regular {
-            return Err(Errno::EINVAL); // to open a device or a fifo may have effects
+            return Err(Errno::EINVAL); // opening a device or FIFO may have side effects
         }
         Ok(Sample {
             file: openat(&dir, &name, Open::empty())?,
@@ -209,7 +209,7 @@ impl Sample {
     }
 }
 
-/// The result of a call that is to fail in one of these ways.
+/// Turns one of these expected errors into success.
 fn expect(errnos: &[Errno], done: Result<()>) -> Result<()> {
     match done {
         Err(errno) if errnos.contains(&errno) => Ok(()),
@@ -217,12 +217,12 @@ fn expect(errnos: &[Errno], done: Result<()>) -> Result<()> {
     }
 }
 
-/// The CPU time of this process, in nanoseconds.
+/// The CPU time of fathom, in nanoseconds.
 fn now() -> u64 {
     u64::try_from(process_cpu_time().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The price of a call in the median of a few batches, in nanoseconds.
+/// The nanoseconds per call: the median of a few batches.
 fn each(mut call: impl FnMut() -> Result<()>) -> Result<f64> {
     median(|| {
         let begun = now();
@@ -233,7 +233,7 @@ fn each(mut call: impl FnMut() -> Result<()>) -> Result<f64> {
 
 fn median(mut batch: impl FnMut() -> Result<u64>) -> Result<f64> {
     let mut took = Vec::with_capacity(BATCHES);
-    batch()?; // fills the caches
+    batch()?; // warm the caches
     for _ in 0..BATCHES {
         took.push(batch()?);
     }
@@ -243,13 +243,13 @@ fn median(mut batch: impl FnMut() -> Result<u64>) -> Result<f64> {
 
 fn through_ring(dir: &Fd, name: &CStr) -> Result<f64> {
     let mut ring = Ring::new(URING_BATCH)?;
-    ring.statx(dir, name, URING_BATCH)?; // it makes the worker threads
+    ring.statx(dir, name, URING_BATCH)?; // creates the worker threads
     let begun = now_at_rest();
     ring.statx(dir, name, (BATCHES * CALLS) as u32)?;
     Ok(now_at_rest().saturating_sub(begun) as f64 / (BATCHES * CALLS) as f64)
 }
 
-/// [`now`], after the worker threads have gone to sleep: only then the kernel adds their CPU time.
+/// [`now`] after the io_uring workers sleep, because only then the kernel adds their CPU time.
 fn now_at_rest() -> u64 {
     std::thread::sleep(Duration::from_micros(300));
     now()

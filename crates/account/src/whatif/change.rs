@@ -3,25 +3,25 @@
 use crate::patterns::Spare;
 use crate::prices::FEWEST_CALLS;
 
-/// With less time in the calls, an estimate would be noise.
+/// Calls with less time in sum, in seconds, give no estimate, only noise.
 const SHORTEST: f64 = 0.010;
 
-/// What would be changed.
+/// The kind of change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are explained above them")]
 pub enum ChangeKind {
-    /// Redundant calls go.
+    /// Avoid redundant calls in a certain way.
     Spare(Spare),
-    /// XFS's bulkstat for each stat; whether there was any on such a file system.
+    /// Replace stat by XFS's bulkstat; `is_asked` if there was any stat on XFS.
     Bulkstat { is_asked: bool },
-    /// statx by io_uring: its price, and that of a stat, in nanoseconds.
+    /// Replace stat by statx through io_uring: the prices of both in nanoseconds.
     Uring { ring: f64, stat: f64 },
-    /// The inode tables of ext4 for each stat; whether there was any on such a file system.
+    /// Replace stat by ext4's inode tables; `is_asked` if there was any stat on ext4.
     RawTables { is_asked: bool },
 }
 
 impl ChangeKind {
-    /// Its name in the JSON.
+    /// The name of the change in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             ChangeKind::Spare(Spare::CombineStat) => "combine-stat",
@@ -39,26 +39,26 @@ impl ChangeKind {
     }
 }
 
-/// A change, and what it would save.
+/// A change, and its estimated saving.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WhatIfChange {
-    /// What would be changed.
+    /// The kind of change.
     pub kind: ChangeKind,
-    /// Calls that would go, less those that would come.
+    /// The number of avoided calls less that of new calls.
     pub calls: i64,
-    /// CPU seconds that would be saved, or elapsed ones ([`super::WhatIf::elapsed`]); below 0, it would cost
-    /// more.
+    /// Saved CPU seconds, or elapsed ones ([`super::WhatIf::elapsed`]); negative if the change
+    /// costs more.
     pub seconds: f64,
-    /// Of the CPU time of the command, or of its elapsed time.
+    /// The saving as a percentage of the command's CPU time, or of its elapsed time.
     pub percent: f64,
-    /// By the memo's model: the fixed price of each call that goes, in seconds.
+    /// The saving by the memo's model: the fixed price of each avoided call, in seconds.
     pub overhead: f64,
-    /// Time in the calls that would go, as it was metered, in seconds; waiting included. `None`
-    /// where only prices are known.
+    /// Metered time of the avoided calls in seconds, including waits. `None` where only prices are
+    /// known.
     pub elapsed: Option<f64>,
-    /// What the estimate rests on.
+    /// The calls that the estimate is based on.
     pub basis: Basis,
-    /// Whether it is worth doing.
+    /// Whether the change is recommended.
     pub advised: bool,
 }
 
@@ -71,7 +71,7 @@ pub struct Basis {
 }
 
 impl WhatIfChange {
-    /// Whether too few calls, or too little time in them, were metered for an estimate.
+    /// Whether there were too few calls, or too little time in them, for an estimate.
     pub fn is_too_short(&self) -> bool {
         self.basis.calls < FEWEST_CALLS || self.basis.seconds < SHORTEST
     }

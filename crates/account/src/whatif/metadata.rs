@@ -1,4 +1,4 @@
-//! The calls for metadata by file system.
+//! Calls for metadata, by file system type.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use foldhash::{HashMap, HashMapExt};
 use crate::ledger::{Detail, LastDirectory};
 use crate::prices::Work;
 
-/// The calls for metadata of the files of one file system.
+/// The metadata calls on the files of one file system type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MetadataCalls {
-    /// Different files.
+    /// The number of different files.
     pub(super) entries: u64,
     pub(super) work: Work,
-    /// Time in these calls, as it was metered.
+    /// Metered time of these calls, in nanoseconds.
     pub(super) nanos: u64,
 }
 
 impl MetadataCalls {
-    /// Of the file systems of some types.
+    /// The sum over the file system types for which `is_one` holds.
     pub(super) fn sum(
         asked: &BTreeMap<Vec<u8>, MetadataCalls>,
         is_one: impl Fn(&[u8]) -> bool,
@@ -33,8 +33,8 @@ impl MetadataCalls {
     }
 }
 
-/// The calls for metadata by the type of the file system, with an empty name if it is unknown.
-/// Files for which there was no room are assumed to be like the others.
+/// The metadata calls by file system type; an empty name is an unknown type. Files for which there
+/// was no room are assumed to be like the others.
 pub(crate) fn metadata_calls(
     detail: &Detail,
     fstype: impl Fn(&[u8]) -> Option<Vec<u8>>,

@@ -6,7 +6,7 @@ use meter::names::Inherited;
 use meter::syscalls;
 use proptest::prelude::*;
 
-/// 400 ns a question by name or a miss, and for a pair of open and close.
+/// Test prices: 400 ns for a stat or a failed lookup, and for open and close together.
 fn prices() -> Prices {
     let mut all = Work::default();
     Sort::ALL.into_iter().for_each(|sort| all.add(sort, 1, 0));
@@ -33,7 +33,7 @@ fn detail(files: u32) -> Detail {
     detail_of_calls(files, 3000)
 }
 
-/// stat, open, fstat and close of each of a number of files; each call takes `nanos`.
+/// stat, open, fstat and close of `files` files; each call takes `nanos`.
 fn detail_of_calls(files: u32, nanos: u64) -> Detail {
     let mut ledger = Ledger::new(Inherited {
         cwd: Some(b"/x".to_vec()),
@@ -66,7 +66,7 @@ fn detail_of_calls(files: u32, nanos: u64) -> Detail {
     ledger.close()
 }
 
-/// What changes would save at [`prices`].
+/// The savings of changes at [`prices`].
 fn at_prices(
     detail: &Detail,
     asked: &BTreeMap<Vec<u8>, MetadataCalls>,
@@ -128,7 +128,7 @@ fn redundant_calls_are_saved_at_their_full_price() {
         (uring.seconds + 2000.0 * 800.0 / 1e9).abs() < 1e-12
             && matches!(uring.kind, ChangeKind::Uring { ring: 1200.0, .. })
     );
-    // Asked are the name and the descriptor: opening and closing are not for the question.
+    // Only stat and fstat count as metadata calls, not open and close.
     let raw = find_change(&what, "raw-tables");
     assert!(
         (raw.seconds - 2000.0 * (400.0 + fstat - 100.0) / 1e9).abs() < 1e-9 && raw.advised,
@@ -141,7 +141,7 @@ fn redundant_calls_are_saved_at_their_full_price() {
 
 #[test]
 fn calls_that_a_precise_meter_has_timed_cost_what_it_has_metered() {
-    // 1 µs each, but for those that have waited.
+    // 1 µs each, except calls that have waited.
     let costs = (&prices(), Costs::Metered);
     for (detail, calls) in [(detail_of_calls(2000, 1000), 6000), (detail(0), 0)] {
         let what = what_if(&detail, &BTreeMap::new(), costs, 1.0, 0.0, None);
@@ -156,7 +156,7 @@ fn calls_that_a_precise_meter_has_timed_cost_what_it_has_metered() {
     assert_eq!(seconds(&what), seconds(&by_price));
 }
 
-/// Noise alone may be more than 10 ms.
+/// With noisy times, a total over 10 ms proves nothing.
 #[test]
 fn noisy_times_do_not_make_an_estimate_long_enough() {
     let detail = detail_of_calls(2000, 1_000_000);
@@ -170,7 +170,7 @@ fn noisy_times_do_not_make_an_estimate_long_enough() {
             assert_eq!(change.advised, !is_too_short);
         }
     }
-    // 15 ms at prices.
+    // 15 ms at the prices.
     let many = detail_of_calls(14_000, 100_000);
     let what = what_if(&many, &asked, (&prices, Costs::Noisy), 0.1, 0.1, None);
     assert!(!find_change(&what, "combine-stat").is_too_short());
@@ -257,7 +257,7 @@ fn raw_tables_replace_system_time_and_cost_some() {
     let tables = 2000.0 * RAW * 400.0 / 1e9;
     // stat and fstat took 20 ms; the user time stays.
     assert!((saved(0.030, 0.080) - (0.020 - tables)).abs() < 1e-9);
-    // But no longer than they kept a processor busy.
+    // At most the CPU time of the calls.
     assert!((saved(0.030, 0.042) - (0.012 - tables)).abs() < 1e-9);
 }
 
@@ -270,7 +270,7 @@ fn raw_tables_are_not_advised_for_few_files() {
 
 #[test]
 fn changes_that_rest_on_few_calls_or_little_time_are_too_short_to_estimate() {
-    // Of each file three calls are redundant.
+    // Three calls per file are redundant.
     for (files, nanos, is_too_short) in [
         (33, 1_000_000, true),
         (34, 1_000_000, false),

@@ -1,11 +1,11 @@
-//! Attaches to processes that run already. The program at `sys_enter` of this process finds the
-//! `task_struct` of a thread by a descriptor of /proc/PID/task/TID, and enters the thread into the
-//! map `tasks`, as if it had been forked by a metered one. It is detached when all are entered, so
-//! the calls of other processes cost no more than those of processes beside a command.
+//! Attaches to running processes. The program at `sys_enter` of fathom finds the `task_struct` of a
+//! thread by a descriptor of /proc/PID/task/TID, and enters the thread into the map `tasks`, as if
+//! a metered thread had forked it. That program is detached once all threads are entered, so that
+//! unmetered processes are not slowed down further.
 //!
-//! Threads of a cgroup of version 2, and all threads of the machine, need not be found: they
-//! [join](super::layout::kind::JOIN) when they make their next call. Of cgroups of version 1, BPF programs cannot
-//! tell the members, so processes that come into them later are found in `cgroup.procs`.
+//! Threads of a cgroup2, and all threads of the machine, need not be found: they
+//! [join](super::layout::kind::JOIN) at their next call. BPF programs cannot tell the members of a
+//! cgroup of version 1, so `cgroup.procs` is read for processes that enter it later.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
@@ -27,7 +27,7 @@ use crate::collector::time_empty_call;
 use crate::error::{Error, Step, Unavailable};
 use crate::names::{Attached, OpenFiles};
 
-/// Enters threads into the maps, while it exists.
+/// Enters running threads into the BPF maps.
 pub(super) struct Adopter<'a> {
     words: &'a Shared,
     maps: &'a Maps,
@@ -35,18 +35,18 @@ pub(super) struct Adopter<'a> {
     program: Program,
 }
 
-/// What became of a thread.
+/// The result of entering a running thread into the map `tasks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Adopted {
-    /// It is metered from now on.
+    /// The thread is metered from now on.
     Now,
-    /// It was metered before.
+    /// The thread was metered before.
     Before,
-    /// It is being created: one that is metered creates it, or one that is not.
+    /// The thread is still being created, by a metered or an unmetered thread.
     Unborn,
-    /// It has ended.
+    /// The thread has ended.
     Gone,
-    /// There is no room for it.
+    /// The map has no room for the thread.
     Full,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Adopter<'a> {
         })
     }
 
-    /// Meters those of the processes that are not metered yet, and returns which that are.
+    /// Meters the processes, and returns those that were not metered before.
     pub(super) fn processes(
         &self,
         processes: &[u32],
@@ -84,14 +84,14 @@ impl<'a> Adopter<'a> {
         Ok(attached)
     }
 
-    /// Meters a process, and passes on what it has open. Returns whether it is metered from now on.
+    /// Meters a process, and reports its open files. Returns whether it is metered from now on.
     fn process(&self, pid: u32, reader: &mut Reader<'_>) -> gate::Result<bool> {
         let before = OpenFiles::read(pid);
         let number = self.new_slot(pid)?;
         let mut adopted = Vec::new();
         let mut seen = HashSet::default();
-        // A thread that is not metered yet may create others, until it is, or ends. So the last list
-        // has only threads that were metered before.
+        // A thread that is not yet metered may create others until it is metered or ends. So list
+        // until all listed threads were metered before.
         let mut is_complete = false;
         for _ in 0..MOST_LISTS {
             let (listed, has_all) = list_threads(pid);
@@ -137,9 +137,9 @@ impl<'a> Adopter<'a> {
         Ok(true)
     }
 
-    /// Makes a slot without threads, and returns its number.
+    /// Creates a slot, the map entry of a process, without threads; returns its number.
     fn new_slot(&self, pid: u32) -> gate::Result<u64> {
-        // As the programs make them.
+        // The same numbering as in the BPF programs.
         let number = clock::monotonic() >> 10 << 22 | u64::from(pid);
         let mut value = [0; slot::LEN as usize];
         let mut put = |at: i16, bytes: &[u8]| {
@@ -182,14 +182,14 @@ impl<'a> Adopter<'a> {
                 Adopted::Full
             }
             adoption::GONE => Adopted::Gone,
-            // The program did not run.
+            // The kernel did not run the BPF program.
             _ => return Err(Errno::ENOSYS),
         })
     }
 }
 
-/// Meters a child of this process for a moment, which finds out where the registers of a thread are,
-/// how deep our PID namespace is, and what a metered call costs.
+/// Meters a child of fathom briefly, to find the offset of a thread's registers, the depth of the
+/// PID namespace, and the cost of metering a call.
 pub(super) fn calibrate(kit: &Kit) -> Result<(), Error> {
     const LIMIT: Duration = Duration::from_secs(5);
     let words = &kit.words;
@@ -205,13 +205,13 @@ pub(super) fn calibrate(kit: &Kit) -> Result<(), Error> {
     }
 }
 
-/// The members of a cgroup of version 1, in which processes are looked for now and then.
+/// The members of a cgroup of version 1, which are listed periodically.
 pub(super) struct Members<'a> {
     cgroup: &'a Cgroup,
     adopter: Adopter<'a>,
-    /// Those that were found the last time.
+    /// The processes of the last listing.
     known: HashSet<u32>,
-    /// When to look again, in nanoseconds of the monotonic clock.
+    /// Time of the next listing, in nanoseconds of `CLOCK_MONOTONIC`.
     next: u64,
 }
 
@@ -246,7 +246,7 @@ impl Find for Members<'_> {
     }
 }
 
-/// Has threads join from now on.
+/// Tells the BPF programs to meter threads at their next call from now on.
 pub(super) fn begin_joins(kit: &Kit) -> Result<(), Error> {
     let program = kit.code.load("fathom_join")?;
     let _attached = attach(c"sys_enter", &program)?;
@@ -258,7 +258,7 @@ pub(super) fn begin_joins(kit: &Kit) -> Result<(), Error> {
     }
 }
 
-/// Has the threads of a cgroup of version 2 join, when threads do.
+/// Sets the cgroup2 whose threads are metered at their next call.
 pub(super) fn set_cgroup(cgroups: &Map, cgroup: &Cgroup) -> Result<(), Unavailable> {
     let fd = cgroup.dir.as_raw_fd().to_ne_bytes();
     cgroups.update(&[0; 4], &fd).map_err(Unavailable::BpfMap)

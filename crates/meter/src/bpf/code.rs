@@ -1,5 +1,5 @@
-//! The instructions of the programs: those of the object file, with the offsets of fields in this kernel and
-//! the descriptors of the maps.
+//! The instructions of the BPF programs: from the object file, with this kernel's offsets of struct
+//! fields and the descriptors of the maps filled in.
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;
@@ -12,31 +12,31 @@ use gate::bpf::Program;
 use super::types::Types;
 use crate::error::Unavailable;
 
-/// Some helpers are available to programs of GPL-compatible licences only.
+/// The kernel allows some BPF helpers only to programs of GPL-compatible licences.
 const LICENSE: &std::ffi::CStr = c"Dual MIT/GPL";
 
-/// The reader of object files takes its structs from the bytes as they are.
+/// The ELF reader casts bytes to structs, so the bytes must be aligned.
 #[repr(align(8))]
 struct Aligned<T: ?Sized>(T);
 
-/// What `tools/bpf` compiles `meter.bpf.c` to.
+/// The object file that `tools/bpf` compiles from `meter.bpf.c`.
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!("meter.bpf.o"));
 
-/// The name of the map that holds [`Config`](super::layout::Config), and of that of the shared words: sections of
-/// the object file.
+/// The name of the map of [`Config`](super::layout::Config): a section of the object file, as are
+/// the shared words.
 pub(super) const CONFIG: &str = ".rodata";
 pub(super) const WORDS: &str = ".bss";
 
-/// Programs that can be loaded.
+/// BPF programs, ready to load.
 pub(super) struct Code {
-    /// Instructions, by the program's name.
+    /// The instructions of each program, by its name.
     programs: HashMap<String, Vec<u64>>,
     knows_types: bool,
 }
 
 impl Code {
-    /// The programs that are `wanted`, by the descriptors of the maps that they use. Without `types`, they
-    /// may not use fields of the kernel's structs.
+    /// Links the `wanted` programs to maps by descriptors. Without `types`, they must not use
+    /// fields of kernel structs.
     pub(super) fn link(
         wanted: impl Fn(&str) -> bool,
         types: Option<&Types>,
@@ -72,19 +72,18 @@ impl Code {
         })
     }
 
-    /// Whether the programs know all fields of the kernel's structs.
+    /// Whether the programs know all fields of the kernel structs.
     pub(super) fn knows_types(&self) -> bool {
         self.knows_types
     }
 
-    /// Loads a program.
     pub(super) fn load(&self, name: &str) -> Result<Program, Unavailable> {
         let code = self.programs.get(name).ok_or(Unavailable::BpfObject)?;
         Ok(Program::load_raw_tracepoint(name, code, LICENSE)?)
     }
 }
 
-/// An instruction as the kernel reads it: see [RFC 9669](https://www.rfc-editor.org/rfc/rfc9669.html).
+/// Encodes an instruction: see [RFC 9669](https://www.rfc-editor.org/rfc/rfc9669.html).
 fn encode(instruction: &bpf_insn) -> u64 {
     let registers = instruction.dst_reg() | instruction.src_reg() << 4;
     u64::from(instruction.code)

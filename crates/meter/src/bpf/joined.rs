@@ -1,24 +1,24 @@
-//! What is known of processes whose threads [join](super::layout::kind::JOIN): they are metered from a call on, of
-//! which the record reaches user space a little later.
+//! State of processes whose threads [join](super::layout::kind::JOIN): metering begins at a call,
+//! whose record reaches user space a little later.
 
 use foldhash::{HashMap, HashSet};
 
 use crate::attach::{Status, running, threads};
 use crate::names::{Attached, OpenFiles};
 
-/// What is known of the processes whose threads join.
+/// State of processes whose threads are metered from their next call on.
 #[derive(Default)]
 pub(super) struct Joined {
-    /// The programs of processes, and what they had open, when threads began to join.
+    /// Executable and open files of each process when metering began.
     before: HashMap<u32, (Vec<u8>, OpenFiles)>,
-    /// When each process began, and its threads.
+    /// Start time and threads of each process.
     processes: HashMap<u32, (u64, HashSet<u32>)>,
 }
 
 impl Joined {
-    /// Reads what these processes have open.
+    /// Reads the open files of these processes.
     pub(super) fn before(processes: &[u32]) -> Joined {
-        /// Of further descriptors there are no names.
+        /// Maximum number of descriptors whose names are kept.
         const MOST: usize = 1 << 16;
         let mut joined = Joined::default();
         let mut room = MOST;
@@ -33,8 +33,8 @@ impl Joined {
         joined
     }
 
-    /// The program of a process, of which the first thread joins: if the process has ended by now,
-    /// that which it executed before.
+    /// The executable of a process whose first metered thread is reported; if the process has
+    /// ended, the executable read when metering began.
     pub(super) fn program(&self, pid: u32) -> Option<Vec<u8>> {
         let before = self.before.get(&pid).map(|(program, _)| program);
         Some(running(pid))
@@ -42,7 +42,7 @@ impl Joined {
             .or_else(|| before.filter(|before| !before.is_empty()).cloned())
     }
 
-    /// A thread joins, of a process that executes this program.
+    /// Records that a running thread of a process with this executable is metered.
     pub(super) fn join(&mut self, pid: u32, tid: u32, program: &[u8]) -> Newcomer {
         let start = Status::read(pid).map_or(0, |status| status.start);
         if let Some((began, known)) = self.processes.get_mut(&pid)
@@ -77,11 +77,11 @@ impl Joined {
     }
 }
 
-/// A thread that has joined.
+/// A running thread that is metered from now on, and its process if that is new.
 pub(super) enum Newcomer {
-    /// The first one of a process.
+    /// The first thread of a process.
     Process(Attached),
-    /// Another one of a process that is known.
+    /// Another thread of a known process.
     Thread,
     Known,
 }

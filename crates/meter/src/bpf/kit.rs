@@ -1,4 +1,4 @@
-//! What lives in the kernel while a command is metered: maps, ring, programs and their attachments.
+//! The kernel's part of a measurement: BPF maps, ring buffer, programs and their attachments.
 
 use std::ffi::CStr;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -16,21 +16,20 @@ use super::types::Types;
 use crate::error::Unavailable;
 use crate::names::MOST_TASKS;
 
-/// The capacity of the maps. The kernel zeroes all of it when it creates them, which takes most of the time
-/// of the start.
+/// The capacity of the maps. Zeroing all of it at creation takes most of the start-up time.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
-    /// Threads that are metered at a time. Further ones are not metered.
+    /// The maximum number of threads at a time; further threads are not metered.
     pub(super) tasks: u32,
-    /// Processes that exec or fork before user space collects them, and calls by process, number
-    /// and error. Beyond these, calls are added up by number.
+    /// Processes that exec or fork before user space reads the maps, and calls by process, number
+    /// and error. Beyond this, calls are summed up by number only.
     pub(super) slots: u32,
     pub(super) cells: u32,
 }
 
 impl Room {
-    /// The capacity for a command: as many threads as names are followed of, and as many cells as this
-    /// machine can fill until user space collects them.
+    /// The capacity to meter a command: threads as in [`crate::names`], and as many cells as this
+    /// machine can fill between two readings of the map.
     pub(super) fn new() -> Room {
         const CELLS: usize = 1 << 14;
         let cells = (CELLS * machine::processors()).next_power_of_two();
@@ -42,19 +41,18 @@ impl Room {
     }
 }
 
-/// The size of the ring: up to its limit, room for all calls that are to be reported, however late user
-/// space reads them.
+/// The size of the ring buffer: up to its maximum, enough for all calls that are to be reported.
 fn ring_size(calls: u64) -> u32 {
     const SMALLEST: u64 = 1 << 18;
     const LARGEST: u64 = 1 << 24;
-    /// Bytes of a record, with a name that is not short.
+    /// Bytes of a record with a fairly long path.
     const RECORD: u64 = 256;
     let size = calls.min(LARGEST) * RECORD;
     size.next_power_of_two().clamp(SMALLEST, LARGEST) as u32
 }
 
-/// Bytes in the ring from which on user space is woken, at least. What is left when the command ends is
-/// read while the user waits.
+/// Minimum fill of the ring buffer at which user space is woken. The rest is read when the command
+/// ends, while the user waits.
 const LEAST_WATERMARK: u32 = 1 << 15;
 
 pub(super) struct Maps {
@@ -63,7 +61,7 @@ pub(super) struct Maps {
     pub(super) taken: Map,
     pub(super) slots: Map,
     pub(super) cells: Map,
-    /// The cgroup whose threads join.
+    /// The cgroup2 whose threads are metered from their next call on.
     pub(super) cgroups: Map,
     scratch: Map,
 }
@@ -91,7 +89,7 @@ impl Maps {
 }
 
 impl Maps {
-    /// The programs with these maps.
+    /// Links the programs to these maps.
     fn link(&self, config: &Map, types: &Types, ring: &Ring) -> Result<Code, Unavailable> {
         let maps = [
             (CONFIG, config),
@@ -109,7 +107,7 @@ impl Maps {
     }
 }
 
-/// All of it. The kernel frees it when the descriptors are closed.
+/// Maps, ring and attached programs. The kernel frees them when the descriptors are closed.
 pub(super) struct Kit {
     pub(super) maps: Maps,
     pub(super) words: Shared,
@@ -118,13 +116,13 @@ pub(super) struct Kit {
     pub(super) attached: Vec<Fd>,
     pub(super) cookie: [u64; 2],
     pub(super) code: Code,
-    /// Programs that are loaded later refer to it.
+    /// Kept open because programs that are loaded later refer to this map.
     _config: Map,
 }
 
 impl Kit {
-    /// Creates the maps, and loads and attaches the programs that this kernel needs. `find` finds its
-    /// types.
+    /// Creates the maps, and loads and attaches the programs that this kernel needs. `find` returns
+    /// the kernel's types.
     pub(super) fn new(
         find: impl FnOnce() -> Result<Types, Unavailable> + Send,
         room: Room,
@@ -134,8 +132,8 @@ impl Kit {
         Kit::with(needed(&machine::uname().kernel), find, room, calls, joins)
     }
 
-    /// [`Kit::new`] with these programs. The kernel zeroes tens of megabytes and verifies the programs,
-    /// and BTF is parsed: threads do what they can at the same time.
+    /// [`Kit::new`] with these programs. Zeroing tens of megabytes, verifying programs and parsing
+    /// BTF run in parallel threads.
     pub(super) fn with(
         wanted: &[Tracepoint],
         find: impl FnOnce() -> Result<Types, Unavailable> + Send,
@@ -185,12 +183,13 @@ impl Kit {
     }
 }
 
-/// The name of a program, and its tracepoint.
+/// The name of a program, and the tracepoint to attach it to.
 pub(super) type Tracepoint = (&'static str, &'static CStr);
 pub(super) type Loaded = (Tracepoint, Program);
 
-/// All programs. The one that sees the announcement of the command is attached last: from then on all
-/// are needed. The second ones stand in for those that the kernel skips: see `meter.bpf.c`.
+/// All programs. `fathom_enter`, which recognizes the command's prctl(2), is attached last, because
+/// all others are needed from then on. Programs `_2` run where the kernel skips the first: see
+/// `meter.bpf.c`.
 pub(super) const PROGRAMS: [Tracepoint; 9] = [
     ("fathom_exit", c"sched_process_exit"),
     ("fathom_exit_2", c"sched_process_exit"),
@@ -203,7 +202,7 @@ pub(super) const PROGRAMS: [Tracepoint; 9] = [
     ("fathom_enter", c"sys_enter"),
 ];
 
-/// Those without second ones, which would take a third of the time for which the kernel verifies programs.
+/// The programs without their `_2` duplicates, which take a third of the verification time.
 const FIRST_PROGRAMS: [Tracepoint; 5] = [
     PROGRAMS[0],
     PROGRAMS[2],
@@ -212,8 +211,8 @@ const FIRST_PROGRAMS: [Tracepoint; 5] = [
     PROGRAMS[8],
 ];
 
-/// The programs that a kernel of this release needs: before Linux 7.0 none is preempted. Should an
-/// older kernel skip one nevertheless, [`Kit::skipped_events`] tells since Linux 5.12.
+/// The programs that a kernel of this release needs: before Linux 7.0, none is preempted. Since
+/// Linux 5.12, [`Kit::skipped_events`] tells if a kernel skipped one nevertheless.
 pub(super) fn needed(release: &str) -> &'static [Tracepoint] {
     let major = release
         .split('.')
@@ -226,7 +225,7 @@ pub(super) fn needed(release: &str) -> &'static [Tracepoint] {
 }
 
 impl Kit {
-    /// The forks, execs and exits of any thread of this machine for which no program ran, at most.
+    /// Upper bound of the forks, execs and exits on this machine for which no program ran.
     pub(super) fn skipped_events(programs: &[Loaded]) -> u64 {
         let events = [
             c"sched_process_exit",
@@ -244,7 +243,7 @@ impl Kit {
     }
 }
 
-/// Loads the programs, by one thread for each processor.
+/// Loads the programs, in one thread per processor.
 fn load_all(wanted: &[Tracepoint], code: &Code) -> Result<Vec<Loaded>, Unavailable> {
     let next = AtomicUsize::new(0);
     let work = || {
@@ -272,12 +271,12 @@ fn load_all(wanted: &[Tracepoint], code: &Code) -> Result<Vec<Loaded>, Unavailab
     all.into_iter().map(|(_, program)| program).collect()
 }
 
-/// Attaches a program to a raw tracepoint, until the descriptor is closed.
+/// Attaches a program to a raw tracepoint; closing the descriptor detaches it.
 pub(super) fn attach(tracepoint: &'static CStr, program: &Program) -> Result<Fd, Unavailable> {
     raw_tracepoint_open(tracepoint, program).map_err(|errno| Unavailable::Attach(tracepoint, errno))
 }
 
-/// Work in a thread of its own.
+/// A thread whose panic becomes an error.
 struct Task<'scope, T>(ScopedJoinHandle<'scope, T>);
 
 impl<'scope, T: Send + 'scope> Task<'scope, T> {
@@ -295,7 +294,7 @@ impl<'scope, T: Send + 'scope> Task<'scope, T> {
     }
 }
 
-/// Two numbers that nobody can guess: the standard library keys its hash tables with such numbers.
+/// Two unpredictable numbers: the random keys of the standard library's hash tables.
 pub(super) fn new_cookie() -> [u64; 2] {
     [0; 2].map(|number: u64| {
         let mut hasher = RandomState::new().build_hasher();

@@ -1,4 +1,4 @@
-//! What the descriptors are of a long call, which a BPF program has read from the kernel.
+//! The kinds of a long call's descriptors, from inode fields that a BPF program has read.
 
 use super::layout::{double, long, task};
 use crate::call::Call;
@@ -9,12 +9,12 @@ const S_IFMT: u64 = 0o170_000;
 const S_IFIFO: u64 = 0o010_000;
 const S_IFSOCK: u64 = 0o140_000;
 const S_IFCHR: u64 = 0o020_000;
-/// `ANON_INODE_FS_MAGIC`
+/// `ANON_INODE_FS_MAGIC` of linux/magic.h
 const ANONYMOUS: u64 = 0x0904_1934;
 /// Major numbers of terminals: `tty`, `pts`, and the consoles of hypervisors, on USB and on boards.
 const TERMINALS: [u64; 13] = [4, 5, 136, 137, 138, 139, 140, 141, 142, 143, 166, 188, 204];
 
-/// What the descriptor is that the call of this record used or opened; `None` if it is unknown.
+/// The kind of the descriptor that a call used or opened, from its record; `None` if unknown.
 pub(super) fn descriptor_in(record: &[u8], call: &Call<'_>) -> Option<DescriptorKind> {
     let syscall = syscalls::by_number(call.number)?;
     let descriptor = |(n, at): (usize, i16)| {
@@ -33,9 +33,10 @@ pub(super) fn descriptor_in(record: &[u8], call: &Call<'_>) -> Option<Descriptor
     DescriptorKind::of_all(all.filter_map(descriptor), true)
 }
 
-/// `None` for one of several that have no inode of their own, such as those of eventfd(2).
+/// The kind of a descriptor; `None` for kernel objects that share one anonymous inode, such as
+/// eventfd(2).
 fn kind(mode: u64, device: u64, magic: u64) -> Option<DescriptorKind> {
-    /// Bits of the minor number, in the kernel.
+    /// Number of bits of the minor number in the kernel's `dev_t`.
     const MINOR: u32 = 20;
     match mode & S_IFMT {
         _ if magic == ANONYMOUS => None,
@@ -61,7 +62,7 @@ mod tests {
             (0o020_620, 136 << 20 | 3, 0x1cd1, Some(Terminal)),
             (0o020_666, 1 << 20 | 3, 0x0102_1994, Some(File)),
             (0o100_644, 0, EXT4, Some(File)),
-            // Before and since Linux 6.16.
+            // Modes of the anonymous inode before and since Linux 6.16.
             (0o600, 0, ANONYMOUS, None),
             (0o100_600, 0, ANONYMOUS, None),
         ] {

@@ -1,35 +1,35 @@
-//! The meter that costs least: BPF programs at the kernel's tracepoints add calls up in the kernel,
-//! and only calls that are to be reported one by one go through a ring buffer.
+//! The meter with the lowest overhead: BPF programs at the kernel's tracepoints sum up calls in the
+//! kernel, and only individually reported calls go through a ring buffer.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
 //! | `meter.bpf.c` | the programs, in C |
 //! | `kernel.h` | helpers, and fields of the kernel's structs |
-//! | `layout.h`, `layout` | what the programs and user space share: values of maps, records of the ring |
-//! | `tasks.h` | the maps, and what several programs do with metered threads |
-//! | `names.h` | the names in the arguments of calls |
-//! | `attach.h` | the programs that attach to threads which run already |
-//! | `meter.bpf.o` | what `tools/bpf` compiles all of these to |
+//! | `layout.h`, `layout` | data shared with user space: values of maps, records of the ring |
+//! | `tasks.h` | the maps, and functions on metered threads that several programs use |
+//! | `names.h` | the paths in the arguments of calls |
+//! | `attach.h` | the programs that attach to running threads |
+//! | `meter.bpf.o` | the object file that `tools/bpf` compiles from all of these |
 //! | `code` | the programs of this object file, linked to the kernel and to the maps |
 //! | `types` | the kernel's structs, from BTF |
 //! | `probe` | offsets of fields in a kernel without BTF |
 //! | `kit` | maps, ring and programs, loaded and attached |
-//! | `attach` | enters threads that run already into the maps |
+//! | `attach` | enters running threads into the maps |
 //! | `joined` | names of processes whose threads are metered from their next call on |
 //! | `reader` | user space: reads the ring, and moves finished processes out of the maps |
 //! | `record` | the records in the ring |
-//! | `slots` | what the maps hold of calls |
-//! | `long_calls` | what the descriptors are of long calls beyond the limit |
+//! | `slots` | the calls in the maps |
+//! | `long_calls` | kinds of the descriptors of long calls beyond the report limit |
 //!
-//! The programs are at raw tracepoints, not at a trampoline for each call (fentry and fexit). That
-//! would cost the metered less, and others nothing, but it takes two programs and two patches of
-//! the kernel's code for each of more than a hundred calls, which takes longer than most commands
-//! run. Where it was tried, the kernel refused programs of that kind, even to root.
+//! The programs are at raw tracepoints, not at a trampoline for each call (fentry and fexit).
+//! Trampolines would cost metered processes less, and others nothing. But they take two programs
+//! and two patches of kernel code for each of more than a hundred calls, which takes longer than
+//! most commands run. Where that was tried, the kernel refused such programs, even to root.
 //!
-//! It needs root (`CAP_BPF` and `CAP_PERFMON`) and Linux 5.8, by the features that it uses; it has
-//! been run on 6.18. It does not see calls of 32-bit programs (there is a warning with their
-//! number), nor what a 64-bit program calls by `int 0x80`. Without BTF, process ids are those of
-//! the first PID namespace, and the name of a program that ends at once is cut to 15 bytes.
+//! The meter needs root (`CAP_BPF` and `CAP_PERFMON`) and the BPF features of Linux 5.8; it has
+//! been run on 6.18. It does not see calls of 32-bit programs (a warning gives their number), nor
+//! calls of 64-bit programs by `int 0x80`. Without BTF, process ids are those of the initial PID
+//! namespace, and the name of a program that ends at once is truncated to 15 bytes.
 
 mod attach;
 mod code;
@@ -63,7 +63,7 @@ use crate::collector::{Collector, Timing, run_held, time_empty_call, warn_of};
 use crate::cpu_time::CpuTime;
 use crate::error::{Error, Step, Unavailable, WarningKind};
 
-/// The meter.
+/// The meter `bpf`.
 pub(crate) struct Bpf;
 
 impl Meter for Bpf {
@@ -141,7 +141,7 @@ impl Meter for Bpf {
         (attach.ready)(processes);
         let mut ring = kit.ring;
         {
-            let _ahead = Ahead::get(); // records that are not read in time are lost
+            let _ahead = Ahead::get(); // raise priority: unread records are lost
             let until = attach.until(start);
             reader.follow_attached(&mut ring, until, &mut cpu, come)?;
         }
@@ -151,14 +151,14 @@ impl Meter for Bpf {
     }
 }
 
-/// What to attach to, and how.
+/// The processes to attach to, and how they are found.
 enum Scope {
     Processes(Vec<u32>),
     /// The members of a cgroup of version 1.
     Members(Cgroup),
-    /// Threads that join: of all processes, or of a cgroup of version 2.
+    /// Threads that are metered from their next call on: of all processes, or of a cgroup2.
     Joiners {
-        /// The processes that run already.
+        /// The processes that are running when metering begins.
         processes: Vec<u32>,
         cgroup: Option<Cgroup>,
     },
@@ -193,7 +193,7 @@ impl Scope {
         }
     }
 
-    /// Each thread that joins has a slot of its own.
+    /// The capacity of the maps: each running thread that gets metered takes a slot.
     fn room(&self) -> Room {
         let room = Room::new();
         let Scope::Joiners { .. } = self else {
@@ -209,12 +209,12 @@ impl Scope {
     }
 }
 
-/// Room for threads that join, at least.
+/// Minimum capacity for running threads that get metered.
 const JOINERS: u32 = 1 << 14;
 
 impl Bpf {
-    /// [`Meter::run`] with these maps and programs. `unmetered_call` are the nanoseconds of an
-    /// empty call before they were loaded.
+    /// [`Meter::run`] with these maps and programs. `unmetered_call` is the time of an empty call
+    /// in nanoseconds before they were loaded.
     fn run_with(
         &self,
         kit: Kit,
@@ -230,7 +230,7 @@ impl Bpf {
                 return Err(Errno::ENOSYS); // a seccomp filter has answered the prctl(2)
             }
             words[shared::EMPTY_CALL].store(time_empty_call(), Ordering::Relaxed);
-            // From here on calls are reported: the next one is the execve(2) of the command.
+            // Report calls from here on: the next one is the execve(2) of the command.
             words[shared::LEFT].store(calls.min(MOST_REPORTED), Ordering::Relaxed);
             words[shared::BEGUN].store(1, Ordering::Release);
             Ok(())
@@ -240,7 +240,7 @@ impl Bpf {
         let mut ring = kit.ring;
         let mut reader = Reader::new(words, &kit.maps, calls, Collector::new(calls, to));
         let timing = {
-            let _ahead = Ahead::get(); // records that are not read in time are lost
+            let _ahead = Ahead::get(); // raise priority: unread records are lost
             run_held(held, command, Step::BeSeen, |running| {
                 let ended = reader.follow(running, &mut ring);
                 ended.map_err(Step::Wait.late())
@@ -250,7 +250,7 @@ impl Bpf {
         self.finish(&kit.programs, reader, &mut ring, unmetered_call, timing)
     }
 
-    /// The result, when the programs are detached.
+    /// The result of the measurement. Detaches the programs.
     fn finish(
         &self,
         programs: &[Loaded],
@@ -270,8 +270,8 @@ impl Bpf {
     }
 }
 
-/// Detaches the programs, the one that sees calls begin first: then no thread that has ended stays
-/// in the map `tasks` while another can get its stack.
+/// Detaches the programs, first the one at syscall entry: otherwise a thread that has ended could
+/// stay in the map `tasks` while a different thread gets its stack.
 fn detach(mut attached: Vec<Fd>) {
     while attached.pop().is_some() {}
 }

@@ -1,6 +1,5 @@
-//! Finds the offsets that the programs need in a kernel without BTF: in the `task_struct` of a thread
-//! whose ids are known, pid and tgid are next to each other, and the kernel's stack is just below
-//! the registers.
+//! Finds offsets in the `task_struct` of a kernel without BTF: pid and tgid of a thread with known
+//! ids are adjacent, and the pointer to the kernel stack points just below the thread's registers.
 
 use std::thread::Builder;
 
@@ -14,15 +13,15 @@ use super::layout::{Config, LOOKED, announce, double, scratch};
 use super::types::Types;
 use crate::error::Unavailable;
 
-/// The types of this kernel, from BTF if it has it.
+/// The types of this kernel: from BTF, or by probing.
 pub(super) fn find() -> Result<Types, Unavailable> {
     Types::read().map_or_else(probe, Ok)
 }
 
-/// Looks at the `task_struct` of a thread of this process that is not the main thread, so that its
-/// two ids differ.
+/// Reads the `task_struct` of a thread of fathom other than the main thread, because its pid and
+/// tgid differ.
 pub(super) fn probe() -> Result<Types, Unavailable> {
-    /// Pieces overlap, so that no pair of ids is cut in two.
+    /// Pieces overlap, so that no pair of ids is split between two.
     const OVERLAP: usize = 8;
     const PIECES: usize = 6;
     const ROOM: u32 = 64 << 10;
@@ -65,9 +64,9 @@ pub(super) fn probe() -> Result<Types, Unavailable> {
     Err(Unavailable::NoBtf)
 }
 
-/// The offsets of the two ids and of the stack in a record of `fathom_look`.
+/// The offsets of pid/tgid and of the stack in a record of `fathom_look`.
 fn find_fields(record: &[u8]) -> (Option<usize>, Option<usize>) {
-    /// The smallest page, and the largest stack.
+    /// The minimum page size, and the maximum kernel stack size.
     const PAGE: u64 = 4 << 10;
     const DEEPEST: u64 = 64 << 10;
     let (ids, registers) = (double(record, 8), double(record, 16));

@@ -1,5 +1,5 @@
-//! What user space does while a command is metered: it reads the ring, and moves processes that have
-//! ended out of the maps, so that these need not grow.
+//! User space's part of a measurement: reads the ring buffer, and removes ended processes from the
+//! maps, so that the maps need not grow.
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;
@@ -29,46 +29,45 @@ use crate::names::Attached;
 use crate::syscalls::NUMBERS;
 use crate::totals::{self, ProgramIndex, Sums};
 
-/// How long to sleep if there were records: more will come, and reading few at a time costs more.
+/// Sleep after a read with records: more will come, and reading few at a time costs more.
 const BUSY: Duration = Duration::from_millis(1);
-/// How long to sleep if there were none: a ring that fills, and the end of the last thread, end it
-/// earlier.
+/// Sleep after a read without records; the watermark and the last thread's exit end it early.
 const IDLE: Duration = Duration::from_millis(100);
-/// The most calls that can be reported: the programs count down with a sign.
+/// The maximum number of reported calls: the BPF programs count down in a signed word.
 pub(super) const MOST_REPORTED: u64 = i64::MAX as u64;
 
-/// Finds processes now and then.
+/// Finds new processes of a cgroup periodically.
 pub(super) trait Find {
-    /// Meters processes that are new, and returns which these are.
+    /// Meters new processes, and returns them.
     ///
     /// # Errors
-    /// If they cannot be metered.
+    /// If a process cannot be metered.
     fn find(&mut self, reader: &mut Reader<'_>) -> Result<Vec<u32>, Error>;
 }
 
-/// Which processes are metered besides those that were attached to, and what they start.
+/// How further processes come to be metered, besides the attached ones and their children.
 pub(super) enum Newcomers<'f> {
     None,
-    /// Those that join.
+    /// Threads of further processes are metered from their next call on.
     Join,
-    /// Those that come into a cgroup.
+    /// Processes that enter a cgroup of version 1 are found by listing it.
     Find(&'f mut dyn Find),
 }
 
-/// Reads the ring and the maps of a command and its descendants.
+/// Reads the ring buffer and the maps while a command or processes are metered.
 pub(super) struct Reader<'a> {
     words: &'a Shared,
     maps: &'a Maps,
     collector: Collector<'a>,
-    /// The most calls to report, and the calls that were read.
+    /// The maximum number of calls to report, and the number read so far.
     wanted: u64,
     read: u64,
-    /// Records of long names, of the call that each thread is in.
+    /// Long names of the current call of each thread, by tid.
     names: HashMap<u32, Vec<u8>>,
-    /// The program that was executed in each slot.
+    /// The executable of each slot (a process while it executes one program).
     programs: HashMap<u64, ProgramIndex>,
     joined: Joined,
-    /// Slots and cells that existed or had existed at the last harvest.
+    /// Numbers of slots and cells ever created, when the maps were last emptied.
     slots_before: u64,
     cells_before: u64,
 }
@@ -98,7 +97,7 @@ impl<'a> Reader<'a> {
         self.words[word].load(Ordering::Acquire)
     }
 
-    /// Nanoseconds of an empty call while it is metered.
+    /// Nanoseconds of a metered empty call.
     pub(super) fn empty_call(&self) -> u64 {
         self.shared(shared::EMPTY_CALL)
     }
@@ -107,20 +106,21 @@ impl<'a> Reader<'a> {
         self.collector.warnings.push(kind);
     }
 
-    /// A process that runs already is metered from now on, in this slot.
+    /// A running process is metered from now on, in this slot.
     pub(super) fn attached(&mut self, slot: u64, process: &Attached) {
         let program = self.collector.totals.program(&process.program);
         self.programs.insert(slot, program);
         self.collector.attach(process);
     }
 
-    /// Threads may join from now on, of these processes and of others.
+    /// Threads of running processes may be metered from now on; `joined` knows the open files of
+    /// these.
     pub(super) fn expect(&mut self, joined: Joined) {
         self.joined = joined;
     }
 
-    /// Reads until this time of the monotonic clock, or until the user asks this process to stop; if
-    /// none can `come` later, also until no metered thread is left.
+    /// Reads until this time of `CLOCK_MONOTONIC`, or until a signal asks fathom to stop; if no
+    /// further process can `come`, also until no metered thread is left.
     pub(super) fn follow_attached(
         &mut self,
         ring: &mut Ring,
@@ -145,16 +145,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads until no metered thread is left, or the command has ended and the user asks this
-    /// process to stop.
+    /// Reads until no metered thread is left, or until the command has ended and a signal asks
+    /// fathom to stop.
     pub(super) fn follow(&mut self, running: &mut Running, ring: &mut Ring) -> gate::Result<Ended> {
         let mut ended = None;
         loop {
             if ended.is_none() {
                 ended = running.try_wait()?;
             }
-            // Before the announcement `LIVE` is 0 as well, so `BEGUN` is read first. The ring is
-            // read last: when no thread is left, all its records are there.
+            // `LIVE` is also 0 before the command announces itself, so read `BEGUN` first. Read the
+            // ring last: when no thread is left, all records are in it.
             let has_begun = ended.is_some() || self.shared(shared::BEGUN) != 0;
             let all_have_ended = has_begun && self.shared(shared::LIVE) == 0;
             let records = self.read_ring(ring);
@@ -173,7 +173,7 @@ impl<'a> Reader<'a> {
         Ok(Ended::from(&ended))
     }
 
-    /// Makes room in maps that fill, and waits for more records, at most so long.
+    /// Removes ended processes from maps that fill up, and waits for records, at most for `most`.
     fn pause(&mut self, records: usize, ring: &Ring, most: Duration) -> gate::Result<()> {
         self.tick()?;
         let most = self
@@ -217,7 +217,7 @@ impl<'a> Reader<'a> {
             kind::EXEC => self.exec(record),
             kind::JOIN => self.join(record),
             kind::EXIT => {
-                // The ids of a task.
+                // Exit records have pid and tid like `struct task` in `layout.h`.
                 let (pid, tid) = (word(record, 8), word(record, 12));
                 self.names.remove(&tid);
                 self.joined.exit(pid, tid);
@@ -241,7 +241,7 @@ impl<'a> Reader<'a> {
         } else {
             self.names.remove(&tid)
         };
-        // The names may be those of an earlier call, for which the ring had no room.
+        // Ignore long names of an earlier call whose own record found no room in the ring.
         let long = long.filter(|names| {
             word(names, names::NUMBER) == number && double(record, lengths[0]) == 0
         });
@@ -276,20 +276,22 @@ impl<'a> Reader<'a> {
             .report_long(program.unwrap_or_default(), &call, descriptor);
     }
 
-    /// The record of an exec is a slot.
+    /// Handles the record of an execve(2), which has the form of a slot (the map entry of a
+    /// process).
     fn exec(&mut self, record: &[u8]) {
         let (pid, inode) = (word(record, slot::PID), double(record, slot::INODE));
         let file = file_of(pid, program_name(record), inode);
         let program = self.collector.totals.program(&file);
         self.programs.insert(double(record, slot::PROGRAM), program);
-        // The names of this very execve(2).
+        // execve(2) may have changed the tid of the thread: keep the long names of that call.
         if let Some(names) = self.names.remove(&word(record, slot::FORMER)) {
             self.names.insert(pid, names);
         }
         self.collector.exec(pid, &file);
     }
 
-    /// The record of a thread that joins is a slot.
+    /// Handles the record of a running thread that is metered from now on, which has the form of a
+    /// slot.
     fn join(&mut self, record: &[u8]) {
         let (pid, tid) = (word(record, slot::PID), word(record, slot::FORMER));
         let file = self.joined.program(pid);
@@ -312,14 +314,15 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether a quarter of a map was used since the last harvest.
+    /// Whether a quarter of a map was used since it was last emptied.
     fn is_filling(&self) -> bool {
         let made = |word: usize, before: u64| self.shared(word).saturating_sub(before);
         made(shared::SLOTS, self.slots_before) > u64::from(self.maps.slots.entries() / 4)
             || made(shared::CELLS, self.cells_before) > u64::from(self.maps.cells.entries() / 4)
     }
 
-    /// Adds up the cells of the slots that have ended, or of all, and deletes both from the maps.
+    /// Sums up the calls of ended processes, or of all, and deletes their slots and cells from the
+    /// maps.
     fn harvest(&mut self, all: bool) -> gate::Result<()> {
         self.slots_before = self.shared(shared::SLOTS);
         self.cells_before = self.shared(shared::CELLS);
@@ -328,7 +331,8 @@ impl<'a> Reader<'a> {
             collector: Collector { totals, .. },
             ..
         } = self;
-        // Slots first: one that has ended gets no further calls, so that all of its cells are seen.
+        // Read slots before cells: an ended slot gets no further calls, so that all its cells are
+        // seen.
         let mut used = HashSet::new();
         let slots = Slots::read(self.maps, programs, totals, all, |began| {
             used.insert(began);
@@ -348,7 +352,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Ends the interval, if it is over.
+    /// Ends the listener's interval if it is over.
     fn tick(&mut self) -> gate::Result<()> {
         let Reader {
             words,
@@ -375,7 +379,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads what is left in the ring and in the maps. The programs are detached.
+    /// Reads the remaining contents of the ring and the maps, after the programs are detached.
     pub(super) fn finish(
         mut self,
         ring: &mut Ring,
@@ -404,7 +408,7 @@ impl<'a> Reader<'a> {
             }
             spilt += calls;
         }
-        // Each call that was to be reported was read, has not returned yet, or is lost.
+        // A call that was to be reported was either read, has not returned yet, or is lost.
         let left = self.shared(shared::LEFT).cast_signed();
         let claimed = (self.wanted.min(MOST_REPORTED) as i64).saturating_sub(left);
         let wanted = |calls: u64| calls.min(self.wanted);

@@ -1,9 +1,9 @@
-//! The records in the ring.
+//! Parses the records that BPF programs write to the ring buffer.
 
 use super::layout::{arguments, double, slot, task, word};
 use crate::call::Call;
 
-/// The call in a record, without names.
+/// Parses the call in a record, without names.
 pub(super) fn call_in(record: &[u8], has_returned: bool) -> Call<'static> {
     let at = |field: i16| field - task::RECORD;
     let registers = record.get(at(task::REGISTERS) as usize..);
@@ -27,8 +27,8 @@ pub(super) fn call_in(record: &[u8], has_returned: bool) -> Call<'static> {
     }
 }
 
-/// The two names in a record, which are one after the other from `at` on, each with a NUL. Their
-/// lengths are at `lengths`, 0 for none.
+/// The two names in a record, consecutive from offset `at`, each with a NUL. Their lengths are at
+/// the offsets `lengths`, 0 for none.
 pub(super) fn names_in(record: &[u8], at: i16, lengths: [i16; 2]) -> [Option<&[u8]>; 2] {
     let bytes = record.get(at as usize..).unwrap_or_default();
     let [first, second] = lengths.map(|at| word(record, at) as usize);
@@ -36,7 +36,7 @@ pub(super) fn names_in(record: &[u8], at: i16, lengths: [i16; 2]) -> [Option<&[u
     [name(0, first), name(first, second)]
 }
 
-/// The name in a slot, without its NUL.
+/// The name of the executable in a slot, without its NUL.
 pub(super) fn program_name(slot: &[u8]) -> &[u8] {
     let name = slot.get(slot::NAME as usize..).unwrap_or_default();
     let len = word(slot, slot::NAME_LEN) as usize;
@@ -60,7 +60,7 @@ mod tests {
                 .map(|name| name.map(<[u8]>::to_vec))
         };
         assert_eq!(both(&record), [Some(b"a/b".to_vec()), Some(Vec::new())]);
-        // Wrong lengths.
+        // Lengths that exceed the record must give no names.
         record[names::FIRST as usize] = 9;
         assert_eq!(both(&record), [None, None]);
         assert_eq!(both(&record[..9]), [None, None]);

@@ -1,5 +1,5 @@
-//! What the maps hold of calls: the slots of processes, the cells of their calls, and the sums that
-//! threads have not moved to a cell yet.
+//! Reads the calls in the maps: slots of processes, cells of their calls, and sums of threads that
+//! are not flushed to a cell yet.
 
 use std::sync::atomic::Ordering;
 
@@ -12,24 +12,25 @@ use super::record::program_name;
 use crate::syscalls::NUMBERS;
 use crate::totals::{ProgramIndex, Totals};
 
-/// Calls, nanoseconds and errors of a system call that there was no cell for.
+/// Calls, nanoseconds and errors of a system call that the map of cells had no room for.
 pub(super) fn read_spilt(words: &Shared, number: usize) -> [u64; 3] {
     let at = shared::SPILL + 3 * number;
     [at, at + 1, at + 2].map(|word| words[word].load(Ordering::Acquire))
 }
 
-/// Takes calls of a process, which all ended alike: program, pid, number, calls, nanoseconds, error.
+/// Receives calls with the same result: program, pid, number, calls, nanoseconds, error.
 pub(super) type Add<'a> = dyn FnMut(ProgramIndex, u32, u32, u64, u64, Option<i32>) + 'a;
 
-/// The slots whose cells are added up.
+/// The slots (a process while it executes one program) whose calls to sum up.
 pub(super) struct Slots {
     pub(super) ended: HashMap<u64, (ProgramIndex, u32)>,
-    /// All slots are, and calls without a slot.
+    /// Sum up the calls of all slots, and calls without a slot.
     all: bool,
 }
 
 impl Slots {
-    /// Those that have ended, or all. `seen` is called with the program of each one that is in the map.
+    /// Reads the slots of ended processes, or all. `seen` is called with the program slot of each
+    /// slot in the map.
     pub(super) fn read(
         maps: &Maps,
         programs: &HashMap<u64, ProgramIndex>,
@@ -42,8 +43,7 @@ impl Slots {
             let began = double(value, slot::PROGRAM);
             seen(began);
             if all || double(value, slot::LIVE) == 0 {
-                // If the ring had no room for the exec, the program has the name that it was
-                // called by.
+                // If the ring had no room for the exec record, use the name passed to execve(2).
                 let program = programs.get(&began).copied();
                 let program = program.unwrap_or_else(|| totals.program(program_name(value)));
                 let pid = word(value, slot::PID);
@@ -53,14 +53,14 @@ impl Slots {
         Ok(Slots { ended, all })
     }
 
-    /// The program and the process of a slot; `None` if its cells are not added up.
+    /// The program and the process of a slot; `None` if its calls are not summed up.
     fn find(&self, slot: u64) -> Option<(ProgramIndex, u32)> {
         let no_slot = (self.all && slot == 0).then(Default::default);
         let found = self.ended.get(&slot).copied().or(no_slot);
         found.filter(|_| slot != slot::FIRST)
     }
 
-    /// Adds up the cells of the slots, and passes their keys to `seen`.
+    /// Sums up the cells (calls by number and error) of the slots, and passes their keys to `seen`.
     pub(super) fn each_cell(
         &self,
         maps: &Maps,
@@ -78,7 +78,7 @@ impl Slots {
         })
     }
 
-    /// Adds up the sums of the threads that go on, and counts the calls that they are in as read.
+    /// Sums up the calls of live threads, and adds their unfinished calls to `read`.
     pub(super) fn each_task(
         &self,
         maps: &Maps,

@@ -1,4 +1,4 @@
-//! The programs, loaded and run.
+//! Loads and runs the BPF programs.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ fn without_btf_the_same_calls_are_counted() {
     assert_eq!(counted(probe::probe), expected);
 }
 
-/// Meters a command with threads, processes and failing calls by these of the programs.
+/// Meters a command with threads, processes and failing calls, with the chosen programs attached.
 fn metered_by(is_attached: impl Fn(&str) -> bool) -> Metered {
     let script = "for i in 1 2 3; do (ls / /no/such; cat /etc/passwd) >/dev/null 2>&1; done; true";
     let words = ["sh", "-c", script].map(std::ffi::OsString::from);
@@ -109,7 +109,7 @@ fn calls_whose_return_is_skipped_are_lost() {
     let metered = metered_by(|name| !name.starts_with("fathom_return"));
     assert!(metered.totals.is_empty(), "{:?}", metered.totals);
     assert_eq!(metered.warnings, [WarningKind::Lost(metered.lost)]);
-    // Without the last call of each of the 7 processes, and with exit_group(2).
+    // Not lost: the last call of each of the 7 processes; lost in addition: exit_group(2).
     assert!(
         metered.lost.abs_diff(all) <= 14,
         "{} of {all}",
@@ -166,7 +166,7 @@ fn long_calls_that_the_ring_has_no_room_for_are_lost() {
     if let Err(why) = Bpf.check() {
         return skip(why);
     }
-    // The records of programs with long names fill the ring. Then 30 reads wait.
+    // Records of programs with long names fill the ring. Then 30 reads wait.
     const LONG: u64 = 30;
     let script = "p=$(printf %0450d 0 | tr 0 /)bin/true; i=0; while [ $i -lt 600 ]; do $p; i=$((i + 1)); done; \
          \"$0\" wait 30";
@@ -177,7 +177,7 @@ fn long_calls_that_the_ring_has_no_room_for_are_lost() {
     let mut lives = Lives::default();
     let metered = Bpf.run_with(kit, 0, &command, 0, &mut lives).unwrap();
     drop(unread);
-    // On a busy machine other calls are long, too.
+    // On a busy machine further calls take as long.
     let calls: u64 = by_number(&metered).values().map(|(n, _)| n).sum();
     assert!(
         (LONG..calls).contains(&metered.lost),
@@ -201,7 +201,7 @@ fn by_number(metered: &Metered) -> BTreeMap<u32, (u64, u64)> {
     calls
 }
 
-/// Counts the calls that are reported one by one.
+/// Counts individually reported calls.
 struct Reported(u64);
 
 impl Listener for Reported {
@@ -247,7 +247,7 @@ fn full_maps_lose_no_call_but_those_of_unfollowed_threads() {
         "{:?}",
         tight.warnings
     );
-    // Threads that there is no room for are not metered, and there is a warning.
+    // Threads beyond the capacity are not metered, and a warning says so.
     let (alone, _) = metered(Room {
         tasks: 1,
         ..Room::new()

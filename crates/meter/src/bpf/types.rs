@@ -1,4 +1,5 @@
-//! The kernel's structs of which the programs read fields, from BTF, the kernel's description of its types.
+//! The kernel's structs whose fields the BPF programs read, from BTF, the kernel's type
+//! information.
 
 use gate::bpf::Types as Mapped;
 use gate::fs::{At, CWD, Open, Want, openat, read, statx};
@@ -24,13 +25,13 @@ const STRUCTS: [&[u8]; 12] = [
 /// Types of the kernel, as BTF.
 pub(super) struct Types {
     pub(super) btf: Vec<u8>,
-    /// They are the kernel's own description. Otherwise only the ids and the stack are known, and the programs do
-    /// without the rest.
+    /// The types are the kernel's own BTF. Otherwise only the ids and the stack pointer are known,
+    /// and the programs use no other field.
     pub(super) are_complete: bool,
 }
 
 impl Types {
-    /// The types of this kernel; `None` if it has no BTF.
+    /// Reads the types of this kernel; `None` if it has no BTF.
     pub(super) fn read() -> Option<Types> {
         let file = openat(CWD, c"/sys/kernel/btf/vmlinux", Open::NONBLOCK).ok()?;
         let extract = |bytes: &[u8]| Btf::parse(bytes)?.extract(STRUCTS);
@@ -44,7 +45,7 @@ impl Types {
         })
     }
 
-    /// The fields of the `task_struct` without which there is no meter, at these offsets.
+    /// The required fields of `task_struct` at these offsets.
     pub(super) fn at(pid: u32, tgid: u32, stack: u32) -> Types {
         let fields = [
             Field::Number(b"pid", pid),
@@ -63,8 +64,8 @@ fn map_types(file: &Fd) -> Result<Mapped, Errno> {
     Mapped::map(file, usize::try_from(len).map_err(|_| Errno::EFBIG)?)
 }
 
-/// Before Linux 6.16 the file cannot be mapped, and a read returns a page at most: this takes more
-/// than a thousand calls.
+/// Reads /sys/kernel/btf/vmlinux. Before Linux 6.16 that file cannot be mapped, and a read returns
+/// at most a page, so this takes more than a thousand calls.
 fn read_types(file: &Fd) -> Option<Vec<u8>> {
     const MOST: usize = 64 << 20;
     let (mut types, mut len) = (vec![0; 8 << 20], 0);

@@ -1,4 +1,4 @@
-//! What a process has open when a meter attaches to it.
+//! The open files of a process when a meter attaches to it.
 
 use gate::fs::{CWD, readlinkat};
 
@@ -6,26 +6,26 @@ use super::inherited::{Inherited, flags};
 use super::kind::{is_file, links};
 use crate::syscalls::O_CLOEXEC;
 
-/// A process that ran before it was metered.
+/// A process that was running before metering began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attached {
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// Its threads.
+    /// The thread ids of the process.
     pub threads: Vec<u32>,
-    /// The file of its program.
+    /// The path of the executable.
     pub program: Vec<u8>,
-    /// Its working directory and its open files.
+    /// Working directory and open files of the process.
     pub(crate) open: OpenFiles,
 }
 
-/// What /proc/PID says of the names of a process.
+/// Names of a process's open files, from /proc/PID.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OpenFiles {
     cwd: Option<Vec<u8>>,
-    /// Descriptors, their links, and whether execve(2) closes them.
+    /// Descriptors, the targets of their links in /proc/PID/fd, and whether they are close-on-exec.
     files: Vec<(u32, Vec<u8>, bool)>,
-    /// The links of the root and of the mount namespace.
+    /// The link targets of /proc/PID/root and /proc/PID/ns/mnt.
     root: Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -52,8 +52,8 @@ impl OpenFiles {
         self.files.len()
     }
 
-    /// What is the same as in `before`. What has changed in between may have done so before or after
-    /// the first call that is metered, so it is unknown.
+    /// Keeps the files that are also in `before`. A file that changed between the two readings may
+    /// have changed before or after the first metered call, so its name is unknown.
     pub(crate) fn since(mut self, before: &OpenFiles) -> OpenFiles {
         self.cwd = self.cwd.filter(|cwd| before.cwd.as_ref() == Some(cwd));
         self.files.retain(|file| before.files.contains(file));
@@ -65,13 +65,13 @@ impl OpenFiles {
         Inherited::from_links(self.cwd.clone(), links)
     }
 
-    /// The descriptors that execve(2) closes.
+    /// The descriptors with the flag close-on-exec.
     pub(super) fn closed_on_exec(&self) -> impl Iterator<Item = u32> {
         let files = self.files.iter();
         files.filter(|(.., closes)| *closes).map(|(fd, ..)| *fd)
     }
 
-    /// The root and the mount namespace of this process.
+    /// The root and the mount namespace of fathom.
     pub(super) fn own_root() -> Option<(Vec<u8>, Vec<u8>)> {
         let link = |name| readlinkat(CWD, name).ok();
         link(c"/proc/self/root").zip(link(c"/proc/self/ns/mnt"))

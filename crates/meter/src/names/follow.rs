@@ -1,4 +1,4 @@
-//! What calls do to descriptors, working directories and roots.
+//! The effects of system calls on descriptors, working directories and roots.
 
 use std::ops::RangeInclusive;
 
@@ -11,9 +11,9 @@ use crate::call::{Call, LONG_CALL};
 use crate::syscalls::Syscall;
 use crate::syscalls::{CLONE_FILES, CLONE_FS, CLONE_NEWNS, CLONE_NEWUSER, O_CLOEXEC};
 
-// These numbers are the same on every known architecture.
+// These flags of open(2) have the same values on every supported architecture.
 pub(super) const O_CREAT: u64 = 0o100;
-/// The bit of `O_TMPFILE` that no other flag has.
+/// The bit of `O_TMPFILE` that no other flag of open(2) has.
 pub(super) const O_TMPFILE: u64 = 0o20_000_000;
 pub(super) const F_DUPFD: u32 = 0;
 pub(super) const F_SETFD: u32 = 2;
@@ -25,7 +25,7 @@ pub(super) const CLOSE_RANGE_UNSHARE: u64 = 2;
 pub(super) const CLOSE_RANGE_CLOEXEC: u64 = 4;
 
 impl Names {
-    /// Does what a call of the thread with the key `tid` has done.
+    /// Applies the effects of a call by the thread with the key `tid`.
     pub(super) fn follow(
         &mut self,
         tid: u32,
@@ -35,7 +35,7 @@ impl Names {
     ) {
         let [a0, a1, a2, ..] = call.args;
         if syscall.name == "close" {
-            // A close(2) that fails closes the descriptor all the same, if it was open.
+            // A failed close(2) closes the descriptor nevertheless, except after EBADF.
             if let Some(fd) = to_fd(a0).filter(|_| call.errno() != Some(EBADF)) {
                 self.set(tid, fd, None);
             }
@@ -50,9 +50,10 @@ impl Names {
             "open" => self.open_by_name(tid, call, a1, about),
             "openat" | "open_tree" | "open_tree_attr" => self.open_by_name(tid, call, a2, about),
             "creat" => self.open_by_name(tid, call, O_CREAT, about),
-            // The flags are in the memory of the process: it may be close-on-exec.
+            // The flags of openat2(2) are in the memory of the process, so assume O_CLOEXEC.
             "openat2" => self.open_by_name(tid, call, O_CLOEXEC, about),
-            // The descriptor that it is given is of any file of the file system.
+            // open_by_handle_at(2) takes a descriptor of any file of the file system, not of the
+            // opened one.
             "open_by_handle_at" => {
                 *about = Subject::default();
                 self.open_by_name(tid, call, a2, about);
@@ -70,7 +71,7 @@ impl Names {
             },
             "ioctl" if a1 as u32 == FIOCLEX => self.set_cloexec(tid, a0, true),
             "ioctl" if a1 as u32 == FIONCLEX => self.set_cloexec(tid, a0, false),
-            // They return the descriptor of something that has no name.
+            // These calls return descriptors of objects that have no path.
             "inotify_init" | "inotify_init1" | "fanotify_init" => {
                 self.open_unnamed(tid, new, DescriptorKind::Watch);
             }
@@ -88,7 +89,8 @@ impl Names {
         }
     }
 
-    /// Does what a successful call has done to the place of a thread, and to what it shares.
+    /// Applies the effects of a successful call on the working directory and root of a thread, and
+    /// on what it shares with others.
     fn follow_place(&mut self, tid: u32, syscall: &Syscall, call: &Call<'_>, about: &mut Subject) {
         let [a0, a1, ..] = call.args;
         match syscall.name {
@@ -107,7 +109,7 @@ impl Names {
                 self.has_other_root = true;
                 self.change_place(tid, |place| *place = NameBase::default());
             }
-            // It changes the root of every process of the mount namespace.
+            // pivot_root(2) changes the root of every process of the mount namespace.
             "pivot_root" => {
                 self.has_other_root = true;
                 let tasks = self.tasks.values();
@@ -128,7 +130,7 @@ impl Names {
         }
     }
 
-    /// A call has opened the file that it is about.
+    /// Records that a call has opened its file by name.
     fn open_by_name(&mut self, tid: u32, call: &Call<'_>, flags: u64, about: &mut Subject) {
         let Some(new) = call.result.and_then(|new| u32::try_from(new).ok()) else {
             return;
@@ -139,7 +141,7 @@ impl Names {
         }
     }
 
-    /// Enters the new descriptor into the table.
+    /// Enters a new descriptor into the table.
     fn enter_open(&mut self, tid: u32, call: &Call<'_>, new: u32, flags: u64, about: &mut Subject) {
         let is_unnamed = flags & O_TMPFILE != 0;
         about.directory |= flags & Flags::DIRECTORY.bits() as u64 != 0 && !is_unnamed;
@@ -149,7 +151,7 @@ impl Names {
             return;
         };
         let is_followed = about.may_be_link && flags & Flags::NOFOLLOW.bits() as u64 == 0;
-        // To open the name of a descriptor is to open the same pipe once more.
+        // Opening /proc/self/fd/N or /dev/stdin opens the pipe that the descriptor N refers to.
         let kind = match kind::named_descriptor(&name, call.pid) {
             Some(fd) if fd != new => self.kind(tid, call, fd),
             _ => DescriptorKind::of_name(&name),
@@ -165,7 +167,8 @@ impl Names {
         about.opened = self.open(tid, new, open);
     }
 
-    /// A call has opened something without a known name. After an exec, /proc is asked again.
+    /// Records a new descriptor without a known path. After an exec, its kind is read from /proc
+    /// again.
     fn open_unnamed(&mut self, tid: u32, new: Option<u32>, kind: DescriptorKind) {
         if let Some(new) = new {
             self.change(tid, |table| table.set_unnamed(new, kind, true));
@@ -185,7 +188,7 @@ impl Names {
     }
 
     pub(super) fn set_cloexec(&mut self, tid: u32, fd: u64, cloexec: bool) {
-        // A table is not copied for a flag that is set already.
+        // Do not copy a shared table to set a flag that is set already.
         let task = self.tasks.get(&tid);
         let open = task.and_then(|task| task.open(fd));
         let unnamed = task.and_then(|task| task.unnamed(fd));

@@ -1,30 +1,30 @@
-//! What a command inherits from this process.
+//! The open files that a command inherits from fathom.
 
 use gate::fs::getcwd;
 
 use super::kind::{DescriptorKind, is_file, links};
 use crate::syscalls::O_CLOEXEC;
 
-/// What a command begins with.
+/// Working directory and open files at the start of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inherited {
-    /// Its working directory.
+    /// The working directory of the command.
     pub cwd: Option<Vec<u8>>,
-    /// Open descriptors, and the absolute names of their files.
+    /// Open descriptors with the absolute names of their files.
     pub files: Vec<(u32, Vec<u8>)>,
-    /// Open descriptors without a name, and what they are.
+    /// Open descriptors without a path, and their kinds.
     pub unnamed: Vec<(u32, DescriptorKind)>,
 }
 
 impl Inherited {
-    /// The working directory of this process, and the descriptors that execve(2) leaves open. The
-    /// latter are unknown without /proc.
+    /// The working directory of fathom, and its descriptors without the flag close-on-exec. The
+    /// descriptors are unknown if /proc is not mounted.
     pub fn from_this_process() -> Inherited {
         let cwd = getcwd().ok().filter(|name| name.first() == Some(&b'/'));
         Inherited::from_links(cwd, links("/proc/self/fd", survives_exec).into_iter())
     }
 
-    /// From the links of open descriptors.
+    /// Sorts the links of /proc/PID/fd into files and descriptors without a path.
     pub(super) fn from_links(
         cwd: Option<Vec<u8>>,
         links: impl Iterator<Item = (u32, Vec<u8>)>,
@@ -41,12 +41,12 @@ impl Inherited {
     }
 }
 
-/// Whether execve(2) leaves a descriptor of this process open.
+/// Whether a descriptor of fathom lacks the flag close-on-exec.
 fn survives_exec(fd: u32) -> bool {
     flags("self", fd).is_some_and(|flags| flags & O_CLOEXEC == 0) && !gate::command::was_closed(fd)
 }
 
-/// The flags of a descriptor of a process, from /proc.
+/// The flags of a descriptor, from /proc/PID/fdinfo.
 pub(super) fn flags(process: &str, fd: u32) -> Option<u64> {
     let path = gate::long::c_string(format!("/proc/{process}/fdinfo/{fd}").as_bytes()).ok()?;
     let text = gate::file::read_kernel(&path).ok()?;

@@ -1,4 +1,4 @@
-//! What descriptors without a path are: pipes, sockets and others, as /proc/PID/fd shows them.
+//! Kinds of descriptors without a path: pipes, sockets and others, as /proc/PID/fd shows them.
 
 use std::ffi::{CStr, CString};
 
@@ -6,7 +6,7 @@ use gate::fs::{At, CWD, Want, readlinkat, statx};
 
 use crate::listing::list;
 
-/// What an open descriptor is.
+/// The kind of the object that a descriptor refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DescriptorKind {
     /// A file or a directory.
@@ -17,20 +17,20 @@ pub enum DescriptorKind {
     Socket,
     /// A terminal.
     Terminal,
-    /// eventfd(2).
+    /// An eventfd(2).
     Event,
-    /// timerfd_create(2).
+    /// A timerfd, of timerfd_create(2).
     Timer,
-    /// inotify(7) and fanotify(7).
+    /// An inotify(7) or fanotify(7) instance.
     Watch,
-    /// Another object of the kernel: epoll, signalfd, pidfd, ...
+    /// Some other kernel object: epoll, signalfd, pidfd, ...
     Other,
-    /// No call has opened it by a name, so that it is hardly a file; more is not known.
+    /// The kind is unknown. No call has opened the descriptor by name, so it is hardly a file.
     Unknown,
 }
 
 impl DescriptorKind {
-    /// That of the link in /proc/PID/fd, in which files have an absolute name.
+    /// The kind according to the link in /proc/PID/fd, which is an absolute path for files.
     pub(super) fn of_link(link: &[u8]) -> DescriptorKind {
         use DescriptorKind::{Event, File, Other, Pipe, Socket, Timer, Watch};
         match link {
@@ -42,13 +42,13 @@ impl DescriptorKind {
             b"anon_inode:inotify" | b"anon_inode:[fanotify]" => Watch,
             b"anon_inode:[io_uring]" => File,
             link if link.starts_with(b"anon_inode:") => Other,
-            // A file whose name is outside of the root, or of another kind.
+            // A file whose path is outside of the root, or an unknown kind.
             _ => File,
         }
     }
 
-    /// That of several descriptors which one call uses: a file if one of them is, unless the call took so
-    /// long that it has waited: then for the other one.
+    /// The kind to report for a call with several descriptors: a file if one of them is. If the
+    /// call was long enough to have waited, the other descriptor, which may be a pipe.
     pub(crate) fn of_all(
         kinds: impl Iterator<Item = DescriptorKind>,
         is_long: bool,
@@ -61,7 +61,7 @@ impl DescriptorKind {
         )
     }
 
-    /// That of a file that was opened by this absolute name: a terminal, or a file.
+    /// The kind of a file that was opened by this absolute name: a terminal, or a file.
     pub(super) fn of_name(name: &[u8]) -> DescriptorKind {
         const TERMINALS: [&[u8]; 4] = [b"pts/", b"tty", b"console", b"ptmx"];
         match name.strip_prefix(b"/dev/") {
@@ -73,8 +73,8 @@ impl DescriptorKind {
     }
 }
 
-/// What a descriptor is that no call has opened. `None` if /proc does not say, or if it shows a file:
-/// the descriptor was closed meanwhile, and its number used again.
+/// The kind of a descriptor that no call has opened. `None` if /proc does not tell, or if it shows
+/// a file: then the descriptor was closed meanwhile, and its number reused.
 pub(super) fn of_descriptor(pid: u32, fd: u32) -> Option<DescriptorKind> {
     let (_, link) = shown(pid, fd)?;
     let is_path = link.first() == Some(&b'/') && !link.starts_with(b"/memfd:");
@@ -82,7 +82,7 @@ pub(super) fn of_descriptor(pid: u32, fd: u32) -> Option<DescriptorKind> {
     (!is_path || kind == DescriptorKind::Terminal).then_some(kind)
 }
 
-/// What /proc shows a descriptor to be now; `None` if it is closed.
+/// The kind of a descriptor according to /proc now; `None` if it is closed.
 pub(crate) fn seen(pid: u32, fd: u32) -> Option<DescriptorKind> {
     let (path, link) = shown(pid, fd)?;
     let kind = DescriptorKind::of_link(&link);
@@ -98,20 +98,20 @@ pub(super) fn is_fifo(pid: u32, fd: u32) -> bool {
 fn is_named_fifo(path: &CStr, link: &[u8]) -> bool {
     const S_IFMT: u32 = 0o170_000;
     const S_IFIFO: u32 = 0o010_000;
-    // A pipe without a name has taken the number of a file that is closed.
+    // A link without a path is that of a pipe which has reused the number of a closed file.
     let is_named = link.first() == Some(&b'/');
     let seen = || statx(CWD, path, At::STATX_DONT_SYNC, Want::TYPE);
     is_named && seen().is_ok_and(|file| file.mode & S_IFMT == S_IFIFO)
 }
 
-/// The name of a descriptor in /proc, and where it leads; `None` if it is closed.
+/// The path of a descriptor in /proc/PID/fd, and the target of that link; `None` if it is closed.
 fn shown(pid: u32, fd: u32) -> Option<(CString, Vec<u8>)> {
     let path = gate::long::c_string(format!("/proc/{pid}/fd/{fd}").as_bytes()).ok()?;
     let link = readlinkat(CWD, &path).ok()?;
     Some((path, link))
 }
 
-/// The descriptor of this process that a name in /dev or /proc stands for.
+/// The descriptor number in a path such as /dev/stdin or /proc/self/fd/3.
 pub(super) fn named_descriptor(name: &[u8], pid: u32) -> Option<u32> {
     let name = str::from_utf8(name).ok()?;
     match name {
@@ -126,7 +126,7 @@ pub(super) fn named_descriptor(name: &[u8], pid: u32) -> Option<u32> {
     number.parse().ok()
 }
 
-/// The descriptors of a process that have no name: it has just executed a program.
+/// Descriptors without a path of a process that has just executed a program.
 pub(super) fn of_descriptors(pid: u32) -> Vec<(u32, DescriptorKind)> {
     let links = links(&format!("/proc/{pid}/fd"), |_| true);
     let unnamed = links.into_iter().filter(|(_, link)| !is_file(link));
@@ -135,7 +135,7 @@ pub(super) fn of_descriptors(pid: u32) -> Vec<(u32, DescriptorKind)> {
         .collect()
 }
 
-/// The links in a directory of /proc, by the descriptors that are wanted.
+/// The links in a directory of /proc, of the wanted descriptors.
 pub(super) fn links(dir: &str, is_wanted: impl Fn(u32) -> bool) -> Vec<(u32, Vec<u8>)> {
     let mut links = Vec::new();
     let _ = list(dir.as_bytes(), |dir, entry| {

@@ -1,4 +1,4 @@
-//! The files that calls are about, by the names that they are given.
+//! Finds the file that a call is about, from its path arguments and descriptors.
 
 use super::subject::{Name, Subject, components};
 use super::table::{Descriptor, NamedTask, to_fd};
@@ -9,7 +9,7 @@ pub(super) const AT_FDCWD: i32 = -100;
 
 const ENOENT: i32 = 2;
 
-/// The descriptor that a call by an empty name is about (`AT_EMPTY_PATH`).
+/// The descriptor that a call with an empty path refers to (`AT_EMPTY_PATH`).
 pub(super) fn itself(syscall: &Syscall, call: &Call<'_>) -> Option<u32> {
     let At::Fd(arg) = syscall.names.first()?.at else {
         return None;
@@ -18,7 +18,7 @@ pub(super) fn itself(syscall: &Syscall, call: &Call<'_>) -> Option<u32> {
     is_empty.then(|| to_fd(call.args[arg])).flatten()
 }
 
-/// What a call is about, before it does anything.
+/// The file of a call, from the state before the call.
 pub(super) fn subject(task: &NamedTask, syscall: &Syscall, call: &Call<'_>) -> Subject {
     let names = syscall.names.iter().zip([call.name, call.other]);
     let mut found = names.filter_map(|(name, given)| look_up(task, syscall, name.at, given, call));
@@ -50,7 +50,7 @@ impl From<Descriptor> for Subject {
     }
 }
 
-/// The file of a path argument that is `given`; `None` if the argument is not looked up.
+/// The file of a path argument with the value `given`; `None` if the argument is not looked up.
 fn look_up(
     task: &NamedTask,
     syscall: &Syscall,
@@ -70,14 +70,15 @@ fn look_up(
         ..Subject::default()
     };
     Some(match (given, base) {
-        // The descriptor itself, with AT_EMPTY_PATH, or without a name.
+        // The call refers to the descriptor itself: AT_EMPTY_PATH, or a null path.
         (Some(b"") | None, base) if dirfd.is_some() && call.errno() != Some(ENOENT) => {
             Subject::from(base?)
         }
         (Some(b"") | None, _) => unknown,
-        // RESOLVE_IN_ROOT of openat2, which is in the memory of the process, changes the root.
+        // openat2(2) may have RESOLVE_IN_ROOT, which makes `/` a different directory. Its flags are
+        // in the memory of the process, where the meter does not read them.
         (Some([b'/', ..]), _) if !place.has_commands_root || syscall.name == "openat2" => unknown,
-        // There, `..` stays below the directory.
+        // With RESOLVE_IN_ROOT, `..` does not leave the directory.
         (Some(name), _) if syscall.name == "openat2" && has_parent(name) => unknown,
         (Some(name @ [b'/', ..]), _) => join(b"", 0, name).unwrap_or(unknown),
         (Some(name), Some(base)) => match join(&base.name, base.real, name) {
@@ -99,8 +100,9 @@ fn has_parent(name: &[u8]) -> bool {
     name.split(|&b| b == b'/').any(|part| part == b"..")
 }
 
-/// The file `dir/name`, without empty components and `.`; without `..` at the root and behind one
-/// of the last `real` components of `dir`, which are directories. `None` if the name is too long.
+/// Joins `dir` and `name`: removes empty components and `.`, and `..` at the root or after one of
+/// the last `real` components of `dir`, which are directories and no links. `None` if the result is
+/// too long.
 pub(super) fn join(dir: &[u8], real: u32, name: &[u8]) -> Option<Subject> {
     let mut path = Vec::with_capacity(dir.len() + 1 + name.len());
     if dir != b"/" {
@@ -109,14 +111,14 @@ pub(super) fn join(dir: &[u8], real: u32, name: &[u8]) -> Option<Subject> {
     let (mut real, mut may_be_link) = (real, false);
     for part in name.split(|&b| b == b'/') {
         match part {
-            // A link before a slash is always followed.
+            // The kernel always follows a symbolic link before a slash.
             b"" | b"." if may_be_link => {
                 (real, may_be_link) = (0, false);
                 continue;
             }
             b"" | b"." => continue,
             b".." if path.is_empty() => continue,
-            // The component before may be a link: what it refers to is unknown.
+            // The component before may be a link, so the parent of its target is unknown.
             _ if may_be_link => real = 0,
             _ => {}
         }
@@ -142,7 +144,7 @@ pub(super) fn join(dir: &[u8], real: u32, name: &[u8]) -> Option<Subject> {
     })
 }
 
-/// The number of components of an absolute name without links.
+/// The number of components of an absolute name, all of which are known to be no links.
 pub(super) fn all_real(name: &[u8]) -> u32 {
     u32::try_from(components(name)).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Tables of open descriptors, and the threads that have them.
+//! Descriptor tables, and the threads that have them.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -8,24 +8,24 @@ use foldhash::{HashMap, HashMapExt};
 use super::kind::DescriptorKind;
 use super::subject::Name;
 
-/// The most bytes of descriptors and their names.
+/// The maximum total size of descriptors and their names in bytes.
 pub const MOST_BYTES: usize = 8 << 20;
 
-/// Bytes of a descriptor without its name.
+/// Assumed bytes of a descriptor with a name, without that name.
 const DESCRIPTOR: usize = 96;
 
-/// Bytes of a descriptor that has no name.
+/// Assumed bytes of a descriptor that has no name.
 const UNNAMED: usize = 32;
 
-/// An open file.
+/// An open file in a descriptor table.
 #[derive(Clone, Debug)]
 pub(super) struct Descriptor {
     pub(super) name: Name,
-    /// As in [`Subject`].
+    /// As [`Subject::real`]: the trailing components of the path that are no links.
     pub(super) real: u32,
     pub(super) opened: u64,
     pub(super) directory: bool,
-    /// execve(2) closes it, or may do so.
+    /// The descriptor is, or may be, close-on-exec.
     pub(super) cloexec: bool,
     pub(super) kind: DescriptorKind,
 }
@@ -40,16 +40,16 @@ impl Descriptor {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unnamed {
     pub(super) kind: DescriptorKind,
-    /// As in [`Descriptor`].
+    /// The descriptor is, or may be, close-on-exec.
     pub(super) cloexec: bool,
 }
 
-/// A table of descriptors. `held` are the bytes of all tables.
+/// A descriptor table. `held` is the size of all tables in bytes.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) open: HashMap<u32, Descriptor>,
     pub(super) unnamed: HashMap<u32, Unnamed>,
-    /// Requests of an io_uring may close and open descriptors, which no call shows.
+    /// The process has an io_uring, whose requests may close and open descriptors unseen.
     pub(super) has_ring: bool,
     pub(super) held: Rc<Cell<usize>>,
 }
@@ -76,7 +76,8 @@ impl Table {
         self.held.set(held.saturating_sub(named + unnamed));
     }
 
-    /// Closes the descriptors of which this holds; it is given whether they are close-on-exec.
+    /// Closes the descriptors for which `is_closed` returns true; its second argument is
+    /// close-on-exec.
     pub(super) fn close_if(&mut self, is_closed: impl Fn(u32, bool) -> bool) {
         let open = self.open.iter().map(|(fd, open)| (*fd, open.cloexec));
         let unnamed = self.unnamed.iter().map(|(fd, open)| (*fd, open.cloexec));
@@ -86,7 +87,7 @@ impl Table {
         closed.into_iter().for_each(|fd| self.close(fd));
     }
 
-    /// Whether there is room for more bytes.
+    /// Whether this number of bytes more fits below the limit.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.held.get() + bytes <= MOST_BYTES
     }
@@ -118,18 +119,18 @@ impl Drop for Table {
     }
 }
 
-/// Where names begin. By default that is unknown.
+/// The directory to which relative names are joined; by default unknown.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NameBase {
     pub(super) cwd: Option<Name>,
-    /// As in [`Subject`].
+    /// As [`Subject::real`]: the trailing components of the path that are no links.
     pub(super) real: u32,
-    /// The root is that of the command.
+    /// The root directory is the same as that of the command.
     pub(super) has_commands_root: bool,
 }
 
-/// A thread. The outer cells are shared as the kernel shares them; the inner `Rc` is a copy that
-/// neither process has changed yet.
+/// The state of a thread. The outer cells are shared as the kernel shares them (`CLONE_FILES`,
+/// `CLONE_FS`); the inner `Rc` is a copy on write after fork(2).
 #[derive(Clone, Debug)]
 pub(super) struct NamedTask {
     pub(super) process: u32,
@@ -150,7 +151,7 @@ impl NamedTask {
         self.files.borrow().unnamed.get(&to_fd(fd)?).copied()
     }
 
-    /// What a descriptor is; `None` if that is unknown.
+    /// The kind of a descriptor; `None` if unknown.
     pub(super) fn kind(&self, fd: u32) -> Option<DescriptorKind> {
         let files = self.files.borrow();
         let named = files.open.get(&fd);
@@ -169,7 +170,7 @@ impl NamedTask {
     }
 }
 
-/// The descriptor in an argument, of which the kernel reads 32 bits.
+/// The descriptor number in an argument register, of which the kernel reads 32 bits.
 pub(super) fn to_fd(arg: u64) -> Option<u32> {
     u32::try_from(arg as i32).ok()
 }

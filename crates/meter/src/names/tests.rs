@@ -1,4 +1,4 @@
-//! Names, compared with those of a reference implementation that copies everything.
+//! Compares names with those of a reference implementation that never shares tables.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ fn start() -> Inherited {
     }
 }
 
-/// The name that a call is about, as text.
+/// The name of the file that a call is about, as text.
 fn subject(names: &mut Names, call: &Call<'_>) -> Option<String> {
     names
         .call(call)
@@ -145,7 +145,7 @@ fn descriptors_are_opened_duplicated_and_closed() {
         [4, 5, 8].map(|fd| file_of(&mut names, 7, fd)),
         [known("/srv/x"), known("/srv"), None]
     );
-    // A descriptor that was closed or opened by an unseen call has no wrong name.
+    // No wrong name for a descriptor that an unseen call has closed or opened.
     assert_eq!(
         opens(&mut names, 7, 5, b"unnamed", O_TMPFILE, 4),
         known("/srv/unnamed")
@@ -169,7 +169,7 @@ fn after_chroot_only_relative_names_are_known() {
     names.call(&make(7, "chroot", [0; 6], Some(b"."), 0));
     assert_eq!(opens(&mut names, 7, CWD_FD, b"/x", 0, -2), None);
     assert_eq!(opens(&mut names, 7, CWD_FD, b"x", 0, -2), known("/srv/x"));
-    // An unknown process may have that root.
+    // An unknown process may have a different root.
     assert_eq!(opens(&mut names, 8, CWD_FD, b"/x", 0, -2), None);
 }
 
@@ -229,9 +229,9 @@ fn memory_is_bounded() {
     assert_eq!((names.held.get(), names.threads), (0, 0));
 }
 
-/// Components of a name, and of each whether it is known to be no link.
+/// Components of a path, each with a flag: known to be no symbolic link.
 type Path = Vec<(String, bool)>;
-/// A descriptor in the reference: its name, and whether execve(2) closes it.
+/// A descriptor in the reference: its path, and its flag close-on-exec.
 type File = (Path, bool);
 
 fn shown(path: &Path) -> String {
@@ -253,7 +253,7 @@ fn real(name: &str) -> Path {
 struct Reference {
     tables: Vec<BTreeMap<u32, File>>,
     places: Vec<Option<Path>>,
-    /// Process, table, place.
+    /// Process, descriptor table and directory of each thread.
     tasks: BTreeMap<u32, (u32, usize, usize)>,
 }
 
@@ -308,8 +308,7 @@ fn step() -> impl Strategy<Value = TableStep> {
     ]
 }
 
-/// The same as `join`, in another way. The last component is known to be no link if links were not
-/// followed.
+/// Another implementation of `join`. The last component is no link if links were not followed.
 fn joined(base: Option<&Path>, name: &str, nofollow: bool) -> Option<Path> {
     let mut path = if name.starts_with('/') {
         Path::new()
@@ -354,7 +353,7 @@ impl Reference {
         self.tasks.get_mut(&tid).unwrap().2 = self.places.len() - 1;
     }
 
-    /// Takes a step here and in `names`.
+    /// Applies a step to the reference and to `names`.
     fn take(&mut self, names: &mut Names, tid: u32, step: &TableStep) {
         let Some(&(pid, table, place)) = self.tasks.get(&tid) else {
             return;
@@ -468,7 +467,7 @@ impl Reference {
                 files,
                 fs,
             } => {
-                // A fork reports the process of its parent.
+                // A fork is reported for the process, not for the thread that called it.
                 if tid != pid || self.tasks.contains_key(&child) {
                     return;
                 }
@@ -500,7 +499,7 @@ impl Reference {
                 self.tables[table].retain(|_, file| !file.1);
             }
             TableStep::Exit => {
-                // A main thread does not end before the others here.
+                // In this test a main thread ends after the others.
                 if self.tasks.len() > 1
                     && !self
                         .tasks
@@ -569,7 +568,7 @@ fn components_are_separated_by_slashes() {
 #[test]
 fn names_that_no_call_has_given_are_unknown() {
     let mut names = Names::new(start());
-    // A handle is of any file of the file system; the descriptor that comes with it is of another one.
+    // open_by_handle_at(2) opens any file of the file system, not that of its descriptor argument.
     let handle = make(7, "open_by_handle_at", [5, 0, 0, 0, 0, 0], None, 6);
     assert_eq!(subject(&mut names, &handle), None);
     assert_eq!(file_of(&mut names, 7, 6), None);
@@ -584,7 +583,7 @@ fn names_that_no_call_has_given_are_unknown() {
         assert_eq!(subject(&mut names, &open), name);
         assert_eq!(file_of(&mut names, 7, 8), name);
     }
-    // Requests of an io_uring close and open descriptors.
+    // io_uring requests may close and open descriptors.
     assert_eq!(opens(&mut names, 7, CWD_FD, b"a", 0, 10), known("/home/a"));
     names.fork(&Fork {
         parent: 7,
@@ -600,7 +599,7 @@ fn names_that_no_call_has_given_are_unknown() {
     assert_eq!(opens(&mut names, 7, 5, b"x", 0, 12), None);
     assert_eq!(opens(&mut names, 7, CWD_FD, b"b", 0, 12), known("/home/b"));
     assert_eq!(file_of(&mut names, 7, 12), None);
-    // The table of another process is its own; and that of the next program, which has no ring.
+    // A forked process has its own table, and the next program of this process has no io_uring.
     assert_eq!(file_of(&mut names, 8, 10), known("/home/a"));
     names.exec(7);
     assert_eq!(file_of(&mut names, 7, 5), None);

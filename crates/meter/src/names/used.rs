@@ -1,4 +1,4 @@
-//! What the descriptors are that calls use.
+//! Kinds of the descriptors that calls use.
 
 use super::lookup::itself;
 use super::table::to_fd;
@@ -13,7 +13,8 @@ fn arguments(syscall: &Syscall, call: &Call<'_>) -> impl Iterator<Item = u32> {
 }
 
 impl Names {
-    /// What the descriptor is that a call uses; `None` if it uses none, or a bad one.
+    /// The kind of the descriptor that a call uses; `None` for a call without descriptor, or a bad
+    /// one.
     pub(super) fn descriptor(
         &mut self,
         tid: u32,
@@ -28,9 +29,9 @@ impl Names {
         DescriptorKind::of_all(used.map(|fd| self.kind(tid, call, fd)), is_long)
     }
 
-    /// What the descriptor is that a long call has used or opened. Calls before it were not followed, so
-    /// /proc is asked. If the process has ended, it is what it was when its program was executed, or
-    /// else a file.
+    /// The kind of the descriptor that a long call used or opened. As earlier calls were not
+    /// tracked, /proc is read. If the process has ended, the result is the kind at its last exec,
+    /// or else a file.
     pub fn descriptor_of(&self, long: &LongCall<'_>) -> DescriptorKind {
         let call = &long.call;
         let Some(syscall) = syscalls::by_number(call.number) else {
@@ -61,14 +62,16 @@ impl Names {
             let found = self.asks_proc.then(|| kind::of_descriptor(call.pid, fd));
             let kind = found.flatten().unwrap_or(DescriptorKind::Unknown);
             if self.asks_proc {
-                // Whether it is close-on-exec is unknown: after an exec, it is asked again.
+                // Set close-on-exec, which is unknown: after an exec, the kind is read from /proc
+                // again.
                 self.change(tid, |table| table.set_unnamed(fd, kind, true));
             }
             kind
         })
     }
 
-    /// What a descriptor is that has the name of a file, and in which a call has waited.
+    /// The kind of a descriptor that was opened by name and in which a call has waited: may be a
+    /// FIFO.
     fn check_fifo(&mut self, tid: u32, pid: u32, fd: u32) -> DescriptorKind {
         if !kind::is_fifo(pid, fd) {
             return DescriptorKind::File;

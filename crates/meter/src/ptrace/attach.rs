@@ -1,4 +1,4 @@
-//! Tracing processes that run already.
+//! ptrace(2) of processes that are already running.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::error::{Error, TargetError, Unavailable, WarningKind};
 use crate::names::{Attached, OpenFiles};
 
 impl Ptrace {
-    /// Attaches to the processes, and returns those that have not ended.
+    /// Attaches to the processes by PTRACE_SEIZE, and returns those that have not ended.
     pub(super) fn seize_all(tracer: &mut Tracer<'_>, processes: &[u32]) -> Result<Vec<u32>, Error> {
         let mut attached = Vec::new();
         for (n, &pid) in processes.iter().enumerate() {
@@ -44,12 +44,13 @@ impl Ptrace {
 }
 
 impl Tracer<'_> {
-    /// Traces all threads of a process that runs already. Returns whether there are any.
+    /// Traces all threads of a running process. Returns whether there are any.
     pub(super) fn seize(&mut self, pid: u32) -> gate::Result<bool> {
         let before = OpenFiles::read(pid);
         let mut seized = Vec::new();
         let mut seen = HashSet::new();
-        // A thread that is not traced yet may create others; one that is has its threads traced.
+        // A thread that is not yet traced may create threads meanwhile; new threads of a traced one
+        // are traced automatically. So list until nothing new appears.
         let mut is_complete = false;
         for _ in 0..MOST_LISTS {
             let (listed, has_all) = list_threads(pid);
@@ -62,12 +63,12 @@ impl Tracer<'_> {
                 match ptrace::attach(tid) {
                     Ok(()) => seized.push(tid),
                     Err(Errno::ESRCH) => {}
-                    // The kernel refuses a thread that has ended and was not waited for.
+                    // PTRACE_SEIZE of a zombie thread fails with EPERM.
                     Err(Errno::EPERM) if has_ended(tid) => {}
                     Err(_) if self.is_traced_by_us(tid) => {}
                     Err(errno) => return Err(errno),
                 }
-                // So that it can be detached, whatever follows.
+                // Record the thread now, so that it is detached even if a later step fails.
                 self.threads.insert(tid, Thread::new(pid));
             }
             if is_complete {
@@ -85,7 +86,7 @@ impl Tracer<'_> {
         let process = Process {
             program: self.collector.totals.program(&program),
             serial: self.last_serial,
-            is_filtered: true, // it stops at all its calls
+            is_filtered: true, // after PTRACE_SEIZE there is no seccomp filter: the thread stops at all calls
             ..Process::default()
         };
         self.processes.insert(pid, process);
@@ -103,9 +104,9 @@ impl Tracer<'_> {
         tracer.is_some() && tracer == myself()
     }
 
-    /// Waits until the threads that were seized have stopped once, a few milliseconds at most. A
-    /// thread that cannot be interrupted is in a call that has begun before. No call of it is lost:
-    /// the kernel stops it when it returns from that call, before it can make another one.
+    /// Waits until all seized threads have stopped once, at most a few milliseconds. A thread that
+    /// cannot be interrupted is inside a call that began earlier; none of its calls is lost,
+    /// because the kernel stops it on return from that call.
     pub(super) fn stop_all(&mut self) {
         const LIMIT: u64 = 200_000_000;
         let until = clock::monotonic() + LIMIT;
@@ -132,8 +133,8 @@ impl Tracer<'_> {
         self.stopped_for += clock::monotonic().saturating_sub(since);
     }
 
-    /// Traces until no process is left, until this time of the monotonic clock, or until the user asks
-    /// this process to stop.
+    /// Traces until no process is left, until this time of `CLOCK_MONOTONIC`, or until a signal
+    /// asks fathom to stop.
     pub(super) fn follow_attached(&mut self, until: Option<u64>, cpu: &mut CpuTime<'_>) {
         const LONGEST: Duration = Duration::from_millis(100);
         loop {
@@ -152,12 +153,12 @@ impl Tracer<'_> {
         }
     }
 
-    /// Lets all threads go on as they were. What cannot be stopped now, the kernel detaches when this
-    /// process ends.
+    /// Detaches from all threads, which continue as before. The kernel detaches a thread that
+    /// cannot be stopped now when fathom ends.
     pub(super) fn detach_all(&mut self) {
         const LIMIT: u64 = 2_000_000_000;
         let until = clock::monotonic() + LIMIT;
-        // Those have stopped already.
+        // Threads in `early` are stopped already.
         for tid in std::mem::take(&mut self.early) {
             let _ = ptrace::detach(tid, 0);
         }
@@ -172,12 +173,12 @@ impl Tracer<'_> {
                     let signal = match stop {
                         Stop::Signal(signal) => signal,
                         Stop::Makes => {
-                            // The new thread is traced, and stops, too.
+                            // The new thread is traced too, and will stop.
                             left.extend(other.filter(|other| !detached.contains(other)));
                             0
                         }
                         Stop::Execs => {
-                            // The thread has got the id of the process.
+                            // A thread that calls execve(2) takes over the id of the process.
                             if let Some(other) = other {
                                 left.remove(&other);
                             }
@@ -191,7 +192,7 @@ impl Tracer<'_> {
                 }
                 Ok((tid, Came::Ended(_))) => drop(left.remove(&tid)),
                 Err(Errno::EINTR) => {}
-                // A main thread that has ended before others does not stop.
+                // A zombie main thread, which ended before other threads, never stops.
                 Err(Errno::EAGAIN) => {
                     left.retain(|tid| Status::read(*tid).is_some_and(|status| !status.has_ended))
                 }

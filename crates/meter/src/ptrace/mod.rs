@@ -1,14 +1,16 @@
-//! The meter for everybody: ptrace(2), with a seccomp filter so that only file-system calls stop.
+//! The meter for unprivileged users: ptrace(2), with a seccomp filter so that only file-system
+//! calls stop.
 //!
-//! A call costs two stops, at each of which the thread waits for this process: about 10 µs a call.
-//! What two stops cost is measured in the command's own process before it executes the command, and
+//! A call costs two stops, at each of which the thread waits for fathom: about 10 µs a call. The
+//! cost of two stops is measured in the child process before it executes the command, and
 //! subtracted from the time of each call. A process that installs a seccomp filter of its own stops
-//! at all its calls from then on: this meter's filter does not see those that the new one answers.
+//! at all its calls from then on, because this meter's filter does not see the calls that the new
+//! filter answers.
 //!
 //! Calls of 32-bit programs are not counted, and set-user-ID programs run without their privilege
-//! if this process has none: there are warnings for both. A process has at most one tracer, so a
-//! debugger in the command cannot trace its children. When this process ends early, the command is
-//! killed: without a tracer all its file-system calls would fail.
+//! if fathom has none: there are warnings for both. A process has at most one tracer, so a debugger
+//! in the command cannot trace its children. When fathom ends early, the command is killed: without
+//! a tracer, all its file-system calls would fail with ENOSYS.
 
 mod attach;
 mod poller;
@@ -39,7 +41,7 @@ use crate::error::{Error, Step, Unavailable, WarningKind};
 use crate::syscalls::{self, CLONE, CLONE_UNTRACED, CLONE3, Kind, PRCTL, SECCOMP};
 use crate::totals::Sums;
 
-/// The meter.
+/// The meter `ptrace`.
 pub(crate) struct Ptrace;
 
 impl Meter for Ptrace {
@@ -111,23 +113,24 @@ impl Meter for Ptrace {
 /// SECCOMP_SET_MODE_FILTER of seccomp(2).
 const INSTALLS: [(u32, u64); 2] = [(PRCTL, 22), (SECCOMP, 1)];
 
-// Words that the command's process writes before it executes the command: whether the filter took
-// its right to gain privileges, and nanoseconds of time and CPU time of the empty calls.
+// Indexes of words in memory shared with the child, which it writes before it executes the command:
+// whether it set no_new_privs, and nanoseconds of elapsed and CPU time of the empty calls.
 const UNPRIVILEGED: usize = 0;
 const ELAPSED: usize = 1;
 const BUSY: usize = 2;
 const WORDS: usize = 3;
-/// Empty calls that measure what metering costs, and those before them, until all caches are warm.
+/// Number of empty calls that measure the cost of metering, and of those before them that warm
+/// caches.
 const ROUNDS: u32 = 64;
 const WARMING: u32 = 16;
-/// How long to poll for the next stop before sleeping.
+/// How long to poll for the next stop before sleeping in waitpid(2).
 const POLLING: Duration = Duration::from_micros(200);
-/// How long nothing must happen after the command has stopped, before this process stops, too.
+/// How long no event may come after the command was suspended (^Z), before fathom suspends itself.
 const QUIET: Duration = Duration::from_millis(20);
-/// Nanoseconds. A stop that came within this time, wake-up included, came soon.
+/// Nanoseconds. A stop within this time, wake-up included, counts as soon.
 const SOON: u64 = 500_000;
 
-/// Runs in the command's process, just before it executes the command.
+/// Runs in the child process, just before it executes the command.
 fn prepare(filter: &Filter, words: &[AtomicU64]) -> gate::Result<()> {
     let store = |word: usize, value: u64| words[word].store(value, Ordering::SeqCst);
     store(UNPRIVILEGED, u64::from(filter.install()?));
@@ -143,40 +146,40 @@ fn prepare(filter: &Filter, words: &[AtomicU64]) -> gate::Result<()> {
 /// Traces a command and its descendants.
 struct Tracer<'a> {
     collector: Collector<'a>,
-    /// The words of the command's process.
+    /// Memory shared with the child process.
     words: &'a [AtomicU64],
     threads: HashMap<u32, Thread>,
     processes: HashMap<u32, Process>,
     last_serial: u64,
-    /// Threads that have stopped or ended before the stop of the fork that created them.
+    /// Threads that stopped or ended before their creator reported the fork.
     early: Vec<u32>,
     gone: Vec<u32>,
     root: u32,
     poller: Poller,
     queue: Queue,
-    /// The command's own program has been executed.
+    /// execve(2) of the command's own program has happened.
     has_begun: bool,
-    /// Nanoseconds of the empty calls, until then; and their median.
+    /// Nanoseconds of each empty call before the exec of the command, and their median.
     empty_calls: Vec<u64>,
     empty_call: u64,
-    /// Some process has outlived its parent, so that its CPU time is not in that of our children.
+    /// Some process has outlived its parent, so its CPU time is not in that of fathom's children.
     has_orphans: bool,
     user: Duration,
     sys: Duration,
     /// The kernel has no `PTRACE_GET_SYSCALL_INFO` (before Linux 5.3).
     lacks_syscall_info: bool,
     is_ending: bool,
-    /// Processes whose threads came and went too fast to find all.
+    /// Number of processes whose threads came and went too fast to find all.
     unfollowed: u64,
-    /// Nanoseconds that stopped threads have waited for this process, once it knew of the stop.
+    /// Nanoseconds that stopped threads have waited for fathom after it noticed the stop.
     stopped_for: u64,
-    /// When the last stop came, in nanoseconds of the monotonic clock.
+    /// Time of the last stop, in nanoseconds of `CLOCK_MONOTONIC`.
     came_at: u64,
-    /// The signal that has stopped the command, and since when.
+    /// The signal that suspended the command, and the time of it.
     suspended: Option<(i32, u64)>,
-    /// When [`Tracer::wait`] is to return at the latest, without intervals.
+    /// Maximum time that [`Tracer::wait`] waits if there are no intervals.
     limit: Option<Duration>,
-    /// Each stop wakes a processor.
+    /// On virtual machines, keeps idle processors from halting: each ptrace stop has to wake one.
     _awake: Option<Fd>,
 }
 
@@ -237,7 +240,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// A thread is created, or goes on after its process was stopped.
+    /// A new thread begins, or a thread continues after SIGCONT.
     fn begins(&mut self, tid: u32) {
         if self.is_of_command(tid) {
             self.suspended = None;
@@ -245,7 +248,7 @@ impl<'a> Tracer<'a> {
         self.resume(tid, 0);
     }
 
-    /// A signal has stopped the process of a thread.
+    /// A signal such as SIGTSTP has suspended the process of a thread.
     fn stops(&mut self, tid: u32, signal: i32) {
         let _ = ptrace::resume(tid, How::Listen, 0);
         if self.is_of_command(tid) && self.suspended.is_none() {
@@ -259,8 +262,8 @@ impl<'a> Tracer<'a> {
             .is_some_and(|thread| thread.pid == self.root)
     }
 
-    /// Stops with a command that has stopped, once nothing has happened for a while: until then, others
-    /// that the terminal has asked to stop restore its modes, and that takes calls.
+    /// Suspends fathom with the command (^Z), once no event has come for a while: until then, other
+    /// processes of the job still restore the terminal's modes, and that takes calls.
     fn stop_with_command(&mut self, running: &Running) {
         let Some((signal, since)) = self.suspended else {
             return;
@@ -314,8 +317,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// What a stopped thread does. Before Linux 5.3 its registers say which call that is, and the stops
-    /// before this one whether it has entered it.
+    /// The state of a stopped thread. Before Linux 5.3 its registers tell the call, and its earlier
+    /// stops tell entry from return.
     fn doing(&mut self, tid: u32, is_inside: bool) -> gate::Result<Doing> {
         if !self.lacks_syscall_info {
             match ptrace::syscall_info(tid) {
@@ -338,8 +341,8 @@ impl<'a> Tracer<'a> {
         })
     }
 
-    /// Resumes a thread, until the call that it is in returns. A thread that has been killed
-    /// meanwhile cannot be resumed; the next wait says that it has ended.
+    /// Resumes a thread until its current call returns. Resuming fails if the thread was killed
+    /// meanwhile; the next wait reports that it has ended.
     fn resume(&mut self, tid: u32, signal: i32) {
         let thread = self.threads.get_mut(&tid);
         let stops_at_calls = thread.is_some_and(|thread| {
@@ -358,8 +361,8 @@ impl<'a> Tracer<'a> {
         let _ = ptrace::resume(tid, how, signal);
     }
 
-    /// A thread enters a call. One that stops at all calls may stop here twice: at the call, and at
-    /// this meter's filter.
+    /// A thread enters a call. A thread that stops at all calls may stop here twice: at syscall
+    /// entry and at this meter's seccomp filter.
     fn enter(&mut self, tid: u32) {
         let (number, args) = match self.doing(tid, false) {
             Ok(Doing {
@@ -399,7 +402,7 @@ impl<'a> Tracer<'a> {
         self.resume(tid, 0);
     }
 
-    /// A call returns, at the time `now`.
+    /// A call returns at the time `now`.
     fn leave(&mut self, tid: u32, now: u64) {
         let is_inside = self.threads.get(&tid).is_some_and(|it| it.is_inside);
         let call = self.doing(tid, is_inside).ok().and_then(|doing| doing.call);
@@ -427,8 +430,8 @@ impl<'a> Tracer<'a> {
                     .held_up(took, entered.delay, thread.delay.as_ref()),
             )
         });
-        // A short call is recorded while its thread runs. Of a long one /proc shows what the descriptor
-        // is while the thread is stopped: it may close it next.
+        // A short call is recorded while its thread runs. For a long call, read the kind of the
+        // descriptor from /proc while the thread is stopped: it may close the descriptor next.
         let is_long = took >= LONG_CALL;
         if !is_long {
             self.resume(tid, 0);
@@ -439,7 +442,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Records a call that has returned after so many nanoseconds.
+    /// Records a call that has returned after `took` nanoseconds.
     fn record(&mut self, tid: u32, entered: Option<Entered>, result: i64, took: u64) {
         let (Some(entered), Some(thread)) = (entered, self.threads.get(&tid)) else {
             return;
@@ -458,9 +461,9 @@ impl<'a> Tracer<'a> {
     }
 }
 
-/// Reads a name up to its NUL, or its first [`LONGEST_NAME`] bytes. `false` if it cannot be read.
+/// Reads a string up to its NUL, or its first [`LONGEST_NAME`] bytes. `false` if it is unreadable.
 fn read_name(tid: u32, address: u64, into: &mut Vec<u8>) -> bool {
-    /// Most names are shorter, and within one page.
+    /// Bytes of the first read: most names are shorter, and within one page.
     const FIRST: usize = 256;
     if address == 0 {
         return false;

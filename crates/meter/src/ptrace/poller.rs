@@ -1,19 +1,20 @@
-//! How the tracer waits for the next stop.
+//! Chooses between polling and sleeping for the next stop.
 
 use gate::usage;
 
 /// Decides whether to poll for the next stop instead of sleeping. While a processor is idle and
-/// stops follow each other soon, polling is faster: a sleeping processor has to be woken for each
-/// stop, which takes a hundred times as long as the stop on a virtual machine.
+/// stops follow each other fast, polling is faster: waking a sleeping processor takes up to a
+/// hundred times as long as the stop itself on a virtual machine.
 #[derive(Default)]
 pub(super) struct Poller {
     pub(super) processors: usize,
-    /// The last stop came soon.
+    /// The last stop came within [`SOON`](super::SOON).
     pub(super) is_busy: bool,
-    /// Waits since the preemptions of this thread were last read, and their number then.
+    /// Number of waits since fathom's involuntary context switches were last read, and their count
+    /// then.
     pub(super) waits: u32,
     pub(super) preemptions: i64,
-    /// How many more times to read the preemptions before polling again.
+    /// Number of further readings of the context switches before polling again.
     pub(super) pause: u32,
 }
 

@@ -1,4 +1,4 @@
-//! How processes and threads begin, execute programs and end.
+//! Creation, exec and exit of traced processes and threads.
 
 use std::ffi::CString;
 use std::sync::atomic::Ordering;
@@ -16,8 +16,8 @@ use crate::error::WarningKind;
 use crate::syscalls::{CLONE, CLONE_FILES, CLONE_FS, CLONE_THREAD, CLONE_UNTRACED, CLONE3};
 
 impl Tracer<'_> {
-    /// Has the child of a clone(2) or clone3(2) traced that asks for one which is not: its calls would stop
-    /// at the filter without a tracer, and fail.
+    /// Clears CLONE_UNTRACED of a clone(2) or clone3(2): an untraced child would have the seccomp
+    /// filter but no tracer, and its file-system calls would fail.
     pub(super) fn trace_child(&self, tid: u32, number: u32, argument: u64) {
         let flags = match number {
             CLONE => argument,
@@ -63,7 +63,7 @@ impl Tracer<'_> {
         let parent = self.processes.get(&fork.parent);
         let is_inside = parent.is_some_and(|parent| parent.is_filtered);
         let thread = Thread {
-            is_inside, // the fork that it returns from
+            is_inside, // on return from fork
             ..Thread::new(fork.pid)
         };
         self.threads.insert(fork.tid, thread);
@@ -84,8 +84,8 @@ impl Tracer<'_> {
         self.collector.to.fork(fork);
     }
 
-    /// Begins threads whose parents were killed before the stop of their fork, and those of this process
-    /// that has lost its other threads; /proc says whose they are. Of all others the stop comes.
+    /// Begins threads whose fork is never reported: those whose creators were killed first, and
+    /// those of the process `of` that has lost its other threads. /proc tells their processes.
     fn begin_early(&mut self, of: Option<u32>) {
         for tid in std::mem::take(&mut self.early) {
             let status = CString::new(format!("/proc/{tid}/status")).unwrap_or_default();
@@ -110,8 +110,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// A process executes a program. Its other threads have ended, and the one that goes on has got
-    /// the id of the process.
+    /// A process executed a program. Its other threads have ended, and the calling thread has taken
+    /// over the id of the process.
     pub(super) fn exec(&mut self, pid: u32) {
         let former = ptrace::event_message(pid).unwrap_or(pid);
         let threads = self.threads.iter();
@@ -125,7 +125,7 @@ impl Tracer<'_> {
         }
         let mut thread = self.threads.remove(&former);
         if let Some(thread) = &mut thread {
-            self.queue.forget(thread.delay.take()); // its id may be another one now
+            self.queue.forget(thread.delay.take()); // the delay file of the old thread id, which may belong to a different thread now
         }
         let given = thread.as_ref().map(|thread| thread.names[0].clone());
         self.threads.extend(thread.map(|thread| (pid, thread)));
@@ -146,7 +146,7 @@ impl Tracer<'_> {
         self.resume(pid, 0);
     }
 
-    /// Warns, once each, of what would be different without a meter.
+    /// Warns, once per kind, of effects of the meter on the command.
     pub(super) fn warn_of_differences(&mut self, pid: u32, exe: &CString, program: &[u8]) {
         let is_given = |warning: &WarningKind| matches!(warning, WarningKind::OtherArchitecture(_));
         let has_other_arch = !self.collector.warnings.iter().any(is_given)
@@ -190,7 +190,7 @@ impl Tracer<'_> {
         self.begin_early(None);
     }
 
-    /// A thread has ended, and with the main thread its process.
+    /// A thread ended; with the main thread, its process.
     pub(super) fn exit(&mut self, tid: u32) {
         let Some(pid) = self.remove(tid) else { return };
         if pid == tid
@@ -203,7 +203,7 @@ impl Tracer<'_> {
         self.collector.to.exit(pid, tid);
     }
 
-    /// Removes a thread, and returns its process. The call that it is in has not returned.
+    /// Removes a thread, and returns its process. The current call of the thread has not returned.
     pub(super) fn remove(&mut self, tid: u32) -> Option<u32> {
         let mut thread = self.threads.remove(&tid)?;
         self.queue.forget(thread.delay.take());
@@ -213,7 +213,7 @@ impl Tracer<'_> {
         Some(thread.pid)
     }
 
-    /// Kills what the command has left behind: the user does not wait for it.
+    /// Kills processes that outlived the command, because the user does not wait for them.
     pub(super) fn kill_all(&mut self) {
         if !std::mem::replace(&mut self.is_ending, true) {
             let warning = WarningKind::Killed(self.processes.len());
@@ -223,8 +223,8 @@ impl Tracer<'_> {
     }
 }
 
-/// The flags of the clone(2) or clone3(2) that a thread is in; none for fork(2) and vfork(2), or if
-/// they cannot be read (a 32-bit program).
+/// The flags of a thread's current clone(2) or clone3(2); none for fork(2) and vfork(2), or if they
+/// cannot be read (a 32-bit program).
 fn clone_flags(tid: u32) -> u64 {
     let registers = ptrace::call_registers(tid).ok().flatten();
     let call = registers.map(|registers| (registers.number as u32, registers.args[0]));
@@ -235,7 +235,7 @@ fn clone_flags(tid: u32) -> u64 {
     }
 }
 
-/// The flags at the beginning of the argument of clone3(2); none if they cannot be read.
+/// The flags at the beginning of `struct clone_args` of clone3(2); none if unreadable.
 fn clone3_flags(tid: u32, address: u64) -> u64 {
     let mut flags = [0; 8];
     match ptrace::read_memory(tid, address, &mut flags) == flags.len() {

@@ -1,36 +1,37 @@
-//! How long stopped threads wait for the tracer, which is one for all of them, and for a processor.
+//! Time that stopped threads wait for the single tracer, and for a processor.
 //!
-//! While several threads run, a call seems to take as long as others keep the tracer and the processors
-//! busy: the same command took 9 ms by bpf, and 214 ms to 7 s. So both are taken from the time of a call.
-//! What is left is the time in the call itself, waiting for a disk or a server included.
+//! While several threads run, each call appears to take as long as other threads keep the tracer
+//! and the processors busy: the same command took 9 ms by bpf, and 214 ms to 7 s by ptrace. So both
+//! waits are subtracted from the time of a call. The remainder is the time in the call itself,
+//! including waits for a disk or a server.
 
 use gate::clock;
 use gate::usage::RunDelay;
 use gate::{Errno, Result};
 
-/// The queue of threads that have stopped.
+/// The queue of stopped threads that wait for the tracer.
 #[derive(Default)]
 pub(super) struct Queue {
-    /// There are several threads.
+    /// The command has several threads.
     pub(super) is_shared: bool,
-    /// When it was last empty, in nanoseconds of the monotonic clock.
+    /// When the queue was last empty, in nanoseconds of `CLOCK_MONOTONIC`.
     empty_at: u64,
-    /// The longest time, in nanoseconds, for which the thread that came last may have been in it.
+    /// Upper bound of the time, in nanoseconds, that the last thread was in the queue.
     queued: u64,
-    /// Of the tracer, and what it was when the last thread came.
+    /// Run delay of the tracer, and its value when the last thread stopped.
     own: Option<RunDelay>,
     own_nanos: u64,
-    /// Files of [`RunDelay`] that are open.
+    /// Number of open [`RunDelay`] files.
     open: u32,
 }
 
-/// Nanoseconds. A shorter call was not held up.
+/// Nanoseconds. A shorter call was not delayed by the queue.
 const SHORT: u64 = 20_000;
-/// The most files to hold open.
+/// The maximum number of [`RunDelay`] files to keep open.
 const MOST_OPEN: u32 = 256;
 
 impl Queue {
-    /// Waits for the next thread; `wait` is first asked for one that is there already.
+    /// Waits for the next stopped thread; `wait` is first called without blocking.
     pub(super) fn next<T>(
         &mut self,
         is_shared: bool,
@@ -54,7 +55,7 @@ impl Queue {
         if self.own.is_none() {
             self.own = RunDelay::open(None).ok();
         }
-        // The tracer was asked to run, and waited for a processor.
+        // Time for which the tracer was runnable, but waited for a processor.
         let own = self
             .own
             .as_ref()
@@ -65,7 +66,7 @@ impl Queue {
         came
     }
 
-    /// The delay of a thread that enters a call.
+    /// The run delay of a thread that enters a call.
     pub(super) fn delay_of(&mut self, tid: u32, delay: &mut Option<RunDelay>) -> Option<u64> {
         if delay.is_none() && self.open < MOST_OPEN {
             *delay = RunDelay::open(Some(tid)).ok();
@@ -74,13 +75,13 @@ impl Queue {
         delay.as_ref()?.nanos()
     }
 
-    /// A thread has ended, or has another number.
+    /// A thread has ended, or its id has changed: its run delay file is closed.
     pub(super) fn forget(&mut self, delay: Option<RunDelay>) {
         self.open -= u32::from(delay.is_some());
     }
 
-    /// How long the thread that came last was held up in a call that took so long; `entered` is its delay
-    /// at the entry.
+    /// The part of `took`, the time of a call, for which the thread waited for the tracer or a
+    /// processor; `entered` is its run delay at entry.
     pub(super) fn held_up(&self, took: u64, entered: Option<u64>, delay: Option<&RunDelay>) -> u64 {
         if took < SHORT {
             return 0;
@@ -97,7 +98,7 @@ impl Queue {
 mod tests {
     use super::*;
 
-    /// Waits once, for a thread that is there already or comes later.
+    /// Waits once, for a thread that has stopped already (`is_there`) or stops later.
     fn next(queue: &mut Queue, is_shared: bool, is_there: bool) {
         let came = queue.next(is_shared, |asks_first| match asks_first && !is_there {
             true => Err(Errno::EAGAIN),
@@ -114,7 +115,7 @@ mod tests {
         assert_eq!(queue.held_up(PAUSE, None, None), 0);
         next(&mut queue, true, false);
         std::thread::sleep(std::time::Duration::from_nanos(PAUSE));
-        // It may have come at any time since the queue was empty.
+        // The stop may have come at any time since the queue was empty.
         next(&mut queue, true, true);
         assert!(queue.held_up(PAUSE, None, None) >= PAUSE);
         assert_eq!(queue.held_up(SHORT - 1, None, None), 0);

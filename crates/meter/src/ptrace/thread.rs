@@ -1,33 +1,33 @@
-//! What is known of a traced thread and its process.
+//! State of a traced thread and its process.
 
 use gate::usage::RunDelay;
 
 use crate::call::Call;
 use crate::totals::ProgramIndex;
 
-/// The call that a thread is in.
+/// The system call that a thread is inside.
 #[derive(Clone, Copy)]
 pub(super) struct Entered {
     pub(super) number: u32,
     pub(super) args: [u64; 6],
-    /// Which of the thread's names are this call's.
+    /// Which of the thread's path buffers belong to this call.
     pub(super) has_names: [bool; 2],
     pub(super) start: u64,
-    /// [`RunDelay`] of the thread then; `None` while no other thread can hold it up.
+    /// Run delay ([`RunDelay`]) of the thread at entry; `None` while no other thread can delay it.
     pub(super) delay: Option<u64>,
 }
 
 pub(super) struct Thread {
     pub(super) pid: u32,
     pub(super) call: Option<Entered>,
-    /// It has entered a call, and stops when that returns. Only this tells entry from return before
-    /// Linux 5.3.
+    /// The thread is inside a call, and stops on return. Before Linux 5.3 only this flag tells an
+    /// entry stop from a return stop.
     pub(super) is_inside: bool,
-    /// It is in a call that installs a seccomp filter.
+    /// The thread is in a call that installs a seccomp filter.
     pub(super) installs_filter: bool,
-    /// What the path arguments of the call point to; kept, so that calls do not allocate.
+    /// Strings of the call's path arguments; reused, so that calls do not allocate.
     pub(super) names: [Vec<u8>; 2],
-    /// Read at its calls while there are other threads.
+    /// Run delay file of the thread, read at its calls while there are other threads.
     pub(super) delay: Option<RunDelay>,
 }
 
@@ -68,12 +68,12 @@ impl Thread {
 #[derive(Default)]
 pub(super) struct Process {
     pub(super) program: ProgramIndex,
-    /// Its parent's id and serial number: the kernel reuses ids.
+    /// PID and serial number of the parent: the kernel reuses PIDs.
     pub(super) parent: (u32, u64),
     pub(super) serial: u64,
-    /// Live processes that it has created.
+    /// Number of live child processes.
     pub(super) children: u32,
-    /// It has a seccomp filter of its own, which may answer calls before ours sees them: it stops
-    /// at all calls.
+    /// The process has its own seccomp filter, which may answer calls before the meter's filter
+    /// sees them, so it stops at all calls.
     pub(super) is_filtered: bool,
 }

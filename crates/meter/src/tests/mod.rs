@@ -1,4 +1,4 @@
-//! What every meter must report. These tests run with each meter of [`all`].
+//! Requirements on every meter: these tests run with each meter of [`all`].
 
 #![allow(
     clippy::disallowed_methods,
@@ -18,7 +18,7 @@ use crate::call::{Call, Choice, Command, Ended, Fork, LONGEST_NAME, Listener, Me
 use crate::skip::skip;
 use crate::{CommandError, Error, Unavailable, WarningKind, all, syscalls};
 
-/// All that a meter has reported.
+/// All events that a meter has reported.
 #[derive(Default)]
 struct Heard {
     calls: Vec<HeardCall>,
@@ -61,18 +61,19 @@ impl Listener for Heard {
     }
 }
 
-/// Report all calls one by one.
+/// Report all calls individually.
 const ALL: u64 = u64::MAX;
 
-/// The program of `busy.c`, built once.
+/// The program `busy.c`, built once.
 pub(crate) fn busy() -> OsString {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let built = BUILT.get_or_init(|| {
-        // Beside the program of the tests, which another process may run at the same time.
+        // Built under a temporary name, because another test process may run `busy` meanwhile.
         let at = std::env::current_exe().unwrap().with_file_name("busy");
         let new = at.with_extension(std::process::id().to_string());
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/busy.c");
-        // Static: cargo sets LD_LIBRARY_PATH, and the search of it would be most of what is seen.
+        // Static, because cargo sets LD_LIBRARY_PATH, and the linker's search would dominate the
+        // calls.
         let done = Tool::new("cc")
             .args(["-static", "-O1", "-w", "-pthread", source, "-o"])
             .arg(&new)
@@ -90,8 +91,8 @@ fn find<A: Into<OsString>>(words: impl IntoIterator<Item = A>) -> Command {
     Command::find(&words).unwrap()
 }
 
-/// One at a time: a meter watches the signals of the whole process, and CPU times are those of all
-/// children.
+/// Meters one command at a time: a meter catches the signals of the whole process, and CPU times
+/// are those of all children.
 fn run(meter: &dyn Meter, command: &Command, calls: u64) -> (Result<Metered, Error>, Heard) {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +101,7 @@ fn run(meter: &dyn Meter, command: &Command, calls: u64) -> (Result<Metered, Err
     (metered, heard)
 }
 
-/// Runs the test with every meter that works here, which must be at least one.
+/// Runs the test with every meter that works here; there must be at least one.
 fn each(test: impl Fn(&dyn Meter)) {
     let meters = all();
     let mut available = 0;
@@ -132,7 +133,7 @@ fn busy_with(what: &str) -> [OsString; 2] {
 
 type Counts = BTreeMap<&'static str, (u64, u64)>;
 
-/// Calls and errors by gate: of the totals, and of the reported calls.
+/// Calls and errors by system call: of the totals, and of the reported calls.
 fn counts(metered: &Metered, heard: &Heard) -> (Counts, Counts) {
     let (mut summed, mut reported) = (Counts::new(), Counts::new());
     for total in &metered.totals {
@@ -196,7 +197,7 @@ fn threads_forks_and_vforks_are_followed() {
             .count();
         assert_eq!((made, threads, heard.execs.len()), (70, 8, 11), "{meter}");
         assert_eq!(heard.exits.len(), 79, "{meter}");
-        // 8 threads 100 times, 50 forks, and 10 execs of it.
+        // 8 threads 100 times, 50 forks, and 10 execs of `touch_files`.
         let missing = heard.calls.iter().filter(|call| is_missing(call));
         assert_eq!(missing.count(), 2 * 860, "{meter}");
     });
@@ -210,7 +211,7 @@ fn threads_forks_and_vforks_are_followed() {
     });
 }
 
-/// A failed lookup of `touch_files` in `busy.c`, which has no others.
+/// The failed lookup of `touch_files` in `busy.c`, its only one.
 fn is_missing(call: &HeardCall) -> bool {
     call.result == Some(-2) && ["open", "openat", "stat", "newfstatat"].contains(&call.gate)
 }
@@ -226,7 +227,7 @@ fn names_are_reported_as_they_were_given_or_not_at_all() {
                 )
             })
         };
-        // The dynamic linker may look up libraries before.
+        // The dynamic linker may have looked up libraries before.
         let wrong = heard
             .calls
             .iter()
@@ -318,7 +319,7 @@ fn a_thread_that_executes_a_program_gets_the_id_of_its_process() {
             [pid, pid],
             "{meter}"
         );
-        // Another thread was opening a file.
+        // A different thread was opening a file.
         let unfinished: Vec<_> = heard
             .calls
             .iter()
@@ -457,7 +458,7 @@ fn calls_beyond_the_wanted_number_are_in_the_totals() {
     });
 }
 
-/// Only counts, so that the meter and not the listener is tested.
+/// A cheap listener that only counts, so that the test measures the meter.
 #[derive(Default)]
 struct Counting {
     reported: u64,
@@ -471,8 +472,8 @@ impl Listener for Counting {
     }
 }
 
-/// Runs `count` failing openat(2) calls of one name. A meter may lose calls where it reads its rings too
-/// late, but then it says how many.
+/// Runs `count` failing openat(2) calls of one name. A meter that reads its ring too late may lose
+/// calls, but must report how many.
 fn check_failing_calls(meter: &dyn Meter, count: u64, may_lose: bool) {
     let command = find([busy(), "many".into(), count.to_string().into()]);
     let mut counting = Counting::default();
@@ -487,9 +488,9 @@ fn check_failing_calls(meter: &dyn Meter, count: u64, may_lose: bool) {
     let calls: u64 = metered.totals.iter().map(|total| total.calls).sum();
     let name = meter.name();
     let context = || format!("{name}: {failed} of {count} failed, {calls} calls, {metered:?}");
-    assert!(failed <= count + 100, "{}", context()); // a few of the C library's
+    assert!(failed <= count + 100, "{}", context()); // a few are by the C library
     let lost = metered.lost;
-    // bpf counts calls in the kernel, and only reports of single calls can be lost. ptrace loses none.
+    // bpf counts in the kernel, and may lose only individual reports. ptrace loses none.
     assert!(failed >= count, "{}", context());
     assert!(counting.reported + lost >= calls, "{}", context());
     assert!(counting.missing + lost >= count, "{}", context());
@@ -497,7 +498,7 @@ fn check_failing_calls(meter: &dyn Meter, count: u64, may_lose: bool) {
     assert!(may_lose || lost == 0, "{}", context());
 }
 
-/// Calls for which the ring has room.
+/// Number of calls for which the ring has room.
 const FIT: u64 = 2_000;
 
 #[test]
@@ -509,12 +510,12 @@ fn calls_that_fit_into_the_rings_are_never_lost() {
 fn no_call_of_half_a_million_is_lost_silently() {
     each(|meter| {
         if meter.name() != "ptrace" {
-            check_failing_calls(meter, 500_000, true); // ptrace cannot lose any, and would take seconds
+            check_failing_calls(meter, 500_000, true); // ptrace loses none, and would take seconds
         }
     });
 }
 
-/// Sleeps at each call.
+/// A listener that sleeps at each call.
 #[derive(Default)]
 struct Slow(u64);
 
@@ -543,7 +544,7 @@ fn a_slow_listener_gets_the_wanted_calls_and_no_more() {
     });
 }
 
-/// Waits at the first call, until the process has ended.
+/// A listener that blocks at the first call until the process has ended.
 #[derive(Default)]
 struct Dozing(u64);
 
@@ -566,7 +567,7 @@ fn calls_that_come_faster_than_they_are_read_are_reported_as_lost() {
     let command = find([busy(), "many".into(), MANY.to_string().into()]);
     each(|meter| {
         if meter.name() == "ptrace" {
-            return; // it waits for the listener
+            return; // this meter waits for the listener
         }
         let mut dozing = Dozing::default();
         let metered = meter.run(&command, ALL, &mut dozing).unwrap();
@@ -581,7 +582,7 @@ fn calls_that_come_faster_than_they_are_read_are_reported_as_lost() {
             "{}: {metered:?}",
             meter.name()
         );
-        // bpf adds up in the kernel, so its totals are complete.
+        // bpf sums up in the kernel, so its totals are complete.
         assert!(calls >= MANY, "{calls}");
     });
 }
@@ -603,7 +604,7 @@ fn several_meters_at_once_report_their_own_commands() {
     });
 }
 
-/// Calls that were reported, those in the totals, and those lost.
+/// Numbers of reported calls, of calls in the totals, and of lost calls.
 fn sums(meter: &dyn Meter, command: &Command) -> (u64, u64, u64) {
     let mut counting = Counting::default();
     let metered = meter.run(command, ALL, &mut counting).unwrap();
@@ -617,8 +618,8 @@ fn sums(meter: &dyn Meter, command: &Command) -> (u64, u64, u64) {
     (counting.reported, calls, metered.lost)
 }
 
-/// `open("/no/such")` and `exit(0)`, as a 32-bit program calls them. With an argument, it executes
-/// that instead of exiting.
+/// `open("/no/such")` and `exit(0)` of a 32-bit program. With an argument, it executes that instead
+/// of exiting.
 #[cfg(target_arch = "x86_64")]
 const PROGRAM_32_BIT: &str = ".globl _start\n_start: mov $5, %eax\nmov $p, %ebx\nxor %ecx, %ecx\nint $0x80\n\
     mov 8(%esp), %ebx\ntest %ebx, %ebx\njz e\nmov $11, %eax\nlea 8(%esp), %ecx\nxor %edx, %edx\nint $0x80\n\
@@ -650,7 +651,7 @@ fn calls_of_32_bit_programs_are_not_counted_and_a_warning_is_given() {
     {
         return skip("this kernel does not run 32-bit programs");
     }
-    // From 64 bits to 32, and back.
+    // A 64-bit program that executes a 32-bit program, and the reverse.
     let words = [busy(), "once".into()];
     let alone = find(words.clone());
     let after = find([at("narrow").into_os_string()].into_iter().chain(words));
@@ -659,7 +660,7 @@ fn calls_of_32_bit_programs_are_not_counted_and_a_warning_is_given() {
         let alone = counts(&metered.unwrap(), &heard).0;
         let (metered, heard) = run(meter, &after, ALL);
         let metered = metered.unwrap();
-        // The first execve is that of the 32-bit program, the second is made by it.
+        // The first execve(2) starts the 32-bit program, the second is called by it.
         assert_eq!(counts(&metered, &heard).0, alone, "{}", meter.name());
         let said = metered.warnings.iter().any(|warning| {
             use WarningKind::{Calls32Bit, OtherArchitecture};

@@ -1,20 +1,20 @@
-//! The period of a series in which one call in every n costs more, found with a comb.
+//! Finds the period of a series in which every n-th call costs more, with a comb.
 //!
-//! For each period the samples are sorted by their phase, and the lower quartile of the logarithms
-//! of each phase is taken: a phase is high only if most of its samples are, so that an occasional
-//! disturbance does not matter. A period's score is how far its highest phase is above the median
-//! phase. All multiples of the true period score as well, and none of its divisors: the result is
-//! the smallest period with half of the best score. (Autocorrelation and the periodogram were tried,
+//! For each period the samples are grouped by their phase, and the lower quartile of the logarithms
+//! of each phase is taken: a phase is high only if most of its samples are, so that occasional
+//! disturbances do not matter. The score of a period is the distance of its highest phase above the
+//! median phase. Multiples of the true period score as well, but no divisors: so the result is the
+//! smallest period with half of the best score. (Autocorrelation and the periodogram were tried,
 //! and fail where the period is long and the peaks are narrow.)
 
 use super::peaks::{Period, spacing};
 use super::robust::{chance, median, quantile, sorted};
 
-/// How many cycles a period must have.
+/// Minimum number of cycles of a period in the series.
 pub(crate) const CYCLES: usize = 12;
 
-/// The period, of at least 2 samples; `None` where none stands out. The first quarter of the series
-/// is ignored, since the period may still change there.
+/// The period, of at least 2 samples; `None` if none stands out. The first quarter of the series is
+/// ignored, since the period may still change there.
 pub(crate) fn comb(samples: &[f64]) -> Option<Period> {
     let samples = samples.iter().skip(samples.len() / 4);
     let samples: Vec<f64> = samples.map(|v| v.max(1e-9).ln()).collect();
@@ -26,7 +26,7 @@ pub(crate) fn comb(samples: &[f64]) -> Option<Period> {
         let highest = phases.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
         let (phase, high) = highest.map_or((0, 0.0), |(phase, high)| (phase, *high));
         phases.sort_unstable_by(f64::total_cmp);
-        // With two phases the median would include half of the highest.
+        // With two phases the median would be half of the highest phase.
         let usual = quantile(&phases, if period == 2 { 0.0 } else { 0.5 });
         (period, high - usual, phase)
     };
@@ -36,8 +36,8 @@ pub(crate) fn comb(samples: &[f64]) -> Option<Period> {
         .fold(0.0, |best, (_, score, _)| f64::max(best, *score));
     let is_good = |score: f64| score > 0.0 && score >= best / 2.0;
     let (period, score, phase) = scores.into_iter().find(|(_, score, _)| is_good(*score))?;
-    // The odds that one of all phases of all periods is so high by chance. One in `period` samples
-    // is high; up to one in twenty more may be disturbed, and higher than any peak.
+    // The probability that one of all phases of all periods is this high by chance. One in `period`
+    // samples is high; one in twenty more may be disturbed, and higher than any peak.
     let share = (2.0 / period as f64).clamp(0.1, 0.5);
     let ordered = sorted(&samples);
     let line = quantile(&ordered, 1.0 - share);
@@ -57,14 +57,14 @@ pub(crate) fn comb(samples: &[f64]) -> Option<Period> {
     Some(longer(&samples, &found).unwrap_or(found))
 }
 
-/// The samples at a phase of a period.
+/// The samples at one phase of a period: the comb's teeth.
 fn teeth(samples: &[f64], period: usize, phase: usize) -> impl Iterator<Item = f64> {
     samples.iter().skip(phase).step_by(period).copied()
 }
 
-/// A period that is too long for the comb, of which the comb has found only a finer structure: some
-/// of the teeth are as far above the others as these are above the rest, and at one distance. (With
-/// large folios, the first read of each takes a little longer; a window has several folios.)
+/// Finds a period too long for the comb, which only found a finer structure within it: some teeth
+/// are as far above the other teeth as those are above the rest, and equidistant. (With large
+/// folios, the first read of each takes a little longer; a readahead window has several folios.)
 fn longer(samples: &[f64], found: &Period) -> Option<Period> {
     let period = found.low as usize;
     let tooth = median(teeth(samples, period, found.phase));
@@ -73,7 +73,7 @@ fn longer(samples: &[f64], found: &Period) -> Option<Period> {
         .step_by(period)
         .filter(|i| samples[*i] > line)
         .collect();
-    // Where every second tooth is a giant, both are of one kind.
+    // If every second tooth is that high, both kinds of teeth are one period.
     spacing(&giants).filter(|longer| longer.low >= 3.0 * found.low)
 }
 

@@ -1,24 +1,23 @@
-//! Blocks in a series of small calls in order through a file: the first call in each block costs
-//! more.
+//! Finds the block size in a series of small consecutive calls, of which the first in each block
+//! costs more.
 //!
-//! The series is folded at each power of two. Where the blocks are p calls long, all the first
-//! calls of p stand out from the others; at p / 2 only half of them do, so that the smallest p at
-//! which they stand out is the block. This needs no threshold on any single time, and one wild
-//! sample moves nothing.
+//! The series is folded at each power of two. If blocks are p calls long, all first calls of p
+//! stand out; at p / 2 only half of them do. So the block is the smallest p at which they stand
+//! out. This needs no threshold on any single time, and is robust against single outliers.
 
 use super::peaks::Period;
 use super::robust::{chance, quantile, sorted};
 
-/// With fewer firsts than this, chance looks like that too often.
+/// The minimum number of groups; with fewer, noise too often looks like a block.
 const FEWEST: usize = 7;
-/// How much longer than the others the firsts must take, at least.
+/// The minimum ratio of the first calls' times to those of the others.
 const STANDS_OUT: f64 = 1.02;
-/// How far the lower ones of the firsts must rise, as a share of how far most of them do, where
-/// there are too few to tell it otherwise: half of the firsts of half a block do not rise at all.
-/// (Those of a block may rise less than those of a page that is two blocks long.)
+/// The minimum rise of the lower quantile of first calls, as a share of the median rise, for when
+/// there are few: at half of the block size, half of the first calls do not rise at all. (The first
+/// calls of a block may rise less than those of a page of two blocks.)
 const TOGETHER: f64 = 1.0 / 3.0;
 
-/// The smallest power of two at which the first of each group stands out; `None` where there is
+/// The smallest power of two at which the first call of each group stands out; `None` if there is
 /// none.
 pub(crate) fn fold(samples: &[f64]) -> Option<Period> {
     let candidates = (1..usize::BITS)

@@ -1,23 +1,23 @@
-//! Where a series that was level begins to rise and stays up.
+//! Finds where a level series begins to rise and stays up.
 
 use super::robust::{median, quantile, sorted, spread};
 
-/// A knee: the first raised sample, and how sure that is.
+/// A knee of a series, with its confidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Knee {
     /// Index of the first raised sample.
     pub(crate) at: usize,
-    /// Between 0 and 1.
+    /// The confidence between 0 and 1.
     pub(crate) confidence: f64,
 }
 
-/// The index from which on the series is above its level before. `None` where it stays level, or
-/// where there are too few samples: a knee needs four before it and three after.
+/// The index at which the series rises above its previous level. `None` if it stays level, or has
+/// too few samples: a knee needs four before it and three after.
 pub(crate) fn knee(samples: &[f64]) -> Option<Knee> {
     const BEFORE: usize = 4;
     const AFTER: usize = 3;
     let last = samples.len().checked_sub(AFTER)?;
-    // The split with the fewest samples on the wrong side of the level before it.
+    // The split with the fewest samples on the wrong side of the previous level.
     let level_until = |at: usize| {
         let level = median(&samples[..at]);
         let noise = spread(&samples[..at]).max(level.abs() * 0.01).max(1e-9);
@@ -32,7 +32,7 @@ pub(crate) fn knee(samples: &[f64]) -> Option<Knee> {
     let at = (BEFORE..=last).min_by_key(|at| rest(*at))?;
     let (level, noise) = level_until(at);
     let wrong = rest(at) as f64 / samples.len() as f64;
-    // What rises goes on rising, or stays raised: the tail is above the level by more than the noise.
+    // After a knee the series stays up: the median of its tail exceeds the noise.
     let tail = quantile(&sorted(&samples[at..]), 0.5);
     let up = tail > level + 6.0 * noise && samples[at] > level + 4.0 * noise;
     (up && wrong <= 0.1).then_some(Knee {

@@ -1,24 +1,24 @@
-//! Peaks in a series, and their distance: what the paper's authors saw by eye in their figures.
+//! Finds peaks in a series and their distance, as the paper's authors did by eye.
 
 use super::robust::{chance, median, quantile, sorted, spread};
 
-/// A period of a series, in samples; `low` and `high` are the same where it is a whole number.
+/// A period of a series, in samples; `low` and `high` are equal if it is a whole number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Period {
-    /// The shortest distance that was seen.
+    /// The shortest observed distance.
     pub(crate) low: f64,
-    /// The longest.
+    /// The longest observed distance.
     pub(crate) high: f64,
-    /// Index of the peaks within the period.
+    /// The index of the peaks within the period.
     pub(crate) phase: usize,
-    /// 1 less the chance that noise looks like that.
+    /// 1 less the probability that noise looks like that.
     pub(crate) confidence: f64,
 }
 
-/// How many spreads above the median a peak is.
+/// The minimum height of a peak above the median, in spreads.
 const HIGH: f64 = 6.0;
 
-/// The indices of the peaks, in order: samples far above the median. Of neighbours, the highest.
+/// The indices of the peaks, in order: samples far above the median. Of adjacent ones, the highest.
 pub(crate) fn peaks(samples: &[f64]) -> Vec<usize> {
     let middle = median(samples);
     let line = middle + (HIGH * spread(samples)).max(middle.abs() * 0.1);
@@ -36,8 +36,8 @@ pub(crate) fn peaks(samples: &[f64]) -> Vec<usize> {
     peaks
 }
 
-/// The distance of the peaks, as the range of those that agree; `None` where chance looks like that.
-/// One interval in four may differ: the first does as a rule, because nothing is prefetched yet.
+/// The distance of the peaks, as a range of those that agree; `None` if it may be chance. One
+/// interval in four may differ: the first usually does, because nothing is prefetched yet.
 pub(crate) fn spacing(peaks: &[usize]) -> Option<Period> {
     let distance = |pair: &[usize]| pair[1].saturating_sub(pair[0]) as f64;
     let intervals: Vec<f64> = peaks.windows(2).map(distance).collect();

@@ -1,8 +1,8 @@
-//! Statistics that a few outliers do not move, and the odds of chance.
+//! Statistics that are robust against outliers, and probabilities of chance.
 
 use std::borrow::Borrow;
 
-/// The value below which `share` (0 to 1) of a sorted sample lies; 0 for none.
+/// The quantile `share` (0 to 1) of a sorted sample; 0 for an empty one.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else {
         return 0.0;
@@ -13,7 +13,7 @@ pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     low + (high - low) * at.fract()
 }
 
-/// The finite values of a sample, in order.
+/// The finite values of a sample in increasing order.
 pub(crate) fn sorted(sample: impl IntoIterator<Item: Borrow<f64>>) -> Vec<f64> {
     let sample = sample.into_iter().map(|v| *v.borrow());
     let mut sample: Vec<f64> = sample.filter(|v| v.is_finite()).collect();
@@ -21,18 +21,18 @@ pub(crate) fn sorted(sample: impl IntoIterator<Item: Borrow<f64>>) -> Vec<f64> {
     sample
 }
 
-/// The median of a sample; 0 for none.
+/// The median of a sample; 0 for an empty one.
 pub(crate) fn median(sample: impl IntoIterator<Item: Borrow<f64>>) -> f64 {
     quantile(&sorted(sample), 0.5)
 }
 
-/// The median absolute deviation, scaled so that it is the standard deviation of normal samples.
+/// The median absolute deviation, scaled to the standard deviation of normal samples.
 pub(crate) fn spread(sample: &[f64]) -> f64 {
     let middle = median(sample);
     1.4826 * median(sample.iter().map(|v| (v - middle).abs()))
 }
 
-/// The probability that at least `hits` of `tries` hit, when each does with probability `p`.
+/// The binomial probability of at least `hits` in `tries`, each with probability `p`.
 pub(crate) fn chance(tries: usize, hits: usize, p: f64) -> f64 {
     if hits == 0 {
         return 1.0;
@@ -41,7 +41,7 @@ pub(crate) fn chance(tries: usize, hits: usize, p: f64) -> f64 {
         return 0.0;
     }
     let (log_p, log_q) = (p.min(1.0).ln(), (1.0 - p).max(f64::MIN_POSITIVE).ln());
-    // ln of the binomial coefficient, updated from one term to the next.
+    // ln of the binomial coefficient, updated from term to term.
     let mut choose = (0..hits)
         .map(|i| ((tries - i) as f64).ln() - ((i + 1) as f64).ln())
         .sum::<f64>();
@@ -53,14 +53,14 @@ pub(crate) fn chance(tries: usize, hits: usize, p: f64) -> f64 {
     sum.min(1.0)
 }
 
-/// What `combine` makes of several runs at each index, as long as the shortest run.
+/// Combines the values of several runs at each index, up to the length of the shortest run.
 pub(crate) fn combine_runs(runs: &[Vec<f64>], combine: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let len = runs.iter().map(Vec::len).min().unwrap_or_default();
     let at_index = |i: usize| combine(&runs.iter().map(|run| run[i]).collect::<Vec<_>>());
     (0..len).map(at_index).collect()
 }
 
-/// The most frequent value, and how often it occurs; the smaller of two that are as frequent.
+/// The most frequent value and its count; the smaller of two equally frequent values.
 pub(crate) fn mode(sample: &[u64]) -> Option<(u64, usize)> {
     let mut sorted = sample.to_vec();
     sorted.sort_unstable();

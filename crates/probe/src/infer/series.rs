@@ -1,5 +1,4 @@
-//! Each of the paper's series, judged: the same for what was just measured and for what is
-//! replayed.
+//! Evaluates the paper's series, both measured and replayed ones.
 
 use super::comb::comb;
 use super::fold::fold;
@@ -12,11 +11,11 @@ use crate::finding::{Finding, Method, PeriodBy, Value};
 use crate::names::{Kind, Quantity};
 use crate::samples::Series;
 
-/// The samples that are judged and drawn: of several trials, the least disturbed at each run.
+/// The samples to evaluate and draw: of several trials, the least disturbed at each run.
 pub fn combined(series: &Series) -> Vec<f64> {
     match series.kind {
         Kind::Reads | Kind::ReadsAhead | Kind::Writes | Kind::Blocks => {
-            // Any disturbance makes a call longer.
+            // Disturbances only make a call longer, so take the minimum.
             let least = |times: &[f64]| times.iter().copied().fold(f64::INFINITY, f64::min);
             combine_runs(&series.trials, least)
         }
@@ -24,7 +23,7 @@ pub fn combined(series: &Series) -> Vec<f64> {
     }
 }
 
-/// The indices of the samples that a figure marks.
+/// The indices of the samples to mark in a figure.
 pub fn marks(series: &Series) -> Vec<usize> {
     let samples = combined(series);
     match series.kind {
@@ -42,7 +41,7 @@ pub fn marks(series: &Series) -> Vec<usize> {
     }
 }
 
-/// What a series shows; at least one finding.
+/// Evaluates a series; returns at least one finding.
 pub fn judge(series: &Series) -> Vec<Finding> {
     let samples = combined(series);
     let mut found = match series.kind {
@@ -86,14 +85,14 @@ fn period(series: &Series, samples: &[f64]) -> Option<(Period, PeriodBy)> {
     by_comb.or_else(|| spacing(&peaks(samples)).map(|period| (period, PeriodBy::Peaks)))
 }
 
-/// What the comb finds in the least times and in most of the trials. Where windows begin at another
-/// page in each trial, the least times have no period.
+/// The period that the comb finds most often in the trials and in their minimum. Where windows
+/// begin at different pages in each trial, the minimum times have no period.
 fn agreed(series: &Series, samples: &[f64]) -> Option<Period> {
     let trials = series.trials.iter().filter(|_| series.trials.len() > 1);
     let all = [samples].into_iter().chain(trials.map(Vec::as_slice));
     let found: Vec<Period> = all.filter_map(comb).collect();
     let votes = |period: &Period| found.iter().filter(|other| other.low == period.low).count();
-    // Of several with as many votes, the first.
+    // Of periods with equal votes, take the first.
     found
         .iter()
         .rev()
@@ -137,7 +136,7 @@ fn windows(series: &Series, samples: &[f64]) -> Vec<Finding> {
         let of = |quantity| Finding::unknown(quantity, why.clone());
         quantities.map(of).into()
     };
-    // Each read fetches, so that nothing was there before it was read.
+    // If every read fetches pages, there is no readahead.
     if fetches >= cached.len() && fetches > 0 {
         return unknown(Error::NoReadahead);
     }
@@ -179,11 +178,11 @@ fn passes(series: &Series, samples: &[f64]) -> Finding {
     Finding::known(Quantity::CacheCapacity, bytes, knee.confidence, method)
 }
 
-/// The most that was in memory, in bytes, and the index of the sample from which it no longer grew.
+/// The maximum of cached bytes, and the index of the first sample within 2 % of it.
 fn full(filled: &[f64], step: u64) -> Option<(f64, usize)> {
     let most = filled.iter().copied().fold(0.0, f64::max);
     let at = filled.iter().position(|v| *v >= most * 0.98)?;
-    // It has stopped growing if a quarter more was read than stayed in memory.
+    // The cache stopped growing if at least a quarter more was read than stayed in memory.
     let read = filled.len() as f64 * step as f64;
     (most > 0.0 && read >= most * 1.25).then_some((most, at))
 }

@@ -1,4 +1,4 @@
-//! The paper's patterns, and noise.
+//! The paper's patterns, and noise, as input of the inference.
 
 use proptest::prelude::*;
 
@@ -28,7 +28,7 @@ fn paper(name: &str) -> Series {
     Series::from_csv(text.as_bytes()).unwrap()
 }
 
-/// The value of the first finding, which is sure if there is one.
+/// The value of the first finding, which must be certain if there is one.
 fn first(series: &Series) -> Option<Value> {
     let finding = judge(series).swap_remove(0);
     assert_eq!(
@@ -87,7 +87,7 @@ fn the_papers_peaks_are_marked() {
     assert_eq!(from_1("extent"), [78, 162, 245, 329]);
 }
 
-/// Random numbers that are the same in each run.
+/// Reproducible random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -100,8 +100,7 @@ impl Dice {
         ((z ^ z >> 31) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// The time of a call that takes about `base`: with a little noise, and an occasional long
-    /// disturbance.
+    /// The time of a call of about `base`, with little noise and an occasional long disturbance.
     fn time(&mut self, base: f64) -> f64 {
         let jitter = 1.0 + 0.15 * self.roll() + 0.15 * self.roll();
         let burst = if self.roll() < 0.03 {
@@ -113,7 +112,7 @@ impl Dice {
     }
 }
 
-/// For how many of `n` seeds `holds` is true.
+/// The number of seeds, of `n`, for which `holds` returns true.
 fn count(n: u64, mut holds: impl FnMut(&mut Dice) -> bool) -> u64 {
     (0..n).filter(|seed| holds(&mut Dice(*seed))).count() as u64
 }
@@ -268,8 +267,8 @@ fn the_papers_patterns_survive_noise() {
 
 #[test]
 fn the_windows_of_linux_are_found() {
-    // Windows of 4 pages, then 8, 16, and always 32, each fetched when the first page of the window
-    // before is read.
+    // Windows of 4 pages, then 8, 16, and always 32, each fetched when the first page of the
+    // previous window is read.
     let (mut cached, mut have, mut mark) = (Vec::new(), 0, 0);
     let mut next = 4_u64;
     for page in 0..512 {
@@ -286,7 +285,7 @@ fn the_windows_of_linux_are_found() {
         (seen.initial, &seen.ramp[..], seen.steady, seen.trigger),
         (4, &[4, 8, 16, 32][..], 32, 32)
     );
-    // Most windows are seen a page late, two of them at once.
+    // Most windows are observed a page late, two of them at once.
     let first = cached.iter().rposition(|have| *have <= 128).unwrap();
     for at in (first + 1..cached.len()).filter(|at| at % 32 == 0 && at % 96 != 0) {
         cached[at] = cached[at - 1];

@@ -16,8 +16,8 @@ pub(super) struct Crew<'a> {
 }
 
 impl Crew<'_> {
-    /// Shares items among threads, `most` at a time. Each thread has its own state. A few items are
-    /// not worth another thread.
+    /// Shares items among threads, `most` at a time. Each thread has its own state. For at most
+    /// `most` items no thread is started.
     pub(super) fn share<S: Send>(
         &self,
         items: usize,
@@ -46,7 +46,7 @@ impl Crew<'_> {
     }
 }
 
-/// The items that are left, as ranges that threads claim.
+/// The unclaimed items, as an iterator over the ranges that a thread claims.
 #[derive(Clone, Copy)]
 pub(super) struct Claims<'a> {
     next: &'a AtomicUsize,

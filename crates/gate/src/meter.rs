@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn scoped_threads_are_counted_when_their_scope_ends() {
-        /// Its destructor is slow, so that the thread's cells are dropped after the end of its
+        /// A thread-local value with a slow destructor, so that the thread ends long after its
         /// work.
         struct Slow;
         impl Drop for Slow {

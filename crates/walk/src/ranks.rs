@@ -116,11 +116,11 @@ struct Mounted {
     owner: usize,
     /// Path of the mount point relative to DIR.
     rel: Vec<u8>,
-    /// On the owner, the open mount point, except DIR.
+    /// The open mount point, on the owner only; for DIR `None`.
     own: Option<Entered>,
 }
 
-/// What a rank tells the others about a mount before the walk of it.
+/// A rank's message to the others about a mount, before the walk of the mount.
 #[derive(Serialize, Deserialize)]
 struct Ready {
     identity: Option<Identity>,
@@ -446,7 +446,7 @@ mod tests {
                 ..WalkOptions::default()
             };
             let renamed = AtomicUsize::new(0);
-            // By then, other ranks have been given directories.
+            // Rename only when other ranks have been given directories.
             let rename = |dir: &Dir<'_>| {
                 if dir.key.depth != 3 || renamed.fetch_add(1, Relaxed) != 20 {
                     return;

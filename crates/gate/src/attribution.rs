@@ -55,12 +55,12 @@ impl Function {
 /// The kind of entry that a call is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Subject {
-    /// Entries of any type, or none.
+    /// The call is for entries of all types alike, or for none.
     #[default]
     All,
-    /// A directory.
+    /// The call is for a directory.
     Directory,
-    /// An entry of any other type.
+    /// The call is for an entry of any other type.
     File,
 }
 
@@ -88,13 +88,13 @@ pub struct Charge {
 pub struct Line {
     /// The gate (system call).
     pub gate: Gate,
-    /// The function that the calls are charged to.
+    /// The [`Function`] that the calls are charged to.
     pub function: Function,
     /// Calls that are made for all entries alike.
     pub all: Charge,
     /// Calls for directories.
     pub directory: Charge,
-    /// Calls for files.
+    /// Calls for entries of any other type.
     pub file: Charge,
 }
 
@@ -106,7 +106,7 @@ pub struct Attribution {
     pub cpu: [Duration; Function::ALL.len()],
     /// CPU time of the metering itself.
     pub metering: Duration,
-    /// Calls by function and gate.
+    /// Charges of calls, by function and gate.
     pub lines: Vec<Line>,
 }
 
@@ -115,14 +115,14 @@ type Charges = [Charge; 3];
 /// The state of the running attribution.
 #[derive(Default)]
 struct Running {
-    /// CPU time of the process when the present phase began.
+    /// CPU time of the process when [`set_phase`] was last called.
     phase_start: Duration,
-    /// CPU time in this phase of threads that had set their own function.
+    /// CPU time since then of threads that had set their own function.
     switched: Duration,
     switches: [u32; Function::ALL.len()],
     costs: Costs,
     cpu: [Duration; Function::ALL.len()],
-    /// Charges by function, then by gate.
+    /// Charges by [`Function`], then by gate.
     charges: Vec<[Charges; GATES]>,
 }
 
@@ -140,11 +140,11 @@ impl Running {
 /// The CPU time that attribution itself takes.
 #[derive(Clone, Copy, Default)]
 struct Costs {
-    /// CPU time between two readings of the clock.
+    /// CPU time between two readings of the CPU clock.
     reading: Duration,
     /// CPU time to charge a call.
     charge: Duration,
-    /// CPU time to switch the function of a thread.
+    /// CPU time to switch the [`Function`] of a thread.
     switch: Duration,
 }
 
@@ -153,7 +153,7 @@ static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
 static PHASE: AtomicU8 = AtomicU8::new(0);
 
 thread_local! {
-    /// The function of this thread, and the thread's CPU time when it was set.
+    /// The [`Function`] of this thread, and the thread's CPU time when it was set.
     static FUNCTION: Cell<Option<(Function, Duration)>> = const { Cell::new(None) };
     static SUBJECT: Cell<Subject> = const { Cell::new(Subject::All) };
 }
@@ -198,7 +198,7 @@ fn measure_costs() -> Costs {
     }
 }
 
-/// Sets the function of every thread that has not set its own.
+/// Sets the [`Function`] of every thread that has not set its own.
 pub fn set_phase(function: Function) {
     with_running(|running| {
         let now = process_cpu_time();
@@ -318,7 +318,7 @@ mod tests {
         while thread_cpu_time() - start < time {}
     }
 
-    /// A single test for everything, because only one attribution can run at a time.
+    /// One test checks everything, because only one attribution can run at a time.
     #[test]
     fn time_and_calls_are_charged_to_the_functions_and_subjects_that_were_set() {
         let ms = Duration::from_millis;
@@ -365,7 +365,8 @@ mod tests {
             "{:?}",
             attribution.cpu
         );
-        // Other tests of this crate may make calls at the same time, in threads without a function.
+        // Other tests of this crate may make calls at the same time, in threads that have set no
+        // function.
         assert_eq!(
             calls(&attribution, Function::Information, Subject::Directory),
             1

@@ -54,7 +54,7 @@ pub fn of_files() -> Time {
 /// Properties of the processor's time-stamp counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counter {
-    /// Whether the frequency is the same in all power states.
+    /// Whether the counter has the same frequency in all power states.
     pub invariant: bool,
     /// Whether the processor has `rdtscp`, which waits for preceding instructions.
     pub ordered: bool,

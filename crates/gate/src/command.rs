@@ -72,7 +72,7 @@ impl Held {
         })))
     }
 
-    /// Process id of the child.
+    /// Process id of the held child.
     pub fn id(&self) -> i32 {
         self.0.as_ref().map_or(0, |running| running.pid)
     }
@@ -109,7 +109,7 @@ fn become_command(
 ) {
     restore_signals();
     restore_closed();
-    // A futex: a meter would see the read and close of a pipe.
+    // Wait on a futex, because a meter would see the read and close of a pipe.
     let timeout = libc::timespec {
         tv_sec: 0,
         tv_nsec: 50_000_000,
@@ -231,7 +231,7 @@ impl Running {
             // shell controls.
             libc::kill(libc::getpid(), signal);
             libc::sigaction(signal, &raw const handled, std::ptr::null_mut());
-            // Another thread may handle SIGCONT: wait for it.
+            // Another thread may handle SIGCONT: wait until it has.
             for _ in 0..10 {
                 if SUSPENDED.load(Ordering::SeqCst) {
                     libc::usleep(1000);
@@ -271,7 +271,7 @@ static TARGET: AtomicI32 = AtomicI32::new(0);
 static STOP: AtomicBool = AtomicBool::new(false);
 /// Whether this process stops with its command ([`Running::stopped`]), until SIGCONT.
 static SUSPENDED: AtomicBool = AtomicBool::new(false);
-/// Whether a [`Signals`] exists.
+/// Whether a [`Signals`] exists: only one command at a time gets signals.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Signals that ask a process to end. Without a command, they ask this process.
@@ -393,7 +393,7 @@ extern "C" fn record_inherited() {
     }
 }
 
-/// The loader runs functions in `.init_array` before Rust's runtime.
+/// Runs before Rust's runtime: the loader calls the functions in `.init_array`.
 #[used]
 // SAFETY: the section holds pointers to functions; this one needs nothing of the runtime.
 #[unsafe(link_section = ".init_array")]

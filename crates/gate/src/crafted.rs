@@ -8,7 +8,7 @@ use crate::Result;
 use crate::requests::{BULKSTAT_LEN, GEOMETRY_LEN, SUBVOL_INFO_LEN, SearchKey};
 use crate::sync::Mutex;
 
-/// Results for the ioctls of the same names.
+/// Crafted results for the ioctls of the same names.
 #[allow(missing_docs, reason = "the names say it")]
 pub trait Answers: Send + Sync {
     fn tree_search_v2(&self, key: &SearchKey, buffer: &mut [u8]) -> Result<usize>;
@@ -25,7 +25,8 @@ pub trait Answers: Send + Sync {
 
 static ANSWERS: Mutex<Option<Arc<dyn Answers>>> = Mutex::new(None);
 
-/// From now on, these ioctls of the process return these results; with `None`, those of the kernel.
+/// Replaces the results of these ioctls in this process; with `None`, the kernel's results are used
+/// again.
 pub fn answer_by(answers: Option<Arc<dyn Answers>>) {
     *ANSWERS.lock() = answers;
 }

@@ -50,7 +50,7 @@ impl Errno {
     }
 }
 
-/// The result of a C library call, which stores its error number in `errno`.
+/// Converts the result of a C library call, which stores its error number in `errno`.
 pub(crate) fn check(value: libc::c_long) -> Result<usize, Errno> {
     usize::try_from(value).map_err(|_| Errno::last())
 }

@@ -31,9 +31,9 @@ pub fn fallocate(fd: impl AsFd, what: Allocate, offset: u64, len: u64) -> Result
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Unwritten {
-    /// Reports the extent as delayed.
+    /// Report such data as a delayed extent.
     Report = 0,
-    /// Writes the data first.
+    /// Write such data to the device first.
     Write = 1, // FIEMAP_FLAG_SYNC
 }
 
@@ -44,7 +44,7 @@ pub enum Unwritten {
 /// # Errors
 /// `EOPNOTSUPP` if the file system does not support it.
 pub fn fiemap(fd: impl AsFd, offset: u64, unwritten: Unwritten, buffer: &mut [u64]) -> Result<()> {
-    /// Lengths of `struct fiemap` and of `struct fiemap_extent` in 64-bit words.
+    /// Lengths in 64-bit words: of `struct fiemap` (head) and `struct fiemap_extent`.
     const HEAD: usize = 4;
     const EXTENT: usize = 7;
     let request = libc::_IOWR::<[u64; HEAD]>(b'f'.into(), 11);

@@ -87,11 +87,11 @@ bitflags! {
         const MNT_ROOT = 0x8;
         const MNT_POINT = 0x10;
         const FS_TYPE = 0x20;
-        /// Since Linux 6.11.
+        /// Options of the mount. Since Linux 6.11.
         const MNT_OPTS = 0x80;
-        /// Since Linux 6.11.
+        /// Subtype of the file system. Since Linux 6.11.
         const FS_SUBTYPE = 0x100;
-        /// Since Linux 6.13.
+        /// Source of the mount, such as a device. Since Linux 6.13.
         const SB_SOURCE = 0x200;
     }
 }

@@ -41,7 +41,7 @@ impl Reach<'_> {
 pub fn reach<'a>(dir: BorrowedFd<'a>, name: &'a [u8]) -> Result<Reach<'a>> {
     let mut from: Option<Fd> = None;
     let rest = match name {
-        // Pass an empty name on, so that the system call returns its error.
+        // An empty name goes to the system call, which returns its error.
         [] => Cow::Borrowed(c""),
         name => cut(name, |piece| {
             let at = from.as_ref().map_or(dir, |fd| fd.as_fd());
@@ -99,7 +99,7 @@ pub fn statx_long(name: &[u8], at: At, want: Want) -> Result<Statx> {
 /// opens the removed directory, so that each use fails with `ESTALE`, until cached attributes
 /// expire (`acdirmin` in nfs(5)).
 pub fn refresh_parent(name: &[u8]) {
-    // Errors are ignored: opening `name` returns them, too.
+    // Ignore errors: opening `name` returns them, too.
     let _ = statx_long(parent(name), At::STATX_FORCE_SYNC, Want::BASIC_STATS);
 }
 

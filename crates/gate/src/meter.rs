@@ -25,7 +25,7 @@ pub use crate::watch::{profiling, set_profiling};
 /// The counts of all threads that have ended, and of child processes.
 static TOTAL: Mutex<Tally> = Mutex::new(Tally::NONE);
 
-/// The counts of a thread: for each gate, the words of [`GateCounts`].
+/// The counts of one thread: for each gate, the words of [`GateCounts`].
 struct ThreadCounts([[Cell<u64>; GateCounts::WORDS]; GATES]);
 
 /// Index of a word in [`ThreadCounts`].
@@ -108,7 +108,7 @@ pub fn spawn_scoped<'scope, T: Send + 'scope>(
     })
 }
 
-/// Adds the counts of its thread to the total when dropped, also after a panic.
+/// Adds the counts of its thread to the process's total when dropped, also after a panic.
 struct FlushAtEnd;
 
 impl Drop for FlushAtEnd {
@@ -158,7 +158,8 @@ fn pass_watched<T>(gate: Gate, call: impl FnOnce() -> Result<T>) -> Result<T> {
 
 #[inline]
 fn count(gate: Gate, failed: bool) {
-    // Fails if a descriptor is dropped after the cells of its thread: that close is not counted.
+    // Does not count if the thread's cells are dropped already, as for a descriptor that is closed
+    // later.
     let _ = COUNTS.try_with(|counts| {
         counts.count(gate, CALLS, 1);
         counts.count(gate, ERRORS, u64::from(failed));

@@ -38,7 +38,7 @@ impl MntIdReq {
 /// The order in which [`listmount`] lists mounts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// Oldest mount first.
+    /// Oldest mount first, in the order of creation.
     Oldest,
     /// Newest mount first (since Linux 6.12).
     Newest,

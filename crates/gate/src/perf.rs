@@ -69,7 +69,7 @@ impl TaskClock {
         .map(|fd| TaskClock(Fd::take(fd)))
     }
 
-    /// CPU time so far, in nanoseconds.
+    /// CPU time that the clock has counted so far, in nanoseconds.
     pub fn nanos(&self) -> Result<u64> {
         let mut nanos: u64 = 0;
         let (fd, len) = (self.0.as_raw_fd(), size_of::<u64>());

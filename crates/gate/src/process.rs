@@ -27,13 +27,13 @@ pub struct Ended {
     pub status: Option<i32>,
     /// The signal that ended the process; `None` if it exited.
     pub signal: Option<i32>,
-    /// CPU time in user mode.
+    /// CPU time of the process in user mode.
     pub user: Duration,
-    /// CPU time in the kernel.
+    /// CPU time of the process in the kernel.
     pub sys: Duration,
 }
 
-/// Whether [`expect_one_thread`] was called.
+/// Whether [`expect_one_thread`] was called, so that [`Child::fork`] refuses with several threads.
 static MUST_HAVE_ONE_THREAD: AtomicBool = AtomicBool::new(false);
 
 /// From now on, [`Child::fork`] refuses to fork a process with several threads. Not for test
@@ -90,7 +90,7 @@ impl Child {
     /// `None`. The child dies with its parent. As with [`Child::fork`], the calling process must
     /// have one thread. [fork(2)](https://man7.org/linux/man-pages/man2/fork.2.html)
     pub fn split() -> Result<Option<Child>> {
-        /// A thread that has just been joined may take some time to end.
+        /// Timeout: the kernel may need some time to remove a thread that was just joined.
         const LONGEST: Duration = Duration::from_secs(10);
         if MUST_HAVE_ONE_THREAD.load(Relaxed) && !has_one_thread(LONGEST) {
             return Err(Errno::EBUSY);

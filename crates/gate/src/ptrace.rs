@@ -142,7 +142,8 @@ pub fn wait(times: bool, spin: Duration, limit: Option<Duration>) -> Result<(u32
             Some(limit) => {
                 let until = monotonic().saturating_add(limit.as_nanos() as u64);
                 loop {
-                    // Block SIGCHLD before the check, so that a later change ends the sleep.
+                    // Block SIGCHLD before checking for state changes, so that a later change ends
+                    // the sleep.
                     let children = block_sigchld();
                     match wait4(libc::WNOHANG)? {
                         0 => sleep_until(&children, until)?,
@@ -249,8 +250,8 @@ struct SyscallInfo {
 /// The state of a stopped thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doing {
-    /// `AUDIT_ARCH_*` of the program: [`crate::seccomp::ARCH`], unless it has a different word
-    /// size.
+    /// Architecture of the program, `AUDIT_ARCH_*`: [`crate::seccomp::ARCH`], unless it has a
+    /// different word size.
     pub arch: u32,
     /// The system call that the thread enters or returns from.
     pub call: Option<At>,
@@ -303,11 +304,11 @@ pub fn syscall_info(tid: u32) -> Result<Doing> {
 pub struct CallRegisters {
     pub number: u64,
     pub args: [u64; 6],
-    /// Valid after the call has returned; a negative error number if it failed.
+    /// Result register: valid after the call has returned; a negative error number if it failed.
     pub result: i64,
 }
 
-/// Indices in the general registers: of call number, arguments and result.
+/// Indices in the general registers: of the call number, its arguments and its result.
 type Places = (usize, [usize; 6], usize);
 const REGISTERS: Option<Places> = if cfg!(target_arch = "x86_64") {
     // orig_rax; rdi, rsi, rdx, r10, r8, r9; rax of struct user_regs_struct

@@ -40,8 +40,8 @@ fn lowest(membership: &[u8], top: &[u8]) -> Option<Quota> {
         }
         let root = [top, if is_v2 { b"" } else { &b"/cpu"[..] }].concat();
         let path = path.strip_suffix(b"/").unwrap_or(path);
-        // In a container, a path outside of it has no files, but the root directory is the
-        // container's own cgroup.
+        // In a container, a cgroup path outside of it has no files, but the root directory is its
+        // own cgroup.
         let ends = (0..path.len())
             .filter(|end| path[*end] == b'/')
             .chain([path.len()]);
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(found(own), of(&job, 1.5));
         write(step.join("cpu.max"), "50000 100000\n").unwrap();
         assert_eq!(found(own), of(&step, 0.5));
-        // A path seen from inside of a container without a cgroup namespace.
+        // The cgroup path as seen from inside of a container without a cgroup namespace.
         write(top.join("cpu.max"), "200000 100000\n").unwrap();
         assert_eq!(found(b"0::/not/seen\n"), of(top, 2.0));
 

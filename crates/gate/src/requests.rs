@@ -14,9 +14,9 @@ pub const BULKSTAT_LEN: usize = 192;
 pub struct SearchKey {
     /// Id of the tree; 0 for that of the subvolume which contains the descriptor.
     pub tree: u64,
-    /// The first key of the range.
+    /// The first key of the search range.
     pub first: (u64, u8, u64),
-    /// The last key of the range.
+    /// The last key of the search range.
     pub last: (u64, u8, u64),
     /// Only leaves written in this transaction or later are searched.
     pub min_transid: u64,

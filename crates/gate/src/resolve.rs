@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    /// If the kernel has openat2(2), compares both implementations.
+    /// Compares both implementations: the kernel that runs the tests must have openat2(2).
     #[test]
     fn names_are_resolved_as_by_openat2() {
         let top = std::env::temp_dir().join(format!("fathom-gate-{}-names", std::process::id()));

@@ -103,8 +103,8 @@ impl Filter {
     }
 }
 
-/// Appends a binary search of the call number in `changes`; a number below the first is traced if
-/// `inside`.
+/// Appends a binary search of the call number in `changes`; numbers below the first change are
+/// traced if `inside`.
 fn search(changes: &[u32], inside: bool, steps: &mut Vec<sock_filter>) {
     let middle = changes.len() / 2;
     let (below, [change, above @ ..]) = changes.split_at(middle) else {
@@ -116,7 +116,7 @@ fn search(changes: &[u32], inside: bool, steps: &mut Vec<sock_filter>) {
         steps.push(step(RETURN, 0, 0, verdict));
         return;
     };
-    // A conditional jump skips at most 255 instructions; an unconditional one, any number.
+    // A conditional BPF jump skips at most 255 instructions; an unconditional one, any number.
     steps.push(step(IF_AT_LEAST, 0, 1, *change));
     let jump = steps.len();
     steps.push(step(JUMP, 0, 0, 0));

@@ -8,12 +8,12 @@ use crate::watch;
 
 mod rate;
 
-/// Sum of the delays of all threads.
+/// Number and sum of the delays of all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
     /// Number of delays.
     pub number: u64,
-    /// Sum of the durations, in nanoseconds.
+    /// Sum of all delays, in nanoseconds.
     pub nanos: u64,
 }
 
@@ -27,7 +27,7 @@ pub fn limit_rate(rate: u64, processes: usize) {
     watch::set_limiting();
 }
 
-/// The delays so far; `None` without a limit.
+/// The delays so far; `None` if no limit of the calls per second is set.
 pub fn delays() -> Option<Delays> {
     watch::limiting().then(|| Delays {
         number: NUMBER.load(Relaxed),

@@ -115,7 +115,7 @@ impl Ring {
         done
     }
 
-    /// The queues in the memory shared with the kernel.
+    /// The queues of the ring, in the memory shared with the kernel.
     fn queues(&self) -> Result<Queues<'_>> {
         let size = self.params[SQ_ENTRIES];
         let completions = self.params[CQ_ENTRIES];

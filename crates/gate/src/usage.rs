@@ -14,19 +14,19 @@ use crate::{Fd, Result};
 /// Bytes of disk I/O caused by a process and by the children that it has waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoBytes {
-    /// Bytes read.
+    /// Bytes read from disk.
     pub read: u64,
-    /// Bytes written, including dirty pages that the kernel has not written yet.
+    /// Bytes written to disk, including dirty pages that the kernel has not written yet.
     pub written: u64,
 }
 
 impl IoBytes {
-    /// Bytes read and written.
+    /// Sum of the bytes read and written.
     pub fn sum(self) -> u64 {
         self.read.saturating_add(self.written)
     }
 
-    /// The difference to an earlier reading.
+    /// The difference between this reading and an earlier one.
     pub fn since(self, before: IoBytes) -> IoBytes {
         IoBytes {
             read: self.read.saturating_sub(before.read),
@@ -93,7 +93,8 @@ impl RunDelay {
         openat(CWD, &name, Open::empty()).map(RunDelay)
     }
 
-    /// Run delay in nanoseconds, until the thread last began to run; `None` after its end.
+    /// Run delay in nanoseconds, until the thread last began to run; `None` after the thread has
+    /// ended.
     pub fn nanos(&self) -> Option<u64> {
         let mut text = [0; 64];
         let len = pread64(&self.0, &mut text, 0).ok()?;

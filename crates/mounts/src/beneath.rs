@@ -259,13 +259,13 @@ fn detach_cover(
 ) -> Result<(), (Gate, Errno)> {
     let stuck = (Gate::Umount2, Errno::ENOENT);
     let row = |id: u64| rows.iter().find(|row| row.id == id);
-    // The mount nearest to the root, among `covered` and its ancestors, that no path leads to.
+    // Of `covered` and its ancestors that no path leads to, the one nearest to the root.
     let mut hidden = covered.and_then(row).ok_or(stuck)?;
     while let Some(above) = row(hidden.parent).filter(|above| !reached.contains(&above.id)) {
         hidden = above;
     }
     let name = hidden.target.as_deref().ok_or(stuck)?;
-    // The mount on top of it is the deepest visible one along its path.
+    // The mount that covers `hidden`: the deepest visible one along its path.
     let covers = rows.iter().filter_map(|cover| {
         let target = cover.target.as_deref()?;
         below(target, name)?;

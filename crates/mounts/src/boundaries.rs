@@ -26,7 +26,7 @@ use crate::root::Root;
 pub enum BoundaryKind {
     /// A btrfs subvolume.
     Subvolume,
-    /// A btrfs subvolume that was created as a snapshot.
+    /// A snapshot of a btrfs subvolume.
     Snapshot,
     /// An automount trigger.
     Automount,

@@ -239,7 +239,7 @@ fn waiting(points: &[Point]) -> Vec<usize> {
     (0..points.len()).filter(is_waited_for).collect()
 }
 
-/// Whether marked children may exist: some mount has a server, which a call may wait for.
+/// Whether some mount has a server, so that marked children of an earlier check may exist.
 fn are_marked(points: &[Point]) -> bool {
     let is_doubtful = |point: &Point| !point.hidden && point.fstype().is_some_and(may_hang);
     points.iter().any(is_doubtful)
@@ -365,8 +365,8 @@ fn verdicts(
         let took = Duration::from_nanos(done.saturating_sub(begun));
         let errno = Errno(errno as i32);
         let verdict = match errno {
-            // The mount was still answering when the child was killed: its last answer came in the
-            // second half of the time.
+            // The mount was still answering when the deadline passed: its last answer came in the
+            // second half.
             _ if hung[at]
                 && Duration::from_nanos(answered.saturating_sub(begun)) > deadline / 2 =>
             {
@@ -397,7 +397,7 @@ fn verdicts(
                 _ => WarningKind::ReadOnlyByError,
             },
             Verdict::Stale if point.fault == Some(Fault::ShutDown) => WarningKind::ShutDown,
-            // EIO without a server: the device may still exist.
+            // EIO from a file system without a server: its device may still exist.
             Verdict::Stale if errno == Errno::EIO && !point.fstype().is_some_and(may_hang) => {
                 WarningKind::Broken
             }

@@ -53,7 +53,7 @@ pub struct MethodRuns {
     /// Number of mount points found.
     pub found: u64,
     pub complete: bool,
-    /// Times of each trial.
+    /// Elapsed and CPU times of each trial.
     pub runs: Vec<Times>,
     /// System calls of an additional run in which each call was timed.
     pub profile: Tally,
@@ -64,7 +64,7 @@ pub struct MethodRuns {
 pub struct Comparison {
     /// Results, in the order of [`Method::ALL`].
     pub methods: Vec<MethodRuns>,
-    /// Methods without a result, and why.
+    /// Methods that were stopped or failed, and why.
     pub left_out: Vec<(Method, NoRun)>,
 }
 

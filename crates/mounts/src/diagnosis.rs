@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use crate::kind::is_pseudo;
 use crate::point::{Beneath, Point, PointKind, Verdict};
 
-/// Something unusual about a mount.
+/// An unusual state of a mount, which an administrator should look at.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Anomaly<'a> {
     /// The mount did not respond within the deadline.

@@ -110,7 +110,7 @@ pub enum ErrorKind {
     WaitForChanges,
     #[error("cannot read mount events")]
     ReadEvents,
-    /// Neither fanotify nor mountinfo can be watched.
+    /// Mount changes can be watched neither by fanotify nor by polling mountinfo.
     #[error("{fanotify}; {mountinfo}")]
     NoWatch {
         fanotify: FanotifyRefusal,
@@ -133,7 +133,7 @@ pub struct FanotifyRefusal {
 pub enum Loss {
     MountPoints,
     Boundaries,
-    /// The files in the directory are not counted.
+    /// The count of hidden files is too low, without those in the directory.
     Count,
 }
 

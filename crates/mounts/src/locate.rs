@@ -21,15 +21,15 @@ pub enum Method {
     Kernel,
     /// /proc/self/mountinfo.
     Mountinfo,
-    /// [`search`]
+    /// The method [`search`].
     Search,
-    /// [`getmnt3`]
+    /// The method [`getmnt3`].
     Getmnt3,
-    /// [`getmnt2`]
+    /// The method [`getmnt2`].
     Getmnt2,
-    /// [`getmnt1`]
+    /// The method [`getmnt1`].
     Getmnt1,
-    /// [`naive`]
+    /// The method [`naive`].
     Naive,
 }
 
@@ -264,7 +264,7 @@ fn incomplete_warnings(incomplete: &[Incompleteness]) -> impl Iterator<Item = Wa
         .map(|reason| Warning::general(WarningKind::Incomplete(*reason)))
 }
 
-/// The table of device pairs, and its source.
+/// The papers' table of device pairs, and its source.
 fn pairs(root: &Root, hints: &Hints) -> (Option<Pairs>, PairSource) {
     if matches!(hints, Hints::None | Hints::File(_)) {
         return (None, PairSource::Excluded);

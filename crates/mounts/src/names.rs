@@ -111,7 +111,7 @@ pub fn kernel_name(dev: Dev) -> Option<Vec<u8>> {
     target.rsplit(|&b| b == b'/').next().map(<[u8]>::to_vec)
 }
 
-/// A device that cannot be opened.
+/// A block device that could not be opened, and the error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct UnopenedDevice {
@@ -143,7 +143,7 @@ pub fn open_device(
             continue;
         }
         match openat(CWD, &path, Open::NONBLOCK) {
-            // The name may refer to a different device by now.
+            // Check the opened file: its name may have been given to a different device meanwhile.
             Ok(fd) if statx(&fd, c"", At::EMPTY_PATH, Want::TYPE).is_ok_and(is_it) => {
                 return Ok((fd, name));
             }

@@ -19,12 +19,11 @@ use ondisk::{Dev, Mount};
 /// The device pairs of all mounts below one mount.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs {
-    /// Pairs that are not yet found, with their number of occurrences in the table.
+    /// Device pairs that are not yet found, with their number of occurrences in the table.
     sought: HashMap<(Dev, Dev), usize>,
     /// For each device, how many mounts on it have not been removed.
     remaining_on: HashMap<Dev, usize>,
-    /// Devices that were found before they became leaves, with the devices that they are mounted
-    /// on.
+    /// Devices that were found before they became leaves, each with its parent devices.
     found_internal: HashMap<Dev, Vec<Dev>>,
     referenced: HashSet<Dev>,
 }
@@ -98,7 +97,7 @@ impl Pairs {
         }
     }
 
-    /// Whether every mount was found and removed, so that the root has become a leaf.
+    /// Whether every mount was found, so that the root of the tree of devices has become a leaf.
     pub fn all_found(&self) -> bool {
         self.remaining_on.values().all(|&n| n == 0)
     }
@@ -128,7 +127,7 @@ mod tests {
             .collect()
     }
 
-    /// The tree in Figure 1 and Table 1 of the papers.
+    /// The device pairs in Figure 1 and Table 1 of the papers.
     fn papers() -> Pairs {
         let rows = [
             (1, 0, 0),

@@ -6,16 +6,16 @@ use ondisk::{Content, Dev, Mount};
 
 use base::path::{below, compare};
 
-/// The type of file that is the mount point.
+/// Whether a mount point is a directory or a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PointKind {
-    /// A directory.
+    /// The mount point is a directory.
     Dir,
-    /// Anything else.
+    /// The mount point is not a directory.
     File,
 }
 
-/// Whether other mounts are mounted on the mount.
+/// Whether other mounts are mounted on this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Class {
@@ -73,7 +73,7 @@ pub enum Fault {
 pub struct Beneath {
     /// Number of files except directories; a file with several names counts once.
     pub files: u64,
-    /// Total size of regular files in bytes.
+    /// Total size of the regular files in bytes.
     pub bytes: u64,
 }
 

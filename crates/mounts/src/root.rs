@@ -13,11 +13,11 @@ use crate::error::{Error, ErrorKind};
 /// The directory where a search begins, held open.
 #[derive(Debug)]
 pub struct Root {
-    /// Absolute path without symlinks.
+    /// Absolute path of the directory, without symlinks.
     pub path: Vec<u8>,
-    /// Descriptor, opened with `O_PATH`.
+    /// Descriptor of the directory, opened with `O_PATH`.
     pub fd: Fd,
-    /// Device number (`st_dev`).
+    /// Device number of the directory (`st_dev`).
     pub dev: Dev,
     /// Id of the mount that contains the directory; `None` if the kernel does not report it (before
     /// 5.8, or if statx is refused).

@@ -43,7 +43,7 @@ fn server(fstype: &[u8], source: &[u8], options: &[u8]) -> Option<String> {
         _ if is_remote_fuse(fstype) => host_of_url(&source)
             .or_else(|| host_of_share(&source))
             .or_else(|| host_of_colon_path(&source)),
-        // The host of a URL is a server, whatever the type.
+        // The host in a URL is the server, whatever the type of file system.
         _ if fstype.starts_with(b"fuse") => host_of_url(&source),
         _ => None,
     };

@@ -54,7 +54,7 @@ const EVERYTHING: Ask = NAMELESS
     .union(Ask::MNT_OPTS)
     .union(Ask::FS_SUBTYPE)
     .union(Ask::SB_SOURCE);
-/// Ids, parents, devices and types: what the papers' programs took from the kernel's memory.
+/// Only ids, parents, devices and types: what the papers' programs took from the kernel's memory.
 const NAMELESS: Ask = Ask::SB_BASIC.union(Ask::MNT_BASIC).union(Ask::FS_TYPE);
 
 /// The mount table, and the means to detect later changes.
@@ -205,7 +205,7 @@ impl Describe {
         Describe::new(EVERYTHING)
     }
 
-    /// Describes one mount, by its id from listmount; `Ok(None)` if the kernel has filled in
+    /// Describes one mount by its id from listmount; `Ok(None)` if the kernel has filled in
     /// nothing.
     pub(crate) fn mount(&mut self, id: u64) -> gate::Result<Option<Mount>> {
         loop {
@@ -247,7 +247,7 @@ pub(crate) fn list() -> Result<Vec<u64>, Error> {
 struct Parser {
     lines: ondisk::mountinfo::Parser,
     mounts: Vec<Mount>,
-    /// The beginning of a line that continues in the next page.
+    /// The beginning of a line of mountinfo that continues in the next page.
     begun: Vec<u8>,
 }
 
@@ -267,7 +267,7 @@ impl Parser {
         self.begun.extend_from_slice(rest);
     }
 
-    /// Removes duplicates: a mount can be in two pages if others are mounted between two reads.
+    /// Removes duplicates: a mount is in two pages if others were mounted between two reads.
     fn finish(mut self) -> Vec<Mount> {
         let mut ids: Vec<u64> = self.mounts.iter().map(|mount| mount.id).collect();
         ids.sort_unstable();

@@ -35,7 +35,7 @@ impl Hasher for IdHasher {
 /// The mount table as a tree.
 pub struct Tree<'a> {
     rows: &'a [Mount],
-    /// Indices of rows, by the id of their parent mount.
+    /// Indices of table rows, by the id of their parent mount.
     children: HashMap<u64, Vec<usize>, BuildHasherDefault<IdHasher>>,
     /// Mount ids and indices of rows, sorted by id.
     by_id: Vec<(u64, usize)>,
@@ -63,7 +63,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Whether other mounts are mounted on a mount.
+    /// Whether other mounts are mounted on the mount `id`.
     pub fn class(&self, id: u64) -> Class {
         if self.children.contains_key(&id) {
             Class::Internal
@@ -94,7 +94,7 @@ impl<'a> Tree<'a> {
         Some(self.by_id[at].1)
     }
 
-    /// Whether any mount is inside a mount, and not just over its root.
+    /// Whether any mount is on a directory inside the mount, and not just over its root.
     pub fn has_mount_inside(&self, row: &Mount) -> bool {
         self.on(row.id)
             .iter()
@@ -141,7 +141,7 @@ impl<'a> Tree<'a> {
                 over = Some(target);
                 visible[child] = true;
                 if mount != anchor && target == at {
-                    // The child covers the root of `mount`.
+                    // The child mount covers the root of `mount`.
                     if let Some(row) = self.index(mount) {
                         visible[row] = false;
                     }

@@ -32,12 +32,12 @@ pub struct Watch {
 }
 
 enum WatchSource {
-    /// Mounts by the 64-bit ids of the events.
+    /// Events from fanotify; `known` has the mounts by their 64-bit ids.
     Fanotify {
         group: Fd,
         known: HashMap<u64, Mount>,
     },
-    /// Mounts by the ids of mountinfo.
+    /// Changes of mountinfo, found by polling.
     Mountinfo {
         table: Table,
         fanotify: FanotifyRefusal,

@@ -10,11 +10,11 @@ use crate::{u16_at, u32_at};
 pub struct Btf<'a> {
     types: &'a [u8],
     strings: &'a [u8],
-    /// Offset of each type; the first is type 1.
+    /// Offset of each BTF type; the first is type 1.
     starts: Vec<u32>,
 }
 
-/// Length of a type's header: name, kind, and its size or a referenced type.
+/// Length of a BTF type's header: name, kind, and its size or a referenced type.
 const HEAD: usize = 12;
 const MAGIC: u16 = 0xeb9f;
 /// Length of the BTF header.
@@ -97,7 +97,7 @@ impl<'a> Btf<'a> {
         Some(builder.finish())
     }
 
-    /// The words of a type, renumbered: names refer to `strings`, types to `extract`.
+    /// The words of a BTF type, renumbered: names refer to `strings`, types to `extract`.
     fn copy_type(
         &self,
         number: u32,
@@ -261,7 +261,7 @@ fn vlen(info: u32) -> usize {
     (info & 0xffff) as usize
 }
 
-/// Number of bytes after the header of a type.
+/// Number of bytes after the header of a BTF type, by its kind.
 fn tail(info: u32) -> Option<usize> {
     Some(match kind(info) {
         POINTER | 7..=12 | 16 | 18 => 0, // and forward declarations, typedefs, qualifiers, functions, floats

@@ -5,7 +5,7 @@
 
 use crate::{Time, le16, le32, le64, u32_at, u64_at};
 
-/// A key, in the order of the trees: (object, type, offset).
+/// A key of a tree item: (object, type, offset), in the order of the trees.
 pub type Key = (u64, u8, u64);
 
 /// Types of items: `BTRFS_*_KEY`.
@@ -53,7 +53,7 @@ pub fn parse_references(buffer: &[u64]) -> Option<Vec<u64>> {
     (missing == 0).then(|| inodes.collect())
 }
 
-/// An item of a tree.
+/// An item of a btrfs tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Item<'a> {
@@ -81,7 +81,7 @@ pub struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// The unread bytes, from the next item on.
+    /// The bytes of the search result that have not been parsed.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -186,7 +186,7 @@ pub struct BlockGroups {
     flags: u64,
     /// Bytes of all these block groups, without copies; for the global reserve, its size.
     pub total: u64,
-    /// Bytes in use.
+    /// Bytes in use in these block groups.
     pub used: u64,
 }
 
@@ -202,7 +202,7 @@ impl BlockGroups {
     const RAID1C4: u64 = 1 << 10;
     const GLOBAL_RESERVE: u64 = 1 << 49;
 
-    /// Parses a record: flags, total and used bytes.
+    /// Parses a record of `BTRFS_IOC_SPACE_INFO`.
     pub fn parse([flags, total, used]: [u64; 3]) -> BlockGroups {
         BlockGroups { flags, total, used }
     }
@@ -259,7 +259,7 @@ pub struct Inode {
     pub atime: Time,
     pub ctime: Time,
     pub mtime: Time,
-    /// Birth time.
+    /// Birth time of the inode.
     pub otime: Time,
 }
 
@@ -442,7 +442,7 @@ mod tests {
         let uuid = std::array::from_fn(|at| at as u8);
         let key = (0x0706_0504_0302_0100, 251, 0x0f0e_0d0c_0b0a_0908);
         assert_eq!(uuid_key(uuid), key);
-        // Length of struct btrfs_root_item: 439 bytes.
+        // A struct btrfs_root_item has 439 bytes.
         let mut item = [0; 439];
         assert_eq!(parent_uuid(&item), None);
         item[263..279].copy_from_slice(&uuid);
@@ -485,7 +485,7 @@ mod tests {
         assert_eq!((plain.is_snapshot, plain.created.sec), (false, 7));
         item[263] = 1;
         assert!(SubvolumeRoot::parse(&item).unwrap().is_snapshot);
-        // An item from before Linux 3.6 is shorter.
+        // A ROOT_ITEM from before Linux 3.6 is shorter.
         let old = SubvolumeRoot::parse(&item[..239]).unwrap();
         assert_eq!((old.is_snapshot, old.created), (false, Time::default()));
     }

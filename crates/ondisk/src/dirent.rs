@@ -26,7 +26,7 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// The unread bytes, from the next entry on.
+    /// The bytes of the buffer that have not been parsed.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }

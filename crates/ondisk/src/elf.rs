@@ -18,7 +18,7 @@ pub enum Program<'a> {
     Script {
         interpreter: &'a [u8],
     },
-    /// A file of a different type.
+    /// A file that is neither an ELF file nor a script.
     Other,
 }
 
@@ -200,7 +200,7 @@ mod tests {
         );
     }
 
-    /// A function that reads ranges of a file in memory.
+    /// Returns a function that reads ranges of a file in memory.
     fn reader(file: &[u8]) -> impl FnMut(u64, usize) -> Option<Vec<u8>> {
         |from, most| {
             let rest = file.get(usize::try_from(from).ok()?..)?;

@@ -8,12 +8,12 @@ use crate::{u32_at, u64_at};
 pub struct Record {
     /// Offset on the device, in bytes.
     pub physical: u64,
-    /// Length in bytes.
+    /// Length of the range in bytes.
     pub length: u64,
     /// Inode number of the file whose data or metadata is in the range; `None` for metadata of the
     /// file system itself, and if the owner is unknown.
     pub ino: Option<u64>,
-    /// The owner, if it is not a file.
+    /// The owner of the range, if it is not a file.
     pub special: Option<SpecialOwner>,
 }
 
@@ -32,7 +32,7 @@ pub enum SpecialOwner {
     FreeSpaceTrees,
     /// XFS: the inode btrees.
     InodeTrees,
-    /// Inode tables or chunks.
+    /// Inode tables (ext4) or inode chunks (XFS).
     Inodes,
     /// XFS: the reference count btree.
     ReferenceCounts,

@@ -98,7 +98,7 @@ impl<'a> IndexReader<'a> {
         })
     }
 
-    /// Whether all members were read.
+    /// Whether all members of the index were read.
     pub fn is_over(&self) -> bool {
         self.rest.is_empty()
     }

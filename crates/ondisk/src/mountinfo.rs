@@ -15,7 +15,7 @@ pub fn parse(line: &[u8]) -> Option<Mount> {
 /// Parses lines of mountinfo. Adjacent lines with the same content share one [`Content`].
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// The raw fields of the last line from which its content was parsed.
+    /// The raw fields of the previous line from which its [`Content`] was parsed.
     last: Vec<u8>,
     content: Arc<Content>,
 }

@@ -11,7 +11,7 @@ pub fn is_minimal(list: &[u8]) -> bool {
     parse(list).is_some_and(|is_minimal| is_minimal)
 }
 
-/// Whether a list adds nothing to the mode; `None` for malformed bytes.
+/// Whether an access control list adds nothing to the mode; `None` for malformed bytes.
 fn parse(list: &[u8]) -> Option<bool> {
     const ALLOW_OR_DENY: u32 = 1;
     const ACE4_IDENTIFIER_GROUP: u32 = 0x40;

@@ -4,16 +4,16 @@
 
 use crate::le32;
 
-/// Magic of the skippable frame with the table.
+/// Magic of the skippable frame with the seek table.
 const SKIPPABLE: u32 = 0x184D_2A5E;
-/// Magic at the end of the table.
+/// Magic at the end of the seek table.
 const MAGIC: u32 = 0x8F92_EAB1;
 /// Bit of the descriptor for a checksum in each entry. The next five bits are reserved.
 const HAS_CHECKSUMS: u8 = 0x80;
 const RESERVED: u8 = 0x7c;
 /// Length of the header of a skippable frame: magic, and length of the content.
 const HEADER: usize = 8;
-/// Maximum number of frames in a table, by the format.
+/// Maximum number of frames in a seek table, by the zstd seekable format.
 const MOST: usize = 0x800_0000;
 
 /// The start of a frame, as two offsets.
@@ -28,12 +28,12 @@ pub struct FrameStart {
 /// A seek table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SeekTable {
-    /// Compressed and decompressed length of each frame.
+    /// Compressed and decompressed length of each zstd frame.
     frames: Vec<(u32, u32)>,
 }
 
 impl SeekTable {
-    /// Length of the footer: the last bytes of the file.
+    /// Length of the seek table's footer: the last bytes of the file.
     pub const FOOTER: usize = 9;
 
     /// Adds the next frame: its compressed length, and the length of its content (0 for a skippable

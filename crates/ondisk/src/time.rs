@@ -29,10 +29,10 @@ pub(crate) fn digits(mut number: u64, text: &mut [u8; 20]) -> &[u8] {
 }
 
 impl Time {
-    /// Maximum length of the text of a time.
+    /// Maximum length of a file time as text.
     pub(crate) const LONGEST: usize = 32;
 
-    /// Writes the text to the beginning of `room`.
+    /// Writes the time as text to the beginning of `room`.
     pub(crate) fn text<'a>(&self, room: &'a mut [u8; Time::LONGEST]) -> &'a [u8] {
         let (sec, nsec) = (self.sec.unsigned_abs(), self.nsec);
         // Half a second before 1970 is -1 s and 500,000,000 ns, but is written as -0.5.
@@ -105,7 +105,7 @@ pub struct ParseTimeError;
 impl FromStr for Time {
     type Err = ParseTimeError;
 
-    /// Parses a decimal number of seconds. Fractions of a nanosecond are rounded down.
+    /// Parses a decimal number of seconds; digits below a nanosecond are rounded down.
     fn from_str(text: &str) -> Result<Time, ParseTimeError> {
         let (is_negative, text) = text
             .strip_prefix('-')

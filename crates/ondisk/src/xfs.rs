@@ -24,7 +24,7 @@ pub struct Geometry {
     pub has_owners: bool,
     /// Whether files can share blocks.
     pub has_reflink: bool,
-    /// Number of bits of an inode number that count within its allocation group.
+    /// Number of low bits of an inode number that count within its allocation group.
     group_bits: u32,
 }
 
@@ -39,7 +39,7 @@ impl Geometry {
         let group_blocks = u32_at(bytes, 8).filter(|&blocks| blocks > 0)?;
         let groups = u32_at(bytes, 12).filter(|&groups| groups > 0)?;
         let inode = u32_at(bytes, 24).filter(|inode| inode.is_power_of_two() && *inode <= block)?;
-        // A block number within the group needs as many bits as the last block's.
+        // A block number within an allocation group needs as many bits as that of the last block.
         let bits_of_block = u32::BITS - (group_blocks - 1).leading_zeros();
         let group_bits = bits_of_block + (block / inode).ilog2();
         let flags = u32_at(bytes, FLAGS)?;
@@ -74,7 +74,7 @@ impl Geometry {
     }
 }
 
-/// An inode. Fields without a comment are those of `struct stat`, without the prefix `st_`.
+/// An XFS inode. Fields without a comment are those of `struct stat`, without the prefix `st_`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs, reason = "stat(2) describes the fields")]
 pub struct Inode {

@@ -125,7 +125,7 @@ impl Around {
         }
     }
 
-    /// Whether every checked mount answers.
+    /// Whether every mount that was checked for a dead server answers.
     pub fn all_answer(&self) -> bool {
         self.silent.is_empty()
     }

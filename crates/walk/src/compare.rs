@@ -36,7 +36,8 @@ pub struct Walked {
 pub enum LeftOut {
     /// The engine cannot work in this directory.
     Impossible(EngineRefusal),
-    /// The engine was stopped or gave up ([`NoRun::Refused`]) after this many entries.
+    /// The engine was stopped or gave up ([`NoRun::Refused`]) after the walk had found this many
+    /// entries.
     Not(NoRun, u64),
 }
 
@@ -52,7 +53,7 @@ pub struct EngineRuns {
     /// Whether all walks of this engine, including the one that warms the caches, found the same
     /// tree; `None` after one walk.
     pub is_steady: Option<bool>,
-    /// The times of each trial.
+    /// Elapsed and CPU times of each trial.
     pub runs: Vec<Times>,
     /// System calls of the last walk.
     pub tally: Tally,

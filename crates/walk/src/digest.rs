@@ -19,7 +19,7 @@ pub use crate::key::{below, top};
 pub struct Digest(u128);
 
 impl Digest {
-    /// Adds an entry.
+    /// Adds the hash of an entry.
     #[inline]
     pub fn add(&mut self, dir: &Dir<'_>, entry: &Entry<'_>) {
         let name = if entry.name.is_empty() {
@@ -32,14 +32,14 @@ impl Digest {
             .wrapping_add(xxh3_128_with_seed(&bytes(&entry.meta), name));
     }
 
-    /// Subtracts an entry that was added.
+    /// Subtracts the hash of an entry that was added before.
     pub fn take_away(&mut self, dir: &Dir<'_>, entry: &Entry<'_>) {
         let mut one = Digest::default();
         one.add(dir, entry);
         self.0 = self.0.wrapping_sub(one.0);
     }
 
-    /// The lower and the upper 64 bits.
+    /// The lower and the upper 64 bits of the digest.
     pub fn halves(self) -> [u64; 2] {
         [self.0 as u64, (self.0 >> 64) as u64]
     }
@@ -84,7 +84,7 @@ fn bytes(meta: &Meta) -> [u8; 96] {
         ctime.sec.cast_unsigned(),
         btime.sec.cast_unsigned(),
         pair(mtime.nsec, ctime.nsec),
-        // All attributes that are hashed have bits below 32.
+        // All attribute bits that are hashed are below bit 32.
         pair(btime.nsec, meta.attributes as u32),
         pair(meta.rdev.major, meta.rdev.minor),
         0,

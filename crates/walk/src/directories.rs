@@ -20,9 +20,10 @@ pub struct DirectoryCount {
     /// Path below DIR, of at most two components; empty for DIR itself, which has the files
     /// directly in it.
     pub path: Vec<u8>,
-    /// Entries in and below the directory, except those counted in a deeper directory of the list.
+    /// Number of entries in and below the directory, except those counted in a deeper directory of
+    /// the table.
     pub entries: u64,
-    /// The number of directories among the entries.
+    /// Number of directories among these entries.
     pub directories: u64,
 }
 
@@ -30,7 +31,7 @@ pub struct DirectoryCount {
 #[derive(Debug)]
 pub struct DirectoryCounts(Shared);
 
-/// Slots for directories in the table: the first is for DIR.
+/// Slots in the table of directories: the first is for DIR.
 const SLOTS: usize = 512;
 /// Slots at the end of the table, reserved for directories directly in DIR: entries of deeper
 /// directories without a slot are counted there.
@@ -49,7 +50,7 @@ impl DirectoryCounts {
         Shared::new(SLOTS * WORDS).map(DirectoryCounts)
     }
 
-    /// Resets all counts.
+    /// Resets all entry counts.
     pub fn clear(&self) {
         self.0.iter().for_each(|word| word.store(0, Relaxed));
     }
@@ -81,7 +82,7 @@ fn slot(table: &[AtomicU64], at: usize) -> &[AtomicU64] {
     &table[at * WORDS..][..WORDS]
 }
 
-/// A sink that counts the entries of another sink in the table.
+/// A sink that counts the entries per directory while it passes them to another sink.
 pub(crate) struct CountingDirectories<'a> {
     table: &'a [AtomicU64],
     /// The length of the path of DIR, including the slash after it.
@@ -89,11 +90,11 @@ pub(crate) struct CountingDirectories<'a> {
     known: Mutex<Slots>,
 }
 
-/// The slots of the directories that have their own.
+/// The slots of the directories that have their own slot in the table.
 #[derive(Default)]
 struct Slots {
     by_path: HashMap<Vec<u8>, usize>,
-    /// Number of slots in use, for depth 2 and for depth 1.
+    /// Number of slots in use: for directories at depth 2, and at depth 1.
     used: [usize; 2],
 }
 

@@ -11,7 +11,7 @@ use ondisk::ext4;
 
 use crate::kind::EngineKind;
 
-/// Why a walk did not begin.
+/// Why a walk could not begin.
 #[derive(Clone, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum Error {

@@ -83,7 +83,7 @@ pub struct UnreadExtents {
 /// Extents to which several found files refer, where it is unknown whether other files do, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownOwners {
-    /// Total length of the extents, in bytes.
+    /// Total length of these extents, in bytes.
     pub bytes: u64,
     /// Error of the call that looks up the files of one of the extents.
     pub errno: Errno,
@@ -96,7 +96,7 @@ struct ExtentPart {
     /// reports the start on the device, but not the length there.
     start: u64,
     end: u64,
-    /// Length of the part in the file, in bytes.
+    /// Length of this part of the extent in the file, in bytes.
     bytes: u64,
 }
 
@@ -164,7 +164,7 @@ impl<P: Copy> References<P> {
     fn for_each_part(mut self, mut emit: impl FnMut(Dev, ExtentPart, &[(u64, P)])) {
         self.0
             .sort_unstable_by_key(|reference| (reference.device, reference.part.start));
-        // The references whose range contains the byte at `at`.
+        // The references whose range contains the byte at offset `at`.
         let mut active: Vec<Reference<P>> = Vec::new();
         let mut files = Vec::new();
         let mut at = 0;
@@ -253,7 +253,7 @@ impl ExtentReader {
             });
         let (file, extents) = match read {
             Ok(read) => read,
-            // The file was deleted after it had been found.
+            // The file was deleted after the walk had found it.
             Err(Errno::ENOENT) => return None,
             Err(errno) => {
                 self.put_unread(path, meta, errno);
@@ -339,7 +339,7 @@ impl ExtentReader {
 }
 
 impl SharedExtents {
-    /// Total length of the extents, in bytes.
+    /// Total length of the file's shared extents, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let lengths = self.parts.iter().map(|part| part.bytes);
         lengths.fold(0, u64::saturating_add)

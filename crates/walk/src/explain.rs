@@ -56,9 +56,9 @@ impl Explained {
 pub struct EngineChoice<'a> {
     /// The directory, as given.
     pub path: &'a [u8],
-    /// The engine.
+    /// The engine that can or cannot work in the directory.
     pub engine: EngineKind,
-    /// Why the engine cannot work there; `None` if it can.
+    /// Why the engine cannot work in the directory; `None` if it can.
     pub refusal: Option<&'a EngineRefusal>,
     /// Why the engine was chosen; `None` if it was not.
     pub reason: Option<&'a PlanReason>,

@@ -47,7 +47,7 @@ impl NamePatterns {
 #[derive(Clone, Debug, Default)]
 struct PathPatterns {
     names: HashMap<Vec<u8>, HashSet<Vec<u8>>>,
-    /// The distinct lengths of the keys of `names`.
+    /// The distinct lengths of directory paths in `names`.
     lengths: BTreeSet<usize>,
     globs: Vec<Glob>,
 }

@@ -98,7 +98,7 @@ pub struct GroupSums {
 }
 
 impl GroupSums {
-    /// The sums of one entry.
+    /// The totals of a group with one entry.
     #[inline]
     pub fn from_entry(bytes: u64, blocks: u64) -> GroupSums {
         GroupSums {
@@ -112,7 +112,7 @@ impl GroupSums {
         GroupSums::from_entry(meta.size, meta.blocks)
     }
 
-    /// Adds the sums of other entries.
+    /// Adds the totals of other entries.
     #[inline]
     pub fn add(&mut self, other: GroupSums) {
         self.entries += other.entries;
@@ -151,7 +151,7 @@ impl Growth {
 #[allow(missing_docs, reason = "the names say it")]
 pub enum GroupOrder {
     Key,
-    /// Largest number of entries first; the other sums are sorted alike.
+    /// Largest number of entries first; `Bytes` and `Allocated` likewise.
     Entries,
     Bytes,
     Allocated,
@@ -213,7 +213,7 @@ impl<S: Copy> SortedGroups<S> {
         SortedGroups { groups, names }
     }
 
-    /// Whether there are no groups.
+    /// Whether there are no groups in the result.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
@@ -233,7 +233,7 @@ impl<S: Copy> SortedGroups<S> {
 }
 
 impl Groups {
-    /// An empty sink.
+    /// A sink without entries, for this property.
     pub fn new(by: GroupBy) -> Groups {
         Groups {
             by,
@@ -285,7 +285,8 @@ impl Groups {
         self.by
     }
 
-    /// An adder for one thread that has the keys of entries, without the rest of their metadata.
+    /// An adder for one thread that has only the keys of entries, without the rest of their
+    /// metadata.
     pub fn adder(&self) -> Adder<'_> {
         Adder {
             to: self,

@@ -66,11 +66,12 @@ impl Place {
 pub(crate) struct Crossing {
     pub(crate) dir: Place,
     pub(crate) name: Vec<u8>,
-    /// Whether the entry of that name has been emitted.
+    /// Whether the entry of the mount point has been emitted already.
     pub(crate) is_emitted: bool,
 }
 
-/// A name in `place`, or without a name `place` itself, for which a call returned ENOENT or alike.
+/// A file `name` in the directory `place`, or without a name `place` itself, which was listed but
+/// not found.
 #[derive(Clone, Debug)]
 pub(crate) struct Missing {
     pub(crate) place: Place,
@@ -80,8 +81,7 @@ pub(crate) struct Missing {
 }
 
 impl Missing {
-    /// The directory whose listing had the missing file, relative to the top, and the file name
-    /// there.
+    /// The directory that listed the missing file, relative to the top, and the file name there.
     pub(crate) fn listed(&self) -> (&[u8], &[u8]) {
         if !self.name.is_empty() {
             return (&self.place.rel, &self.name);
@@ -99,7 +99,7 @@ pub(crate) struct Below {
 }
 
 impl Below {
-    /// Builds the tree from paths relative to the top.
+    /// Builds the tree of mount points from their paths, relative to the top.
     pub(crate) fn from_names<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Below {
         let mut root = Below::default();
         for name in names {

@@ -7,9 +7,9 @@ pub enum EngineKind {
     Threads,
     /// XFS's bulkstat, joined with the names.
     Bulkstat,
-    /// btrfs's trees, searched.
+    /// btrfs's trees, by tree search ioctls.
     Btrfs,
-    /// ext4's tables, read from the device.
+    /// ext4's inode tables and directory blocks, read from the device.
     Ext4,
     /// statx(2) of every name, by one thread: the reference.
     Stat,

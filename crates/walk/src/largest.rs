@@ -56,7 +56,7 @@ impl LargestFiles {
         }
     }
 
-    /// The files, the largest first.
+    /// The largest files, in descending order of size.
     pub fn iter(&self) -> impl Iterator<Item = LargeFile> {
         let files = self.ranks.iter().rev();
         files.map(|((blocks, bytes, _, _), path)| LargeFile {
@@ -82,7 +82,7 @@ impl Largest {
         }
     }
 
-    /// The result, after the walk.
+    /// The largest files, after the walk.
     pub fn into_files(self) -> LargestFiles {
         self.files.into_inner()
     }

@@ -68,13 +68,13 @@ impl Job<'_> {
         missing.iter().for_each(|one| self.report(one));
     }
 
-    /// Looks up a listed name again, and emits the file if it exists. Returns whether it is still
-    /// missing.
+    /// Looks up a file again that a directory lists, and emits it if it exists. Returns whether it
+    /// is still missing.
     fn is_still_missing(&self, dir: &Place, one: &mut Missing) -> bool {
         let Missing { place, name, .. } = &*one;
         let looked = if one.gate == Gate::Getdents64 {
-            // The entries read before the failure have been emitted, and a different directory may
-            // be there now.
+            // After a failed getdents64: the entries read before have been emitted, and a different
+            // directory may be there now.
             Err(one.errno)
         } else if name.is_empty() {
             self.open(place)
@@ -91,7 +91,7 @@ impl Job<'_> {
             self.report(one);
             return false;
         }
-        // If a file that is no directory has replaced the directory, there is nothing to report.
+        // A directory that was replaced by a file of a different type is not missing.
         let seen = || self.look(dir, one.listed().1);
         let is_dir = |seen: Statx| seen.file_type == FileType::Directory;
         !one.name.is_empty() || seen().map_or(true, is_dir)

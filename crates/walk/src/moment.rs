@@ -105,8 +105,8 @@ pub fn may_be_since(ctime: Time, granularity: Granularity, moment: Time) -> bool
 /// The time of a moment that was at `then` by the clock, if the clock is at `now` after `elapsed`:
 /// earlier than `then` if the clock was set back.
 fn earliest(then: Duration, now: Duration, elapsed: Duration) -> Duration {
-    /// Smaller differences are rounding errors: both clocks derive from one counter, and are
-    /// adjusted alike.
+    /// Smaller differences between the two clocks are rounding errors: both derive from one
+    /// counter, and are adjusted alike.
     const ROUNDING: Duration = Duration::from_millis(1);
     let by_now = now.saturating_sub(elapsed);
     if by_now + ROUNDING < then {

@@ -58,7 +58,7 @@ pub enum PlanReason {
     RequestRefused {
         requested: EngineKind,
         refusal: EngineRefusal,
-        /// Why the chosen engine was chosen.
+        /// Why the engine that replaces the refused one was chosen.
         instead: Box<PlanReason>,
     },
     /// Another rank, which found the mount, has chosen the engine.
@@ -91,7 +91,7 @@ pub struct Scope {
     pub entries: u64,
     /// Approximate number of entries in the file system, if known and not all are walked.
     pub total: Option<u64>,
-    /// Whether the walk covers the whole file system.
+    /// Whether the walk covers the whole file system or btrfs subvolume.
     pub is_whole: bool,
 }
 
@@ -232,7 +232,8 @@ struct Effort {
 }
 
 impl Effort {
-    /// Limits that take some tens of milliseconds to read, however large the directories are.
+    /// Limits for an estimate: reading takes some tens of milliseconds, however large the
+    /// directories are.
     const ALL: Effort = Effort {
         directories: 256,
         entries: 1 << 16,
@@ -304,14 +305,15 @@ impl Sample {
     /// Number of entries that suffices to estimate the mean length of names in a directory.
     const ENOUGH: u64 = 4096;
 
-    /// The ratio of the whole directory to the part that was read; at least 1.
+    /// The ratio of the size of the whole directory to the part that was read; at least 1.
     fn share_of(&self, fd: &Fd, magic: u64) -> f64 {
         let size = statx(fd, c"", At::EMPTY_PATH, Want::SIZE).map_or(0, |seen| seen.size);
         let read = match magic {
             // The size of a btrfs directory counts each name twice: in the index by hash and in the
             // one by number.
             BTRFS_SUPER_MAGIC => 2 * self.names,
-            // A directory record: the name, with inode number, lengths and padding.
+            // Size of a directory record besides the name: inode number, lengths and padding, 14
+            // bytes on average.
             _ => self.names + 14 * self.entries,
         };
         (size as f64 / read as f64).max(1.0)

@@ -116,7 +116,7 @@ struct Mounted {
     owner: usize,
     /// Path of the mount point relative to DIR.
     rel: Vec<u8>,
-    /// The open mount point, on the owner only; for DIR `None`.
+    /// On the owner, the open mount point, if it is not DIR.
     own: Option<Entered>,
 }
 
@@ -220,7 +220,7 @@ impl Together<'_> {
                 true => with_all_processors(|| self.traversal.run_chosen(job, part, is_first)),
                 false => Ok(false),
             };
-            // Even if this rank failed, the others wait for the end of the exchange.
+            // Take part in the exchange even if this rank failed: the others wait for its end.
             let is_over = !matches!(is_done, Ok(false));
             let walked = threads::walk_together(job, self.team, owner, is_over);
             is_done.and(walked.map_err(Error::Thread))

@@ -32,7 +32,7 @@ impl Shard {
     /// Depth at which a directory is assigned to a shard with everything below it.
     pub const DEPTH: u32 = 3;
 
-    /// Whether this shard has the path with this key, at most [`Shard::DEPTH`] levels below DIR.
+    /// Whether this shard has the entry with this key, at most [`Shard::DEPTH`] levels below DIR.
     fn has(self, key: DirKey) -> bool {
         key.hash % u64::from(self.of) == u64::from(self.number)
     }
@@ -75,7 +75,7 @@ pub(crate) struct Sharded<'a> {
 }
 
 impl<'a> Sharded<'a> {
-    /// `None` if the whole tree is walked.
+    /// A sink for the shard; `None` if the whole tree is walked.
     pub(crate) fn new(
         shard: Option<Shard>,
         dirs: &'a [Vec<u8>],

@@ -79,7 +79,7 @@ pub trait Sink: Sync {
     }
 }
 
-/// Receives the entries that one thread finds.
+/// Receives the entries that one thread of an engine finds.
 pub trait Worker {
     /// Takes some of the entries of a directory. The entries of one directory may come in several
     /// calls, from several threads.
@@ -89,7 +89,7 @@ pub trait Worker {
     /// the whole tree, such as disk usage.
     fn pass_over(&mut self, _dir: &Dir<'_>, _entries: &[Entry<'_>]) {}
 
-    /// Prints buffered entries: the next ones may come much later.
+    /// Prints the buffered entries: the next ones may come much later.
     fn flush(&mut self) {}
 }
 

@@ -26,7 +26,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds an entry.
+    /// Counts an entry.
     #[inline]
     pub fn add(&mut self, dir: &Dir<'_>, entry: &Entry<'_>) {
         self.entries += 1;
@@ -42,7 +42,7 @@ impl Totals {
         self.digest.add(dir, entry);
     }
 
-    /// Adds other totals.
+    /// Adds the totals of another worker.
     pub fn merge(&mut self, other: &Totals) {
         self.entries += other.entries;
         self.files += other.files;
@@ -55,7 +55,7 @@ impl Totals {
         self.digest.merge(other.digest);
     }
 
-    /// Length of [`Totals::to_words`].
+    /// Length of the result of [`Totals::to_words`].
     pub const WORDS: usize = 10;
 
     /// The totals as words in shared memory, for another process.

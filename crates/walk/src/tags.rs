@@ -57,7 +57,7 @@ impl FoundTags {
         self.0.is_empty()
     }
 
-    /// Whether an entry of the directory is not excluded.
+    /// Whether an entry of the directory is kept: always without tags, otherwise only a tag itself.
     #[inline]
     pub fn keep(&self, name: &[u8]) -> bool {
         self.0.is_empty() || self.0.iter().any(|tag| tag.to_bytes() == name)

@@ -1,4 +1,4 @@
-//! The directory where a job begins, and the properties of its mount.
+//! The directory where the walk of one mount begins, and the properties of that mount.
 
 use gate::fs::{At, Attributes, Open, Statfs, fstatfs, statx};
 use gate::long::open_long;
@@ -12,7 +12,7 @@ use crate::error::EngineRefusal;
 use crate::key::DirKey;
 use crate::kind::EngineKind;
 
-/// The directory where a job begins.
+/// The directory where the walk of one mount begins.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Top {
@@ -81,7 +81,7 @@ pub struct MountContext<'a> {
     pub noatime: bool,
     /// Approximate number of entries below the directory, if known.
     pub expected: Option<u64>,
-    /// Whether the sink calls syncfs(2) before anything is read, whichever engine is chosen.
+    /// Whether the sink calls syncfs(2) before any metadata is read, whichever engine is chosen.
     pub sink_syncs_first: bool,
     /// Whether the sink needs names and types only.
     pub names_suffice: bool,

@@ -89,7 +89,7 @@ struct Nodes {
     nodes: Vec<PathNode>,
     names: Vec<u8>,
     state: RandomState,
-    /// Index of the last node with this hash of its name and its parent.
+    /// Index of the last node, by the hash of its name and its parent.
     last: HashMap<u64, u32>,
 }
 
@@ -97,7 +97,7 @@ struct Nodes {
 #[derive(Debug)]
 struct PathNode {
     above: Option<u32>,
-    /// The previous node with the same hash: a linked list.
+    /// The previous node with the same hash: nodes with equal hashes form a linked list.
     same: Option<u32>,
     depth: u32,
     /// End of the name in [`Nodes::names`]; it begins where that of the previous node ends. The
@@ -181,7 +181,7 @@ impl PathTree {
         path.truncate(kept.len);
     }
 
-    /// The bytes of a path in the tree.
+    /// The path, as bytes.
     pub fn path(&self, kept: KeptPath) -> Vec<u8> {
         let mut path = Vec::new();
         self.get(kept, &mut path);
@@ -192,7 +192,7 @@ impl PathTree {
         self.nodes.names.len() + self.nodes.nodes.len() * size_of::<PathNode>()
     }
 
-    /// The directory above a path, without a slash at its end.
+    /// The parent directory of a path, without a slash at its end.
     pub fn parent(&self, path: KeptPath) -> Option<KeptPath> {
         let node = self.nodes.node(path.node?).above?;
         Some(KeptPath {
@@ -223,7 +223,8 @@ impl PathTree {
         self.nodes.name_in(x, a).cmp(self.nodes.name_in(y, b))
     }
 
-    /// Adds the paths of another tree. The returned function converts a path of that tree.
+    /// Adds all paths of another tree. The returned function converts a path of that tree into one
+    /// of this.
     pub fn append(&mut self, other: PathTree) -> impl Fn(KeptPath) -> KeptPath + use<> {
         let mut moved: Vec<u32> = Vec::with_capacity(other.nodes.nodes.len());
         for (node, PathNode { above, .. }) in (0..).zip(&other.nodes.nodes) {

@@ -119,7 +119,8 @@ pub fn walk(
 ) -> Result<WalkReport, Error> {
     let tops = open_tops(&options.dirs)?;
     for (top, identity) in tops.iter().zip(&options.identities) {
-        // Without statx(2), DIR was examined without triggering an automount, and may differ now.
+        // Without statx(2), the examination of DIR did not trigger an automount, so it may differ
+        // now.
         if (top.meta.dev, top.meta.ino) != *identity && has_statx() {
             return Err(Error::Replaced(top.path.clone()));
         }
@@ -153,7 +154,7 @@ pub fn walk(
     Ok(report)
 }
 
-/// The walk of one DIR.
+/// The walk of one DIR over all mounts below it.
 pub(crate) struct Traversal<'a> {
     options: &'a WalkOptions,
     sink: &'a dyn Sink,
@@ -172,7 +173,7 @@ pub(crate) struct TopEntry {
 }
 
 impl TopEntry {
-    /// The entry of DIR.
+    /// The entry to emit for DIR.
     pub(crate) fn new(top: &Top) -> TopEntry {
         TopEntry {
             dir_path: top.path.clone(),
@@ -182,7 +183,7 @@ impl TopEntry {
         }
     }
 
-    /// The entry of a top that another rank emits.
+    /// The entry of a top that another rank emits, so that this one does not.
     pub(crate) fn emitted(top: &Top) -> TopEntry {
         TopEntry {
             is_emitted: true,
@@ -259,8 +260,8 @@ impl<'a> Traversal<'a> {
         let names_suffice = context.names_suffice;
         let (kind, reason) = choose(&context)?;
         self.sink.begin(&context, kind);
-        // Read the metadata of the top again: `begin` must come before any metadata that the sink
-        // is given.
+        // Read the metadata of the top only now: the sink's `begin` must come before that of any
+        // entry.
         top.meta = statx(&top.fd, c"", At::EMPTY_PATH, Meta::WANT).map_or(top.meta, |seen| Meta {
             mount: top.meta.mount,
             ..Meta::from_statx(&seen)

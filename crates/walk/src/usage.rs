@@ -49,7 +49,7 @@ struct UsageNode {
     /// Name of the directory; for DIR itself, the path as given.
     name: Box<[u8]>,
     file: (Dev, u64),
-    /// Usage of the directory itself and of the files directly in it.
+    /// Usage of the directory itself and of the files directly in it, without subdirectories.
     sums: Sums,
     /// Whether the directory's own entry was received; before that, only files in it.
     is_seen: bool,
@@ -67,7 +67,7 @@ struct Link {
 struct NamesOfFile {
     places: Vec<DirKey>,
     nlink: u32,
-    /// Bytes that deleting the last name frees, besides shared extents.
+    /// Bytes that are freed with the last name, besides shared extents.
     exclusive: u64,
     shared: SharedExtents,
 }
@@ -245,7 +245,7 @@ struct SortedDir {
     depth: u32,
     sums: Sums,
     name: Box<[u8]>,
-    /// Whether the directory counts; false if it was counted in an earlier DIR.
+    /// Whether the directory is reported; false if it was counted in an earlier DIR.
     counts: bool,
 }
 
@@ -259,10 +259,10 @@ fn children_first(rows: &[SortedDir]) -> Vec<usize> {
 
 /// Sorts the directories: each before its subdirectories, siblings by name, or by name in reverse.
 fn parents_first(rows: &[SortedDir], is_last_first: bool) -> Vec<usize> {
-    // Sorted by parent (DIRs first), siblings with the last name first.
+    // Sort by parent (DIRs first), siblings with the last name first.
     let mut siblings: Vec<usize> = (0..rows.len()).filter(|&at| rows[at].counts).collect();
     siblings.sort_unstable_by(|&a, &b| {
-        // DIRs keep the order in which they were given.
+        // Sort DIRs in the order in which they were given.
         let name = |at: usize| rows[at].above.map(|_| &rows[at].name);
         let above = rows[a].above.cmp(&rows[b].above);
         above.then_with(|| name(b).cmp(&name(a))).then(b.cmp(&a))
@@ -343,7 +343,7 @@ impl Usage {
         sort: UsageOrder,
         top: Option<usize>,
     ) -> impl Iterator<Item = DirectoryUsage> {
-        // Several DIRs may overlap, so their paths need sorting; with `top` there are few paths.
+        // Sort the paths of several DIRs, which may overlap; with `top` there are only a few.
         let is_in_order = sort == UsageOrder::Path && top.is_none() && self.has_one_dir();
         let mut order = match is_in_order {
             true => parents_first(&self.rows, false),

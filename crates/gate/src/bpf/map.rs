@@ -22,9 +22,9 @@ pub enum Kind {
     Hash,
     /// Keys 0, 1, ...; values are whole words, which user space can map ([`Map::words`]).
     Array,
-    /// An array that user space reads entry by entry.
+    /// An array whose entries user space reads one by one.
     Entries,
-    /// The array of [`Map::constants`].
+    /// The read-only array of [`Map::constants`].
     Constants,
     /// An array with one copy per processor, for programs only.
     PercpuArray,
@@ -157,7 +157,7 @@ impl Map {
         Ok(map)
     }
 
-    /// The maximum number of entries.
+    /// The maximum number of entries of the map.
     pub fn entries(&self) -> u32 {
         self.entries
     }

@@ -38,12 +38,12 @@ impl Reader {
         &self.fd
     }
 
-    /// The length in bytes.
+    /// Length of the file in bytes, when it was opened.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether the length is 0.
+    /// Whether the file was empty when it was opened.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

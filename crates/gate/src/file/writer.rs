@@ -232,7 +232,8 @@ impl From<Errno> for Refusal {
 }
 
 impl Refusal {
-    /// `EACCES` for a planted file, as the kernel returns for symlinks with fs.protected_symlinks.
+    /// `EACCES` for a file that another user may have planted, as the kernel returns for symlinks
+    /// with fs.protected_symlinks.
     fn errno(self) -> Errno {
         match self {
             Refusal::Planted => Errno::EACCES,
@@ -397,11 +398,11 @@ impl Writer {
         const SAME: u32 = u32::MAX;
         const GROUP: u32 = 0o070;
         let mode = mode & 0o777;
-        // An unprivileged process cannot change the owner, but perhaps the group.
+        // Without privilege, chown(2) of the owner fails, but that of the group may succeed.
         let has_group = [uid, SAME]
             .into_iter()
             .any(|uid| fchownat(&self.fd, c"", uid, gid).is_ok());
-        // Fails on file systems without permissions, which is ignored.
+        // Ignore a failure of chmod(2), as on file systems without permissions.
         let _ = fchmod(&self.fd, if has_group { mode } else { mode & !GROUP });
     }
 
@@ -418,7 +419,7 @@ impl Writer {
         Ok(Writer::to(fd, WriteTarget::Direct))
     }
 
-    /// The attributes of the file that is being written.
+    /// The attributes of the file being written.
     pub fn statx(&self) -> Result<Statx> {
         statx(&self.fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)
     }
@@ -472,7 +473,8 @@ impl Writer {
     /// Starts writeback of the bytes written, so that little remains for fsync(2). Errors are
     /// ignored: fsync(2) reports them.
     fn start_writeback(&mut self) {
-        /// Large enough for a disk, yet small enough that the final fsync(2) is short.
+        /// Size of a range for writeback: large enough for a disk, small enough that the final
+        /// fsync(2) is short.
         const PIECE: u64 = 1 << 20;
         let ready = (self.written - self.writeback) / PIECE * PIECE;
         if ready > 0 && !self.is_direct() && !self.bypasses_cache {
@@ -628,7 +630,7 @@ mod tests {
             writer.publish().unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
         }
-        // The file that a killed process left under the temporary name is removed.
+        // The file that a killed process left under the temporary name must be removed.
         std::fs::write(dir.join(temporary_name(c"out")), b"left behind").unwrap();
         let mut again = create();
         again.write_all(b"two").unwrap();
@@ -662,7 +664,7 @@ mod tests {
             let now = path.metadata().unwrap();
             assert_eq!(now.len(), 0);
             match is_given {
-                // The file of another user is replaced by a new one.
+                // The file of another user must be replaced by a new one.
                 true => assert_eq!(now.uid(), crate::process::ids().0),
                 false => assert_eq!(now.mode() & 0o7777, mode),
             }

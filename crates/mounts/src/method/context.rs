@@ -11,7 +11,7 @@ use crate::listed::{is_gone, is_removed};
 use crate::point::{Point, PointKind};
 use crate::root::Root;
 
-/// How much of the tree has been searched.
+/// Progress of a search: how much of the file tree was searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SearchProgress {
     /// Number of directories read.
@@ -22,7 +22,7 @@ pub struct SearchProgress {
     pub pruned: u64,
 }
 
-/// The state of a search.
+/// The progress, warnings and gaps of a search.
 #[allow(missing_docs, reason = "the names say it")]
 pub struct SearchContext<'a> {
     pub progress: SearchProgress,
@@ -30,7 +30,7 @@ pub struct SearchContext<'a> {
     /// Why mount points may be missing; empty if the result is complete.
     pub incomplete: Vec<Incompleteness>,
     loss: Loss,
-    /// Called now and then with the progress and the directory being read.
+    /// Called now and then with the progress, and with the directory being read.
     tick: &'a mut dyn FnMut(&SearchProgress, &[u8]),
 }
 

@@ -70,8 +70,8 @@ pub fn find(
             }
             let entry_dev = stat.dev;
             if entry_dev != dev && !dev_is_sure {
-                // Something may have been mounted on the directory since its device number was
-                // read.
+                // Read the device number again: something may have been mounted on the directory
+                // meanwhile.
                 dev = newfstatat(dir, c"", At::EMPTY_PATH).map_or(dev, |stat| stat.dev);
                 dev_is_sure = true;
             }

@@ -46,7 +46,7 @@ pub enum Hints {
     Auto,
     /// No information.
     None,
-    /// The kernel's table without its paths.
+    /// The kernel's mount table without its paths.
     Ids,
     /// Paths from a file, which are checked first; and the kernel's table without its paths.
     File(Vec<Vec<u8>>),
@@ -144,7 +144,8 @@ pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) 
                 root_mount,
             };
         }
-        // Do not trust a table that lacks an existing mount, unless that mount is new.
+        // If the table has changed, use a fresh one. Otherwise it lacks an existing mount: search
+        // without a table.
         table = fresh;
     }
 }
@@ -196,7 +197,7 @@ struct Directory {
 /// How to open a directory without triggering an automount.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Enter {
-    /// Opening the directory triggers nothing.
+    /// The directory can be opened, which triggers no automount.
     Directly,
     /// The directory is the root of a mount that may be autofs: open it with `O_PATH` first.
     Carefully,
@@ -522,7 +523,7 @@ fn mount_root(seen: &Statx) -> Option<u64> {
 /// The mounts that are still missing, by the ids and parents of the table.
 struct Sought {
     parents: HashMap<u64, u64>,
-    /// For each mount, how many of the mounts on it are missing.
+    /// For each mount, how many of the mounts on it have not been found.
     left: HashMap<u64, usize>,
     found: HashSet<u64>,
 }

@@ -74,7 +74,8 @@ features! {
     ORPHAN_PRESENT RoCompat 0x10000 "orphan_present" yes;
 }
 
-/// Refuses unknown features, and features that change structures which this parser reads.
+/// Refuses a file system with unknown features, or features that change structures which this
+/// parser reads.
 pub(super) fn refuse_unreadable(features: [u32; 3]) -> Result<(), Error> {
     use FeatureSet::{Compat, Incompat, RoCompat};
     for (set, bits) in [Compat, Incompat, RoCompat].into_iter().zip(features) {

@@ -44,7 +44,7 @@ pub struct Inode<'a> {
     superblock: &'a Superblock,
     old: &'a [u8; OLD_SIZE],
     raw: &'a [u8],
-    /// Length of the valid fields after the old part, in bytes.
+    /// Length of the valid fields after the first 128 bytes.
     extra: usize,
     number: u32,
 }
@@ -197,7 +197,7 @@ impl<'a> Inode<'a> {
         blocks
     }
 
-    /// The 32-bit word at an offset beyond the old part, if the inode is long enough.
+    /// The 32-bit word at an offset beyond the first 128 bytes, if the inode is long enough.
     #[inline]
     fn extra_word(&self, at: usize) -> Option<u32> {
         (at + 4 <= OLD_SIZE + self.extra).then(|| le32(self.raw, at))
@@ -345,7 +345,7 @@ impl<'a> Inode<'a> {
     }
 }
 
-/// An extended attribute inside an inode.
+/// An extended attribute that is stored inside an inode.
 struct Xattr<'a> {
     /// `e_name_index`: a number for the prefix of the attribute's name.
     space: u8,

@@ -7,35 +7,35 @@ use super::error::Error;
 use super::inode::Inode;
 use super::superblock::Superblock;
 
-/// A range of blocks of the content that is contiguous on the device.
+/// Consecutive blocks of a directory that are also contiguous on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// First block number in the content.
+    /// First block number within the directory.
     pub logical: u32,
     /// First block number on the device.
     pub place: u64,
-    /// Number of blocks, at least one.
+    /// Number of blocks in the run, at least one.
     pub blocks: u32,
 }
 
-/// A node of the tree, in a block that the caller must read.
+/// A node of the extent tree or block map, in a block that the caller must read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Branch {
     /// Block number on the device.
     pub place: u64,
     /// Number of levels of the tree below this node.
     depth: u16,
-    /// The range of blocks of the content that the node covers.
+    /// First block of the directory that the node covers, and the end.
     from: u64,
     until: u64,
 }
 
-/// An entry in a node of the tree.
+/// An entry in a node of the extent tree or block map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// A range of content.
+    /// Blocks with contents.
     Run(Run),
-    /// A node, which the caller must read and pass to [`BlockMap::branch`] once.
+    /// A lower node, which the caller must read and pass to [`BlockMap::branch`] once.
     Branch(Branch),
 }
 
@@ -49,7 +49,7 @@ pub struct BlockMap<'a> {
     superblock: &'a Superblock,
     extents: bool,
     seed: u32,
-    /// Length of the content in blocks. Allocated blocks beyond the end are skipped.
+    /// Length of the directory in blocks. Allocated blocks beyond the end are skipped.
     length: u64,
 }
 
@@ -58,7 +58,7 @@ const ENTRY: usize = 12;
 const DEEPEST: u16 = 5;
 
 impl<'a> BlockMap<'a> {
-    /// The tree of an inode whose content is not inline.
+    /// The extent tree or block map of an inode whose content is not inline.
     pub fn new(inode: &Inode<'a>, superblock: &'a Superblock) -> BlockMap<'a> {
         let length = inode.size().div_ceil(u64::from(superblock.block_size));
         BlockMap {
@@ -85,10 +85,10 @@ impl<'a> BlockMap<'a> {
         Ok(())
     }
 
-    /// Parses a node that an entry of the tree referred to.
+    /// Parses a node of the extent tree or block map, which an entry referred to.
     ///
     /// # Errors
-    /// As for [`BlockMap::root`].
+    /// The errors of [`BlockMap::root`].
     pub fn branch(
         &self,
         branch: Branch,
@@ -187,7 +187,8 @@ impl<'a> BlockMap<'a> {
         Ok(())
     }
 
-    /// Checks the header and the checksum of a node. Returns its entries and its depth.
+    /// Checks the header and the checksum of an extent tree node. Returns its entries and its
+    /// depth.
     fn entries<'n>(
         &self,
         node: &'n [u8],
@@ -207,7 +208,7 @@ impl<'a> BlockMap<'a> {
         if !sound {
             return Err(Error::ExtentTree);
         }
-        // The root is in the inode, whose checksum covers it.
+        // The root node is in the inode, whose checksum covers it.
         let checked = depth.is_some() && self.superblock.has_checksums();
         let holds = |tail: &[u8]| crc32c(self.seed, &node[..end]) == le32(tail, 0);
         if checked && !node.get(end..end + 4).is_some_and(holds) {

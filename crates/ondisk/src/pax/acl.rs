@@ -4,10 +4,11 @@
 
 use super::record::decimal;
 
-/// The version number at the beginning of the kernel's format.
+/// The version number at the beginning of an access control list in the kernel's format.
 const VERSION: [u8; 4] = [2, 0, 0, 0];
 
-/// Length of a list with three entries in the kernel's format, which adds nothing to the mode.
+/// Length of an access control list with three entries in the kernel's format, which adds nothing
+/// to the mode.
 pub const MINIMAL: usize = VERSION.len() + 3 * 8;
 
 /// Whether an extended attribute is the form in which XFS stores a list. XFS lists both this and
@@ -16,7 +17,7 @@ pub fn is_xfs_form(name: &[u8]) -> bool {
     matches!(name, b"trusted.SGI_ACL_FILE" | b"trusted.SGI_ACL_DEFAULT")
 }
 
-/// Tags of entries, with their numbers in the kernel's format, in the kernel's order.
+/// Tags of ACL entries, with their numbers in the kernel's format, in the kernel's order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u16)]
 enum Tag {
@@ -37,7 +38,7 @@ impl Tag {
     }
 }
 
-/// Id of an entry that is not for a named user or group.
+/// Id of an ACL entry that is not for a named user or group.
 const NO_ID: u32 = u32::MAX;
 
 /// Whether [`to_binary`] looks up the name of a user or of a group.
@@ -119,7 +120,7 @@ pub fn permissions_without(text: &[u8]) -> Option<u32> {
     Some(find(Tag::Owner)? << 6 | group << 3 | find(Tag::Other)?)
 }
 
-/// Permissions of the first entry with a tag, in a list in the kernel's format.
+/// Permissions of the first entry with a tag, in an access control list in the kernel's format.
 fn find(binary: &[u8], tag: Tag) -> Option<u32> {
     let (entries, _) = binary.strip_prefix(&VERSION)?.as_chunks::<8>();
     let number = (tag as u16).to_le_bytes();

@@ -31,9 +31,9 @@ impl From<&'static str> for Problem {
 pub enum Event {
     /// Headers are incomplete: the next block is needed.
     More,
-    /// A member whose headers are complete.
+    /// A member of the archive, after its last header.
     Member {
-        /// The member.
+        /// Name and metadata of the member.
         member: Box<Member>,
         /// Offset of the member's first header in the archive.
         at: u64,
@@ -101,7 +101,7 @@ struct Rest {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Layout {
     Gnu,
-    /// star counts blocks of extents as data.
+    /// The format of star, in which blocks of extents count as data.
     Star,
 }
 
@@ -126,7 +126,7 @@ struct Ahead {
     path: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
     acl: Option<Vec<u8>>,
-    /// Fault of a long name that could not be read, so that the name of the member is unknown.
+    /// The fault in a long name that could not be read, so that the name of the member is unknown.
     lost: Option<Fault>,
     /// Fault of the last extended header, if it could not be read.
     lost_records: Option<Fault>,
@@ -172,7 +172,7 @@ impl Decoder {
         }
     }
 
-    /// Whether the next block is data of the next member, with the map of a sparse file.
+    /// Whether the next block is data: the map of a sparse file.
     pub fn is_data(&self) -> bool {
         matches!(
             self.state,

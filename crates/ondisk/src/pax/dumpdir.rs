@@ -25,7 +25,7 @@ pub enum Code {
 }
 
 impl Code {
-    /// The letter as a byte.
+    /// The letter of this code, as a byte.
     pub fn letter(self) -> u8 {
         self as u8
     }

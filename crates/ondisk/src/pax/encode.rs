@@ -201,7 +201,7 @@ fn fill(member: &Member, ustar: &mut Block) {
     field::put_sum(ustar);
 }
 
-/// Like [`put_name`], for a name in parts.
+/// Writes a name that is given in parts, like [`put_name`].
 fn put_parts(block: &mut Block, parts: &[&[u8]]) {
     let mut at = NAME.start;
     if parts.iter().map(|part| part.len()).sum::<usize>() > NAME.len() {
@@ -250,7 +250,7 @@ fn name_in<'a>(path: &'a [u8], dir: &'a [u8]) -> [&'a [u8]; 4] {
     [&path[..at], dir, b"/", &path[at..]]
 }
 
-/// The text of a comment with a checksum.
+/// The text of a pax comment with a BLAKE3 checksum.
 fn comment(blake3: &[u8; 32]) -> [u8; CHECKSUM.len() + DIGITS] {
     let mut comment = [0; CHECKSUM.len() + DIGITS];
     comment[..CHECKSUM.len()].copy_from_slice(CHECKSUM);

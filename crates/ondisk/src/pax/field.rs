@@ -14,7 +14,7 @@ pub(super) const MTIME: Range<usize> = 136..148;
 const SUM: Range<usize> = 148..156;
 pub(super) const TYPE: usize = 156;
 pub(super) const LINK: Range<usize> = 157..257;
-/// The magic: [`POSIX`], or [`GNU`] as GNU tar wrote it before pax.
+/// The magic of a header: [`POSIX`], or [`GNU`] as GNU tar wrote it before pax.
 pub(super) const MAGIC: Range<usize> = 257..265;
 pub(super) const UNAME: Range<usize> = 265..297;
 pub(super) const GNAME: Range<usize> = 297..329;
@@ -34,10 +34,10 @@ pub(super) mod gnu {
     pub(in crate::pax) const EXTENTS: Range<usize> = 386..482;
     pub(in crate::pax) const IS_EXTENDED: usize = 482;
     pub(in crate::pax) const REAL_SIZE: Range<usize> = 483..495;
-    /// The extents in a block after the header that has only extents.
+    /// Range of the extents in a block that has only extents, after the header.
     pub(in crate::pax) const MORE_EXTENTS: Range<usize> = 0..504;
     pub(in crate::pax) const IS_EXTENDED_FURTHER: usize = 504;
-    /// Length of an extent: offset and length of 12 bytes each.
+    /// Length of an extent in a header: offset and length of 12 bytes each.
     pub(in crate::pax) const EXTENT: usize = 24;
 }
 
@@ -116,7 +116,7 @@ pub(super) fn put_bytes(block: &mut Block, field: Range<usize>, bytes: &[u8]) {
     block[field][..len].copy_from_slice(&bytes[..len]);
 }
 
-/// The largest number that fits into a field.
+/// The largest number that fits into a header field.
 pub(super) const fn most(field: &Range<usize>) -> u64 {
     u64::MAX >> (u64::BITS as usize - 3 * (field.end - field.start - 1))
 }
@@ -128,14 +128,14 @@ pub(super) fn number(field: &[u8]) -> Option<i64> {
     if first & 0x80 != 0 {
         let sign = if first & 0x40 != 0 { -1 } else { 0 };
         let start = sign << 6 | i128::from(first & 0x3f);
-        // At most 12 bytes: 95 bits.
+        // A field has at most 12 bytes: the number has 95 bits.
         return i64::try_from(
             rest.iter()
                 .fold(start, |value, &byte| value << 8 | i128::from(byte)),
         )
         .ok();
     }
-    // A leading NUL may belong to the previous field; after a second one there is no number.
+    // A leading NUL may end the previous field; after a second one there is no number.
     let field = if first == 0 { rest } else { field };
     let is_blank = |byte: &u8| matches!(byte, b' ' | 0);
     let from = field
@@ -156,7 +156,7 @@ pub(super) fn number(field: &[u8]) -> Option<i64> {
     })
 }
 
-/// The text in a field: up to the first NUL.
+/// The text in a header field: up to the first NUL.
 pub(super) fn text(field: &[u8]) -> &[u8] {
     field.split(|&byte| byte == 0).next().unwrap_or_default()
 }

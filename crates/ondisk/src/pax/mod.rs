@@ -56,7 +56,7 @@ pub struct PartOfRun {
 pub struct ArchiveId(pub u128);
 
 impl ArchiveId {
-    /// The id of two parts together.
+    /// The id of two parts of a dump together.
     #[must_use]
     pub fn plus(self, other: ArchiveId) -> ArchiveId {
         ArchiveId(self.0.wrapping_add(other.0))
@@ -82,9 +82,9 @@ impl FromStr for ArchiveId {
 /// The archive that must be restored before this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Base {
-    /// None: the archive is a full dump.
+    /// No archive: this one is a full dump.
     Nothing,
-    /// An archive without an id.
+    /// An archive that has no id.
     Unknown,
     /// The archive with this id.
     Archive(ArchiveId),
@@ -167,10 +167,11 @@ pub fn padded(len: u64) -> Option<u64> {
     len.checked_next_multiple_of(BLOCK as u64)
 }
 
-/// Prefix of a comment with a checksum.
+/// Prefix of a comment record (pax `comment`) with a checksum.
 const CHECKSUM: &[u8] = b"blake3=";
 
-/// Prefix of a comment with the number of the archive in a dump by several processes.
+/// Prefix of a comment record (pax `comment`) with the number of the archive in a dump by several
+/// processes.
 const PART: &str = "part=";
 
 /// Maximum size of a member's extended attributes, names and values, in bytes. Writers store no
@@ -188,8 +189,8 @@ const MOST_RECORDS: usize = MOST_ATTRIBUTES + (16 << 20);
 /// Maximum length of a global header, and of a Solaris access control list, in bytes.
 const MOST_OTHER: usize = 1 << 20;
 
-/// Prefixes in a comment: before the id of the archive, and before the id of its base.
+/// Prefixes in a comment record: before the id of the archive, and before the id of its base.
 const ARCHIVE: &str = "archive=";
 const BASE: &str = " base=";
-/// Replaces the id of a base without one.
+/// Stands for the id of a base that has none, in a comment record.
 const UNKNOWN: &str = "unknown";

@@ -38,7 +38,7 @@ pub(super) fn push_time(out: &mut Vec<u8>, key: &str, time: Time) {
     push(out, key.as_bytes(), time.text(&mut [0; Time::LONGEST]));
 }
 
-/// A record: its offset, its key, and the range of its value in the header.
+/// A record of an extended header: its offset, its key, and the range of its value.
 type Record<'a> = (usize, &'a [u8], Range<usize>);
 
 /// Calls `take` for each record of a header that begins at the offset `start` of the archive. Stops
@@ -69,7 +69,7 @@ fn each<'a>(
     fault
 }
 
-/// Parses the record at an offset.
+/// Parses the record at an offset of an extended header.
 fn first(text: &[u8], at: usize) -> Option<(&[u8], Range<usize>)> {
     const LONGEST_LENGTH: usize = 10;
     let rest = text.get(at..)?;
@@ -169,14 +169,14 @@ pub(super) struct Sparse {
     pub(super) minor: Option<u64>,
     pub(super) name: Option<Vec<u8>>,
     pub(super) size: Option<u64>,
-    /// The map of the file, in the formats 0.0 and 0.1.
+    /// The map of the sparse file, in GNU tar's formats 0.0 and 0.1.
     pub(super) map: Option<Map>,
-    /// Offset of an extent, until the record with its length follows.
+    /// Offset of an extent of a sparse file, until the record with its length follows.
     offset: Option<u64>,
 }
 
 impl Records {
-    /// No records except those of global headers.
+    /// Starts with the records of global headers.
     pub(super) fn new(common: Common) -> Records {
         Records {
             common,
@@ -218,7 +218,8 @@ impl Records {
         fault
     }
 
-    /// Adds a list that Solaris writes before the member: access and default list in one text.
+    /// Adds an access control list that Solaris writes before the member: access and default list
+    /// in one text.
     pub(super) fn acl(&mut self, both: Option<Vec<u8>>) {
         let Some(both) = both else { return };
         let (default, access): (Vec<&[u8]>, Vec<&[u8]>) = both
@@ -256,8 +257,7 @@ impl Records {
                 return Err("an access control list of NFSv4 is skipped");
             }
             b"RHT.security.selinux" => {
-                // GNU tar and bsdtar may omit the NUL at the end of the label; the attribute has
-                // one.
+                // Add the NUL at the end of an SELinux label: GNU tar and bsdtar may omit it.
                 let label = value.strip_suffix(b"\0").unwrap_or(value);
                 let label = [label, b"\0"].concat();
                 self.xattrs
@@ -285,7 +285,8 @@ impl Records {
 }
 
 impl Sparse {
-    /// Adds an extent in the format 0.0: its length, after the record with its offset.
+    /// Adds an extent of a sparse file in GNU tar's format 0.0: its length, after the record with
+    /// its offset.
     fn extent(&mut self, len: Option<u64>) -> Result<(), &'static str> {
         let extent = self
             .offset
@@ -295,7 +296,7 @@ impl Sparse {
         self.map.get_or_insert_default().push(extent.0, extent.1)
     }
 
-    /// Parses a map in the format 0.1, which is a single record.
+    /// Parses the map of a sparse file in GNU tar's format 0.1, which is a single record.
     fn list(&mut self, value: &[u8]) -> Result<(), &'static str> {
         const NO_NUMBER: &str = "invalid number in the map of a sparse file";
         let mut map = Map::default();
@@ -313,7 +314,7 @@ impl Sparse {
         Ok(())
     }
 
-    /// Whether the map is at the beginning of the data: format 1.0.
+    /// Whether the map of a sparse file is at the beginning of its data: GNU tar's format 1.0.
     pub(super) fn map_is_in_data(&self) -> bool {
         self.major.is_some_and(|major| major >= 1)
     }
@@ -405,7 +406,8 @@ fn time(value: &[u8]) -> Result<Option<Time>, &'static str> {
     time.map(Some).ok_or("invalid time in a record")
 }
 
-/// Parses the number of the archive in a dump by several processes; `None` for other comments.
+/// Parses a comment with the number of the archive in a dump by several processes; `None` for
+/// others.
 fn part_of_run(comment: &[u8]) -> Option<PartOfRun> {
     let text = std::str::from_utf8(comment).ok()?.strip_prefix(PART)?;
     let (part, run) = text.split_once(" run=")?;
@@ -415,7 +417,7 @@ fn part_of_run(comment: &[u8]) -> Option<PartOfRun> {
     (number < of).then_some(PartOfRun { number, of, run })
 }
 
-/// Parses the ids of the archive and its base; `None` for other comments.
+/// Parses a comment with the ids of the archive and its base; `None` for others.
 fn lineage(comment: &[u8]) -> Option<Lineage> {
     let text = std::str::from_utf8(comment).ok()?.strip_prefix(ARCHIVE)?;
     let (id, base) = match text.split_once(BASE) {
@@ -427,7 +429,7 @@ fn lineage(comment: &[u8]) -> Option<Lineage> {
     Some(Lineage { id, base })
 }
 
-/// Parses a checksum; `None` for other comments.
+/// Parses a comment with a checksum; `None` for others.
 fn checksum(comment: &[u8]) -> Option<[u8; 32]> {
     let digits: &[u8; 64] = comment.strip_prefix(CHECKSUM)?.try_into().ok()?;
     let mut sum = [0; 32];
@@ -437,7 +439,7 @@ fn checksum(comment: &[u8]) -> Option<[u8; 32]> {
     Some(sum)
 }
 
-/// Checks the name of an attribute, which must not be empty or contain NUL.
+/// Checks the name of an extended attribute, which must not be empty or contain NUL.
 fn attribute(name: Vec<u8>) -> Result<Vec<u8>, &'static str> {
     if name.is_empty() || name.contains(&0) {
         Err("invalid name of an extended attribute")
@@ -467,7 +469,7 @@ fn unescape(name: &[u8], is_escaped: impl Fn(u8) -> bool) -> Vec<u8> {
     out
 }
 
-/// Encodes the name of an attribute for a key, like GNU tar.
+/// Encodes the name of an extended attribute for a key, like GNU tar.
 pub(super) fn escape(name: &[u8], key: &mut Vec<u8>) {
     for &byte in name {
         match byte {

@@ -13,7 +13,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Offset of the end of the extent.
+    /// Offset of the end of the extent in the file.
     pub fn end(&self) -> u64 {
         self.offset + self.len
     }
@@ -25,7 +25,7 @@ impl Extent {
 pub struct Map(Vec<Extent>);
 
 impl Map {
-    /// Maximum number of extents in a map: 16 MiB of memory.
+    /// Maximum number of extents in the map of a sparse file: 16 MiB of memory.
     pub const MOST: usize = 1 << 20;
 
     /// The extents, in ascending order.
@@ -112,18 +112,19 @@ impl Map {
     }
 }
 
-/// Parses the text of a map in the format 1.0, block by block.
+/// Parses the map of a sparse file in the text format 1.0, block by block.
 #[derive(Debug, Default)]
 pub(super) struct Text {
     map: Map,
-    /// How many numbers are left; `None` before the first one, which is the number of extents.
+    /// How many numbers of the map are left; `None` before the first one, which is the number of
+    /// extents.
     left: Option<u64>,
     offset: Option<u64>,
     number: Option<u64>,
 }
 
 impl Text {
-    /// Parses a block; returns whether it was the last one.
+    /// Parses a block of the map; returns whether it was the last one.
     pub(super) fn take(&mut self, block: &[u8]) -> Result<bool, &'static str> {
         for &byte in block {
             if self.left == Some(0) {
@@ -152,7 +153,7 @@ impl Text {
 
     fn line(&mut self, number: u64) -> Result<(), &'static str> {
         let Some(left) = self.left else {
-            // One more than the maximum: an empty extent may end the file.
+            // Allow one extent more than the maximum: an empty one may end the file.
             if number > Map::MOST as u64 + 1 {
                 return Err("the map of a sparse file has too many extents");
             }
@@ -169,7 +170,7 @@ impl Text {
         }
     }
 
-    /// The map, after its last block.
+    /// The map of the sparse file, after its last block was parsed.
     pub(super) fn into_map(self) -> Map {
         self.map
     }

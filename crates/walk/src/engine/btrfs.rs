@@ -125,14 +125,15 @@ struct Shared<'a, 'j> {
     /// Inodes that changed at this time or later are read with statx(2).
     since: Time,
     sector: u64,
-    /// Names where statx(2) found a different file than the tree has.
+    /// Names for which statx(2) found a different file than the subvolume's tree has.
     strays: Mutex<Vec<Crossing>>,
     /// Directory keys of the entries that were emitted with metadata from statx(2).
     settled: Mutex<HashSet<DirKey>>,
 }
 
 impl<'a> Shared<'a, '_> {
-    /// The tree of the top, and those of all subvolumes below it, whose roots are emitted here.
+    /// The subvolume trees of the walk: that of the top, and those of all subvolumes below it,
+    /// whose roots are emitted here.
     fn trees(&self, top: SubvolumeTree<'a>) -> Vec<Arc<SubvolumeTree<'a>>> {
         let mut worker = self.job.sink.worker();
         let mut trees = vec![Arc::new(top)];
@@ -151,7 +152,8 @@ impl<'a> Shared<'a, '_> {
         trees
     }
 
-    /// Emits the roots of the subvolumes in a tree, and adds their trees to `trees`.
+    /// Emits the roots of the subvolumes that are nested in a subvolume, and adds their trees to
+    /// `trees`.
     fn subvolumes(
         &self,
         tree: &SubvolumeTree<'a>,
@@ -429,7 +431,7 @@ impl<'s, 'a, 'j> SubvolumeReader<'s, 'a, 'j> {
                 continue;
             }
             self.turn_to(tree, dir, entries);
-            // A directory that is empty now is added when the scan finds its first entry.
+            // A directory that is empty now is recorded later, when the scan finds its first entry.
             if meta.is_some_and(|meta| meta.is_dir() && meta.size > 0) {
                 tree.add(job, &self.view, name, row.ino);
             }

@@ -10,7 +10,7 @@ use gate::meter::spawn_scoped;
 use gate::process::spare_open_files;
 use gate::sync::{Condvar, Mutex};
 
-/// Maximum number of threads while a disk is read.
+/// Maximum number of threads of an engine while a disk is read.
 pub(super) const MOST: usize = 16;
 /// Minimum time over which the CPU load is measured to tell whether the processors wait.
 const WATCH: Duration = Duration::from_millis(2);

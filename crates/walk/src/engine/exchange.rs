@@ -47,9 +47,9 @@ pub(super) trait Pool {
     /// Takes the outcomes of work that other ranks have lent. As long as there are any, this rank
     /// is not passive.
     fn take_outcomes(&self) -> Vec<(Loan, LoanOutcome)>;
-    /// Handles the outcomes of work that this rank has lent.
+    /// Handles the outcomes of work that this rank has lent to other ranks.
     fn settle(&self, outcomes: &[(u64, LoanOutcome)]);
-    /// Whether this rank takes no more work, because something failed.
+    /// Whether this rank takes no more work, because a walk or its sink failed.
     fn is_stopped(&self) -> bool;
     /// Drops the queued work, and takes no more.
     fn stop(&self);
@@ -62,7 +62,7 @@ pub(super) trait Pool {
 /// Work for another rank: a directory, or names in one.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Item {
-    /// Path of the directory relative to the job's top.
+    /// Path of the directory, relative to the top of the walk.
     pub(super) rel: Vec<u8>,
     /// Inode number of the directory; 0 if unknown.
     pub(super) ino: u64,
@@ -76,9 +76,9 @@ pub(super) struct Item {
 /// directory by its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Loan {
-    /// The lending rank, which has the directory or its parent directory open.
+    /// Id of the lending rank, which has the directory or its parent directory open.
     pub(super) rank: usize,
-    /// Number of the item on the lending rank.
+    /// Number of the [`Item`] on the lending rank.
     pub(super) id: u64,
 }
 
@@ -86,14 +86,15 @@ pub(super) struct Loan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum LoanOutcome {
     Opened,
-    /// The directory cannot be opened by its path, or a different directory is there.
+    /// The borrower cannot open the directory by its path, or found a different directory there.
     NotOpened,
 }
 
 impl Item {
-    /// An upper bound of the encoded size, by the lengths of path and records.
+    /// An upper bound for the encoded size of an [`Item`], by the lengths of path and records.
     pub(super) fn size_of(rel: usize, records: usize) -> usize {
-        /// Two lengths, the inode number and the loan.
+        /// Encoded size of an [`Item`] besides path and records: two lengths, the inode number and
+        /// the loan.
         const REST: usize = 48;
         rel + records + REST
     }
@@ -101,13 +102,13 @@ impl Item {
 
 #[derive(Serialize, Deserialize)]
 enum Message {
-    /// A request for work.
+    /// A request to another rank for work.
     Ask,
     Work(Vec<Item>),
-    /// The outcomes of lent work. The next message of this kind is sent after [`Message::Settled`].
+    /// The outcomes of lent work. A rank sends the next ones only after [`Message::Settled`].
     Outcomes(Vec<(u64, LoanOutcome)>),
     Settled,
-    /// Something failed: all ranks drop their work.
+    /// Something failed on the sending rank: all ranks drop their work.
     Stop,
     /// From rank 0: a request for [`Message::Entries`].
     HowMany,
@@ -117,15 +118,15 @@ enum Message {
     Wave {
         is_last: bool,
     },
-    /// The result of a wave, up the tree of ranks.
+    /// The result of a wave (termination detection), up the tree of ranks.
     Counted(MessageCounts),
-    /// Down the tree of ranks: the exchange is over.
+    /// Sent down the tree of ranks at the end: no rank has work.
     End,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct MessageCounts {
-    /// All messages except requests, and those of waves.
+    /// Number of messages sent, except requests for work and the messages of waves.
     sent: u64,
     received: u64,
     asks_sent: u64,
@@ -144,7 +145,7 @@ impl MessageCounts {
 /// The state of a wave (termination detection) at this rank.
 #[derive(Default)]
 struct Wave {
-    /// Number of children in the tree that have answered.
+    /// Number of child ranks that have answered this wave.
     answers: usize,
     sum: MessageCounts,
 }
@@ -153,29 +154,29 @@ struct Wave {
 pub(super) struct Exchange<'a> {
     team: &'a dyn Team,
     pool: &'a dyn Pool,
-    /// The rank that has all work at the beginning.
+    /// Id of the rank that has all work at the beginning.
     owner: usize,
     askers: VecDeque<usize>,
-    /// When the first of the askers began to wait, or when work was last given.
+    /// When the first waiting rank began to wait, or when work was last given.
     waiting_since: Instant,
-    /// Work for the askers is being collected, because there is little so far.
+    /// Whether tasks are being collected for waiting ranks, because there are few so far.
     is_collecting: bool,
-    /// By rank: whether it was asked for work, and has not answered.
+    /// For each rank: whether this rank asked it for work, and got no answer yet.
     asked: Vec<bool>,
     has_asked: bool,
     giver: Option<usize>,
     /// The outcomes of work that these ranks have lent, still to be sent.
     outcomes: BTreeMap<usize, Vec<(u64, LoanOutcome)>>,
-    /// The ranks that have not answered the last [`Message::Outcomes`].
+    /// The ranks that have not acknowledged the last [`Message::Outcomes`].
     unsettled: BTreeSet<usize>,
     next_ask: Instant,
     ask_interval: Duration,
     random: u64,
     counts: MessageCounts,
     wave: Option<Wave>,
-    /// On rank 0: the result of the last wave.
+    /// On rank 0: message counts of the last wave (termination detection).
     last: Option<MessageCounts>,
-    /// No rank has work, so this one asks no more.
+    /// Whether no rank has work, so that this rank asks no more.
     is_over: bool,
     has_stopped: bool,
     /// On rank 0: the number of entries of each rank, and whether its answer is outstanding.
@@ -186,10 +187,10 @@ pub(super) struct Exchange<'a> {
 /// The main thread sleeps for 1/8 of the time since the last message: ranks that wait for work soon
 /// ask again.
 const NAP_PART: u32 = 8;
-/// Lower limit of the sleep between two checks for messages.
+/// Lower limit of the main thread's sleep between two checks for messages.
 const SHORTEST_NAP: Duration = Duration::from_micros(25);
-/// Upper limits of the sleep: while this rank works, and while it waits, when each wave has to pass
-/// it.
+/// Upper limits of the main thread's sleep: while this rank works; and while it waits, when each
+/// wave must pass it.
 const LONGEST_NAPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_micros(200)];
 /// Limits of the sleep if a message ends it. Checks remain necessary: MPI passes on a message that
 /// is too large to be sent at once only when its sender checks for messages.
@@ -197,9 +198,9 @@ const NAPS_WOKEN: [Duration; 2] = [Duration::from_millis(2), Duration::from_mill
 /// Number of tasks to collect for each rank that waits: with fewer small ones, it would soon ask
 /// again.
 pub(super) const FAIR_SHARE: usize = 8;
-/// The time after which an asking rank gets fewer tasks than [`FAIR_SHARE`].
+/// The time after which a waiting rank gets fewer tasks than [`FAIR_SHARE`].
 const PATIENCE: Duration = Duration::from_micros(200);
-/// The minimum and the maximum time between two requests of a rank.
+/// The minimum and the maximum time between two requests for work.
 const ASKS: [Duration; 2] = [Duration::from_micros(250), Duration::from_millis(64)];
 
 impl<'a> Exchange<'a> {
@@ -275,7 +276,7 @@ impl<'a> Exchange<'a> {
         thread::park_timeout(nap.max(SHORTEST_NAP));
     }
 
-    /// Whether any other rank was not asked yet, or has answered.
+    /// Whether there is another rank that was not asked for work, or has answered.
     fn may_ask_more(&self) -> bool {
         self.asked.iter().filter(|is_asked| !**is_asked).count() > 1
     }
@@ -352,7 +353,7 @@ impl<'a> Exchange<'a> {
         self.team.send(to, &encode(message));
     }
 
-    /// The child ranks of this rank in the tree.
+    /// The child ranks of this rank in the tree of ranks.
     fn children(&self) -> impl Iterator<Item = usize> + use<> {
         let (first, size) = (2 * self.team.rank() + 1, self.team.size());
         (first..first + 2).filter(move |&child| child < size)
@@ -378,7 +379,7 @@ impl<'a> Exchange<'a> {
 
     /// Tells other ranks the outcomes of the work that they have lent.
     fn send_outcomes(&mut self) {
-        /// A message with this many outcomes is smaller than [`MOST_BYTES`].
+        /// A message with this many outcomes fits into [`MOST_BYTES`].
         const MOST: usize = 1024;
         for (loan, outcome) in self.pool.take_outcomes() {
             let outcomes = self.outcomes.entry(loan.rank).or_default();
@@ -399,7 +400,8 @@ impl<'a> Exchange<'a> {
 
     /// Gives work to ranks that wait; returns whether any was given.
     fn give(&mut self) -> bool {
-        /// Encoded size of the message's kind, and of the number of items.
+        /// Encoded size of a message with work besides its items: the kind, and the number of
+        /// items.
         const HEAD: usize = 16;
         let before = self.askers.len();
         self.is_collecting = false;

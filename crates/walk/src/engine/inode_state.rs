@@ -13,5 +13,5 @@ pub enum InodeState {
     Unknown,
 }
 
-/// The number of an inode that differs, and its present state.
+/// The number of an inode that differs from the known one, and its present state.
 pub(super) type Differing = (u64, InodeState);

@@ -7,7 +7,7 @@ use crate::entry::append;
 use crate::job::{Below, Place};
 use crate::key::DirKey;
 
-/// A directory below a job's top.
+/// A directory below the top of a walk.
 pub(super) struct DirectoryNode<'a> {
     pub(super) parent: Option<Arc<DirectoryNode<'a>>>,
     /// Name of the directory; without a parent, the path relative to the top.

@@ -20,7 +20,8 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Reads directory entries; 0 at the end, also if the directory was removed meanwhile.
+    /// Reads directory entries with getdents64(2); 0 at the end, also if the directory was removed
+    /// meanwhile.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
         match getdents64(&self.fd, buffer) {
             Err(Errno::ENOENT) if is_unlinked(&self.fd) => Ok(0),
@@ -72,7 +73,7 @@ impl OpenDirs {
         }))
     }
 
-    /// Another reference to an open directory, to open a subdirectory later; `None` if too many are
+    /// Keeps a directory open for its subdirectories, as another reference; `None` if too many are
     /// open.
     pub(crate) fn keep(&self, opened: &Arc<Opened>) -> Option<Arc<Opened>> {
         (self.count.load(Relaxed) < self.most).then(|| Arc::clone(opened))

@@ -43,7 +43,7 @@ pub(crate) fn walk_below(job: &Job<'_>, worker: &mut dyn Worker, place: Place) {
     walk_below_by(look_once, job, worker, place, &open);
 }
 
-/// Emits everything below the top of a job, in one thread.
+/// Emits everything below the top of a walk, in one thread.
 pub(super) fn walk_alone(look: Look, job: &Job<'_>) {
     let open = OpenDirs::within(spare_open_files() / 4);
     walk_below_by(look, job, &mut *job.sink.worker(), job.place(), &open);

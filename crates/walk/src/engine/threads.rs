@@ -123,7 +123,7 @@ pub(crate) fn walk_together(
     })
 }
 
-/// Takes part in the message exchange of a walk in which this rank has no work.
+/// Takes part in the message exchange of ranks, without walking.
 pub(crate) fn stand_by(team: &dyn Team, owner: usize) {
     Exchange::new(team, &NoPool, owner).run();
 }
@@ -140,7 +140,8 @@ impl<'a> Crew<'a> {
         } else {
             crew::MOST
         };
-        // Each thread opens a few directories besides those that stay open.
+        // Each thread opens a few directories, besides those that stay open for their
+        // subdirectories.
         let most = job.threads.unwrap_or(useful).clamp(1, spare / 8 + 1);
         let top = DirectoryNode::new(job.place(), Some(job.below));
         Crew {
@@ -166,7 +167,8 @@ impl<'a> Crew<'a> {
 
 /// How the directory of a task is opened.
 enum OpenFrom {
-    /// By name in this open parent. For names: this directory is open already.
+    /// By name in this open parent directory; for [`DirectoryTask::Names`], the directory itself is
+    /// open.
     Open(Arc<Opened>),
     /// Like `Open`, but this rank must do the task: another rank could not open the directory by
     /// path.
@@ -182,12 +184,13 @@ enum DirectoryTask<'a> {
     Directory(Arc<DirectoryNode<'a>>, OpenFrom),
     /// Call statx(2) for these names in a directory: records of getdents64.
     Names(Arc<DirectoryNode<'a>>, OpenFrom, Box<[u8]>),
-    /// Read the rest of a directory.
+    /// Read the rest of a directory that has been read in part.
     Rest(Arc<DirectoryNode<'a>>, Arc<Opened>),
 }
 
 impl<'a> DirectoryTask<'a> {
-    /// The size ([`Item::size_of`]) of the work for another rank; `None` if only this rank can do it.
+    /// The size ([`Item::size_of`]) of the task for another rank; `None` if only this rank can do
+    /// it.
     fn size_to_give(&self) -> Option<usize> {
         let (node, source, records) = match self {
             DirectoryTask::Directory(node, source) => (node, source, 0),
@@ -223,14 +226,14 @@ struct Loans<'a> {
 struct Crew<'a> {
     job: &'a Job<'a>,
     top: Arc<DirectoryNode<'a>>,
-    /// Number of threads with a warm cache.
+    /// Number of threads that suffices with a warm cache.
     first: usize,
     most: usize,
     open: OpenDirs,
     queue: Mutex<TaskQueue<'a>>,
-    /// Number of threads; changed only while the queue is locked.
+    /// Number of running threads; changed only while the queue is locked.
     threads: AtomicUsize,
-    /// Signalled when tasks are queued, and at the end.
+    /// Signalled when tasks are queued, and when the walk is over.
     news: Condvar,
     /// The main thread, if it exchanges work with other ranks; parked while there is nothing to
     /// exchange.
@@ -241,7 +244,7 @@ struct Crew<'a> {
     queued: AtomicUsize,
     /// Number of other ranks that wait for work.
     askers: AtomicUsize,
-    /// The walk has failed, here or on another rank.
+    /// Whether the walk has failed, here or on another rank.
     is_stopped: AtomicBool,
     pace: Mutex<Pace>,
 }
@@ -317,7 +320,8 @@ impl<'a> Crew<'a> {
         })
     }
 
-    /// Keeps a task until another rank reports that it can open the directory.
+    /// Keeps a task that was lent to another rank, until that rank reports that it can open the
+    /// directory.
     fn lend(&self, task: DirectoryTask<'a>) -> Loan {
         let mut loans = self.loans.lock();
         let id = loans.next_id;
@@ -329,7 +333,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Number of tasks that are not needed by idle threads of this rank.
+    /// Number of queued tasks that are not needed by idle threads of this rank.
     fn spare_in(&self, queue: &TaskQueue<'a>) -> usize {
         queue.tasks.len().saturating_sub(self.idle.load(Relaxed))
     }
@@ -387,14 +391,16 @@ impl Pool for Crew<'_> {
     }
 
     fn put(&self, items: Vec<Item>) {
-        // Idle time of the threads without work would look like waiting for a server.
+        // Restart the measurement of CPU load: idle threads without work would look like waiting
+        // for a server.
         *self.pace.lock() = Pace::new();
         let tasks = items.into_iter().map(|item| {
             let own = item.loan.filter(|loan| loan.rank == self.rank);
             if let Some(task) = own.and_then(|loan| self.loans.lock().given.remove(&loan.id)) {
                 return task;
             }
-            // Rebuild the node from the path: directory key and mounts below follow from the names.
+            // Rebuild the directory node from the path: its key and the mounts below follow from
+            // the names.
             let mut names = item
                 .rel
                 .split(|&b| b == b'/')

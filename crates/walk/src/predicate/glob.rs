@@ -135,7 +135,7 @@ impl Glob {
         }
     }
 
-    /// Reads more of the text. The text may be split only next to ASCII characters.
+    /// Reads more of the text. A text may be split only next to ASCII characters.
     pub fn advance(&self, reached: &mut Reached, text: &[u8]) {
         reached.by_character = self.by_character_after(reached, text);
         let codes = text.iter().map(byte_code);
@@ -171,7 +171,7 @@ struct Next(Vec<usize>);
 
 #[cfg(test)]
 thread_local! {
-    /// Counts the characters and bytes that were read, summed over patterns.
+    /// Counts how many characters and bytes were read, over all patterns.
     pub(crate) static STEPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 

@@ -106,7 +106,7 @@ impl Predicates {
             })
     }
 
-    /// Whether the metadata passes. The cheap tests of single numbers come first.
+    /// Whether the metadata passes all tests. The cheap tests of single numbers come first.
     #[inline]
     pub fn accepts_meta(&self, meta: &Meta) -> bool {
         self.accepts_mode(meta.mode)
@@ -121,7 +121,7 @@ impl Predicates {
             && (!self.time.is_limited() || self.time.accepts(self.time.field.get(meta)))
     }
 
-    /// Whether file type and permission bits pass.
+    /// Whether file type and permission bits pass their tests.
     #[inline]
     pub fn accepts_mode(&self, mode: u32) -> bool {
         self.types.accepts(FileType::from_mode(mode))
@@ -134,13 +134,13 @@ impl Predicates {
         depth >= self.min_depth && self.max_depth.is_none_or(|max| depth <= max)
     }
 
-    /// Whether a name passes.
+    /// Whether a file name passes the tests of names.
     pub fn accepts_name(&self, name: &[u8]) -> bool {
         let any = |globs: &[Glob]| globs.is_empty() || globs.iter().any(|it| it.is_match(name));
         any(&self.names) && any(&self.inames) && any(&self.extensions)
     }
 
-    /// Whether a path passes.
+    /// Whether a path passes the regular expressions.
     pub fn accepts_path(&self, path: &[u8]) -> bool {
         self.paths.is_empty() || self.paths.iter().any(|regex| regex.is_match(path))
     }

@@ -21,7 +21,7 @@ pub struct NumberTest {
 }
 
 impl NumberTest {
-    /// Whether a number passes.
+    /// Whether a number passes the test.
     #[inline]
     pub fn accepts(self, number: u64) -> bool {
         match self.sign {
@@ -52,7 +52,7 @@ pub struct SizeTest {
 }
 
 impl SizeTest {
-    /// Whether a size in bytes passes.
+    /// Whether a size in bytes passes the test.
     #[inline]
     pub fn accepts(self, bytes: u64) -> bool {
         self.units.accepts(bytes.div_ceil(self.unit))
@@ -72,7 +72,7 @@ impl SizeTest {
     }
 }
 
-/// One of the file times.
+/// A file time: which of the four.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum TimeField {
@@ -133,7 +133,7 @@ pub struct IdTest {
 }
 
 impl IdTest {
-    /// Whether a user or group id passes.
+    /// Whether a user or group id passes the test.
     #[inline]
     pub fn accepts(self, id: u32) -> bool {
         (id == self.id) != self.negated
@@ -145,9 +145,9 @@ impl IdTest {
 pub enum PermMatch {
     /// The bits are equal to the given ones.
     Exact,
-    /// All of the given ones are set.
+    /// All of the given bits are set.
     All,
-    /// Any of the given ones is set; if none are given, always.
+    /// Any of the given bits is set; if none are given, always true.
     Any,
 }
 
@@ -163,7 +163,7 @@ pub struct PermTest {
 }
 
 impl PermTest {
-    /// Whether a mode passes.
+    /// Whether the permission bits of a mode pass the test.
     #[inline]
     pub fn accepts(self, mode: u32) -> bool {
         let bits = match FileType::from_mode(mode) {
@@ -183,7 +183,7 @@ impl PermTest {
 pub struct Types(u8);
 
 impl Types {
-    /// Adds a type.
+    /// Adds a file type to the set.
     pub fn insert(&mut self, kind: FileType) {
         self.0 |= 1 << kind as u8;
     }
@@ -193,7 +193,7 @@ impl Types {
         self.0 == 0
     }
 
-    /// Whether a type passes.
+    /// Whether the set accepts a file type.
     #[inline]
     pub fn accepts(self, kind: FileType) -> bool {
         self.is_any() || self.0 & 1 << kind as u8 != 0

@@ -100,8 +100,8 @@ impl Decoder {
             true => records.xattrs,
             false => records.coded_xattrs,
         };
-        // If GNU tar was told to archive only extended attributes, it stores access control lists
-        // as such.
+        // GNU tar with `--xattrs` but not `--acls` stores access control lists as extended
+        // attributes.
         let mut list = |recorded: Option<Vec<u8>>, name: &[u8]| {
             let text = xattrs.get(name).and_then(|binary| acl::to_text(binary));
             if text.is_some() {
@@ -168,7 +168,7 @@ impl Decoder {
         )
     }
 
-    /// A value, or a default in place of an invalid one, with a fault.
+    /// Returns a value, or a default in place of an invalid one, which is recorded as a fault.
     fn or_default<T>(&mut self, at: u64, value: Result<T, &'static str>, default: T) -> T {
         value.unwrap_or_else(|what| {
             self.fault(at, what);
@@ -200,7 +200,7 @@ impl Decoder {
                 extents(&block[gnu::EXTENTS], &mut map)?;
                 block[gnu::IS_EXTENDED] != 0
             }
-            // star before xstar also has extents in the header, in place of the prefix.
+            // star before xstar also stores extents in the header, in place of the prefix.
             Layout::Star if block[PREFIX.start] == 0 && block[star::EXTENTS.start + 10] != 0 => {
                 extents(&block[star::EXTENTS], &mut map)?;
                 block[star::IS_EXTENDED] != 0

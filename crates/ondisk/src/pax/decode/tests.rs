@@ -62,7 +62,7 @@ fn read_all(archive: &[u8]) -> (Vec<String>, Vec<&'static str>) {
     (names, faults)
 }
 
-/// A file with data, as header and data blocks.
+/// A tar member with data, as header and data blocks.
 fn named(name: &str, letter: u8, data: &[u8], edit: impl FnOnce(&mut [u8; BLOCK])) -> Vec<u8> {
     let header = raw(letter, data.len() as u64, |block| {
         block[..4].fill(0);
@@ -74,7 +74,7 @@ fn named(name: &str, letter: u8, data: &[u8], edit: impl FnOnce(&mut [u8; BLOCK]
     archive
 }
 
-/// An extended header with these records.
+/// A pax extended header with these records.
 fn extended(letter: u8, records: &[(&str, &str)]) -> Vec<u8> {
     let mut text = Vec::new();
     for (key, value) in records {

@@ -18,7 +18,7 @@ pub(super) struct Scan {
     items: u32,
     /// Whether to read directories to their ends, for the names of nested subvolumes.
     wants_subvolumes: bool,
-    /// The current inode, if it has more names than fit in the buffer.
+    /// The inode at which the scan is, if it has more names than fit in the buffer.
     long: Option<(u64, Inode)>,
     is_over: bool,
 }
@@ -33,12 +33,12 @@ pub(super) enum FoundItem<'s, 'b> {
 /// An inode with its names. An inode with very many names is returned in several parts.
 pub(super) struct ScannedInode<'s, 'b> {
     pub(super) ino: u64,
-    /// `None` for names without an inode, as while a file is being removed.
+    /// Data of the inode; `None` for names without an inode, as while a file is being removed.
     pub(super) inode: Option<Inode>,
     pub(super) links: &'s [Link<'b>],
     /// Whether the inode may have extended attributes.
     pub(super) xattrs: bool,
-    /// Whether `links` are all names of the inode.
+    /// Whether `links` are all names of the inode, as opposed to a part of them.
     pub(super) is_whole: bool,
 }
 
@@ -117,7 +117,7 @@ impl Scan {
         tree_search_v2(fd, &key, buffer).map(Some)
     }
 
-    /// The number of the next inode, if the scan is not in the middle of an inode.
+    /// The number of the next inode; `None` if the scan is in the middle of an inode.
     pub(super) fn between(&self) -> Option<u64> {
         (!self.is_over && self.at.1 == 0 && self.long.is_none()).then_some(self.at.0)
     }

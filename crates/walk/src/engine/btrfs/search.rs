@@ -1,4 +1,4 @@
-//! Searches of btrfs's trees, and the metadata of the inodes in them.
+//! Searches in btrfs trees, and the metadata of inodes found there.
 
 use std::ops::RangeInclusive;
 use std::os::fd::AsFd;

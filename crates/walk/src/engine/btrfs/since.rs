@@ -147,7 +147,7 @@ pub fn changed_since(
         let written = Scan::new(known.tree, *range.start(), *range.end(), false).since(after);
         let mut changes = collect(fd, written, buffer, change, may_go_on)?;
         for found in changes.iter_mut().filter(|change| !change.has_all_names()) {
-            // The other names of the inode are in a leaf that was not written.
+            // The other names of the inode are in a leaf that has not been written since.
             let whole = Scan::new(known.tree, found.meta.ino, found.meta.ino, false);
             for change in collect(fd, whole, buffer, change, |_| true)? {
                 *found = change;
@@ -233,7 +233,7 @@ pub fn parents(
     tree: u64,
     dirs: impl IntoIterator<Item = u64>,
 ) -> Result<HashMap<u64, InodeName>> {
-    /// Number of directories in a task for a thread.
+    /// Number of directories in one task of a thread.
     const SOME: usize = 256;
     let mut dirs: Vec<u64> = dirs.into_iter().collect();
     dirs.sort_unstable();
@@ -279,8 +279,8 @@ fn ranges(fd: &Fd, tree: u64) -> Result<Vec<RangeInclusive<u64>>> {
         .collect())
 }
 
-/// Calls a function for each item, in several threads, each with a buffer. The results are in
-/// order.
+/// Calls a function for each item, in several threads, each with a buffer. Results are in the order
+/// of the items.
 fn in_parallel<T: Sync, A: Send>(
     all: &[T],
     work: impl Fn(&T, &mut [u8]) -> Result<A> + Sync,

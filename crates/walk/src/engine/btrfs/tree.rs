@@ -51,10 +51,10 @@ struct SubvolumeNode<'a> {
 
 const CLOSED: u32 = u32::MAX;
 
-/// The directory whose entries are being emitted.
+/// The state of a thread for the directory whose entries it is emitting.
 #[derive(Debug)]
 pub(super) struct View<'a> {
-    /// Inode number of the directory; 0 if there is none.
+    /// Inode number of the directory; 0 before the first directory.
     pub(super) ino: u64,
     node: u32,
     pub(super) key: DirKey,
@@ -114,7 +114,7 @@ impl<'a> SubvolumeTree<'a> {
         }
     }
 
-    /// Sets the view to a directory, and searches for its parents if they are not known yet.
+    /// Makes a directory the current one, and searches for its parents if they are not known yet.
     pub(super) fn turn_to(
         &self,
         job: &Job<'a>,
@@ -185,7 +185,7 @@ impl<'a> SubvolumeTree<'a> {
         found
     }
 
-    /// The path of the directory in a view, relative to the top.
+    /// The path of the current directory, relative to the top.
     pub(super) fn place(&self, view: &View<'_>) -> Place {
         let mut rel = self.base.rel.clone();
         let dirs = self.dirs.read();

@@ -32,7 +32,7 @@ pub(super) enum End {
     Nothing,
 }
 
-/// A tree with unclaimed inode numbers.
+/// A subvolume tree, part of whose inode numbers no thread has claimed yet.
 #[derive(Debug)]
 struct Ahead<'a> {
     tree: Arc<SubvolumeTree<'a>>,
@@ -69,8 +69,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Claims the next range; waits while other threads may still leave the rest of theirs. `None`
-    /// at the end.
+    /// Claims the next range of inode numbers; waits while other threads may still leave the rest
+    /// of theirs. `None` when the walk is done.
     pub(super) fn claim(&self) -> Option<Piece<'a>> {
         let mut state = self.state.lock();
         loop {

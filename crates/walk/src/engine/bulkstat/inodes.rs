@@ -40,7 +40,7 @@ pub(super) fn bulkstat(
     }
 }
 
-/// Whether bulkstat returns all metadata of an inode, unchanged since before `since`.
+/// Whether bulkstat returns all metadata of an inode, which has not changed since `since`.
 pub(super) fn is_settled(inode: &Inode, since: Time) -> bool {
     let is_recent = inode.ctime.max(inode.mtime) >= since;
     // Bulkstat reports 0 blocks if the data is in the inode itself, even if extended attributes
@@ -96,7 +96,7 @@ impl<'a> Readahead<'a> {
     }
 
     /// The work of one thread, until `is_wanted` is false. Each thread begins with a different
-    /// group.
+    /// allocation group.
     pub(super) fn run(&self, first: usize, is_wanted: impl Fn() -> bool) -> Result<(), Errno> {
         const SPAN: u64 = 8192;
         let mut buffer = BulkBuffer::new(ROWS);
@@ -118,7 +118,8 @@ impl<'a> Readahead<'a> {
                     let ends = [rows.first(), rows.last()].map(|row| row.map(Inode::parse_ino));
                     from = match ends.into() {
                         (Some(_), Some(last)) if last < end => next.max(from + 1),
-                        // No inode is in use before the first row: skip the spans up to it.
+                        // No inode is in use before the first one that bulkstat returned: skip the
+                        // spans up to it.
                         (Some(first), _) => {
                             next_span.fetch_max(first.max(end), Relaxed);
                             end

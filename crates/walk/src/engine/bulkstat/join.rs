@@ -47,7 +47,7 @@ pub(super) fn join(job: &Job<'_>, names: &NameLists, shape: &Geometry, since: Ti
     });
 }
 
-/// Maximum number of entries that are emitted at a time.
+/// Maximum number of entries that are passed to the sink at a time.
 const BATCH: usize = 128;
 /// Inode numbers with a larger distance are read by separate calls.
 const APART: u64 = 64;
@@ -71,7 +71,7 @@ fn spans(names: &NameLists, shape: &Geometry) -> Vec<Span> {
     let next_starts = starts.iter().skip(1);
     let ends = next_starts.map(|start| start - 1).chain([u64::MAX]);
     let spans: Vec<Span> = starts.iter().copied().zip(ends).collect();
-    // Order: the first span of each allocation group, then the second of each, and so on.
+    // Sort the spans: the first span of each allocation group, then the second of each, and so on.
     let by_group = spans.chunk_by(|a, b| shape.group_of(a.0) == shape.group_of(b.0));
     let mut numbered: Vec<(usize, Span)> = by_group
         .flat_map(|spans| spans.iter().copied().enumerate())
@@ -90,7 +90,7 @@ fn names_of(names: &NameLists, (first, last): Span) -> Vec<NameEntry> {
         parts += usize::from(len > 0);
     }
     if parts > 1 {
-        // The stable sort merges parts that are already sorted.
+        // Merge the sorted parts: a stable sort is fast on these.
         all.sort_by_key(|name| name.ino);
     }
     all
@@ -234,7 +234,8 @@ pub(super) struct Stride {
 }
 
 impl Stride {
-    /// Adapts the number to a call that returned `inodes`, of which `known` have names.
+    /// Adapts the number of inodes per call, after a call that returned `inodes`, of which `known`
+    /// have names.
     pub(super) fn update(&mut self, inodes: usize, known: usize) {
         self.is_over |= known < inodes - inodes / 8;
         self.inodes = if self.is_over {

@@ -91,7 +91,7 @@ impl Pages {
         }
     }
 
-    /// Adds a name, and returns its offset.
+    /// Adds the bytes of a name, and returns their offset.
     fn add(&mut self, name: &[u8]) -> u64 {
         let is_full = |page: &Vec<u8>| page.len() + name.len() >= 1 << Pages::BITS;
         if self.0.last().is_none_or(is_full) {
@@ -195,7 +195,8 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> NameLists {
     let pending = reader.hand_in();
     if !pending.is_empty() {
         shared.queue.lock().pending = pending;
-        // Each thread opens a few directories besides those that stay open.
+        // Each thread opens a few directories, besides those that stay open for their
+        // subdirectories.
         crew(job.threads, spare / 8 + 1, || {
             NameReader::new(&shared).work()
         });
@@ -203,7 +204,7 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> NameLists {
     shared.found.into_inner()
 }
 
-/// Subdirectories of one directory that are to be read. Threads take one after another.
+/// Subdirectories of one directory that are still to be read. Threads take one after another.
 struct Siblings<'a> {
     parent: Arc<DirectoryNode<'a>>,
     /// The open parent directory, unless too many directories are open.
@@ -233,12 +234,12 @@ struct SharedNames<'a> {
     /// Blocks that this process had read from disks before the walk.
     blocks_before: u64,
     queue: Mutex<DirectoryQueue<'a>>,
-    /// Signalled when directories are queued, and at the end.
+    /// Signalled when directories are queued, and when no directory is left.
     news: Condvar,
     idle: AtomicUsize,
     queued: AtomicUsize,
     readers: AtomicUsize,
-    /// Number of blocks of directory numbers that are reserved.
+    /// Number of blocks of directory numbers that threads have reserved.
     blocks: AtomicU32,
     open: OpenDirs,
     found: Mutex<NameLists>,
@@ -255,7 +256,7 @@ struct NameReader<'s, 'a> {
     shared: &'s SharedNames<'a>,
     job: &'a Job<'a>,
     number: usize,
-    /// Whether this thread counts in [`DirectoryQueue::working`].
+    /// Whether this thread is counted in [`DirectoryQueue::working`].
     is_working: bool,
     /// Directories that this thread has found or taken, the deepest ones last.
     pending: Vec<Arc<Siblings<'a>>>,
@@ -297,17 +298,17 @@ impl<'s, 'a> NameReader<'s, 'a> {
     fn read_inodes_ahead(&self) {
         /// This many threads keep a disk busy; the others read directories.
         const SOME: usize = 4;
-        /// Fewer blocks are normal with a warm cache: the processors then do not wait for a disk.
+        /// Fewer blocks read from disk are normal with a warm cache.
         const COLD: u64 = 256;
         let shared = self.shared;
         if blocks_read().saturating_sub(shared.blocks_before) < COLD {
             return;
         }
-        // The first reader has read the top, and ended.
+        // The first reader only reads the top, and does not count as a thread of the walk.
         let nth = self.number.checked_sub(processors() + 1);
         if let (Some(nth), None) = (nth.filter(|&nth| nth < SOME), self.job.threads) {
             let is_wanted = || !shared.are_read.load(Relaxed) && !self.job.is_over();
-            // A failure here appears again when the inode is needed.
+            // A failed readahead is ignored: the error recurs when the inode is needed.
             let _ = shared.inodes.run(nth, is_wanted);
         }
     }
@@ -452,7 +453,8 @@ impl<'s, 'a> NameReader<'s, 'a> {
             if distance < u64::from(IS_DIR) - 1 {
                 return (number, distance as u32);
             }
-            // The distance from the first name is too large: begin a continuation of the directory.
+            // The distance from the directory's first name is too large: begin a continuation of
+            // the directory.
             (directory.parent, directory.place) = (number, PART);
         }
         directory.names = at;

@@ -27,7 +27,8 @@ impl<'a> Inodes<'a> {
         Ok(Inodes { top, shape })
     }
 
-    /// Compares a span of inodes: see [`changed`](crate::engine::since::changed).
+    /// Compares a span of known inodes with the file system: see
+    /// [`changed`](crate::engine::since::changed).
     pub(in crate::engine) fn compare<K>(
         &self,
         known: &[(u64, K)],

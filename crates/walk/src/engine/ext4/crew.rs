@@ -1,4 +1,4 @@
-//! Threads that share the items of a stage of the walk.
+//! Threads of the engine `ext4` that share the work of a stage of the walk.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -46,7 +46,7 @@ impl Crew<'_> {
     }
 }
 
-/// The unclaimed items, as an iterator over the ranges that a thread claims.
+/// Items that no thread has claimed, as an iterator over ranges.
 #[derive(Clone, Copy)]
 pub(super) struct Claims<'a> {
     next: &'a AtomicUsize,

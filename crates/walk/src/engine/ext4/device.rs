@@ -18,9 +18,10 @@ use crate::error::{EngineAction, EngineRefusal};
 pub(super) struct Device {
     fd: Fd,
     pub(super) superblock: Superblock,
-    /// Block groups; `None` for an invalid descriptor: inodes of that group are read with statx(2).
+    /// By block group: its descriptor; `None` if that is invalid, so that inodes of the group are
+    /// read with statx(2).
     groups: Vec<Option<Group>>,
-    /// While above 0, the device counts as uncached, and readahead is used; each fast read counts
+    /// While above 0, the page cache counts as cold, and readahead is used; each fast read counts
     /// down.
     cold: AtomicU32,
 }
@@ -137,7 +138,7 @@ impl Device {
         /// Maximum duration of a read from the page cache.
         const START: Duration = Duration::from_micros(60);
         const BYTES_PER_MICROSECOND: usize = 1000;
-        /// Number of fast reads until the cache counts as warm again.
+        /// Number of fast reads after a slow one until the cache counts as warm again.
         const PATIENCE: u32 = 64;
         let copying = Duration::from_micros((buffer.len() / BYTES_PER_MICROSECOND) as u64);
         let begun = Instant::now();

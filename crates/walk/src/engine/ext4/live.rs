@@ -46,7 +46,7 @@ pub(super) fn settle(crew: &Crew<'_>, tree: &mut DirectoryTree, since: Time, is_
         let kind = WarningKind::Damaged(fault);
         job.warn(Warning::about(&job.path(&tree.place(index)), kind));
     }
-    // Moving a directory changes the times of both parents; without such a change, two names are
+    // Moving a directory changes the times of both parents. If neither changed, two names mean
     // damage.
     for (dir, name) in &tree.twice {
         if tree.nodes[*dir as usize].state == DirectoryState::Raw {

@@ -43,7 +43,8 @@ pub(super) fn each_row<'i, T>(
     }
 }
 
-/// How many items from the first on are close enough for a single read, and the range of that read.
+/// Returns how many items from the first on are close enough for a single read, and the range to
+/// read.
 pub(super) fn stretch<T>(
     items: &[T],
     lies: impl Fn(&T) -> Range<u64>,

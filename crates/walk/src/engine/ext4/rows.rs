@@ -1,4 +1,4 @@
-//! Joins the names, sorted by the place of their inodes, with the inode tables.
+//! Joins the names of directory entries with the inode tables, in the order of the tables.
 
 use std::sync::OnceLock;
 
@@ -16,13 +16,13 @@ use crate::job::{Place, c_name, look_at};
 use crate::moment::{Granularity, may_be_since};
 use crate::sink::Worker;
 
-/// Whether an inode may have changed at a moment or later.
+/// Whether an inode may have changed at `since` or later.
 pub(super) fn may_have_changed(inode: &Inode<'_>, since: Time) -> bool {
     let granularity = Granularity::new(EXT4_SUPER_MAGIC, inode.btime().is_some());
     may_be_since(inode.ctime(), granularity, since)
 }
 
-/// The metadata of an inode on the mount of a top; `None` if statx(2) must be called.
+/// The metadata of an inode, with device and mount of the top; `None` if statx(2) must be called.
 #[inline]
 pub(super) fn settled(inode: &Inode<'_>, since: Time, top: &Meta) -> Option<Meta> {
     let is_doubtful =
@@ -80,7 +80,7 @@ pub(super) fn emit(crew: &Crew<'_>, tree: &DirectoryTree, since: Time) {
 /// keep the order in which they were read, by directory.
 struct Sorted {
     order: Vec<u32>,
-    /// For each share, its end in `order`.
+    /// For each share of the inode tables, the end of its names in `order`.
     ends: Vec<u32>,
 }
 
@@ -91,7 +91,7 @@ impl Sorted {
         list.iter().for_each(|item| ends[share(item)] += 1);
         let mut sum = 0;
         for end in &mut ends {
-            // Until the loop below has filled `order`, `ends` has the start of each share.
+            // At first, `ends` gets the start of each share; the loop below advances it to the end.
             sum += std::mem::replace(end, sum);
         }
         let mut order = vec![0; list.len()];
@@ -116,7 +116,7 @@ struct Joiner<'a> {
     shift: u32,
     worker: Box<dyn Worker + 'a>,
     rows: Vec<u8>,
-    /// The rows, read a second time: without checksums, a difference shows that a row was being
+    /// The inodes, read a second time: without checksums, a difference shows that one was being
     /// written.
     again: Vec<u8>,
     /// Index of the directory that `entries` are in.
@@ -124,7 +124,7 @@ struct Joiner<'a> {
     entries: Vec<Entry<'a>>,
     /// The directory that was last opened to call statx(2) for its entries.
     opened: Option<(u32, Result<Fd, Errno>)>,
-    /// Directories that were created after the tree was read.
+    /// Directories that were created after the names had been read from the device.
     unknown: Vec<Place>,
 }
 

@@ -34,7 +34,8 @@ impl<'a> Tables<'a> {
         Ok(Tables { device, top })
     }
 
-    /// Compares a span of inodes: see [`changed`](crate::engine::since::changed).
+    /// Compares a span of known inodes with the file system: see
+    /// [`changed`](crate::engine::since::changed).
     pub(in crate::engine) fn compare<K>(
         &self,
         known: &[(u64, K)],
@@ -43,7 +44,7 @@ impl<'a> Tables<'a> {
         buffer: &mut Vec<u8>,
     ) -> Vec<Differing> {
         let superblock = &self.device.superblock;
-        // A number beyond 32 bits becomes 0, which has no row, so the inode's state is unknown.
+        // An inode number beyond 32 bits becomes 0, which has no inode, so the result is "unknown".
         let number = |(ino, _): &(u64, K)| u32::try_from(*ino).unwrap_or(0);
         let mut differ = Vec::new();
         each_row(&self.device, known, number, buffer, |one, raw| {

@@ -26,7 +26,7 @@ pub(super) struct DirectoryTree {
     /// Directories. The first is the top; each comes after its parent.
     pub(super) nodes: Vec<TreeNode>,
     text: Vec<u8>,
-    /// Names, by the threads that found them.
+    /// The names that each thread found.
     pub(super) names: Vec<FoundNames>,
     pub(super) faults: HashMap<u32, Error>,
     /// Names of directories that had been found under a different name already, each with its
@@ -66,7 +66,7 @@ pub(super) struct FoundNames {
 pub(super) struct Item {
     pub(super) dir: u32,
     pub(super) inode: u32,
-    /// Offset of the name in [`FoundNames::text`], times 256, plus the length of the name.
+    /// Offset of the file name in [`FoundNames::text`], times 256, plus its length.
     text: u64,
 }
 
@@ -164,7 +164,7 @@ impl DirectoryTree {
 pub(super) struct Marks(HashMap<u64, Box<[u64; 64]>>);
 
 impl Marks {
-    /// Adds a range of numbers. False if any of them was in the set.
+    /// Adds a range of numbers to the set. False if any of them was in it.
     fn mark(&mut self, from: u64, count: u64) -> bool {
         let mut is_new = true;
         let mut at = from;
@@ -298,7 +298,7 @@ struct Span {
     place: u64,
     blocks: u32,
     node: u32,
-    /// Whether the first block is the root of a hash tree.
+    /// Whether the first block of the span is the root of a hash tree.
     is_root: bool,
 }
 
@@ -315,7 +315,7 @@ impl Finding {
     }
 }
 
-/// A name that belongs, or may belong, to a directory.
+/// A directory entry that is, or may be, a directory.
 struct Child {
     dir: u32,
     inode: u32,
@@ -329,7 +329,7 @@ struct Here<'a> {
     enters: bool,
 }
 
-/// The state of one thread, and its findings.
+/// The state of one thread, with the names and directories that it has found.
 struct Scout<'a> {
     job: &'a Job<'a>,
     device: &'a Device,
@@ -368,7 +368,7 @@ impl<'a> Scout<'a> {
         }
     }
 
-    /// Reads the inodes of some directories, and finds their blocks.
+    /// Reads the inodes of some directories, and finds the blocks of these directories.
     fn inodes(
         &mut self,
         claims: Claims<'_>,

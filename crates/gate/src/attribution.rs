@@ -1,13 +1,14 @@
-//! Charges the calls and the CPU time of a run as the Multics memo of 1974 does: by [`Function`], by gate, and for
-//! directories or for files.
+//! Charges the calls and the CPU time of a run like the Multics memo of 1974: by [`Function`], by
+//! gate, and for directories or for files.
 //!
-//! Between [`start`] and [`stop`], each call is charged to the gate, to a function (what the program does) and to a
-//! [`Subject`] (for what), together with the CPU time spent in the call. The rest of the CPU time is charged to the
-//! function alone. The function is that of the thread, if it has set one ([`with_function`]), otherwise that of the
-//! process ([`set_phase`]).
+//! Between [`start`] and [`stop`], each call is charged to its gate, to a function (the program's
+//! activity) and to a [`Subject`] (the kind of entry), together with the CPU time spent in the
+//! call. The rest of the CPU time is charged to the function alone. The function is that of the
+//! thread, if it has set one ([`with_function`]), otherwise that of the process ([`set_phase`]).
 //!
-//! Reading a CPU clock often costs more than the call. Its cost is measured at the start and subtracted
-//! from the charges. One attribution runs at a time; without one, the functions cost one relaxed load.
+//! Reading a CPU clock often costs more than the call. Its cost is measured at the start and
+//! subtracted from the charges. One attribution runs at a time; without one, the functions of this
+//! module cost one relaxed load.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -21,26 +22,26 @@ use crate::gates::{GATES, Gate};
 use crate::sync::Mutex;
 use crate::watch::{attributing, set_attributing};
 
-/// What a call is for: the rows of the memo's first table.
+/// The program's activity that a call belongs to: the rows of the first table of the Multics memo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Function {
-    /// None of the others.
+    /// Any other activity.
     #[default]
     Other,
     /// Reading metadata of entries.
     Information,
-    /// Calls for their effect: opening a file to read it, closing it, giving an archive its name.
+    /// Calls for their effect: opening and closing a file, giving an archive its name.
     Effect,
     /// Reading the contents of files.
     Copy,
     /// Writing the archive.
     Write,
-    /// Writing the list of what was dumped.
+    /// Writing the list of dumped entries (`--map`).
     Map,
 }
 
 impl Function {
-    /// Every function, in the order of the enum.
+    /// All functions, in the order of the enum.
     pub const ALL: [Function; 6] = [
         Function::Other,
         Function::Information,
@@ -54,12 +55,12 @@ impl Function {
 /// The kind of entry that a call is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Subject {
-    /// All entries alike.
+    /// The call is for entries of all types alike, or for none.
     #[default]
     All,
-    /// A directory.
+    /// The call is for a directory.
     Directory,
-    /// Any other entry.
+    /// The call is for an entry of any other type.
     File,
 }
 
@@ -76,52 +77,52 @@ impl Subject {
 /// Calls, and the CPU time spent in them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Charge {
-    /// The number of calls.
+    /// Number of calls.
     pub calls: u64,
-    /// CPU time in the calls, without the cost of reading the clock.
+    /// CPU time spent in the calls, without reading the clock.
     pub cpu: Duration,
 }
 
-/// The calls of one gate for one function.
+/// The calls of one gate that were charged to one function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Line {
-    /// The gate.
+    /// The gate (system call).
     pub gate: Gate,
-    /// The function.
+    /// The [`Function`] that the calls are charged to.
     pub function: Function,
-    /// Calls for all entries alike.
+    /// Calls that are made for all entries alike.
     pub all: Charge,
     /// Calls for directories.
     pub directory: Charge,
-    /// Calls for files.
+    /// Calls for entries of any other type.
     pub file: Charge,
 }
 
 /// The charges between [`start`] and [`stop`].
 #[derive(Clone, Debug, Default)]
 pub struct Attribution {
-    /// CPU time by function, in the order of [`Function::ALL`], its calls included, without the metering.
+    /// CPU time by function, in the order of [`Function::ALL`], including calls, excluding the
+    /// metering.
     pub cpu: [Duration; Function::ALL.len()],
-    /// CPU time of the metering.
+    /// CPU time of the metering itself.
     pub metering: Duration,
-    /// The calls, by function and gate.
+    /// Charges of calls, by function and gate.
     pub lines: Vec<Line>,
 }
 
-/// Charges by [`Subject`], of one function.
 type Charges = [Charge; 3];
 
-/// The attribution that is running.
+/// The state of the running attribution.
 #[derive(Default)]
 struct Running {
-    /// The process's CPU time at the beginning of the phase.
+    /// CPU time of the process when [`set_phase`] was last called.
     phase_start: Duration,
-    /// CPU time charged during this phase by threads with a function of their own.
+    /// CPU time since then of threads that had set their own function.
     switched: Duration,
     switches: [u32; Function::ALL.len()],
     costs: Costs,
     cpu: [Duration; Function::ALL.len()],
-    /// By function, then by gate.
+    /// Charges by [`Function`], then by gate.
     charges: Vec<[Charges; GATES]>,
 }
 
@@ -136,23 +137,23 @@ impl Running {
     }
 }
 
-/// The costs of attribution itself.
+/// The CPU time that attribution itself takes.
 #[derive(Clone, Copy, Default)]
 struct Costs {
-    /// CPU time between two readings of the clock.
+    /// CPU time between two readings of the CPU clock.
     reading: Duration,
-    /// Charging a call.
+    /// CPU time to charge a call.
     charge: Duration,
-    /// Switching the function of a thread.
+    /// CPU time to switch the [`Function`] of a thread.
     switch: Duration,
 }
 
 static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
-/// The number of the function of every thread that has none of its own.
+/// Index of the [`Function`] of every thread that has set none.
 static PHASE: AtomicU8 = AtomicU8::new(0);
 
 thread_local! {
-    /// The function of this thread, and the thread's CPU time when it began.
+    /// The [`Function`] of this thread, and the thread's CPU time when it was set.
     static FUNCTION: Cell<Option<(Function, Duration)>> = const { Cell::new(None) };
     static SUBJECT: Cell<Subject> = const { Cell::new(Subject::All) };
 }
@@ -165,9 +166,9 @@ fn replace_running(running: Option<Running>) -> Option<Running> {
     std::mem::replace(&mut *RUNNING.lock(), running)
 }
 
-/// Starts an attribution. One that is running is discarded.
+/// Starts an attribution, and discards a running one.
 pub fn start() {
-    // The costs are measured by attributing for a while.
+    // The costs of metering are measured in a trial attribution.
     replace_running(Some(Running::new(Costs::default())));
     set_attributing(true);
     let costs = measure_costs();
@@ -197,7 +198,7 @@ fn measure_costs() -> Costs {
     }
 }
 
-/// Sets the function of every thread that has none of its own.
+/// Sets the [`Function`] of every thread that has not set its own.
 pub fn set_phase(function: Function) {
     with_running(|running| {
         let now = process_cpu_time();
@@ -210,7 +211,8 @@ pub fn set_phase(function: Function) {
     });
 }
 
-/// Sets the function of this thread; with `None`, it is the process's again. Returns the one before.
+/// Sets the function of this thread; with `None`, that of the process applies again. Returns the
+/// previous one.
 fn switch_function(to: Option<Function>) -> Option<Function> {
     if !attributing() {
         return None;
@@ -226,7 +228,7 @@ fn switch_function(to: Option<Function>) -> Option<Function> {
     Some(from)
 }
 
-/// Does work as a function of this thread.
+/// Calls `work`, and charges its calls and CPU time to a function.
 #[inline]
 pub fn with_function<T>(function: Function, work: impl FnOnce() -> T) -> T {
     if !attributing() {
@@ -238,7 +240,7 @@ pub fn with_function<T>(function: Function, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Does work whose calls are made for a subject.
+/// Calls `work`, and charges its calls to a subject.
 #[inline]
 pub fn with_subject<T>(subject: Subject, work: impl FnOnce() -> T) -> T {
     if !attributing() {
@@ -250,9 +252,8 @@ pub fn with_subject<T>(subject: Subject, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Charges a call.
 pub(crate) fn charge(gate: Gate, cpu: Duration) {
-    // A thread that is ending may have dropped its cells already.
+    // A thread that is ending may have dropped its thread-local variables already.
     let function = FUNCTION.try_with(Cell::get).ok().flatten().map_or_else(
         || PHASE.load(Relaxed).into(),
         |(function, _)| function as usize,
@@ -265,7 +266,7 @@ pub(crate) fn charge(gate: Gate, cpu: Duration) {
     });
 }
 
-/// Ends the attribution and returns its charges: none, if none was running.
+/// Ends the attribution and returns its charges; empty if none was running.
 pub fn stop() -> Attribution {
     switch_function(None);
     set_phase(Function::default());
@@ -317,7 +318,7 @@ mod tests {
         while thread_cpu_time() - start < time {}
     }
 
-    /// One test for everything, since one attribution runs at a time.
+    /// One test checks everything, because only one attribution can run at a time.
     #[test]
     fn time_and_calls_are_charged_to_the_functions_and_subjects_that_were_set() {
         let ms = Duration::from_millis;
@@ -364,7 +365,8 @@ mod tests {
             "{:?}",
             attribution.cpu
         );
-        // Other tests of this crate may make calls at the same time, in threads without a function.
+        // Other tests of this crate may make calls at the same time, in threads that have set no
+        // function.
         assert_eq!(
             calls(&attribution, Function::Information, Subject::Directory),
             1

@@ -2,8 +2,8 @@
 //! [bpf(2)](https://man7.org/linux/man-pages/man2/bpf.2.html)
 //!
 //! A program is a list of 64-bit instructions, which the kernel verifies. Programs, maps and
-//! attachments live as long as their descriptors: nothing is left when the process ends. None of it is
-//! file-system work, so only closing is counted.
+//! attachments live as long as their descriptors: nothing is left when the process ends. BPF calls
+//! are not file-system work, so only closing a descriptor is counted.
 
 mod map;
 mod program;
@@ -21,11 +21,11 @@ use crate::errno::check;
 use crate::memory::Mapped;
 use crate::{Fd, Result};
 
-/// Makes one bpf(2).
+/// Makes a bpf(2) call.
 ///
 /// # Safety
-/// `attr` must be what `command` reads, and the kernel may read or write what its addresses point to
-/// as the command does.
+/// `attr` must be the attributes that `command` reads; the kernel may access the memory that they
+/// point to, as the command does.
 unsafe fn bpf<T>(command: c_long, attr: &mut T) -> Result<usize> {
     let (attr, size) = (std::ptr::from_mut(attr), size_of::<T>());
     // SAFETY: as the caller promises; the kernel reads and writes at most `size` bytes of `attr`.
@@ -36,7 +36,7 @@ fn raw(fd: &Fd) -> u32 {
     fd.as_raw_fd() as u32
 }
 
-/// The first 15 bytes of a name, and NULs.
+/// The first 15 bytes of a name, padded with NULs.
 fn short(name: &str) -> [u8; 16] {
     let mut bytes = [0; 16];
     for (to, from) in bytes[..15].iter_mut().zip(name.bytes()) {
@@ -45,7 +45,7 @@ fn short(name: &str) -> [u8; 16] {
     bytes
 }
 
-/// The kernel's description of its own types (BTF), mapped: it has some megabytes.
+/// The kernel's description of its own types (BTF), mapped because it has several megabytes.
 #[derive(Debug)]
 pub struct Types(Mapped);
 
@@ -69,13 +69,13 @@ impl Types {
 impl Deref for Types {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: the kernel does not change it after its build.
+        // SAFETY: the kernel never changes its BTF.
         unsafe { self.0.bytes(0, self.0.len()) }.unwrap_or_default()
     }
 }
 
-/// A prctl(2) with an option that no kernel knows, which does nothing: a program at `sys_enter` tells
-/// it from all other calls by its arguments. A child may make it between fork and execve.
+/// Makes a prctl(2) call with an option that no kernel knows, which has no effect: a BPF program at
+/// `sys_enter` recognizes the call by its arguments. A child may make it between fork and execve.
 pub fn prctl_unknown(option: u32, first: u64, second: u64) {
     // SAFETY: the kernel refuses an option that it does not know, whatever the arguments.
     unsafe { syscall(libc::SYS_prctl, c_long::from(option), first, second, 0, 0) };

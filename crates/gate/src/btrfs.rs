@@ -1,4 +1,4 @@
-//! btrfs: its trees, and its subvolumes.
+//! btrfs: ioctls for trees, subvolumes, references to extents, and space.
 
 use std::os::fd::AsFd;
 
@@ -13,12 +13,12 @@ pub const BTRFS_SUPER_MAGIC: u64 = 0x9123_683e;
 
 const IOCTL_MAGIC: u32 = 0x94;
 
-/// Describes the subvolume that an open directory is in: a `struct
+/// Describes the subvolume that contains an open directory: a `struct
 /// btrfs_ioctl_get_subvol_info_args`.
 /// [btrfs-ioctl(2)](https://btrfs.readthedocs.io/en/latest/btrfs-ioctl.html)
 ///
 /// # Errors
-/// `ENOTTY` where it is not btrfs, and before Linux 4.18.
+/// `ENOTTY` if the file system is not btrfs, and before Linux 4.18.
 pub fn get_subvol_info(dir: impl AsFd) -> Result<[u8; SUBVOL_INFO_LEN]> {
     #[cfg(debug_assertions)]
     if let Some(answers) = crate::crafted::answers() {
@@ -32,20 +32,21 @@ pub fn get_subvol_info(dir: impl AsFd) -> Result<[u8; SUBVOL_INFO_LEN]> {
     Ok(info)
 }
 
-/// Length of a `struct btrfs_ioctl_search_args_v2`, with which [`tree_search_v2`]'s buffer begins.
+/// Length of `struct btrfs_ioctl_search_args_v2`, at the beginning of the buffer of
+/// [`tree_search_v2`].
 pub const SEARCH_HEAD: usize = 112;
 
-/// Reads items of a tree into `buffer`, as many as fit, and returns how many. They begin at
-/// [`SEARCH_HEAD`], each after a `struct btrfs_ioctl_search_header`. Changes that are not yet
+/// Reads items of a tree into `buffer`, as many as fit, and returns their number. The items begin
+/// at [`SEARCH_HEAD`], each after a `struct btrfs_ioctl_search_header`. Changes that are not yet
 /// committed are missing: [`crate::fs::syncfs`] commits them.
 /// [btrfs-ioctl(2)](https://btrfs.readthedocs.io/en/latest/btrfs-ioctl.html)
 ///
 /// # Errors
-/// `EPERM` without CAP_SYS_ADMIN; `EOVERFLOW` when not even the first item fits; `ENOENT` when
-/// there is no such tree; `ENOTTY` where it is not btrfs.
+/// `EPERM` without CAP_SYS_ADMIN; `EOVERFLOW` if not even the first item fits; `ENOENT` if the tree
+/// does not exist; `ENOTTY` if the file system is not btrfs.
 ///
 /// # Panics
-/// When `buffer` is shorter than [`SEARCH_HEAD`].
+/// If `buffer` is shorter than [`SEARCH_HEAD`].
 pub fn tree_search_v2(fd: impl AsFd, key: &SearchKey, buffer: &mut [u8]) -> Result<usize> {
     #[cfg(debug_assertions)]
     if let Some(answers) = crate::crafted::answers() {
@@ -83,13 +84,13 @@ pub fn tree_search_v2(fd: impl AsFd, key: &SearchKey, buffer: &mut [u8]) -> Resu
     Ok(u32::from_ne_bytes(found) as usize)
 }
 
-/// Finds the files that refer to any part of the extent at an address of the logical address space:
-/// a `struct btrfs_data_container` in `buffer`, for `ondisk::btrfs::parse_references`.
+/// Finds the files that refer to any part of the extent at a logical address: a `struct
+/// btrfs_data_container` in `buffer`, for `ondisk::btrfs::parse_references`.
 /// [btrfs-ioctl(2)](https://btrfs.readthedocs.io/en/latest/btrfs-ioctl.html)
 ///
 /// # Errors
-/// `EPERM` without CAP_SYS_ADMIN; `ENOENT` when there is no such extent; `ENOTTY` where it is not
-/// btrfs, and before Linux 4.15.
+/// `EPERM` without CAP_SYS_ADMIN; `ENOENT` if the extent does not exist; `ENOTTY` if the file
+/// system is not btrfs, and before Linux 4.15.
 pub fn logical_ino_v2(fd: impl AsFd, logical: u64, buffer: &mut [u64]) -> Result<()> {
     const WORDS: usize = 7;
     const BTRFS_LOGICAL_INO_ARGS_IGNORE_OFFSET: u64 = 1;
@@ -100,26 +101,25 @@ pub fn logical_ino_v2(fd: impl AsFd, logical: u64, buffer: &mut [u64]) -> Result
     let flags = BTRFS_LOGICAL_INO_ARGS_IGNORE_OFFSET;
     let mut arguments: [u64; WORDS] = [logical, size, 0, 0, 0, flags, to as u64];
     let arguments = arguments.as_mut_ptr();
-    // SAFETY: the kernel writes at most `size` bytes, which `buffer` has, to the address in the last
-    // word, and nothing to memory besides it.
+    // SAFETY: the kernel writes at most `size` bytes, which `buffer` has, to the address in the
+    // last word, and no other memory.
     unsafe { syscall!(Gate::BtrfsLogicalInoV2, fd.as_fd(), request, arguments) }.map(drop)
 }
 
-/// 64-bit words of a `struct btrfs_ioctl_space_args` before its records, and of a record: flags, allocated bytes, used
-/// bytes.
+/// 64-bit words of a `struct btrfs_ioctl_space_args` before its records.
 pub const SPACE_HEAD: usize = 2;
-/// See [`SPACE_HEAD`].
+/// 64-bit words of a `struct btrfs_ioctl_space_info`: flags, allocated bytes, used bytes.
 pub const SPACE_RECORD: usize = 3;
 
-/// The kinds of block groups with their bytes, as many as fit, which follow [`SPACE_HEAD`] in the buffer. Returns their
-/// number.
+/// Reads the kinds of block groups with their allocated and used bytes: records after
+/// [`SPACE_HEAD`] words of the buffer, as many as fit. Returns their number.
 /// [btrfs-ioctl(2)](https://btrfs.readthedocs.io/en/latest/btrfs-ioctl.html)
 ///
 /// # Errors
-/// `ENOTTY` where it is not btrfs.
+/// `ENOTTY` if the file system is not btrfs.
 ///
 /// # Panics
-/// When `buffer` is shorter than [`SPACE_HEAD`].
+/// If `buffer` is shorter than [`SPACE_HEAD`].
 pub fn space_info(fd: impl AsFd, buffer: &mut [u64]) -> Result<usize> {
     assert!(buffer.len() >= SPACE_HEAD, "too little room for a query");
     let request = libc::_IOWR::<[u64; SPACE_HEAD]>(IOCTL_MAGIC, 20);
@@ -132,7 +132,7 @@ pub fn space_info(fd: impl AsFd, buffer: &mut [u64]) -> Result<usize> {
     Ok((buffer[1] as usize).min(room))
 }
 
-/// Two adjacent 32-bit fields as one of 64 bits.
+/// Packs two adjacent 32-bit fields into 64 bits.
 fn two_words(first: u32, second: u32) -> u64 {
     let [a, b] = [first.to_ne_bytes(), second.to_ne_bytes()];
     u64::from_ne_bytes([a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]])

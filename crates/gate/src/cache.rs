@@ -9,7 +9,7 @@ use crate::{Errno, Result};
 
 pub use crate::memory::page_size;
 
-/// How much of a file is in memory, in pages: `struct cachestat`.
+/// Number of pages of a file in memory, by state: `struct cachestat`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Cached {
@@ -18,12 +18,12 @@ pub struct Cached {
     pub writeback: u64,
 }
 
-/// How much of `len` bytes of a file from `offset` on is in memory; a `len` of 0 means up to the
-/// end. [cachestat(2)](https://docs.kernel.org/filesystems/api-summary.html), since Linux 6.5
+/// Counts the pages in memory of `len` bytes of a file from `offset` on; a `len` of 0 means up to
+/// the end. [cachestat(2)](https://docs.kernel.org/filesystems/api-summary.html), since Linux 6.5
 ///
 /// # Errors
-/// `ENOSYS` before that; `EOPNOTSUPP` for huge pages; `EPERM` for a file that the caller may neither
-/// write nor owns.
+/// `ENOSYS` on older kernels; `EOPNOTSUPP` for huge pages; `EPERM` for a file that the caller may
+/// neither write nor owns.
 pub fn cachestat(fd: impl AsFd, offset: u64, len: u64) -> Result<Cached> {
     let range = [offset, len]; // struct cachestat_range
     let mut cached = [0_u64; 5]; // struct cachestat: cache, dirty, writeback, evicted, recently evicted
@@ -46,19 +46,19 @@ impl Mapping {
     /// Maps the first `len` bytes of a file.
     ///
     /// # Errors
-    /// `EINVAL` for a length of 0; `ENODEV` where files cannot be mapped.
+    /// `EINVAL` for a length of 0; `ENODEV` if the file system does not support mmap(2).
     pub fn new(fd: impl AsFd, len: usize) -> Result<Mapping> {
         let fd = fd.as_fd().as_raw_fd();
         Mapped::new(fd, 0, len, libc::PROT_NONE, libc::MAP_SHARED).map(Mapping)
     }
 
-    /// Which pages of a part of the file are in memory: the lowest bit of each byte of `pages`,
-    /// which is resized. The part begins on a page boundary, and is cut off at the mapping's end.
-    /// [mincore(2)](https://man7.org/linux/man-pages/man2/mincore.2.html)
+    /// Determines which pages of a range of the file are in memory: the lowest bit of each byte of
+    /// `pages`, which is resized. `offset` must be on a page boundary; the range is cut off at the
+    /// mapping's end. [mincore(2)](https://man7.org/linux/man-pages/man2/mincore.2.html)
     ///
     /// # Errors
-    /// `EINVAL` for a part that does not begin on a page boundary. Where the caller may neither
-    /// write nor owns the file, the kernel reports every page as in memory.
+    /// `EINVAL` for an `offset` that is not on a page boundary. If the caller may neither write nor
+    /// owns the file, the kernel reports every page as in memory.
     pub fn mincore(&self, offset: usize, len: usize, pages: &mut Vec<u8>) -> Result<()> {
         let offset = offset.min(self.0.len());
         let len = len.min(self.0.len() - offset);
@@ -70,7 +70,8 @@ impl Mapping {
     }
 }
 
-/// Memory aligned to 4096 bytes, as `O_DIRECT` needs it; or misaligned, to test whether it does.
+/// Memory aligned to 4096 bytes for `O_DIRECT`; or misaligned, to test whether `O_DIRECT` needs
+/// alignment.
 #[derive(Debug)]
 pub struct Aligned {
     memory: Vec<u8>,
@@ -79,7 +80,7 @@ pub struct Aligned {
 }
 
 impl Aligned {
-    /// `len` bytes, all 0, `misalignment` bytes after a multiple of 4096.
+    /// Allocates `len` zero bytes, `misalignment` bytes after a multiple of 4096.
     pub fn new(len: usize, misalignment: usize) -> Aligned {
         const GRAIN: usize = 4096;
         let memory = vec![0; len + GRAIN + misalignment];
@@ -87,7 +88,7 @@ impl Aligned {
         Aligned { memory, from, len }
     }
 
-    /// The aligned bytes.
+    /// The bytes at the requested alignment.
     pub fn bytes(&mut self) -> &mut [u8] {
         &mut self.memory[self.from..self.from + self.len]
     }

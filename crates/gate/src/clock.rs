@@ -1,11 +1,11 @@
-//! Clocks, and the processors that a thread may run on. None of it is counted: it is no file-system
-//! work.
+//! Clocks, and the processors that a thread may run on. These calls are not counted: they are not
+//! file-system work.
 
 use crate::Result;
 use crate::cpu_time::{nanoseconds, read_clock};
 use crate::fs::Time;
 
-/// Nanoseconds of `CLOCK_MONOTONIC_RAW`, which nothing adjusts.
+/// Nanoseconds of `CLOCK_MONOTONIC_RAW`, which NTP does not adjust.
 /// [clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html)
 #[inline]
 pub fn monotonic_raw() -> u64 {
@@ -25,7 +25,7 @@ pub fn boot_time() -> u64 {
     nanoseconds(libc::CLOCK_BOOTTIME)
 }
 
-/// Microseconds since 1970, as the paper measures time.
+/// Microseconds since 1970, the clock of "Exploring file systems".
 /// [gettimeofday(2)](https://man7.org/linux/man-pages/man2/gettimeofday.2.html)
 #[inline]
 pub fn time_of_day() -> u64 {
@@ -40,7 +40,7 @@ pub fn time_of_day() -> u64 {
         .wrapping_add(t.tv_usec as u64)
 }
 
-/// The time that the kernel gives to files that change now: that of the last tick.
+/// The time that a file changed now gets: that of the kernel's last tick.
 /// [clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html),
 /// `CLOCK_REALTIME_COARSE`
 pub fn of_files() -> Time {
@@ -54,9 +54,9 @@ pub fn of_files() -> Time {
 /// Properties of the processor's time-stamp counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counter {
-    /// Its frequency is the same in all power states.
+    /// Whether the counter has the same frequency in all power states.
     pub invariant: bool,
-    /// The processor has `rdtscp`, which waits for the instructions before it.
+    /// Whether the processor has `rdtscp`, which waits for preceding instructions.
     pub ordered: bool,
 }
 
@@ -77,8 +77,8 @@ pub fn counter() -> Option<Counter> {
     None
 }
 
-/// The time-stamp counter. Call it only where [`counter`] says that it is `ordered`; 0 on other
-/// architectures.
+/// Reads the time-stamp counter; 0 on other architectures. The caller must check that [`counter`]
+/// is `ordered`.
 #[inline]
 pub fn rdtscp() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -92,7 +92,7 @@ pub fn rdtscp() -> u64 {
     0
 }
 
-/// The processors that the calling thread may run on, by number.
+/// Numbers of the processors that the calling thread may run on.
 /// [sched_getaffinity(2)](https://man7.org/linux/man-pages/man2/sched_setaffinity.2.html)
 pub fn affinity() -> Vec<usize> {
     // SAFETY: zero is a valid cpu_set_t.
@@ -107,11 +107,11 @@ pub fn affinity() -> Vec<usize> {
         .collect()
 }
 
-/// Restricts the calling thread to these processors. Numbers over 1023 are skipped.
+/// Restricts the calling thread to these processors. Numbers over 1023 are ignored.
 /// [sched_setaffinity(2)](https://man7.org/linux/man-pages/man2/sched_setaffinity.2.html)
 ///
 /// # Errors
-/// `EINVAL` when none of them may be used.
+/// `EINVAL` if none of the processors may be used.
 pub fn set_affinity(processors: &[usize]) -> Result<()> {
     // SAFETY: zero is a valid cpu_set_t.
     let mut set = unsafe { std::mem::zeroed::<libc::cpu_set_t>() };
@@ -127,7 +127,7 @@ pub fn set_affinity(processors: &[usize]) -> Result<()> {
     crate::errno::check(libc::c_long::from(done)).map(drop)
 }
 
-/// A system call that does nothing: the least that any call costs.
+/// A system call that does nothing, to measure the minimum cost of a call.
 /// [getppid(2)](https://man7.org/linux/man-pages/man2/getppid.2.html)
 #[inline]
 pub fn empty_call() {
@@ -135,10 +135,11 @@ pub fn empty_call() {
     unsafe { libc::syscall(libc::SYS_getppid) };
 }
 
-/// The number of [`empty_file_call`].
+/// System call number of [`empty_file_call`].
 pub const EMPTY_FILE_CALL: u32 = libc::SYS_fcntl as u32;
 
-/// A system call that meters of file-system work count, and that does nothing: it fails with `EBADF`. [fcntl(2)](https://man7.org/linux/man-pages/man2/fcntl.2.html)
+/// A system call that does nothing, but that meters of file-system work count: it fails with
+/// `EBADF`. [fcntl(2)](https://man7.org/linux/man-pages/man2/fcntl.2.html)
 #[inline]
 pub fn empty_file_call() {
     // SAFETY: no pointers.

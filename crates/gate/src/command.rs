@@ -1,9 +1,9 @@
 //! A command that is forked, but waits before its execve(2) until its meter is ready.
 //!
-//! The command gets the environment, descriptors, terminal, process group, signal mask and dispositions
-//! that this process was started with. Between [`Held::go`] and its execve(2) it makes no file-system
-//! call, so that a meter need not subtract any. None of this is counted: it is no file-system work of
-//! ours.
+//! The command gets the environment, descriptors, terminal, process group, signal mask and
+//! dispositions that this process was started with. Between [`Held::go`] and its execve(2) it makes
+//! no file-system call, so that a meter need not subtract any. These calls are not counted: they
+//! are not file-system work.
 
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
@@ -16,7 +16,7 @@ use crate::process::{self, Ended, Shared, StateChange};
 use crate::signals::{Handled, disposition, forget_handlers, set_disposition};
 use crate::{Errno, Result};
 
-// The words that the two processes share.
+// Indices of the words in shared memory by which parent and child communicate.
 const GO: usize = 0;
 const UNPREPARED: usize = 1;
 const NOT_RUN: usize = 2;
@@ -25,14 +25,14 @@ const WORDS: usize = 3;
 /// Why the program of a command did not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unstarted {
-    /// The preparation failed.
+    /// The function `prepare` failed in the child.
     Unprepared(Errno),
     /// execve(2) failed.
     NotRun(Errno),
 }
 
-/// A forked process that waits for [`Held::go`] to become the command. Dropping this kills it; if this
-/// process ends, it exits.
+/// A forked process that waits for [`Held::go`] to become the command. Dropping this kills the
+/// process; it also exits when this process ends.
 pub struct Held(Option<Running>);
 
 impl Held {
@@ -50,7 +50,8 @@ impl Held {
         argv.push(std::ptr::null());
         // SAFETY: getpid cannot fail and touches no memory.
         let parent = unsafe { libc::getpid() };
-        // No handler of this process may run in the child: it might remove the parent's files.
+        // Block signals: a handler of this process could run in the child and remove the parent's
+        // files.
         let mask = Mask::block_all();
         let pid = process::fork()?; // the child never returns from the block below
         if pid == 0 {
@@ -71,12 +72,12 @@ impl Held {
         })))
     }
 
-    /// Its process id.
+    /// Process id of the held child.
     pub fn id(&self) -> i32 {
         self.0.as_ref().map_or(0, |running| running.pid)
     }
 
-    /// Starts the program.
+    /// Lets the child execute the program.
     pub fn go(mut self) -> Result<Running> {
         let running = self.0.take().ok_or(Errno::ESRCH)?;
         let go = &running.words[GO];
@@ -97,7 +98,8 @@ impl Drop for Held {
     }
 }
 
-/// Waits for [`Held::go`] and executes the program. Returns only when that failed or the parent ended.
+/// In the child: waits for [`Held::go`] and executes the program. Returns only if that failed or
+/// the parent ended.
 fn become_command(
     words: &Shared,
     parent: libc::pid_t,
@@ -107,7 +109,7 @@ fn become_command(
 ) {
     restore_signals();
     restore_closed();
-    // A futex, since a meter would see the read and close of a pipe.
+    // Wait on a futex, because a meter would see the read and close of a pipe.
     let timeout = libc::timespec {
         tv_sec: 0,
         tv_nsec: 50_000_000,
@@ -156,7 +158,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Why it ended before its program started; valid when it has ended.
+    /// Why the child ended before executing the program; valid after its end.
     pub fn unstarted(&self) -> Option<Unstarted> {
         let errno = |word: usize| Errno(self.words[word].load(Ordering::SeqCst) as i32);
         match (errno(UNPREPARED), errno(NOT_RUN)) {
@@ -166,11 +168,11 @@ impl Running {
         }
     }
 
-    /// Waits for its end, also after signals; stops with it ([`Running::stopped`]). A tracer waits with
-    /// [`crate::ptrace::wait`] instead.
+    /// Waits for the end of the command, also after signals; stops when the command stops
+    /// ([`Running::stopped`]). A tracer waits with [`crate::ptrace::wait`] instead.
     ///
     /// # Errors
-    /// `ECHILD` when it has been reaped before.
+    /// `ECHILD` if the command has been reaped before.
     pub fn wait(&mut self) -> Result<Ended> {
         loop {
             match self.change(0) {
@@ -180,15 +182,16 @@ impl Running {
         }
     }
 
-    /// How it ended, if it has; does not wait. Stops with it ([`Running::stopped`]).
+    /// How the command ended, if it has; does not wait. Stops when the command has stopped
+    /// ([`Running::stopped`]).
     ///
     /// # Errors
-    /// `ECHILD` when it has been reaped before.
+    /// `ECHILD` if the command has been reaped before.
     pub fn try_wait(&mut self) -> Result<Option<Ended>> {
         self.change(libc::WNOHANG)
     }
 
-    /// How it ended, if that is the next change of its state.
+    /// Handles the next state change of the command; returns how it ended, if that is the change.
     fn change(&mut self, options: c_int) -> Result<Option<Ended>> {
         let changed = process::wait4(self.pid, options | libc::WUNTRACED)?;
         if let Some(StateChange::Stopped(signal)) = changed {
@@ -201,9 +204,10 @@ impl Running {
         Ok(Some(ended))
     }
 
-    /// This signal has stopped the command. Stops this process, too: the shell that has started it sees
-    /// only this one, and takes the terminal back. When SIGCONT continues this process, the command goes
-    /// on, with the terminal if it had it. Returns at once if nothing would continue this process.
+    /// Handles a stop of the command by `signal`. Stops this process, too: the shell that started
+    /// it sees only this process, and takes the terminal back. When SIGCONT continues this process,
+    /// the command continues, with the terminal if it had it. Returns at once if nothing would
+    /// continue this process.
     pub fn stopped(&self, signal: c_int) {
         let handled = disposition(signal);
         if self.signals.is_none() || handled.sa_sigaction == libc::SIG_IGN {
@@ -223,10 +227,11 @@ impl Running {
             }
             SUSPENDED.store(true, Ordering::SeqCst);
             libc::signal(signal, libc::SIG_DFL); // fails for SIGSTOP, which has no handler
-            // The kernel ignores the signals of the terminal in a process group that no shell controls.
+            // The kernel ignores a terminal's stop signals in an orphaned process group, which no
+            // shell controls.
             libc::kill(libc::getpid(), signal);
             libc::sigaction(signal, &raw const handled, std::ptr::null_mut());
-            // Another thread may handle SIGCONT.
+            // Another thread may handle SIGCONT: wait until it has.
             for _ in 0..10 {
                 if SUSPENDED.load(Ordering::SeqCst) {
                     libc::usleep(1000);
@@ -245,40 +250,41 @@ impl Running {
         }
     }
 
-    /// Must be called when it has been reaped in another way: from now on another process may have
-    /// its id, and signals are recorded instead of passed on.
+    /// Must be called after the command has been reaped in a different way: its id may belong to
+    /// another process, so signals are recorded instead of passed on.
     pub fn ended(&mut self) {
         if self.signals.is_some() {
             TARGET.store(0, Ordering::SeqCst);
         }
     }
 
-    /// Whether SIGINT, SIGQUIT, SIGTERM or SIGHUP has arrived since [`Running::ended`]: then do not
-    /// wait for processes that the command left behind.
+    /// Whether SIGINT, SIGQUIT, SIGTERM or SIGHUP has arrived since [`Running::ended`]. Do not wait
+    /// then for processes that the command left behind.
     pub fn asked_to_stop(&self) -> bool {
         self.signals.is_some() && STOP.load(Ordering::SeqCst)
     }
 }
 
-/// The process that signals are passed on to; 0 for none.
+/// Id of the command that signals are passed on to; 0 for none.
 static TARGET: AtomicI32 = AtomicI32::new(0);
-/// Whether one of [`ENDING`] has arrived without a target.
+/// Whether a signal in [`ENDING`] has arrived while there was no command.
 static STOP: AtomicBool = AtomicBool::new(false);
 /// Whether this process stops with its command ([`Running::stopped`]), until SIGCONT.
 static SUSPENDED: AtomicBool = AtomicBool::new(false);
-/// Whether a [`Signals`] exists.
+/// Whether a [`Signals`] exists: only one command at a time gets signals.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Signals that ask a process to end. Without a command, they ask this one.
+/// Signals that ask a process to end. Without a command, they ask this process.
 const ENDING: [c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
 
-/// Until this is dropped, the signals of [`ENDING`], SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2 and SIGWINCH do
-/// nothing to this process; without a command, SIGTSTP stops it. Those of other processes are passed on
-/// to the command; those of the terminal the command gets itself. Ignored signals stay ignored.
+/// A handler that passes signals on to a command until it is dropped: those in [`ENDING`], SIGTSTP,
+/// SIGCONT, SIGUSR1, SIGUSR2 and SIGWINCH, if another process sent them; the command gets signals
+/// of the terminal itself. They have no effect on this process, except that SIGTSTP stops it
+/// without a command. Ignored signals stay ignored.
 struct Signals(Handled<9>);
 
 impl Signals {
-    /// `None` when this process runs another command already.
+    /// `None` if this process runs a different command already.
     fn pass_on_to(pid: libc::pid_t) -> Option<Signals> {
         if TAKEN.swap(true, Ordering::SeqCst) {
             return None;
@@ -310,7 +316,8 @@ extern "C" fn on_signal(signal: c_int, info: *const libc::siginfo_t, _: *const c
     unsafe {
         let errno = *libc::__errno_location();
         let is_from_process = (*info).si_code <= 0;
-        // An editor that suspends itself sends it to its whole process group.
+        // An editor that suspends itself sends SIGTSTP to its whole process group, so the command
+        // already has it.
         let is_for_group = signal == libc::SIGTSTP
             && is_from_process
             && libc::getpgid((*info).si_pid()) == libc::getpgrp();
@@ -326,7 +333,7 @@ extern "C" fn on_signal(signal: c_int, info: *const libc::siginfo_t, _: *const c
     }
 }
 
-/// The terminal that controls this process.
+/// The controlling terminal of this process.
 fn terminal() -> Option<OwnedFd> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOCTTY;
     // SAFETY: the name is NUL-terminated, and the new descriptor is nobody else's.
@@ -336,7 +343,7 @@ fn terminal() -> Option<OwnedFd> {
     }
 }
 
-/// Blocks all signals for the calling thread until this is dropped.
+/// Blocks all signals of the calling thread until it is dropped.
 struct Mask(libc::sigset_t);
 
 impl Mask {
@@ -362,13 +369,14 @@ impl Drop for Mask {
     }
 }
 
-/// Signals that this program sets: Rust's runtime ignores SIGPIPE before `main`; SIGCHLD must not be
-/// ignored by a parent that waits; and SIGXFSZ is ignored for the error of write(2).
+/// Signals whose disposition this program changes: Rust's runtime ignores SIGPIPE before `main`; a
+/// parent that waits must not ignore SIGCHLD; SIGXFSZ is ignored, so that write(2) returns the
+/// error. A command needs the inherited ones.
 const OUR_OWN: [c_int; 3] = [libc::SIGPIPE, libc::SIGCHLD, libc::SIGXFSZ];
-/// Which of them were ignored when the program started.
+/// By index in [`OUR_OWN`]: whether the signal was ignored when the program started.
 static WERE_IGNORED: [AtomicBool; OUR_OWN.len()] =
     [const { AtomicBool::new(false) }; OUR_OWN.len()];
-/// Which of standard input, output and error were closed then, as bits. Rust's runtime opens
+/// Bits of the standard streams that were closed when the program started. Rust's runtime opens
 /// /dev/null in their place.
 static WERE_CLOSED: AtomicI32 = AtomicI32::new(0);
 
@@ -385,13 +393,14 @@ extern "C" fn record_inherited() {
     }
 }
 
-/// The loader runs it before Rust's runtime.
+/// Runs before Rust's runtime: the loader calls the functions in `.init_array`.
 #[used]
 // SAFETY: the section holds pointers to functions; this one needs nothing of the runtime.
 #[unsafe(link_section = ".init_array")]
 static RECORD_INHERITED: extern "C" fn() = record_inherited;
 
-/// Whether a standard stream was closed when this program started: a command gets it closed, too.
+/// Whether a standard stream was closed when this program started; a command must inherit it
+/// closed.
 pub fn was_closed(fd: u32) -> bool {
     fd < 3 && WERE_CLOSED.load(Ordering::SeqCst) & 1 << fd != 0
 }
@@ -427,7 +436,7 @@ mod tests {
         Held::fork(&args[0], &args, prepare).unwrap()
     }
 
-    /// Whether a process sleeps in the kernel: a held one has nothing else to wait for than `go`.
+    /// Whether a process sleeps in the kernel: a held child has nothing to wait for except `go`.
     #[allow(clippy::disallowed_methods, reason = "the test looks past the gate")]
     fn is_asleep(pid: i32) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();

@@ -1,5 +1,6 @@
-//! What a test answers in place of the kernel, where only the kernel reads the structures of a file system: so an engine meets any bytes
-//! without a disk that has them. Only in builds with debug assertions, as those of tests and fuzz targets.
+//! Results that a test returns in place of the kernel, for ioctls that read the structures of a
+//! file system: so an engine meets any bytes without a disk that has them. Only in builds with
+//! debug assertions, for tests and fuzz targets.
 
 use std::sync::Arc;
 
@@ -7,13 +8,13 @@ use crate::Result;
 use crate::requests::{BULKSTAT_LEN, GEOMETRY_LEN, SUBVOL_INFO_LEN, SearchKey};
 use crate::sync::Mutex;
 
-/// The answers to the calls of the same names.
+/// Crafted results for the ioctls of the same names.
 #[allow(missing_docs, reason = "the names say it")]
 pub trait Answers: Send + Sync {
     fn tree_search_v2(&self, key: &SearchKey, buffer: &mut [u8]) -> Result<usize>;
     fn get_subvol_info(&self) -> [u8; SUBVOL_INFO_LEN];
     fn xfs_fsgeometry(&self) -> [u8; GEOMETRY_LEN];
-    /// Fills some of the rows; returns how many, and the inode number to continue from.
+    /// Fills some of the rows; returns their number, and the inode number to continue from.
     fn xfs_bulkstat(
         &self,
         group: u32,
@@ -24,7 +25,8 @@ pub trait Answers: Send + Sync {
 
 static ANSWERS: Mutex<Option<Arc<dyn Answers>>> = Mutex::new(None);
 
-/// From now on, these calls of the process get these answers; those of the kernel with `None`.
+/// Replaces the results of these ioctls in this process; with `None`, the kernel's results are used
+/// again.
 pub fn answer_by(answers: Option<Arc<dyn Answers>>) {
     *ANSWERS.lock() = answers;
 }

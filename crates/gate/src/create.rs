@@ -1,5 +1,5 @@
-//! Creates, renames and removes files, directories and links, and sets their attributes. Files that are replaced
-//! atomically are in [`crate::file`].
+//! Creates, renames and removes files, directories and links, and sets their attributes. For files
+//! that are replaced atomically see [`crate::file`].
 //!
 //! Calls that take a directory and a name never follow a symlink of that name.
 
@@ -13,7 +13,7 @@ use crate::gates::Gate;
 use crate::syscall::syscall;
 use crate::{Fd, Result};
 
-/// For calls that take an empty name for the descriptor itself.
+/// Flags for calls in which an empty name means the descriptor itself.
 const NO_FOLLOW_OR_EMPTY: c_int = At::SYMLINK_NOFOLLOW.union(At::EMPTY_PATH).bits();
 
 /// Creates a directory with the permissions `mode`, less the umask.
@@ -27,7 +27,7 @@ pub fn mkdirat(dir: impl AsFd, name: &CStr, mode: u32) -> Result<()> {
 /// [openat(2)](https://man7.org/linux/man-pages/man2/openat.2.html), `O_CREAT | O_EXCL`
 ///
 /// # Errors
-/// `EEXIST` when the name exists.
+/// `EEXIST` if the name exists.
 pub fn openat_new(dir: impl AsFd, name: &CStr, mode: u32) -> Result<Fd> {
     create(
         dir,
@@ -37,7 +37,7 @@ pub fn openat_new(dir: impl AsFd, name: &CStr, mode: u32) -> Result<Fd> {
     )
 }
 
-/// What [`mknodat`] creates; a device by its number.
+/// The type of file that [`mknodat`] creates; a device with its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Node {
@@ -74,14 +74,14 @@ pub fn unlinkat_directory(dir: impl AsFd, name: &CStr) -> Result<()> {
     unsafe { syscall!(Gate::Unlinkat, dir.as_fd(), name, libc::AT_REMOVEDIR) }.map(drop)
 }
 
-/// Adds a name to a file. [linkat(2)](https://man7.org/linux/man-pages/man2/link.2.html)
+/// Creates a hard link. [linkat(2)](https://man7.org/linux/man-pages/man2/link.2.html)
 pub fn linkat(from: impl AsFd, name: &CStr, to: impl AsFd, new: &CStr, at: At) -> Result<()> {
     let (from, to) = (from.as_fd(), to.as_fd());
     // SAFETY: both names are NUL-terminated.
     unsafe { syscall!(Gate::Linkat, from, name, to, new, at.bits()) }.map(drop)
 }
 
-/// Renames a file, and replaces a file of the new name.
+/// Renames a file, and replaces a file with the new name.
 /// [renameat2(2)](https://man7.org/linux/man-pages/man2/rename.2.html) without flags, since newer
 /// architectures lack renameat
 pub fn renameat2(from: impl AsFd, name: &CStr, to: impl AsFd, new: &CStr) -> Result<()> {
@@ -89,7 +89,8 @@ pub fn renameat2(from: impl AsFd, name: &CStr, to: impl AsFd, new: &CStr) -> Res
     unsafe { syscall!(Gate::Renameat2, from.as_fd(), name, to.as_fd(), new, 0) }.map(drop)
 }
 
-/// Removes a name. [unlinkat(2)](https://man7.org/linux/man-pages/man2/unlink.2.html)
+/// Removes a name that is not a directory.
+/// [unlinkat(2)](https://man7.org/linux/man-pages/man2/unlink.2.html)
 pub fn unlinkat(dir: impl AsFd, name: &CStr) -> Result<()> {
     // SAFETY: `name` is NUL-terminated.
     unsafe { syscall!(Gate::Unlinkat, dir.as_fd(), name, 0) }.map(drop)
@@ -123,14 +124,14 @@ pub fn fchmodat2(dir: impl AsFd, name: &CStr, mode: u32) -> Result<()> {
     unsafe { syscall!(Gate::Fchmodat2, dir.as_fd(), name, mode, NO_FOLLOW_OR_EMPTY) }.map(drop)
 }
 
-/// Changes the permissions of the file that a path leads to, through symlinks: for names in /proc
+/// Changes the permissions of the file at a path, following symlinks: for names in /proc
 /// ([`in_proc`]). [fchmodat(2)](https://man7.org/linux/man-pages/man2/chmod.2.html)
 pub fn fchmodat(path: &CStr, mode: u32) -> Result<()> {
     // SAFETY: `path` is NUL-terminated.
     unsafe { syscall!(Gate::Fchmodat, libc::AT_FDCWD, path, mode & 0o7777) }.map(drop)
 }
 
-/// Access and modification time for utimensat(2); `None` keeps a time.
+/// Access and modification time for utimensat(2); `None` keeps a time (`UTIME_OMIT`).
 fn timespecs(atime: Option<Time>, mtime: Option<Time>) -> [libc::timespec; 2] {
     [atime, mtime].map(|time| match time {
         // Nanoseconds of a second and more have special meanings (UTIME_NOW, UTIME_OMIT).
@@ -175,7 +176,7 @@ pub fn fsetxattr(fd: impl AsFd, name: &CStr, value: &[u8]) -> Result<()> {
     unsafe { syscall!(Gate::Fsetxattr, fd.as_fd(), name, at, len, 0) }.map(drop)
 }
 
-/// Sets an extended attribute of the file that a path leads to, of a symlink itself.
+/// Sets an extended attribute of the file at a path; does not follow a symlink.
 /// [lsetxattr(2)](https://man7.org/linux/man-pages/man2/setxattr.2.html)
 pub fn lsetxattr(path: &CStr, name: &CStr, value: &[u8]) -> Result<()> {
     let (at, len) = (value.as_ptr(), value.len());
@@ -187,17 +188,17 @@ pub fn lsetxattr(path: &CStr, name: &CStr, value: &[u8]) -> Result<()> {
 /// [fremovexattr(2)](https://man7.org/linux/man-pages/man2/removexattr.2.html)
 ///
 /// # Errors
-/// `ENODATA` when the file has no attribute of that name.
+/// `ENODATA` if the file has no attribute with that name.
 pub fn fremovexattr(fd: impl AsFd, name: &CStr) -> Result<()> {
     // SAFETY: `name` is NUL-terminated.
     unsafe { syscall!(Gate::Fremovexattr, fd.as_fd(), name) }.map(drop)
 }
 
-/// Removes an extended attribute of the file that a path leads to, of a symlink itself.
+/// Removes an extended attribute of the file at a path; does not follow a symlink.
 /// [lremovexattr(2)](https://man7.org/linux/man-pages/man2/removexattr.2.html)
 ///
 /// # Errors
-/// As [`fremovexattr`].
+/// The errors of [`fremovexattr`].
 pub fn lremovexattr(path: &CStr, name: &CStr) -> Result<()> {
     // SAFETY: both names are NUL-terminated.
     unsafe { syscall!(Gate::Lremovexattr, path, name) }.map(drop)
@@ -207,7 +208,7 @@ pub fn lremovexattr(path: &CStr, name: &CStr) -> Result<()> {
 /// [ftruncate(2)](https://man7.org/linux/man-pages/man2/truncate.2.html)
 ///
 /// # Errors
-/// `EFBIG` above the largest file of this file system; `EINVAL` above 2^63 - 1.
+/// `EFBIG` above the maximum file size of the file system; `EINVAL` above 2^63 - 1.
 pub fn ftruncate(fd: impl AsFd, len: u64) -> Result<()> {
     // SAFETY: no pointers.
     unsafe { syscall!(Gate::Ftruncate, fd.as_fd(), len) }.map(drop)
@@ -221,18 +222,18 @@ pub fn pwrite64(fd: impl AsFd, bytes: &[u8], offset: u64) -> Result<usize> {
     unsafe { syscall!(Gate::Pwrite64, fd.as_fd(), at, len, offset) }
 }
 
-/// Sets the umask of this process, and returns the one before.
+/// Sets the umask of this process, and returns the previous one.
 /// [umask(2)](https://man7.org/linux/man-pages/man2/umask.2.html)
 pub fn umask(mode: u32) -> u32 {
     // SAFETY: no pointers. The call never fails.
     unsafe { syscall!(Gate::Umask, mode & 0o777) }.map_or(0o022, |old| old as u32)
 }
 
-/// The name of an open file in /proc, for calls that take no descriptor; with a `name`, that of an
-/// entry of the open directory.
+/// The path of an open file in /proc/self/fd, for calls that take no descriptor; with a `name`, the
+/// path of an entry of the open directory.
 ///
 /// # Errors
-/// `EINVAL` for a name with a NUL in it.
+/// `EINVAL` for a name that contains a NUL.
 pub fn in_proc(fd: &Fd, name: &[u8]) -> Result<CString> {
     let mut path = format!("/proc/self/fd/{}", fd.as_raw_fd()).into_bytes();
     if !name.is_empty() {

@@ -1,4 +1,4 @@
-//! Error numbers, with the names that `errno(3)` gives them.
+//! Error numbers, with their names from errno(3).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,12 +12,12 @@ macro_rules! names {
         impl Errno {
             $(#[doc = concat!("`", stringify!($name), "` of errno(3).")] pub const $name: Errno = Errno(libc::$name);)*
 
-            /// The name in errno(3): `"EACCES"`; the number if it has none.
+            /// The name in errno(3), such as `"EACCES"`; the number if it has no name.
             pub fn name(self) -> Cow<'static, str> {
                 match self.0 {
                     $(libc::$name => stringify!($name).into(),)*
                     524 => "ENOTSUPP".into(), // internal to the kernel, but some file systems return it
-                    512 => "ERESTARTSYS".into(), // internal, but visible to tracers, as the next three
+                    512 => "ERESTARTSYS".into(), // internal to the kernel, but visible to tracers, like the next three
                     513 => "ERESTARTNOINTR".into(),
                     514 => "ERESTARTNOHAND".into(),
                     516 => "ERESTART_RESTARTBLOCK".into(),
@@ -45,13 +45,12 @@ names! {
 }
 
 impl Errno {
-    /// This thread's `errno`.
     pub(crate) fn last() -> Errno {
         Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
     }
 }
 
-/// The result of a system call; its error number is in `errno`.
+/// Converts the result of a C library call, which stores its error number in `errno`.
 pub(crate) fn check(value: libc::c_long) -> Result<usize, Errno> {
     usize::try_from(value).map_err(|_| Errno::last())
 }

@@ -1,4 +1,4 @@
-//! Allocation of files: fallocate(2) and extents.
+//! Allocation of disk space: fallocate(2), FIEMAP and GETFSMAP.
 
 use std::os::fd::AsFd;
 
@@ -11,46 +11,46 @@ use crate::{Errno, Result};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum Allocate {
-    /// Allocates disk space; the file grows to hold it.
+    /// Allocates disk space, and extends the file if needed.
     Room = 0,
-    /// Deallocates disk space, and keeps the file's size.
+    /// Deallocates disk space, and keeps the file size.
     PunchHole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
 }
 
-/// Allocates or deallocates the disk space of a part of a file.
+/// Allocates or deallocates the disk space of a range of a file.
 /// [fallocate(2)](https://man7.org/linux/man-pages/man2/fallocate.2.html)
 ///
 /// # Errors
-/// `EOPNOTSUPP` where the file system does not support it.
+/// `EOPNOTSUPP` if the file system does not support it.
 pub fn fallocate(fd: impl AsFd, what: Allocate, offset: u64, len: u64) -> Result<()> {
     // SAFETY: no pointers.
     unsafe { syscall!(Gate::Fallocate, fd.as_fd(), what as i32, offset, len) }.map(drop)
 }
 
-/// What [`fiemap`] does with data that has no place on the device yet.
+/// How [`fiemap`] treats data without an address on the device (delayed allocation).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Unwritten {
-    /// Reports it as delayed.
+    /// Report such data as a delayed extent.
     Report = 0,
-    /// Writes it first.
+    /// Write such data to the device first.
     Write = 1, // FIEMAP_FLAG_SYNC
 }
 
-/// The extents of a file from `offset` on, as many as fit: a `struct fiemap` with its
+/// Reads the extents of a file from `offset` on, as many as fit: a `struct fiemap` with its
 /// `fiemap_extent`s, for `ondisk::fiemap`.
 /// [FS_IOC_FIEMAP](https://docs.kernel.org/filesystems/fiemap.html)
 ///
 /// # Errors
-/// `EOPNOTSUPP` where the file system does not support it.
+/// `EOPNOTSUPP` if the file system does not support it.
 pub fn fiemap(fd: impl AsFd, offset: u64, unwritten: Unwritten, buffer: &mut [u64]) -> Result<()> {
-    /// 64-bit words of `struct fiemap`, and of `struct fiemap_extent`.
+    /// Lengths in 64-bit words: of `struct fiemap` (head) and `struct fiemap_extent`.
     const HEAD: usize = 4;
     const EXTENT: usize = 7;
     let request = libc::_IOWR::<[u64; HEAD]>(b'f'.into(), 11);
     let room = buffer.len().checked_sub(HEAD).ok_or(Errno::EINVAL)? / EXTENT;
     buffer.fill(0);
-    // Two adjacent 32-bit fields, of which the second is 0.
+    // Packs a 32-bit field and an adjacent one that is 0.
     let first = |value: u32| u64::from(value) << if cfg!(target_endian = "big") { 32 } else { 0 };
     buffer[0] = offset;
     buffer[1] = u64::MAX - offset;
@@ -65,15 +65,16 @@ pub const FSMAP_HEAD: usize = 192;
 /// Length of a `struct fsmap`, in bytes.
 pub const FSMAP_LEN: usize = 64;
 
-/// Describes who owns a range of bytes of a device, in as many `struct fsmap` as fit, which follow
-/// [`FSMAP_HEAD`] in the buffer. Returns their number.
+/// Reads the owners of a range of bytes of a device: as many `struct fsmap` as fit, after
+/// [`FSMAP_HEAD`] bytes of the buffer. Returns their number.
 /// [ioctl_getfsmap(2)](https://man7.org/linux/man-pages/man2/ioctl_getfsmap.2.html)
 ///
 /// # Errors
-/// `EOPNOTSUPP` or `ENOTTY` where the file system does not support it; `EINVAL` for another device.
+/// `EOPNOTSUPP` or `ENOTTY` if the file system does not support it; `EINVAL` for a device that is
+/// not of this file system.
 ///
 /// # Panics
-/// When the buffer is shorter than [`FSMAP_HEAD`].
+/// If the buffer is shorter than [`FSMAP_HEAD`].
 pub fn getfsmap(
     fd: impl AsFd,
     device: Dev,
@@ -82,7 +83,7 @@ pub fn getfsmap(
 ) -> Result<usize> {
     let request = libc::_IOWR::<[u8; FSMAP_HEAD]>(b'X'.into(), 59);
     const ENTRIES: std::ops::Range<usize> = 12..16;
-    /// Offsets of the two keys, and in a key.
+    /// Offsets of the low and the high key, and of fields in a key.
     const KEYS: [usize; 2] = [64, 64 + FSMAP_LEN];
     const FLAGS: usize = 4;
     const PHYSICAL: usize = 8;
@@ -101,7 +102,7 @@ pub fn getfsmap(
         put(key + PHYSICAL, &physical.to_ne_bytes());
     }
     put(KEYS[1] + FLAGS, &u32::MAX.to_ne_bytes());
-    put(KEYS[1] + OWNER, &[0xff; 16]); // and the offset in the file
+    put(KEYS[1] + OWNER, &[0xff; 16]); // fmr_owner and fmr_offset
     let to = buffer.as_mut_ptr();
     // SAFETY: `buffer` begins with the FSMAP_HEAD bytes of the head, whose fmh_count says how many
     // records there is room for after it.

@@ -7,24 +7,24 @@ use crate::errno::check;
 use crate::gates::Gate;
 use crate::syscall::syscall;
 
-/// A file descriptor whose close, when it is dropped, is counted.
+/// A file descriptor. Dropping it closes the descriptor, and counts the call.
 #[derive(Debug)]
 pub struct Fd(RawFd);
 
 impl Fd {
-    /// Takes over a descriptor that a system call has just returned.
+    /// Takes ownership of a descriptor that a system call has just returned.
     pub(crate) fn take(raw: usize) -> Fd {
         Fd(raw as RawFd)
     }
 
-    /// Another descriptor of the same open file, above the standard streams. Not counted: it is no
+    /// Duplicates the descriptor, to a number above the standard streams. Not counted: it is not
     /// file-system work.
     /// [F_DUPFD_CLOEXEC(2const)](https://man7.org/linux/man-pages/man2/F_DUPFD.2const.html)
     pub fn again(&self) -> Result<Fd> {
         Fd::duplicate(self.0)
     }
 
-    /// Replaces `O_APPEND`, `O_DIRECT`, `O_NOATIME` and `O_NONBLOCK`. Not counted either.
+    /// Replaces the flags `O_APPEND`, `O_DIRECT`, `O_NOATIME` and `O_NONBLOCK`. Not counted.
     /// [F_SETFL(2const)](https://man7.org/linux/man-pages/man2/F_GETFL.2const.html)
     pub(crate) fn set_flags(&self, flags: i32) -> Result<()> {
         // SAFETY: no pointers.
@@ -32,7 +32,7 @@ impl Fd {
     }
 
     pub(crate) fn duplicate(raw: RawFd) -> Result<Fd> {
-        // SAFETY: no pointers; nobody else has the descriptor that is returned.
+        // SAFETY: no pointers; the returned descriptor has no other owner.
         check(unsafe { libc::syscall(libc::SYS_fcntl, raw, libc::F_DUPFD_CLOEXEC, 3) })
             .map(Fd::take)
     }
@@ -53,7 +53,7 @@ impl AsFd for Fd {
 
 impl Drop for Fd {
     fn drop(&mut self) {
-        // SAFETY: `self` owned the descriptor, and nobody uses it after this.
+        // SAFETY: `self` owned the descriptor, which is not used after this.
         let _ = unsafe { syscall!(Gate::Close, self.0) };
     }
 }

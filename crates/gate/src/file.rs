@@ -1,4 +1,4 @@
-//! Plain files: written so that they appear whole or not at all, and read at any offset.
+//! Regular files: written so that they appear completely or not at all, and read at any offset.
 
 mod append;
 mod held;

@@ -1,26 +1,26 @@
-//! Flags of system calls under the kernel's names, without its prefix. The comments say only what
-//! the manual pages of the calls do not.
+//! Flags of system calls under the kernel's names, without their prefix. Comments add only what the
+//! manual pages of the calls do not say.
 #![allow(missing_docs, reason = "the manual pages describe these flags")]
 
 use bitflags::bitflags;
 
 bitflags! {
-    /// The `O_*` of [open(2)](https://man7.org/linux/man-pages/man2/open.2.html). `O_CLOEXEC` is
-    /// always added.
+    /// The `O_*` flags of [open(2)](https://man7.org/linux/man-pages/man2/open.2.html). `O_CLOEXEC`
+    /// is always added.
     #[derive(Clone, Copy, Debug)]
     pub struct Open: i32 {
         const PATH = libc::O_PATH;
         const DIRECTORY = libc::O_DIRECTORY;
         const NOFOLLOW = libc::O_NOFOLLOW;
         const NONBLOCK = libc::O_NONBLOCK;
-        /// `EPERM` unless the caller owns the file or is privileged.
+        /// `O_NOATIME`: `EPERM` unless the caller owns the file or is privileged.
         const NOATIME = libc::O_NOATIME;
         const WRONLY = libc::O_WRONLY;
-        /// A directory to be read with getdents64(2).
+        /// Flags for a directory to be read with getdents64(2).
         const SCAN = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
     }
 
-    /// The `RESOLVE_*` of [openat2(2)](https://man7.org/linux/man-pages/man2/openat2.2.html).
+    /// The `RESOLVE_*` flags of [openat2(2)](https://man7.org/linux/man-pages/man2/openat2.2.html).
     #[derive(Clone, Copy, Debug)]
     pub struct Resolve: u64 {
         const NO_XDEV = 0x01;
@@ -29,8 +29,8 @@ bitflags! {
         const BENEATH = 0x08;
     }
 
-    /// The `AT_*` of [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html), fstatat(2) and
-    /// linkat(2).
+    /// The `AT_*` flags of [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html),
+    /// fstatat(2) and linkat(2).
     #[derive(Clone, Copy, Debug)]
     pub struct At: i32 {
         const SYMLINK_NOFOLLOW = libc::AT_SYMLINK_NOFOLLOW;
@@ -41,7 +41,7 @@ bitflags! {
         const STATX_DONT_SYNC = libc::AT_STATX_DONT_SYNC;
     }
 
-    /// The `STATX_*` of [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html).
+    /// The `STATX_*` flags of [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Want: u32 {
         const TYPE = libc::STATX_TYPE;
@@ -57,14 +57,14 @@ bitflags! {
         const BLOCKS = libc::STATX_BLOCKS;
         const BASIC_STATS = libc::STATX_BASIC_STATS;
         const BTIME = libc::STATX_BTIME;
-        /// The kernel returns it unasked (since 5.8).
+        /// The kernel returns the mount id even if it is not requested (since 5.8).
         const MNT_ID = 0x1000;
         /// Replaces [`Want::MNT_ID`] by an id that is never reused (since 6.8).
         const MNT_ID_UNIQUE = 0x4000;
         const _ = !0;
     }
 
-    /// The `STATX_ATTR_*` of [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html).
+    /// The `STATX_ATTR_*` flags of [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Attributes: u64 {
         const COMPRESSED = 0x4;
@@ -78,7 +78,8 @@ bitflags! {
         const _ = !0;
     }
 
-    /// The `STATMOUNT_*` of [statmount(2)](https://man7.org/linux/man-pages/man2/statmount.2.html).
+    /// The `STATMOUNT_*` flags of
+    /// [statmount(2)](https://man7.org/linux/man-pages/man2/statmount.2.html).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Ask: u64 {
         const SB_BASIC = 0x1;
@@ -86,11 +87,11 @@ bitflags! {
         const MNT_ROOT = 0x8;
         const MNT_POINT = 0x10;
         const FS_TYPE = 0x20;
-        /// Since 6.11.
+        /// Options of the mount. Since Linux 6.11.
         const MNT_OPTS = 0x80;
-        /// Since 6.11.
+        /// Subtype of the file system. Since Linux 6.11.
         const FS_SUBTYPE = 0x100;
-        /// Since 6.13.
+        /// Source of the mount, such as a device. Since Linux 6.13.
         const SB_SOURCE = 0x200;
     }
 }

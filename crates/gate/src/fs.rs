@@ -1,4 +1,4 @@
-//! Files and directories.
+//! System calls on files and directories.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -28,16 +28,18 @@ fn time(time: libc::statx_timestamp) -> Time {
     }
 }
 
-/// The result of [`statx`]. Fields without a comment are those of `struct stat`, without their `st_`.
+/// The result of [`statx`]. Fields without a comment are those of `struct stat`, without the prefix
+/// `st_`.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "stat(2) describes the fields")]
 pub struct Statx {
-    /// The fields that the file system filled in.
+    /// The fields that the file system filled in (`stx_mask`).
     pub have: Want,
     pub attributes: Attributes,
-    /// The attributes that the kernel and the file system support.
+    /// The attributes that the kernel and the file system support (`stx_attributes_mask`).
     pub attributes_known: Attributes,
-    /// From the mode. File systems fill it in unasked, except some on a network.
+    /// File type, from the mode. File systems return it even if not requested, except some on a
+    /// network.
     pub file_type: FileType,
     pub mode: u32,
     pub ino: u64,
@@ -45,12 +47,12 @@ pub struct Statx {
     pub uid: u32,
     pub gid: u32,
     pub size: u64,
-    /// Allocated, in units of 512 bytes.
+    /// Allocated space, in units of 512 bytes.
     pub blocks: u64,
     pub atime: Time,
     pub mtime: Time,
     pub ctime: Time,
-    /// Birth time; `None` unless it was asked for and the file system has it.
+    /// Birth time; `None` unless it was requested and the file system has it.
     pub btime: Option<Time>,
     pub dev: Dev,
     pub rdev: Dev,
@@ -58,17 +60,17 @@ pub struct Statx {
     pub mnt_id: Option<u64>,
 }
 
-/// Attributes of a file, with a choice of what to wait for.
+/// Reads attributes of a file; flags say whether to wait for a server.
 /// [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html)
 ///
 /// With an empty `want` the kernel still returns the device, the mount id and the mount-root
 /// attribute, and asks no server.
 ///
-/// Where a sandbox does not implement statx(2), or a seccomp filter does not permit it, this is
-/// newfstatat(2): without birth time, attributes and mount id. [`has_statx`] says which.
+/// If a sandbox does not implement statx(2), or a seccomp filter does not permit it, newfstatat(2)
+/// is called instead: without birth time, attributes and mount id. [`has_statx`] says which.
 ///
 /// # Errors
-/// `ENOSYS` or `EPERM` in such a place with [`At::STATX_DONT_SYNC`]: newfstatat may wait for a
+/// `ENOSYS` or `EPERM` in such a sandbox with [`At::STATX_DONT_SYNC`]: newfstatat may wait for a
 /// server.
 pub fn statx(dir: impl AsFd, name: &CStr, at: At, want: Want) -> Result<Statx> {
     let dir = dir.as_fd();
@@ -85,7 +87,7 @@ pub fn statx(dir: impl AsFd, name: &CStr, at: At, want: Want) -> Result<Statx> {
 
 static STATX: NewerCall = NewerCall::new();
 
-/// Whether [`statx`] returns birth times, attributes and mount ids where the kernel and the file
+/// Whether [`statx`] returns birth times, attributes and mount ids if the kernel and the file
 /// system have them; `true` until the call was found missing.
 pub fn has_statx() -> bool {
     !STATX.is_missing()
@@ -123,7 +125,7 @@ fn device(dev: libc::dev_t) -> Dev {
     Dev::new(libc::major(dev), libc::minor(dev))
 }
 
-/// What stat(2) knows, in the form of [`statx`].
+/// Calls newfstatat(2), and converts the result to [`Statx`].
 fn stat_as_statx(dir: BorrowedFd<'_>, name: &CStr, at: At) -> Result<Statx> {
     let s = raw_stat(dir, name, at)?;
     let time = |sec, nsec| Time {
@@ -152,7 +154,7 @@ fn stat_as_statx(dir: BorrowedFd<'_>, name: &CStr, at: At) -> Result<Statx> {
     })
 }
 
-/// The C structure that statx(2) fills in.
+/// Calls statx(2), and returns its C structure.
 pub(crate) fn raw_statx(dir: RawFd, name: &CStr, at: c_int, want: u32) -> Result<libc::statx> {
     let mut s = MaybeUninit::<libc::statx>::zeroed();
     // SAFETY: `name` is NUL-terminated and `s` has room for one struct statx.
@@ -161,7 +163,7 @@ pub(crate) fn raw_statx(dir: RawFd, name: &CStr, at: c_int, want: u32) -> Result
     Ok(unsafe { s.assume_init() })
 }
 
-/// The fields of [`newfstatat`] that are used here.
+/// The fields of [`newfstatat`] that are used.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "stat(2) describes the fields")]
 pub struct Stat {
@@ -181,10 +183,10 @@ pub fn newfstatat(dir: impl AsFd, name: &CStr, at: At) -> Result<Stat> {
     })
 }
 
-/// The C structure that newfstatat(2) fills in.
+/// Calls newfstatat(2), and returns its C structure.
 fn raw_stat(dir: BorrowedFd<'_>, name: &CStr, at: At) -> Result<libc::stat> {
     let mut s = MaybeUninit::<libc::stat>::zeroed();
-    // It refuses the flags that only statx(2) has.
+    // newfstatat(2) refuses the flags that only statx(2) has.
     let at = (at - (At::STATX_FORCE_SYNC | At::STATX_DONT_SYNC)).bits();
     // SAFETY: `name` is NUL-terminated and `s` has room for one struct stat.
     unsafe { syscall!(Gate::Newfstatat, dir, name, s.as_mut_ptr(), at) }?;
@@ -197,7 +199,7 @@ pub fn openat(dir: impl AsFd, name: &CStr, how: Open) -> Result<Fd> {
     create(dir, name, how.bits(), 0)
 }
 
-/// Opens or creates a file; `mode` has the permissions of a new one, before the umask.
+/// Opens or creates a file; a new one gets the permissions `mode`, less the umask.
 pub(crate) fn create(dir: impl AsFd, name: &CStr, how: c_int, mode: u32) -> Result<Fd> {
     let how = how | libc::O_CLOEXEC;
     // SAFETY: `name` is NUL-terminated.
@@ -219,7 +221,7 @@ pub fn read(fd: impl AsFd, buffer: &mut [u8]) -> Result<usize> {
     unsafe { syscall!(Gate::Read, fd.as_fd(), at, len) }
 }
 
-/// The target of a symlink, cut off at 64 KiB. An empty name means the descriptor itself.
+/// Reads the target of a symlink, cut off at 64 KiB. An empty name means the descriptor itself.
 /// [readlinkat(2)](https://man7.org/linux/man-pages/man2/readlink.2.html)
 pub fn readlinkat(dir: impl AsFd, name: &CStr) -> Result<Vec<u8>> {
     let mut target = vec![0u8; 4096];
@@ -249,16 +251,16 @@ pub fn pread64(fd: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize> {
 #[repr(i32)]
 pub enum Whence {
     Data = libc::SEEK_DATA,
-    /// The end of the file counts as a hole.
+    /// The next hole; the end of the file counts as one.
     Hole = libc::SEEK_HOLE,
     Set = libc::SEEK_SET,
 }
 
-/// Sets the offset of an open file, and returns it.
+/// Sets the offset of an open file, and returns the new offset.
 /// [lseek(2)](https://man7.org/linux/man-pages/man2/lseek.2.html)
 ///
 /// # Errors
-/// `ENXIO` at or after the end of the file, and for [`Whence::Data`] also when only a hole follows.
+/// `ENXIO` at or after the end of the file, and for [`Whence::Data`] also if only a hole follows.
 pub fn lseek(fd: impl AsFd, offset: u64, whence: Whence) -> Result<u64> {
     // SAFETY: no pointers.
     unsafe { syscall!(Gate::Lseek, fd.as_fd(), offset, whence as i32) }.map(|at| at as u64)
@@ -274,15 +276,15 @@ pub enum Advice {
     Random = libc::POSIX_FADV_RANDOM,
 }
 
-/// Announces how a part of a file will be used.
+/// Announces how a range of a file will be used.
 /// [posix_fadvise(2)](https://man7.org/linux/man-pages/man2/posix_fadvise.2.html)
 pub fn fadvise64(fd: impl AsFd, offset: u64, len: u64, advice: Advice) -> Result<()> {
     // SAFETY: no pointers.
     unsafe { syscall!(Gate::Fadvise64, fd.as_fd(), offset, len, advice as i32) }.map(drop)
 }
 
-/// Writes the dirty data of the file system that an open file is on, and waits for it.
-/// [syncfs(2)](https://man7.org/linux/man-pages/man2/sync.2.html)
+/// Writes the dirty data of the file system that contains an open file, and waits until it is on
+/// disk. [syncfs(2)](https://man7.org/linux/man-pages/man2/sync.2.html)
 pub fn syncfs(fd: impl AsFd) -> Result<()> {
     // SAFETY: no pointers.
     unsafe { syscall!(Gate::Syncfs, fd.as_fd()) }.map(drop)
@@ -294,16 +296,15 @@ pub fn write(fd: impl AsFd, bytes: &[u8]) -> Result<usize> {
     unsafe { syscall!(Gate::Write, fd.as_fd(), bytes.as_ptr(), bytes.len()) }
 }
 
-/// Waits until a file's content, or a directory's entries, are on the disk.
+/// Waits until a file's content, or a directory's entries, are on disk.
 /// [fsync(2)](https://man7.org/linux/man-pages/man2/fsync.2.html)
 pub fn fsync(fd: impl AsFd) -> Result<()> {
     // SAFETY: no pointers.
     unsafe { syscall!(Gate::Fsync, fd.as_fd()) }.map(drop)
 }
 
-/// Starts writing a part of a file to the disk, and does not wait. Unlike fsync(2) it makes nothing
-/// durable.
-/// [sync_file_range(2)](https://man7.org/linux/man-pages/man2/sync_file_range.2.html)
+/// Starts writing a range of a file to disk, without waiting. Unlike fsync(2), makes nothing
+/// durable. [sync_file_range(2)](https://man7.org/linux/man-pages/man2/sync_file_range.2.html)
 pub fn sync_file_range(fd: impl AsFd, offset: u64, len: u64) -> Result<()> {
     let fd = fd.as_fd().as_raw_fd();
     let (offset, len) = (offset.cast_signed(), len.cast_signed());
@@ -315,7 +316,7 @@ pub fn sync_file_range(fd: impl AsFd, offset: u64, len: u64) -> Result<()> {
     .map(drop)
 }
 
-/// The UUID of the file system that an open file is on; `None` where it has none.
+/// The UUID of the file system that contains an open file; `None` if it has no UUID.
 /// [FS_IOC_GETFSUUID](https://docs.kernel.org/userspace-api/ioctl/ioctl-number.html), since Linux
 /// 6.9
 pub fn fs_uuid(fd: impl AsFd) -> Result<Option<[u8; 16]>> {
@@ -334,30 +335,30 @@ pub const TMPFS_MAGIC: u64 = 0x0102_1994;
 /// The `f_type` of procfs.
 pub const PROC_SUPER_MAGIC: u64 = 0x9fa0;
 
-/// The fields of [`fstatfs`] that are used here.
+/// The fields of [`fstatfs`] that are used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Statfs {
-    /// Magic number of the file system's type.
+    /// Magic number of the file system type (`f_type`).
     pub magic: u64,
-    /// `f_bsize`, in bytes.
+    /// Optimal transfer block size in bytes (`f_bsize`).
     pub block_size: u64,
-    /// `f_frsize`, in bytes.
+    /// Fragment size in bytes (`f_frsize`).
     pub fragment_size: u64,
     /// Total size in bytes.
     pub size: u64,
-    /// Free bytes, those that are reserved for root included.
+    /// Free bytes, including those reserved for root.
     pub free: u64,
     /// Bytes available to unprivileged users.
     pub available: u64,
-    /// Inodes that exist or can be created; 0 where the file system does not say.
+    /// Inodes that exist or can be created; 0 if the file system does not report it.
     pub files: u64,
     /// Free inodes.
     pub files_free: u64,
-    /// `f_fsid`.
+    /// File system id (`f_fsid`).
     pub fsid: [u32; 2],
 }
 
-/// The file system that an open file is on.
+/// Properties of the file system that contains an open file.
 /// [fstatfs(2)](https://man7.org/linux/man-pages/man2/statfs.2.html)
 pub fn fstatfs(fd: impl AsFd) -> Result<Statfs> {
     let mut s = MaybeUninit::<libc::statfs>::zeroed();
@@ -385,25 +386,25 @@ pub fn fstatfs(fd: impl AsFd) -> Result<Statfs> {
     })
 }
 
-/// Makes an open directory the current one.
+/// Changes the current directory to an open directory.
 /// [fchdir(2)](https://man7.org/linux/man-pages/man2/chdir.2.html)
 pub fn fchdir(dir: impl AsFd) -> Result<()> {
     // SAFETY: no pointers.
     unsafe { syscall!(Gate::Fchdir, dir.as_fd()) }.map(drop)
 }
 
-/// Makes a named directory the current one.
+/// Changes the current directory to a named directory.
 /// [chdir(2)](https://man7.org/linux/man-pages/man2/chdir.2.html)
 pub fn chdir(name: &CStr) -> Result<()> {
     // SAFETY: `name` is NUL-terminated.
     unsafe { syscall!(Gate::Chdir, name) }.map(drop)
 }
 
-/// The name of the current directory.
+/// The path of the current directory.
 /// [getcwd(2)](https://man7.org/linux/man-pages/man2/getcwd.2.html)
 ///
 /// # Errors
-/// `ENOENT` also when the current directory cannot be reached from the root.
+/// `ENOENT` also if the current directory cannot be reached from the root.
 pub fn getcwd() -> Result<Vec<u8>> {
     let mut name = vec![0u8; libc::PATH_MAX as usize];
     // SAFETY: the kernel writes at most `name.len()` bytes into `name`.

@@ -1,17 +1,17 @@
-//! The gates: the system calls that do file-system work, by the names that strace prints.
+//! The gates: system calls that do file-system work, by the names that strace prints.
 
 use libc::c_long;
 
 macro_rules! gates {
     ($($variant:ident $name:literal $number:expr,)*) => {
-        /// A system call that does file-system work. An ioctl is named by what it does.
+        /// A system call that does file-system work. An ioctl is named by its request.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Gate {
             $(#[doc = concat!("`", $name, "`")] $variant,)*
         }
 
         impl Gate {
-            /// Every gate, in the order of the enum.
+            /// All gates, in the order of the enum.
             pub const ALL: &'static [Gate] = &[$(Gate::$variant,)*];
 
             /// The name that strace prints; `ioctl:NAME` for an ioctl.
@@ -19,13 +19,13 @@ macro_rules! gates {
                 match self { $(Gate::$variant => $name,)* }
             }
 
-            /// The gate of a system call with this number; `None` for others, and for ioctls.
+            /// The gate for a system call number; `None` for calls that are no gate, and for
+            /// ioctls.
             pub fn from_number(number: i64) -> Option<Gate> {
                 let mut gates = Gate::ALL.iter().copied();
                 gates.find(|gate| gate.number() == number && number != NO_NUMBER)
             }
 
-            /// The number of the system call.
             #[inline]
             pub(crate) const fn number(self) -> c_long {
                 match self { $(Gate::$variant => $number,)* }
@@ -34,11 +34,11 @@ macro_rules! gates {
     };
 }
 
-/// For a gate that [`syscall!`](crate::syscall::syscall) does not make.
+/// Number of a gate that [`syscall!`](crate::syscall::syscall) does not call.
 const NO_NUMBER: c_long = -1;
 
-// Calls that not every C library names have their number here: since Linux 5.1, a new call has the
-// same number on every architecture.
+// Calls that some C libraries do not name have their number here: since Linux 5.1, a new call has
+// the same number on every architecture.
 gates! {
     BtrfsGetSubvolInfo "ioctl:BTRFS_IOC_GET_SUBVOL_INFO" libc::SYS_ioctl,
     BtrfsLogicalInoV2 "ioctl:BTRFS_IOC_LOGICAL_INO_V2" libc::SYS_ioctl,
@@ -113,5 +113,4 @@ gates! {
     XfsFsgeometry "ioctl:XFS_IOC_FSGEOMETRY" libc::SYS_ioctl,
 }
 
-/// The number of gates.
 pub(crate) const GATES: usize = Gate::ALL.len();

@@ -1,9 +1,9 @@
 //! Settings of the C library's allocator.
 
-/// Makes the C library keep freed memory. To return some, it would read
-/// `/proc/sys/vm/overcommit_memory`, which the gates would not count. Setting this ends the dynamic
-/// threshold for separate mappings at its start of 128 KiB, at which the buffers of row groups would be
-/// mapped and unmapped over and over, with a page fault for each page: so it is raised.
+/// Makes the C library keep freed memory. To return memory, glibc would read
+/// `/proc/sys/vm/overcommit_memory`, which the gates would not count. This setting also freezes
+/// glibc's dynamic mmap threshold at its initial 128 KiB; the buffers of row groups would then be
+/// mapped and unmapped over and over, with a page fault per page. So the threshold is raised, too.
 /// [mallopt(3)](https://man7.org/linux/man-pages/man3/mallopt.3.html)
 pub fn keep_freed_memory() {
     #[cfg(target_env = "gnu")]
@@ -14,8 +14,8 @@ pub fn keep_freed_memory() {
     }
 }
 
-/// A vector with room for `rows` values; a large one in huge pages, which cause fewer page faults and
-/// TLB misses. `None` if there is not so much memory.
+/// A vector with capacity for `rows` values; a large one in huge pages, which cause fewer page
+/// faults and TLB misses. `None` if memory is exhausted.
 /// [madvise(2)](https://man7.org/linux/man-pages/man2/madvise.2.html), `MADV_HUGEPAGE`
 pub fn large_room<T>(rows: usize) -> Option<Vec<T>> {
     const PAGE: usize = 4 << 10;
@@ -28,7 +28,8 @@ pub fn large_room<T>(rows: usize) -> Option<Vec<T>> {
     if bytes < 2 * LARGE {
         return room.try_reserve_exact(rows).ok().map(|()| room);
     }
-    // Together with the allocator's header, it is a mapping of its own of whole huge pages.
+    // With the allocator's header, the size is a multiple of huge pages, so that the vector is a
+    // mapping of its own.
     room.try_reserve_exact(
         ((bytes + HEAD).checked_next_multiple_of(LARGE)? - HEAD) / size_of::<T>(),
     )
@@ -36,8 +37,8 @@ pub fn large_room<T>(rows: usize) -> Option<Vec<T>> {
     let from = room.as_mut_ptr() as usize / PAGE * PAGE;
     let end =
         (room.as_mut_ptr() as usize + room.capacity() * size_of::<T>()).next_multiple_of(PAGE);
-    // All of the mapping, since mremap(2) cannot move parts with different flags together.
-    // SAFETY: it is a hint, which leaves the content of the memory as it is.
+    // Advise the whole mapping, since mremap(2) cannot move parts with different flags together.
+    // SAFETY: the advice leaves the content of the memory as it is.
     unsafe { libc::madvise(from as *mut libc::c_void, end - from, libc::MADV_HUGEPAGE) };
     Some(room)
 }

@@ -1,4 +1,4 @@
-//! Interruption by signals, for code that has to clean up first.
+//! Interruption by signals, for code that must clean up first.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -8,11 +8,11 @@ use crate::signals::{Handled, disposition, forget_handlers, set_disposition};
 
 /// The signals that ask this process to stop.
 const SIGNALS: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
-/// The signal that has arrived; 0 for none.
+/// The first signal that has arrived; 0 for none.
 static ARRIVED: AtomicI32 = AtomicI32::new(0);
 
-/// From now until [`Guard`] is dropped, the first SIGINT, SIGTERM or SIGHUP is only recorded, for
-/// [`asked`]; a second one ends the process at once. Ignored signals stay ignored.
+/// Until [`Guard`] is dropped, the first SIGINT, SIGTERM or SIGHUP is only recorded, for [`asked`];
+/// a second signal ends the process at once. Ignored signals stay ignored.
 pub fn hold() -> Guard {
     extern "C" fn on_signal(signal: c_int, _: *const libc::siginfo_t, _: *const c_void) {
         ARRIVED.store(signal, Ordering::SeqCst);
@@ -21,28 +21,27 @@ pub fn hold() -> Guard {
     Guard(unsafe { Handled::new(SIGNALS, on_signal, libc::SA_RESETHAND) })
 }
 
-/// The signal that asks this process to stop, if one has arrived.
+/// The recorded signal that asks this process to stop, if any.
 pub fn asked() -> Option<i32> {
     Some(ARRIVED.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
 }
 
-/// Records a signal that another process was ended by, as if it had arrived here, if it asks to stop and
-/// none has arrived. Raising it would end this process if the same signal arrives on its own in between,
-/// as it does for a whole process group.
+/// Records a signal that ended another process, as if it had arrived here, if it is SIGINT, SIGTERM
+/// or SIGHUP and none is recorded. Raising it instead would end this process if the same signal
+/// also arrives here, as it does for a whole process group.
 pub fn record(signal: i32) {
     if SIGNALS.contains(&signal) {
         let _ = ARRIVED.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
     }
 }
 
-/// Ends [`hold`] in a child that has nothing to clean up: signals that the parent only records end
-/// it.
+/// Ends [`hold`] in a child that has nothing to clean up: SIGINT, SIGTERM and SIGHUP end the child.
 pub fn end_hold() {
     forget_handlers(SIGNALS);
 }
 
-/// Continues [`hold`] in a child that has something to clean up: repeated signals are recorded too,
-/// since the child gets the terminal's signal and the one that its parent passes on.
+/// Changes [`hold`] in a child that must clean up, so that repeated signals are recorded, too: the
+/// child gets both the terminal's signal and the one that its parent passes on.
 pub fn record_all() {
     for signal in SIGNALS {
         let mut action = disposition(signal);
@@ -52,9 +51,9 @@ pub fn record_all() {
     }
 }
 
-/// Ends [`hold`] when nothing is left to clean up, instead of dropping [`Guard`]: the next signal ends
-/// the process. If one has arrived, SIGTERM is ignored, since another process may be about to pass
-/// the same signal on ([`crate::process::Child::ask_to_stop`]).
+/// Ends [`hold`] when nothing is left to clean up, instead of dropping [`Guard`]: the next signal
+/// ends the process. If a signal has arrived, SIGTERM is ignored, since another process may be
+/// about to pass the same signal on ([`crate::process::Child::ask_to_stop`]).
 pub fn let_go(guard: Guard) {
     if asked().is_some() {
         set_disposition(libc::SIGTERM, libc::SIG_IGN);
@@ -63,8 +62,9 @@ pub fn let_go(guard: Guard) {
     std::mem::forget(guard);
 }
 
-/// Runs a function that starts a command which has to outlive these signals, so that this process can use it to
-/// clean up: the command ignores them, as children inherit that. One that arrives meanwhile is lost.
+/// Calls `start`, which starts a command that must ignore SIGINT, SIGTERM and SIGHUP, so that this
+/// process can use the command to clean up: a child inherits ignored signals. A signal that arrives
+/// during `start` is lost.
 pub fn ignored_by_child<T>(start: impl FnOnce() -> T) -> T {
     extern "C" fn never(_: c_int, _: *const libc::siginfo_t, _: *const c_void) {}
     // SAFETY: the handler does nothing; it records the dispositions, and is replaced at once.
@@ -77,8 +77,8 @@ pub fn ignored_by_child<T>(start: impl FnOnce() -> T) -> T {
     started
 }
 
-/// The dispositions before [`hold`]. Dropping this restores them, and raises the signal that has
-/// arrived.
+/// Keeps the signal dispositions from before [`hold`]. Dropping the guard restores them, and raises
+/// the recorded signal.
 pub struct Guard(Handled<3>);
 
 impl Drop for Guard {
@@ -123,7 +123,7 @@ mod tests {
                 record(signal);
                 asked()
             };
-            // The first one that asks to stop counts.
+            // Only the first signal that asks to stop is recorded.
             let signals = [libc::SIGKILL, libc::SIGINT, libc::SIGHUP];
             let is_first =
                 signals.map(asked_after) == [None, Some(libc::SIGINT), Some(libc::SIGINT)];

@@ -118,5 +118,5 @@ pub use fd::Fd;
 pub use gates::Gate;
 pub use tally::Tally;
 
-/// The result of a gate.
+/// The result of a system call.
 pub type Result<T> = std::result::Result<T, Errno>;

@@ -1,6 +1,6 @@
-//! Calls on names of any length. The kernel takes at most `PATH_MAX` (4096) bytes. Of a longer name, the
-//! directories are opened piece by piece with `O_PATH`; the call then gets the last descriptor and the
-//! last piece.
+//! System calls on path names of any length. The kernel takes at most `PATH_MAX` (4096) bytes. For
+//! a longer name, the directories are opened piece by piece with `O_PATH`; the call then gets the
+//! last descriptor and the last piece.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
@@ -10,10 +10,10 @@ use crate::fs::{At, CWD, Open, Resolve, Stat, Statx, Want, newfstatat, openat, s
 use crate::resolve::openat2;
 use crate::{Errno, Fd, Result};
 
-/// The longest name the kernel takes, without its NUL.
+/// Maximum length of a name for the kernel, without its NUL.
 const LONGEST: usize = libc::PATH_MAX as usize - 1;
 
-/// A name that is short enough for the kernel, from a descriptor on.
+/// A directory and a name relative to it that is short enough for the kernel.
 pub struct Reach<'a> {
     from: Option<Fd>,
     base: BorrowedFd<'a>,
@@ -21,27 +21,27 @@ pub struct Reach<'a> {
 }
 
 impl Reach<'_> {
-    /// The directory that [`Reach::rest`] begins at.
+    /// The directory that [`Reach::rest`] is relative to.
     pub fn dir(&self) -> BorrowedFd<'_> {
         self.from.as_ref().map_or(self.base, |fd| fd.as_fd())
     }
 
-    /// The rest of the name.
+    /// The rest of the name, after the opened pieces.
     pub fn rest(&self) -> &CStr {
         &self.rest
     }
 }
 
-/// Opens the directories of a `name` in `dir` that is too long for the kernel. A short name makes no
-/// call.
+/// Opens the directories of a `name` in `dir` that is too long for the kernel. Makes no call for a
+/// short name.
 ///
 /// # Errors
-/// Those of openat(2) for a piece; `EINVAL` for a name with a NUL in it; `ENAMETOOLONG` for a
-/// component of over 4095 bytes.
+/// The errors of openat(2) for a piece; `EINVAL` for a name that contains a NUL; `ENAMETOOLONG` for
+/// a component of over 4095 bytes.
 pub fn reach<'a>(dir: BorrowedFd<'a>, name: &'a [u8]) -> Result<Reach<'a>> {
     let mut from: Option<Fd> = None;
     let rest = match name {
-        // Not a directory: an error of the call.
+        // An empty name goes to the system call, which returns its error.
         [] => Cow::Borrowed(c""),
         name => cut(name, |piece| {
             let at = from.as_ref().map_or(dir, |fd| fd.as_fd());
@@ -56,8 +56,8 @@ pub fn reach<'a>(dir: BorrowedFd<'a>, name: &'a [u8]) -> Result<Reach<'a>> {
     })
 }
 
-/// Passes the pieces of a name that is too long for the kernel to `enter`, and returns the last one; the directory itself
-/// if nothing is left.
+/// Calls `enter` with the pieces of a name that is too long for the kernel, except the last one,
+/// which is returned; `.` if nothing is left.
 fn cut<'a>(name: &'a [u8], mut enter: impl FnMut(&CStr) -> Result<()>) -> Result<Cow<'a, CStr>> {
     let mut rest = name;
     while rest.len() > LONGEST {
@@ -80,29 +80,30 @@ fn last_slash(name: &[u8]) -> Result<usize> {
     slash.filter(|&at| at > 0).ok_or(Errno::ENAMETOOLONG)
 }
 
-/// A name, terminated by NUL.
+/// A name with a NUL at its end.
 ///
 /// # Errors
-/// `EINVAL` for a name with a NUL in it.
+/// `EINVAL` for a name that contains a NUL.
 pub fn c_string(name: &[u8]) -> Result<CString> {
     CString::new(name).map_err(|_| Errno::EINVAL)
 }
 
-/// [`statx`] of a name of any length.
+/// [`statx`] for a name of any length.
 pub fn statx_long(name: &[u8], at: At, want: Want) -> Result<Statx> {
     let reach = reach(CWD, name)?;
     statx(reach.dir(), reach.rest(), at, want)
 }
 
-/// Has the client of a network file system ask its server for the directory that a name is in. Without this, a
-/// client knows nothing of a directory that another host has created, or replaced, until its attributes expire
-/// (`acdirmin` in nfs(5)): it answers `ENOENT`, or opens the directory that was removed, and each use is `ESTALE`.
+/// Makes the client of a network file system revalidate the parent directory of a name. Without
+/// this, for a directory that another host has created or replaced, the client returns `ENOENT`, or
+/// opens the removed directory, so that each use fails with `ESTALE`, until cached attributes
+/// expire (`acdirmin` in nfs(5)).
 pub fn refresh_parent(name: &[u8]) {
-    // Whatever is wrong with the parent, the caller finds out when it opens `name`.
+    // Ignore errors: opening `name` returns them, too.
     let _ = statx_long(parent(name), At::STATX_FORCE_SYNC, Want::BASIC_STATS);
 }
 
-/// The directory that a name is in, by its text; `/` and `.` are in themselves.
+/// The parent directory of a name, by its text; `/` and `.` are their own parents.
 pub fn parent(name: &[u8]) -> &[u8] {
     let end = name.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
     match name[..end].iter().rposition(|&b| b == b'/') {
@@ -113,13 +114,13 @@ pub fn parent(name: &[u8]) -> &[u8] {
     }
 }
 
-/// [`newfstatat`] of a name of any length.
+/// [`newfstatat`] for a name of any length.
 pub fn newfstatat_long(dir: BorrowedFd<'_>, name: &[u8], at: At) -> Result<Stat> {
     let reach = reach(dir, name)?;
     newfstatat(reach.dir(), reach.rest(), at)
 }
 
-/// [`openat`] of a name of any length.
+/// [`openat`] for a name of any length.
 pub fn open_long(name: &[u8], how: Open) -> Result<Fd> {
     let reach = reach(CWD, name)?;
     openat(reach.dir(), reach.rest(), how)
@@ -130,7 +131,7 @@ pub fn open_long_no_symlinks(dir: BorrowedFd<'_>, name: &[u8], how: Open) -> Res
     openat2_long(dir, name, how, Resolve::NO_SYMLINKS)
 }
 
-/// [`openat2`] of a name of any length, of which no component is a `..`; an empty one is the directory itself.
+/// [`openat2`] for a name of any length without `..`; an empty name means the directory itself.
 pub fn openat2_long(dir: BorrowedFd<'_>, name: &[u8], how: Open, resolve: Resolve) -> Result<Fd> {
     const PLACE: Open = Open::PATH.union(Open::DIRECTORY);
     let mut from: Option<Fd> = None;
@@ -148,10 +149,10 @@ pub fn openat2_long(dir: BorrowedFd<'_>, name: &[u8], how: Open, resolve: Resolv
 }
 
 /// Opens a file beneath a directory by a name of any length, and follows neither symlinks nor `..`,
-/// also if the tree changes meanwhile.
+/// even if the tree changes meanwhile.
 ///
 /// # Errors
-/// `ELOOP` or `ENOTDIR` for a symlink in the path, `EXDEV` for a name that leads out.
+/// `ELOOP` or `ENOTDIR` for a symlink in the path, `EXDEV` for a name that leads outside.
 pub fn open_beneath(dir: BorrowedFd<'_>, name: &[u8], how: Open) -> Result<Fd> {
     let resolve = Resolve::BENEATH | Resolve::NO_SYMLINKS | Resolve::NO_MAGICLINKS;
     let mut components = name.split(|&b| b == b'/');

@@ -1,8 +1,8 @@
-//! Lookups of names, as path searches make them, at the least possible cost.
+//! Lookups of names, as programs make them in a path search, at minimum cost.
 //!
-//! A name is a byte string that ends in NUL, so that a caller can change it in place; without the NUL
-//! the result is `EINVAL`, without a call. The kernel reads up to the first NUL. All calls follow
-//! symlinks.
+//! A name is a byte string that ends in NUL, so that a caller can change it in place; without the
+//! NUL the result is `EINVAL`, without a call. The kernel reads up to the first NUL. All calls
+//! follow symlinks.
 
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
@@ -61,20 +61,20 @@ pub fn may_create_in(dir: BorrowedFd<'_>) -> Result<()> {
     unsafe { syscall!(Gate::Faccessat, dir, c".", wanted) }.map(drop)
 }
 
-/// What a user wants to do with a file.
+/// The permission to be checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Permission {
-    /// `W_OK`
+    /// Permission to write (`W_OK`).
     Write,
-    /// `X_OK`
+    /// Permission to execute or search (`X_OK`).
     Execute,
 }
 
-/// Whether this user may do something with a file: access(3).
+/// Checks a permission of this user for a file, like access(3).
 /// [faccessat(2)](https://man7.org/linux/man-pages/man2/access.2.html)
 ///
 /// # Errors
-/// `EACCES` if not, `EROFS` to write on a read-only file system.
+/// `EACCES` if not permitted, `EROFS` to write on a read-only file system.
 pub fn check_permission(path: &[u8], wanted: Permission) -> Result<()> {
     let name = c_string(path)?;
     let mode = match wanted {
@@ -85,7 +85,7 @@ pub fn check_permission(path: &[u8], wanted: Permission) -> Result<()> {
     unsafe { syscall!(Gate::Faccessat, CWD, &*name, mode) }.map(drop)
 }
 
-/// Opens for reading, as the dynamic linker and interpreters do.
+/// Opens a file for reading, as the dynamic linker and interpreters do.
 /// [openat(2)](https://man7.org/linux/man-pages/man2/openat.2.html)
 #[inline]
 pub fn openat(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Fd> {

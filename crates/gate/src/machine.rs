@@ -1,4 +1,4 @@
-//! The machine: its name and kernel, its memory, its processors, its terminal.
+//! The machine: host name and kernel, memory, processors, terminal.
 
 use std::ffi::c_char;
 use std::os::fd::{AsFd, AsRawFd};
@@ -12,18 +12,19 @@ use crate::flags::Open;
 use crate::fs::{CWD, openat};
 use crate::quota::{Quota, quota};
 
-/// The fields of [`uname`] that are used here.
+/// The fields of [`uname`] that are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct System {
     /// The host name.
     pub host: Vec<u8>,
-    /// The kernel: `6.12.8-amd64`.
+    /// Release of the kernel, such as `6.12.8-amd64`.
     pub kernel: String,
-    /// The architecture: `x86_64`.
+    /// Architecture, such as `x86_64`.
     pub machine: String,
 }
 
-/// The name of this system. [uname(2)](https://man7.org/linux/man-pages/man2/uname.2.html)
+/// Host name, kernel and architecture.
+/// [uname(2)](https://man7.org/linux/man-pages/man2/uname.2.html)
 pub fn uname() -> System {
     // SAFETY: zero is a valid utsname.
     let mut names: libc::utsname = unsafe { std::mem::zeroed() };
@@ -41,7 +42,7 @@ pub fn uname() -> System {
     }
 }
 
-/// Bytes of memory that the machine has.
+/// Size of the machine's memory in bytes.
 /// [sysinfo(2)](https://man7.org/linux/man-pages/man2/sysinfo.2.html)
 pub fn memory() -> Option<u64> {
     // SAFETY: zero is a valid sysinfo.
@@ -51,11 +52,11 @@ pub fn memory() -> Option<u64> {
     known.then(|| info.totalram.saturating_mul(info.mem_unit.into()))
 }
 
-/// The limit of [`limit_processors`]; 0 if there is none.
+/// The maximum set by [`limit_processors`]; 0 if there is none.
 static PROCESSORS: AtomicUsize = AtomicUsize::new(0);
 
-/// Processors that this process may run on, or its share of them; at least 1. A part of one, which a
-/// [`quota`] may end with, counts as one.
+/// Number of processors that this process may run on, or its share of them; at least 1. A fraction
+/// in a [`quota`] is rounded up.
 pub fn processors() -> usize {
     static QUOTA: OnceLock<Option<Quota>> = OnceLock::new();
     match PROCESSORS.load(Relaxed) {
@@ -68,12 +69,13 @@ pub fn processors() -> usize {
     }
 }
 
-/// The number of processors that this process is to count with, because it shares them with others.
+/// Limits the result of [`processors`], for processes that share the machine.
 pub fn limit_processors(limit: usize) {
     PROCESSORS.store(limit, Relaxed);
 }
 
-/// Counts with all processors in `work`, during which the processes that share them wait.
+/// Calls `work` without the limit of [`limit_processors`]: the processes that share the machine
+/// wait meanwhile.
 pub fn with_all_processors<T>(work: impl FnOnce() -> T) -> T {
     let limit = PROCESSORS.swap(0, Relaxed);
     let done = work();
@@ -81,10 +83,10 @@ pub fn with_all_processors<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Keeps idle processors of a virtual machine from halting, until the descriptor is closed: the host
-/// takes tens of microseconds to run one again. `None` if this is none whose kernel polls when idle
-/// (cpuidle's governor `haltpoll`), or if this process may not do that.
-/// [PM QoS](https://docs.kernel.org/power/pm_qos_interface.html)
+/// Keeps idle processors of a virtual machine from halting until the descriptor is closed: the host
+/// takes tens of microseconds to wake one. `None` if the kernel is not that of a virtual machine
+/// which polls when idle (cpuidle's governor `haltpoll`), or without the privilege. [PM
+/// QoS](https://docs.kernel.org/power/pm_qos_interface.html)
 pub fn keep_awake() -> Option<Fd> {
     let governor = read_kernel(c"/sys/devices/system/cpu/cpuidle/current_governor").ok()?;
     if governor.trim_ascii() != b"haltpoll" || processors() < 2 {
@@ -95,8 +97,9 @@ pub fn keep_awake() -> Option<Fd> {
     Some(latency)
 }
 
-/// Width of the terminal that a descriptor is connected to, in columns; `None` when it is not a
-/// terminal, or does not say. [ioctl_tty(2)](https://man7.org/linux/man-pages/man2/TIOCGWINSZ.2const.html)
+/// Width of the terminal at a descriptor, in columns; `None` if the descriptor is no terminal, or
+/// the width is unknown.
+/// [ioctl_tty(2)](https://man7.org/linux/man-pages/man2/TIOCGWINSZ.2const.html)
 pub fn terminal_width(fd: impl AsFd) -> Option<usize> {
     // SAFETY: zero is a valid winsize.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };

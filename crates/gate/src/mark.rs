@@ -1,7 +1,7 @@
-//! Marks that a process has for as long as it exists, also while it waits in a call and cannot be
-//! killed, and that other processes find by reading one file.
+//! Marks: numbers that a process carries as long as it exists, even while it is blocked in a call
+//! and cannot be killed, and that other processes find by reading one file.
 //!
-//! A mark is a lock on a byte of a memory file of the process, at an offset that is the mark.
+//! A mark is a lock on one byte of a memory file of the process; the offset encodes the mark.
 //! [proc_locks(5)](https://man7.org/linux/man-pages/man5/proc_locks.5.html) lists all locks of the
 //! machine, with their processes and offsets.
 
@@ -16,25 +16,26 @@ use crate::file::{kernel_field, read_kernel, read_kernel_up_to};
 use crate::syscall::syscall;
 use crate::{Gate, Result, process};
 
-/// The upper half of the offset of a mark, which hardly any other lock has.
+/// The upper half of a mark's offset, which other locks hardly ever have.
 const MARK: u64 = 0x6661_7468 << 32;
-/// The most bytes of the list of locks that are read.
+/// Maximum number of bytes of /proc/locks that are read.
 const MOST: usize = 4 << 20;
 
-/// What holds the marks of this process.
+/// The memory file with the marks of this process.
 #[derive(Debug)]
 pub struct Marks(Fd);
 
 impl Marks {
-    /// None yet. [memfd_create(2)](https://man7.org/linux/man-pages/man2/memfd_create.2.html), which is
-    /// not counted
+    /// Creates a memory file without marks.
+    /// [memfd_create(2)](https://man7.org/linux/man-pages/man2/memfd_create.2.html), which is not
+    /// counted
     pub fn new() -> Result<Marks> {
         // SAFETY: the name is NUL-terminated.
         let fd = unsafe { libc::memfd_create(c"fathom".as_ptr(), libc::MFD_CLOEXEC) };
         check(fd.into()).map(|fd| Marks(Fd::take(fd)))
     }
 
-    /// Has this mark alone.
+    /// Replaces all marks of this process by this one.
     pub fn set(&self, mark: u32) -> Result<()> {
         self.lock(libc::F_UNLCK, 0, 0)?;
         self.lock(libc::F_WRLCK, MARK | u64::from(mark), 1)
@@ -50,8 +51,8 @@ impl Marks {
     }
 }
 
-/// Marks of processes of this user, or of root, that were killed and have not ended. A killed process
-/// that does not wait in a call ends within milliseconds.
+/// Marks of processes of this user, or of root, that were killed and have not ended. A killed
+/// process that is not blocked in a call ends within milliseconds.
 pub fn marks_of_killed() -> Vec<u32> {
     let locks = read_kernel_up_to(c"/proc/locks", MOST).unwrap_or_default();
     let marked = locks.split(|&byte| byte == b'\n').filter_map(mark_in);
@@ -59,7 +60,8 @@ pub fn marks_of_killed() -> Vec<u32> {
     killed.map(|(_, mark)| mark).collect()
 }
 
-/// The process and the mark of a line such as `1: POSIX  ADVISORY  WRITE 77 00:01:9 START END`.
+/// Parses the process id and the mark from a line such as `1: POSIX  ADVISORY  WRITE 77 00:01:9
+/// START END`.
 fn mark_in(line: &[u8]) -> Option<(u32, u32)> {
     let fields: Vec<&str> = str::from_utf8(line)
         .ok()?

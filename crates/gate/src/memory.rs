@@ -1,4 +1,4 @@
-//! Mapped memory. Mappings are no file-system work, so they are not counted.
+//! Mapped memory. Mapping memory is not file-system work, so these calls are not counted.
 
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, RawFd};
@@ -10,13 +10,13 @@ use crate::{Errno, Fd, Result};
 
 pub(crate) const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
-/// Bytes in a page of memory.
+/// Page size of the machine in bytes.
 pub fn page_size() -> usize {
-    // SAFETY: no pointers. The C library always knows it.
+    // SAFETY: no pointers.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// A mapping, which is removed when this is dropped.
+/// A memory mapping, which is unmapped when it is dropped.
 /// [mmap(2)](https://man7.org/linux/man-pages/man2/mmap.2.html)
 #[derive(Debug)]
 pub(crate) struct Mapped {
@@ -28,8 +28,8 @@ pub(crate) struct Mapped {
 unsafe impl Send for Mapped {}
 
 impl Mapped {
-    /// Maps `len` bytes of an open file (-1: of none) from `offset` on; `protection` and `flags` are
-    /// those of mmap(2).
+    /// Maps `len` bytes of an open file (-1: anonymous memory) from `offset` on; `protection` and
+    /// `flags` are those of mmap(2).
     pub(crate) fn new(
         fd: RawFd,
         offset: usize,
@@ -47,7 +47,8 @@ impl Mapped {
         }
     }
 
-    /// Leaves it out of children: fork(2) does not copy its page table. If that fails, it does.
+    /// Excludes the mapping from children: fork(2) then does not copy its page table. A failure is
+    /// ignored.
     fn leave_out_of_children(&self) {
         // SAFETY: the range is this mapping, whose contents do not change.
         unsafe { libc::madvise(self.at, self.len, libc::MADV_DONTFORK) };
@@ -57,7 +58,8 @@ impl Mapped {
         self.len
     }
 
-    /// A pointer to `count` values of a type; `None` unless they are aligned and all inside.
+    /// A pointer to `count` values of a type; `None` unless it is aligned and all values are inside
+    /// the mapping.
     pub(crate) fn place<T>(&self, offset: usize, count: usize) -> Option<*mut T> {
         let end = offset.checked_add(count.checked_mul(size_of::<T>())?)?;
         (end <= self.len && offset.is_multiple_of(align_of::<T>()))
@@ -66,17 +68,18 @@ impl Mapped {
 
     /// The integer at an offset, which the kernel may change at any time.
     pub(crate) fn atomic<T: Atomic>(&self, offset: usize) -> Option<&T> {
-        // SAFETY: it is aligned, inside the mapping, which lives as long as `self`, and any bits
-        // are a value of an atomic integer.
+        // SAFETY: the pointer is aligned and inside the mapping, which lives as long as `self`, and
+        // any bits are a value of an atomic integer.
         self.place(offset, 1).map(|place| unsafe { &*place })
     }
 
     /// Bytes of the mapping; `None` unless all are inside.
     ///
     /// # Safety
-    /// Nobody may write these bytes while the slice lives.
+    /// The bytes must not be written while the slice lives.
     pub(crate) unsafe fn bytes(&self, from: usize, len: usize) -> Option<&[u8]> {
-        // SAFETY: they are inside the mapping, and nobody writes them, as the caller promises.
+        // SAFETY: the bytes are inside the mapping, and the caller promises that they are not
+        // written.
         self.place(from, len)
             .map(|place| unsafe { std::slice::from_raw_parts(place, len) })
     }
@@ -89,10 +92,10 @@ impl Drop for Mapped {
     }
 }
 
-/// Types of which any bits are a value, also when the kernel changes them.
+/// Types of which any bits are a valid value, even if the kernel changes them.
 ///
 /// # Safety
-/// Only atomic integers may implement it.
+/// Only atomic integers may implement this trait.
 pub(crate) unsafe trait Atomic {}
 // SAFETY: an atomic integer.
 unsafe impl Atomic for std::sync::atomic::AtomicU32 {}
@@ -130,18 +133,19 @@ impl Deref for Shared {
     }
 }
 
-/// The page of positions and the data of a ring buffer that the kernel writes and this process reads.
+/// The mapping of a ring buffer that the kernel writes and this process reads: a page with
+/// positions, and the data.
 #[derive(Debug)]
 pub(crate) struct RingMemory {
     mapped: Mapped,
     page: usize,
     size: usize,
-    /// For a record that wraps around at the end of the data.
+    /// Buffer for a record that wraps around at the end of the data.
     whole: Vec<u8>,
 }
 
 impl RingMemory {
-    /// Maps a page and `size` bytes of data, a power of two.
+    /// Maps a page and `size` bytes of data; `size` must be a power of two.
     pub(crate) fn new(fd: &Fd, offset: usize, size: usize) -> Result<RingMemory> {
         let page = page_size();
         let mapped = Mapped::new(
@@ -160,30 +164,29 @@ impl RingMemory {
         })
     }
 
-    /// Bytes of data.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// A position in the first page.
+    /// A read or write position in the first page.
     pub(crate) fn position(&self, offset: usize) -> Option<&AtomicU64> {
         self.mapped.atomic(offset)
     }
 
-    /// The first bytes of the record at a position: an atomic integer.
+    /// The first word of the record at a position.
     pub(crate) fn head<T: Atomic>(&self, at: u64) -> Option<&T> {
         self.mapped
             .atomic(self.page + (at as usize & (self.size - 1)))
     }
 
-    /// `len` bytes at a position. What wraps around is copied together.
+    /// `len` bytes at a position. A range that wraps around is copied into one buffer.
     ///
     /// # Safety
     /// The kernel must not write there before the slice is dropped.
     pub(crate) unsafe fn record(&mut self, at: u64, len: usize) -> Option<&[u8]> {
         let from = at as usize & (self.size - 1);
         let first = len.min(self.size - from);
-        // SAFETY: nobody writes there, as the caller promises.
+        // SAFETY: the caller promises that the kernel does not write there.
         let (first, rest) = unsafe {
             (
                 self.mapped.bytes(self.page + from, first)?,

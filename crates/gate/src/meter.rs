@@ -1,10 +1,10 @@
 //! Counts, and on request times, every call that passes a gate.
 //!
-//! Each thread counts in its own plain cells, without locks or atomics, and adds them to the process's
-//! total when it ends. [`tally`] is the sum of the total and the calling thread's counts. Calls are
-//! timed only after [`set_profiling`], charged to tags only while an [attribution] runs, and delayed only
-//! by a [throttle]: otherwise a call costs one relaxed load and two additions more than the bare system
-//! call.
+//! Each thread counts in its own plain cells, without locks or atomics, and adds them to the
+//! process's total when it ends. [`tally`] is the sum of the total and the calling thread's counts.
+//! Calls are timed only after [`set_profiling`], charged only while an [attribution] runs, and
+//! delayed only by a [throttle]: otherwise a call costs one relaxed load and two additions more
+//! than the bare system call.
 
 use std::cell::Cell;
 use std::io;
@@ -25,10 +25,10 @@ pub use crate::watch::{profiling, set_profiling};
 /// The counts of all threads that have ended, and of child processes.
 static TOTAL: Mutex<Tally> = Mutex::new(Tally::NONE);
 
-/// The counts of a thread: for each gate, the words of [`GateCounts`].
+/// The counts of one thread: for each gate, the words of [`GateCounts`].
 struct ThreadCounts([[Cell<u64>; GateCounts::WORDS]; GATES]);
 
-/// The words of a [`ThreadCounts`].
+/// Index of a word in [`ThreadCounts`].
 const CALLS: usize = 0;
 const ERRORS: usize = 1;
 const NANOS: usize = 2;
@@ -64,7 +64,7 @@ impl ThreadCounts {
         }
     }
 
-    /// Moves the counts to the total.
+    /// Adds the counts to the total, and resets them.
     fn flush(&self) {
         TOTAL.lock().add(&self.tally());
         self.0.iter().flatten().for_each(|cell| cell.set(0));
@@ -84,18 +84,18 @@ pub fn tally() -> Tally {
     sum
 }
 
-/// Forks while this thread holds the lock of the total. If another thread held it, the child, which
+/// Calls `fork` with the lock of the total held. If another thread held the lock, the child, which
 /// lacks that thread, would wait for it forever.
 pub(crate) fn fork_locked<T>(fork: impl FnOnce() -> T) -> T {
     let _total = TOTAL.lock();
     fork()
 }
 
-/// Starts a scoped thread. Its counts are in the total when the scope ends: the scope itself waits for the work of its
-/// threads, and not until their cells are dropped.
+/// Starts a scoped thread whose counts are in the total when the scope ends: the scope itself waits
+/// for the work of its threads, but not until their thread-local cells are dropped.
 ///
 /// # Errors
-/// Those of [`Builder::spawn_scoped`].
+/// The errors of [`Builder::spawn_scoped`].
 #[allow(clippy::disallowed_methods, reason = "every other caller comes here")]
 pub fn spawn_scoped<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
@@ -108,7 +108,7 @@ pub fn spawn_scoped<'scope, T: Send + 'scope>(
     })
 }
 
-/// Adds the counts of its thread to the total, also after a panic.
+/// Adds the counts of its thread to the process's total when dropped, also after a panic.
 struct FlushAtEnd;
 
 impl Drop for FlushAtEnd {
@@ -158,8 +158,8 @@ fn pass_watched<T>(gate: Gate, call: impl FnOnce() -> Result<T>) -> Result<T> {
 
 #[inline]
 fn count(gate: Gate, failed: bool) {
-    // This fails when a descriptor is dropped after the cells of its thread: then its close is not
-    // counted.
+    // Does not count if the thread's cells are dropped already, as for a descriptor that is closed
+    // later.
     let _ = COUNTS.try_with(|counts| {
         counts.count(gate, CALLS, 1);
         counts.count(gate, ERRORS, u64::from(failed));
@@ -173,7 +173,8 @@ mod tests {
 
     #[test]
     fn scoped_threads_are_counted_when_their_scope_ends() {
-        /// The cells of the thread are dropped after this.
+        /// A thread-local value with a slow destructor, so that the thread ends long after its
+        /// work.
         struct Slow;
         impl Drop for Slow {
             fn drop(&mut self) {

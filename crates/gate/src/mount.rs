@@ -12,10 +12,10 @@ pub use crate::mount_id::mount_id;
 
 pub use crate::flags::Ask;
 
-/// The root of the mount namespace, as [`listmount`] takes it.
+/// The id of the mount namespace's root for [`listmount`].
 pub const LSMT_ROOT: u64 = u64::MAX;
 
-/// `struct mnt_id_req`, its first version.
+/// `struct mnt_id_req`, first version.
 #[repr(C)]
 struct MntIdReq {
     size: u32,
@@ -38,21 +38,21 @@ impl MntIdReq {
 /// The order in which [`listmount`] lists mounts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// From the oldest.
+    /// Oldest mount first, in the order of creation.
     Oldest,
-    /// From the newest (since 6.12).
+    /// Newest mount first (since Linux 6.12).
     Newest,
 }
 
-/// Ids of the mounts under a mount, in the order of their creation, after the id `after` (0: from
-/// the first). [listmount(2)](https://man7.org/linux/man-pages/man2/listmount.2.html)
+/// Lists ids of the mounts under a mount, in the order of their creation, after the id `after` (0:
+/// all). [listmount(2)](https://man7.org/linux/man-pages/man2/listmount.2.html)
 ///
-/// Returns how many ids it wrote; fewer than there is room for means that these were the last. An
+/// Returns the number of ids; fewer than fit into `ids` means that these were the last. An
 /// unprivileged caller gets only mounts that its root reaches.
 ///
 /// # Errors
-/// `ENOSYS` before Linux 6.8, which is cached: the kernel is asked once. `EPERM` where a seccomp
-/// filter forbids it.
+/// `ENOSYS` before Linux 6.8, which is cached: the kernel is asked once. `EPERM` if a seccomp
+/// filter forbids the call.
 pub fn listmount(under: u64, after: u64, order: Order, ids: &mut [u64]) -> Result<usize> {
     static ABSENT: AtomicBool = AtomicBool::new(false);
     if ABSENT.load(Ordering::Relaxed) {
@@ -72,12 +72,12 @@ pub fn listmount(under: u64, after: u64, order: Order, ids: &mut [u64]) -> Resul
         })
 }
 
-/// Describes the mount of an id from [`listmount`] in `buffer`, as a `struct statmount` and its
+/// Describes the mount with an id from [`listmount`] in `buffer`, as a `struct statmount` and its
 /// strings. [statmount(2)](https://man7.org/linux/man-pages/man2/statmount.2.html)
 ///
 /// # Errors
 /// `EOVERFLOW`: the buffer is too small. `ENOENT`: the mount is gone. `EPERM`: the caller's root
-/// does not reach it.
+/// does not reach the mount.
 pub fn statmount(id: u64, ask: Ask, buffer: &mut [u8]) -> Result<()> {
     let request = MntIdReq::new(id, ask.bits());
     let (at, len) = (buffer.as_mut_ptr(), buffer.len());
@@ -85,8 +85,8 @@ pub fn statmount(id: u64, ask: Ask, buffer: &mut [u8]) -> Result<()> {
     unsafe { syscall!(Gate::Statmount, &raw const request, at, len, 0) }.map(drop)
 }
 
-/// Gives the calling process its own mount namespace, a copy from which nothing propagates to any
-/// other. [unshare(2)](https://man7.org/linux/man-pages/man2/unshare.2.html), `CLONE_NEWNS`
+/// Gives the calling process its own mount namespace, from which nothing propagates to others.
+/// [unshare(2)](https://man7.org/linux/man-pages/man2/unshare.2.html), `CLONE_NEWNS`
 ///
 /// # Errors
 /// `EPERM` without `CAP_SYS_ADMIN`.
@@ -94,12 +94,12 @@ pub fn unshare_mounts() -> Result<()> {
     // SAFETY: no pointers.
     unsafe { syscall!(Gate::Unshare, libc::CLONE_NEWNS) }?;
     let flags = libc::MS_REC | libc::MS_PRIVATE;
-    // SAFETY: the target is NUL-terminated; the kernel ignores the rest for a change of
-    // propagation.
+    // SAFETY: the target is NUL-terminated; for a change of propagation the kernel ignores the
+    // other arguments.
     unsafe { syscall!(Gate::Mount, 0, c"/", 0, flags, 0) }.map(drop)
 }
 
-/// Detaches the mount at a name, and all mounts on it.
+/// Detaches the mount at a path, and all mounts on it.
 /// [umount2(2)](https://man7.org/linux/man-pages/man2/umount.2.html), `MNT_DETACH`
 pub fn umount_detach(name: &CStr) -> Result<()> {
     let flags = libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW;
@@ -107,13 +107,13 @@ pub fn umount_detach(name: &CStr) -> Result<()> {
     unsafe { syscall!(Gate::Umount2, name, flags) }.map(drop)
 }
 
-/// Copies one mount, without those mounted on it, into a detached tree: what lies beneath them
-/// shows. The copy is gone when its descriptor and those opened from it are closed.
+/// Clones one mount, without the mounts on top of it, into a detached tree, which shows the files
+/// beneath those. The clone is gone when its descriptor and those opened from it are closed.
 /// [open_tree(2)](https://man7.org/linux/man-pages/man2/open_tree.2.html), `OPEN_TREE_CLONE`
 ///
 /// # Errors
-/// `EPERM` without `CAP_SYS_ADMIN` in the mount namespace's user namespace; `EINVAL` where mounts
-/// are locked to their parent.
+/// `EPERM` without `CAP_SYS_ADMIN` in the mount namespace's user namespace; `EINVAL` if mounts are
+/// locked to their parent.
 pub fn open_tree_clone(dir: impl AsFd, name: &CStr) -> Result<Fd> {
     const OPEN_TREE_CLONE: i32 = 1;
     let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC | libc::AT_NO_AUTOMOUNT;

@@ -1,23 +1,24 @@
-//! The mount that an open file is on.
+//! The id of the mount that an open file is on.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd};
 
 use crate::fs::{At, CWD, Open, Want, openat, read, statx};
 
-/// The id of the mount that an open file is on, as in /proc/self/mountinfo. Where statx(2) does not
-/// return it (before Linux 5.8), /proc/self/fdinfo does.
+/// The id of the mount that an open file is on, as in /proc/self/mountinfo. If statx(2) does not
+/// return the id (before Linux 5.8), /proc/self/fdinfo does.
 pub fn mount_id(file: impl AsFd) -> Option<u64> {
     let file = file.as_fd();
     let seen = statx(file, c"", At::EMPTY_PATH, Want::MNT_ID).ok()?;
     seen.mnt_id.or_else(|| mount_id_in_proc(file.as_raw_fd()))
 }
 
-/// The same, by /proc/self/fdinfo.
+/// The mount id of a descriptor, from /proc/self/fdinfo.
 pub(crate) fn mount_id_in_proc(fd: i32) -> Option<u64> {
     let path = CString::new(format!("/proc/self/fdinfo/{fd}")).ok()?;
     let file = openat(CWD, &path, Open::NONBLOCK).ok()?;
-    // The line is among the first ones, and the first read of such a file has whole lines.
+    // The line `mnt_id` is among the first ones, and the first read(2) of a fdinfo file returns
+    // whole lines.
     let mut text = [0; 4096];
     let length = read(&file, &mut text).ok()?;
     let mut lines = text[..length].split(|&byte| byte == b'\n');

@@ -1,24 +1,25 @@
-//! Calls that not every kernel has, or that a sandbox forbids.
+//! Calls that older kernels lack, or that a sandbox forbids.
 //!
-//! What a call returns for a file is no proof: a file server may answer with `ENOSYS` or `EPERM` as it
-//! likes. So the call is made once more on a descriptor that is not open, which reaches no file system: the
-//! kernel returns `EBADF` if it has the call.
+//! The error of a call for some file is no proof that the kernel lacks the call: a file server may
+//! return `ENOSYS` or `EPERM` as it likes. So the call is made again on a descriptor that is not
+//! open, which reaches no file system: a kernel with the call returns `EBADF`.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use crate::{Errno, Result};
 
-/// A descriptor that is never open.
+/// A file descriptor that is never open.
 pub(crate) const NOT_OPEN: i32 = -1;
-/// A name in [`NOT_OPEN`]. With an absolute one, no descriptor would be used.
+/// A file name for [`NOT_OPEN`]. It must be relative: with an absolute name, the kernel would
+/// ignore the descriptor.
 pub(crate) const ANY_NAME: &CStr = c"none";
 
 const UNKNOWN: u8 = 0;
 const PRESENT: u8 = 1;
 const MISSING: u8 = 2;
 
-/// What is known of a call.
+/// Whether the kernel has a call: unknown, present or missing.
 pub(crate) struct NewerCall(AtomicU8);
 
 impl NewerCall {
@@ -26,13 +27,13 @@ impl NewerCall {
         NewerCall(AtomicU8::new(UNKNOWN))
     }
 
-    /// Whether the call was found missing.
+    /// Whether the kernel was found to lack the call.
     pub(crate) fn is_missing(&self) -> bool {
         self.0.load(Relaxed) == MISSING
     }
 
-    /// Whether an error of the call means that it is missing. `ask` makes the call on [`NOT_OPEN`], at most once in a
-    /// process (by each thread, if several find out at the same time).
+    /// Whether an error means that the kernel lacks the call. `ask` makes the call on [`NOT_OPEN`],
+    /// at most once in a process (or by each thread, if several check at the same time).
     pub(crate) fn explains<T>(&self, errno: Errno, ask: impl FnOnce() -> Result<T>) -> bool {
         let is_refusal = |errno| matches!(errno, Errno::ENOSYS | Errno::EPERM);
         if !is_refusal(errno) {
@@ -63,7 +64,7 @@ mod tests {
         let call = NewerCall::new();
         let refuse = |errno| move || Err::<(), _>(errno);
         assert!(!call.explains(Errno::EACCES, || -> crate::Result<()> { unreachable!() }));
-        // A server's answer; the kernel has the call.
+        // The error came from a server; the kernel has the call.
         assert!(!call.explains(Errno::ENOSYS, refuse(Errno::EBADF)));
         assert!(
             !call.explains(Errno::EPERM, refuse(Errno::ENOSYS)),

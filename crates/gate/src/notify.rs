@@ -1,4 +1,4 @@
-//! Events: of mounts through fanotify, readiness of descriptors through poll, signals as a descriptor.
+//! Events: mounts through fanotify, readiness of descriptors through poll, signals as a descriptor.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
@@ -10,14 +10,15 @@ use crate::gates::Gate;
 use crate::syscall::syscall;
 use crate::{Errno, Fd, Result};
 
-/// A mount was attached: bit of a mount event's mask.
+/// Bit of a mount event's mask: a mount was attached.
 pub const FAN_MNT_ATTACH: u64 = 0x0100_0000;
-/// A mount was detached: bit of a mount event's mask.
+/// Bit of a mount event's mask: a mount was detached.
 pub const FAN_MNT_DETACH: u64 = 0x0200_0000;
-/// The queue overflowed and events were lost: bit of an event's mask.
+/// Bit of an event's mask: the queue overflowed and events were lost.
 pub const FAN_Q_OVERFLOW: u64 = 0x4000;
 
-/// A group that reports mounts by their 64-bit ids; if `unlimited`, its queue never overflows. [fanotify_init(2)](https://man7.org/linux/man-pages/man2/fanotify_init.2.html),
+/// Creates a fanotify group that reports mounts by their 64-bit ids; if `unlimited`, its queue
+/// never overflows. [fanotify_init(2)](https://man7.org/linux/man-pages/man2/fanotify_init.2.html),
 /// `FAN_REPORT_MNT` (Linux 6.15)
 ///
 /// # Errors
@@ -35,7 +36,7 @@ pub fn fanotify_init_mounts(unlimited: bool) -> Result<Fd> {
     unsafe { syscall!(Gate::FanotifyInit, flags, events) }.map(Fd::take)
 }
 
-/// Asks a group to report attaches and detaches in a mount namespace, given by an open
+/// Subscribes a fanotify group to attaches and detaches in a mount namespace, given by an open
 /// `/proc/PID/ns/mnt`.
 /// [fanotify_mark(2)](https://man7.org/linux/man-pages/man2/fanotify_mark.2.html), `FAN_MARK_MNTNS`
 ///
@@ -50,19 +51,19 @@ pub fn fanotify_mark_mntns(group: impl AsFd, namespace: impl AsFd) -> Result<()>
     unsafe { syscall!(Gate::FanotifyMark, group, flags, events, namespace, 0) }.map(drop)
 }
 
-/// What to wait for at a descriptor.
+/// The event to wait for at a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Event {
-    /// There is data, or the other end is closed.
+    /// Data can be read, or the other end is closed (`POLLIN`).
     Readable,
     Writable,
-    /// `POLLPRI`: at /proc/self/mountinfo, the table has changed since it was last read.
+    /// `POLLPRI`: for /proc/self/mountinfo, the mount table has changed since it was last read.
     Priority,
 }
 
-/// Waits until one of the descriptors is ready, or `limit` has passed, and returns which are ready:
-/// none after a signal. Not counted: it is no file-system work.
+/// Waits until one of the descriptors is ready, or `limit` has passed, and returns which are ready;
+/// none after a signal. Not counted: it is not file-system work.
 /// [poll(2)](https://man7.org/linux/man-pages/man2/poll.2.html)
 pub fn poll<const N: usize>(
     wait: [(BorrowedFd<'_>, Event); N],
@@ -89,7 +90,7 @@ pub fn poll<const N: usize>(
     }
 }
 
-/// Blocks SIGINT and SIGTERM: from now on they make the descriptor readable.
+/// Blocks SIGINT and SIGTERM; from now on they make the returned descriptor readable.
 /// [signalfd(2)](https://man7.org/linux/man-pages/man2/signalfd.2.html)
 pub fn stop_signals() -> Result<Fd> {
     // SAFETY: `set` is initialised by sigemptyset before it is used, and outlives the calls.

@@ -1,8 +1,8 @@
 //! Clocks of the CPU time of other threads.
 //! [perf_event_open(2)](https://man7.org/linux/man-pages/man2/perf_event_open.2.html)
 //!
-//! A clock lives as long as its descriptor: nothing is left when the process ends. None of it is
-//! file-system work, so only closing is counted.
+//! A clock lives as long as its descriptor: nothing is left when the process ends. These calls are
+//! not file-system work, so only closing is counted.
 
 use std::os::fd::AsRawFd;
 
@@ -11,7 +11,7 @@ use libc::{c_long, syscall};
 use crate::errno::check;
 use crate::{Fd, Result};
 
-/// `struct perf_event_attr`, as of its first version.
+/// `struct perf_event_attr`, first version.
 #[repr(C)]
 #[derive(Default)]
 struct Attr {
@@ -27,21 +27,22 @@ struct Attr {
     bp_addr: u64,
 }
 
-/// The CPU time of a thread and of all that it starts.
+/// A clock of the CPU time of a thread and of all threads and processes that it starts.
 #[derive(Debug)]
 pub struct TaskClock(Fd);
 
 impl TaskClock {
-    /// Counts the CPU time of a thread and of all that it starts from now on, also of what has ended
-    /// since.
+    /// Counts the CPU time of a thread and of all threads and processes that it starts from now on,
+    /// including those that have ended.
     ///
     /// # Errors
-    /// `ESRCH`; `EACCES` if /proc/sys/kernel/perf_event_paranoid or a filter forbids it; `EMFILE`.
+    /// `ESRCH`; `EACCES` if /proc/sys/kernel/perf_event_paranoid or a seccomp filter forbids it;
+    /// `EMFILE`.
     pub fn open(tid: u32) -> Result<TaskClock> {
         const SOFTWARE: u32 = 1;
         const TASK_CLOCK: u64 = 1;
         const INHERIT: u64 = 1 << 1;
-        /// Permitted to users. The clock counts time in the kernel all the same.
+        /// Lets unprivileged users open the event. This clock still counts time in the kernel.
         const EXCLUDE_KERNEL: u64 = 1 << 5;
         const ANY_PROCESSOR: c_long = -1;
         const NO_GROUP: c_long = -1;
@@ -68,7 +69,7 @@ impl TaskClock {
         .map(|fd| TaskClock(Fd::take(fd)))
     }
 
-    /// The CPU time until now, in nanoseconds.
+    /// CPU time that the clock has counted so far, in nanoseconds.
     pub fn nanos(&self) -> Result<u64> {
         let mut nanos: u64 = 0;
         let (fd, len) = (self.0.as_raw_fd(), size_of::<u64>());

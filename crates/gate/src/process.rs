@@ -1,8 +1,9 @@
-//! Children that can be killed, and properties of this process: priority, limits, owner, signals.
+//! Child processes that can be killed, and properties of this process: priority, limits, owner,
+//! signals.
 //!
-//! A call that waits for a dead server has no time limit, but a process that makes it can be killed.
-//! None of this is file-system work, so it is not counted. A child hands over its own counts, through
-//! [`Shared`] memory ([`crate::Tally::publish`]) or in its output.
+//! A call that waits for a dead server has no time limit, but a process that makes it can be
+//! killed. Calls of this module are not counted, being no file-system work. A child returns its own
+//! counts through [`Shared`] memory ([`crate::Tally::publish`]) or in its output.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -22,26 +23,26 @@ pub use crate::memory::Shared;
 /// How a process ended, and the CPU time that it used.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// The exit status; `None` when a signal ended it.
+    /// Exit status; `None` if a signal ended the process.
     pub status: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the process; `None` if it exited.
     pub signal: Option<i32>,
-    /// CPU time in user mode.
+    /// CPU time of the process in user mode.
     pub user: Duration,
-    /// CPU time in the kernel.
+    /// CPU time of the process in the kernel.
     pub sys: Duration,
 }
 
-/// Whether [`expect_one_thread`] was called.
+/// Whether [`expect_one_thread`] was called, so that [`Child::fork`] refuses with several threads.
 static MUST_HAVE_ONE_THREAD: AtomicBool = AtomicBool::new(false);
 
-/// From now on, a process with several threads is not forked ([`Child::fork`]). Test programs, whose tests are threads, and
-/// those with a library that has threads of its own do not call this.
+/// From now on, [`Child::fork`] refuses to fork a process with several threads. Not for test
+/// programs, whose tests are threads, and for programs with a library that has its own threads.
 pub fn expect_one_thread() {
     MUST_HAVE_ONE_THREAD.store(true, Relaxed);
 }
 
-/// Whether this process has one thread within a time.
+/// Whether this process has only one thread, or will have within `longest`.
 fn has_one_thread(longest: Duration) -> bool {
     let until = Instant::now() + longest;
     while threads().is_some_and(|threads| threads > 1) {
@@ -53,14 +54,14 @@ fn has_one_thread(longest: Duration) -> bool {
     true
 }
 
-/// The threads of this process, by the links of their directory in /proc; `None` without /proc.
+/// Number of threads of this process, by the links of /proc/self/task; `None` without /proc.
 fn threads() -> Option<u32> {
     let seen = statx(CWD, c"/proc/self/task", At::empty(), Want::NLINK).ok()?;
     Some(seen.nlink.saturating_sub(2))
 }
 
-/// A forked process. Dropping it kills it, and reaps it if it is dead by then; otherwise init does
-/// after this process has ended.
+/// A forked process. Dropping this kills the process, and reaps it if it is dead by then; otherwise
+/// init does after this process has ended.
 #[derive(Debug)]
 pub struct Child {
     pid: libc::pid_t,
@@ -71,11 +72,12 @@ impl Child {
     /// Forks, and runs `work` in the child, which ends when `work` returns (status 0) or panics
     /// (status 101). The child dies with its parent.
     ///
-    /// The calling process must have one thread: `work` would wait forever for a lock that
-    /// another thread held. (The lock of the total counts is free.)
+    /// The calling process must have one thread: `work` would wait forever for a lock that another
+    /// thread held. (The lock of the total counts is free.)
     ///
     /// # Errors
-    /// Those of fork(2); `EBUSY` if it has more, and [`expect_one_thread`] was called.
+    /// The errors of fork(2); `EBUSY` if there are several threads and [`expect_one_thread`] was
+    /// called.
     pub fn fork(work: impl FnOnce()) -> Result<Child> {
         if let Some(child) = Child::split()? {
             return Ok(child);
@@ -88,7 +90,7 @@ impl Child {
     /// `None`. The child dies with its parent. As with [`Child::fork`], the calling process must
     /// have one thread. [fork(2)](https://man7.org/linux/man-pages/man2/fork.2.html)
     pub fn split() -> Result<Option<Child>> {
-        /// A thread that has just been joined may take some time to end.
+        /// Timeout: the kernel may need some time to remove a thread that was just joined.
         const LONGEST: Duration = Duration::from_secs(10);
         if MUST_HAVE_ONE_THREAD.load(Relaxed) && !has_one_thread(LONGEST) {
             return Err(Errno::EBUSY);
@@ -109,9 +111,9 @@ impl Child {
         Ok(None)
     }
 
-    /// [`Child::fork`] for a child that may never end: it first closes all inherited descriptors, so
-    /// that nobody waits for it, for example at the other end of a pipe. `work` cannot use any
-    /// descriptor that was open before.
+    /// Forks a child that may never end, like [`Child::fork`]: the child first closes all inherited
+    /// descriptors, so that no process waits for it, for example at the other end of a pipe. `work`
+    /// cannot use any descriptor that was open before.
     /// [close_range(2)](https://man7.org/linux/man-pages/man2/close_range.2.html)
     pub fn fork_detached(work: impl FnOnce()) -> Result<Child> {
         Child::fork(|| {
@@ -119,7 +121,7 @@ impl Child {
             // dropped later fails to close, which is ignored.
             if unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0) } != 0 {
                 (0..4096).for_each(|fd| {
-                    // SAFETY: as above.
+                    // SAFETY: as above: this process owns its copies of the descriptors.
                     unsafe { libc::close(fd) };
                 });
             }
@@ -127,12 +129,12 @@ impl Child {
         })
     }
 
-    /// Its process id.
+    /// Process id of the child.
     pub fn id(&self) -> i32 {
         self.pid
     }
 
-    /// How it ended, if it has; does not wait.
+    /// How the child ended, if it has; does not wait.
     pub fn try_wait(&mut self) -> Option<Ended> {
         if self.ended.is_none()
             && let Ok(Some(StateChange::Ended(ended))) = wait4(self.pid, libc::WNOHANG)
@@ -142,11 +144,11 @@ impl Child {
         self.ended
     }
 
-    /// Waits for its end, for at most `limit`.
+    /// Waits for the end of the child, for at most `limit`.
     pub fn wait(&mut self, limit: Duration) -> Option<Ended> {
         let until = Instant::now() + limit;
-        // SAFETY: no pointers. Where the kernel has no pidfd_open (before 5.3), the loop below
-        // looks every millisecond.
+        // SAFETY: no pointers. If the kernel has no pidfd_open (before 5.3), the loop below polls
+        // every millisecond.
         let pidfd =
             check(unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid, 0) }).map(Fd::take);
         loop {
@@ -163,8 +165,8 @@ impl Child {
         }
     }
 
-    /// CPU time that it has used, in nanoseconds; 0 once it is gone. It grows whenever the process
-    /// runs, so it tells a slow process from one that waits in the kernel.
+    /// CPU time of the child in nanoseconds; 0 after its end. The value grows whenever the child
+    /// runs, and so distinguishes a slow child from one that is blocked in the kernel.
     /// [clock_getcpuclockid(3)](https://man7.org/linux/man-pages/man3/clock_getcpuclockid.3.html)
     pub fn cpu_time(&self) -> u64 {
         /// The kernel's `CPUCLOCK_SCHED`, of all threads of a process.
@@ -172,26 +174,26 @@ impl Child {
         crate::cpu_time::nanoseconds(!self.pid << 3 | SCHEDULED)
     }
 
-    /// Sends SIGKILL. A process that waits in the kernel for a server that has taken its request
-    /// dies only when that wait ends.
+    /// Sends SIGKILL. A process that is blocked in the kernel until a server handles its request
+    /// dies only after that.
     pub fn kill(&mut self) {
         self.send(libc::SIGKILL);
     }
 
-    /// Sends SIGTERM: the process can clean up first.
+    /// Sends SIGTERM, so that the child can clean up first.
     pub fn ask_to_stop(&mut self) {
         self.send(libc::SIGTERM);
     }
 
     fn send(&mut self, signal: c_int) {
         if self.try_wait().is_none() {
-            // SAFETY: no pointers; the process has not been reaped, so the id is still its own.
+            // SAFETY: no pointers; the child has not been reaped, so the id is still its own.
             unsafe { libc::kill(self.pid, signal) };
         }
     }
 }
 
-/// The id of the child; in the child, 0.
+/// Forks; returns the id of the child, and in the child 0.
 /// [fork(2)](https://man7.org/linux/man-pages/man2/fork.2.html)
 pub(crate) fn fork() -> Result<libc::pid_t> {
     // SAFETY: the child runs on a copy of this thread's memory, in which it holds the same lock.
@@ -199,15 +201,15 @@ pub(crate) fn fork() -> Result<libc::pid_t> {
         .map(|pid| pid as libc::pid_t)
 }
 
-/// A change of the state of a child.
+/// A state change of a child, from wait4(2).
 pub(crate) enum StateChange {
-    /// It has ended.
+    /// The child has ended.
     Ended(Ended),
-    /// This signal has stopped it; with `WUNTRACED`, and for a traced child.
+    /// This signal has stopped the child; reported with `WUNTRACED`, and for a traced child.
     Stopped(c_int),
 }
 
-/// The next change of the state of a child; `None` when there is none, with `WNOHANG`.
+/// The next state change of a child; with `WNOHANG`, `None` if there is none.
 /// [wait4(2)](https://man7.org/linux/man-pages/man2/wait4.2.html)
 pub(crate) fn wait4(pid: libc::pid_t, options: c_int) -> Result<Option<StateChange>> {
     let mut status: c_int = 0;
@@ -224,7 +226,7 @@ pub(crate) fn wait4(pid: libc::pid_t, options: c_int) -> Result<Option<StateChan
     }))
 }
 
-/// The result of wait4(2) for a process that has ended.
+/// Converts the status and usage of wait4(2) for a process that has ended.
 pub(crate) fn ended(status: c_int, usage: &libc::rusage) -> Ended {
     let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
     Ended {
@@ -261,8 +263,8 @@ pub fn leave(status: u8) -> ! {
     unsafe { libc::_exit(c_int::from(status)) }
 }
 
-/// Lowers the priority of this process and its future children: at the processors to nice 10, unless
-/// it was lower already, and at the disks to the lowest best-effort priority.
+/// Lowers the priority of this process and its future children: the CPU priority to nice 10, unless
+/// lower already, and the I/O priority to the lowest best-effort level.
 /// [setpriority(2)](https://man7.org/linux/man-pages/man2/setpriority.2.html),
 /// [ioprio_set(2)](https://man7.org/linux/man-pages/man2/ioprio_set.2.html)
 pub fn yield_to_others() {
@@ -274,13 +276,13 @@ pub fn yield_to_others() {
     unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, BEST_EFFORT_LAST) };
 }
 
-/// A raised priority of the calling thread, until this is dropped. It has the nice value from before.
+/// A raised priority of the calling thread, until it is dropped. Keeps the previous nice value.
 #[derive(Debug)]
 pub struct Ahead(c_long);
 
 impl Ahead {
-    /// `None` without `CAP_SYS_NICE`. Children that were forked before keep their priority.
-    /// [setpriority(2)](https://man7.org/linux/man-pages/man2/setpriority.2.html)
+    /// Raises the priority; `None` without `CAP_SYS_NICE`. Children that were forked before keep
+    /// their priority. [setpriority(2)](https://man7.org/linux/man-pages/man2/setpriority.2.html)
     pub fn get() -> Option<Ahead> {
         const AHEAD: c_long = -15;
         let before = nice();
@@ -304,7 +306,7 @@ fn set_nice(nice: c_long) -> bool {
     unsafe { libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, 0, nice) == 0 }
 }
 
-/// Raises the limit on open descriptors to the hard limit, and returns the limit.
+/// Raises the soft limit on open descriptors to the hard limit, and returns the new limit.
 /// [getrlimit(2)](https://man7.org/linux/man-pages/man2/getrlimit.2.html)
 pub fn raise_open_files() -> usize {
     // SAFETY: zero is a valid rlimit.
@@ -319,42 +321,43 @@ pub fn raise_open_files() -> usize {
     (if raised { limit.rlim_cur } else { before }) as usize
 }
 
-/// How many descriptors may be held open besides those that every command needs (standard streams,
-/// archives, catalogs, devices), after the limit was raised as far as possible.
+/// Number of descriptors that may be held open besides those that every command needs (standard
+/// streams, archives, catalogs, devices), after raising the limit as far as possible.
 pub fn spare_open_files() -> usize {
     const NEEDED: usize = 20;
     raise_open_files().saturating_sub(NEEDED)
 }
 
-/// Whether this is the superuser, at least of its user namespace.
+/// Whether this process runs as root, at least in its user namespace.
 pub fn is_root() -> bool {
     is_me(0)
 }
 
-/// The user and the group that own the files that this process creates.
+/// User and group id that own the files which this process creates.
 pub fn ids() -> (u32, u32) {
     // SAFETY: neither call can fail or touches memory.
     unsafe { (libc::geteuid(), libc::getegid()) }
 }
 
-/// Whether this process owns the files of an owner.
+/// Whether `uid` is the effective user id of this process.
 pub fn is_me(uid: u32) -> bool {
     ids().0 == uid
 }
 
-/// Resets SIGCHLD, which stays ignored through execve(2): then the kernel would discard the statuses
-/// of children.
+/// Resets SIGCHLD to its default: if it stays ignored through execve(2), the kernel discards the
+/// statuses of children.
 pub fn reset_sigchld() {
     set_disposition(libc::SIGCHLD, libc::SIG_DFL);
 }
 
-/// Resets SIGPIPE, which Rust ignores at start-up: a closed pipe ends the process, as it ends other
+/// Resets SIGPIPE, which Rust ignores at start-up: a closed pipe then ends the process, as other
 /// command-line tools.
 pub fn restore_sigpipe() {
     set_disposition(libc::SIGPIPE, libc::SIG_DFL);
 }
 
-/// Blocks SIGPIPE in the calling thread and those that it starts: a closed socket gives `EPIPE`.
+/// Blocks SIGPIPE in the calling thread and threads that it starts: writing to a closed socket
+/// returns `EPIPE`.
 /// [pthread_sigmask(3)](https://man7.org/linux/man-pages/man3/pthread_sigmask.3.html)
 pub fn block_sigpipe() {
     // SAFETY: zero is a valid sigset_t, and the pointers are to a live one or null.
@@ -366,8 +369,8 @@ pub fn block_sigpipe() {
     }
 }
 
-/// Keeps what is in the memory of this process, such as a password, from core dumps and from debuggers of the same user.
-/// Programs that it starts can be debugged again.
+/// Protects the memory of this process, which may hold a password, from core dumps and from
+/// debuggers of the same user. Programs that it starts are not protected.
 /// [PR_SET_DUMPABLE(2const)](https://man7.org/linux/man-pages/man2/PR_SET_DUMPABLE.2const.html)
 pub fn hide_memory() {
     // SAFETY: no pointers. The call cannot fail for this value.
@@ -375,7 +378,7 @@ pub fn hide_memory() {
     dump_no_core();
 }
 
-/// Has this process, and the programs that it starts, dump no core into a file.
+/// Disables core dumps of this process, and of the programs that it starts.
 /// [setrlimit(2)](https://man7.org/linux/man-pages/man2/getrlimit.2.html), `RLIMIT_CORE`
 pub fn dump_no_core() {
     let none = libc::rlimit {
@@ -386,8 +389,8 @@ pub fn dump_no_core() {
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
 }
 
-/// Ignores SIGXFSZ: a write beyond the file size limit (`ulimit -f`) fails with EFBIG instead, so that
-/// the process can report it and clean up.
+/// Ignores SIGXFSZ: a write beyond the file size limit (`ulimit -f`) then fails with EFBIG, which
+/// the process can report, and clean up.
 pub fn ignore_sigxfsz() {
     set_disposition(libc::SIGXFSZ, libc::SIG_IGN);
 }
@@ -401,7 +404,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// Only a hang exceeds it.
+    /// Timeout of the test, which only a hang exceeds.
     const LIMIT: Duration = Duration::from_secs(600);
 
     fn sleep_forever() {
@@ -437,7 +440,7 @@ mod tests {
     fn threads_are_counted_as_the_kernel_counts_them() {
         let waiting = std::thread::spawn(std::thread::park);
         assert!(threads().unwrap() >= 2);
-        // In a child, which has one thread, and to which the expectation is confined.
+        // In a child, because `expect_one_thread` cannot be undone, and the child has one thread.
         let mut child = Child::fork(|| {
             expect_one_thread();
             assert!(has_one_thread(LIMIT) && Child::fork(|| {}).is_ok());

@@ -1,7 +1,7 @@
 //! The stops of traced processes. [ptrace(2)](https://man7.org/linux/man-pages/man2/ptrace.2.html)
 //!
-//! None of it is counted: it is no file-system work. A tracer is a thread: only the one that has called
-//! [`seize`] may call the other functions.
+//! Calls of this module are not counted, being no file-system work. A tracer is a thread: only the
+//! thread that has called [`seize`] may call the other functions.
 
 use std::mem::MaybeUninit;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::memory::page_size;
 use crate::process::{Ended, ended};
 use crate::{Errno, Result};
 
-// The C libraries disagree on the type of these, and lack some.
+// Requests of ptrace(2): the C libraries disagree on the type of these constants, and lack some.
 const POKEDATA: c_long = 5;
 const CONT: c_long = 7;
 const DETACH: c_long = 17;
@@ -35,88 +35,90 @@ fn ptrace(request: c_long, tid: u32, address: usize, data: usize) -> Result<usiz
 }
 
 /// Traces a process and its future children and threads, without stopping it: the calls that a
-/// [filter](crate::seccomp) stops at, their returns, and execve(2). They are killed when this thread
-/// ends.
+/// [filter](crate::seccomp) stops at, their returns, and execve(2). The processes are killed when
+/// this thread ends.
 ///
 /// # Errors
-/// `EPERM` when it is traced already, has more privilege, or a container or
+/// `EPERM` if the process is traced already, has more privilege, or a container or
 /// `kernel.yama.ptrace_scope` forbids it.
 pub fn seize(pid: i32) -> Result<()> {
     let options = OPTIONS | libc::PTRACE_O_TRACESECCOMP | libc::PTRACE_O_EXITKILL;
     ptrace(SEIZE, pid as u32, 0, options as usize).map(drop)
 }
 
-/// The stops of both kinds of tracing.
+/// ptrace(2) options for both [`seize`] and [`attach`].
 const OPTIONS: c_int = libc::PTRACE_O_TRACESYSGOOD
     | libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACEVFORK
     | libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACEEXEC;
 
-/// Traces a thread that runs already, and what it starts. When this thread ends, the kernel detaches
-/// it, and it goes on. It stops soon, with [`Stop::Begins`]: until then it makes calls without stops.
+/// Traces a running thread, and its future children and threads. When this thread ends, the kernel
+/// detaches them, and they continue. The traced thread stops soon, with [`Stop::Begins`]: until
+/// then its calls cause no stops.
 ///
 /// # Errors
-/// Those of [`seize`]; `ESRCH` when it has ended.
+/// The errors of [`seize`]; `ESRCH` if the thread has ended.
 pub fn attach(tid: u32) -> Result<()> {
     ptrace(SEIZE, tid, 0, OPTIONS as usize)?;
     interrupt(tid)
 }
 
-/// Has a thread stop soon, with [`Stop::Begins`] unless it stops for another reason before.
+/// Makes a traced thread stop soon, with [`Stop::Begins`] unless it stops for another reason
+/// before.
 ///
 /// # Errors
-/// `ESRCH` when it has ended.
+/// `ESRCH` if the thread has ended.
 pub fn interrupt(tid: u32) -> Result<()> {
     ptrace(INTERRUPT, tid, 0, 0).map(drop)
 }
 
-/// Ends the tracing of a stopped thread, which continues with this signal if it is not 0.
+/// Ends the tracing of a stopped thread, which continues with `signal` unless that is 0.
 ///
 /// # Errors
-/// `ESRCH` when it has been killed meanwhile.
+/// `ESRCH` if the thread has been killed meanwhile.
 pub fn detach(tid: u32, signal: i32) -> Result<()> {
     ptrace(DETACH, tid, 0, signal as usize).map(drop)
 }
 
-/// Why a thread has stopped.
+/// Why a traced thread has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It enters a call that the filter stops at.
+    /// The thread enters a system call at which the filter stops.
     Enters,
-    /// It returns from a call.
+    /// The thread returns from a system call.
     Returns,
-    /// It has created a process or thread, whose id is [`event_message`]. That one stops too, with
-    /// [`Stop::Begins`], before or after this.
+    /// The thread has created a process or thread, whose id is [`event_message`]. The new one stops
+    /// too, with [`Stop::Begins`], before or after this stop.
     Makes,
-    /// Another program is loaded, and execve(2) is about to return. The thread now has the process's
-    /// id; [`event_message`] is its id from before.
+    /// execve(2) has loaded another program, and is about to return. The thread now has the
+    /// process's id; [`event_message`] is its previous id.
     Execs,
-    /// It was just created, or continues after [`How::Listen`].
+    /// The thread was just created, or continues after [`How::Listen`].
     Begins,
-    /// This signal, such as SIGSTOP, has stopped its process: [`How::Listen`] must follow.
+    /// This signal, such as SIGSTOP, has stopped the thread's process: [`How::Listen`] must follow.
     Group(i32),
-    /// It is about to get this signal, which [`resume`] must deliver.
+    /// The thread is about to get this signal, which [`resume`] must deliver.
     Signal(i32),
 }
 
 /// A state change of a traced thread.
 #[derive(Clone, Copy, Debug)]
 pub enum Came {
-    /// It has stopped, until [`resume`].
+    /// The thread has stopped, until [`resume`].
     Stopped(Stop),
-    /// It has ended. The times are 0 unless they were requested.
+    /// The thread has ended. The times are 0 unless they were requested.
     Ended(Ended),
 }
 
-/// Waits for a traced thread to stop or end. With `times`, the CPU times of those that end
-/// are read; that makes each stop a little slower. Unless `spin` is 0, it polls for so long instead of
-/// sleeping, since waking an idle processor may take far longer than the event. With a `limit` it sleeps
-/// no longer than that; that takes more calls, and SIGCHLD stays blocked.
+/// Waits for a traced thread to stop or end. With `times`, reads the CPU times of a thread that has
+/// ended, which makes each stop a little slower. Polls for the duration `spin` before it sleeps,
+/// since waking an idle processor may take far longer than the event. With a `limit`, sleeps no
+/// longer than that; this takes more calls, and SIGCHLD stays blocked.
 ///
 /// # Errors
-/// `ECHILD` when none is left; `EINTR` after a signal; `EAGAIN` when nothing happened while polling, or
-/// within the limit.
+/// `ECHILD` if no traced thread is left; `EINTR` after a signal; `EAGAIN` if nothing happened while
+/// polling, or within the limit.
 pub fn wait(times: bool, spin: Duration, limit: Option<Duration>) -> Result<(u32, Came)> {
     let mut status: c_int = 0;
     // SAFETY: zero is a valid rusage.
@@ -127,7 +129,8 @@ pub fn wait(times: bool, spin: Duration, limit: Option<Duration>) -> Result<(u32
         std::ptr::null_mut()
     };
     let mut wait4 = |how: c_int| {
-        // Without __WALL, for traced threads alone: not for children that this process had before execve(2).
+        // Without __WALL, wait4(2) waits for traced threads only, not for children that this
+        // process had before its execve(2).
         let how = libc::__WCLONE | libc::__WNOTHREAD | how;
         // SAFETY: `status` and `usage` live, and a null pointer for the latter is allowed.
         let tid = unsafe { libc::wait4(-1, &raw mut status, how, into) };
@@ -139,7 +142,8 @@ pub fn wait(times: bool, spin: Duration, limit: Option<Duration>) -> Result<(u32
             Some(limit) => {
                 let until = monotonic().saturating_add(limit.as_nanos() as u64);
                 loop {
-                    // Before it looks, so that a change after that ends the sleep.
+                    // Block SIGCHLD before checking for state changes, so that a later change ends
+                    // the sleep.
                     let children = block_sigchld();
                     match wait4(libc::WNOHANG)? {
                         0 => sleep_until(&children, until)?,
@@ -176,7 +180,8 @@ pub fn wait(times: bool, spin: Duration, limit: Option<Duration>) -> Result<(u32
     Ok((tid, Came::Stopped(stop)))
 }
 
-/// Blocks SIGCHLD, which a thread that stops or ends sends, and returns the set with it.
+/// Blocks SIGCHLD, which the kernel sends when a traced thread stops or ends, and returns a set
+/// with this signal.
 fn block_sigchld() -> libc::sigset_t {
     // SAFETY: zero is a valid set, which is initialised here.
     unsafe {
@@ -188,7 +193,8 @@ fn block_sigchld() -> libc::sigset_t {
     }
 }
 
-/// Sleeps until one of the blocked signals arrives. `EAGAIN` at this time of the monotonic clock.
+/// Sleeps until one of the blocked signals arrives. `EAGAIN` when the monotonic clock reaches
+/// `until`.
 fn sleep_until(signals: &libc::sigset_t, until: u64) -> Result<()> {
     let left = Duration::from_nanos(until.saturating_sub(monotonic()));
     // SAFETY: zero is a valid timespec.
@@ -206,30 +212,30 @@ fn sleep_until(signals: &libc::sigset_t, until: u64) -> Result<()> {
 /// How a stopped thread continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// To its next stop.
+    /// Run to the next stop.
     Cont = CONT as isize,
-    /// To its next stop, or to the return of its call.
+    /// Run to the next stop, or to the return of the present system call.
     Syscall = SYSCALL as isize,
-    /// It stays stopped until SIGCONT: after [`Stop::Group`].
+    /// Stay stopped until SIGCONT: after [`Stop::Group`].
     Listen = LISTEN as isize,
 }
 
-/// Continues a stopped thread, with this signal if it is not 0.
+/// Continues a stopped thread, with `signal` unless that is 0.
 ///
 /// # Errors
-/// `ESRCH` when it has been killed meanwhile: [`wait`] will return it.
+/// `ESRCH` if the thread has been killed meanwhile: [`wait`] will return it.
 pub fn resume(tid: u32, how: How, signal: i32) -> Result<()> {
     ptrace(how as c_long, tid, 0, signal as usize).map(drop)
 }
 
-/// The id that [`Stop::Makes`] and [`Stop::Execs`] come with.
+/// The thread id that belongs to [`Stop::Makes`] or [`Stop::Execs`].
 pub fn event_message(tid: u32) -> Result<u32> {
     let mut message: libc::c_ulong = 0;
     ptrace(GETEVENTMSG, tid, 0, (&raw mut message) as usize)?;
     Ok(message as u32)
 }
 
-/// `struct ptrace_syscall_info` with its longest variant.
+/// `struct ptrace_syscall_info`, as long as its longest variant.
 #[repr(C)]
 struct SyscallInfo {
     op: u8,
@@ -237,16 +243,17 @@ struct SyscallInfo {
     arch: u32,
     instruction_pointer: u64,
     stack_pointer: u64,
-    /// Number and arguments; or the result, and whether it is an error.
+    /// At entry the number and the arguments; at return the result, and whether it is an error.
     words: [u64; 8],
 }
 
 /// The state of a stopped thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doing {
-    /// [`crate::seccomp::ARCH`], unless the program has another word size.
+    /// Architecture of the program, `AUDIT_ARCH_*`: [`crate::seccomp::ARCH`], unless it has a
+    /// different word size.
     pub arch: u32,
-    /// The call that it enters or returns from.
+    /// The system call that the thread enters or returns from.
     pub call: Option<At>,
 }
 
@@ -259,12 +266,12 @@ pub enum At {
         args: [u64; 6],
     },
     Exit {
-        /// Negative error number if the call failed.
+        /// Result of the call; a negative error number if it failed.
         result: i64,
     },
 }
 
-/// The state of a stopped thread. `PTRACE_GET_SYSCALL_INFO`
+/// Reads the state of a stopped thread. `PTRACE_GET_SYSCALL_INFO`
 ///
 /// # Errors
 /// `EIO` before Linux 5.3.
@@ -291,17 +298,17 @@ pub fn syscall_info(tid: u32) -> Result<Doing> {
     })
 }
 
-/// The registers of a stopped thread that hold the number, the arguments and the result of a call.
+/// The registers of a stopped thread that hold number, arguments and result of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct CallRegisters {
     pub number: u64,
     pub args: [u64; 6],
-    /// Valid when the call has returned: its negative error number if it failed.
+    /// Result register: valid after the call has returned; a negative error number if it failed.
     pub result: i64,
 }
 
-/// Indices in the general registers: of the number, of the arguments, of the result.
+/// Indices in the general registers: of the call number, its arguments and its result.
 type Places = (usize, [usize; 6], usize);
 const REGISTERS: Option<Places> = if cfg!(target_arch = "x86_64") {
     // orig_rax; rdi, rsi, rdx, r10, r8, r9; rax of struct user_regs_struct
@@ -328,8 +335,8 @@ fn registers(
     Ok((values, part.iov_len))
 }
 
-/// The registers of a thread at any stop. They do not say whether it enters a call, returns from it,
-/// or is in none. `None` for a 32-bit program, and on processors that are not supported.
+/// Reads the registers of a thread at any stop. They do not show whether the thread enters a call,
+/// returns from it, or is in none. `None` for a 32-bit program, and on unsupported processors.
 /// `PTRACE_GETREGSET`
 ///
 /// # Errors
@@ -339,7 +346,7 @@ pub fn call_registers(tid: u32) -> Result<Option<CallRegisters>> {
         return Ok(None);
     };
     let (registers, len) = registers(GETREGSET, tid, [0; 40], usize::MAX)?;
-    // A 32-bit program has fewer and smaller ones.
+    // A 32-bit program has fewer and smaller registers.
     let is_64_bit = len >= 27 * size_of::<u64>();
     Ok(is_64_bit.then(|| CallRegisters {
         number: registers[number],
@@ -348,10 +355,10 @@ pub fn call_registers(tid: u32) -> Result<Option<CallRegisters>> {
     }))
 }
 
-/// Changes the first argument of the call that a stopped thread enters. `PTRACE_SETREGSET`
+/// Changes the first argument of the system call that a stopped thread enters. `PTRACE_SETREGSET`
 ///
 /// # Errors
-/// `ESRCH`: the thread is not stopped; `EINVAL` on a processor that is not supported.
+/// `ESRCH`: the thread is not stopped; `EINVAL` on an unsupported processor.
 pub fn set_first_argument(tid: u32, value: u64) -> Result<()> {
     let Some((_, [first, ..], _)) = REGISTERS else {
         return Err(Errno::EINVAL);
@@ -361,7 +368,7 @@ pub fn set_first_argument(tid: u32, value: u64) -> Result<()> {
     registers(SETREGSET, tid, values, len).map(drop)
 }
 
-/// Writes a word of the memory of a stopped thread, also where the program itself may only read.
+/// Writes a word to the memory of a stopped thread, even where it is read-only for the program.
 /// `PTRACE_POKEDATA`
 ///
 /// # Errors
@@ -370,11 +377,12 @@ pub fn write_word(tid: u32, address: u64, word: u64) -> Result<()> {
     ptrace(POKEDATA, tid, address as usize, word as usize).map(drop)
 }
 
-/// Reads memory of a traced process as far as it is readable, page by page, and returns the number of
-/// bytes.
+/// Reads memory of a traced process, page by page up to the first unreadable one, and returns the
+/// number of bytes.
 /// [process_vm_readv(2)](https://man7.org/linux/man-pages/man2/process_vm_readv.2.html)
 pub fn read_memory(tid: u32, address: u64, into: &mut [u8]) -> usize {
-    // aarch64 allows tags in the upper byte, which this call does not accept.
+    // aarch64 allows tags in the upper byte of an address, which process_vm_readv(2) does not
+    // accept.
     const ADDRESS: u64 = if cfg!(target_arch = "aarch64") {
         u64::MAX >> 8
     } else {

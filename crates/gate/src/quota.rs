@@ -1,31 +1,33 @@
-//! The CPU time that a cgroup allows.
+//! The CPU quota of a cgroup.
 
 use crate::file::{read_kernel, read_kernel_in};
 use crate::flags::{At, Want};
 use crate::fs::{CWD, statx};
 use crate::long::c_string;
 
-/// CPU time that the processes of a cgroup may use together.
+/// The CPU time that the processes of a cgroup may use together.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Quota {
-    /// The cgroup: its inode number, which is the same in all namespaces.
+    /// Inode number of the cgroup, which is the same in all namespaces.
     pub cgroup: u64,
-    /// CPU time per elapsed time, so as many processors.
+    /// CPU time per elapsed time: a number of processors.
     pub processors: f64,
 }
 
-/// The smallest quota of the cgroup of this process and those above it; `None` if no visible one has any.
-/// [CPU controller](https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files),
-/// [CFS bandwidth control](https://docs.kernel.org/scheduler/sched-bwc.html)
+/// The smallest quota of the cgroup of this process and those above it; `None` if no visible cgroup
+/// has a quota. [CPU
+/// controller](https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files), [CFS
+/// bandwidth control](https://docs.kernel.org/scheduler/sched-bwc.html)
 pub fn quota() -> Option<Quota> {
     lowest(&read_kernel(c"/proc/self/cgroup").ok()?, b"/sys/fs/cgroup")
 }
 
-/// The same, of a process with this `/proc/PID/cgroup`, from cgroup file systems mounted at `top`.
+/// The smallest quota of a process with this `/proc/PID/cgroup`, in cgroup file systems mounted at
+/// `top`.
 fn lowest(membership: &[u8], top: &[u8]) -> Option<Quota> {
     let lines = membership.split(|byte| *byte == b'\n');
     let quotas = lines.filter_map(|line| {
-        // hierarchy-ID:controller-list:cgroup-path, see cgroups(7).
+        // Format of a line: hierarchy-ID:controller-list:cgroup-path, see cgroups(7).
         let mut fields = line.splitn(3, |byte| *byte == b':');
         let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
         let is_v2 = controllers.is_empty();
@@ -38,7 +40,8 @@ fn lowest(membership: &[u8], top: &[u8]) -> Option<Quota> {
         }
         let root = [top, if is_v2 { b"" } else { &b"/cpu"[..] }].concat();
         let path = path.strip_suffix(b"/").unwrap_or(path);
-        // In a container, a path that is not seen from there has no files, but the root is its own cgroup.
+        // In a container, a cgroup path outside of it has no files, but the root directory is its
+        // own cgroup.
         let ends = (0..path.len())
             .filter(|end| path[*end] == b'/')
             .chain([path.len()]);
@@ -54,8 +57,8 @@ fn lowest(membership: &[u8], top: &[u8]) -> Option<Quota> {
     quotas.min_by(|a, b| a.processors.total_cmp(&b.processors))
 }
 
-/// The quota of a cgroup in processors. Of version 2, `cpu.max` is `$MAX $PERIOD` in microseconds, with `max` for
-/// none; of version 1, `cpu.cfs_quota_us` is -1 for none.
+/// The quota of a cgroup in processors. In version 2, `cpu.max` is `$MAX $PERIOD` in microseconds,
+/// or `max` without a quota; in version 1, `cpu.cfs_quota_us` is -1 without a quota.
 fn limit(dir: &[u8], is_v2: bool) -> Option<f64> {
     let number = |text: &str| text.trim().parse::<f64>().ok();
     let (most, period) = if is_v2 {
@@ -101,7 +104,7 @@ mod tests {
         assert_eq!(found(own), of(&job, 1.5));
         write(step.join("cpu.max"), "50000 100000\n").unwrap();
         assert_eq!(found(own), of(&step, 0.5));
-        // From inside of a container that has no cgroup namespace.
+        // The cgroup path as seen from inside of a container without a cgroup namespace.
         write(top.join("cpu.max"), "200000 100000\n").unwrap();
         assert_eq!(found(b"0::/not/seen\n"), of(top, 2.0));
 

@@ -1,4 +1,4 @@
-//! What ioctls of btrfs and XFS are asked for, and the sizes of what they return.
+//! Requests for ioctls of btrfs and XFS, and the sizes of their results.
 
 /// Length of a `struct btrfs_ioctl_get_subvol_info_args` in bytes.
 pub const SUBVOL_INFO_LEN: usize = 504;
@@ -12,14 +12,14 @@ pub const BULKSTAT_LEN: usize = 192;
 /// A range of keys, in the order of (object, type, offset).
 #[derive(Clone, Copy, Debug)]
 pub struct SearchKey {
-    /// The tree; 0 for that of the subvolume that the descriptor is in.
+    /// Id of the tree; 0 for that of the subvolume which contains the descriptor.
     pub tree: u64,
-    /// The first key of the range.
+    /// The first key of the search range.
     pub first: (u64, u8, u64),
-    /// The last key of the range.
+    /// The last key of the search range.
     pub last: (u64, u8, u64),
-    /// Only leaves written in this transaction or later.
+    /// Only leaves written in this transaction or later are searched.
     pub min_transid: u64,
-    /// The most items to return.
+    /// Maximum number of items to return.
     pub items: u32,
 }

@@ -1,4 +1,5 @@
-//! Opens names so that nothing redirects them meanwhile: by openat2(2), or one component after the other.
+//! Opens names so that concurrent changes cannot redirect them: by openat2(2), or component by
+//! component.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -12,9 +13,9 @@ use crate::{Errno, Fd, Result};
 
 static OPENAT2: NewerCall = NewerCall::new();
 
-/// Opens a name of several components so that a concurrent change of the tree cannot redirect it: no symlink is followed.
-/// [openat2(2)](https://man7.org/linux/man-pages/man2/openat2.2.html); before Linux 5.6, which does not have it, one
-/// component is opened after the other.
+/// Opens a name of several components so that a concurrent change of the tree cannot redirect it:
+/// no symlink is followed. [openat2(2)](https://man7.org/linux/man-pages/man2/openat2.2.html);
+/// before Linux 5.6, which lacks this call, the components are opened one after the other.
 pub fn openat2(dir: impl AsFd, name: &CStr, how: Open, resolve: Resolve) -> Result<Fd> {
     let (dir, resolve) = (dir.as_fd(), resolve | Resolve::NO_SYMLINKS);
     let call = |dir: RawFd, name: &CStr| {
@@ -32,11 +33,12 @@ pub fn openat2(dir: impl AsFd, name: &CStr, how: Open, resolve: Resolve) -> Resu
     open_by_components(dir, name.to_bytes(), how, resolve)
 }
 
-/// Opens a name without following symlinks, whatever `resolve` says of them.
+/// Opens a name component by component, never following symlinks.
 ///
 /// # Errors
-/// `ELOOP` or `ENOTDIR` for a symlink. With [`Resolve::BENEATH`], `EXDEV` for an absolute name and for `..`. With
-/// [`Resolve::NO_XDEV`], `EXDEV` for what is on a different mount; without /proc before Linux 5.8, on a different device.
+/// `ELOOP` or `ENOTDIR` for a symlink. With [`Resolve::BENEATH`], `EXDEV` for an absolute name and
+/// for `..`. With [`Resolve::NO_XDEV`], `EXDEV` for a file on a different mount; without /proc
+/// before Linux 5.8, on a different device.
 fn open_by_components(dir: BorrowedFd<'_>, name: &[u8], how: Open, resolve: Resolve) -> Result<Fd> {
     let is_beneath = resolve.contains(Resolve::BENEATH);
     let is_absolute = name.starts_with(b"/");
@@ -70,14 +72,16 @@ fn open_by_components(dir: BorrowedFd<'_>, name: &[u8], how: Open, resolve: Reso
         let how = if is_last { how | Open::NOFOLLOW } else { place };
         let at = here.as_ref().map_or(top, |fd| fd.as_fd());
         let next = openat(at, &CString::new(part).map_err(|_| Errno::EINVAL)?, how)?;
-        // No `..` leaves a mount that was entered.
+        // Check only the last component: only `..` could leave a mount, and the callers pass no
+        // `..`.
         if is_last
             && let Some(mount) = mount
             && !is_on(next.as_fd(), mount)?
         {
             return Err(Errno::EXDEV);
         }
-        // Such a descriptor of the symlink itself must have been asked for.
+        // `O_PATH | O_NOFOLLOW` opens a symlink itself, which is an error unless the caller
+        // requested it.
         if is_last && is_path_of_symlink(&next, asked)? {
             return Err(Errno::ELOOP);
         }
@@ -94,14 +98,15 @@ fn is_path_of_symlink(fd: &Fd, asked: Open) -> Result<bool> {
     Ok(seen.file_type == FileType::Symlink)
 }
 
-/// The mount of an open file, if the kernel tells it, and the device.
+/// The mount id of an open file, if the kernel reports it, and the device.
 fn mount_of(fd: BorrowedFd<'_>) -> Result<(Option<u64>, Dev)> {
     let seen = statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS | Want::MNT_ID)?;
     let id = seen.mnt_id.or_else(|| mount_id_in_proc(fd.as_raw_fd()));
     Ok((id, seen.dev))
 }
 
-/// Whether an open file is on a mount. A mount of btrfs has several devices.
+/// Whether an open file is on a mount: by mount id if known, since one btrfs mount has several
+/// devices.
 fn is_on(fd: BorrowedFd<'_>, (id, device): (Option<u64>, Dev)) -> Result<bool> {
     let (own_id, own_device) = mount_of(fd)?;
     Ok(match (own_id, id) {
@@ -117,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    /// The kernel has openat2(2), so both ways can be compared.
+    /// Compares both implementations: the kernel that runs the tests must have openat2(2).
     #[test]
     fn names_are_resolved_as_by_openat2() {
         let top = std::env::temp_dir().join(format!("fathom-gate-{}-names", std::process::id()));
@@ -134,7 +139,8 @@ mod tests {
         let identity = |opened: Result<Fd>| {
             let seen = opened.and_then(|fd| statx(&fd, c"", At::EMPTY_PATH, Want::BASIC_STATS));
             match seen.map(|seen| (seen.dev, seen.ino)) {
-                // openat(2) with O_DIRECTORY calls a symlink no directory, and a symlink on another mount is met before its end.
+                // openat(2) with O_DIRECTORY returns ENOTDIR for a symlink, and reaches a symlink
+                // on another mount before the check.
                 Err(Errno::ELOOP | Errno::EXDEV) => Err(Errno::ENOTDIR),
                 other => other,
             }

@@ -1,4 +1,4 @@
-//! Files that experiments create, and calls on them.
+//! Temporary files for experiments, and calls on them.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd};
@@ -8,12 +8,12 @@ use crate::gates::Gate;
 use crate::syscall::syscall;
 use crate::{Fd, Result};
 
-/// Creates a file without a name, for reading and writing. It disappears with its last descriptor.
-/// [openat(2)](https://man7.org/linux/man-pages/man2/openat.2.html), `O_TMPFILE`
+/// Creates a file without a name, for reading and writing. It disappears when its last descriptor
+/// is closed. [openat(2)](https://man7.org/linux/man-pages/man2/openat.2.html), `O_TMPFILE`
 ///
 /// # Errors
-/// `EOPNOTSUPP` where the file system does not support it; some return `EISDIR`, `EINVAL`, `ENOENT`
-/// or `ENOSYS`.
+/// `EOPNOTSUPP` if the file system does not support it; some return `EISDIR`, `EINVAL`, `ENOENT` or
+/// `ENOSYS`.
 pub fn open_unnamed(dir: impl AsFd) -> Result<Fd> {
     create(dir, c".", libc::O_TMPFILE | libc::O_RDWR, 0o600)
 }
@@ -22,22 +22,22 @@ pub fn open_unnamed(dir: impl AsFd) -> Result<Fd> {
 /// [openat(2)](https://man7.org/linux/man-pages/man2/openat.2.html)
 ///
 /// # Errors
-/// `EEXIST` when the name exists.
+/// `EEXIST` if the name exists.
 pub fn open_new(dir: impl AsFd, name: &CStr) -> Result<Fd> {
     let how = libc::O_CREAT | libc::O_EXCL | libc::O_RDWR | libc::O_NOFOLLOW;
     create(dir, name, how, 0o600)
 }
 
-/// Opens a file for reading past the page cache.
+/// Opens a file for reading that bypasses the page cache.
 /// [openat(2)](https://man7.org/linux/man-pages/man2/openat.2.html), `O_DIRECT`
 ///
 /// # Errors
-/// `EINVAL` where the file system does not support it.
+/// `EINVAL` if the file system does not support it.
 pub fn open_direct(dir: impl AsFd, name: &CStr) -> Result<Fd> {
     create(dir, name, libc::O_DIRECT, 0)
 }
 
-/// Opens a file to lock it, which nobody but its owner can do: it is created where there is none.
+/// Opens or creates a lock file that only its owner can open.
 pub fn open_lock(dir: impl AsFd, name: &CStr) -> Result<Fd> {
     create(
         dir,
@@ -47,19 +47,19 @@ pub fn open_lock(dir: impl AsFd, name: &CStr) -> Result<Fd> {
     )
 }
 
-/// Locks an open file exclusively, without waiting. The lock ends with the last descriptor.
-/// [flock(2)](https://man7.org/linux/man-pages/man2/flock.2.html)
+/// Locks an open file exclusively, without waiting. The lock ends when the last descriptor is
+/// closed. [flock(2)](https://man7.org/linux/man-pages/man2/flock.2.html)
 ///
 /// # Errors
-/// `EAGAIN` while another process holds it.
+/// `EAGAIN` while another process holds the lock.
 pub fn flock(fd: impl AsFd) -> Result<()> {
     // SAFETY: no pointers.
     unsafe { syscall!(Gate::Flock, fd.as_fd(), libc::LOCK_EX | libc::LOCK_NB) }.map(drop)
 }
 
-/// The alignment that direct I/O needs: in memory and in the file, in bytes. `None` where the kernel
-/// does not say (before 6.1, or for this file system); 0 where direct I/O is not supported.
-/// [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html), `STATX_DIOALIGN`
+/// The alignment that direct I/O requires, in memory and in the file, in bytes. `None` if the
+/// kernel does not report it (before 6.1, or for this file system); 0 if direct I/O is not
+/// supported. [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html), `STATX_DIOALIGN`
 pub fn direct_alignment(fd: impl AsFd) -> Result<Option<(u32, u32)>> {
     let s = raw_statx(
         fd.as_fd().as_raw_fd(),

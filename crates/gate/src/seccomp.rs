@@ -6,7 +6,7 @@ use libc::{c_long, c_ulong, sock_filter};
 use crate::errno::check;
 use crate::{Errno, Result};
 
-/// The `AUDIT_ARCH_*` of this program; 0 on architectures that are not supported.
+/// `AUDIT_ARCH_*` of this program; 0 on unsupported architectures.
 pub const ARCH: u32 = if cfg!(target_arch = "x86_64") {
     0xc000_003e
 } else if cfg!(target_arch = "aarch64") {
@@ -18,7 +18,7 @@ pub const ARCH: u32 = if cfg!(target_arch = "x86_64") {
 /// Offsets in `struct seccomp_data`.
 const NUMBER_AT: u32 = 0;
 const ARCH_AT: u32 = 4;
-/// Its lower half: both architectures are little-endian.
+/// Offset of the lower half of the first argument: both supported architectures are little-endian.
 const FIRST_ARGUMENT_AT: u32 = 16;
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
@@ -32,18 +32,19 @@ const fn step(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-/// A filter, whose installation allocates nothing.
+/// A seccomp filter. Installing it allocates no memory, so that a forked child may do so.
 pub struct Filter(Vec<sock_filter>);
 
 impl Filter {
-    /// A filter that stops at the calls with these numbers (`SECCOMP_RET_TRACE`), at the call `flagged` if
-    /// its first argument has one of these flags, and allows all others, also all of 32-bit programs and
-    /// of x32, which have other numbers.
+    /// Builds a filter that stops (`SECCOMP_RET_TRACE`) at the calls with these numbers, and at the
+    /// call `flagged.0` if its first argument has one of the flags `flagged.1`. All other calls are
+    /// allowed, including all of 32-bit programs and of x32, which have different numbers.
     pub fn trace(numbers: impl IntoIterator<Item = u32>, flagged: (u32, u32)) -> Filter {
         let mut numbers: Vec<u32> = numbers.into_iter().collect();
         numbers.sort_unstable();
         numbers.dedup();
-        // The bounds of runs of numbers: traced from the first, not from the second, and so on.
+        // Bounds of runs of numbers: calls are traced from the first bound on, not from the second
+        // on, and so on.
         let mut changes: Vec<u32> = Vec::new();
         for number in numbers {
             match changes.last_mut() {
@@ -66,9 +67,9 @@ impl Filter {
         Filter(steps)
     }
 
-    /// Installs it permanently for the calling process and its future children. Without a tracer,
-    /// the chosen calls return `ENOSYS`. Returns whether it had to set `PR_SET_NO_NEW_PRIVS`, which a
-    /// process without `CAP_SYS_ADMIN` needs.
+    /// Installs the filter permanently for the calling process and its future children. Without a
+    /// tracer, the chosen calls return `ENOSYS`. Returns whether `PR_SET_NO_NEW_PRIVS` had to be
+    /// set, which a process without `CAP_SYS_ADMIN` needs.
     pub fn install(&self) -> Result<bool> {
         match self.set() {
             Err(Errno::EACCES) => {
@@ -92,7 +93,8 @@ impl Filter {
             // SAFETY: `program` and its instructions live, and the kernel only reads them.
             check(unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program) })
         };
-        // Without this flag, kernels before 5.16 disable speculation, which slows programs down.
+        // Without this flag, kernels before 5.16 disable speculative execution, which slows
+        // programs down.
         match set(libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW) {
             Err(Errno::EINVAL) => set(0),
             other => other,
@@ -101,7 +103,8 @@ impl Filter {
     }
 }
 
-/// Appends a binary search of the number among `changes`; below the first, it is traced if `inside`.
+/// Appends a binary search of the call number in `changes`; numbers below the first change are
+/// traced if `inside`.
 fn search(changes: &[u32], inside: bool, steps: &mut Vec<sock_filter>) {
     let middle = changes.len() / 2;
     let (below, [change, above @ ..]) = changes.split_at(middle) else {
@@ -113,7 +116,7 @@ fn search(changes: &[u32], inside: bool, steps: &mut Vec<sock_filter>) {
         steps.push(step(RETURN, 0, 0, verdict));
         return;
     };
-    // A conditional jump skips at most 255 steps; an unconditional one, any number.
+    // A conditional BPF jump skips at most 255 instructions; an unconditional one, any number.
     steps.push(step(IF_AT_LEAST, 0, 1, *change));
     let jump = steps.len();
     steps.push(step(JUMP, 0, 0, 0));
@@ -126,7 +129,7 @@ fn search(changes: &[u32], inside: bool, steps: &mut Vec<sock_filter>) {
 mod tests {
     use super::*;
 
-    /// Runs the filter.
+    /// The action that the filter returns for a system call.
     fn verdict(filter: &Filter, arch: u32, number: u32) -> u32 {
         verdict_of(filter, arch, number, 0)
     }

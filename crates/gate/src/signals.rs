@@ -2,7 +2,7 @@
 
 use libc::{c_int, c_void};
 
-/// The disposition of a signal; the default one for an invalid number.
+/// The disposition of a signal; the default disposition for an invalid number.
 pub(crate) fn disposition(signal: c_int) -> libc::sigaction {
     // SAFETY: zero is a valid sigaction (SIG_DFL is 0), and the pointer is to a live one.
     unsafe {
@@ -19,7 +19,7 @@ pub(crate) fn set_disposition(signal: c_int, to: libc::sighandler_t) {
     unsafe { libc::signal(signal, to) };
 }
 
-/// Resets signals that have a handler to the default. Ignored ones stay ignored.
+/// Resets signals that have a handler to the default. Ignored signals stay ignored.
 pub(crate) fn forget_handlers(signals: impl IntoIterator<Item = c_int>) {
     for signal in signals {
         if ![libc::SIG_DFL, libc::SIG_IGN].contains(&disposition(signal).sa_sigaction) {
@@ -28,14 +28,15 @@ pub(crate) fn forget_handlers(signals: impl IntoIterator<Item = c_int>) {
     }
 }
 
-/// A handler with information on the sender.
+/// A signal handler that gets information on the sender.
 pub(crate) type Handler = extern "C" fn(c_int, *const libc::siginfo_t, *const c_void);
 
-/// The dispositions of signals before they got a handler; restored when this is dropped.
+/// The previous dispositions of signals that got a handler; dropping this restores them.
 pub(crate) struct Handled<const N: usize>([(c_int, libc::sigaction); N]);
 
 impl<const N: usize> Handled<N> {
-    /// Gives signals a handler; ignored ones stay ignored. `flags` are those of sigaction(2).
+    /// Installs a handler for signals; ignored signals stay ignored. `flags` are those of
+    /// sigaction(2).
     ///
     /// # Safety
     /// The handler must be async-signal-safe: see signal-safety(7).
@@ -56,10 +57,9 @@ impl<const N: usize> Handled<N> {
         }))
     }
 
-    /// Restores the dispositions from before.
     pub(crate) fn put_back(&self) {
         for (signal, before) in &self.0 {
-            // SAFETY: `before` is what sigaction filled in.
+            // SAFETY: sigaction filled in `before`.
             unsafe { libc::sigaction(*signal, before, std::ptr::null_mut()) };
         }
     }

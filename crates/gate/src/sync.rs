@@ -1,8 +1,8 @@
-//! Locks without poison. A thread that panics while it holds a lock ends the program or its step, and
-//! the value is not used afterwards, so poison would protect nothing.
+//! Locks without poison. A thread that panics while it holds a lock ends the program or its step,
+//! and the value is not used afterwards, so poison would protect nothing.
 //!
-//! They wrap the standard library's locks, which keep no state outside themselves: a process that forks
-//! while other threads wait for a lock that it holds can release it in the child.
+//! The types wrap the standard library's locks, which keep no state outside themselves: a process
+//! that forks with a lock held, while other threads wait for it, can release the lock in the child.
 #![allow(missing_docs, reason = "as in std::sync")]
 
 use std::sync::{self, PoisonError, WaitTimeoutResult};

@@ -1,11 +1,12 @@
-//! A system call through its gate.
+//! A macro that makes a system call and counts it.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libc::c_long;
 
-/// An argument of a system call. The kernel takes each as a word, and of a 32-bit one the lower half.
+/// An argument of a system call. The kernel takes each as a word, and uses the lower half of it for
+/// a 32-bit argument.
 pub(crate) trait Argument {
     fn word(self) -> c_long;
 }
@@ -50,10 +51,10 @@ impl<T> Argument for *mut T {
     }
 }
 
-/// Makes one system call through its gate, which counts it: `syscall!(gate, arguments...)`.
+/// Makes one system call through its gate, which counts the call: `syscall!(gate, arguments...)`.
 ///
 /// # Safety
-/// The arguments must be those of the call, and the kernel may read or write what they point to as
+/// The arguments must be those of the call; the kernel may access the memory that they point to, as
 /// that call does.
 macro_rules! syscall {
     ($gate:expr $(, $argument:expr)* $(,)?) => {

@@ -1,23 +1,23 @@
-//! Counts of the calls that passed each gate.
+//! Counts of system calls by gate.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::gates::{GATES, Gate};
 
-/// Buckets of a histogram. Bucket `b` counts calls of 2^b up to 2^(b+1) nanoseconds; the last
-/// bucket also counts all longer ones.
+/// Number of buckets in a histogram. Bucket `b` counts calls of 2^b up to 2^(b+1) nanoseconds; the
+/// last bucket also counts all longer ones.
 pub(crate) const BUCKETS: usize = 36;
 
 /// Counts of the calls through one gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateCounts {
-    /// Calls, failed ones included.
+    /// Number of calls, including failed ones.
     pub calls: u64,
-    /// Calls that failed.
+    /// Number of failed calls.
     pub errors: u64,
-    /// Wall time in the calls, in nanoseconds; 0 unless profiling.
+    /// Wall time spent in the calls, in nanoseconds; 0 unless profiling.
     pub nanos: u64,
-    /// Calls by duration; empty unless profiling.
+    /// Number of calls by duration; all 0 unless profiling.
     pub(crate) histogram: [u64; BUCKETS],
 }
 
@@ -45,7 +45,7 @@ impl GateCounts {
     }
 
     /// The duration that `share` (0 to 1) of the calls do not exceed, in nanoseconds, rounded up to
-    /// the end of a bucket. `None` when no call was timed.
+    /// the end of a bucket. `None` if no call was timed.
     pub fn percentile(&self, share: f64) -> Option<u64> {
         let timed: u64 = self.histogram.iter().sum();
         let rank = (share * timed as f64).ceil().max(1.0) as u64;
@@ -90,19 +90,19 @@ impl Tally {
             .filter(|(_, counts)| counts.calls > 0)
     }
 
-    /// All calls of all gates.
+    /// Number of calls of all gates.
     pub fn calls(&self) -> u64 {
         self.gates.iter().map(|counts| counts.calls).sum()
     }
 
-    /// Calls of `statx` and `newfstatat`.
+    /// Number of calls of `statx` and `newfstatat`.
     pub fn stat_calls(&self) -> u64 {
         self.counts(Gate::Statx).calls + self.counts(Gate::Newfstatat).calls
     }
 
     fn combine(&mut self, other: &Tally, with: impl Fn(u64, u64) -> u64) {
         let pairs = self.gates.iter_mut().zip(&other.gates);
-        // Most gates are unused, and every thread that ends adds its tally.
+        // Skip unused gates, which most are: every thread that ends adds its tally.
         for (mine, theirs) in pairs.filter(|(_, theirs)| theirs.calls > 0) {
             let (a, b) = (mine.words(), theirs.words());
             *mine = GateCounts::from_words(std::array::from_fn(|word| with(a[word], b[word])));
@@ -114,7 +114,7 @@ impl Tally {
         self.combine(other, |a, b| a + b);
     }
 
-    /// The counts added since `earlier` was taken.
+    /// The counts since `earlier` was taken.
     pub fn since(&self, earlier: &Tally) -> Tally {
         let mut difference = self.clone();
         difference.combine(earlier, u64::saturating_sub);
@@ -124,7 +124,7 @@ impl Tally {
     /// Writes the tally into [`Tally::WORDS`] words of shared memory, for another process to read.
     ///
     /// # Panics
-    /// When `words` is shorter than that.
+    /// If `words` is shorter.
     pub fn publish(&self, words: &[AtomicU64]) {
         assert!(words.len() >= Tally::WORDS, "too few words for a tally");
         let values = self.gates.iter().flat_map(GateCounts::words);
@@ -136,7 +136,7 @@ impl Tally {
     /// Reads a tally that [`Tally::publish`] wrote.
     ///
     /// # Panics
-    /// When `words` is shorter than [`Tally::WORDS`].
+    /// If `words` is shorter than [`Tally::WORDS`].
     pub fn collect(words: &[AtomicU64]) -> Tally {
         let (words, _) = words[..Tally::WORDS].as_chunks::<{ GateCounts::WORDS }>();
         Tally {

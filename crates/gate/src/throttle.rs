@@ -1,5 +1,5 @@
-//! Waits before calls, to spare a server that others use as well: a limit of the calls per second. It
-//! is off, and costs nothing, until it is set.
+//! Delays calls, to spare a server that other clients use as well: a limit of the calls per second.
+//! Until a limit is set, this costs nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -8,26 +8,26 @@ use crate::watch;
 
 mod rate;
 
-/// Delays of all threads together.
+/// Number and sum of the delays of all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
-    /// How many there were.
+    /// Number of delays.
     pub number: u64,
-    /// Their sum, in nanoseconds.
+    /// Sum of all delays, in nanoseconds.
     pub nanos: u64,
 }
 
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 static NANOS: AtomicU64 = AtomicU64::new(0);
 
-/// Lets the threads of this process make at most an equal share of `rate` calls per second, one of
-/// `processes`. Only the first limit counts.
+/// Limits the threads of this process together to an equal share of `rate` calls per second, for
+/// one of `processes` processes. Only the first limit counts.
 pub fn limit_rate(rate: u64, processes: usize) {
     rate::set(rate, processes);
     watch::set_limiting();
 }
 
-/// The delays so far; `None` without a limit.
+/// The delays so far; `None` if no limit of the calls per second is set.
 pub fn delays() -> Option<Delays> {
     watch::limiting().then(|| Delays {
         number: NUMBER.load(Relaxed),
@@ -35,7 +35,7 @@ pub fn delays() -> Option<Delays> {
     })
 }
 
-/// The delays so far, which are counted from 0 again: another process adds them to its own.
+/// Returns and resets the delays so far: another process adds them to its own.
 pub fn take_delays() -> Delays {
     Delays {
         number: NUMBER.swap(0, Relaxed),
@@ -49,7 +49,6 @@ pub fn add_delays(Delays { number, nanos }: Delays) {
     NANOS.fetch_add(nanos, Relaxed);
 }
 
-/// Waits until the next call may be made.
 pub(crate) fn before_call() {
     let nanos = match watch::limiting() {
         true => rate::take(),

@@ -1,4 +1,4 @@
-//! Whose a file is, and who else may change it.
+//! Who owns a file, and which other users may change it.
 
 use std::ffi::CStr;
 
@@ -6,12 +6,12 @@ use crate::fs::Statx;
 use crate::process::ids;
 use crate::{Errno, Result};
 
-/// Whether there is an access control list, by the result of reading its attribute, [`ACL`].
+/// Whether a file has an access control list, by the result of reading its attribute [`ACL`].
 pub fn has_acl(read: Result<()>) -> bool {
     !matches!(read, Err(Errno::ENODATA | Errno::EOPNOTSUPP))
 }
 
-/// The extended attribute that is the access control list of a file.
+/// The extended attribute with the access control list of a file.
 pub const ACL: &CStr = c"system.posix_acl_access";
 
 const GROUP_WRITES: u32 = 0o020;
@@ -23,10 +23,11 @@ impl Statx {
         [0, ids().0].contains(&self.uid)
     }
 
-    /// Whether users other than that of this process and root may write to the file, or change the names in the directory:
-    /// by its owner, or by its mode. The group bits include what access control lists permit. A group with the number of
-    /// the owner is the owner's own, as where the umask is 002, if it is also the group of this process; then `acl` tells whether
-    /// there is such a list.
+    /// Whether users other than that of this process and root may write to the file, or change
+    /// names in the directory, by its owner or its mode. The group bits include permissions of
+    /// access control lists. A group with the same number as the owner is private to the owner (as
+    /// with umask 002), if this process is also in it; then `acl` tells whether there is an access
+    /// control list.
     pub fn others_may_write(&self, acl: impl FnOnce() -> bool) -> bool {
         let group_is_owner = self.gid == self.uid && [0, ids().1].contains(&self.gid);
         !self.is_ours()

@@ -1,7 +1,7 @@
-//! statx(2) through io_uring, to measure what it costs.
+//! statx(2) through io_uring, to measure its cost.
 //!
-//! No engine uses it: the kernel hands each statx to a worker thread, which costs more than the
-//! system call.
+//! No engine uses io_uring: the kernel hands each statx to a worker thread, which costs more than
+//! the system call.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -70,7 +70,7 @@ impl Ring {
     /// [io_uring_setup(2)](https://man7.org/linux/man-pages/man2/io_uring_setup.2.html)
     ///
     /// # Errors
-    /// `ENOSYS` without io_uring in the kernel, `EPERM` where it is not permitted.
+    /// `ENOSYS` if the kernel has no io_uring, `EPERM` if it is not permitted.
     pub fn new(requests: u32) -> Result<Ring> {
         let mut params: Params = [0; 30];
         // SAFETY: `params` is as long as a struct io_uring_params.
@@ -100,7 +100,7 @@ impl Ring {
     /// `IORING_OP_STATX`
     ///
     /// # Errors
-    /// The ring's, or that of a statx.
+    /// The errors of io_uring_enter(2) and statx(2).
     pub fn statx(&mut self, dir: impl AsFd, name: &CStr, times: u32) -> Result<()> {
         let queues = self.queues()?;
         let mut buffers = vec![[0_u64; 32]; queues.size as usize]; // struct statx has 256 bytes
@@ -115,7 +115,7 @@ impl Ring {
         done
     }
 
-    /// The queues in the shared memory.
+    /// The queues of the ring, in the memory shared with the kernel.
     fn queues(&self) -> Result<Queues<'_>> {
         let size = self.params[SQ_ENTRIES];
         let completions = self.params[CQ_ENTRIES];
@@ -139,11 +139,11 @@ impl Ring {
         })
     }
 
-    /// Enters the kernel until `batch` requests have completed: it writes to their buffers, whatever
-    /// else fails. Returns how the requests ended.
+    /// Enters the kernel until `batch` requests have completed, even after an error: the kernel
+    /// writes to their buffers. Returns how the requests ended.
     ///
     /// # Errors
-    /// The ring's, when the kernel has taken none of the requests.
+    /// The errors of io_uring_enter(2), if the kernel has taken none of the requests.
     fn complete(&self, queues: &Queues<'_>, batch: u32) -> Result<Result<()>> {
         let (mut waiting, mut unsent) = (batch, batch);
         let mut done = Ok(());
@@ -174,7 +174,7 @@ impl Ring {
 
 /// The submission and the completion queue of a ring, in the memory shared with the kernel.
 struct Queues<'a> {
-    /// Entries of the submission queue.
+    /// Number of entries of the submission queue.
     size: u32,
     requests: *mut StatxRequest,
     array: *mut u32,
@@ -187,7 +187,7 @@ struct Queues<'a> {
 }
 
 impl Queues<'_> {
-    /// Queues a request for each buffer; there are at most as many as the queue has entries.
+    /// Queues a request for each buffer; `buffers` must not be longer than the submission queue.
     fn submit(&self, dir: &impl AsFd, name: &CStr, buffers: &mut [[u64; 32]]) {
         let mut tail = self.submission_tail.load(Ordering::Relaxed);
         for buffer in buffers {
@@ -211,8 +211,8 @@ impl Queues<'_> {
         self.submission_tail.store(tail, Ordering::Release);
     }
 
-    /// Passes the results of up to `limit` completed requests to `each`, and returns its first
-    /// error.
+    /// Calls `each` with the results of up to `limit` completed requests, and returns the first
+    /// error of `each`.
     fn take_completed(&self, limit: u32, mut each: impl FnMut(i32) -> Result<()>) -> Result<()> {
         let mut head = self.completion_head.load(Ordering::Relaxed);
         let mut done = Ok(());

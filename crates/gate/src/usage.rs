@@ -1,4 +1,4 @@
-//! Resources that processes have used: I/O, CPU time of children, context switches.
+//! Resource usage of processes: I/O, CPU time of children, context switches.
 
 use std::ffi::CString;
 use std::time::Duration;
@@ -14,19 +14,19 @@ use crate::{Fd, Result};
 /// Bytes of disk I/O caused by a process and by the children that it has waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoBytes {
-    /// Bytes read.
+    /// Bytes read from disk.
     pub read: u64,
-    /// Bytes written, including dirty pages that the kernel has not written yet.
+    /// Bytes written to disk, including dirty pages that the kernel has not written yet.
     pub written: u64,
 }
 
 impl IoBytes {
-    /// Bytes read and written.
+    /// Sum of the bytes read and written.
     pub fn sum(self) -> u64 {
         self.read.saturating_add(self.written)
     }
 
-    /// The difference to an earlier reading.
+    /// The difference between this reading and an earlier one.
     pub fn since(self, before: IoBytes) -> IoBytes {
         IoBytes {
             read: self.read.saturating_sub(before.read),
@@ -35,9 +35,8 @@ impl IoBytes {
     }
 }
 
-/// The disk I/O of a process, or of this one; `None` where there is no /proc, or the kernel is built
-/// without I/O accounting.
-/// [proc_pid_io(5)](https://man7.org/linux/man-pages/man5/proc_pid_io.5.html)
+/// The disk I/O of the process `pid`, or of this one; `None` without /proc, or if the kernel has no
+/// I/O accounting. [proc_pid_io(5)](https://man7.org/linux/man-pages/man5/proc_pid_io.5.html)
 pub fn io_bytes(pid: Option<i32>) -> Option<IoBytes> {
     let name = match pid {
         None => c"/proc/self/io".to_owned(),
@@ -59,12 +58,13 @@ fn parse_io(text: &[u8]) -> Option<IoBytes> {
     })
 }
 
-/// Blocks of 512 bytes that this process has read from disks, including directories and inodes. [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
+/// Number of 512-byte blocks that this process has read from disks, including directories and
+/// inodes. [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
 pub fn blocks_read() -> u64 {
     usage(libc::RUSAGE_SELF).ru_inblock.unsigned_abs()
 }
 
-/// User and system CPU time of the children that this process has waited for, and of theirs.
+/// User and system CPU time of all descendants that have been waited for.
 /// [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
 pub fn children_time() -> (Duration, Duration) {
     let all = ended(0, &usage(libc::RUSAGE_CHILDREN));
@@ -77,23 +77,24 @@ pub fn preemptions() -> i64 {
     usage(libc::RUSAGE_THREAD).ru_nivcsw
 }
 
-/// The time for which a thread was ready to run while others ran.
+/// The time that a thread has waited for a processor, although it was ready to run.
 /// [proc_pid_schedstat(5)](https://man7.org/linux/man-pages/man5/proc_pid_schedstat.5.html)
 #[derive(Debug)]
 pub struct RunDelay(Fd);
 
 impl RunDelay {
-    /// That of a thread; of the calling one without a number.
+    /// Opens the run delay of a thread; without a number, that of the calling thread.
     ///
     /// # Errors
-    /// `ENOENT` when it has ended, or the kernel was built without it.
+    /// `ENOENT` if the thread has ended, or the kernel was built without schedstat.
     pub fn open(tid: Option<u32>) -> Result<RunDelay> {
         let thread = tid.map_or("thread-self".to_owned(), |tid| tid.to_string());
         let name = c_string(format!("/proc/{thread}/schedstat").as_bytes())?;
         openat(CWD, &name, Open::empty()).map(RunDelay)
     }
 
-    /// Nanoseconds, until it last began to run; `None` when it has ended.
+    /// Run delay in nanoseconds, until the thread last began to run; `None` after the thread has
+    /// ended.
     pub fn nanos(&self) -> Option<u64> {
         let mut text = [0; 64];
         let len = pread64(&self.0, &mut text, 0).ok()?;

@@ -1,4 +1,5 @@
-//! What is done with each call besides counting it: flags of the process, read once per call.
+//! Flags of the process for the treatment of each call besides counting it: timing, charging,
+//! delaying. They are read once per call.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -7,7 +8,6 @@ const PROFILING: u8 = 1;
 const ATTRIBUTING: u8 = 2;
 const LIMITING: u8 = 4;
 
-/// Whether calls are only counted.
 #[inline]
 pub(crate) fn only_counting() -> bool {
     WATCHED.load(Ordering::Relaxed) == 0
@@ -19,13 +19,13 @@ pub fn profiling() -> bool {
     WATCHED.load(Ordering::Relaxed) & PROFILING != 0
 }
 
-/// Whether calls are charged to tags, with their CPU time.
+/// Whether calls are charged to an attribution, with their CPU time.
 #[inline]
 pub(crate) fn attributing() -> bool {
     WATCHED.load(Ordering::Relaxed) & ATTRIBUTING != 0
 }
 
-/// Whether calls wait for the limit of the calls per second.
+/// Whether calls are delayed by a limit of the calls per second.
 #[inline]
 pub(crate) fn limiting() -> bool {
     WATCHED.load(Ordering::Relaxed) & LIMITING != 0

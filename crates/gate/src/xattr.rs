@@ -1,10 +1,11 @@
 //! Extended attributes, among them POSIX ACLs and file capabilities.
 //!
-//! The kernel limits the list of names, and a value, to 64 KiB. They go into a buffer of the caller,
-//! which grows as needed and should be reused.
+//! The kernel limits the list of names, and a value, to 64 KiB. Results go into a buffer of the
+//! caller, which grows as needed and should be reused.
 //!
-//! listxattrat and getxattrat (since Linux 6.13) take an open directory. Before, llistxattr and
-//! lgetxattr get a path through /proc instead; which of them exist is found out once.
+//! listxattrat and getxattrat (since Linux 6.13) take an open directory. On older kernels,
+//! llistxattr and lgetxattr get a path through /proc instead; whether the new calls exist is
+//! checked once.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
@@ -26,7 +27,8 @@ struct XattrArgs {
 /// Makes a call that writes into a buffer, and replaces the buffer's content.
 ///
 /// # Safety
-/// The call must write at most as many bytes as it is told, and return how many it has written.
+/// The call must write at most as many bytes as its second argument, and return how many it has
+/// written.
 unsafe fn fill(buffer: &mut Vec<u8>, call: impl Fn(*mut u8, usize) -> Result<usize>) -> Result<()> {
     const FEW: usize = 1 << 10;
     const MOST: usize = 64 << 10; // XATTR_SIZE_MAX, XATTR_LIST_MAX
@@ -46,23 +48,23 @@ unsafe fn fill(buffer: &mut Vec<u8>, call: impl Fn(*mut u8, usize) -> Result<usi
     }
 }
 
-/// The names of the extended attributes of an open file, each terminated by NUL.
+/// Reads the names of the extended attributes of an open file, each terminated by NUL.
 /// [flistxattr(2)](https://man7.org/linux/man-pages/man2/listxattr.2.html)
 ///
 /// # Errors
-/// `EOPNOTSUPP` where the file system has none; `EBADF` for a descriptor that was opened with
-/// `O_PATH`.
+/// `EOPNOTSUPP` if the file system does not support them; `EBADF` for a descriptor that was opened
+/// with `O_PATH`.
 pub fn flistxattr(fd: impl AsFd, names: &mut Vec<u8>) -> Result<()> {
     let fd = fd.as_fd();
     // SAFETY: the kernel writes at most `room` bytes to `to`, and returns how many.
     unsafe { fill(names, |to, room| syscall!(Gate::Flistxattr, fd, to, room)) }
 }
 
-/// An extended attribute of an open file.
+/// Reads an extended attribute of an open file.
 /// [fgetxattr(2)](https://man7.org/linux/man-pages/man2/getxattr.2.html)
 ///
 /// # Errors
-/// `ENODATA` where it has no such attribute; `EOPNOTSUPP` where the file system does not support
+/// `ENODATA` if the file has no such attribute; `EOPNOTSUPP` if the file system does not support
 /// attributes of this kind.
 pub fn fgetxattr(fd: impl AsFd, attribute: &CStr, value: &mut Vec<u8>) -> Result<()> {
     let fd = fd.as_fd();
@@ -74,21 +76,21 @@ pub fn fgetxattr(fd: impl AsFd, attribute: &CStr, value: &mut Vec<u8>) -> Result
     }
 }
 
-/// The names of the extended attributes of a file, of a symlink itself, each terminated by NUL.
-/// [llistxattr(2)](https://man7.org/linux/man-pages/man2/listxattr.2.html)
+/// Reads the names of the extended attributes of a file, each terminated by NUL; does not follow a
+/// symlink. [llistxattr(2)](https://man7.org/linux/man-pages/man2/listxattr.2.html)
 ///
 /// # Errors
-/// As [`flistxattr`].
+/// The errors of [`flistxattr`].
 pub fn llistxattr(path: &CStr, names: &mut Vec<u8>) -> Result<()> {
     // SAFETY: `path` is NUL-terminated, and the kernel writes at most `room` bytes to `to`.
     unsafe { fill(names, |to, room| syscall!(Gate::Llistxattr, path, to, room)) }
 }
 
-/// An extended attribute of a file, of a symlink itself.
+/// Reads an extended attribute of a file; does not follow a symlink.
 /// [lgetxattr(2)](https://man7.org/linux/man-pages/man2/getxattr.2.html)
 ///
 /// # Errors
-/// As [`fgetxattr`].
+/// The errors of [`fgetxattr`].
 pub fn lgetxattr(path: &CStr, attribute: &CStr, value: &mut Vec<u8>) -> Result<()> {
     // SAFETY: both names are NUL-terminated, and the kernel writes at most `room` bytes to `to`.
     unsafe {
@@ -101,12 +103,13 @@ pub fn lgetxattr(path: &CStr, attribute: &CStr, value: &mut Vec<u8>) -> Result<(
 static LISTXATTRAT: NewerCall = NewerCall::new();
 static GETXATTRAT: NewerCall = NewerCall::new();
 
-/// The names of the extended attributes of a file in an open directory, of a symlink itself, each
-/// terminated by NUL. [listxattrat(2)](https://man7.org/linux/man-pages/man2/listxattr.2.html), or
-/// [`llistxattr`] where the kernel lacks it.
+/// Reads the names of the extended attributes of a file in an open directory, each terminated by
+/// NUL; does not follow a symlink.
+/// [listxattrat(2)](https://man7.org/linux/man-pages/man2/listxattr.2.html), or [`llistxattr`] if
+/// the kernel lacks it.
 ///
 /// # Errors
-/// As [`flistxattr`].
+/// The errors of [`flistxattr`].
 pub fn listxattrat(dir: impl AsFd, name: &CStr, names: &mut Vec<u8>) -> Result<()> {
     let (dir, at) = (dir.as_fd(), libc::AT_SYMLINK_NOFOLLOW);
     let call = |dir: RawFd, name: &CStr, to: *mut u8, room: usize| {
@@ -125,12 +128,12 @@ pub fn listxattrat(dir: impl AsFd, name: &CStr, names: &mut Vec<u8>) -> Result<(
     llistxattr(&path(dir, name)?, names)
 }
 
-/// An extended attribute of a file in an open directory, of a symlink itself.
-/// [getxattrat(2)](https://man7.org/linux/man-pages/man2/getxattr.2.html), or [`lgetxattr`] where
-/// the kernel lacks it.
+/// Reads an extended attribute of a file in an open directory; does not follow a symlink.
+/// [getxattrat(2)](https://man7.org/linux/man-pages/man2/getxattr.2.html), or [`lgetxattr`] if the
+/// kernel lacks it.
 ///
 /// # Errors
-/// As [`fgetxattr`].
+/// The errors of [`fgetxattr`].
 pub fn getxattrat(
     dir: impl AsFd,
     name: &CStr,
@@ -164,7 +167,7 @@ pub fn getxattrat(
     lgetxattr(&path(dir, name)?, attribute, value)
 }
 
-/// The path of a file in an open directory.
+/// The path through /proc/self/fd of a file in an open directory.
 fn path<'a>(dir: BorrowedFd<'_>, name: &'a CStr) -> Result<Cow<'a, CStr>> {
     let dir = dir.as_raw_fd();
     if dir == libc::AT_FDCWD || name.to_bytes().starts_with(b"/") {

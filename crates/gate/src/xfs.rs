@@ -1,4 +1,4 @@
-//! XFS: geometry and bulkstat.
+//! XFS: ioctls for geometry, counters and bulkstat.
 
 use std::os::fd::AsFd;
 
@@ -11,11 +11,11 @@ pub use crate::requests::{BULKSTAT_LEN, GEOMETRY_LEN};
 /// The `f_type` of XFS.
 pub const XFS_SUPER_MAGIC: u64 = 0x5846_5342;
 
-/// Describes the file system that an open file is on.
+/// Describes the geometry of the file system that contains an open file.
 /// [ioctl_xfs_fsgeometry(2)](https://man7.org/linux/man-pages/man2/ioctl_xfs_fsop_geometry.2.html)
 ///
 /// # Errors
-/// `ENOTTY` on another file system, and before Linux 5.2.
+/// `ENOTTY` if the file system is not XFS, and before Linux 5.2.
 pub fn xfs_fsgeometry(fd: impl AsFd) -> Result<[u8; GEOMETRY_LEN]> {
     #[cfg(debug_assertions)]
     if let Some(answers) = crate::crafted::answers() {
@@ -32,11 +32,11 @@ pub fn xfs_fsgeometry(fd: impl AsFd) -> Result<[u8; GEOMETRY_LEN]> {
 /// 64-bit words of a `struct xfs_fsop_counts`: free blocks, free realtime extents, free inodes, allocated inodes.
 pub const COUNTS_LEN: usize = 4;
 
-/// Counts the blocks and inodes of the file system that an open file is on.
+/// Counts the blocks and inodes of the file system that contains an open file.
 /// [xfsctl(3)](https://man7.org/linux/man-pages/man3/xfsctl.3.html)
 ///
 /// # Errors
-/// `ENOTTY` on another file system.
+/// `ENOTTY` if the file system is not XFS.
 pub fn xfs_fscounts(fd: impl AsFd) -> Result<[u64; COUNTS_LEN]> {
     let request = libc::_IOR::<[u64; COUNTS_LEN]>(b'X'.into(), 113);
     let mut counts = [0; COUNTS_LEN];
@@ -57,7 +57,7 @@ impl BulkBuffer {
     /// Length of `struct xfs_bulkstat_req` without the array at its end, in bytes.
     const HEADER: usize = 64;
 
-    /// A buffer for at most `inodes` inodes.
+    /// A buffer with room for at most `inodes` inodes.
     pub fn new(inodes: usize) -> BulkBuffer {
         BulkBuffer {
             bytes: vec![0; BulkBuffer::HEADER + inodes * BULKSTAT_LEN],
@@ -65,7 +65,7 @@ impl BulkBuffer {
         }
     }
 
-    /// The result of the last call: a `struct xfs_bulkstat` for each inode, by inode number.
+    /// Rows of the last call: a `struct xfs_bulkstat` per inode, by inode number.
     pub fn rows(&self) -> &[[u8; BULKSTAT_LEN]] {
         self.bytes[BulkBuffer::HEADER..]
             .as_chunks()
@@ -76,13 +76,13 @@ impl BulkBuffer {
 }
 
 /// Describes the inodes in use of an allocation group, from an inode number in that group on (0:
-/// from its first), at most `most` of them or as many as fit. Returns the number to continue from;
-/// without rows, there are no more in the group.
+/// from the first), at most `most` of them or as many as fit. Returns the number to continue from;
+/// without rows, the group has no more inodes.
 /// [ioctl_xfs_bulkstat(2)](https://man7.org/linux/man-pages/man2/ioctl_xfs_bulkstat.2.html)
 ///
 /// # Errors
-/// `EPERM` without CAP_SYS_ADMIN in the first user namespace; `EINVAL` on a mount that maps owners;
-/// `ENOTTY` on another file system, and before Linux 5.3.
+/// `EPERM` without CAP_SYS_ADMIN in the initial user namespace; `EINVAL` on an idmapped mount;
+/// `ENOTTY` if the file system is not XFS, and before Linux 5.3.
 pub fn xfs_bulkstat(
     fd: impl AsFd,
     group: u32,

@@ -1,13 +1,13 @@
-//! The files hidden under a mount point.
+//! Counts the files that a mount hides beneath its mount point.
 //!
-//! The mount that it is on is copied, without the mounts on it, into a detached tree (open_tree with
-//! OPEN_TREE_CLONE): there, nothing covers the directory. Nobody else sees a change, and the copy
-//! ends with its descriptor.
+//! The parent mount is cloned, without the mounts on it, into a detached tree (open_tree with
+//! OPEN_TREE_CLONE), in which nothing covers the directory. No other process sees a change, and the
+//! clone ends with its descriptor.
 //!
-//! Where that mount is itself covered, no path leads to it. Then a child process makes a mount
-//! namespace of its own, and there detaches the mounts that cover it, one after another.
+//! If the parent mount is itself covered, no path leads to it. A child process with its own mount
+//! namespace then detaches the mounts that cover the parent there, one after another.
 //!
-//! Where that mount's server may be gone, a process that can be killed touches the copy first.
+//! If the parent's server may be gone, a process that can be killed touches the clone first.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -39,7 +39,7 @@ type Looked = Result<Beneath, (Gate, Errno)>;
 /// Counts the files beneath each mount point.
 ///
 /// # Errors
-/// When there is no mount table.
+/// The mount table cannot be read.
 pub fn look(points: &mut [Point], context: &mut SearchContext<'_>) -> Result<(), Error> {
     let top = Root::open(b"/").ok().and_then(|root| root.anchor);
     let (table, _) = read_either(false, top)?;
@@ -91,7 +91,7 @@ fn record(point: &mut Point, looked: Looked, context: &mut SearchContext<'_>) {
     }
 }
 
-/// Copies of mounts, without the mounts on them, by the mount's id.
+/// Clones of mounts, without the mounts on them, by mount id.
 #[derive(Default)]
 struct Copies(HashMap<u64, Result<Fd, Errno>>);
 
@@ -118,8 +118,8 @@ fn copy(from: &[u8]) -> gate::Result<Fd> {
     open_tree_clone(reach.dir(), reach.rest())
 }
 
-/// Whether statx(2) of the path `rest` in a copy of the mount at `from` returns in time, be it with an
-/// error.
+/// Whether statx(2) of the path `rest` in a clone of the mount at `from` returns in time, with
+/// success or an error.
 fn answers(from: &[u8], rest: &[u8]) -> bool {
     const REAP: Duration = Duration::from_millis(500);
     let Ok(tally) = Shared::new(Tally::WORDS) else {
@@ -150,8 +150,8 @@ fn answers(from: &[u8], rest: &[u8]) -> bool {
     answered
 }
 
-/// Counts beneath the mount points whose parents are covered, in a child with a mount namespace of its
-/// own.
+/// Counts the files beneath mount points whose parent mounts are covered, in a child with its own
+/// mount namespace.
 fn look_under_covers(
     points: &mut [Point],
     which: &[usize],
@@ -159,8 +159,8 @@ fn look_under_covers(
     top: Option<u64>,
     context: &mut SearchContext<'_>,
 ) {
-    /// For each mount point: 1 when it was looked at, and files, bytes and the number of directories
-    /// that could not be read; or 2, gate and errno.
+    /// Words of the result for a mount point: 1, files, bytes and the number of unreadable
+    /// directories; or 2, gate and errno.
     const WORDS: usize = 4;
     const LONGEST: Duration = Duration::from_secs(24 * 3600);
     let shared = match Shared::new(which.len() * WORDS + Tally::WORDS) {
@@ -212,8 +212,8 @@ fn look_under_covers(
     }
 }
 
-/// The work of the child: detaches the covers of a mount until a path leads to it, then counts beneath
-/// the mounts on it.
+/// The work of the child: detaches the mounts that cover a mount until a path leads to it, then
+/// counts the files beneath the mounts on it.
 fn uncover(
     points: &[Point],
     which: &[usize],
@@ -234,7 +234,7 @@ fn uncover(
         let mut copies = Copies::default();
         left.retain(|&at| {
             match rows.iter().find(|row| Some(row.id) == parent_of(at)) {
-                None => found(at, Err((Gate::Umount2, Errno::ENOENT)), 0), // detached with its parent
+                None => found(at, Err((Gate::Umount2, Errno::ENOENT)), 0), // the mount was detached with its parent
                 Some(parent) if reached.contains(&parent.id) => {
                     let looked = copies.look(parent, &points[which[at]], &mut context);
                     found(at, looked, std::mem::take(&mut context.warnings).len());
@@ -252,7 +252,6 @@ fn uncover(
     }
 }
 
-/// Detaches one of the mounts that cover a mount.
 fn detach_cover(
     covered: Option<u64>,
     rows: &mut Vec<Mount>,
@@ -260,13 +259,13 @@ fn detach_cover(
 ) -> Result<(), (Gate, Errno)> {
     let stuck = (Gate::Umount2, Errno::ENOENT);
     let row = |id: u64| rows.iter().find(|row| row.id == id);
-    // The uppermost mount on the way to it that no path leads to.
+    // Of `covered` and its ancestors that no path leads to, the one nearest to the root.
     let mut hidden = covered.and_then(row).ok_or(stuck)?;
     while let Some(above) = row(hidden.parent).filter(|above| !reached.contains(&above.id)) {
         hidden = above;
     }
     let name = hidden.target.as_deref().ok_or(stuck)?;
-    // Its cover is the deepest mount that its path leads through.
+    // The mount that covers `hidden`: the deepest visible one along its path.
     let covers = rows.iter().filter_map(|cover| {
         let target = cover.target.as_deref()?;
         below(target, name)?;
@@ -287,7 +286,7 @@ fn detach_cover(
     Ok(())
 }
 
-/// Counts the files below the path `rest` of a copied mount.
+/// Counts the files below the path `rest` of a cloned mount.
 fn count(copy: &Fd, rest: &[u8], point: &Point, context: &mut SearchContext<'_>) -> Looked {
     let mut counted = Beneath::default();
     let mut linked = HashSet::new();

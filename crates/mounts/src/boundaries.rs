@@ -1,8 +1,8 @@
-//! Changes of file system that the mount table does not name: btrfs subvolumes and snapshots,
-//! automount triggers, and whatever else changes `st_dev` inside a mount.
+//! Finds changes of file system that the mount table does not have: btrfs subvolumes and snapshots,
+//! automount triggers, and any other change of `st_dev` inside a mount.
 //!
-//! Only mounts of file systems that can have them are walked, each from its mount point, and none
-//! into another. Mounts whose server does not answer are skipped with a warning.
+//! Only mounts of file systems that can have such changes are walked, each from its mount point,
+//! and none into another mount. Mounts whose server does not answer are skipped with a warning.
 
 use std::ffi::CStr;
 
@@ -26,16 +26,16 @@ use crate::root::Root;
 pub enum BoundaryKind {
     /// A btrfs subvolume.
     Subvolume,
-    /// A btrfs subvolume that was made as a snapshot of another.
+    /// A snapshot of a btrfs subvolume.
     Snapshot,
     /// An automount trigger.
     Automount,
-    /// Another device number.
+    /// A directory with a different device number.
     Device,
 }
 
 impl BoundaryKind {
-    /// Its name in tables and in the JSON.
+    /// Name of the kind in tables and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             BoundaryKind::Subvolume => "subvolume",
@@ -46,20 +46,20 @@ impl BoundaryKind {
     }
 }
 
-/// A directory that the mount table does not name, and below which lies another file system.
+/// A directory where a different file system begins that the mount table does not have.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Boundary {
     pub path: Vec<u8>,
     pub kind: BoundaryKind,
-    /// Its `st_dev`.
+    /// Device number of the directory (`st_dev`).
     pub dev: Dev,
 }
 
-/// Inode number of the empty directory that a snapshot has in place of a nested subvolume.
+/// Inode number of the empty directory that a snapshot shows in place of a nested subvolume.
 const BTRFS_EMPTY_SUBVOL_DIR_OBJECTID: u64 = 2;
 
-/// Whether files of a file system can have another device than its root.
+/// Whether files of this type of file system can have a different `st_dev` than its root.
 fn can_have_boundaries(fstype: Option<&[u8]>) -> bool {
     const ONE_DEVICE: &str = "cramfs erofs exfat ext2 ext3 ext4 f2fs hfsplus iso9660 jfs nilfs2 \
         ntfs3 ramfs reiserfs squashfs tmpfs udf vfat xfs";
@@ -67,7 +67,7 @@ fn can_have_boundaries(fstype: Option<&[u8]>) -> bool {
 }
 
 /// Finds the boundaries at or under `root`, given the mount points there; `root_fstype` is the type
-/// of the file system that `root` itself is on, if it is known.
+/// of the file system that contains `root`, if known.
 pub fn find(
     root: &Root,
     root_fstype: Option<&[u8]>,
@@ -78,7 +78,7 @@ pub fn find(
     if can_have_boundaries(root_fstype) && !points.iter().any(|point| point.target == root.path) {
         walk(root, root_fstype, context, &mut boundaries);
     }
-    // A walk that waits for a dead server cannot be interrupted, so check remote mounts first, in
+    // A walk that blocks on a dead server cannot be interrupted, so check remote mounts first, in
     // child processes.
     let is_wanted = |point: &&Point| {
         !point.hidden && point.kind != Some(PointKind::File) && can_have_boundaries(point.fstype())
@@ -93,7 +93,7 @@ pub fn find(
             context.failed(&root.path, Gate::Openat, errno);
             Vec::new()
         });
-        // A mount whose first answers came late may never give the next one.
+        // A mount whose first answers came late may never answer the next call.
         let is_unfinished = |point: &Point| {
             warnings.iter().any(|warning| {
                 let reason = warning.reason::<WarningKind>();
@@ -150,7 +150,7 @@ fn walk(
             if seen.file_type != FileType::Directory
                 || seen.attributes.contains(Attributes::MOUNT_ROOT)
             {
-                return; // the table names mounts
+                return; // the mount table has this mount
             }
             let is_trigger = is_autofs || seen.attributes.contains(Attributes::AUTOMOUNT);
             let entry_dev = seen.dev;
@@ -173,7 +173,7 @@ fn walk(
     }
 }
 
-/// Whether a subvolume was made as a snapshot.
+/// Whether a subvolume was created as a snapshot.
 fn subvolume(dir: &Fd, name: &CStr) -> BoundaryKind {
     let info = openat(dir, name, Open::SCAN).and_then(|subvolume| get_subvol_info(&subvolume));
     match info.ok().and_then(|info| Subvolume::parse(&info)) {

@@ -1,16 +1,17 @@
-//! Which mounts answer.
+//! Checks which mounts answer.
 //!
 //! Child processes touch the mounts, because a call that waits for a dead server has no time limit,
-//! and a process can be killed. A few children take one mount after another; whenever those that are
-//! left are stuck, more are started, so that two hundred dead mounts take little longer than one.
-//! The children write their results into shared memory.
+//! but a process can be killed. A few children take one mount after another; whenever all of them
+//! are stuck, more are started, so that two hundred dead mounts take little longer than one. The
+//! children write their results into shared memory.
 //!
-//! To touch a mount is to open it with `O_PATH`, to read its attributes anew and those of its file
-//! system, and to read the first entries of its directory. Of an autofs mount only the attributes
-//! are read: the rest would trigger the automount.
+//! To touch a mount, a child opens it with `O_PATH`, reads fresh attributes of the mount point and
+//! of the file system, and reads the first directory entries. Of an autofs mount only the
+//! attributes are read: other calls would trigger the automount.
 //!
-//! A child that cannot be killed stays until the server answers. It is marked with the device that it
-//! waits for ([`gate::mark`]): while it is there, that device is hung, and no other child is left there.
+//! A child that cannot be killed stays until the server answers. It carries a mark with the device
+//! that it waits for ([`gate::mark`]): while it exists, that device counts as hung, and no other
+//! child is sent there.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
@@ -30,27 +31,28 @@ use crate::kind::may_hang;
 pub use crate::point::Verdict;
 use crate::point::{Class, Point};
 
-/// The deadline for mounts that are checked only to decide whether to read them.
+/// Deadline for mounts that are checked only to decide whether to read them.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// Not the kernel's: another mount covers this one by now.
+/// A code outside of the kernel's errnos: a different mount covers this one by now.
 const COVERED: Errno = Errno(-1);
-/// The most children at one time.
+/// Maximum number of children at a time.
 const MOST: usize = 1024;
-/// How many children should not be stuck, while mounts are left.
+/// Number of children that must not be stuck while mounts are left: otherwise more are started.
 const FREE: usize = 2;
-/// A child that has been at one mount for this long counts as stuck.
+/// A child that has touched one mount for this long counts as stuck.
 const STUCK: Duration = Duration::from_millis(10);
 const TICK: Duration = Duration::from_millis(2);
-/// How long to keep trying when no child at all can be started.
+/// How long to retry if no child at all can be started.
 const STARVED: Duration = Duration::from_secs(1);
-/// How long to wait for all killed children.
+/// Maximum total time to wait until the killed children end.
 const REAP: Duration = Duration::from_millis(500);
-/// How long a killed process takes to end, unless it waits in a call.
+/// Time in which a killed process ends, unless it is blocked in a call.
 const ENDS: Duration = Duration::from_millis(50);
 
-/// Shared words: the number of the next mount; then for each mount when it was begun, when it was
-/// done and when it last answered a call (nanoseconds after the start, plus one), the errno and the
-/// gate that gave it; then for each child the mount that it is at, plus one, and its tally.
+/// Shared memory for the results. Words: the index of the next mount; for each mount when it was
+/// begun, when it was done, the errno, the gate that returned it, and when the mount last answered
+/// a call (times in nanoseconds after the start, plus one); for each child the index of its mount,
+/// plus one, and its tally.
 struct Board {
     shared: Shared,
     mounts: usize,
@@ -88,7 +90,7 @@ impl Board {
         usize::try_from(self.shared[Board::NEXT].load(SeqCst)).unwrap_or(usize::MAX)
     }
 
-    /// The mount that a child is at, and for how long it has been there.
+    /// The index of the mount that a child is touching, and for how long.
     fn at_work(&self, child: usize) -> Option<(usize, Duration)> {
         let at = usize::try_from(self.child(child)[0].load(SeqCst))
             .ok()?
@@ -98,12 +100,12 @@ impl Board {
     }
 }
 
-/// Touches every mount that a path reaches, and sets its verdict. Returns the warnings within the
-/// deadline and a second, whatever the mounts do; it takes further deadlines only if more than 1,024
-/// hang at once, or if this user may have fewer processes than mounts hang.
+/// Touches every mount that a path reaches, and sets its verdict. Returns within the deadline plus
+/// a second, whatever the mounts do; except that further deadlines are needed if more than 1,024
+/// mounts hang at once, or if more mounts hang than this user may have processes.
 ///
 /// # Errors
-/// When no child can be started.
+/// No child can be started.
 pub fn check(
     points: &mut [Point],
     deadline: Duration,
@@ -112,16 +114,17 @@ pub fn check(
     check_within(points, |_| deadline, tick)
 }
 
-/// Whether the server of a mount may not answer; not of an automount, which to touch would trigger.
+/// Whether the server of a mount may not answer; false for autofs, because touching it would
+/// trigger the automount.
 pub fn is_doubtful(mount: &Mount) -> bool {
     let fstype = &mount.content.fstype[..];
     may_hang(fstype) && fstype != b"autofs"
 }
 
-/// Whether each of these mounts, which are at these paths, does not answer in time.
+/// Whether each of these mounts, at these paths, does not answer in time.
 ///
 /// # Errors
-/// When no child can be started: then nothing is known.
+/// No child can be started, so nothing is known.
 pub fn find_silent<'m>(
     mounts: impl IntoIterator<Item = (&'m Mount, &'m [u8])>,
     deadline: Duration,
@@ -133,10 +136,10 @@ pub fn find_silent<'m>(
     are_silent(&mut points, deadline)
 }
 
-/// [`find_silent`] for mount points.
+/// Like [`find_silent`], for mount points.
 ///
 /// # Errors
-/// Those of [`find_silent`].
+/// The errors of [`find_silent`].
 pub fn are_silent(points: &mut [Point], deadline: Duration) -> gate::Result<Vec<bool>> {
     if points.is_empty() {
         return Ok(Vec::new());
@@ -148,10 +151,10 @@ pub fn are_silent(points: &mut [Point], deadline: Duration) -> gate::Result<Vec<
         .collect())
 }
 
-/// [`check`] with a deadline of its own for each mount.
+/// Like [`check`], with a separate deadline for each mount.
 ///
 /// # Errors
-/// When no child can be started.
+/// No child can be started.
 pub fn check_within(
     points: &mut [Point],
     deadline: impl Fn(&Point) -> Duration,
@@ -162,7 +165,8 @@ pub fn check_within(
     let is_asked = |at: &usize| !points[*at].hidden && !waiting.contains(at);
     let visible: Vec<usize> = (0..points.len()).filter(is_asked).collect();
     let deadlines: Vec<Duration> = visible.iter().map(|&at| deadline(&points[at])).collect();
-    // A killed child keeps its place on the board, for its tally; at worst every mount takes one.
+    // A killed child keeps its slot in shared memory, for its tally; in the worst case every mount
+    // uses one.
     let places = visible.len() + MOST.min(visible.len());
     let words = 1 + visible.len() * Board::PER_MOUNT + places * Board::PER_CHILD;
     let board = Board {
@@ -192,7 +196,7 @@ pub fn check_within(
         if alive - stuck < FREE && left > 0 && crew.children.len() < places {
             crew.start(alive, FREE.max(stuck).min(left))?;
         } else if left == 0 && alive == 0 {
-            // Mounts that were taken by children that died before they could begin.
+            // Mounts that were taken by a child which died before it began count as hung.
             for at in 0..visible.len() {
                 crew.hung[at] |= !board.is_done(at);
             }
@@ -219,14 +223,14 @@ pub fn check_within(
     Ok(warnings)
 }
 
-/// The mounts for which a child of an earlier check still waits.
+/// Indices of the mounts for which a child of an earlier check still waits.
 fn waiting(points: &[Point]) -> Vec<usize> {
     if !are_marked(points) {
         return Vec::new();
     }
     let mut marks = marks_of_killed();
     if !marks.is_empty() {
-        // Those that have just been killed are ending.
+        // Children that have just been killed may still be ending.
         std::thread::sleep(ENDS);
         let still = marks_of_killed();
         marks.retain(|mark| still.contains(mark));
@@ -235,13 +239,13 @@ fn waiting(points: &[Point]) -> Vec<usize> {
     (0..points.len()).filter(is_waited_for).collect()
 }
 
-/// Whether some call may wait for a server: at a mount, or on the way to one.
+/// Whether some mount has a server, so that marked children of an earlier check may exist.
 fn are_marked(points: &[Point]) -> bool {
     let is_doubtful = |point: &Point| !point.hidden && point.fstype().is_some_and(may_hang);
     points.iter().any(is_doubtful)
 }
 
-/// The mark of a child that touches this mount.
+/// The mark of a child that touches this mount: its device number.
 fn mark_of(point: &Point) -> u32 {
     const MINOR: u32 = 20;
     point.dev.major << MINOR | point.dev.minor
@@ -252,25 +256,26 @@ struct Crew<'a> {
     visible: &'a [usize],
     board: &'a Board,
     places: usize,
-    /// By their places; `None` when they have ended or were killed.
+    /// Children by slot in shared memory; `None` for those that have ended or were killed.
     children: Vec<Option<Child>>,
-    /// Killed children, each with the mount that it was at.
+    /// Killed children that are not reaped, each with the index of its mount.
     killed: Vec<(usize, Child)>,
-    /// For each visible mount, whether a child was killed at it.
+    /// For each visible mount, whether a child was killed while touching it.
     hung: Vec<bool>,
     starved: Option<Instant>,
 }
 
 impl Crew<'_> {
-    /// Kills the children that have exceeded a deadline. Returns how many are alive, and how many
-    /// of them are stuck.
+    /// Kills children that have exceeded a deadline. Returns the numbers of living and of stuck
+    /// children.
     fn watch(&mut self, deadlines: &[Duration]) -> (usize, usize) {
         let (mut alive, mut stuck) = (0, 0);
         for (place, slot) in self.children.iter_mut().enumerate() {
             let Some(child) = slot else { continue };
             let at_work = self.board.at_work(place);
             if child.try_wait().is_some() {
-                // It has finished, or another process has killed it at a mount.
+                // The child has finished, or another process has killed it while it touched a
+                // mount.
                 if let Some((at, _)) = at_work.filter(|&(at, _)| !self.board.is_done(at)) {
                     self.hung[at] = true;
                 }
@@ -289,8 +294,8 @@ impl Crew<'_> {
         (alive, stuck)
     }
 
-    /// Reaps killed children, and starts up to `wanted` more. Fails if fork(2) fails and there has
-    /// been no child for [`STARVED`].
+    /// Reaps killed children, and starts up to `wanted` new ones. Fails if fork(2) fails and no
+    /// child has existed for [`STARVED`].
     fn start(&mut self, mut alive: usize, wanted: usize) -> gate::Result<()> {
         let most = MOST.min(self.visible.len());
         let wanted = wanted
@@ -305,7 +310,7 @@ impl Crew<'_> {
             let (board, points, visible) = (self.board, self.points, self.visible);
             match Child::fork_detached(|| work(board, place, points, visible)) {
                 Ok(child) => self.children.push(Some(child)),
-                // At the limit of processes, the living children continue, and dying ones make room.
+                // At the limit of processes, living children continue, and ending ones make room.
                 Err(_) if alive > 0 => {
                     self.starved = None;
                     break;
@@ -325,7 +330,7 @@ impl Crew<'_> {
     }
 }
 
-/// Reaps the killed children, and warns of those that do not die.
+/// Reaps the killed children, and warns of those that do not end.
 fn reap(mut killed: Vec<(usize, Child)>, points: &[Point], visible: &[usize]) -> Vec<Warning> {
     let until = Instant::now() + REAP;
     loop {
@@ -360,7 +365,8 @@ fn verdicts(
         let took = Duration::from_nanos(done.saturating_sub(begun));
         let errno = Errno(errno as i32);
         let verdict = match errno {
-            // The mount was still answering: its last answer came in the second half of the time.
+            // The mount was still answering when the deadline passed: its last answer came in the
+            // second half.
             _ if hung[at]
                 && Duration::from_nanos(answered.saturating_sub(begun)) > deadline / 2 =>
             {
@@ -391,7 +397,7 @@ fn verdicts(
                 _ => WarningKind::ReadOnlyByError,
             },
             Verdict::Stale if point.fault == Some(Fault::ShutDown) => WarningKind::ShutDown,
-            // No server is behind it, and the device may well be there.
+            // EIO from a file system without a server: its device may still exist.
             Verdict::Stale if errno == Errno::EIO && !point.fstype().is_some_and(may_hang) => {
                 WarningKind::Broken
             }
@@ -430,7 +436,7 @@ fn is_gone(errno: Errno) -> bool {
     )
 }
 
-/// The work of a child: takes one mount after another until none is left.
+/// The work of a child: touches one mount after another until none is left.
 fn work(board: &Board, place: usize, points: &[Point], visible: &[usize]) {
     let before = gate::meter::tally();
     let mine = board.child(place);

@@ -1,4 +1,4 @@
-//! Every method on one tree, each in a process of its own, as the papers ran theirs under timex(1).
+//! Runs every method on one tree, each in a process of its own, as the papers did with timex(1).
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::root::Root;
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Located {
     pub method: Method,
-    /// Mount points found.
+    /// Number of mount points found.
     pub found: u64,
     pub complete: bool,
 }
@@ -22,7 +22,7 @@ pub struct Located {
 /// Runs one method once. Its calls are added to the tally of this process.
 ///
 /// # Errors
-/// When no process can be made.
+/// No child process can be created.
 pub fn run(
     root: &Root,
     method: Method,
@@ -45,36 +45,36 @@ pub fn run(
     Ok(run.map(|run| run.map(located)))
 }
 
-/// A method, and what its runs took.
+/// A method, with the results of its runs.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct MethodRuns {
     pub method: Method,
-    /// Mount points found.
+    /// Number of mount points found.
     pub found: u64,
     pub complete: bool,
-    /// One for each trial.
+    /// Elapsed and CPU times of each trial.
     pub runs: Vec<Times>,
-    /// The calls of one more run, each of them timed.
+    /// System calls of an additional run in which each call was timed.
     pub profile: Tally,
 }
 
-/// Several runs of every method.
+/// The results of all methods.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    /// In the order of [`Method::ALL`].
+    /// Results, in the order of [`Method::ALL`].
     pub methods: Vec<MethodRuns>,
-    /// Methods without a result, and why.
+    /// Methods that were stopped or failed, and why.
     pub left_out: Vec<(Method, NoRun)>,
 }
 
 /// Compares methods, in this order, after one run of each that warms the caches and one that is
 /// profiled. Each trial runs all methods, so that other load on the machine affects all alike. If
-/// the time does not suffice for all trials, there are fewer, and if for none, the profiled runs are
-/// the only trial.
+/// time is short, there are fewer trials; if it does not suffice for one, the profiled runs are the
+/// only trial.
 ///
 /// # Errors
-/// When no process can be made.
+/// No child process can be created.
 pub fn compare(
     root: &Root,
     options: &LocateOptions,
@@ -117,7 +117,7 @@ pub fn compare(
                 }
             }
         }
-        // After a trial in which a method was stopped, further ones would be stopped as well.
+        // If a method was stopped in this trial, further trials would be stopped as well.
         if runs.len() < methods.len() {
             break;
         }

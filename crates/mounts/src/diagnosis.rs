@@ -1,4 +1,4 @@
-//! Which mounts of a table an administrator should look at, and why.
+//! Diagnoses the mounts of a table: which ones an administrator should look at, and why.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,27 +6,28 @@ use crate::fault::Fault;
 use crate::kind::is_pseudo;
 use crate::point::{Beneath, Point, PointKind, Verdict};
 
-/// Something unusual about a mount.
+/// An unusual state of a mount, which an administrator should look at.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Anomaly<'a> {
-    /// It did not respond within the deadline.
+    /// The mount did not respond within the deadline.
     Hung,
-    /// Its server or device is gone.
+    /// The server or device is gone.
     Stale,
-    /// It responded late.
+    /// The mount responded late.
     Slow,
-    /// No path reaches it: another mount covers it, at the same path or at a directory above it.
+    /// No path reaches the mount: another mount covers it, at the same path or at a directory above
+    /// it.
     #[allow(missing_docs, reason = "explained above")]
     Hidden { at_same_path: bool },
-    /// It covers files.
+    /// The mount hides files beneath its mount point.
     Covers(Beneath),
-    /// It shows the same directory as the mount at this path.
+    /// The mount shows the same directory as the one at this path.
     Duplicate(&'a [u8]),
-    /// The file system says that it has met an error.
+    /// The file system has recorded an error.
     Failing(Fault),
-    /// Permission to look at it was denied.
+    /// The mount point could not be read for lack of permission.
     Denied,
-    /// It is mounted on a file, not on a directory.
+    /// The mount point is a file, not a directory.
     OnFile,
 }
 
@@ -34,7 +35,7 @@ pub enum Anomaly<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[allow(missing_docs, reason = "explained at Anomaly")]
 pub enum AnomalyKind {
-    /// [`Anomaly::Hung`] and [`Anomaly::Stale`].
+    /// [`Anomaly::Hung`] or [`Anomaly::Stale`].
     Unresponsive,
     Failing,
     Slow,
@@ -46,7 +47,7 @@ pub enum AnomalyKind {
 }
 
 impl Anomaly<'_> {
-    /// Its kind.
+    /// The kind of this anomaly.
     pub fn kind(&self) -> AnomalyKind {
         match self {
             Anomaly::Hung | Anomaly::Stale => AnomalyKind::Unresponsive,
@@ -61,12 +62,12 @@ impl Anomaly<'_> {
     }
 }
 
-/// A mount with its anomalies.
+/// A mount and its anomalies.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Diagnosis<'a> {
-    /// Its path.
+    /// Path of the mount point.
     pub target: &'a [u8],
-    /// At least one, the most serious first.
+    /// The anomalies, at least one, the most serious first.
     pub anomalies: Vec<Anomaly<'a>>,
 }
 
@@ -77,7 +78,7 @@ impl Diagnosis<'_> {
     }
 }
 
-/// The mounts that have anomalies, the most serious first, and otherwise in the order of the table.
+/// The mounts with anomalies, the most serious first, otherwise in the order of the table.
 pub fn diagnose<'a>(points: &[&'a Point]) -> Vec<Diagnosis<'a>> {
     let visible: HashSet<&[u8]> = points
         .iter()
@@ -90,7 +91,8 @@ pub fn diagnose<'a>(points: &[&'a Point]) -> Vec<Diagnosis<'a>> {
         let target = &point.target[..];
         let mut anomalies = own_anomalies(point, visible.contains(target));
         if is_pseudo(point) {
-            // It stores nothing: that it is hidden or mounted twice costs nobody anything.
+            // A pseudo file system stores no files, so it does not matter whether it is hidden or
+            // mounted twice.
             anomalies
                 .retain(|one| matches!(one.kind(), AnomalyKind::Unresponsive | AnomalyKind::Slow));
         } else if let Some(fsroot) = point.fsroot().filter(|_| !point.hidden) {
@@ -108,8 +110,8 @@ pub fn diagnose<'a>(points: &[&'a Point]) -> Vec<Diagnosis<'a>> {
     diagnoses
 }
 
-/// The anomalies that do not depend on other mounts. `is_visible` says whether a path reaches any
-/// mount at its path.
+/// The anomalies that do not depend on other mounts. `is_visible`: a path reaches some mount at the
+/// same path.
 fn own_anomalies(point: &Point, is_visible: bool) -> Vec<Anomaly<'static>> {
     let verdict = match point.verdict {
         Some(Verdict::Hung) => Some(Anomaly::Hung),
@@ -140,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// A mount without anomalies; `minor` tells its device from others.
+    /// A mount without anomalies; `minor` makes its device number distinct.
     fn mount(target: &[u8], minor: u32, options: &[u8]) -> Point {
         let dev = Dev { major: 8, minor };
         let content = Content {

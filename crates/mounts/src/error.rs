@@ -1,4 +1,4 @@
-//! Errors, the reasons of warnings, and why a report may be incomplete.
+//! Errors, kinds of warnings, and why a report may be incomplete.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use gate::{Errno, Gate};
 use base::runs::time_text;
 use base::warning::WarningReason;
 
-/// What could not be done, on which file, and how it failed.
+/// A failed operation: what failed, on which file, and how.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{kind}{}{}", quoted(path.as_deref()), after_colon(*errno))]
 #[allow(missing_docs, reason = "the names say it")]
@@ -31,7 +31,7 @@ fn after_colon(errno: Option<Errno>) -> String {
 }
 
 impl Error {
-    /// A system call failed on a file.
+    /// The error for a system call that failed on a file.
     pub fn at(kind: ErrorKind, path: &[u8], gate: Gate, errno: Errno) -> Error {
         Error {
             path: Some(path.to_vec()),
@@ -59,7 +59,7 @@ impl From<ErrorKind> for Error {
     }
 }
 
-/// Where a mount table is read from.
+/// The interface by which a mount table is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TableSource {
     /// listmount(2) and statmount(2).
@@ -68,7 +68,7 @@ pub enum TableSource {
     Mountinfo,
 }
 
-/// What could not be done.
+/// The operation that failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum ErrorKind {
@@ -101,7 +101,7 @@ pub enum ErrorKind {
         TableSource::Mountinfo => "/proc/self/mountinfo",
     })]
     MissingRoot(TableSource),
-    /// Neither source can be read.
+    /// Neither interface returns a mount table.
     #[error("{}; {}", .0[0], .0[1])]
     NoTable(Box<[Error; 2]>),
     #[error("cannot wait for signals")]
@@ -110,7 +110,7 @@ pub enum ErrorKind {
     WaitForChanges,
     #[error("cannot read mount events")]
     ReadEvents,
-    /// Neither fanotify nor mountinfo can be watched.
+    /// Mount changes can be watched neither by fanotify nor by polling mountinfo.
     #[error("{fanotify}; {mountinfo}")]
     NoWatch {
         fanotify: FanotifyRefusal,
@@ -118,7 +118,7 @@ pub enum ErrorKind {
     },
 }
 
-/// The call that fails where fanotify does not report mounts.
+/// The call by which fanotify was found not to report mounts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{} fails: {errno}", gate.name())]
 #[allow(missing_docs, reason = "the names say it")]
@@ -127,13 +127,13 @@ pub struct FanotifyRefusal {
     pub errno: Errno,
 }
 
-/// What is missing from a report when a directory cannot be read.
+/// The part of a report that is missing if a directory cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Loss {
     MountPoints,
     Boundaries,
-    /// The files in it are not counted.
+    /// The count of hidden files is too low, without those in the directory.
     Count,
 }
 
@@ -162,7 +162,7 @@ pub enum Incompleteness {
     DepthBound { bound: usize, unread: u64 },
 }
 
-/// What was skipped or found wrong while mounts were found or examined.
+/// Something that was skipped or found wrong while mounts were searched or examined.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum WarningKind {
@@ -214,7 +214,7 @@ pub enum WarningKind {
     Stale,
     #[error("denied: this user has no access to it")]
     Denied,
-    /// A process that checked a mount, by its id.
+    /// A process that checked a mount and cannot be killed; its process id.
     #[error("process {0} is blocked in the kernel on this mount, and cannot be killed")]
     Unkillable(i32),
 }

@@ -1,8 +1,8 @@
-//! What a file system itself says is wrong with it: in its options, in its super block, and in /sys.
+//! Faults that a file system itself reports: in its options, in its superblock, and in /sys.
 //!
-//! One sign is not enough. A mount may be read-only because somebody wanted it so; the super block of
-//! a mount that may be written turns read-only after an error, or with
-//! `mount -o remount,ro`, which sets both. ext4 counts its errors, which decides.
+//! A single sign does not suffice. A mount may be read-only by intention; the superblock of a
+//! writable mount becomes read-only after an error, but also by `mount -o remount,ro`, which sets
+//! both. ext4 counts its errors, which is decisive.
 //! [ext4(5)](https://man7.org/linux/man-pages/man5/ext4.5.html)
 
 use std::collections::{HashMap, HashSet};
@@ -15,8 +15,8 @@ use crate::names::kernel_name;
 pub use crate::point::Fault;
 use crate::point::Point;
 
-/// Sets [`Point::fault`] of each point. Reads /sys for each ext4 file system; asks no file system
-/// itself.
+/// Sets [`Point::fault`] of each mount point. Reads /sys for each ext4 file system, and touches no
+/// file system.
 pub fn examine(points: &mut [Point]) {
     let mut errors: HashMap<Dev, Option<u64>> = HashMap::new();
     let (mut writable, mut restricted) = (HashSet::new(), HashSet::new());
@@ -45,10 +45,10 @@ pub fn examine(points: &mut [Point]) {
     }
 }
 
-/// The fault of what is mounted, given the errors that ext4 has counted, and whether it was mounted to
-/// be written.
+/// The fault of a file system, given the number of errors that ext4 has counted, and whether it was
+/// mounted writable.
 fn fault(content: &Content, errors: Option<u64>, is_meant_writable: bool) -> Option<Fault> {
-    /// Types whose drivers make the super block read-only when they meet an error.
+    /// Types of file systems whose drivers make the superblock read-only after an error.
     const GIVE_UP: &str =
         "bcachefs btrfs exfat ext2 ext3 ext4 f2fs jfs msdos nilfs2 ntfs3 reiserfs ubifs vfat";
     let has =
@@ -67,7 +67,7 @@ fn fault(content: &Content, errors: Option<u64>, is_meant_writable: bool) -> Opt
     }
 }
 
-/// The errors that ext4 has recorded on a device, from
+/// Number of errors that ext4 has recorded on a device, from
 /// [/sys/fs/ext4/DEVICE/errors_count](https://docs.kernel.org/admin-guide/ext4.html).
 fn ext4_errors(dev: Dev) -> Option<u64> {
     let dir = [&b"/sys/fs/ext4/"[..], &kernel_name(dev)?].concat();

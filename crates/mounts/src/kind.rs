@@ -1,5 +1,5 @@
-//! Properties of mounts that the kernel's table does not state: whether a mount is on a directory or
-//! on a file, and by the type of file system, whether it may hang.
+//! Properties of mounts that the kernel's mount table does not have: whether the mount point is a
+//! directory or a file, and by the type of file system, whether calls may hang.
 
 use std::collections::HashMap;
 
@@ -12,15 +12,15 @@ use ondisk::{Dev, Mount};
 use crate::point::{Point, PointKind};
 use crate::tree::Tree;
 
-/// Whether a file system may have a server that is gone, so that a call may wait for ever.
+/// Whether a file system may have a server that is gone, so that calls may block for ever.
 pub fn may_hang(fstype: &[u8]) -> bool {
     const REMOTE: &str = "nfs nfs4 cifs smb3 smbfs ceph afs 9p lustre beegfs gpfs orangefs pvfs2 \
         ocfs2 gfs2 coda ncpfs autofs virtiofs vboxsf vmhgfs panfs wekafs";
     is_one_of(fstype, REMOTE) || is_fuse(fstype)
 }
 
-/// Whether the files of a FUSE file system are on a server that its source names: of `disk1:disk2` of
-/// mergerfs, neither is a machine.
+/// Whether a FUSE file system has its files on a server that its source names. For instance, in the
+/// source `disk1:disk2` of mergerfs neither name is a machine.
 pub(crate) fn is_remote_fuse(fstype: &[u8]) -> bool {
     const REMOTE: &str = "afpfs beegfs blobfuse blobfuse2 ceph ceph-fuse cephfs curlftpfs cvmfs2 davfs2 fuse-nfs \
         gcsfuse glusterfs goofys hdfs juicefs lizardfs mfs moosefs mount.davfs mountpoint-s3 nfs orangefs \
@@ -30,15 +30,15 @@ pub(crate) fn is_remote_fuse(fstype: &[u8]) -> bool {
         .is_some_and(|subtype| is_one_of(subtype, REMOTE))
 }
 
-/// Whether the files of a file system are made by the kernel, and not stored.
+/// Whether the kernel generates the files of a file system, so that none are stored.
 pub fn is_kernel_file_system(fstype: &[u8]) -> bool {
     const KERNEL: &str = "binfmt_misc bpf cgroup cgroup2 configfs cpuset debugfs devpts devtmpfs \
         efivarfs fusectl hugetlbfs mqueue nsfs proc pstore securityfs sysfs tracefs";
     is_one_of(fstype, KERNEL)
 }
 
-/// Whether a mount stores no files of a user: a file system that the kernel or the system makes, or
-/// one in memory below /dev, /run, /sys or /proc.
+/// Whether a mount stores no files of users: a file system of the kernel or the system, or one in
+/// memory below /dev, /run, /sys or /proc.
 pub fn is_pseudo(point: &Point) -> bool {
     const OTHERS: &str = "autofs binder dlm fuse.gvfsd-fuse fuse.lxcfs fuse.portal nfsd resctrl \
         rpc_pipefs selinuxfs smackfs";
@@ -50,13 +50,13 @@ pub fn is_pseudo(point: &Point) -> bool {
         || is_one_of(fstype, "tmpfs ramfs") && is_system_path(&point.target)
 }
 
-/// Whether a path is in a directory that the system sets up while it starts.
+/// Whether a path is in a directory that the system creates while it boots.
 pub fn is_system_path(path: &[u8]) -> bool {
     let is_below = |dir: &&str| below(dir.as_bytes(), path).is_some();
     ["/dev", "/run", "/sys", "/proc"].iter().any(is_below)
 }
 
-/// Whether a type of file system is one of these, which are separated by spaces.
+/// Whether a type of file system is in a list that is separated by spaces.
 pub(crate) fn is_one_of(fstype: &[u8], types: &str) -> bool {
     types
         .split_ascii_whitespace()
@@ -67,20 +67,21 @@ pub(crate) fn is_fuse(fstype: &[u8]) -> bool {
     fstype == b"fuse" || fstype.starts_with(b"fuse.")
 }
 
-/// The part of a file system that a mount shows.
+/// The part of a file system that a mount shows: device, and path within it.
 type ShownPart<'a> = (Dev, &'a [u8]);
 
-/// Finds the kinds of mounts. Two mounts of the same part of a file system have the same kind.
+/// Finds the kinds of mount points. Two mounts of the same part of a file system have the same
+/// kind.
 #[derive(Default)]
 pub(crate) struct Kinds<'a> {
     known: HashMap<ShownPart<'a>, Option<PointKind>>,
-    /// The last one found: mounts of the same part often follow one another.
+    /// The last result: mounts of the same part often follow one another.
     last: Option<(ShownPart<'a>, Option<PointKind>)>,
 }
 
 impl<'a> Kinds<'a> {
-    /// The kind of one mount: from the table as far as possible; for a bind mount of a part of its
-    /// file system by one statx, unless a server might not answer.
+    /// The kind of a mount point, directory or file: from the table if possible; for a bind mount
+    /// of a part of its file system by one statx, unless a server might not answer.
     pub(crate) fn find(
         &mut self,
         row: &'a Mount,
@@ -91,7 +92,7 @@ impl<'a> Kinds<'a> {
             return Some(PointKind::File);
         }
         let whole = row.content.fsroot == b"/" || row.content.fsroot.is_empty();
-        // A FUSE server may give a plain file for the root of its file system.
+        // The root of a FUSE file system may be a regular file.
         if tree.has_mount_inside(row) || whole && !is_fuse(&row.content.fstype) {
             return Some(PointKind::Dir);
         }
@@ -111,8 +112,8 @@ impl<'a> Kinds<'a> {
 }
 
 fn look(row: &Mount, tree: &Tree<'_>) -> Option<PointKind> {
-    // A statx of the root of a FUSE mount asks no server, as long as no field is wanted; one that
-    // goes through the mount might.
+    // Statx of the root of a FUSE mount asks no server if no field is requested; statx of a path
+    // through the mount might.
     let mut above = Some(row);
     while let Some(mount) = above {
         let is_own_root = mount.id == row.id && is_fuse(&mount.content.fstype);
@@ -127,7 +128,7 @@ fn look(row: &Mount, tree: &Tree<'_>) -> Option<PointKind> {
     let target = row.target.as_deref()?;
     let file_type = match statx_long(target, at, Want::empty()) {
         Ok(seen) => seen.file_type,
-        // Without statx(2), only a call that may ask a server is left.
+        // Without statx(2), the only alternative is newfstatat(2), which may ask a server.
         Err(Errno::ENOSYS | Errno::EPERM) if !may_hang(&row.content.fstype) => {
             newfstatat_long(CWD, target, at).ok()?.file_type
         }

@@ -1,5 +1,6 @@
-//! Whether a directory still lists a name. An error such as `ENOENT` comes when a file was removed after its
-//! directory was read; but a faulty server or disk gives it for files that exist.
+//! Whether a directory still lists a name. A file that was removed after its directory was read
+//! causes an error such as `ENOENT`; but a faulty server or disk returns the same error for files
+//! that exist.
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;
@@ -10,8 +11,9 @@ use gate::long::{c_string, open_long, statx_long};
 use gate::{Errno, Fd};
 use ondisk::dirent::entries;
 
-/// Whether an error says that a file does not exist, or is of another type than its directory said. `ESRCH`: a
-/// process, in /proc. `ENOTDIR`, `ELOOP`: a directory was replaced by another file.
+/// Whether an error means that a file does not exist, or is of a different type than its directory
+/// lists. `ESRCH`: a process, in /proc. `ENOTDIR`, `ELOOP`: a directory was replaced by a different
+/// file.
 pub fn is_gone(errno: Errno) -> bool {
     matches!(
         errno,
@@ -19,14 +21,15 @@ pub fn is_gone(errno: Errno) -> bool {
     )
 }
 
-/// Whether an open directory was removed: then getdents64(2) fails with `ENOENT`.
+/// Whether an open directory was removed: getdents64(2) then fails with `ENOENT`.
 pub fn is_unlinked(dir: &Fd) -> bool {
     let seen = statx(dir, c"", At::EMPTY_PATH, Want::NLINK);
     seen.is_ok_and(|seen| seen.nlink == 0)
 }
 
-/// Whether a file that was not found by a path, a directory if `is_dir`, was removed or replaced, or a directory above
-/// it was: the nearest one that can be opened does not list it, or has a file of another type in its place.
+/// Whether a file that was not found by its path, a directory if `is_dir`, or a directory above it,
+/// was removed or replaced: the nearest directory that can be opened does not list the next name,
+/// or lists it with a different type.
 pub fn is_removed(path: &[u8], is_dir: bool) -> bool {
     is_removed_from(path, is_dir, |dir| match dir {
         b"" if path.first() == Some(&b'/') => open_long(b"/", Open::SCAN),
@@ -35,7 +38,8 @@ pub fn is_removed(path: &[u8], is_dir: bool) -> bool {
     })
 }
 
-/// The same, where `open` opens a directory by its path, which is empty for that where paths begin.
+/// Like [`is_removed`], but `open` opens directories by path; an empty path is the directory that
+/// paths are relative to.
 pub fn is_removed_from(
     mut path: &[u8],
     mut is_dir: bool,
@@ -55,13 +59,13 @@ pub fn is_removed_from(
     false
 }
 
-/// Whether a file is of a type.
+/// Whether a path still leads to a file of this type.
 pub fn is_still(path: &[u8], kind: FileType) -> bool {
     let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE);
     seen.is_ok_and(|seen| FileType::from_mode(seen.mode) == kind)
 }
 
-/// Whether a directory lists a name, which is that of a directory if `is_dir`.
+/// Whether a directory lists `name`, as a directory if `is_dir`.
 fn has(dir: &Fd, name: &[u8], is_dir: bool) -> Result<bool, Errno> {
     if listed(dir, &HashSet::from([name]))?.is_empty() {
         return Ok(false);
@@ -71,10 +75,10 @@ fn has(dir: &Fd, name: &[u8], is_dir: bool) -> Result<bool, Errno> {
     Ok(!is_dir || seen().map_or(true, |seen| seen.file_type == FileType::Directory))
 }
 
-/// Those of some names that a directory lists.
+/// The `wanted` names that a directory lists.
 ///
 /// # Errors
-/// Those of getdents64(2).
+/// The errors of getdents64(2).
 pub fn listed(dir: impl AsFd, wanted: &HashSet<&[u8]>) -> Result<HashSet<Vec<u8>>, Errno> {
     let (mut buffer, mut found) = (vec![0; 1 << 16], HashSet::new());
     loop {

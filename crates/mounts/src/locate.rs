@@ -21,20 +21,20 @@ pub enum Method {
     Kernel,
     /// /proc/self/mountinfo.
     Mountinfo,
-    /// [`search`]
+    /// The method [`search`].
     Search,
-    /// [`getmnt3`]
+    /// The method [`getmnt3`].
     Getmnt3,
-    /// [`getmnt2`]
+    /// The method [`getmnt2`].
     Getmnt2,
-    /// [`getmnt1`]
+    /// The method [`getmnt1`].
     Getmnt1,
-    /// [`naive`]
+    /// The method [`naive`].
     Naive,
 }
 
 impl Method {
-    /// Every method, the costliest first.
+    /// All methods, the costliest first.
     pub const ALL: [Method; 7] = [
         Method::Naive,
         Method::Getmnt1,
@@ -45,7 +45,7 @@ impl Method {
         Method::Kernel,
     ];
 
-    /// Its name on the command line and in the JSON.
+    /// Name of the method on the command line and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Method::Kernel => "kernel",
@@ -59,18 +59,18 @@ impl Method {
     }
 }
 
-/// How mount points are found.
+/// Options for finding mount points.
 #[derive(Clone, Debug)]
 pub struct LocateOptions {
-    /// The method; `None` for the cheapest that works.
+    /// The method; `None` for the cheapest one that works.
     pub method: Option<Method>,
-    /// The depth bound of getmnt1 to getmnt3; `None` for none.
+    /// Maximum depth for getmnt1 to getmnt3; `None` for no limit.
     pub bound: Option<usize>,
-    /// What getmnt2, getmnt3 and search know beforehand.
+    /// The hints for getmnt2, getmnt3 and search.
     pub hints: Hints,
 }
 
-/// Why a method was chosen, or what it is based on.
+/// Why a method was chosen, or its source of information.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum LocateReason {
@@ -82,7 +82,7 @@ pub enum LocateReason {
     Search(SearchReason),
     #[error("no mount table is available ({error}), so the tree was searched; {search}")]
     NoTable { error: Error, search: SearchReason },
-    /// The tree was searched by a method of the papers.
+    /// The tree was searched by a method that compares st_dev.
     #[error(
         "{}{}; compares st_dev, so bind mounts on the same device and mounts on files are not found",
         bound.map_or("no depth limit".to_owned(), |bound| format!("depth limit {bound}")),
@@ -94,7 +94,7 @@ pub enum LocateReason {
     },
 }
 
-/// Where a table of device pairs comes from.
+/// The source of a table of device pairs.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum PairSource {
@@ -117,24 +117,24 @@ pub enum PairSource {
 pub struct LocateReport {
     pub method: Method,
     pub reason: LocateReason,
-    /// The mount that the root itself is on; `None` where no table says.
+    /// The mount that contains the root of the search; `None` if no table has it.
     pub root_mount: Option<Mount>,
     pub points: Vec<Point>,
     pub incomplete: Vec<Incompleteness>,
     pub warnings: Vec<Warning>,
-    /// How much of the file tree was searched; `None` if the table was enough.
+    /// How much of the file tree was searched; `None` if the mount table sufficed.
     pub search: Option<SearchProgress>,
 }
 
 impl LocateReport {
-    /// Type of the file system that the root itself is on; `None` where no table says.
+    /// Type of the file system that contains the root of the search; `None` if no table has it.
     pub fn root_fstype(&self) -> Option<&[u8]> {
         self.root_mount
             .as_ref()
             .map(|mount| &mount.content.fstype[..])
     }
 
-    /// Whether no mount point is missing, as far as is known.
+    /// Whether no mount point is missing, as far as known.
     pub fn is_complete(&self) -> bool {
         self.incomplete.is_empty()
     }
@@ -143,7 +143,7 @@ impl LocateReport {
 /// Finds every mount point at or under `root`. `tick` is called now and then during a search.
 ///
 /// # Errors
-/// When the requested table cannot be read.
+/// The requested mount table cannot be read.
 pub fn locate(
     root: &Root,
     options: &LocateOptions,
@@ -264,7 +264,7 @@ fn incomplete_warnings(incomplete: &[Incompleteness]) -> impl Iterator<Item = Wa
         .map(|reason| Warning::general(WarningKind::Incomplete(*reason)))
 }
 
-/// The table of device pairs, and where it comes from.
+/// The papers' table of device pairs, and its source.
 fn pairs(root: &Root, hints: &Hints) -> (Option<Pairs>, PairSource) {
     if matches!(hints, Hints::None | Hints::File(_)) {
         return (None, PairSource::Excluded);

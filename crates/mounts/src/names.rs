@@ -1,4 +1,4 @@
-//! Names of devices, which the papers' programs took from /dev.
+//! Names of block devices, which the papers' programs took from /dev.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use ondisk::dirent::entries;
 use crate::method::breadth::read_whole;
 use crate::point::Point;
 
-/// Where the names of devices come from.
+/// The source of device names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameSource {
     /// The block special files in /dev.
@@ -20,7 +20,7 @@ pub enum NameSource {
     Sys,
 }
 
-/// Gives every mount point on a block device that device's name as its source.
+/// Sets the source of every mount point on a block device to that device's name.
 pub fn resolve(points: &mut [Point], names: NameSource) {
     let mut known = match names {
         NameSource::Dev => scan_dev(),
@@ -37,7 +37,7 @@ pub fn resolve(points: &mut [Point], names: NameSource) {
     }
 }
 
-/// The best name in /dev of every block device.
+/// Finds the best name in /dev for every block device.
 fn scan_dev() -> HashMap<Dev, Option<Vec<u8>>> {
     let mut names: HashMap<Dev, Option<Vec<u8>>> = HashMap::new();
     let mut directories = vec![b"/dev".to_vec()];
@@ -50,7 +50,7 @@ fn scan_dev() -> HashMap<Dev, Option<Vec<u8>>> {
         let Ok(dir) = openat(CWD, &c_path, Open::SCAN) else {
             continue;
         };
-        // Skip mounts in /dev: shm, pts, mqueue hold no block devices.
+        // Skip mounts below /dev: shm, pts and mqueue have no block devices.
         let Ok(here) = statx(&dir, c"", At::EMPTY_PATH, Want::TYPE) else {
             continue;
         };
@@ -60,7 +60,8 @@ fn scan_dev() -> HashMap<Dev, Option<Vec<u8>>> {
         let _ = read_whole(&dir, &mut buffer, |bytes| {
             for entry in entries(bytes) {
                 let name = base::path::join(&path, entry.name.to_bytes());
-                // Follow the symlinks in /dev/mapper: their names are better than the targets'.
+                // Follow the symlinks in /dev/mapper: their names are better than those of their
+                // targets.
                 let follow = if path == b"/dev/mapper" {
                     At::empty()
                 } else {
@@ -82,15 +83,15 @@ fn scan_dev() -> HashMap<Dev, Option<Vec<u8>>> {
     names
 }
 
-/// The order of names, the best first: not that of a swap device, whose number others share; one in
-/// /dev/mapper; the shortest; the first by its bytes.
+/// Sort key for names, the best first: not a swap device, whose number other devices share; in
+/// /dev/mapper; shortest; first in byte order.
 fn rank(name: &[u8]) -> (bool, bool, usize, &[u8]) {
     let is_swap = name.windows(4).any(|part| part == b"swap");
     let is_mapped = name.starts_with(b"/dev/mapper/");
     (is_swap, !is_mapped, name.len(), name)
 }
 
-/// The path of a device by the name that sysfs has for it.
+/// The path of a device by its name in sysfs.
 fn from_sys(dev: Dev) -> Option<Vec<u8>> {
     let mapped = c_string(format!("/sys/dev/block/{dev}/dm/name").as_bytes()).ok()?;
     let mut buffer = [0u8; 256];
@@ -110,7 +111,7 @@ pub fn kernel_name(dev: Dev) -> Option<Vec<u8>> {
     target.rsplit(|&b| b == b'/').next().map(<[u8]>::to_vec)
 }
 
-/// A device that cannot be opened.
+/// A block device that could not be opened, and the error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct UnopenedDevice {
@@ -118,10 +119,11 @@ pub struct UnopenedDevice {
     pub errno: Errno,
 }
 
-/// Opens a block device by any of its names, of which the mount table may have one. Returns it with its path.
+/// Opens a block device by any of its names; `source` of the mount table may be one. Returns the
+/// descriptor and the path.
 ///
 /// # Errors
-/// Why it cannot be opened; `None` if no name leads to it.
+/// Why the device cannot be opened; `None` if no name leads to it.
 pub fn open_device(
     dev: Dev,
     source: Option<&[u8]>,
@@ -141,7 +143,7 @@ pub fn open_device(
             continue;
         }
         match openat(CWD, &path, Open::NONBLOCK) {
-            // The name may have been given to another device meanwhile.
+            // Check the opened file: its name may have been given to a different device meanwhile.
             Ok(fd) if statx(&fd, c"", At::EMPTY_PATH, Want::TYPE).is_ok_and(is_it) => {
                 return Ok((fd, name));
             }
@@ -152,7 +154,7 @@ pub fn open_device(
     Err(failed)
 }
 
-/// The path of a device by the kernel's name, which has `!` for slashes.
+/// The path of a device by its kernel name, in which `!` stands for a slash.
 pub fn device_path(kernel_name: &[u8]) -> Vec<u8> {
     let parts: Vec<&[u8]> = kernel_name.split(|&b| b == b'!').collect();
     [b"/dev/", &parts.join(&b'/')[..]].concat()

@@ -1,40 +1,41 @@
 //! The papers' extra information: the table of <device, parent device> pairs, without path names.
 //!
-//! The 1988 programs read it from the kernel's memory through /dev/kmem. Here it is made from the
-//! ids, parents and devices of the mount table. A device is UNREFERENCED when it is in no pair,
-//! INTERNAL when something is mounted on it, and LEAF otherwise; getmnt3 removes leaves as they are
+//! The 1988 programs read the table from the kernel's memory through /dev/kmem. Here it is derived
+//! from ids, parents and devices of the mount table. A device is UNREFERENCED if it is in no pair,
+//! INTERNAL if something is mounted on it, and LEAF otherwise; getmnt3 removes leaves as they are
 //! found.
 //!
-//! On btrfs and the like every subvolume has its own `st_dev`, which differs from the device in the
-//! table. Such a file system counts as having a mount on it that is never found, so that it is no
-//! leaf and is searched to its end.
+//! On btrfs and similar file systems every subvolume has its own `st_dev`, which differs from the
+//! device in the table. Such a file system counts as having a mount on it that is never found, so
+//! that it is no leaf and is searched completely.
 //!
-//! Bind mounts, which are newer than the papers, make pairs of a device with itself. A search for
+//! Bind mounts, which are newer than the papers, give pairs of a device with itself. A search for
 //! changes of device cannot find them, so they are excluded.
 
 use std::collections::{HashMap, HashSet};
 
 use ondisk::{Dev, Mount};
 
-/// The pairs below one mount.
+/// The device pairs of all mounts below one mount.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs {
-    /// Pairs that are not yet found, and how many times each is in the table.
+    /// Device pairs that are not yet found, with their number of occurrences in the table.
     sought: HashMap<(Dev, Dev), usize>,
-    /// For each device, how many mounts on it are not yet removed.
+    /// For each device, how many mounts on it have not been removed.
     remaining_on: HashMap<Dev, usize>,
-    /// Devices that were found before they became leaves, with the devices that they are mounted on.
+    /// Devices that were found before they became leaves, each with its parent devices.
     found_internal: HashMap<Dev, Vec<Dev>>,
     referenced: HashSet<Dev>,
 }
 
 impl Pairs {
-    /// The pairs of all mounts below the mount `anchor`, whose device is `dev`; `None` when the table
-    /// is inconsistent, so that nothing follows from it.
+    /// The pairs of all mounts below the mount `anchor`, whose device is `dev`; `None` if the table
+    /// is inconsistent, and thus useless.
     pub fn below(table: &[Mount], anchor: Option<u64>, dev: Dev) -> Option<Pairs> {
         let mut devices: HashMap<u64, Dev> = table.iter().map(|row| (row.id, row.dev)).collect();
         let anchor = anchor?;
-        // In a chroot whose root is not the root of a mount, its mount may be missing from the table.
+        // In a chroot whose root is not the root of a mount, the table may lack the mount that
+        // contains it.
         if *devices.entry(anchor).or_insert(dev) != dev {
             return None;
         }
@@ -69,13 +70,14 @@ impl Pairs {
         Some(pairs)
     }
 
-    /// Whether all mounts on a device have been found. An unreferenced device is no leaf: nothing is
-    /// known of it.
+    /// Whether all mounts on a device have been found. An unreferenced device is not a leaf,
+    /// because nothing is known about it.
     pub fn is_leaf(&self, dev: Dev) -> bool {
         self.referenced.contains(&dev) && self.remaining_on.get(&dev).is_none_or(|&n| n == 0)
     }
 
-    /// A change from `parent` to `dev` was found: removes the leaf, and whatever becomes a leaf by that.
+    /// Records a change from `parent` to `dev`: removes the leaf, and every device that becomes a
+    /// leaf by that.
     pub fn found(&mut self, dev: Dev, parent: Dev) {
         let Some(sought) = self.sought.get_mut(&(dev, parent)).filter(|n| **n > 0) else {
             return;
@@ -95,13 +97,13 @@ impl Pairs {
         }
     }
 
-    /// Whether every mount was found and removed: the root has become a leaf.
+    /// Whether every mount was found, so that the root of the tree of devices has become a leaf.
     pub fn all_found(&self) -> bool {
         self.remaining_on.values().all(|&n| n == 0)
     }
 }
 
-/// Whether files of a file system can have another device than its super block.
+/// Whether files of a file system can have a different device than its superblock.
 fn has_devices_of_subvolumes(fstype: &[u8]) -> bool {
     matches!(fstype, b"btrfs" | b"bcachefs" | b"zfs")
 }
@@ -125,7 +127,7 @@ mod tests {
             .collect()
     }
 
-    /// The tree of the papers' Figure 1 and its Table 1.
+    /// The device pairs in Figure 1 and Table 1 of the papers.
     fn papers() -> Pairs {
         let rows = [
             (1, 0, 0),
@@ -176,7 +178,7 @@ mod tests {
             ..Default::default()
         });
         let mut pairs = Pairs::below(&rows, Some(1), dev(0)).unwrap();
-        pairs.found(dev(6), dev(0)); // its root has another st_dev
+        pairs.found(dev(6), dev(0)); // the root of this mount has a different st_dev
         assert!(!pairs.is_leaf(dev(0)) && !pairs.is_leaf(dev(6)) && !pairs.all_found());
         assert!(
             Pairs::below(&rows, Some(2), dev(6)).is_none(),

@@ -1,4 +1,4 @@
-//! A mount point, and what the checks find out about it.
+//! A mount point, and the results of checks.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use ondisk::{Content, Dev, Mount};
 
 use base::path::{below, compare};
 
-/// What is mounted on.
+/// Whether a mount point is a directory or a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PointKind {
-    /// A directory.
+    /// The mount point is a directory.
     Dir,
-    /// Anything else.
+    /// The mount point is not a directory.
     File,
 }
 
-/// Whether anything is mounted on the mount in turn.
+/// Whether other mounts are mounted on this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Class {
@@ -26,24 +26,24 @@ pub enum Class {
 /// Whether a mount answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// At once.
+    /// The mount answered at once.
     Ok,
-    /// Within the deadline, but after more than a tenth of it.
+    /// The mount answered within the deadline, but after more than a tenth of it.
     Slow,
-    /// Not within the deadline.
+    /// The mount did not answer within the deadline.
     Hung,
-    /// With an error that says that server or device is gone.
+    /// An error means that the server or device is gone.
     Stale,
-    /// It answers, but the file system says that it has met an error.
+    /// The mount answered, but the file system reports an error of its own.
     Failing,
-    /// With `EACCES` or `EPERM`.
+    /// A call failed with `EACCES` or `EPERM`.
     Denied,
-    /// It was not touched: no path reaches it.
+    /// The mount was not touched: no path reaches it.
     Hidden,
 }
 
 impl Verdict {
-    /// Its name in tables and in the JSON.
+    /// Name of the verdict in tables and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Ok => "ok",
@@ -57,54 +57,54 @@ impl Verdict {
     }
 }
 
-/// What is wrong with a file system, by what it says itself.
+/// A fault that a file system itself reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// It was shut down, after an error or by request: nothing can be read or written.
+    /// The file system was shut down, after an error or by request: nothing can be read or written.
     ShutDown,
-    /// An error has made it read-only.
+    /// An error has made the file system read-only.
     ReadOnly,
-    /// It has recorded so many errors since it was last checked by fsck(8).
+    /// Number of errors that the file system has recorded since the last fsck(8).
     Errors(u64),
 }
 
-/// The files that a mount covers.
+/// The files that a mount hides beneath its mount point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Beneath {
-    /// Files other than directories; one with several names counts once.
+    /// Number of files except directories; a file with several names counts once.
     pub files: u64,
-    /// Bytes in regular files, by their sizes.
+    /// Total size of the regular files in bytes.
     pub bytes: u64,
 }
 
-/// A mount point. Fields that the method cannot know, or that were not requested, are `None`.
+/// A mount point. A field is `None` if the method cannot find it, or if it was not requested.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Point {
     /// Id of the mount, as in /proc/self/mountinfo.
     pub id: Option<u64>,
-    /// Id of the mount that it is on.
+    /// Id of the parent mount.
     pub parent: Option<u64>,
     pub target: Vec<u8>,
-    /// Device: of the super block where the table is known, else `st_dev`.
+    /// Device number: that of the superblock if the table is known, otherwise `st_dev`.
     pub dev: Dev,
-    /// What is mounted there, shared by mounts of the same.
+    /// The mounted file system, shared by mounts with the same content.
     pub content: Option<Arc<Content>>,
-    /// The name of the device, where it was found by [`crate::names`] and not in the table.
+    /// Device name, if [`crate::names`] found it; it replaces the table's.
     pub named: Option<Vec<u8>>,
     pub kind: Option<PointKind>,
     pub class: Class,
-    /// No path reaches it: another mount covers it, or a mount above it.
+    /// Whether no path reaches the mount: another mount covers it, or a mount above it.
     pub hidden: bool,
     pub server: Option<String>,
     pub verdict: Option<Verdict>,
-    /// What the file system itself says is wrong, where that was looked for.
+    /// The fault that the file system itself reports, if it was examined.
     pub fault: Option<Fault>,
     pub beneath: Option<Beneath>,
 }
 
 impl Point {
-    /// A mount point of which only path, device and kind are known.
+    /// A mount point with only path, device and kind.
     pub fn bare(target: Vec<u8>, dev: Dev, kind: Option<PointKind>) -> Point {
         Point {
             id: None,
@@ -123,7 +123,7 @@ impl Point {
         }
     }
 
-    /// A row of the table, at the path where it was found.
+    /// Converts an entry of the mount table, found at `target`.
     pub fn from_row(
         row: Mount,
         target: Vec<u8>,
@@ -146,25 +146,26 @@ impl Point {
         Some(&self.content.as_ref()?.fstype)
     }
 
-    /// The device or other source.
+    /// Device or other source.
     pub fn source(&self) -> Option<&[u8]> {
         self.named
             .as_deref()
             .or_else(|| self.content.as_ref()?.source.as_deref())
     }
 
-    /// The part of the file system that is mounted.
+    /// Path of the mounted part within the file system.
     pub fn fsroot(&self) -> Option<&[u8]> {
         Some(&self.content.as_ref()?.fsroot)
     }
 
-    /// Options of the mount, then of the super block, comma-separated, with the kernel's escapes.
+    /// Options of the mount, then of the superblock, separated by commas, with the kernel's
+    /// escapes.
     pub fn options(&self) -> Option<&[u8]> {
         Some(&self.content.as_ref()?.options)
     }
 }
 
-/// Sets leaf or internal from the paths, for methods that know no ids.
+/// Determines from the paths which mounts are leaves, for methods that know no ids.
 pub(crate) fn classify_by_name(points: &mut [Point]) {
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by(|&a, &b| compare(&points[a].target, &points[b].target));

@@ -1,4 +1,4 @@
-//! The directory at which a search begins.
+//! The directory where a search begins.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -10,25 +10,26 @@ use ondisk::Dev;
 
 use crate::error::{Error, ErrorKind};
 
-/// The directory at which a search begins, held open.
+/// The directory where a search begins, held open.
 #[derive(Debug)]
 pub struct Root {
-    /// Its absolute path, without symlinks.
+    /// Absolute path of the directory, without symlinks.
     pub path: Vec<u8>,
-    /// A descriptor of it, opened with `O_PATH`.
+    /// Descriptor of the directory, opened with `O_PATH`.
     pub fd: Fd,
-    /// Its `st_dev`.
+    /// Device number of the directory (`st_dev`).
     pub dev: Dev,
-    /// The mount that it is on; `None` where the kernel does not say (before 5.8, or statx
-    /// refused).
+    /// Id of the mount that contains the directory; `None` if the kernel does not report it (before
+    /// 5.8, or if statx is refused).
     pub anchor: Option<u64>,
-    /// Whether it is itself the root of a mount; `None` likewise.
+    /// Whether the directory is itself the root of a mount; `None` if the kernel does not report
+    /// it.
     pub is_mount_root: Option<bool>,
 }
 
 impl Root {
-    /// Opens `given` with `O_PATH`, and finds its absolute path. Where there is statx(2), this waits
-    /// for no server.
+    /// Opens `given` with `O_PATH`, and finds its absolute path. With statx(2), waits for no
+    /// server.
     pub fn open(given: &[u8]) -> Result<Root, Error> {
         let failed = |kind: ErrorKind| move |(gate, errno)| Error::at(kind, given, gate, errno);
         let fd = open_long(given, Open::PATH | Open::DIRECTORY)
@@ -63,7 +64,7 @@ impl Root {
         })
     }
 
-    /// Closes the directory, and gives its path.
+    /// Closes the directory, and returns its path.
     pub fn into_path(self) -> Vec<u8> {
         self.path
     }
@@ -84,8 +85,8 @@ struct Seen {
 }
 
 impl Seen {
-    /// Looks at a path relative to `dir`; an empty one means `dir` itself. Where there is statx(2),
-    /// this waits for no server.
+    /// Calls statx(2) for a path relative to `dir`; an empty path means `dir` itself. Waits for no
+    /// server, except in a fallback without statx(2).
     fn at(dir: impl AsFd, name: &[u8]) -> Result<Seen, (Gate, Errno)> {
         let reach = reach(dir.as_fd(), name).map_err(|e| (Gate::Openat, e))?;
         let at = At::EMPTY_PATH | At::NO_AUTOMOUNT;
@@ -113,8 +114,8 @@ impl Seen {
         }
     }
 
-    /// Whether a path leads to this directory. (For a removed one, the kernel gives its path with
-    /// ` (deleted)` appended, and a path may be covered by another mount by now.)
+    /// Whether a path leads to this directory. (For a removed directory, the kernel returns the
+    /// path with ` (deleted)` appended, and another mount may cover the path by now.)
     fn is_at(&self, name: &[u8]) -> bool {
         let same =
             |other: Seen| (self.dev, self.ino, self.mount) == (other.dev, other.ino, other.mount);
@@ -125,13 +126,14 @@ impl Seen {
 /// The absolute path of an open directory.
 ///
 /// # Errors
-/// `ENOENT` when it has none: it was removed, or no path from this process's root leads to it.
+/// `ENOENT` if it has none: the directory was removed, or no path from this process's root leads to
+/// it.
 pub fn name_of(dir: &Fd) -> gate::Result<Vec<u8>> {
     let seen = Seen::at(dir, b"").map_err(|(_, errno)| errno)?;
     absolute_name(dir, &seen)
 }
 
-/// [`name_of`]: from the link in /proc, or else by fchdir(2) and getcwd(2).
+/// Implements [`name_of`] by the link in /proc/self/fd, or else by fchdir(2) and getcwd(2).
 fn absolute_name(dir: &Fd, seen: &Seen) -> gate::Result<Vec<u8>> {
     let link = gate::long::c_string(format!("/proc/self/fd/{}", dir.as_raw_fd()).as_bytes())?;
     if let Ok(name) = gate::fs::readlinkat(CWD, &link)
@@ -147,7 +149,7 @@ fn absolute_name(dir: &Fd, seen: &Seen) -> gate::Result<Vec<u8>> {
         .filter(|name| seen.is_at(name))
         .ok_or(Errno::ENOENT)
 }
-/// The absolute path of a file, if its directory has one.
+/// The absolute path of a file; `None` if its directory has no path.
 pub fn absolute_file(path: &[u8]) -> Option<Vec<u8>> {
     let (dir, name) = split(path);
     let dir = match dir {
@@ -158,7 +160,7 @@ pub fn absolute_file(path: &[u8]) -> Option<Vec<u8>> {
     Some(join(&absolute(dir)?, name))
 }
 
-/// The absolute path of a directory, if it has one.
+/// The absolute path of a directory; `None` if it has none.
 pub fn absolute(dir: &[u8]) -> Option<Vec<u8>> {
     name_of(&open_long(dir, Open::PATH | Open::DIRECTORY).ok()?).ok()
 }

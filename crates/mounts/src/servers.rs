@@ -1,11 +1,11 @@
-//! The machines behind network mounts.
+//! The servers of network mounts.
 
 use ondisk::split_options;
 
 use crate::kind::is_remote_fuse;
 use crate::point::Point;
 
-/// Enters the machine behind each network mount.
+/// Sets the server of each network mount.
 pub fn name_servers(points: &mut [Point]) {
     for point in points {
         if let (Some(fstype), Some(source)) = (point.fstype(), point.source()) {
@@ -14,8 +14,8 @@ pub fn name_servers(points: &mut [Point]) {
     }
 }
 
-/// The machine that a mount's files are on, from its source and options; `None` for a local file
-/// system. Several machines (of ceph, gluster, lustre) are separated by commas.
+/// The server of a mount, from its source and options; `None` for a local file system. Several
+/// servers (of ceph, gluster, lustre) are separated by commas.
 fn server(fstype: &[u8], source: &[u8], options: &[u8]) -> Option<String> {
     let source = String::from_utf8_lossy(source);
     let option = |name: &str| {
@@ -43,20 +43,21 @@ fn server(fstype: &[u8], source: &[u8], options: &[u8]) -> Option<String> {
         _ if is_remote_fuse(fstype) => host_of_url(&source)
             .or_else(|| host_of_share(&source))
             .or_else(|| host_of_colon_path(&source)),
-        // A URL names a machine, whatever the type.
+        // The host in a URL is the server, whatever the type of file system.
         _ if fstype.starts_with(b"fuse") => host_of_url(&source),
         _ => None,
     };
     named.filter(|name| !name.is_empty())
 }
 
-/// `nas:/srv`, `user@nas:dir`, `[fe80::1]:/srv`, `a,b:/vol`.
+/// The host in `nas:/srv`, `user@nas:dir`, `[fe80::1]:/srv`, `a,b:/vol`.
 fn host_of_colon_path(source: &str) -> Option<String> {
     let host = match source.rfind("]:") {
         Some(end) => &source[..=end],
         None => {
             let (host, path) = source.split_once(':')?;
-            // With ports, as in `mon1:6789,mon2:6789:/`, the path begins at the colon before a slash.
+            // With ports, as in `mon1:6789,mon2:6789:/`, the path begins at the colon before a
+            // slash.
             match path.find(":/") {
                 Some(at) => &source[..host.len() + 1 + at],
                 None => host,
@@ -71,13 +72,13 @@ fn host_of_colon_path(source: &str) -> Option<String> {
     Some(host.to_owned())
 }
 
-/// `//nas/share`.
+/// The host in `//nas/share`.
 fn host_of_share(source: &str) -> Option<String> {
     let host = source.strip_prefix("//")?.split('/').next()?;
     Some(host.rsplit('@').next()?.to_owned())
 }
 
-/// `https://nas/dav`.
+/// The host in `https://nas/dav`.
 fn host_of_url(source: &str) -> Option<String> {
     let (scheme, rest) = source.split_once("://")?;
     let is_in_scheme = |c: char| c.is_ascii_alphanumeric() || c == '+';

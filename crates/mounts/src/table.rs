@@ -1,7 +1,7 @@
-//! The kernel's table of mounts, from `kernel` (listmount and statmount) or from `mountinfo`.
+//! The kernel's mount table, from `kernel` (listmount and statmount) or from `mountinfo`.
 //!
-//! Neither is always the cheaper. statmount costs a call for each mount; mountinfo comes a page at
-//! a time, but for each mount that receives propagation the kernel walks peer groups to print
+//! Neither is always cheaper. statmount takes a call per mount; mountinfo comes a page at a time,
+//! but for each mount that receives propagation, the kernel walks peer groups to print
 //! `propagate_from`, which takes longer the more mounts there are. [`read_either`] samples a few
 //! mounts to decide.
 
@@ -18,7 +18,7 @@ use ondisk::Mount;
 
 use crate::error::{Error, ErrorKind, TableSource};
 
-/// Why a source was chosen for the table.
+/// Why an interface was chosen to read the table.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum TableReason {
@@ -46,21 +46,21 @@ fn list_failed(errno: Errno) -> Error {
     Error::failed(ErrorKind::ListMounts, Gate::Listmount, errno)
 }
 
-/// All columns of the table. `STATMOUNT_PROPAGATE_FROM` is not among them: it alone would cost what
-/// makes mountinfo slow.
+/// All columns of the table. `STATMOUNT_PROPAGATE_FROM` is excluded: it alone would cost the walk
+/// of peer groups that makes mountinfo slow.
 const EVERYTHING: Ask = NAMELESS
     .union(Ask::MNT_ROOT)
     .union(Ask::MNT_POINT)
     .union(Ask::MNT_OPTS)
     .union(Ask::FS_SUBTYPE)
     .union(Ask::SB_SOURCE);
-/// Ids, parents, devices and types: what the papers' programs took from the kernel's memory.
+/// Only ids, parents, devices and types: what the papers' programs took from the kernel's memory.
 const NAMELESS: Ask = Ask::SB_BASIC.union(Ask::MNT_BASIC).union(Ask::FS_TYPE);
 
-/// The table, and what is needed to detect later changes.
+/// The mount table, and the means to detect later changes.
 #[derive(Debug)]
 pub struct Table {
-    /// Its rows, in the order in which the mounts were made.
+    /// Mounts, in the order of their creation.
     pub mounts: Vec<Mount>,
     read_by: TableReader,
 }
@@ -72,7 +72,7 @@ enum TableReader {
 }
 
 impl Table {
-    /// Reads the whole table.
+    /// Reads the whole mount table by one interface.
     pub fn read(source: TableSource) -> Result<Table, Error> {
         match source {
             TableSource::Kernel => Table::from_kernel(EVERYTHING),
@@ -80,8 +80,8 @@ impl Table {
         }
     }
 
-    /// Reads the table, without the paths of the mounts if it is to be `nameless`. Fails if it
-    /// cannot be the table of a process whose root is on the mount `anchor`.
+    /// Reads the table, without the paths of the mounts if `nameless`. Fails if it cannot be the
+    /// table of a process whose root is on the mount `anchor`.
     fn read_checked(
         source: TableSource,
         nameless: bool,
@@ -110,7 +110,8 @@ impl Table {
             match describe.mount(id) {
                 Ok(Some(mount)) => mounts.push(mount),
                 Ok(None) => return Err(ErrorKind::EmptyStatmount.into()),
-                // Unmounted since it was listed, or not reachable from this process's root.
+                // The mount was unmounted since it was listed, or cannot be reached from this
+                // process's root.
                 Err(e @ (Errno::ENOENT | Errno::EPERM)) => last_error = Some(e),
                 Err(e) => return Err(describe_failed(e)),
             }
@@ -135,7 +136,7 @@ impl Table {
             return Err(ErrorKind::ForgedMountinfo.into());
         }
         let mut parser = Parser::default();
-        let mut page = vec![0u8; 4 << 10]; // the kernel gives no more at a time
+        let mut page = vec![0u8; 4 << 10]; // the kernel returns at most a page per read(2)
         loop {
             let n = gate::fs::read(&file, &mut page)
                 .map_err(failed(ErrorKind::ReadMountinfo, Gate::Read))?;
@@ -147,8 +148,8 @@ impl Table {
         }
     }
 
-    /// Whether the table can be that of this process: it holds the mount `anchor`, or one that is
-    /// on it. (In a chroot, the mount that holds the root may itself be out of reach.)
+    /// Whether the table can be that of this process: it has the mount `anchor`, or one mounted on
+    /// it. (In a chroot, the mount that contains the root may itself be unreachable.)
     pub fn holds(&self, anchor: Option<u64>) -> bool {
         anchor.is_none_or(|anchor| {
             self.mounts
@@ -157,7 +158,7 @@ impl Table {
         })
     }
 
-    /// Whether mounts have come or gone since the table was read: one call.
+    /// Whether mounts were added or removed since the table was read; takes one call.
     pub fn has_changed(&self) -> bool {
         match &self.read_by {
             TableReader::Kernel { ids } => list().map_or(true, |now| now != *ids),
@@ -168,7 +169,8 @@ impl Table {
         }
     }
 
-    /// The file to poll for [`Event::Priority`] to detect changes, if the table was read from it.
+    /// The file to poll for [`Event::Priority`] to detect changes, if the table was read from
+    /// mountinfo.
     pub(crate) fn changes(&self) -> Option<BorrowedFd<'_>> {
         match &self.read_by {
             TableReader::Kernel { .. } => None,
@@ -176,7 +178,7 @@ impl Table {
         }
     }
 
-    /// Where it was read from.
+    /// The interface by which the table was read.
     pub fn source(&self) -> TableSource {
         match self.read_by {
             TableReader::Kernel { .. } => TableSource::Kernel,
@@ -185,7 +187,7 @@ impl Table {
     }
 }
 
-/// Describes mounts one after another, with one buffer for all.
+/// Calls statmount(2) for one mount after another, with one buffer for all.
 pub(crate) struct Describe {
     ask: Ask,
     buffer: Vec<u8>,
@@ -203,10 +205,11 @@ impl Describe {
         Describe::new(EVERYTHING)
     }
 
-    /// One mount, by its id from listmount; `Ok(None)` when the kernel has filled nothing in.
+    /// Describes one mount by its id from listmount; `Ok(None)` if the kernel has filled in
+    /// nothing.
     pub(crate) fn mount(&mut self, id: u64) -> gate::Result<Option<Mount>> {
         loop {
-            self.buffer[..16].fill(0); // else a call that fills nothing in would leave the last result
+            self.buffer[..16].fill(0); // otherwise a call that fills in nothing would leave the previous result
             match statmount(id, self.ask, &mut self.buffer) {
                 Err(Errno::EOVERFLOW) if self.buffer.len() < 1 << 24 => {
                     self.buffer.resize(self.buffer.len() * 4, 0)
@@ -226,8 +229,8 @@ pub(crate) fn list() -> Result<Vec<u64>, Error> {
     loop {
         let after = n.checked_sub(1).map_or(0, |last| ids[last]);
         let got = listmount(LSMT_ROOT, after, Order::Oldest, &mut ids[n..]).map_err(list_failed)?;
-        // listmount gives ascending ids; without this check a faulty kernel could cause an endless
-        // loop.
+        // listmount returns ascending ids; without this check a faulty kernel could cause an
+        // endless loop.
         if ids[n..n + got].iter().any(|&id| id <= after) {
             return Err(ErrorKind::InvalidIds.into());
         }
@@ -244,7 +247,7 @@ pub(crate) fn list() -> Result<Vec<u64>, Error> {
 struct Parser {
     lines: ondisk::mountinfo::Parser,
     mounts: Vec<Mount>,
-    /// The beginning of a line that the next page continues.
+    /// The beginning of a line of mountinfo that continues in the next page.
     begun: Vec<u8>,
 }
 
@@ -264,8 +267,7 @@ impl Parser {
         self.begun.extend_from_slice(rest);
     }
 
-    /// The rows, each mount once: a mount can be in two pages if others are mounted between their
-    /// reading.
+    /// Removes duplicates: a mount is in two pages if others were mounted between two reads.
     fn finish(mut self) -> Vec<Mount> {
         let mut ids: Vec<u64> = self.mounts.iter().map(|mount| mount.id).collect();
         ids.sort_unstable();
@@ -277,8 +279,8 @@ impl Parser {
     }
 }
 
-/// The cheaper source that has what is needed, and why. Whether /proc is there turns out when it is
-/// read.
+/// Chooses the cheaper interface that returns the needed columns, and says why. Whether /proc is
+/// mounted turns out when it is read.
 fn cheaper(nameless: bool) -> (TableSource, TableReason) {
     match sample() {
         Ok(rows) => choose(&rows, nameless),
@@ -298,7 +300,8 @@ fn choose(rows: &[Mount], nameless: bool) -> (TableSource, TableReason) {
     }
 }
 
-/// Rows of a few mounts: the oldest, and the newest, which are likely to resemble the many others.
+/// Describes a few mounts: the oldest, and the newest ones, which are likely to resemble the many
+/// others.
 fn sample() -> Result<Vec<Mount>, Error> {
     const OF_EACH: usize = 4;
     let mut ids = [0; 2 * OF_EACH];
@@ -320,12 +323,12 @@ fn sample() -> Result<Vec<Mount>, Error> {
     }
 }
 
-/// Reads the table from the cheaper source, and says why that; from the other one if that fails, or
+/// Reads the table by the cheaper interface, and says why; by the other one if that fails, or
 /// cannot be the table of a process whose root is on the mount `anchor`. A `nameless` table has no
 /// paths.
 ///
 /// # Errors
-/// [`ErrorKind::NoTable`], when neither can be read.
+/// [`ErrorKind::NoTable`] if neither interface returns a table.
 pub fn read_either(nameless: bool, anchor: Option<u64>) -> Result<(Table, TableReason), Error> {
     let (source, reason) = cheaper(nameless);
     let first = match Table::read_checked(source, nameless, anchor) {

@@ -1,7 +1,7 @@
 //! The mount tree: which mounts a path reaches.
 //!
-//! A mount is hidden when another covers its root, when a later mount on the same parent covers
-//! the directory that holds its mount point, or when what it is mounted on is itself hidden.
+//! A mount is hidden if another mount covers its root, if a later mount on the same parent covers
+//! the directory that contains its mount point, or if its parent mount is hidden.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -12,7 +12,7 @@ use ondisk::Mount;
 use crate::point::Class;
 
 /// Hashes mount ids, which the kernel assigns in sequence. The default hasher, which resists chosen
-/// keys, takes longer than all else that is done with a row.
+/// keys, takes longer than all other work on a row.
 #[derive(Default)]
 struct IdHasher(u64);
 
@@ -32,17 +32,17 @@ impl Hasher for IdHasher {
     }
 }
 
-/// The rows of a table as a tree.
+/// The mount table as a tree.
 pub struct Tree<'a> {
     rows: &'a [Mount],
-    /// Indices of rows, by the id of the mount that they are on.
+    /// Indices of table rows, by the id of their parent mount.
     children: HashMap<u64, Vec<usize>, BuildHasherDefault<IdHasher>>,
-    /// Ids and indices of rows, sorted.
+    /// Mount ids and indices of rows, sorted by id.
     by_id: Vec<(u64, usize)>,
 }
 
 impl<'a> Tree<'a> {
-    /// Indexes the rows of a table.
+    /// Indexes the entries of a mount table.
     pub fn new(rows: &'a [Mount]) -> Tree<'a> {
         let mut children: HashMap<u64, Vec<usize>, _> = HashMap::default();
         for (at, row) in rows.iter().enumerate() {
@@ -63,7 +63,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Whether anything is mounted on a mount.
+    /// Whether other mounts are mounted on the mount `id`.
     pub fn class(&self, id: u64) -> Class {
         if self.children.contains_key(&id) {
             Class::Internal
@@ -72,8 +72,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The mount that a path is on, where `statx` does not say: the topmost of those with the longest
-    /// target that the path leads through.
+    /// The mount that contains a path, if `statx` does not report it: the topmost of those with the
+    /// longest mount point along the path.
     pub fn anchor(&self, path: &[u8]) -> Option<u64> {
         let leads_to_it = |row: &&Mount| {
             let target = row.target.as_deref();
@@ -94,25 +94,25 @@ impl<'a> Tree<'a> {
         Some(self.by_id[at].1)
     }
 
-    /// Whether anything is mounted inside a mount, and not just over its root.
+    /// Whether any mount is on a directory inside the mount, and not just over its root.
     pub fn has_mount_inside(&self, row: &Mount) -> bool {
         self.on(row.id)
             .iter()
             .any(|&child| self.rows[child].target != row.target)
     }
 
-    /// The row of a mount.
+    /// The table entry of a mount.
     pub fn row(&self, id: u64) -> Option<&'a Mount> {
         self.index(id).map(|at| &self.rows[at])
     }
 
-    /// Indices of the rows that are mounted on a mount.
+    /// Indices of the rows whose parent is this mount.
     pub fn on(&self, id: u64) -> &[usize] {
         self.children.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// For each row, whether a path from `root` reaches it. `anchor` is the mount that `root` itself
-    /// is on: it is reached whatever covers its own root, since paths begin in it.
+    /// For each row, whether a path from `root` reaches the mount. The mount `anchor`, which
+    /// contains `root`, is reached whatever covers its own root, since paths begin in it.
     pub fn visible(&self, root: &[u8], anchor: u64) -> Vec<bool> {
         let mut visible = vec![false; self.rows.len()];
         if let Some(at) = self.index(anchor) {
@@ -141,7 +141,7 @@ impl<'a> Tree<'a> {
                 over = Some(target);
                 visible[child] = true;
                 if mount != anchor && target == at {
-                    // It covers the root of `mount`.
+                    // The child mount covers the root of `mount`.
                     if let Some(row) = self.index(mount) {
                         visible[row] = false;
                     }
@@ -157,7 +157,7 @@ impl<'a> Tree<'a> {
 mod tests {
     use super::*;
 
-    /// A table from rows of id, parent and target: `2 1 /a, 3 2 /a/b`.
+    /// Builds a table from rows of id, parent and mount point: `2 1 /a, 3 2 /a/b`.
     fn rows(table: &str) -> Vec<Mount> {
         let row = |row: &str| {
             let mut fields = row.split(' ');

@@ -1,4 +1,4 @@
-//! Attaches and detaches as they happen: from fanotify where it is available, else by polling
+//! Watches mounts being attached and detached: by fanotify if available, otherwise by polling
 //! mountinfo.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -15,9 +15,9 @@ use crate::table::{Describe, Table, list};
 /// A change of the mount table, with the id of the mount.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// A mount was attached; `None` when it was detached before it could be described.
+    /// A mount was attached; `None` if it was detached before it could be described.
     Attach(u64, Option<Box<Mount>>),
-    /// A mount was detached; `None` when it was never described.
+    /// A mount was detached; `None` if it was never described.
     Detach(u64, Option<Box<Mount>>),
     /// The queue overflowed: changes were lost, and the table must be read again.
     Overflow,
@@ -32,12 +32,12 @@ pub struct Watch {
 }
 
 enum WatchSource {
-    /// Mounts by the 64-bit ids of the events.
+    /// Events from fanotify; `known` has the mounts by their 64-bit ids.
     Fanotify {
         group: Fd,
         known: HashMap<u64, Mount>,
     },
-    /// The ids are those of mountinfo.
+    /// Changes of mountinfo, found by polling.
     Mountinfo {
         table: Table,
         fanotify: FanotifyRefusal,
@@ -48,14 +48,14 @@ impl Watch {
     /// Begins to watch. From then on SIGINT and SIGTERM end the watch, not the process.
     ///
     /// # Errors
-    /// When there is neither fanotify nor mountinfo.
+    /// Neither fanotify nor mountinfo is available.
     pub fn start() -> Result<Watch, Error> {
         let stop = notify::stop_signals()
             .map_err(|errno| Error::failed(ErrorKind::WaitForSignals, Gate::Read, errno))?;
         let source = match fanotify() {
             Ok(group) => {
-                // Describe the existing mounts after the group has begun to listen, so that no
-                // change is lost.
+                // Describe the existing mounts after the fanotify group has begun to listen, so
+                // that no change is lost.
                 let mut describe = Describe::everything();
                 let ids = list()?;
                 let known = ids
@@ -82,7 +82,7 @@ impl Watch {
         })
     }
 
-    /// Why the table is polled; `None` when fanotify reports every change. Polling misses a mount
+    /// Why the table is polled; `None` if fanotify reports every change. Polling misses a mount
     /// that is attached and detached between two polls.
     pub fn polls_because(&self) -> Option<FanotifyRefusal> {
         match self.source {
@@ -91,15 +91,16 @@ impl Watch {
         }
     }
 
-    /// Whether the ids of the changes are the kernel's 64-bit ids, not those of mountinfo.
+    /// Whether the ids of the changes are the kernel's 64-bit ids, as opposed to those of
+    /// mountinfo.
     pub fn ids_are_unique(&self) -> bool {
         matches!(self.source, WatchSource::Fanotify { .. })
     }
 
-    /// The next change; `None` when a signal has ended the watch.
+    /// Waits for the next change; `None` after a signal has ended the watch.
     ///
     /// # Errors
-    /// When the source fails.
+    /// The source of changes fails.
     pub fn wait(&mut self) -> Result<Option<Change>, Error> {
         loop {
             if let Some(change) = self.pending.pop_front() {
@@ -119,16 +120,15 @@ impl Watch {
                 poll([source, (self.stop.as_fd(), Event::Readable)], None).map_err(cannot_wait)?;
             self.stopped = stopped;
             if changed {
-                self.collect()?; // also the changes before a signal
+                self.collect()?; // includes the changes before a signal
             }
         }
     }
 
-    /// Waits until something can be written to `output`; false when a signal ends the watch before
-    /// that.
+    /// Waits until `output` is writable; false if a signal ends the watch before that.
     ///
     /// # Errors
-    /// Those of poll(2).
+    /// The errors of poll(2).
     pub fn wait_for_room(&self, output: BorrowedFd<'_>) -> Result<bool, Error> {
         let stop = (self.stop.as_fd(), Event::Readable);
         let room = poll([(output, Event::Writable), stop], None);
@@ -153,7 +153,8 @@ impl Watch {
                         self.pending.push_back(Change::Overflow);
                     }
                     let Some(id) = event.mount else { continue };
-                    // Events of one mount can be merged: it was attached and then detached, or moved.
+                    // The kernel merges events of one mount: it was attached and then detached, or
+                    // moved.
                     let detached = event.mask & FAN_MNT_DETACH != 0;
                     let attached = event.mask & FAN_MNT_ATTACH != 0;
                     is_moved |= detached && attached && known.contains_key(&id);
@@ -173,7 +174,7 @@ impl Watch {
                     }
                 }
                 if is_moved {
-                    // There are no events for the mounts that are on a mount that was moved.
+                    // The kernel sends no events for mounts on a mount that was moved.
                     for (&id, old) in known.iter_mut() {
                         let Ok(Some(new)) = describe.mount(id) else {
                             continue;

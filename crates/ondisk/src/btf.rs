@@ -5,19 +5,19 @@ use std::collections::HashMap;
 
 use crate::{u16_at, u32_at};
 
-/// The types of one kernel.
+/// The BTF types of one kernel.
 #[derive(Debug)]
 pub struct Btf<'a> {
     types: &'a [u8],
     strings: &'a [u8],
-    /// The offset of each type; type 1 is the first.
+    /// Offset of each BTF type; the first is type 1.
     starts: Vec<u32>,
 }
 
-/// Length of a type's header: its name, its kind, and its size or another type.
+/// Length of a BTF type's header: name, kind, and its size or a referenced type.
 const HEAD: usize = 12;
 const MAGIC: u16 = 0xeb9f;
-/// Length of the header.
+/// Length of the BTF header.
 const BYTES: u32 = 24;
 
 const INT: u32 = 1;
@@ -29,8 +29,8 @@ const ENUM: u32 = 6;
 const ENUM64: u32 = 19;
 
 impl<'a> Btf<'a> {
-    /// Indexes the types; `None` when the bytes are not BTF, end too early, or have an unknown kind of
-    /// type.
+    /// Indexes the types; `None` if the bytes are not BTF, are truncated, or have an unknown kind
+    /// of type.
     pub fn parse(bytes: &'a [u8]) -> Option<Btf<'a>> {
         if u16_at(bytes, 0)? != MAGIC {
             return None;
@@ -55,7 +55,8 @@ impl<'a> Btf<'a> {
         })
     }
 
-    /// The numbers of the structs with these names, in one pass: there are a hundred thousand types.
+    /// Finds the type numbers of the structs with these names, in one pass: there are a hundred
+    /// thousand types.
     fn structures<const N: usize>(&self, names: [&[u8]; N]) -> [Option<u32>; N] {
         let mut found = [None; N];
         let mut missing = N;
@@ -77,10 +78,10 @@ impl<'a> Btf<'a> {
         found
     }
 
-    /// BTF with only the structs of these names, and what their fields consist of; its pointers lead to
-    /// `void`. With all types a loader of BPF programs takes forty times as long.
+    /// BTF with only the structs of these names and the types of their fields; pointers become
+    /// `void *`. With all types, a loader of BPF programs takes forty times as long.
     ///
-    /// `None` when the types refer beyond their end.
+    /// `None` if a type number or string offset is out of range.
     pub fn extract<const N: usize>(&self, names: [&[u8]; N]) -> Option<Vec<u8>> {
         let mut extract = Extract::default();
         for number in self.structures(names).into_iter().flatten() {
@@ -96,7 +97,7 @@ impl<'a> Btf<'a> {
         Some(builder.finish())
     }
 
-    /// The words of a type, with names in `strings` and numbers of other types in `extract`.
+    /// The words of a BTF type, renumbered: names refer to `strings`, types to `extract`.
     fn copy_type(
         &self,
         number: u32,
@@ -121,9 +122,9 @@ impl<'a> Btf<'a> {
                 words[3] = extract.renumber(words[3]);
                 words[4] = extract.renumber(words[4]);
             }
-            // Other names of types, and their qualifiers.
+            // Typedefs, qualifiers and type tags.
             8..=11 | 18 => words[2] = extract.renumber(words[2]),
-            // Without the constants of an enumeration.
+            // Drop the constants of an enumeration.
             ENUM | ENUM64 => {
                 words.truncate(3);
                 words[1] &= !0xffff;
@@ -149,7 +150,7 @@ impl<'a> Btf<'a> {
         u32_at(self.types, at)
     }
 
-    /// Whether the type or field at an offset has this name: its first word refers to a string.
+    /// Whether the type or field at an offset has this name: its first word is a string offset.
     fn is_named(&self, at: usize, name: &[u8]) -> bool {
         let string = self
             .word(at)
@@ -160,7 +161,7 @@ impl<'a> Btf<'a> {
     }
 }
 
-/// The numbers of the types that are extracted, from 1 on, and those that they had before.
+/// Types to be extracted, by their old numbers, and the new number of each, from 1 on.
 #[derive(Default)]
 struct Extract {
     wanted: Vec<u32>,
@@ -179,7 +180,7 @@ impl Extract {
     }
 }
 
-/// The strings of BTF that is written.
+/// The string section of BTF that is being written.
 struct Strings(Vec<u8>);
 
 impl Default for Strings {
@@ -200,7 +201,6 @@ impl Strings {
     }
 }
 
-/// Writes BTF.
 #[derive(Default)]
 struct Builder {
     types: Vec<u8>,
@@ -224,16 +224,16 @@ impl Builder {
     }
 }
 
-/// A field whose place is known otherwise.
+/// A struct field with its offset, for [`describe`].
 #[derive(Clone, Copy, Debug)]
 pub enum Field<'a> {
-    /// A number of 32 bits: its name and offset.
+    /// A 32-bit integer: name and byte offset.
     Number(&'a [u8], u32),
-    /// A pointer.
+    /// A pointer: name and byte offset.
     Pointer(&'a [u8], u32),
 }
 
-/// BTF with one struct, of which only these fields are known.
+/// BTF with a single struct, for a kernel without BTF whose field offsets are known from elsewhere.
 pub fn describe(name: &[u8], fields: &[Field<'_>]) -> Vec<u8> {
     let mut builder = Builder::default();
     let int = builder.strings.add(b"int");
@@ -261,14 +261,14 @@ fn vlen(info: u32) -> usize {
     (info & 0xffff) as usize
 }
 
-/// Bytes that follow the header of a type.
+/// Number of bytes after the header of a BTF type, by its kind.
 fn tail(info: u32) -> Option<usize> {
     Some(match kind(info) {
-        POINTER | 7..=12 | 16 | 18 => 0, // and forward declarations, other names, functions, floats
-        INT | 14 | 17 => 4,              // and variables, tags of declarations
+        POINTER | 7..=12 | 16 | 18 => 0, // and forward declarations, typedefs, qualifiers, functions, floats
+        INT | 14 | 17 => 4,              // and variables, declaration tags
         ARRAY => 12,
-        STRUCT | UNION | 15 | ENUM64 => 12 * vlen(info), // and sections
-        ENUM | 13 => 8 * vlen(info),                     // and prototypes
+        STRUCT | UNION | 15 | ENUM64 => 12 * vlen(info), // and data sections
+        ENUM | 13 => 8 * vlen(info),                     // and function prototypes
         _ => return None,
     })
 }
@@ -336,7 +336,6 @@ mod tests {
         [bytes, types, strings.to_vec()].concat()
     }
 
-    /// The words of the types in BTF, and its strings.
     fn parts(bytes: &[u8]) -> (Vec<u32>, &[u8]) {
         let btf = Btf::parse(bytes).unwrap();
         let words = btf.types.chunks_exact(4);
@@ -359,7 +358,7 @@ mod tests {
             strings,
             ["", "task", "state", "bit", "int", "pid", "low", "tgid", ""]
         );
-        // The struct is the first type, then come `int`, the union and the inner struct.
+        // The struct becomes the first type, then come `int`, the union and the inner struct.
         let expected = [
             &[1, STRUCT << 24 | 1 << 31 | 3, 16][..],
             &[6, 2, 0, 0, 3, 32, 12, 2, 1 << 24 | 96],
@@ -377,7 +376,7 @@ mod tests {
         let union = 24 + 16 + 12 + 24; // becomes a pointer to the inner struct
         bytes[union + 4..union + 8].copy_from_slice(&(POINTER << 24).to_ne_bytes());
         bytes[union + 8..union + 12].copy_from_slice(&2u32.to_ne_bytes());
-        // What were its members is an array of pointers.
+        // Turn the members of the union into an array of pointers.
         let array = [0, ARRAY << 24, 0, 3, 1, 2].map(u32::to_ne_bytes).concat();
         bytes[union + 12..union + 36].copy_from_slice(&array);
         let extract = Btf::parse(&bytes).unwrap().extract([b"task"]).unwrap();
@@ -388,7 +387,7 @@ mod tests {
     #[test]
     fn a_struct_that_contains_itself_is_extracted_once() {
         let mut bytes = sample();
-        let inner = 24 + 16 + 12; // the field `low` of the inner struct: of the struct's own type
+        let inner = 24 + 16 + 12; // make the field `low` of the inner struct refer to its own struct
         bytes[inner + 4..inner + 8].copy_from_slice(&2u32.to_ne_bytes());
         let extract = Btf::parse(&bytes).unwrap().extract([b"task"]).unwrap();
         assert_eq!(Btf::parse(&extract).unwrap().starts.len(), 4);

@@ -1,11 +1,11 @@
-//! btrfs: items of its trees, as `BTRFS_IOC_TREE_SEARCH_V2` returns them, and subvolumes.
-//! [On-disk format](https://btrfs.readthedocs.io/en/latest/dev/On-disk-format.html)
+//! btrfs: items of the trees, as `BTRFS_IOC_TREE_SEARCH_V2` returns them, and subvolumes. [On-disk
+//! format](https://btrfs.readthedocs.io/en/latest/dev/On-disk-format.html)
 //!
-//! The search's headers are in native byte order, the items are little-endian.
+//! The headers of a search are in native byte order, the items in little-endian.
 
 use crate::{Time, le16, le32, le64, u32_at, u64_at};
 
-/// A key, in the order of the trees: (object, type, offset).
+/// A key of a tree item: (object, type, offset), in the order of the trees.
 pub type Key = (u64, u8, u64);
 
 /// Types of items: `BTRFS_*_KEY`.
@@ -27,20 +27,22 @@ pub mod kind {
 pub const ROOT_TREE: u64 = 1;
 /// `BTRFS_FS_TREE_OBJECTID`: the subvolume that mkfs creates.
 pub const FS_TREE: u64 = 5;
-/// `BTRFS_UUID_TREE_OBJECTID`: the subvolumes by their UUIDs.
+/// `BTRFS_UUID_TREE_OBJECTID`: the index of subvolumes by UUID.
 pub const UUID_TREE: u64 = 9;
 /// `BTRFS_FIRST_FREE_OBJECTID`: the first inode number, that of a subvolume's root directory.
 pub const FIRST_INODE: u64 = 256;
 /// `BTRFS_LAST_FREE_OBJECTID`: the last inode number.
 pub const LAST_INODE: u64 = 256u64.wrapping_neg();
 
-/// Longest name, in bytes.
+/// Maximum length of a file name in bytes.
 const NAME_MAX: usize = 255;
 
-/// The inode numbers of the files that refer to an extent, each as often as it does, from the
-/// `struct btrfs_data_container` of BTRFS_IOC_LOGICAL_INO_V2; `None` if there was not enough room for all.
+/// Inode numbers of the files that refer to an extent, each repeated per reference, from the
+/// `struct btrfs_data_container` of BTRFS_IOC_LOGICAL_INO_V2; `None` if the buffer was too small
+/// for all.
 pub fn parse_references(buffer: &[u64]) -> Option<Vec<u64>> {
-    /// 64-bit words of the container before its elements, and of an element: inode, offset, subvolume.
+    /// 64-bit words of the container before its elements, and words of an element (inode, offset,
+    /// subvolume).
     const HEAD: usize = 2;
     const ELEMENT: usize = 3;
     let counts = buffer.get(1)?.to_ne_bytes();
@@ -51,18 +53,18 @@ pub fn parse_references(buffer: &[u64]) -> Option<Vec<u64>> {
     (missing == 0).then(|| inodes.collect())
 }
 
-/// An item of a tree.
+/// An item of a btrfs tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Item<'a> {
     pub key: Key,
-    /// The transaction that wrote its leaf.
+    /// The transaction that wrote the leaf with this item.
     pub transid: u64,
     pub data: &'a [u8],
 }
 
-/// The items of a search's buffer (without the call's head), at most `count`. Ends early at malformed
-/// bytes.
+/// The items in the buffer of a search (without `struct btrfs_ioctl_search_args_v2`), at most
+/// `count`. Ends early at malformed bytes.
 #[inline]
 pub fn items(buffer: &[u8], count: usize) -> Items<'_> {
     Items {
@@ -71,7 +73,7 @@ pub fn items(buffer: &[u8], count: usize) -> Items<'_> {
     }
 }
 
-/// See [`items`].
+/// Iterates over the items of a search; see [`items`].
 #[derive(Clone, Debug)]
 pub struct Items<'a> {
     rest: &'a [u8],
@@ -79,7 +81,7 @@ pub struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// The bytes from the next item on.
+    /// The bytes of the search result that have not been parsed.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -106,33 +108,33 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// The key of a subvolume in [`UUID_TREE`], by its UUID. The item is the number of its tree.
+/// The key of a subvolume in [`UUID_TREE`]. The item there has the number of the subvolume's tree.
 pub fn uuid_key(uuid: [u8; 16]) -> Key {
     let half = |at: usize| u64_at(&uuid, at).unwrap_or_default();
     (half(0), kind::UUID_SUBVOL, half(8))
 }
 
-/// The UUID of the subvolume that one is a snapshot of, by its `ROOT_ITEM`; `None` if it is no snapshot, or was
-/// created before Linux 3.6.
+/// The UUID of the subvolume of which this one is a snapshot, from its `ROOT_ITEM`; `None` if it is
+/// not a snapshot, or was created before Linux 3.6.
 pub fn parent_uuid(root_item: &[u8]) -> Option<[u8; 16]> {
-    // inode item[160], six u64, flags u64, refs u32, drop_progress[17], drop_level u8, level u8,
-    // generation_v2 u64, uuid[16], parent_uuid[16], ...
+    // struct btrfs_root_item: inode item[160], six u64, flags u64, refs u32, drop_progress[17],
+    // drop_level u8, level u8, generation_v2 u64, uuid[16], parent_uuid[16], ...
     const PARENT: usize = 160 + 7 * 8 + 4 + 17 + 2 + 8 + 16;
     let uuid: [u8; 16] = root_item.get(PARENT..PARENT + 16)?.try_into().ok()?;
     Some(uuid).filter(|uuid| *uuid != [0; 16])
 }
 
-/// The tree of a subvolume, by its `ROOT_ITEM`.
+/// The root of a subvolume's tree, from its `ROOT_ITEM`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SubvolumeRoot {
-    /// Whether it is a snapshot of another.
+    /// Whether the subvolume is a snapshot of a different one.
     pub is_snapshot: bool,
-    /// When it was created; 0 if that was before Linux 3.6.
+    /// Time of creation of the subvolume; 0 before Linux 3.6.
     pub created: Time,
 }
 
 impl SubvolumeRoot {
-    /// Parses an item; `None` when it is too short, and for a subvolume that has been deleted.
+    /// Parses a `ROOT_ITEM`; `None` if it is too short, or the subvolume has been deleted.
     pub fn parse(root_item: &[u8]) -> Option<SubvolumeRoot> {
         const REFS: usize = 216;
         const OTIME: usize = 339;
@@ -152,20 +154,21 @@ impl SubvolumeRoot {
     }
 }
 
-/// An extent of data, as a file refers to it.
+/// A reference of a file to an extent of data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DataExtent {
-    /// Its address in the logical address space.
+    /// Address of the extent in the logical address space.
     pub start: u64,
-    /// Its length there, in bytes: that of the compressed data, and of all that was written at once.
+    /// Length of the whole extent there in bytes: that of the compressed data, and of all that was
+    /// written at once.
     pub bytes: u64,
 }
 
-/// The extent in an `EXTENT_DATA`; `None` for holes, for data in the tree itself, and for any other item.
+/// The extent of an `EXTENT_DATA` item; `None` for holes, inline data, and other items.
 #[inline]
 pub fn data_extent(item: Item<'_>) -> Option<DataExtent> {
-    // generation u64, ram_bytes u64, compression u8, encryption u8, other_encoding u16, type u8, disk_bytenr u64,
-    // disk_num_bytes u64, ...
+    // struct btrfs_file_extent_item: generation u64, ram_bytes u64, compression u8, encryption u8,
+    // other_encoding u16, type u8, disk_bytenr u64, disk_num_bytes u64, ...
     const INLINE: u8 = 0;
     if item.key.1 != kind::EXTENT_DATA || *item.data.get(20)? == INLINE {
         return None;
@@ -177,13 +180,13 @@ pub fn data_extent(item: Item<'_>) -> Option<DataExtent> {
     (extent.start > 0).then_some(extent)
 }
 
-/// A kind of block groups: a record of `BTRFS_IOC_SPACE_INFO`.
+/// The block groups of one kind: a record of `BTRFS_IOC_SPACE_INFO`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockGroups {
     flags: u64,
-    /// Bytes of all of them, without copies; of the global reserve, its size.
+    /// Bytes of all these block groups, without copies; for the global reserve, its size.
     pub total: u64,
-    /// How many of these are in use.
+    /// Bytes in use in these block groups.
     pub used: u64,
 }
 
@@ -199,17 +202,17 @@ impl BlockGroups {
     const RAID1C4: u64 = 1 << 10;
     const GLOBAL_RESERVE: u64 = 1 << 49;
 
-    /// Parses a record.
+    /// Parses a record of `BTRFS_IOC_SPACE_INFO`.
     pub fn parse([flags, total, used]: [u64; 3]) -> BlockGroups {
         BlockGroups { flags, total, used }
     }
 
-    /// Those of data, or of data and metadata.
+    /// Whether the block groups are for data, or for data and metadata.
     pub fn is_data(self) -> bool {
         self.flags & BlockGroups::DATA != 0
     }
 
-    /// Those of both data and metadata (`mkfs.btrfs --mixed`).
+    /// Whether the block groups are for both data and metadata (`mkfs.btrfs --mixed`).
     pub fn is_mixed(self) -> bool {
         self.is_data() && self.flags & BlockGroups::METADATA != 0
     }
@@ -222,7 +225,7 @@ impl BlockGroups {
         self.flags & BlockGroups::GLOBAL_RESERVE != 0
     }
 
-    /// How many copies of each byte there are.
+    /// Number of copies of each byte, by the RAID profile.
     pub fn copies(self) -> u64 {
         let has = |profiles: u64| self.flags & profiles != 0;
         match () {
@@ -234,29 +237,29 @@ impl BlockGroups {
     }
 }
 
-/// An `INODE_ITEM`. Fields without a comment are those of `struct stat`, without their `st_`.
+/// An `INODE_ITEM`. Fields without a comment are those of `struct stat`, without the prefix `st_`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "stat(2) describes the fields")]
 pub struct Inode {
-    /// The transaction that created it.
+    /// The transaction that created the inode.
     pub generation: u64,
-    /// The transaction that last changed it.
+    /// The transaction that last changed the inode.
     pub transid: u64,
     pub size: u64,
-    /// Bytes allocated; `st_blocks` rounds them up to whole sectors.
+    /// Allocated bytes; `st_blocks` rounds them up to whole sectors.
     pub nbytes: u64,
     pub nlink: u32,
     pub uid: u32,
     pub gid: u32,
     pub mode: u32,
-    /// 12 bits major, 20 bits minor.
+    /// Device number: 12 bits major, 20 bits minor.
     pub rdev: u64,
-    /// The `BTRFS_INODE_*` in the lower half, the read-only ones in the upper.
+    /// The `BTRFS_INODE_*` flags in the lower half, the read-only ones in the upper half.
     pub flags: u64,
     pub atime: Time,
     pub ctime: Time,
     pub mtime: Time,
-    /// Birth time.
+    /// Birth time of the inode.
     pub otime: Time,
 }
 
@@ -268,7 +271,7 @@ impl Inode {
     pub const COMPRESS: u64 = 1 << 11;
     pub const VERITY: u64 = 1 << 32;
 
-    /// Parses an item; `None` when it is too short.
+    /// Parses an `INODE_ITEM`; `None` if it is too short.
     #[inline]
     pub fn parse(data: &[u8]) -> Option<Inode> {
         let data = data.first_chunk::<160>()?;
@@ -297,22 +300,22 @@ impl Inode {
     }
 }
 
-/// A name in a directory.
+/// A name of an inode in a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Link<'a> {
     /// Inode number of the directory.
     pub dir: u64,
-    /// The name, unchecked: see [`is_name`].
+    /// The file name, unchecked: see [`is_name`].
     pub name: &'a [u8],
 }
 
-/// Whether bytes are a valid name: 1 to 255 of them, without slash or NUL.
+/// Whether bytes are a valid file name: 1 to 255 bytes, without slash or NUL.
 #[inline]
 pub fn is_name(name: &[u8]) -> bool {
     (1..=NAME_MAX).contains(&name.len()) && !name.iter().any(|&b| b == b'/' || b == 0)
 }
 
-/// The names in an `INODE_REF` or `INODE_EXTREF`; none in any other item. Ends early at malformed
+/// The names in an `INODE_REF` or `INODE_EXTREF`; none in other items. Ends early at malformed
 /// bytes.
 #[inline]
 pub fn links(item: Item<'_>) -> impl Iterator<Item = Link<'_>> {
@@ -320,7 +323,8 @@ pub fn links(item: Item<'_>) -> impl Iterator<Item = Link<'_>> {
     let is_ext = item.key.1 == kind::INODE_EXTREF;
     let mut rest = if is_ref || is_ext { item.data } else { &[] };
     std::iter::from_fn(move || {
-        // index u64, name_len u16, name; before them, in an EXTREF, parent_objectid u64
+        // struct btrfs_inode_ref: index u64, name_len u16, name; an extref has parent_objectid u64
+        // before these
         let before = if is_ext { 8 } else { 0 };
         let dir = if is_ext { le64(rest, 0)? } else { item.key.2 };
         let len = usize::from(le16(rest, before + 8)?);
@@ -330,17 +334,17 @@ pub fn links(item: Item<'_>) -> impl Iterator<Item = Link<'_>> {
     })
 }
 
-/// The offset of the `DIR_ITEM` in which a directory has a name: `btrfs_name_hash`. Other names may have the
-/// same one.
+/// The key offset of the `DIR_ITEM` for a name in a directory: `btrfs_name_hash`. Different names
+/// may have the same hash.
 pub fn name_hash(name: &[u8]) -> u64 {
     u64::from(!crc32c::crc32c_append(1, name))
 }
 
-/// The name in a `DIR_INDEX` that refers to another tree; `None` for others.
+/// The file name in a `DIR_INDEX` that refers to a subvolume; `None` for other items.
 #[inline]
 pub fn way_to_root(item: Item<'_>) -> Option<&[u8]> {
-    // location: objectid u64, type u8, offset u64; transid u64, data_len u16, name_len u16, type
-    // u8, name
+    // struct btrfs_dir_item: location (objectid u64, type u8, offset u64), transid u64, data_len
+    // u16, name_len u16, type u8, name
     if item.key.1 != kind::DIR_INDEX || *item.data.get(8)? != kind::ROOT_ITEM {
         return None;
     }
@@ -348,9 +352,10 @@ pub fn way_to_root(item: Item<'_>) -> Option<&[u8]> {
     item.data.get(30..30 + len)
 }
 
-/// The place of a subvolume in another, by a `ROOT_REF`; `None` for any other item.
+/// The directory and name of a subvolume in its parent subvolume, from a `ROOT_REF`; `None` for
+/// other items.
 pub fn root_ref(item: Item<'_>) -> Option<Link<'_>> {
-    // dirid u64, sequence u64, name_len u16, name
+    // struct btrfs_root_ref: dirid u64, sequence u64, name_len u16, name
     if item.key.1 != kind::ROOT_REF {
         return None;
     }
@@ -365,26 +370,26 @@ pub fn root_ref(item: Item<'_>) -> Option<Link<'_>> {
 /// [btrfs-ioctl(2)](https://btrfs.readthedocs.io/en/latest/btrfs-ioctl.html)
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Subvolume {
-    /// Number of its tree.
+    /// Number of the subvolume's tree.
     pub tree: u64,
-    /// The transaction that last changed it.
+    /// The transaction that last changed the subvolume.
     pub generation: u64,
-    /// All 0 if it was created before Linux 3.6.
+    /// UUID of the subvolume; all 0 if it was created before Linux 3.6.
     pub uuid: [u8; 16],
-    /// The UUID of the subvolume that it is a snapshot of; all 0 if it is no snapshot.
+    /// UUID of the subvolume of which this one is a snapshot; all 0 if it is not a snapshot.
     pub parent_uuid: [u8; 16],
-    /// The UUID that it had where `btrfs send` read it; all 0 if it was not received.
+    /// UUID of the subvolume that `btrfs send` read; all 0 if this one was not received.
     pub received_uuid: [u8; 16],
-    /// When one of its inodes last changed.
+    /// Time of the last change of an inode in the subvolume.
     pub ctime: Time,
 }
 
 impl Subvolume {
-    /// Parses the struct; `None` when it is too short.
+    /// Parses `struct btrfs_ioctl_get_subvol_info_args`; `None` if it is too short.
     pub fn parse(info: &[u8]) -> Option<Subvolume> {
         // treeid u64, name[256], parent_id u64, dirid u64, generation u64, flags u64, uuid[16],
-        // parent_uuid[16], received_uuid[16], four transactions u64, ctime { sec u64, nsec u32 },
-        // ...
+        // parent_uuid[16], received_uuid[16], four transaction ids u64, ctime { sec u64, nsec u32
+        // }, ...
         const GENERATION: usize = 8 + 256 + 2 * 8;
         const UUID: usize = GENERATION + 2 * 8;
         const CTIME: usize = UUID + 3 * 16 + 4 * 8;
@@ -402,7 +407,7 @@ impl Subvolume {
         })
     }
 
-    /// Whether it is a snapshot of another.
+    /// Whether the subvolume is a snapshot of a different one.
     pub fn is_snapshot(&self) -> bool {
         self.parent_uuid != [0; 16]
     }
@@ -437,7 +442,7 @@ mod tests {
         let uuid = std::array::from_fn(|at| at as u8);
         let key = (0x0706_0504_0302_0100, 251, 0x0f0e_0d0c_0b0a_0908);
         assert_eq!(uuid_key(uuid), key);
-        // struct btrfs_root_item has 439 bytes.
+        // A struct btrfs_root_item has 439 bytes.
         let mut item = [0; 439];
         assert_eq!(parent_uuid(&item), None);
         item[263..279].copy_from_slice(&uuid);
@@ -480,7 +485,7 @@ mod tests {
         assert_eq!((plain.is_snapshot, plain.created.sec), (false, 7));
         item[263] = 1;
         assert!(SubvolumeRoot::parse(&item).unwrap().is_snapshot);
-        // Before Linux 3.6.
+        // A ROOT_ITEM from before Linux 3.6 is shorter.
         let old = SubvolumeRoot::parse(&item[..239]).unwrap();
         assert_eq!((old.is_snapshot, old.created), (false, Time::default()));
     }

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 
 use crate::{FileType, u16_at, u64_at};
 
-/// An entry of a directory. At a mount point, inode number and type are those of the covered file.
+/// A directory entry. At a mount point, inode number and type are those of the covered file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Entry<'a> {
@@ -19,14 +19,14 @@ pub fn entries(buffer: &[u8]) -> Entries<'_> {
     Entries { rest: buffer }
 }
 
-/// See [`entries`].
+/// Iterates over directory entries; see [`entries`].
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Entries<'a> {
-    /// The bytes from the next entry on.
+    /// The bytes of the buffer that have not been parsed.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }

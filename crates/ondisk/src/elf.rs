@@ -1,6 +1,5 @@
-//! The interpreter of an ELF program or of a script, and the directories in which an ELF file has its
-//! libraries searched for.
-//! [elf(5)](https://man7.org/linux/man-pages/man5/elf.5.html),
+//! The interpreter of an ELF program or script, and the library search path (RUNPATH) of an ELF
+//! file. [elf(5)](https://man7.org/linux/man-pages/man5/elf.5.html),
 //! [execve(2)](https://man7.org/linux/man-pages/man2/execve.2.html)
 
 use crate::{u16_at, u32_at, u64_at};
@@ -9,21 +8,22 @@ use crate::{u16_at, u32_at, u64_at};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Program<'a> {
-    /// An ELF program with an interpreter: ld.so.
+    /// An ELF program whose interpreter is the dynamic linker (ld.so).
     Dynamic {
         interpreter: &'a [u8],
     },
-    /// An ELF program or library without an interpreter, or with one beyond the bytes that are
-    /// known.
+    /// An ELF program or library without an interpreter, or whose interpreter is beyond the bytes
+    /// read.
     Static,
     Script {
         interpreter: &'a [u8],
     },
-    /// Another file.
+    /// A file that is neither an ELF file nor a script.
     Other,
 }
 
-/// The type of a file by its first bytes. As linkers write programs, 4 KiB of them suffice.
+/// Determines the type of a file by its first bytes. For programs as linkers write them, 4 KiB
+/// suffice.
 pub fn program(head: &[u8]) -> Program<'_> {
     if let Some(rest) = head.strip_prefix(b"#!") {
         let line = rest
@@ -50,14 +50,13 @@ pub fn program(head: &[u8]) -> Program<'_> {
     }
 }
 
-/// Bytes of the header of a 64-bit ELF file.
+/// Length of the ELF header of a 64-bit file.
 const HEADER: usize = 64;
 
-/// The table of program headers of a 64-bit ELF file: its offset, the size of an entry, and their
-/// number.
+/// The table of program headers of a 64-bit ELF file: offset, size of an entry, number of entries.
 fn program_headers(head: &[u8]) -> Option<(u64, usize, usize)> {
     const CLASS_64: u8 = 2;
-    /// The byte order of this machine: programs of the other one cannot run.
+    /// Byte order of this machine: programs of the other order cannot run.
     const ENDIAN: u8 = if cfg!(target_endian = "little") { 1 } else { 2 };
     const LEAST: usize = 56;
     if head.get(..6)? != [0x7f, b'E', b'L', b'F', CLASS_64, ENDIAN] {
@@ -67,25 +66,25 @@ fn program_headers(head: &[u8]) -> Option<(u64, usize, usize)> {
     Some((u64_at(head, 32)?, size, usize::from(u16_at(head, 56)?)))
 }
 
-/// The class and the machine of an ELF file. ld.so continues a search after a library that differs
-/// from the program in one of them.
+/// Class and machine of an ELF file. ld.so skips a library that differs from the program in either,
+/// and continues its search.
 pub fn architecture(head: &[u8]) -> Option<(u8, u16)> {
     let class = *head.strip_prefix(b"\x7fELF")?.first()?;
     Some((class, u16_at(head, 18)?))
 }
 
-/// The directories that an ELF file lists for the search of libraries.
+/// The library search path in an ELF file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SearchPath {
     /// Directories, separated by colons; they may contain `$ORIGIN` and the like.
     pub value: Vec<u8>,
-    /// It is `DT_RUNPATH`, which comes after LD_LIBRARY_PATH; else `DT_RPATH`, which comes before it
-    /// and is also for the libraries of its libraries.
+    /// Whether the path is a `DT_RUNPATH`, which ld.so searches after LD_LIBRARY_PATH; otherwise a
+    /// `DT_RPATH`, which it searches before, and also for the libraries of libraries.
     pub is_runpath: bool,
 }
 
-/// The RUNPATH of a 64-bit ELF program or library, or its RPATH if it has no RUNPATH. `read` returns
-/// at most so many bytes of the file from an offset on.
+/// The RUNPATH of a 64-bit ELF program or library, or its RPATH without a RUNPATH. `read` returns
+/// at most the given number of bytes of the file from an offset on.
 pub fn search_path(mut read: impl FnMut(u64, usize) -> Option<Vec<u8>>) -> Option<SearchPath> {
     const PT_LOAD: u32 = 1;
     const PT_DYNAMIC: u32 = 2;
@@ -93,11 +92,11 @@ pub fn search_path(mut read: impl FnMut(u64, usize) -> Option<Vec<u8>>) -> Optio
     const DT_STRTAB: u64 = 5;
     const DT_RPATH: u64 = 15;
     const DT_RUNPATH: u64 = 29;
-    /// The most bytes of a section that are read.
+    /// Maximum number of bytes that are read of a section.
     const MOST: u64 = 64 << 10;
     let (table, size, count) = program_headers(&read(0, HEADER)?)?;
     let table = read(table, size.checked_mul(count)?)?;
-    // Type, offset in the file, address, and bytes in the file.
+    // For each segment: type, file offset, address, and length in the file.
     let segments: Vec<(u32, u64, u64, u64)> = table
         .chunks_exact(size)
         .filter_map(|header| {
@@ -131,7 +130,7 @@ pub fn search_path(mut read: impl FnMut(u64, usize) -> Option<Vec<u8>>) -> Optio
     })
 }
 
-/// The segment `PT_INTERP` of a 64-bit ELF file.
+/// The contents of the segment `PT_INTERP` of a 64-bit ELF file.
 fn interpreter(head: &[u8]) -> Option<&[u8]> {
     const PT_INTERP: u32 = 3;
     let (table, size, count) = program_headers(head)?;
@@ -201,7 +200,7 @@ mod tests {
         );
     }
 
-    /// Reads a file in memory.
+    /// Returns a function that reads ranges of a file in memory.
     fn reader(file: &[u8]) -> impl FnMut(u64, usize) -> Option<Vec<u8>> {
         |from, most| {
             let rest = file.get(usize::try_from(from).ok()?..)?;
@@ -209,12 +208,12 @@ mod tests {
         }
     }
 
-    /// A file whose dynamic section has these tags, each with the offset of its string.
+    /// An ELF file whose dynamic section has these tags, each with a string offset.
     fn with_dynamic(tags: &[(u64, u64)], strings: &[u8]) -> Vec<u8> {
         let mut file = elf(b"");
         file.resize(256, 0);
         let dynamic = tags.iter().flat_map(|(tag, value)| [*tag, *value]);
-        // The strings are at offset 512, which has this address.
+        // The strings are at file offset 512, which is mapped to address 0x1200.
         let dynamic: Vec<u8> = dynamic
             .chain([5, 0x1200, 0, 0])
             .flat_map(u64::to_ne_bytes)

@@ -1,7 +1,7 @@
-//! The octal escapes of mount tables.
+//! Octal escapes in mount tables.
 //! [getmntent(3)](https://man7.org/linux/man-pages/man3/getmntent.3.html)
 
-/// Decodes the escapes `\ooo` (three octal digits, at most `\377`). Other bytes are kept.
+/// Decodes escapes `\ooo` (three octal digits, at most `\377`). Other bytes are kept.
 pub fn unescape(field: &[u8]) -> Vec<u8> {
     if !field.contains(&b'\\') {
         return field.to_vec();
@@ -21,7 +21,8 @@ pub fn unescape(field: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Escapes what getmntent(3) decodes: space, tab, newline, carriage return, backslash and `#`.
+/// Escapes the characters that getmntent(3) decodes: space, tab, newline, carriage return,
+/// backslash and `#`.
 pub fn escape(field: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(field.len());
     for &byte in field {

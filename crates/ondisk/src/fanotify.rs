@@ -6,13 +6,13 @@ use crate::{u16_at, u32_at, u64_at};
 /// A mount event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MountEvent {
-    /// `FAN_MNT_ATTACH`, `FAN_MNT_DETACH`, `FAN_Q_OVERFLOW`.
+    /// `FAN_MNT_ATTACH`, `FAN_MNT_DETACH` or `FAN_Q_OVERFLOW`.
     pub mask: u64,
-    /// The mount's 64-bit id; `None` for an overflow.
+    /// 64-bit id of the mount; `None` for an overflow.
     pub mount: Option<u64>,
 }
 
-/// The events of a buffer that was read from a group. Ends early at malformed bytes.
+/// The events in a buffer that was read from a fanotify group. Ends early at malformed bytes.
 pub fn events(buffer: &[u8]) -> impl Iterator<Item = MountEvent> {
     const METADATA: usize = 24;
     const VERSION: u8 = 3;

@@ -3,27 +3,29 @@
 
 use crate::u32_at;
 
-/// The `FIEMAP_EXTENT_*` of an extent.
+/// The `FIEMAP_EXTENT_*` flags of an extent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags(pub u32);
 
 impl Flags {
-    /// Whether it is the last of the file.
+    /// Whether the extent is the last one of the file.
     pub fn is_last(self) -> bool {
         self.0 & 0x1 != 0
     }
 
-    /// Whether it is compressed or encrypted: its length is that of the data in the file.
+    /// Whether the extent is compressed or encrypted: its length is then that of the data in the
+    /// file.
     pub fn is_encoded(self) -> bool {
         self.0 & 0x8 != 0
     }
 
-    /// Whether something else refers to it, too.
+    /// Whether the extent is shared: something else refers to it, too.
     pub fn is_shared(self) -> bool {
         self.0 & 0x2000 != 0
     }
 
-    /// Whether it has a known place on the device for itself: not delayed, not within other data.
+    /// Whether the extent has its own known address on the device: it is neither delayed nor within
+    /// other data.
     pub fn is_placed(self) -> bool {
         const UNKNOWN: u32 = 0x2;
         const DELALLOC: u32 = 0x4;
@@ -33,24 +35,24 @@ impl Flags {
     }
 }
 
-/// A `struct fiemap_extent`, in bytes.
+/// A `struct fiemap_extent`, with lengths in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Extent {
     /// Offset in the file.
     pub logical: u64,
-    /// Offset on the device; on btrfs, in its logical address space.
+    /// Offset on the device; for btrfs, in the logical address space.
     pub physical: u64,
     pub length: u64,
     pub flags: Flags,
 }
 
-/// 64-bit words of `struct fiemap` before its extents.
+/// Length of `struct fiemap` before its extents, in 64-bit words.
 const HEAD: usize = 4;
-/// 64-bit words of `struct fiemap_extent`.
+/// Length of `struct fiemap_extent` in 64-bit words.
 const EXTENT: usize = 7;
 
-/// The extents of a buffer that the kernel has filled, at most as many as fit.
+/// Parses the extents in a buffer that the kernel has filled, at most as many as fit.
 pub fn parse(buffer: &[u64]) -> Vec<Extent> {
     let half = |word: u64, at| u32_at(&word.to_ne_bytes(), at).unwrap_or(0);
     let mapped = buffer.get(2).map_or(0, |&word| half(word, 4) as usize);
@@ -66,11 +68,11 @@ pub fn parse(buffer: &[u64]) -> Vec<Extent> {
         .collect()
 }
 
-/// Collects the extents of a file, and stops when there are at least `most`. `read` fills the buffer from
-/// an offset in the file on.
+/// Collects the extents of a file until there are at least `most`. `read` fills the buffer from an
+/// offset in the file on.
 ///
 /// # Errors
-/// Those of `read`.
+/// The errors of `read`.
 pub fn collect<E>(
     buffer: &mut [u64],
     most: usize,
@@ -93,8 +95,8 @@ pub fn collect<E>(
     Ok(all)
 }
 
-/// Merges extents that are adjacent in the file and on the device: some file systems describe one piece
-/// by several extents.
+/// Merges extents that are adjacent both in the file and on the device: some file systems report
+/// one range as several extents.
 pub fn merge(extents: &[Extent]) -> Vec<Extent> {
     let mut merged: Vec<Extent> = Vec::new();
     for extent in extents {
@@ -118,7 +120,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As the kernel fills it on a little-endian machine.
+    /// A buffer as the kernel fills it on a little-endian machine.
     fn filled(extents: &[(u64, u64, u64, u32)]) -> Vec<u64> {
         let halves = |a: u32, b: u32| {
             let bytes: Vec<u8> = a.to_ne_bytes().into_iter().chain(b.to_ne_bytes()).collect();

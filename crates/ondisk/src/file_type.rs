@@ -1,6 +1,6 @@
-//! Types of files.
+//! File types.
 
-/// The type of a file, by `st_mode`.
+/// A file type, as in `st_mode`.
 #[allow(missing_docs, reason = "the names say it")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FileType {
@@ -11,12 +11,12 @@ pub enum FileType {
     Socket,
     Block,
     Char,
-    /// The file system reports none of these.
+    /// The file system reports none of the known types.
     Unknown,
 }
 
 impl FileType {
-    /// The type in the upper bits of `st_mode` (`S_IFMT`).
+    /// Decodes the file type in the upper bits of `st_mode` (`S_IFMT`).
     pub fn from_mode(mode: u32) -> FileType {
         match mode >> 12 & 0o17 {
             0o10 => FileType::Regular,
@@ -30,7 +30,7 @@ impl FileType {
         }
     }
 
-    /// Its bits in `st_mode`; 0 for [`FileType::Unknown`].
+    /// The bits in `st_mode`; 0 for [`FileType::Unknown`].
     pub fn mode(self) -> u32 {
         let bits = match self {
             FileType::Regular => 0o10,
@@ -45,12 +45,12 @@ impl FileType {
         bits << 12
     }
 
-    /// Whether it is a directory, or may be one.
+    /// Whether the file is a directory, or of unknown type.
     pub fn may_be_directory(self) -> bool {
         matches!(self, FileType::Directory | FileType::Unknown)
     }
 
-    /// Its name in the output.
+    /// Name of the file type in output.
     pub fn name(self) -> &'static str {
         match self {
             FileType::Regular => "file",

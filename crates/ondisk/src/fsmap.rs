@@ -1,50 +1,50 @@
-//! The result of FS_IOC_GETFSMAP: who owns the space of a device.
+//! The result of FS_IOC_GETFSMAP: the owners of the space of a device.
 //! [ioctl_getfsmap(2)](https://man7.org/linux/man-pages/man2/ioctl_getfsmap.2.html)
 
 use crate::{u32_at, u64_at};
 
-/// A `struct fsmap`.
+/// A range of a device and its owner: a `struct fsmap`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
     /// Offset on the device, in bytes.
     pub physical: u64,
-    /// In bytes.
+    /// Length of the range in bytes.
     pub length: u64,
-    /// The inode number of the file whose data or metadata it is; `None` for metadata of the file
-    /// system itself, and where the file system does not know.
+    /// Inode number of the file whose data or metadata is in the range; `None` for metadata of the
+    /// file system itself, and if the owner is unknown.
     pub ino: Option<u64>,
-    /// What it is, if it does not belong to a file.
+    /// The owner of the range, if it is not a file.
     pub special: Option<SpecialOwner>,
 }
 
-/// What a range is that belongs to no file: the values of `fmr_owner` of XFS and ext4.
+/// An owner of space other than a file: the values of `fmr_owner` of XFS and ext4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SpecialOwner {
     /// Free space.
     Free,
-    /// In use, but the file system does not know by what.
+    /// Space in use whose owner the file system does not know.
     Unknown,
-    /// Superblocks and the like.
+    /// Superblocks and other static metadata.
     FileSystem,
     /// The journal.
     Log,
-    /// XFS: the trees of free space and of owners.
+    /// XFS: the trees of free space and of reverse mappings.
     FreeSpaceTrees,
-    /// XFS: the trees of inodes.
+    /// XFS: the inode btrees.
     InodeTrees,
-    /// Inodes.
+    /// Inode tables (ext4) or inode chunks (XFS).
     Inodes,
-    /// XFS: the trees of reference counts.
+    /// XFS: the reference count btree.
     ReferenceCounts,
-    /// XFS: copies of shared blocks that are being written.
+    /// XFS: staging space for copy-on-write.
     CopyOnWrite,
-    /// Anything else, such as bitmaps.
+    /// Any other owner, such as bitmaps.
     Other,
 }
 
 impl SpecialOwner {
     fn parse(owner: u64) -> SpecialOwner {
-        /// `FMR_OWNER(type, code)`
+        /// `FMR_OWNER(type, code)` of linux/fsmap.h
         const fn owner_code(kind: u8, code: u64) -> u64 {
             (kind as u64) << 32 | code
         }
@@ -76,7 +76,7 @@ impl Record {
     const LEN: usize = 64;
 }
 
-/// The records that follow the head of a buffer that the kernel has filled, at most `count`.
+/// Parses the records after the head of a buffer that the kernel has filled, at most `count`.
 pub fn parse(records: &[u8], count: usize) -> impl Iterator<Item = Record> {
     const FMR_OF_SPECIAL_OWNER: u32 = 0x10;
     let records = records.chunks_exact(Record::LEN).take(count);

@@ -1,28 +1,29 @@
-//! The index of an archive: the names of a few members and where they begin, from which the place of every
-//! member follows, because an archive has its members in the order of their names.
+//! The index of an archive: names and offsets of a few members. The position of every other member
+//! follows from it, because an archive has its members in the order of their names.
 //!
-//! A number is a varint (LEB128). The index is its version, the length of the archive before compression,
-//! and for each member that it names: the distance from the one before, times two, plus one if the order of
-//! names begins anew with it; how many bytes its name has in common with the one before; how many others
-//! follow; and these.
+//! A number is a varint (LEB128). The index has its version, the length of the archive before
+//! compression, and for each indexed member: the distance from the previous one, times two, plus
+//! one if the order of names begins again with it; the number of leading bytes that its name shares
+//! with the previous one; the number of remaining bytes; and these.
 
-/// The version of the format.
 const VERSION: u64 = 1;
-/// The longest name. Others are not indexed.
+/// Maximum length of an indexed name; members with longer names are not indexed.
 const LONGEST: usize = 64 << 10;
-/// Bytes of the longest index. Members that do not fit into it are not indexed.
+/// Maximum length of an index in bytes. Members that do not fit are not indexed.
 pub const MOST: usize = if cfg!(test) { 1 << 20 } else { 128 << 20 };
-/// Bytes of a member in the index, without its name, and of the beginning of the index, at most.
+/// Maximum number of bytes for a member in the index, without its name; also a bound for the start
+/// of the index.
 const OVERHEAD: usize = 32;
 
 /// A member in the index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Indexed<'a> {
-    /// The offset of its first header in the archive, before compression.
+    /// Offset of the member's first header in the archive, before compression.
     pub at: u64,
-    /// It is the first member of a source: names are in order up to the next such member.
+    /// Whether the member is the first one of a source: names are in order up to the next such
+    /// member.
     pub begins_order: bool,
-    /// Its name in the archive.
+    /// Name of the member in the archive.
     pub name: &'a [u8],
 }
 
@@ -35,7 +36,7 @@ pub struct IndexWriter {
 }
 
 impl IndexWriter {
-    /// Adds a member. Returns whether it can be indexed: its name or the index may be too long.
+    /// Adds a member. False if it cannot be indexed, because its name or the index is too long.
     pub fn push(&mut self, member: Indexed<'_>) -> bool {
         let Indexed {
             at,
@@ -61,7 +62,7 @@ impl IndexWriter {
         true
     }
 
-    /// The index of an archive of a length.
+    /// The complete index, for an archive of this length.
     pub fn finish(self, archive_len: u64) -> Vec<u8> {
         let mut index = Vec::with_capacity(self.entries.len() + 16);
         put(VERSION, &mut index);
@@ -77,12 +78,12 @@ pub struct IndexReader<'a> {
     rest: &'a [u8],
     name: Vec<u8>,
     at: u64,
-    /// The length of the archive before compression.
+    /// Length of the archive before compression.
     pub archive_len: u64,
 }
 
 impl<'a> IndexReader<'a> {
-    /// Begins an index; `None` if it is damaged, or of another version.
+    /// Reads the start of an index; `None` if it is damaged, or has a different version.
     pub fn new(index: &'a [u8]) -> Option<IndexReader<'a>> {
         let mut rest = index;
         if take(&mut rest)? != VERSION {
@@ -97,12 +98,12 @@ impl<'a> IndexReader<'a> {
         })
     }
 
-    /// Whether all members were read.
+    /// Whether all members of the index were read.
     pub fn is_over(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// The next member; `None` after the last one, and if the index is damaged.
+    /// Reads the next member; `None` after the last one, or if the index is damaged.
     #[allow(
         clippy::should_implement_trait,
         reason = "the name lives until the next one is read"

@@ -1,4 +1,4 @@
-//! Lines of the mount tables in files: /etc/mtab, /etc/mnttab, /etc/fstab.
+//! Parses lines of mount tables in files: /etc/mtab, /etc/mnttab, /etc/fstab.
 //! [fstab(5)](https://man7.org/linux/man-pages/man5/fstab.5.html),
 //! [getmntent(3)](https://man7.org/linux/man-pages/man3/getmntent.3.html)
 
@@ -6,8 +6,8 @@ use crate::mountinfo;
 
 pub use crate::escape::{escape, unescape};
 
-/// The mount point in a line of mountinfo, of fstab or mtab (the second field), or in a line with only a
-/// path. `None` for comments, blank lines, and lines without an absolute path.
+/// The mount point in a line of mountinfo, of fstab or mtab (second field), or in a line with only
+/// a path. `None` for comments, blank lines, and lines without an absolute path.
 pub fn mount_point(line: &[u8]) -> Option<Vec<u8>> {
     if let Some(mount) = mountinfo::parse(line) {
         return mount.target;

@@ -1,4 +1,4 @@
-//! Mounts, from mountinfo and statmount.
+//! Mounts, as in mountinfo and statmount.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ pub struct Dev {
 }
 
 impl Dev {
-    /// A device with these numbers.
+    /// Builds a device number.
     pub const fn new(major: u32, minor: u32) -> Dev {
         Dev { major, minor }
     }
 
-    /// From the kernel's number of 32 bits, as `new_decode_dev()` does.
+    /// Decodes the kernel's 32-bit device number, like `new_decode_dev()`.
     #[inline]
     pub fn decode(number: u32) -> Dev {
         Dev {
@@ -26,7 +26,7 @@ impl Dev {
         }
     }
 
-    /// The kernel's number of 32 bits, as `new_encode_dev()` does.
+    /// Encodes the kernel's 32-bit device number, like `new_encode_dev()`.
     pub fn encode(self) -> u32 {
         self.minor & 0xff | self.major << 8 | (self.minor & !0xff) << 12
     }
@@ -41,47 +41,47 @@ impl fmt::Display for Dev {
 /// An entry of the kernel's mount table: the fields that mountinfo and statmount have in common.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Mount {
-    /// The id in /proc/self/mountinfo, which is reused after an unmount.
+    /// Mount id, as in /proc/self/mountinfo; reused after an unmount.
     pub id: u64,
-    /// The id of the mount that it is mounted on.
+    /// Id of the parent mount, on which this one is mounted.
     pub parent: u64,
-    /// Device of the super block. On btrfs, files have another `st_dev`.
+    /// Device number of the superblock. On btrfs, files have a different `st_dev`.
     pub dev: Dev,
-    /// The absolute path of the mount point from this process's root; `None` if it is not reachable
-    /// from there.
+    /// Absolute path of the mount point from this process's root; `None` if unreachable.
     pub target: Option<Vec<u8>>,
-    /// What is mounted. Mounts with the same content share it, since there may be thousands.
+    /// The mounted file system. Mounts with the same content share it, since there may be
+    /// thousands.
     pub content: Arc<Content>,
-    /// Whether it receives propagation from a master (`master:N` in mountinfo).
+    /// Whether the mount receives propagation from a master (`master:N` in mountinfo).
     pub slave: bool,
 }
 
-/// What is mounted.
+/// The mounted part of a file system, and its options.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Content {
     /// The mounted path within the file system: `/`, or that of a bind mount or subvolume.
     pub fsroot: Vec<u8>,
     /// Type of the file system, with its subtype: `ext4`, `fuse.sshfs`.
     pub fstype: Vec<u8>,
-    /// The device or other source; `None` if the kernel does not say.
+    /// The device or other source; `None` if the kernel does not report it.
     pub source: Option<Vec<u8>>,
-    /// The mount's options, then the superblock's others, separated by commas and escaped (see
-    /// [`split_options`](crate::split_options)); `ro` if either is.
+    /// Options of the mount, then those of the superblock that differ, separated by commas and
+    /// escaped (see [`split_options`](crate::split_options)); `ro` if either is read-only.
     pub options: Vec<u8>,
-    /// This mount is read-only, whatever the super block is.
+    /// Whether this mount is read-only, regardless of the superblock.
     pub mount_read_only: bool,
-    /// The super block is read-only, and with it all its mounts.
+    /// Whether the superblock is read-only, and with it all its mounts.
     pub super_read_only: bool,
 }
 
-/// Whether options of a mount or of a super block have `ro`.
+/// Whether the options of a mount or superblock include `ro`.
 pub(crate) fn is_read_only(options: &[u8]) -> bool {
     words(options).any(|word| word == b"ro")
 }
 
-/// The [`Content::options`] of a mount and its super block.
+/// Merges the options of a mount and its superblock into [`Content::options`].
 pub(crate) fn merge_options(mount: &[u8], super_block: &[u8]) -> Vec<u8> {
-    /// The kernel has a dozen options for a mount. The limit bounds the time for malformed lists.
+    /// Limits the time for malformed lists. The kernel has a dozen options for a mount.
     const MOST: usize = 32;
     let is_mode = |word: &&[u8]| matches!(*word, b"rw" | b"ro");
     let modes = words(mount).chain(words(super_block)).filter(is_mode);
@@ -113,7 +113,7 @@ fn push(all: &mut Vec<u8>, word: &[u8]) {
     all.extend_from_slice(word);
 }
 
-/// The single options, unescaped.
+/// Splits options, and decodes the escapes.
 pub fn split_options(options: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     words(options).map(crate::escape::unescape)
 }

@@ -1,4 +1,4 @@
-//! Lines of /proc/self/mountinfo.
+//! Parses /proc/self/mountinfo.
 //! [proc_pid_mountinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html)
 
 use std::sync::Arc;
@@ -12,10 +12,10 @@ pub fn parse(line: &[u8]) -> Option<Mount> {
     Parser::default().line(line)
 }
 
-/// Parses lines. Adjacent lines with the same content share it.
+/// Parses lines of mountinfo. Adjacent lines with the same content share one [`Content`].
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// The fields of the last line that its content is made of, and that content.
+    /// The raw fields of the previous line from which its [`Content`] was parsed.
     last: Vec<u8>,
     content: Arc<Content>,
 }

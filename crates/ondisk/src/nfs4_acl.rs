@@ -1,16 +1,17 @@
-//! NFSv4 access control lists, as the extended attribute `system.nfs4_acl` of the Linux client has them:
-//! the XDR of the attribute `acl`. [RFC 7530, section 6.2.1](https://www.rfc-editor.org/rfc/rfc7530#section-6.2.1)
+//! NFSv4 access control lists in the extended attribute `system.nfs4_acl` of the Linux client: the
+//! XDR of the attribute `acl`. [RFC 7530, section
+//! 6.2.1](https://www.rfc-editor.org/rfc/rfc7530#section-6.2.1)
 
-/// The name of the extended attribute. The client lists it for every file.
+/// Name of the extended attribute. The client lists it for every file.
 pub const NAME: &[u8] = b"system.nfs4_acl";
 
-/// Whether a list is only about the owner, the group and everyone, and nothing inherits it, so that it
-/// says what the mode says. A server makes such a list of the mode of a file that has no other.
+/// Whether a list has entries only for owner, group and everyone, without inheritance, so that it
+/// adds nothing to the mode. For a file without a list, a server derives such a list from the mode.
 pub fn is_minimal(list: &[u8]) -> bool {
     parse(list).is_some_and(|is_minimal| is_minimal)
 }
 
-/// The same; `None` for malformed bytes.
+/// Whether an access control list adds nothing to the mode; `None` for malformed bytes.
 fn parse(list: &[u8]) -> Option<bool> {
     const ALLOW_OR_DENY: u32 = 1;
     const ACE4_IDENTIFIER_GROUP: u32 = 0x40;

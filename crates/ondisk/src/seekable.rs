@@ -1,47 +1,49 @@
-//! The seek table of the zstd seekable format: where each frame of a compressed file begins, in the file
-//! and in its content. It lies in the last frame of the file, which every decompressor of zstd skips
+//! The seek table of the zstd seekable format: the offset of each frame in the compressed file and
+//! in its content. The table is in the last frame of the file, which every zstd decompressor skips
 //! (contrib/seekable_format/zstd_seekable_compression_format.md in zstd's source).
 
 use crate::le32;
 
-/// The magic of the skippable frame that holds the table.
+/// Magic of the skippable frame with the seek table.
 const SKIPPABLE: u32 = 0x184D_2A5E;
-/// The magic in the last bytes of the table.
+/// Magic at the end of the seek table.
 const MAGIC: u32 = 0x8F92_EAB1;
-/// The bit of the descriptor for a checksum in each entry. The next five are reserved.
+/// Bit of the descriptor for a checksum in each entry. The next five bits are reserved.
 const HAS_CHECKSUMS: u8 = 0x80;
 const RESERVED: u8 = 0x7c;
-/// The length of a skippable frame's header: its magic, and the length of its content.
+/// Length of the header of a skippable frame: magic, and length of the content.
 const HEADER: usize = 8;
-/// The most frames of a table, by the format.
+/// Maximum number of frames in a seek table, by the zstd seekable format.
 const MOST: usize = 0x800_0000;
 
-/// A place where a frame begins.
+/// The start of a frame, as two offsets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FrameStart {
-    /// The offset in the compressed file.
+    /// Offset in the compressed file.
     pub file: u64,
-    /// The offset in the content.
+    /// Offset in the decompressed content.
     pub content: u64,
 }
 
 /// A seek table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SeekTable {
-    /// The length of each frame, and of its content.
+    /// Compressed and decompressed length of each zstd frame.
     frames: Vec<(u32, u32)>,
 }
 
 impl SeekTable {
-    /// The length of the footer: the last bytes of the file.
+    /// Length of the seek table's footer: the last bytes of the file.
     pub const FOOTER: usize = 9;
 
-    /// Adds the next frame: its length, and the length of its content (0 for a skippable frame).
+    /// Adds the next frame: its compressed length, and the length of its content (0 for a skippable
+    /// frame).
     pub fn push(&mut self, file: u32, content: u32) {
         self.frames.push((file, content));
     }
 
-    /// The table as a skippable frame; `None` if there are more frames than the format permits.
+    /// Encodes the table as a skippable frame; `None` if there are more frames than the format
+    /// permits.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let count = self.frames.len();
         let len = 8 * count + Self::FOOTER;
@@ -59,7 +61,8 @@ impl SeekTable {
         Some(frame)
     }
 
-    /// The length of the skippable frame with the table, from the footer; `None` if that is no footer.
+    /// Length of the skippable frame with the table, from the footer; `None` if the bytes are not a
+    /// footer.
     pub fn frame_len(footer: &[u8; Self::FOOTER]) -> Option<u64> {
         let descriptor = footer[4];
         if le32(footer, 5) != Some(MAGIC) || descriptor & RESERVED != 0 {
@@ -70,7 +73,7 @@ impl SeekTable {
         Some(HEADER as u64 + u64::from(count) * entry + Self::FOOTER as u64)
     }
 
-    /// Parses the whole skippable frame.
+    /// Parses the whole skippable frame with the table.
     pub fn parse(frame: &[u8]) -> Option<SeekTable> {
         let footer = frame.last_chunk::<{ Self::FOOTER }>()?;
         if Self::frame_len(footer)? != frame.len() as u64 {
@@ -91,7 +94,7 @@ impl SeekTable {
         })
     }
 
-    /// The ends of all frames: the length of the compressed file without the table, and of its
+    /// The end of the last frame: length of the compressed file without the table, and of its
     /// content.
     pub fn end(&self) -> FrameStart {
         self.starts()
@@ -99,20 +102,19 @@ impl SeekTable {
             .map_or(FrameStart::default(), |(_, end)| end)
     }
 
-    /// The last frame that begins at or before an offset of the content.
+    /// Finds the last frame that begins at or before an offset of the content.
     pub fn find(&self, content: u64) -> FrameStart {
         let before = self.starts().map(|(start, _)| start);
         let before = before.take_while(|start| start.content <= content);
         before.last().unwrap_or_default()
     }
 
-    /// Where the last frame begins, if it is a skippable one, and its length.
+    /// Offset and length of the last frame, if it is skippable.
     pub fn last_skippable(&self) -> Option<(u64, u32)> {
         let (len, content) = *self.frames.last()?;
         (content == 0).then(|| (self.end().file - u64::from(len), len))
     }
 
-    /// The start and the end of each frame.
     fn starts(&self) -> impl Iterator<Item = (FrameStart, FrameStart)> {
         let mut at = FrameStart::default();
         self.frames.iter().map(move |&(file, content)| {
@@ -124,7 +126,7 @@ impl SeekTable {
     }
 }
 
-/// The header of a skippable frame with content of a length.
+/// The header of a skippable frame with `len` bytes of content.
 fn skippable_header(magic: u32, len: usize) -> Option<[u8; HEADER]> {
     let mut header = [0; HEADER];
     header[..4].copy_from_slice(&magic.to_le_bytes());
@@ -132,15 +134,16 @@ fn skippable_header(magic: u32, len: usize) -> Option<[u8; HEADER]> {
     Some(header)
 }
 
-/// A skippable frame with an index of members ([`crate::members`]), compressed.
+/// A skippable frame with a compressed index of members ([`crate::members`]).
 pub mod index_frame {
     use super::{HEADER, skippable_header};
 
-    /// One of the magics of skippable frames; [`TAG`] tells this frame from those of others.
+    /// One of the magics for skippable frames; [`TAG`] distinguishes this frame from those of other
+    /// programs.
     const SKIPPABLE: u32 = 0x184D_2A5D;
     const TAG: &[u8; 8] = b"fathomix";
 
-    /// The frame with this content; `None` if that is too long.
+    /// Encodes a frame with this content; `None` if that is too long.
     pub fn encode(content: &[u8]) -> Option<Vec<u8>> {
         let mut frame = skippable_header(SKIPPABLE, TAG.len() + content.len())?.to_vec();
         frame.extend(TAG);
@@ -148,7 +151,7 @@ pub mod index_frame {
         Some(frame)
     }
 
-    /// The content of the frame; `None` if it is another one.
+    /// The content of the frame; `None` if the frame has a different magic or tag.
     pub fn parse(frame: &[u8]) -> Option<&[u8]> {
         let (header, content) = frame.split_first_chunk::<HEADER>()?;
         if *header != skippable_header(SKIPPABLE, content.len())? {

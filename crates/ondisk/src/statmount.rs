@@ -1,4 +1,4 @@
-//! The buffer of statmount(2): `struct statmount` of linux/mount.h, and its strings.
+//! Parses the buffer of statmount(2): `struct statmount` of linux/mount.h, and its strings.
 //! [statmount(2)](https://man7.org/linux/man-pages/man2/statmount.2.html)
 
 use std::sync::Arc;
@@ -15,8 +15,8 @@ const MNT_OPTS: u64 = 0x80;
 const FS_SUBTYPE: u64 = 0x100;
 const SB_SOURCE: u64 = 0x200;
 
-/// Offsets of fields of `struct statmount` (linux/mount.h). A string's field has its offset in the
-/// strings, which follow at [`offset::STRINGS`].
+/// Offsets of fields in `struct statmount` (linux/mount.h). The field of a string has its offset in
+/// the strings, which follow at [`offset::STRINGS`].
 mod offset {
     pub(super) const MNT_OPTS: usize = 4;
     pub(super) const MASK: usize = 8;
@@ -35,7 +35,7 @@ mod offset {
     pub(super) const STRINGS: usize = 512;
 }
 
-/// Parses the buffer. `None` without `STATMOUNT_SB_BASIC` and `STATMOUNT_MNT_BASIC`.
+/// Parses a `struct statmount`. `None` without `STATMOUNT_SB_BASIC` and `STATMOUNT_MNT_BASIC`.
 pub fn parse(buffer: &[u8]) -> Option<Mount> {
     let mask = u64_at(buffer, offset::MASK)?;
     if mask & (SB_BASIC | MNT_BASIC) != SB_BASIC | MNT_BASIC {
@@ -78,7 +78,7 @@ pub fn parse(buffer: &[u8]) -> Option<Mount> {
     })
 }
 
-/// mountinfo's words for the attributes of a mount (`MOUNT_ATTR_*`), in its order.
+/// The attributes of a mount (`MOUNT_ATTR_*`) in the words and order of mountinfo.
 fn mount_options(attributes: u64) -> Vec<u8> {
     let mut words = vec![if attributes & 0x1 != 0 { "ro" } else { "rw" }];
     let on = |bit: u64| attributes & bit != 0;
@@ -93,7 +93,7 @@ fn mount_options(attributes: u64) -> Vec<u8> {
     words.join(",").into_bytes()
 }
 
-/// mountinfo's words for the flags of a super block (`SB_*`), and the file system's own options.
+/// The flags of a superblock (`SB_*`) in the words of mountinfo, and the file system's own options.
 fn super_options(flags: u32, own: Option<Vec<u8>>) -> Vec<u8> {
     let mut words = vec![if flags & 0x1 != 0 { "ro" } else { "rw" }];
     let on = |bit: u32| flags & bit != 0;

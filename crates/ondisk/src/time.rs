@@ -1,11 +1,10 @@
-//! Times of files.
+//! File times.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A time of a file: seconds since 1970 (UTC), rounded down, and the nanoseconds after them, of which a
-/// damaged inode may have a second or more. As text it is a decimal number of seconds, as in the
-/// records of a pax archive.
+/// A file time: seconds since 1970 (UTC), rounded down, and nanoseconds, which may exceed a second
+/// in a damaged inode. As text, a decimal number of seconds, as in the records of a pax archive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Time {
@@ -13,11 +12,10 @@ pub struct Time {
     pub nsec: u32,
 }
 
-/// Nanoseconds in a second.
 const SECOND: u32 = 1_000_000_000;
 
-/// The decimal digits of a number, at the end of `text`. Archives have several numbers for each member, and
-/// the formatting of `std` takes longer than all else that goes into its headers.
+/// Writes the decimal digits of a number to the end of `text`. Archives have several numbers per
+/// member, and formatting them by `std` takes longer than all other work on headers.
 pub(crate) fn digits(mut number: u64, text: &mut [u8; 20]) -> &[u8] {
     let mut from = text.len();
     loop {
@@ -31,13 +29,13 @@ pub(crate) fn digits(mut number: u64, text: &mut [u8; 20]) -> &[u8] {
 }
 
 impl Time {
-    /// Bytes of the longest text of a time.
+    /// Maximum length of a file time as text.
     pub(crate) const LONGEST: usize = 32;
 
-    /// The text, at the beginning of `room`.
+    /// Writes the time as text to the beginning of `room`.
     pub(crate) fn text<'a>(&self, room: &'a mut [u8; Time::LONGEST]) -> &'a [u8] {
         let (sec, nsec) = (self.sec.unsigned_abs(), self.nsec);
-        // Half a second before 1970 is -1 s and 500,000,000 ns, and is written -0.5.
+        // Half a second before 1970 is -1 s and 500,000,000 ns, but is written as -0.5.
         let (sign, sec, mut nsec) = match (self.sec < 0, nsec) {
             (false, _) => (&b""[..], sec, nsec),
             (true, 0) => (&b"-"[..], sec, 0),
@@ -72,13 +70,13 @@ impl fmt::Display for Time {
     }
 }
 
-/// A number of seconds since 1970 as a UTC time of ISO 8601: `2023-11-14T22:13:20`. Any number has
+/// Formats seconds since 1970 as a UTC time of ISO 8601: `2023-11-14T22:13:20`. Every number has
 /// one.
 pub fn utc(sec: i64) -> String {
     const DAY: i64 = 86_400;
     let (days, rest) = (sec.div_euclid(DAY), sec.rem_euclid(DAY));
-    // Days from 1 March of the year 0, in eras of 400 years: a leap day is then the last day of a
-    // year.
+    // Count days from 1 March of the year 0, in eras of 400 years: a leap day is then the last day
+    // of a year.
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -107,7 +105,7 @@ pub struct ParseTimeError;
 impl FromStr for Time {
     type Err = ParseTimeError;
 
-    /// Parses a decimal number of seconds. Digits below a nanosecond are rounded down.
+    /// Parses a decimal number of seconds; digits below a nanosecond are rounded down.
     fn from_str(text: &str) -> Result<Time, ParseTimeError> {
         let (is_negative, text) = text
             .strip_prefix('-')

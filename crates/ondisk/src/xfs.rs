@@ -4,31 +4,32 @@
 
 use crate::{Dev, Time, u16_at, u32_at, u64_at};
 
-/// The geometry of a file system.
+/// The geometry of an XFS file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
-    /// Bytes in a block: a power of two.
+    /// Block size in bytes: a power of two.
     pub block: u32,
-    /// Allocation groups; at least one.
+    /// Number of allocation groups, at least one.
     pub groups: u32,
-    /// Bytes in an inode.
+    /// Inode size in bytes.
     pub inode: u32,
-    /// Blocks of the data device.
+    /// Number of blocks of the data device.
     pub blocks: u64,
-    /// Blocks of the journal on the data device; 0 if it is on a device of its own.
+    /// Number of blocks of the journal on the data device; 0 if the journal is on a separate
+    /// device.
     pub log_blocks: u64,
-    /// Whether inodes have a birth time: those of version 5, with checksums.
+    /// Whether inodes have a birth time (version 5, with checksums).
     pub has_btime: bool,
-    /// Whether it records who owns each block.
+    /// Whether the file system has reverse mappings: the owner of each block.
     pub has_owners: bool,
     /// Whether files can share blocks.
     pub has_reflink: bool,
-    /// Bits of an inode number that count within its group.
+    /// Number of low bits of an inode number that count within its allocation group.
     group_bits: u32,
 }
 
 impl Geometry {
-    /// Parses a `struct xfs_fsop_geom`; `None` for an impossible one.
+    /// Parses a `struct xfs_fsop_geom`; `None` if its values are impossible.
     pub fn parse(bytes: &[u8]) -> Option<Geometry> {
         const FLAGS: usize = 92;
         const V5SB: u32 = 1 << 15;
@@ -38,7 +39,7 @@ impl Geometry {
         let group_blocks = u32_at(bytes, 8).filter(|&blocks| blocks > 0)?;
         let groups = u32_at(bytes, 12).filter(|&groups| groups > 0)?;
         let inode = u32_at(bytes, 24).filter(|inode| inode.is_power_of_two() && *inode <= block)?;
-        // A block number within the group takes as many bits as the last one's.
+        // A block number within an allocation group needs as many bits as that of the last block.
         let bits_of_block = u32::BITS - (group_blocks - 1).leading_zeros();
         let group_bits = bits_of_block + (block / inode).ilog2();
         let flags = u32_at(bytes, FLAGS)?;
@@ -59,30 +60,30 @@ impl Geometry {
         })
     }
 
-    /// The lowest inode number that a group could have; of the group after the last one, the end of
-    /// all.
+    /// The smallest possible inode number of an allocation group; for the group after the last one,
+    /// the end of all numbers.
     pub fn first_of(&self, group: u32) -> u64 {
         u64::from(group)
             .checked_shl(self.group_bits)
             .unwrap_or(u64::MAX)
     }
 
-    /// The group of an inode; a nonexistent one for an invalid number.
+    /// The allocation group of an inode; a nonexistent group for an invalid number.
     pub fn group_of(&self, ino: u64) -> u32 {
         u32::try_from(ino >> self.group_bits).unwrap_or(u32::MAX)
     }
 }
 
-/// An inode. Fields without a comment are those of `struct stat`, without their `st_`.
+/// An XFS inode. Fields without a comment are those of `struct stat`, without the prefix `st_`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs, reason = "stat(2) describes the fields")]
 pub struct Inode {
     pub ino: u64,
     pub size: u64,
-    /// Allocated blocks of the file system. 0 for content in the inode itself, even if its extended
+    /// Allocated blocks of the file system. 0 for content inside the inode, even if extended
     /// attributes have blocks.
     pub blocks: u64,
-    /// The `FS_XFLAG_*` (`bs_xflags`).
+    /// The `FS_XFLAG_*` flags (`bs_xflags`).
     pub xflags: u32,
     pub atime: Time,
     pub mtime: Time,
@@ -94,7 +95,7 @@ pub struct Inode {
     pub gid: u32,
     pub rdev: Dev,
     pub nlink: u32,
-    /// Extents of the extended attributes (`bs_aextents`).
+    /// Number of extents of the extended attributes (`bs_aextents`).
     pub attribute_extents: u32,
     pub mode: u16,
 }
@@ -125,7 +126,7 @@ impl Inode {
             sec: long(sec).cast_signed(),
             nsec: word(nsec),
         };
-        let rdev = word(100); // in the encoding of System V
+        let rdev = word(100); // major and minor number in the encoding of System V
         Inode {
             ino: long(0),
             size: long(8),
@@ -170,7 +171,7 @@ mod tests {
 
     #[test]
     fn inode_numbers_contain_the_group() {
-        // 100 MiB in 4 groups: 6400 blocks take 13 bits, 8 inodes in a block 3.
+        // 100 MiB in 4 groups: block numbers below 6400 take 13 bits, 8 inodes per block 3 bits.
         let shape = geometry(4096, 6400, 4, 512).unwrap();
         assert!(shape.has_btime && shape.groups == 4);
         assert_eq!(

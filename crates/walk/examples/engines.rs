@@ -1,5 +1,5 @@
-//! Runs each engine that is possible on a directory, and prints totals, digest, time and calls: a
-//! bench for the bench.
+//! Runs each engine that is possible on a directory, and prints totals, digest, time and system
+//! calls.
 
 use std::time::Instant;
 

@@ -1,8 +1,8 @@
-//! The mounts around the directories of a walk, and which of them do not answer.
+//! The mount table for a walk, and which of its mounts do not answer.
 //!
-//! A call that waits for a dead server cannot be interrupted. What may lead through a network or FUSE
-//! mount is touched by a child process first, which can be left behind ([`mounts::check`]); without
-//! such mounts this costs nothing, because a walk reads the mount table anyway.
+//! A call that waits for a dead server cannot be interrupted. A child process, which can be left
+//! behind ([`mounts::check`]), therefore touches each path that may cross a network or FUSE mount
+//! first. Without such mounts this costs nothing, because a walk reads the mount table anyway.
 
 use std::time::Duration;
 
@@ -22,22 +22,22 @@ use crate::filter::Filter;
 use crate::job::Diagnostics;
 use crate::top::mounts_around;
 
-/// How long a server may take for its first answer.
+/// Timeout for the first answer of a server.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The mount table, and the mounts in it that a walk has to keep out of.
+/// The mount table, and the mounts that a walk must not enter because they do not answer.
 #[derive(Debug, Default)]
 pub struct Around {
     pub(crate) mounts: Vec<Mount>,
-    /// Paths that begin with a DIR as it was given.
+    /// Mount points that do not answer, as paths that begin with a DIR as given.
     silent: Vec<Vec<u8>>,
     deadline: Duration,
 }
 
 impl Around {
-    /// Reads the mount table, and asks those mounts that a walk of `dirs` would come to, if they might
-    /// not answer. With `one_file_system` nothing is entered that is mounted below them, so that
-    /// little time is spent on it. To be called before there are threads.
+    /// Reads the mount table, and checks the network and FUSE mounts that a walk of `dirs` would
+    /// enter. With `one_file_system` no mount below the directories is entered, so the timeout is
+    /// short. Must be called before threads are started, because it forks.
     ///
     /// # Errors
     /// [`Error::Silent`]: a DIR itself does not answer in time.
@@ -47,7 +47,7 @@ impl Around {
         filter: &Filter,
         deadline: Duration,
     ) -> Result<Around, Error> {
-        /// Only the attributes of the mount point are wanted.
+        /// Timeout with `-x`: the walk needs only the attributes of the mount points.
         const ATTRIBUTES: Duration = Duration::from_secs(2);
         let mounts = mounts_around(None);
         let mut around = Around {
@@ -58,12 +58,12 @@ impl Around {
         if !around.mounts.iter().any(is_doubtful) {
             return Ok(around);
         }
-        // A slash and a dot at the end lead through a symlink.
+        // The trailing `/.` makes the kernel follow a DIR that is a symlink.
         let tops = dirs.iter().map(|dir| joined(&absolute(dir), b"."));
         let mut tops: Vec<Point> = tops
             .map(|dir| Point::bare(dir, Dev::default(), None))
             .collect();
-        // Where no child can be made, nothing is known, and the walk waits.
+        // If fork(2) fails, no mount counts as silent, and the walk may block on a dead server.
         let silent = are_silent(&mut tops, deadline).unwrap_or_default();
         if let Some((_, dir)) = silent
             .into_iter()
@@ -80,7 +80,7 @@ impl Around {
             let opened = open_long(dir, Open::PATH | Open::DIRECTORY);
             let name = opened.ok().and_then(|dir| name_of(&dir).ok());
             let Some(absolute) = name else {
-                continue; // the walk reports it
+                continue; // the walk reports this error
             };
             for mount in around.mounts.iter().filter(|mount| is_doubtful(mount)) {
                 let target = mount.target.as_deref().unwrap_or_default();
@@ -100,7 +100,7 @@ impl Around {
         Ok(around)
     }
 
-    /// A mount table that is known already, none of whose mounts is asked whether it answers.
+    /// Wraps a known mount table, without checking whether its mounts answer.
     pub fn known(mounts: Vec<Mount>) -> Around {
         Around {
             mounts,
@@ -108,12 +108,12 @@ impl Around {
         }
     }
 
-    /// Whether the table has the mount of a directory, by its id.
     pub(crate) fn holds(&self, mount: u64) -> bool {
         self.mounts.iter().any(|row| row.id == mount)
     }
 
-    /// What the processes of a team have found: the mounts that do not answer one of them.
+    /// Merges the results of all processes of a team: the mounts that do not answer at least one of
+    /// them.
     pub(crate) fn union(&self, team: &dyn Team) -> Around {
         let mut silent = share(team, self.silent.clone()).concat();
         silent.sort();
@@ -125,17 +125,15 @@ impl Around {
         }
     }
 
-    /// Whether each mount answers.
+    /// Whether every mount that was checked for a dead server answers.
     pub fn all_answer(&self) -> bool {
         self.silent.is_empty()
     }
 
-    /// The mounts that do not answer.
     pub(crate) fn silent(&self) -> &[Vec<u8>] {
         &self.silent
     }
 
-    /// Warns of each mount that does not answer.
     pub(crate) fn warn(&self, diagnostics: &Diagnostics) {
         for path in &self.silent {
             let kind = WarningKind::Silent(self.deadline);

@@ -1,5 +1,5 @@
-//! Where the threads of this process wait in the kernel: for a message about a server that does not
-//! answer.
+//! The files that blocked threads of this process wait for: named in the message about a server
+//! that does not answer.
 
 use std::ffi::CString;
 
@@ -31,7 +31,7 @@ fn blocked() -> Result<Vec<Vec<u8>>> {
         }
         for entry in entries(&buffer[..read]) {
             let name = [b"/proc/self/task/", entry.name.to_bytes(), b"/syscall"].concat();
-            // A thread may have ended, and there is no such file for `.` and `..`.
+            // A thread may have ended, and `.` and `..` have no such file.
             let text = CString::new(name).map(|name| read_kernel(&name));
             let Ok(Ok(text)) = text else { continue };
             paths.extend(Call::parse(&text).and_then(|call| call.path()));
@@ -39,7 +39,7 @@ fn blocked() -> Result<Vec<Vec<u8>>> {
     }
 }
 
-/// A system call in which a thread is, and its first two arguments.
+/// A system call that a thread is blocked in, and its first two arguments.
 #[derive(Debug, PartialEq, Eq)]
 struct Call {
     gate: Gate,
@@ -47,8 +47,8 @@ struct Call {
 }
 
 impl Call {
-    /// From a line such as `257 0xffffff9c 0x7ffe2d0 ...`; `None` for a thread that runs, or in a call
-    /// that is not about a file.
+    /// Parses a line such as `257 0xffffff9c 0x7ffe2d0 ...`; `None` for a running thread, or a call
+    /// without a file argument.
     fn parse(text: &[u8]) -> Option<Call> {
         let text = std::str::from_utf8(text).ok()?;
         let mut words = text.split_ascii_whitespace();
@@ -58,7 +58,7 @@ impl Call {
         Some(Call { gate, args })
     }
 
-    /// The path that the call is about.
+    /// The path of the file that the system call is about.
     fn path(&self) -> Option<Vec<u8>> {
         let dir = || file_of(self.args[0]);
         match self.gate {
@@ -82,7 +82,7 @@ impl Call {
     }
 }
 
-/// The name of a file descriptor, which the kernel knows without asking a server. Pipes and the like
+/// The path of a file descriptor, from `/proc/self/fd`, which asks no server. Pipes and sockets
 /// have none.
 fn file_of(fd: u64) -> Option<Vec<u8>> {
     let link = CString::new(format!("/proc/self/fd/{}", fd as u32 as i32)).ok()?;

@@ -1,5 +1,5 @@
-//! Every engine on one tree, each in a process of its own: CPU times are then its own, and one that
-//! takes too long can be stopped.
+//! Runs every engine on one tree, each in a process of its own: CPU times are then per engine, and
+//! an engine that takes too long can be stopped.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,39 +27,41 @@ use crate::traversal::{WalkOptions, walk};
 pub struct Walked {
     pub engine: EngineKind,
     pub totals: Totals,
-    /// How many warnings it gave.
+    /// Number of warnings of this walk.
     pub warnings: u64,
 }
 
-/// Why an engine is not compared.
+/// Why an engine is excluded from the comparison.
 #[derive(Clone, Debug)]
 pub enum LeftOut {
-    /// It cannot work there.
+    /// The engine cannot work in this directory.
     Impossible(EngineRefusal),
-    /// It looked possible, but was stopped or gave up ([`NoRun::Refused`]), after this many entries.
+    /// The engine was stopped or gave up ([`NoRun::Refused`]) after the walk had found this many
+    /// entries.
     Not(NoRun, u64),
 }
 
-/// An engine, and what its walks took.
+/// An engine, with the results and times of its walks.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct EngineRuns {
     pub engine: EngineKind,
-    /// What the last of them found.
+    /// Totals of the last walk.
     pub totals: Totals,
-    /// How many warnings that one gave.
+    /// Number of warnings of the last walk.
     pub warnings: u64,
-    /// Whether all its walks found the same, including one to warm the caches; `None` after one walk.
+    /// Whether all walks of this engine, including the one that warms the caches, found the same
+    /// tree; `None` after one walk.
     pub is_steady: Option<bool>,
-    /// One for each trial.
+    /// Elapsed and CPU times of each trial.
     pub runs: Vec<Times>,
-    /// The calls of the last one.
+    /// System calls of the last walk.
     pub tally: Tally,
 }
 
 impl EngineRuns {
-    /// What an engine found and took in its measured walks; `None` where there are none. The `other`
-    /// walks only show whether it finds the same each time.
+    /// Summarizes the measured walks of an engine; `None` where there are none. The `other` walks
+    /// (cache warming) only show whether the engine finds the same tree each time.
     fn new(
         engine: EngineKind,
         walks: &[Measured<Walked>],
@@ -87,7 +89,7 @@ impl EngineRuns {
 /// Whether the engines found the same tree, and if not, why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Agreement {
-    /// They did.
+    /// All engines found the same tree.
     Same,
     /// An engine found different trees in its own walks: the tree changed meanwhile.
     TreeChanged,
@@ -97,12 +99,12 @@ pub enum Agreement {
     Unconfirmed,
 }
 
-/// Several walks by every engine.
+/// The results of all engines on one tree.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    /// What a walk would do in each directory.
+    /// The engine that a walk would choose in each directory.
     pub explained: Vec<Explained>,
-    /// In the order of [`EngineKind::SELECTABLE`].
+    /// Results, in the order of [`EngineKind::SELECTABLE`].
     pub engines: Vec<EngineRuns>,
     /// Engines that are not compared, and why.
     pub left_out: Vec<(EngineKind, LeftOut)>,
@@ -123,8 +125,8 @@ impl Comparison {
         }
     }
 
-    /// Whether an engine found different trees in its own walks; `None` if none did, but one walked only
-    /// once.
+    /// Whether an engine found different trees in different walks; `None` if none did, but one
+    /// engine walked only once.
     pub fn tree_changed(&self) -> Option<bool> {
         let mut steady = self.engines.iter().map(|engine| engine.is_steady);
         if steady.clone().any(|is_steady| is_steady == Some(false)) {
@@ -133,13 +135,13 @@ impl Comparison {
         steady.all(|is_steady| is_steady.is_some()).then_some(false)
     }
 
-    /// What an engine took, if it was compared.
+    /// The results of an engine, if it was compared.
     pub fn find(&self, engine: EngineKind) -> Option<&EngineRuns> {
         self.engines.iter().find(|one| one.engine == engine)
     }
 }
 
-/// A [`Summary`] that shows another process meanwhile how many entries there were.
+/// A [`Summary`] that publishes the number of entries to another process during the walk.
 struct CountingSummary<'a> {
     summary: &'a Summary,
     entries: &'a AtomicU64,
@@ -162,10 +164,10 @@ impl Worker for (Box<dyn Worker + '_>, &AtomicU64) {
     }
 }
 
-/// Walks once by one engine. If it is stopped, the error has the number of entries so far.
+/// Walks once by one engine. If the walk is stopped, the error has the number of entries so far.
 ///
 /// # Errors
-/// When no process can be made.
+/// If the child process cannot be created.
 pub fn run(
     options: &WalkOptions,
     engine: EngineKind,
@@ -174,10 +176,10 @@ pub fn run(
     run_counting(options, engine, bounds, None)
 }
 
-/// The same; with `counts`, it also counts the entries of each directory, of one DIR.
+/// Like [`run`]; with `counts`, also counts the entries of each directory, for a single DIR.
 ///
 /// # Errors
-/// When no process can be made.
+/// If the child process cannot be created.
 pub fn run_counting(
     options: &WalkOptions,
     engine: EngineKind,
@@ -222,13 +224,13 @@ pub fn run_counting(
 }
 
 /// Compares all engines, after one walk by each that warms the caches. Each trial runs all engines,
-/// so that other load on the machine affects all alike. If the time does not suffice for all trials,
-/// there are fewer, and if for none, the walks that warm the caches are the only trial; if they differ
-/// then, each engine walks once more, to find out whether the tree changed. The calling process must be
-/// single-threaded.
+/// so that other load on the machine affects all alike. If time is short, there are fewer trials;
+/// if it does not suffice for one, the walks that warm the caches are the only trial, and if these
+/// differ, each engine walks once more to find out whether the tree changed. The calling process
+/// must be single-threaded.
 ///
 /// # Errors
-/// A directory that cannot be walked, or no process to be had.
+/// A directory cannot be walked, or a child process cannot be created.
 pub fn compare(
     options: &WalkOptions,
     trials: usize,
@@ -287,7 +289,7 @@ pub fn compare(
     })
 }
 
-/// If walks differ, one more by each of their engines, to find out whether the tree changed.
+/// If the engines disagree, repeats each walk to find out whether the tree changed.
 fn walk_again(
     options: &WalkOptions,
     bounds: &Bounds,
@@ -299,7 +301,7 @@ fn walk_again(
         .all(|two| digest(&two[0]) == digest(&two[1]));
     let mut again = Vec::new();
     for walk in walks.iter().filter(|_| !is_same) {
-        // One that is stopped leaves the question open.
+        // A repeated walk that is stopped leaves `is_steady` unknown.
         again.extend(run(options, walk.result.engine, bounds).map_err(Error::Process)?);
     }
     Ok(again)
@@ -327,7 +329,7 @@ mod tests {
         }
     }
 
-    /// What two engines found in their measured walks, and in the walks that warmed the caches.
+    /// The agreement of two engines with these digests in their measured and cache-warming walks.
     fn agreement(measured: [&[u64]; 2], warming: [&[u64]; 2]) -> Agreement {
         let engines = [EngineKind::Threads, EngineKind::Stat];
         let all = |digests: [&[u64]; 2]| -> Vec<_> {
@@ -354,7 +356,7 @@ mod tests {
         // The tree changed after the last walk of the first engine.
         assert_eq!(agreement([&[7], &[8]], [&[7], &[7]]), TreeChanged);
         assert_eq!(agreement([&[7, 8], &[9]], [&[], &[]]), TreeChanged);
-        // It changed, but both saw its last state.
+        // The tree changed, but the last walks of both engines saw its final state.
         assert_eq!(agreement([&[6, 7], &[6, 7]], [&[], &[]]), Same);
     }
 }

@@ -1,5 +1,5 @@
-//! Walks by an engine where there is no file system of its kind: on an image of ext4, or with
-//! [answers](gate::crafted) in place of those of XFS and btrfs. Only in builds with debug assertions.
+//! Runs an engine without a mounted file system of its type: on an image of ext4, or with [crafted
+//! results](gate::crafted) of the ioctls of XFS and btrfs. Only in builds with debug assertions.
 
 use gate::Fd;
 use gate::sync::Mutex;
@@ -12,10 +12,11 @@ use crate::kind::EngineKind;
 use crate::sink::Sink;
 use crate::top::Top;
 
-/// Emits what an engine finds below a top, whose inode number is that of a directory in the image.
+/// Emits the entries that an engine finds below a top whose inode number is that of a directory in
+/// the image.
 ///
 /// # Errors
-/// Those of [`Engine::walk`](crate::Engine::walk).
+/// The errors of [`Engine::walk`](crate::Engine::walk).
 pub fn walk(
     kind: EngineKind,
     image: Option<Fd>,

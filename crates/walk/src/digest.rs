@@ -1,11 +1,11 @@
-//! A hash over every entry's path and metadata, the same for every order and engine.
+//! A hash over the path and metadata of every entry, the same for every order and engine.
 //!
-//! Each entry is hashed by itself (XXH3, 128 bits), and the hashes are added up. Included are the path
-//! below DIR, inode number, mode, links, owner, group, size, blocks, mtime, ctime, btime, the device
-//! number of a device file, and the attributes. Excluded are atime, which the walk itself may change;
-//! device and mount numbers, which change at reboot; fields that only some engines see; and the times
-//! of a [stub](Meta::is_stub). The digest finds changes, but does not resist attackers: who may choose
-//! names can construct two trees with the same digest.
+//! Each entry is hashed by itself (XXH3, 128 bits), and the hashes are added up. Included are the
+//! path below DIR, inode number, mode, links, owner, group, size, blocks, mtime, ctime, btime, the
+//! device number of a device file, and the attributes. Excluded are atime, which the walk itself
+//! may change; device and mount numbers, which change at reboot; fields that only some engines see;
+//! and the times of a [stub](Meta::is_stub). The digest detects changes, but not attacks: a user
+//! who chooses the names can construct two trees with the same digest.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 use crate::entry::{Dir, Entry, Meta, Time};
 pub use crate::key::{below, top};
 
-/// The sum over some entries.
+/// The sum of the hashes of some entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Digest(u128);
 
 impl Digest {
-    /// Adds an entry.
+    /// Adds the hash of an entry.
     #[inline]
     pub fn add(&mut self, dir: &Dir<'_>, entry: &Entry<'_>) {
         let name = if entry.name.is_empty() {
@@ -32,14 +32,14 @@ impl Digest {
             .wrapping_add(xxh3_128_with_seed(&bytes(&entry.meta), name));
     }
 
-    /// Subtracts an entry that was added.
+    /// Subtracts the hash of an entry that was added before.
     pub fn take_away(&mut self, dir: &Dir<'_>, entry: &Entry<'_>) {
         let mut one = Digest::default();
         one.add(dir, entry);
         self.0 = self.0.wrapping_sub(one.0);
     }
 
-    /// The lower and the upper half.
+    /// The lower and the upper 64 bits of the digest.
     pub fn halves(self) -> [u64; 2] {
         [self.0 as u64, (self.0 >> 64) as u64]
     }
@@ -49,7 +49,7 @@ impl Digest {
         Digest(u128::from(lower) | u128::from(upper) << 64)
     }
 
-    /// Adds another sum.
+    /// Adds the digest of other entries.
     pub fn merge(&mut self, other: Digest) {
         self.0 = self.0.wrapping_add(other.0);
     }
@@ -61,7 +61,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// The bytes of an entry that are hashed, besides its path.
+/// The metadata of an entry, as the bytes that are hashed.
 #[inline]
 fn bytes(meta: &Meta) -> [u8; 96] {
     const NO_TIME: Time = Time {
@@ -84,7 +84,7 @@ fn bytes(meta: &Meta) -> [u8; 96] {
         ctime.sec.cast_unsigned(),
         btime.sec.cast_unsigned(),
         pair(mtime.nsec, ctime.nsec),
-        // The bits that are hashed are among the lower 32.
+        // All attribute bits that are hashed are below bit 32.
         pair(btime.nsec, meta.attributes as u32),
         pair(meta.rdev.major, meta.rdev.minor),
         0,

@@ -1,8 +1,8 @@
-//! Entries and their space by directory, to a depth of 2, in memory that is shared with another process: a walk that
-//! is stopped has counted what it came to.
+//! Counts entries and their allocated bytes per directory, to a depth of 2, in memory that is shared with
+//! another process, so that the counts survive when the walk is stopped.
 //!
-//! The memory is bounded: a table of some hundred directories. What lies below others is counted with
-//! the directory above them.
+//! The table is bounded: it has room for some hundred directories. Entries below a directory
+//! without a slot are counted in the directory above it.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -15,30 +15,32 @@ use gate::sync::Mutex;
 use crate::entry::{Dir, Entry, Meta};
 use crate::sink::{Sink, Worker};
 
-/// The entries in one directory, and below it.
+/// Number of entries in and below one directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DirectoryCount {
-    /// The path below DIR, of at most two components; empty for DIR itself, with the files that are
+    /// Path below DIR, of at most two components; empty for DIR itself, which has the files
     /// directly in it.
     pub path: Vec<u8>,
-    /// Entries in it and below it, but for those that a deeper directory of the list has.
+    /// Number of entries in and below the directory, except those counted in a deeper directory of
+    /// the table.
     pub entries: u64,
-    /// How many of them are directories.
+    /// Number of directories among these entries.
     pub directories: u64,
-    /// Bytes that they have allocated. A file with several names has its bytes in equal parts at each of
-    /// them, so that a directory counts the same in whatever order an engine lists it.
+    /// Allocated bytes of these entries. The bytes of a file are divided by its number of hard links, so that a
+    /// directory counts the same in whatever order an engine lists the links.
     pub allocated: u64,
 }
 
-/// A table of directories, in shared memory.
+/// A table of entry counts per directory, in shared memory.
 #[derive(Debug)]
 pub struct DirectoryCounts(Shared);
 
-/// Directories in the table: the first is DIR.
+/// Slots in the table of directories: the first is for DIR.
 const SLOTS: usize = 512;
-/// The last ones are for directories directly in DIR: what has no slot of its own is counted there.
+/// Slots at the end of the table, reserved for directories directly in DIR: entries of deeper
+/// directories without a slot are counted there.
 const FOR_DEPTH_1: usize = 128;
-/// Words of a slot: length of the path and 1, entries, directories, allocated bytes, and the path.
+/// Layout of a slot in words: length of the path plus 1, entries, directories, allocated bytes, and the path.
 const PATH: usize = 4;
 const PATH_BYTES: usize = 256;
 const WORDS: usize = PATH + PATH_BYTES / 8;
@@ -47,17 +49,17 @@ impl DirectoryCounts {
     /// An empty table.
     ///
     /// # Errors
-    /// When there is no memory.
+    /// ENOMEM.
     pub fn new() -> gate::Result<DirectoryCounts> {
         Shared::new(SLOTS * WORDS).map(DirectoryCounts)
     }
 
-    /// Removes everything.
+    /// Resets all entry counts.
     pub fn clear(&self) {
         self.0.iter().for_each(|word| word.store(0, Relaxed));
     }
 
-    /// What has been counted, the directories with most entries first.
+    /// Reads the table: the directories with most entries first.
     pub fn collect(&self) -> Vec<DirectoryCount> {
         let used = self.0.chunks_exact(WORDS).filter_map(|slot| {
             let len = usize::try_from(slot[0].load(Acquire))
@@ -118,19 +120,19 @@ fn slot(table: &[AtomicU64], at: usize) -> &[AtomicU64] {
     &table[at * WORDS..][..WORDS]
 }
 
-/// Counts in the table what another sink gets.
+/// A sink that counts the entries per directory while it passes them to another sink.
 pub(crate) struct CountingDirectories<'a> {
     table: &'a [AtomicU64],
-    /// The length of the path of DIR, with the slash behind it.
+    /// The length of the path of DIR, including the slash after it.
     prefix: usize,
     known: Mutex<Slots>,
 }
 
-/// The slots of the directories that have one.
+/// The slots of the directories that have their own slot in the table.
 #[derive(Default)]
 struct Slots {
     by_path: HashMap<Vec<u8>, usize>,
-    /// How many of depth 2, and of depth 1.
+    /// Number of slots in use: for directories at depth 2, and at depth 1.
     used: [usize; 2],
 }
 
@@ -144,7 +146,7 @@ impl<'a> CountingDirectories<'a> {
         }
     }
 
-    /// The slot in which the entries of a directory count.
+    /// The index of the slot in which the entries of a directory are counted.
     fn slot_of(&self, dir: &Dir<'_>) -> usize {
         let below = dir.path.get(self.prefix..).unwrap_or_default();
         let mut parts = below.splitn(3, |byte| *byte == b'/');
@@ -164,7 +166,8 @@ impl<'a> CountingDirectories<'a> {
 }
 
 impl Slots {
-    /// The slot of a path of one component (1) or two (0): `None` when there is no room for it.
+    /// The index of the slot for a path of one component (`shallow` 1) or two (0): `None` if the
+    /// table is full.
     fn slot(&mut self, path: &[u8], shallow: usize, table: &[AtomicU64]) -> Option<usize> {
         if let Some(at) = self.by_path.get(path) {
             return Some(*at);

@@ -6,7 +6,8 @@ use crate::key::DirKey;
 
 pub use ondisk::{Dev, FileType, Time};
 
-/// The metadata of a file: the fields of statx(2), and what some engines get without another call.
+/// The metadata of a file: the fields of statx(2), and more where an engine gets it without another
+/// call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs, reason = "the names are those of struct stat")]
 pub struct Meta {
@@ -20,27 +21,29 @@ pub struct Meta {
     pub size: u64,
     /// Allocated space, in units of 512 bytes.
     pub blocks: u64,
-    /// The walk itself may change it, so digests and comparisons ignore it.
+    /// Time of the last access. The walk itself may change it, so digests and comparisons ignore
+    /// it.
     pub atime: Time,
     pub mtime: Time,
     pub ctime: Time,
-    /// `None` where the file system does not report it.
+    /// Time of creation; `None` where the file system does not report it.
     pub btime: Option<Time>,
     /// The device of a device file; 0:0 for any other file.
     pub rdev: Dev,
     pub dev: Dev,
-    /// Id of the mount, as in /proc/self/mountinfo; 0 where the kernel does not report it.
+    /// Mount id, as in /proc/self/mountinfo; 0 where the kernel does not report it.
     pub mount: u64,
-    /// Those of [`Meta::ATTRIBUTES`] that are set, as the bits of statx(2).
+    /// The set bits of [`Meta::ATTRIBUTES`], as in `stx_attributes`.
     pub attributes: u64,
-    /// The generation, where the engine sees it: it differs when an inode number is reused.
+    /// The inode generation, if the engine reads it: it differs after an inode number is reused.
     pub generation: Option<u32>,
-    /// `Some(false)` proves that there are no extended attributes; `Some(true)`: there may be.
+    /// Whether the file has extended attributes: `Some(false)` proves that there are none;
+    /// `Some(true)`: there may be.
     pub xattrs: Option<bool>,
 }
 
 impl Meta {
-    /// The attributes of the file itself, not of its mount.
+    /// The statx(2) attributes that belong to the file itself, not to its mount.
     pub const ATTRIBUTES: Attributes = Attributes::COMPRESSED
         .union(Attributes::IMMUTABLE)
         .union(Attributes::APPEND)
@@ -48,10 +51,10 @@ impl Meta {
         .union(Attributes::ENCRYPTED)
         .union(Attributes::VERITY);
 
-    /// The fields that statx(2) is asked for.
+    /// The fields that are requested from statx(2).
     pub const WANT: Want = Want::BASIC_STATS.union(Want::BTIME).union(Want::MNT_ID);
 
-    /// From the result of statx(2) for [`Meta::WANT`].
+    /// Converts the result of statx(2) for [`Meta::WANT`].
     pub fn from_statx(s: &Statx) -> Meta {
         let is_device = matches!(
             FileType::from_mode(s.mode),
@@ -83,8 +86,8 @@ impl Meta {
         FileType::from_mode(self.mode)
     }
 
-    /// Whether this is the placeholder directory that btrfs shows in a snapshot in place of a
-    /// nested subvolume. The kernel creates its inode (number 2) in memory at each lookup, so its
+    /// Whether this is a stub: the placeholder directory that btrfs shows in a snapshot in place of
+    /// a nested subvolume. The kernel creates its inode (number 2) in memory at each lookup, so its
     /// times carry no information. They need not even equal one another: a clock tick can fall
     /// between setting mtime and ctime.
     #[inline]
@@ -94,7 +97,8 @@ impl Meta {
             && (self.mode, self.nlink, self.size, self.blocks) == (0o040_755, 1, 0, 0)
     }
 
-    /// The metadata that can be compared later: without the times of a [stub](Meta::is_stub).
+    /// The metadata that can be compared later: a copy without the times of a
+    /// [stub](Meta::is_stub).
     #[inline]
     pub fn lasting(&self) -> Meta {
         let mut meta = *self;
@@ -105,7 +109,7 @@ impl Meta {
         meta
     }
 
-    /// Whether it is a directory.
+    /// Whether the file is a directory.
     pub fn is_dir(&self) -> bool {
         self.kind() == FileType::Directory
     }
@@ -114,10 +118,10 @@ impl Meta {
 /// A directory whose entries are passed to a sink.
 #[derive(Clone, Copy, Debug)]
 pub struct Dir<'a> {
-    /// Its path, beginning with DIR as it was given; empty where the sink needs no paths
+    /// Path of the directory, beginning with DIR as given; empty if the sink needs no paths
     /// ([`crate::Sink::wants_paths`]), except for the entry of DIR itself.
     pub path: &'a [u8],
-    /// What identifies it.
+    /// Identifies the directory in this walk.
     pub key: DirKey,
 }
 
@@ -131,14 +135,14 @@ impl DirKey {
 /// An entry of a directory.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// Its name in the directory; empty for DIR itself, which comes as an entry of itself.
+    /// File name in the directory; empty for DIR itself, which is emitted as an entry of itself.
     pub name: &'a [u8],
-    /// Its metadata.
+    /// Metadata of the file.
     pub meta: Meta,
 }
 
 impl Entry<'_> {
-    /// Its depth, as find's `%d`.
+    /// Depth of the entry below DIR, as `%d` of find(1).
     pub fn depth(&self, dir: &Dir<'_>) -> u32 {
         dir.key.depth + u32::from(!self.name.is_empty())
     }
@@ -153,7 +157,7 @@ impl Entry<'_> {
     }
 }
 
-/// The path of an entry; with an empty name, that of the directory.
+/// The path of an entry of `dir`; with an empty name, `dir` itself.
 pub fn joined(dir: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = dir.to_vec();
     if !name.is_empty() {
@@ -171,7 +175,7 @@ pub fn relative<'a>(root: &[u8], path: &'a [u8]) -> &'a [u8] {
     rest
 }
 
-/// Appends components to a path, with a slash between unless there is one.
+/// Appends a relative path to `path`, with a slash between unless `path` ends with one.
 pub fn append(path: &mut Vec<u8>, name: &[u8]) {
     if !path.is_empty() && path.last() != Some(&b'/') {
         path.push(b'/');

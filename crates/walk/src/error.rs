@@ -1,4 +1,4 @@
-//! Errors, why an engine cannot work on a mount, and the reasons of warnings.
+//! Errors of a walk, why an engine cannot work on a mount, and the kinds of warnings.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use ondisk::ext4;
 
 use crate::kind::EngineKind;
 
-/// Why a walk was not begun.
+/// Why a walk could not begin.
 #[derive(Clone, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum Error {
@@ -29,17 +29,18 @@ pub enum Error {
     Thread(Errno),
     #[error("'{}' is another directory here than on rank 0", String::from_utf8_lossy(.0))]
     OtherDirectory(Vec<u8>),
-    /// It is not what it was when it was examined: see [`WalkOptions::identities`](crate::WalkOptions::identities).
+    /// DIR is a different file than when it was examined: see
+    /// [`WalkOptions::identities`](crate::WalkOptions::identities).
     #[error("'{}' has been replaced meanwhile", String::from_utf8_lossy(.0))]
     Replaced(Vec<u8>),
-    /// It does not answer within a time.
+    /// DIR does not answer within this timeout.
     #[error("'{}' does not answer within {}", String::from_utf8_lossy(.0), time_text(*.1))]
     Silent(Vec<u8>, Duration),
     #[error("another rank has failed")]
     OtherRank,
 }
 
-/// Why an engine cannot work on a mount. It has not emitted any entry then.
+/// Why an engine cannot work on a mount. The engine has not emitted any entry then.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum EngineRefusal {
@@ -87,7 +88,6 @@ pub enum EngineRefusal {
     NoDevice(Dev),
 }
 
-/// The file systems that an engine is for.
 fn file_systems(engine: EngineKind) -> &'static str {
     match engine {
         EngineKind::Bulkstat => "XFS",
@@ -97,7 +97,7 @@ fn file_systems(engine: EngineKind) -> &'static str {
     }
 }
 
-/// What an engine was doing when a system call failed.
+/// The operation of an engine in which a system call failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum EngineAction {
@@ -120,7 +120,6 @@ pub enum EngineAction {
 }
 
 impl EngineAction {
-    /// A refusal because this has failed.
     pub(crate) fn failed(self, errno: Errno) -> EngineRefusal {
         EngineRefusal::Failed {
             action: self,
@@ -129,7 +128,7 @@ impl EngineAction {
     }
 }
 
-/// What a walk has skipped, or found wrong.
+/// Something that a walk has skipped, or found wrong.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum WarningKind {

@@ -1,9 +1,11 @@
-//! What deleting a directory would free: extents to which only files in it refer.
+//! The space that deleting a directory would free: extents that only files in the directory refer
+//! to.
 //!
-//! FS_IOC_FIEMAP flags the extents of a file to which something else refers as well: another file, a
-//! snapshot, or another part of the same file. These are kept as ranges of bytes of the device. After
-//! the walk, a range to which several of the files that were found refer is looked up: if nothing else
-//! refers to it, it is freed with the nearest directory that all of these files are in.
+//! FS_IOC_FIEMAP flags the extents of a file to which something else refers as well: another file,
+//! a snapshot, or another part of the same file. Flagged extents are kept as byte ranges of the
+//! device. After the walk, each range to which several of the found files refer is looked up: if
+//! nothing else refers to it, the range is freed with the nearest directory that contains all of
+//! these files.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -36,10 +38,11 @@ const WITHOUT_SHARING: [u64; 6] = [
 /// The file system that is being walked.
 #[derive(Debug)]
 struct FileSystem {
-    /// One for all subvolumes of a btrfs.
+    /// Device number of the mount: the same for all subvolumes of a btrfs.
     device: Dev,
     owners: Owners,
-    /// The path of the directory at which it is walked, and the directory, if its files may share extents.
+    /// Path of the directory where the walk of this file system begins, and its descriptor if files
+    /// of the file system may share extents.
     path: Vec<u8>,
     top: Option<Result<Fd, Errno>>,
 }
@@ -64,50 +67,49 @@ impl FileSystem {
     }
 }
 
-/// Files whose extents could not be read.
+/// Files whose extents could not be read, so that their shared extents are unknown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnreadExtents {
-    /// How many files there are.
+    /// Number of files.
     pub files: u64,
-    /// Their allocated space, in units of 512 bytes.
+    /// Allocated space of all these files, in units of 512 bytes.
     pub blocks: u64,
-    /// One of them.
+    /// Path of one of these files.
     pub path: Vec<u8>,
-    /// Why its extents could not be read.
+    /// Error of the call for the file `path`.
     pub errno: Errno,
 }
 
-/// Extents to which several of the files refer, where it is unknown whether others do.
+/// Extents to which several found files refer, where it is unknown whether other files do, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownOwners {
-    /// Their length in bytes.
+    /// Total length of these extents, in bytes.
     pub bytes: u64,
-    /// Why the owners of one of them could not be read.
+    /// Error of the call that looks up the files of one of the extents.
     pub errno: Errno,
 }
 
-/// A part of an extent to which something else refers.
+/// A part of an extent that is flagged as shared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ExtentPart {
-    /// Offsets on the device. A compressed extent has only its first byte here: the file system reports
-    /// where it begins, but not its length on the device.
+    /// Byte offset on the device. Of a compressed extent only the first byte is used: FIEMAP
+    /// reports the start on the device, but not the length there.
     start: u64,
     end: u64,
-    /// The length in the file.
+    /// Length of this part of the extent in the file, in bytes.
     bytes: u64,
 }
 
-/// A part of an extent, and one file that refers to it.
+/// A shared part of an extent, and one file that refers to it.
 #[derive(Clone, Debug)]
 struct Reference<P> {
     device: Dev,
     part: ExtentPart,
     ino: u64,
-    /// The directory with which the file is deleted.
+    /// The directory whose deletion deletes the file.
     place: P,
 }
 
-/// The shared extents of one file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedExtents {
     device: Dev,
@@ -115,7 +117,7 @@ pub(crate) struct SharedExtents {
     parts: Vec<ExtentPart>,
 }
 
-/// The references to shared extents. `P` is what a directory is identified by.
+/// References of files to shared extents. `P` identifies a directory.
 #[derive(Clone, Debug)]
 pub(crate) struct References<P>(Vec<Reference<P>>);
 
@@ -126,7 +128,7 @@ impl<P> Default for References<P> {
 }
 
 impl<P: Copy> References<P> {
-    /// Adds the references of a file in a place.
+    /// Adds the references of a file in the directory `place`.
     pub(crate) fn add(&mut self, file: &SharedExtents, place: P) {
         self.0.extend(file.parts.iter().map(|&part| Reference {
             device: file.device,
@@ -144,7 +146,7 @@ impl<P: Copy> References<P> {
         }
     }
 
-    /// With other places; without references whose place is `None`.
+    /// Replaces the directories; drops references for which `place` returns `None`.
     pub(crate) fn with_places<Q>(self, place: impl Fn(P) -> Option<Q>) -> References<Q> {
         let references = self.0.into_iter().filter_map(|reference| {
             Some(Reference {
@@ -157,12 +159,12 @@ impl<P: Copy> References<P> {
         References(references.collect())
     }
 
-    /// Calls `emit` for each part of the devices to which several references lead, with the files of
-    /// all of these references and their places.
+    /// Calls `emit` for each range of a device to which several references lead, with the file and
+    /// the directory of each of these references.
     fn for_each_part(mut self, mut emit: impl FnMut(Dev, ExtentPart, &[(u64, P)])) {
         self.0
             .sort_unstable_by_key(|reference| (reference.device, reference.part.start));
-        // The references that lead to the byte at `at`.
+        // The references whose range contains the byte at offset `at`.
         let mut active: Vec<Reference<P>> = Vec::new();
         let mut files = Vec::new();
         let mut at = 0;
@@ -203,16 +205,16 @@ impl<P: Copy> References<P> {
 #[derive(Debug, Default)]
 pub(crate) struct ExtentReader {
     file_system: Mutex<Option<Arc<FileSystem>>>,
-    /// A file of each file system with shared extents.
+    /// One file of each file system with shared extents: the ioctls need a descriptor.
     files: Mutex<HashMap<Dev, (Owners, Fd)>>,
     unread: Mutex<Option<UnreadExtents>>,
 }
 
 impl ExtentReader {
-    /// 64-bit words: a `struct fiemap` and 64 extents.
+    /// Buffer size for FIEMAP, in 64-bit words: a `struct fiemap` and 64 extents.
     const BUFFER: usize = 4 + 7 * 64;
 
-    /// Called before a mount is walked.
+    /// Prepares for the files of a mount. Called before the mount is walked.
     pub(crate) fn begin(&self, context: &MountContext<'_>) {
         *self.file_system.lock() = Some(Arc::new(FileSystem::new(context)));
     }
@@ -233,7 +235,7 @@ impl ExtentReader {
         };
         let (device, owners) = (file_system.device, file_system.owners);
         buffer.resize(ExtentReader::BUFFER, 0);
-        // No symlink in the path leads to a file elsewhere, also if the tree changes meanwhile.
+        // `NO_SYMLINKS`: even if the tree changes meanwhile, no symlink leads to a file outside.
         let open = |top: &Fd| {
             let name = relative(&file_system.path, path);
             let how = Open::NOFOLLOW | Open::NONBLOCK;
@@ -251,7 +253,7 @@ impl ExtentReader {
             });
         let (file, extents) = match read {
             Ok(read) => read,
-            // It has been deleted since it was found.
+            // The file was deleted after the walk had found it.
             Err(Errno::ENOENT) => return None,
             Err(errno) => {
                 self.put_unread(path, meta, errno);
@@ -295,8 +297,8 @@ impl ExtentReader {
         unread.blocks = unread.blocks.saturating_add(meta.blocks);
     }
 
-    /// Finds the ranges that are freed with a directory, by the nearest directory that several of
-    /// them are in. Calls `put` with each directory and the bytes.
+    /// Finds the ranges that deleting a directory frees, and calls `put` with the number of bytes
+    /// of each and the nearest directory that contains all files which refer to the range.
     pub(crate) fn resolve<P: Copy>(
         &self,
         references: References<P>,
@@ -331,14 +333,13 @@ impl ExtentReader {
         unknown
     }
 
-    /// The files whose extents could not be read.
     pub(crate) fn into_unread(self) -> Option<UnreadExtents> {
         self.unread.into_inner()
     }
 }
 
 impl SharedExtents {
-    /// Their length in bytes.
+    /// Total length of the file's shared extents, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let lengths = self.parts.iter().map(|part| part.bytes);
         lengths.fold(0, u64::saturating_add)

@@ -1,4 +1,4 @@
-//! The engine that a walk would use, and why, without walking.
+//! Explains, without walking, the engine that a walk would choose.
 
 use crate::error::{EngineRefusal, Error};
 use crate::kind::EngineKind;
@@ -7,19 +7,19 @@ use crate::sink::Fields;
 use crate::top::{MountContext, mounts_around};
 use crate::traversal::{Part, open_tops};
 
-/// The plan for the mount of a directory.
+/// The engine chosen for the mount of a directory, and why.
 #[derive(Clone, Debug)]
 pub struct Explained {
-    /// The directory, as it was given.
+    /// The directory, as given.
     pub path: Vec<u8>,
-    /// Type of the file system, where the mount table says.
+    /// Type of the file system, if the mount table has it.
     pub fstype: Option<Vec<u8>>,
-    /// The engine, and whether the others can work there.
+    /// The chosen engine, and whether the others can work on this mount.
     pub plan: Plan,
 }
 
 impl Explained {
-    /// The part of a walk that would follow this plan.
+    /// The [`Part`] of a walk report that this plan leads to.
     pub fn part(&self) -> Part {
         Part {
             path: self.path.clone(),
@@ -29,7 +29,7 @@ impl Explained {
         }
     }
 
-    /// The engines, and whether each can work there.
+    /// All engines, and whether each can work on this mount.
     pub fn choices(&self) -> impl Iterator<Item = EngineChoice<'_>> {
         let Explained { path, plan, .. } = self;
         plan.engines
@@ -42,7 +42,7 @@ impl Explained {
             })
     }
 
-    /// The engines that cannot work there because they need root.
+    /// The engines that cannot work on this mount because they need root.
     pub fn needing_root(&self) -> impl Iterator<Item = EngineKind> {
         let needs_root = |engine: &EngineKind| {
             matches!(self.plan.refusal(*engine), Some(EngineRefusal::NotRoot(_)))
@@ -54,26 +54,25 @@ impl Explained {
 /// An engine, and whether it can work in a directory.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineChoice<'a> {
-    /// The directory.
+    /// The directory, as given.
     pub path: &'a [u8],
-    /// The engine.
+    /// The engine that can or cannot work in the directory.
     pub engine: EngineKind,
-    /// Why it cannot.
+    /// Why the engine cannot work in the directory; `None` if it can.
     pub refusal: Option<&'a EngineRefusal>,
-    /// Why it is the one that was chosen.
+    /// Why the engine was chosen; `None` if it was not.
     pub reason: Option<&'a PlanReason>,
 }
 
 impl EngineChoice<'_> {
-    /// Whether it can work there.
+    /// Whether the engine can work in the directory.
     pub fn is_possible(&self) -> bool {
         self.refusal.is_none()
     }
 }
 
-/// Makes the plan for the mount of each directory, for a walk with
-/// [`WalkOptions::sink_syncs_first`](crate::WalkOptions::sink_syncs_first) or without, and for a sink
-/// that needs these fields.
+/// Chooses an engine for the mount of each directory, for a walk whose sink needs these fields,
+/// with [`WalkOptions::sink_syncs_first`](crate::WalkOptions::sink_syncs_first) or without.
 ///
 /// # Errors
 /// A directory that cannot be walked.
@@ -86,7 +85,7 @@ pub fn explain(
     let mounts = mounts_around(tops.first());
     let explained = tops.into_iter().map(|top| {
         let mount = top.mount(&mounts);
-        // Without a walk, directories that are read for an estimate keep their access times.
+        // `noatime`: reading directories for an estimate must not change their access times.
         let plan = plan(&MountContext {
             noatime: true,
             sink_syncs_first,

@@ -1,7 +1,8 @@
-//! What is excluded from a walk.
+//! Excludes entries from a walk.
 //!
-//! The cost of an entry depends on the length of its name, and not on that of its path: what the path of a directory
-//! says about the patterns is found once, from what that of the directory above has said.
+//! The cost of an entry depends on the length of its name, not on that of its path: the state of
+//! the patterns after the path of a directory is computed once, from their state after the path of
+//! its parent.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -13,7 +14,7 @@ use crate::shard::Shard;
 use crate::tags::Tags;
 use crate::trail::Trail;
 
-/// Excludes entries by globs, by depth and by tags, and what other shards have.
+/// Excludes entries by globs, depth and tags, and the entries of other shards.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     names: NamePatterns,
@@ -21,11 +22,11 @@ pub struct Filter {
     max_depth: Option<u32>,
     tags: Tags,
     shard: Option<Shard>,
-    /// Single entries, by the paths of their directories.
+    /// Names of single excluded entries, by the paths of their directories.
     single: HashMap<Vec<u8>, HashSet<Vec<u8>>>,
 }
 
-/// Patterns for names, those without special characters apart: there may be thousands of them.
+/// Patterns for names. Those without special characters are in a hash set: there may be thousands.
 #[derive(Clone, Debug, Default)]
 struct NamePatterns {
     literals: HashSet<Vec<u8>>,
@@ -42,11 +43,11 @@ impl NamePatterns {
     }
 }
 
-/// Patterns for paths. Those without special characters are in `names`, by their directories.
+/// Patterns for paths. Those without special characters are in `names`: file names by directory.
 #[derive(Clone, Debug, Default)]
 struct PathPatterns {
     names: HashMap<Vec<u8>, HashSet<Vec<u8>>>,
-    /// The lengths of these directories.
+    /// The distinct lengths of directory paths in `names`.
     lengths: BTreeSet<usize>,
     globs: Vec<Glob>,
 }
@@ -56,13 +57,13 @@ impl PathPatterns {
         self.names.is_empty() && self.globs.is_empty()
     }
 
-    /// The names that are excluded in a directory, whose path has a slash at its end.
+    /// The sets of names that are excluded in a directory. `path` must end with a slash.
     fn names_in(&self, path: &[u8]) -> impl Iterator<Item = &HashSet<Vec<u8>>> {
         let dir = path.strip_suffix(b"/");
         let ends = self.lengths.iter().filter_map(move |length| {
             let before = dir?.len().checked_sub(*length)?;
             let (above, end) = dir?.split_at(before);
-            // What begins with a slash matches whole paths only.
+            // A pattern that begins with a slash matches whole paths only.
             let is_end = above.ends_with(b"/") && !end.is_empty() && !end.starts_with(b"/");
             (above.is_empty() || is_end).then_some(end)
         });
@@ -70,18 +71,17 @@ impl PathPatterns {
     }
 }
 
-/// A path without slashes at its end.
 fn bare(path: &[u8]) -> &[u8] {
     let end = path.iter().rposition(|byte| *byte != b'/');
     &path[..end.map_or(0, |end| end + 1)]
 }
 
 impl Filter {
-    /// Excludes entries that match any of `globs`, with everything below them; and entries deeper than
-    /// `max_depth` (DIR is at 0). A pattern without a slash is matched with names, one with a slash
-    /// with paths that begin with DIR as it was given: the whole path if it begins with a slash, else
-    /// also the end of the path behind any slash, as in tar. A slash at the end is ignored. Wildcards
-    /// match slashes, too.
+    /// Excludes entries that match any of `globs`, with everything below them, and entries deeper
+    /// than `max_depth` (DIR is at 0). A pattern without a slash is matched with names, one with a
+    /// slash with paths that begin with DIR as given: the whole path if the pattern begins with a
+    /// slash, else also the end of the path behind any slash, as in tar. A slash at the end of a
+    /// pattern is ignored. Wildcards also match slashes.
     pub fn new(globs: &[impl AsRef<[u8]>], max_depth: Option<u32>) -> Filter {
         let (mut names, mut paths) = (NamePatterns::default(), PathPatterns::default());
         for pattern in globs {
@@ -118,7 +118,7 @@ impl Filter {
         }
     }
 
-    /// Excludes these paths, too, with everything below them.
+    /// Also excludes these paths, with everything below them.
     #[must_use]
     pub fn without(mut self, paths: &[Vec<u8>]) -> Filter {
         for path in paths {
@@ -129,7 +129,7 @@ impl Filter {
         self
     }
 
-    /// Whether a walk of `dir` comes to an entry below it.
+    /// Whether a walk of `dir` would reach the path `rel` below it.
     pub fn keeps_all(&self, dir: &[u8], rel: &[u8]) -> bool {
         let (mut matcher, mut path, mut depth) = (self.matcher(), dir.to_vec(), 0);
         rel.split(|byte| *byte == b'/').all(|name| {
@@ -141,22 +141,22 @@ impl Filter {
         })
     }
 
-    /// Excludes what other shards have, too; there must be one DIR only.
+    /// Also excludes the entries of other shards; there must be only one DIR.
     pub fn with_shard(self, shard: Option<Shard>) -> Filter {
         Filter { shard, ..self }
     }
 
-    /// The shard that is walked.
+    /// The shard (part of the tree) that this process walks.
     pub(crate) fn shard(&self) -> Option<Shard> {
         self.shard
     }
 
-    /// Excludes the contents of directories with tags, too.
+    /// Also excludes the contents of directories with tags.
     pub fn with_tags(self, tags: Tags) -> Filter {
         Filter { tags, ..self }
     }
 
-    /// The tags of directories whose contents are excluded.
+    /// The tags: files that exclude the contents of their directories.
     pub fn tags(&self) -> &Tags {
         &self.tags
     }
@@ -166,7 +166,7 @@ impl Filter {
         !self.paths.is_empty() || !self.single.is_empty()
     }
 
-    /// Applies the patterns, in one thread.
+    /// A matcher that applies the patterns in one thread.
     pub fn matcher(&self) -> Matcher<'_> {
         Matcher {
             filter: self,
@@ -176,26 +176,27 @@ impl Filter {
         }
     }
 
-    /// Whether entries of a directory at this depth are in the walk.
+    /// Whether the depth limit permits the entries of a directory at this depth.
     #[inline]
     pub fn enters(&self, depth: u32) -> bool {
         self.max_depth.is_none_or(|max| depth < max)
     }
 }
 
-/// Applies the patterns of a [`Filter`], directory by directory. It is cheap to enter a directory near the last one.
+/// Applies the patterns of a [`Filter`], directory by directory. Entering a directory near the last
+/// one is cheap.
 #[derive(Debug)]
 pub struct Matcher<'a> {
     filter: &'a Filter,
-    /// The directory that was entered last, and those above it: how far each pattern has come.
+    /// State of each pattern after the path of the current directory, and after those above it.
     trail: Trail<Vec<Reached>>,
-    /// The names that are excluded in it.
+    /// The names that path patterns exclude in the current directory.
     names: Vec<&'a HashSet<Vec<u8>>>,
     single: Option<&'a HashSet<Vec<u8>>>,
 }
 
 impl Matcher<'_> {
-    /// Turns to a directory, by its path, which begins with DIR as it was given.
+    /// Makes a directory the current one. `path` begins with DIR as given.
     pub fn enter(&mut self, path: &[u8]) {
         if !self.filter.single.is_empty() {
             self.single = self.filter.single.get(bare(path));
@@ -217,7 +218,7 @@ impl Matcher<'_> {
         self.names = paths.names_in(self.trail.path()).collect();
     }
 
-    /// Whether an entry of the directory is not excluded.
+    /// Whether an entry of the current directory is included.
     #[inline]
     pub fn keeps(&self, name: &[u8]) -> bool {
         let Filter { names, paths, .. } = self.filter;
@@ -296,7 +297,7 @@ mod tests {
         assert!(keeps("/e/mail", b"srv//e", b"mail") && !keeps("e/mail", b"srv//e", b"mail"));
     }
 
-    /// In nested directories, each name is read once by each pattern, whatever the depth.
+    /// Each pattern reads each name of nested directories once, whatever the depth.
     #[test]
     fn depth_costs_nothing() {
         let (name, many) = ([b'd'; 200], 1000);
@@ -309,12 +310,13 @@ mod tests {
             assert!(matcher.keeps(&name) && matcher.keeps(b"b"));
             append(&mut path, &name);
         }
-        // By character and by byte, in the path and as an entry; a pattern without a slash before it is two.
+        // Each text counts by character and by byte, in the path and as an entry; a relative
+        // pattern counts twice.
         let most = 2 * 2 * 2 * patterns.len() * many * (name.len() + 2);
         assert!(STEPS.get() < most, "{}", STEPS.get());
     }
 
-    /// Whether a path is excluded, by the definition.
+    /// Whether a path is excluded: a direct implementation of the definition.
     fn is_excluded(pattern: &[u8], path: &[u8], name: &[u8]) -> bool {
         let is_match = |pattern: &[u8], text: &[u8]| Glob::new(pattern, false).is_match(text);
         match (pattern.contains(&b'/'), pattern.starts_with(b"/")) {

@@ -1,6 +1,6 @@
 //! Totals of entries by owner, extension, directory, age and so on: a sink.
 //!
-//! A file with several names counts once, in the group whose key is the least, so that neither the
+//! A file with several names counts once, in the group with the smallest key, so that neither the
 //! order of the entries nor the number of threads matters.
 
 mod links;
@@ -18,28 +18,29 @@ use crate::trail::{KeptPath, PathTree};
 pub use links::LinkedFile;
 use links::{LinkPass, Links};
 
-/// What the entries of a group have in common.
+/// The property by which entries are grouped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GroupBy {
-    /// The user number.
+    /// User id.
     Owner,
-    /// The group number.
+    /// Group id.
     Group,
-    /// What follows the last dot of the name, if something precedes it.
+    /// Extension: the text after the last dot of the name, if something precedes the dot.
     Ext,
-    /// The type.
+    /// File type.
     Type,
-    /// The directory, not deeper than this below DIR.
+    /// Directory, at most this many levels below DIR.
     Dir(u32),
-    /// The [bucket](AGES) of a time before now.
+    /// Age: the [bucket](AGES) of the time between this file time and the given one.
     Age(TimeField, Time),
-    /// The size, rounded down to a power of four.
+    /// Size in bytes, rounded down to a power of four.
     Size,
-    /// The number of links.
+    /// Number of hard links.
     Links,
 }
 
-/// The ages of [`GroupBy::Age`]: the name, and the most seconds. The number of a bucket is its key.
+/// The buckets of [`GroupBy::Age`]: name, and maximum age in seconds. The index of a bucket is its
+/// key.
 pub const AGES: [(&str, u64); 6] = [
     ("day", 86_400),
     ("week", 7 * 86_400),
@@ -49,16 +50,17 @@ pub const AGES: [(&str, u64); 6] = [
     ("older", u64::MAX),
 ];
 
-/// What identifies a group.
+/// Identifies a group.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Key {
-    /// A number of a user, a group, links or an age; of a type, its place in [`Type`]; a size in bytes.
+    /// A user id, group id, number of links, index in [`AGES`], size in bytes, or number of a file
+    /// type ([`type_of_key`]).
     Number(u64),
     /// An extension, or a path.
     Name(Box<[u8]>),
 }
 
-/// The [`Key`] of a group, whose name is kept.
+/// The [`Key`] of a group; a name refers to a [`PathTree`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum KeptKey {
     Number(u64),
@@ -83,7 +85,8 @@ impl KeptKey {
     }
 }
 
-/// The totals of a group. Sums of sizes may be more than 2^64-1, so that differences of them are right.
+/// The totals of a group. The sums have 128 bits, so that differences of sums beyond 2^64-1 are
+/// right.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GroupSums {
     /// Number of entries.
@@ -95,7 +98,7 @@ pub struct GroupSums {
 }
 
 impl GroupSums {
-    /// The sums of one entry.
+    /// The totals of a group with one entry.
     #[inline]
     pub fn from_entry(bytes: u64, blocks: u64) -> GroupSums {
         GroupSums {
@@ -109,7 +112,7 @@ impl GroupSums {
         GroupSums::from_entry(meta.size, meta.blocks)
     }
 
-    /// Adds the sums of other entries.
+    /// Adds the totals of other entries.
     #[inline]
     pub fn add(&mut self, other: GroupSums) {
         self.entries += other.entries;
@@ -118,8 +121,7 @@ impl GroupSums {
     }
 }
 
-/// How much the totals of a group grew; negative if they shrank. Differences beyond the limits of 64 bits are that
-/// limit.
+/// How much the totals of a group grew; negative if they shrank. Differences saturate at 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Growth {
     /// Number of entries.
@@ -144,23 +146,22 @@ impl Growth {
     }
 }
 
-/// The order of groups.
+/// The sort order of groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum GroupOrder {
     Key,
-    /// Most entries first; the same for the following two.
+    /// Largest number of entries first; `Bytes` and `Allocated` likewise.
     Entries,
     Bytes,
     Allocated,
 }
 
-/// The sink that adds up groups.
+/// The sink that computes the totals of groups.
 pub struct Groups {
     by: GroupBy,
     sums: Mutex<GroupCollector>,
     links: Links<KeptKey, GroupSums>,
-    /// The names of the groups in `links`.
     link_names: Mutex<PathTree>,
     pass: Mutex<LinkPass>,
 }
@@ -176,14 +177,13 @@ impl GroupCollector {
         self.sums.entry(key).or_default().add(sums);
     }
 
-    /// Adds groups whose names are in another tree.
     fn merge(&mut self, names: PathTree, groups: impl Iterator<Item = (KeptKey, GroupSums)>) {
         let moved = self.names.append(names);
         groups.for_each(|(key, sums)| self.add(key.moved(&moved), sums));
     }
 }
 
-/// Groups in an order. Of their names only the components are in memory.
+/// Groups, sorted. Names are kept as a tree of path components, to save memory.
 #[derive(Debug)]
 pub struct SortedGroups<S> {
     groups: Vec<(KeptKey, S)>,
@@ -213,17 +213,17 @@ impl<S: Copy> SortedGroups<S> {
         SortedGroups { groups, names }
     }
 
-    /// Whether there are none.
+    /// Whether there are no groups in the result.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// The totals.
+    /// The totals of each group, in order.
     pub fn sums(&self) -> impl Iterator<Item = S> {
         self.groups.iter().map(|(_, sums)| *sums)
     }
 
-    /// The groups.
+    /// Key and totals of each group, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Key, S)> {
         self.groups.iter().map(|(key, sums)| match *key {
             KeptKey::Number(number) => (Key::Number(number), *sums),
@@ -233,7 +233,7 @@ impl<S: Copy> SortedGroups<S> {
 }
 
 impl Groups {
-    /// A sink without entries.
+    /// A sink without entries, for this property.
     pub fn new(by: GroupBy) -> Groups {
         Groups {
             by,
@@ -244,9 +244,9 @@ impl Groups {
         }
     }
 
-    /// Adds entries that can be read several times: `read` passes all of them to adders. It is called
-    /// again, for a part of the files with several names each time, if there are more of these than
-    /// `most`.
+    /// Adds entries in several passes: `read` must pass all entries to adders each time that it is
+    /// called. If more than `most` files have several names, `read` is called again for one share
+    /// of these files after the other, so that memory is bounded.
     ///
     /// # Errors
     /// The first error of `read`.
@@ -267,8 +267,8 @@ impl Groups {
         Ok(())
     }
 
-    /// Adds the files with several names of a pass to their groups; returns how many passes must
-    /// follow.
+    /// Adds the files with several names that this pass has counted to their groups. Returns how
+    /// many passes must follow.
     fn end_pass(&self) -> u64 {
         let names = std::mem::take(&mut *self.link_names.lock());
         match self.links.take(*self.pass.lock()) {
@@ -280,12 +280,13 @@ impl Groups {
         }
     }
 
-    /// What the entries of a group have in common.
+    /// The property by which entries are grouped.
     pub fn by(&self) -> GroupBy {
         self.by
     }
 
-    /// For one thread that has the keys of entries, without the rest of their metadata.
+    /// An adder for one thread that has only the keys of entries, without the rest of their
+    /// metadata.
     pub fn adder(&self) -> Adder<'_> {
         Adder {
             to: self,
@@ -294,7 +295,7 @@ impl Groups {
         }
     }
 
-    /// The groups in an order, equal ones by key; with `top`, only so many.
+    /// Sorts the groups, ties by key; with `top`, keeps only that many.
     pub fn into_sorted(self, order: GroupOrder, top: Option<usize>) -> SortedGroups<GroupSums> {
         let GroupCollector { sums, names } = self.into_collected();
         SortedGroups::new(sums.into_iter(), names, (order, top), |sums| {
@@ -302,7 +303,7 @@ impl Groups {
         })
     }
 
-    /// The groups whose totals differ from those before, in an order: those that grew most first.
+    /// The groups whose totals differ from `before`, sorted by growth, largest first.
     pub fn into_growth(
         self,
         before: Groups,
@@ -366,7 +367,7 @@ impl Sink for Groups {
     }
 }
 
-/// Adds entries to groups. The groups have them when it is dropped.
+/// Adds entries to groups, for one thread. The groups get the sums when the adder is dropped.
 pub struct Adder<'a> {
     to: &'a Groups,
     pass: LinkPass,
@@ -398,13 +399,13 @@ impl Worker for Adder<'_> {
 }
 
 impl Adder<'_> {
-    /// Adds entries by their numbers, each with its file if that has several names.
+    /// Adds entries by numeric keys; an entry with several names needs its [`LinkedFile`].
     #[inline]
     pub fn add_numbers(
         &mut self,
         rows: impl Iterator<Item = (u64, Option<LinkedFile>, GroupSums)>,
     ) {
-        // Entries in a row mostly have the same key.
+        // Successive entries mostly have the same key.
         let (mut last, mut pending) = (0, GroupSums::default());
         for (number, file, sums) in rows {
             if let Some(file) = file {
@@ -435,7 +436,7 @@ impl Adder<'_> {
         }
     }
 
-    /// Adds entries to a group with a name.
+    /// Adds entries to the group with this name as key.
     pub fn add_name(&mut self, name: &[u8], sums: GroupSums) {
         if sums.entries > 0 && self.pass == LinkPass::First {
             let key = KeptKey::Name(self.sums.names.add(name));
@@ -443,7 +444,7 @@ impl Adder<'_> {
         }
     }
 
-    /// Adds a name of a file that has several to a group with a name.
+    /// Adds one name of a file that has several names to the group with the key `name`.
     pub fn add_link(&mut self, name: &[u8], file: LinkedFile, sums: GroupSums) {
         let key = KeptKey::Name(self.to.link_names.lock().add(name));
         self.add_kept_link(key, file, sums);
@@ -456,7 +457,8 @@ impl Adder<'_> {
         self.to.links.add(self.pass, file, (key, sums), is_less);
     }
 
-    /// A directory counts in itself, anything else in its directory; both not below `most` levels.
+    /// Adds a directory to its own group and other entries to the group of their directory, at most
+    /// `most` levels below DIR.
     fn take_by_directory(&mut self, most: u32, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         let above = ancestor(dir.path, dir.key.depth.saturating_sub(most));
         let mut files = GroupSums::default();
@@ -499,13 +501,13 @@ fn number(by: GroupBy, meta: &Meta) -> u64 {
     }
 }
 
-/// A size, rounded down to a power of four.
+/// Rounds a size down to a power of four.
 #[inline]
 pub fn size_bucket(size: u64) -> u64 {
     size.checked_ilog2().map_or(0, |log| 1 << (log & !1))
 }
 
-/// The bucket of a time; that of a file without it is the last.
+/// The index in [`AGES`] of a file time; a file without that time is in the last bucket.
 #[inline]
 pub fn bucket(time: Option<Time>, now: Time) -> u64 {
     let age = time.map_or(u64::MAX, |time| {
@@ -514,7 +516,7 @@ pub fn bucket(time: Option<Time>, now: Time) -> u64 {
     AGES.iter().position(|(_, most)| age <= *most).unwrap_or(0) as u64
 }
 
-/// What follows the last dot of a name, if something precedes it; else nothing.
+/// The extension: the text after the last dot of a name, if something precedes the dot; else empty.
 pub fn extension(name: &[u8]) -> &[u8] {
     match name.iter().rposition(|&b| b == b'.') {
         Some(at) if at > 0 => &name[at + 1..],
@@ -522,18 +524,18 @@ pub fn extension(name: &[u8]) -> &[u8] {
     }
 }
 
-/// The directory some levels above another.
+/// The directory some levels above a path.
 pub fn ancestor(path: &[u8], levels: u32) -> &[u8] {
     let mut path = path;
     for _ in 0..levels {
         let slash = path.iter().rposition(|&b| b == b'/').unwrap_or(0);
-        // What is directly below the root has it as its parent.
+        // The parent of a name directly below the root is `/`.
         path = &path[..slash.max(usize::from(path.starts_with(b"/")))];
     }
     path
 }
 
-/// A type by its [key](Key::Number).
+/// The file type for its number as a [key](Key::Number).
 pub fn type_of_key(number: u64) -> FileType {
     const ALL: [FileType; 8] = [
         FileType::Regular,

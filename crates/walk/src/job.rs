@@ -1,4 +1,5 @@
-//! The work of an engine, one mount from a directory down, and what it reports besides entries.
+//! A job: what an engine is given to walk one mount from a directory down, and what it reports
+//! besides entries.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -25,31 +26,31 @@ use crate::top::{MountContext, Top};
 
 /// A way to find all entries of one mount.
 pub trait Engine: Sync {
-    /// Whether it can work there, checked by few and cheap calls.
+    /// Whether this engine can work on the mount, by few and cheap calls.
     ///
     /// # Errors
-    /// Why it cannot, and what would help.
+    /// Why the engine cannot, and what would help.
     fn possible(&self, _context: &MountContext<'_>) -> Result<(), EngineRefusal> {
         Ok(())
     }
 
-    /// Emits every entry below the job's top (but not the top itself) in the top's mount, each once.
+    /// Emits every entry below the job's top (but not the top itself) on the top's mount, each
+    /// once.
     ///
     /// # Errors
-    /// Only as long as nothing has been emitted. Later failures are warnings.
+    /// Only before anything has been emitted. Later failures are warnings.
     fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal>;
 }
 
 /// A directory below a job's top.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Place {
-    /// Its path relative to the top; empty for the top itself.
+    /// Path relative to the top; empty for the top itself.
     pub(crate) rel: Vec<u8>,
     pub(crate) key: DirKey,
 }
 
 impl Place {
-    /// A directory in this one.
     pub(crate) fn below(&self, name: &[u8]) -> Place {
         let mut rel = self.rel.clone();
         append(&mut rel, name);
@@ -65,22 +66,22 @@ impl Place {
 pub(crate) struct Crossing {
     pub(crate) dir: Place,
     pub(crate) name: Vec<u8>,
-    /// The entry of that name has been emitted.
+    /// Whether the entry of the mount point has been emitted already.
     pub(crate) is_emitted: bool,
 }
 
-/// A name in a place, or without a name the place itself, that was not found.
+/// A file `name` in the directory `place`, or without a name `place` itself, which was listed but
+/// not found.
 #[derive(Clone, Debug)]
 pub(crate) struct Missing {
     pub(crate) place: Place,
     pub(crate) name: Vec<u8>,
-    /// The call that failed.
     pub(crate) gate: Gate,
     pub(crate) errno: Errno,
 }
 
 impl Missing {
-    /// The path of the directory that listed it, relative to the top, and the name there.
+    /// The directory that listed the missing file, relative to the top, and the file name there.
     pub(crate) fn listed(&self) -> (&[u8], &[u8]) {
         if !self.name.is_empty() {
             return (&self.place.rel, &self.name);
@@ -98,7 +99,7 @@ pub(crate) struct Below {
 }
 
 impl Below {
-    /// From paths relative to the top.
+    /// Builds the tree of mount points from their paths, relative to the top.
     pub(crate) fn from_names<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Below {
         let mut root = Below::default();
         for name in names {
@@ -111,7 +112,7 @@ impl Below {
         root
     }
 
-    /// The mounts at or under a name in this directory; `None` when there are none.
+    /// The mounts at or under `name` in this directory; `None` if there are none.
     pub(crate) fn step(&self, name: &[u8]) -> Option<&Below> {
         if self.names.is_empty() {
             None
@@ -120,25 +121,25 @@ impl Below {
         }
     }
 
-    /// Whether another mount begins at a name in this directory.
+    /// Whether another mount begins at `name` in this directory.
     pub(crate) fn is_mount(this: Option<&Below>, name: &[u8]) -> bool {
         this.and_then(|below| below.step(name))
             .is_some_and(|below| below.is_mount)
     }
 }
 
-/// The warnings and the progress of a walk.
+/// Warnings and progress of a walk.
 #[derive(Debug, Default)]
 pub struct Diagnostics {
     warnings: Mutex<Warnings>,
     entries: AtomicU64,
-    /// The entries that other ranks have found.
+    /// Number of entries that other ranks have found.
     elsewhere: AtomicU64,
     dir: Mutex<Vec<u8>>,
     alias: Mutex<Option<Alias>>,
 }
 
-/// A directory that is walked by another path than the one that is shown.
+/// A directory that is walked by a different path than the one in messages.
 #[derive(Debug)]
 struct Alias {
     walked: Vec<u8>,
@@ -152,16 +153,16 @@ impl Alias {
 }
 
 impl Diagnostics {
-    /// Warnings beyond this many are only counted.
+    /// Maximum number of warnings that are kept; more are only counted.
     const MOST: usize = 10_000;
 
-    /// Shows the paths in `walked`, such as `/proc/self/fd/3`, as those in `shown`.
+    /// Shows paths below `walked`, such as `/proc/self/fd/3`, as paths below `shown`.
     pub fn show_as(&self, walked: &[u8], shown: &[u8]) {
         let [walked, shown] = [walked, shown].map(<[u8]>::to_vec);
         *self.alias.lock() = Some(Alias { walked, shown });
     }
 
-    /// The path to be shown for one that is walked.
+    /// The path to show in messages, for one that is walked.
     fn shown(&self, path: &[u8]) -> Option<Vec<u8>> {
         self.alias.lock().as_ref()?.apply(path)
     }
@@ -179,7 +180,7 @@ impl Diagnostics {
         !self.warnings.lock().kept().is_empty()
     }
 
-    /// What `read` makes of the warnings that have not been taken.
+    /// Passes the warnings that have not been taken to `read`, and keeps them.
     pub fn with_warnings<T>(&self, read: impl FnOnce(&[Warning]) -> T) -> T {
         let all = self.take_warnings();
         let result = read(&all);
@@ -187,12 +188,12 @@ impl Diagnostics {
         result
     }
 
-    /// Takes the warnings so far, in the order in which they came.
+    /// Takes the warnings so far, in chronological order.
     pub fn take_warnings(&self) -> Vec<Warning> {
         self.warnings.lock().take_all(WarningKind::More)
     }
 
-    /// The approximate number of entries so far, and a directory that was read recently.
+    /// The approximate number of entries so far, and a recently read directory.
     pub fn progress(&self) -> (u64, Vec<u8>) {
         let dir = self.dir.lock().clone();
         let dir = self.shown(&dir).unwrap_or(dir);
@@ -205,39 +206,40 @@ impl Diagnostics {
         self.entries.load(Ordering::Relaxed)
     }
 
-    /// Sets the number of entries that other ranks have found, for the progress.
+    /// Sets the number of entries that other ranks have found, for progress messages.
     pub(crate) fn set_elsewhere(&self, entries: u64) {
         self.elsewhere.store(entries, Ordering::Relaxed);
     }
 }
 
-/// One mount, from a directory down.
+/// A job: one mount, from a directory down, to be walked by an engine.
 pub struct Job<'a> {
-    /// Where it begins. The top itself has been emitted already.
+    /// The directory where the walk of this mount begins. Its own entry has been emitted already.
     pub(crate) top: &'a Top,
-    /// The row of the mount table for this mount, if there is a table.
+    /// The entry of the mount table for this mount, if there is a table.
     pub(crate) mount: Option<&'a Mount>,
-    /// Where other mounts begin below, by the table.
+    /// Where other mounts begin below the top, by the mount table.
     pub(crate) below: &'a Below,
     pub(crate) sink: &'a dyn Sink,
     pub(crate) filter: &'a Filter,
     /// The requested number of threads, up to [`Job::MOST_THREADS`].
     pub(crate) threads: Option<usize>,
-    /// With `-x`, the device of DIR: directories on another one are emitted, but not entered.
+    /// With `-x`, the device of DIR: directories on other devices are emitted, but not entered.
     pub(crate) one_device: Option<Dev>,
     pub(crate) noatime: bool,
-    /// The sink needs names and types only.
+    /// Whether the sink needs names and types only.
     pub(crate) names_suffice: bool,
     pub(crate) diagnostics: &'a Diagnostics,
     pub(crate) crossings: &'a Mutex<Vec<Crossing>>,
-    /// What was not found, and how much more.
+    /// Files that a directory lists but the kernel did not find, up to [`Job::MOST_MISSING`], and
+    /// how many more.
     pub(crate) missing: Mutex<(Vec<Missing>, u64)>,
 }
 
 impl Job<'_> {
-    /// The most threads that are started, whatever is requested.
+    /// Maximum number of threads, whatever is requested.
     pub(crate) const MOST_THREADS: usize = 1024;
-    /// The most names that are looked for again; what is beyond is counted.
+    /// Maximum number of missing files that are looked up again; more are only counted.
     const MOST_MISSING: usize = 1 << 16;
 
     pub(crate) fn place(&self) -> Place {
@@ -251,12 +253,12 @@ impl Job<'_> {
         self.sink.wants_paths() || self.filter.wants_paths()
     }
 
-    /// The path of a place, beginning with DIR as it was given.
+    /// The path of a directory, beginning with DIR as given.
     pub(crate) fn path(&self, place: &Place) -> Vec<u8> {
         joined(&self.top.path, &place.rel)
     }
 
-    /// The path of a place for [`Dir::path`]: empty if it is not needed.
+    /// The path of a directory for [`Dir::path`]: empty if no paths are needed.
     pub(crate) fn dir_path(&self, place: &Place) -> Vec<u8> {
         if self.wants_paths() {
             self.path(place)
@@ -265,7 +267,6 @@ impl Job<'_> {
         }
     }
 
-    /// Passes entries of a directory to the sink.
     pub(crate) fn emit(&self, worker: &mut dyn Worker, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         worker.take(dir, entries);
         let before = self
@@ -289,8 +290,8 @@ impl Job<'_> {
         self.diagnostics.warn(warning);
     }
 
-    /// Reports a call that failed at `name` in a place, or without a name at the place itself. What was not
-    /// found is looked for again at the end.
+    /// Reports a failed call for `name` in `place`, or without a name for `place` itself. A file
+    /// that was not found is looked up again at the end.
     pub(crate) fn failed(&self, place: &Place, name: &[u8], gate: Gate, errno: Errno) {
         if !is_gone(errno) || place.rel.is_empty() && name.is_empty() {
             return self.warn_failed(place, name, gate, errno);
@@ -308,7 +309,7 @@ impl Job<'_> {
         });
     }
 
-    /// Warns of a call that failed.
+    /// Warns of a failed call for `name` in `place`.
     pub(crate) fn warn_failed(&self, place: &Place, name: &[u8], gate: Gate, errno: Errno) {
         let path = joined(&self.path(place), name);
         let kind = match gate {
@@ -319,8 +320,8 @@ impl Job<'_> {
         self.warn(Warning::failed(&path, gate, errno, kind));
     }
 
-    /// Reports a directory of this mount, already emitted, that cannot be opened: another mount may
-    /// have come to cover it.
+    /// Reports a directory of this mount, already emitted, that cannot be opened: a mount may cover
+    /// it by now.
     pub(crate) fn unopened(&self, place: &Place, errno: Errno) {
         match errno {
             Errno::EXDEV => self.warn(Warning::about(
@@ -331,12 +332,14 @@ impl Job<'_> {
         }
     }
 
-    /// Reports a name where another mount begins. The traversal emits and walks it.
+    /// Reports a name where another mount begins. The traversal emits the name and walks that
+    /// mount.
     pub(crate) fn cross(&self, dir: Place, name: &[u8]) {
         self.add_crossing(dir, name, false);
     }
 
-    /// The same for a directory that has been emitted already: only opening it has shown the mount.
+    /// Like [`Job::cross`], for a directory that has been emitted already: only opening it has
+    /// shown the mount.
     pub(crate) fn cross_emitted(&self, dir: Place, name: &[u8]) {
         self.add_crossing(dir, name, true);
     }
@@ -350,8 +353,8 @@ impl Job<'_> {
         });
     }
 
-    /// The metadata of a name in this mount, from the result of statx(2). A name where another mount
-    /// begins and a failure are reported.
+    /// The metadata for a statx(2) result of a name on this mount. Reports a failure, and a name
+    /// where another mount begins.
     #[inline]
     pub(crate) fn sort_out(
         &self,
@@ -367,13 +370,12 @@ impl Job<'_> {
         None
     }
 
-    /// Whether the sink takes no more entries.
     pub(crate) fn is_over(&self) -> bool {
         self.sink.is_closed()
     }
 
-    /// Whether, by the result of statx(2) of a name in this mount, another mount begins there, or an
-    /// automount would be triggered.
+    /// Whether a statx(2) result shows that another mount begins at a name in this mount, or that
+    /// an automount would be triggered.
     pub(crate) fn is_crossing(&self, s: &Statx) -> bool {
         let flags = Attributes::MOUNT_ROOT | Attributes::AUTOMOUNT;
         if s.attributes_known.contains(Attributes::MOUNT_ROOT) {
@@ -385,12 +387,12 @@ impl Job<'_> {
         }
     }
 
-    /// Whether directories with this `st_dev` are entered.
+    /// Whether the walk enters directories with this `st_dev`.
     pub(crate) fn enters(&self, dev: Dev) -> bool {
         self.one_device.is_none_or(|only| only == dev)
     }
 
-    /// Whether an entry is a directory that is entered.
+    /// Whether an entry is a directory that the walk enters.
     pub(crate) fn enters_entry(&self, meta: &Meta, dir: DirKey, name: &[u8]) -> bool {
         meta.is_dir()
             && self.filter.enters(dir.depth + 1)
@@ -401,19 +403,21 @@ impl Job<'_> {
                 .is_none_or(|shard| shard.enters(dir.below(name)))
     }
 
-    /// Whether another shard has an entry that is no directory, by the type in its directory's list.
+    /// Whether an entry belongs to a different shard, if its getdents64 type says that it is no
+    /// directory.
     pub(crate) fn is_elsewhere(&self, dir: DirKey, entry: DirEntry<'_>) -> bool {
         self.filter.shard().is_some_and(|shard| {
             !entry.file_type.may_be_directory() && !shard.has_entry(dir, entry.name.to_bytes())
         })
     }
 
-    /// Opens a directory below the top, never through a symlink, and never into another mount: then the
-    /// error is `EXDEV`.
+    /// Opens a directory below the top, never through a symlink, and never on another mount: the
+    /// error is then `EXDEV`.
     pub(crate) fn open(&self, place: &Place) -> Result<Fd, Errno> {
         if place.rel.is_empty() {
             return match self.open_in(&self.top.fd, c".") {
-                // It may be read, but nothing may be looked up in it.
+                // A directory without search permission can be read, but not be opened by `.` from
+                // itself.
                 Err(Errno::EACCES) => self.top.open_again(),
                 opened => opened,
             };
@@ -423,12 +427,12 @@ impl Job<'_> {
         })
     }
 
-    /// Opens a directory by its name in another one, as [`Job::open`] does.
+    /// Opens a subdirectory by name, with the restrictions of [`Job::open`].
     pub(crate) fn open_in(&self, dir: impl AsFd, name: &CStr) -> Result<Fd, Errno> {
         scan(self.noatime, |how| openat2(&dir, name, how, HERE))
     }
 
-    /// Calls statx(2) for a name in a place, by its path from the top.
+    /// Calls statx(2) for `name` in `place`, by path from the top.
     pub(crate) fn look(&self, place: &Place, name: &[u8]) -> Result<Statx, Errno> {
         let mut rel = place.rel.clone();
         append(&mut rel, name);
@@ -437,10 +441,10 @@ impl Job<'_> {
     }
 }
 
-/// Never into another mount, and never through a symlink.
+/// Path resolution that never crosses into another mount, and never follows a symlink.
 pub(crate) const HERE: Resolve = Resolve::NO_XDEV.union(Resolve::NO_SYMLINKS);
 
-/// Opens a directory for reading; with `noatime` so that its access time does not change, if that is
+/// Opens a directory for reading; with `noatime` so that its access time does not change, where
 /// permitted.
 pub(crate) fn scan(noatime: bool, open: impl Fn(Open) -> Result<Fd, Errno>) -> Result<Fd, Errno> {
     if noatime {
@@ -452,13 +456,13 @@ pub(crate) fn scan(noatime: bool, open: impl Fn(Open) -> Result<Fd, Errno>) -> R
     open(Open::SCAN)
 }
 
-/// Calls statx(2) for [`Meta::WANT`] of a name.
 pub(crate) fn look_at(dir: impl AsFd, name: &CStr) -> Result<Statx, Errno> {
     let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
     statx(dir, name, at, Meta::WANT)
 }
 
-/// A name with its NUL; `None` for one that the kernel could not have given.
+/// A name with a NUL at its end; `None` for one that contains a NUL, which the kernel never
+/// returns.
 pub(crate) fn c_name(name: &[u8]) -> Option<CString> {
     CString::new(name).ok()
 }

@@ -4,26 +4,26 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::path_id;
 
-/// The hash of the path of the `nth` DIR of a walk.
+/// The path hash of the `nth` DIR of a walk.
 pub fn top(nth: usize) -> u64 {
     nth as u64
 }
 
-/// The hash of the path of `name` in a directory, from that of the directory.
+/// The path hash of `name` in a directory, from that of the directory.
 #[inline]
 pub fn below(hash: u64, name: &[u8]) -> u64 {
     xxh3_64_with_seed(name, hash)
 }
 
-/// Identifies a directory of a walk. Two directories whose names somebody has chosen to collide in `hash` differ in
-/// `id`.
+/// Identifies a directory of a walk. Two directories whose names an attacker has chosen to collide
+/// in `hash` still differ in `id`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct DirKey {
-    /// Its depth below DIR: 0 for DIR itself.
+    /// Depth below DIR: 0 for DIR itself.
     pub depth: u32,
-    /// The hash of its path, the same in every process ([`crate::digest`]); for DIR itself, its number.
+    /// Path hash, the same in every process ([`crate::digest`]); for DIR itself, its number.
     pub hash: u64,
-    /// Its number in this process ([`crate::path_id`]).
+    /// Number of the path in this process ([`crate::path_id`]).
     pub id: u64,
 }
 
@@ -37,7 +37,7 @@ impl DirKey {
         }
     }
 
-    /// The key of a directory in this one.
+    /// The key of the subdirectory `name`.
     #[inline]
     #[must_use]
     pub fn below(self, name: &[u8]) -> DirKey {
@@ -48,7 +48,7 @@ impl DirKey {
         }
     }
 
-    /// The key of a directory below this one, by its path from here.
+    /// The key of a directory below this one, by its relative path.
     #[must_use]
     pub fn at(self, path: &[u8]) -> DirKey {
         let names = path.split(|&b| b == b'/').filter(|name| !name.is_empty());
@@ -60,7 +60,8 @@ impl DirKey {
 mod tests {
     use super::*;
 
-    /// XXH3 of a short name is a bijection of the name and the seed, exclusive or, so that anybody can find such names.
+    /// XXH3 of a short name is a bijection of the name XOR the seed, so colliding names are easy to
+    /// construct.
     #[test]
     fn names_that_collide_in_the_digest_have_different_keys() {
         let top = DirKey::top(0);

@@ -1,15 +1,15 @@
-//! The engines by name.
+//! The engines, by name.
 
-/// An engine.
+/// An engine: a way to walk the entries of one mount.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum EngineKind {
     /// statx(2) of every name, by threads that share the directories.
     Threads,
     /// XFS's bulkstat, joined with the names.
     Bulkstat,
-    /// btrfs's trees, searched.
+    /// btrfs's trees, by tree search ioctls.
     Btrfs,
-    /// ext4's tables, read from the device.
+    /// ext4's inode tables and directory blocks, read from the device.
     Ext4,
     /// statx(2) of every name, by one thread: the reference.
     Stat,
@@ -27,7 +27,7 @@ impl EngineKind {
         EngineKind::Stat,
     ];
 
-    /// The name on the command line, in the JSON, and of its file.
+    /// Name of the engine on the command line and in JSON; also that of its source file.
     pub fn name(self) -> &'static str {
         match self {
             EngineKind::Threads => "threads",
@@ -39,7 +39,7 @@ impl EngineKind {
         }
     }
 
-    /// The engine that works only on file systems of one type.
+    /// The engine that works only on this type of file system, if there is one.
     pub(crate) fn for_fstype(fstype: &[u8]) -> Option<EngineKind> {
         match fstype {
             b"ext4" | b"ext3" | b"ext2" => Some(EngineKind::Ext4),

@@ -9,13 +9,13 @@ use crate::entry::{Dir, Entry, FileType};
 use crate::sink::{Fields, Sink, Worker};
 use crate::trail::{KeptPath, PathTree};
 
-/// The order of files: by blocks and size, then by device and inode number.
+/// Sort key of a file: blocks, size, device and inode number.
 type Rank = (u64, u64, Dev, u64);
 
 /// One of the largest files.
 #[derive(Clone, Debug)]
 pub struct LargeFile {
-    /// Its path, beginning with DIR as it was given.
+    /// Path of the file, beginning with DIR as given.
     pub path: Vec<u8>,
     /// Size in bytes.
     pub bytes: u64,
@@ -23,18 +23,19 @@ pub struct LargeFile {
     pub blocks: u64,
 }
 
-/// The largest files, with their paths, of which only the names are in memory.
+/// The largest files. Their paths are kept as a tree of names, to save memory.
 #[derive(Debug, Default)]
 pub struct LargestFiles {
     ranks: BTreeMap<Rank, KeptPath>,
     paths: PathTree,
-    /// The size of `paths` when it is made anew, without the paths of files that are no longer among the largest.
+    /// Size of `paths` at which the tree is rebuilt, without the files that are no longer among the
+    /// largest.
     most_bytes: usize,
 }
 
 impl LargestFiles {
     /// Adds a file, and removes the smallest if there are too many. Of several names of a file, the
-    /// first by its bytes is kept.
+    /// first in byte order is kept.
     fn put(&mut self, most: usize, rank: Rank, path: &[u8]) {
         const FEW: usize = 1 << 20;
         let path = self.paths.add(path);
@@ -55,7 +56,7 @@ impl LargestFiles {
         }
     }
 
-    /// The files, the largest first.
+    /// The largest files, in descending order of size.
     pub fn iter(&self) -> impl Iterator<Item = LargeFile> {
         let files = self.ranks.iter().rev();
         files.map(|((blocks, bytes, _, _), path)| LargeFile {
@@ -73,7 +74,7 @@ pub struct Largest {
 }
 
 impl Largest {
-    /// A sink that keeps `most` files.
+    /// A sink that finds the `most` largest files.
     pub fn new(most: usize) -> Largest {
         Largest {
             most,
@@ -81,7 +82,7 @@ impl Largest {
         }
     }
 
-    /// The files.
+    /// The largest files, after the walk.
     pub fn into_files(self) -> LargestFiles {
         self.files.into_inner()
     }
@@ -103,7 +104,6 @@ impl Sink for Largest {
 
 struct Picker<'a> {
     files: LargestFiles,
-    /// Room for a path.
     path: Vec<u8>,
     to: &'a Largest,
 }

@@ -1,10 +1,10 @@
 //! Names that a directory lists, but that the kernel does not find.
 //!
-//! Most of them were removed after their directory was read. But a faulty server or disk gives the same
-//! errors for files that exist. So each directory is listed again: a name that is not listed any more was
-//! removed, and one that is still listed is looked for again. What cannot be found several times, though it
-//! is listed each time, is reported. A file that is removed and created again all the time, as lock files are,
-//! is hardly ever caught by that.
+//! Most of these files were removed after their directory was read. But a faulty server or disk
+//! gives the same errors for files that exist. So each directory is listed again: a name that is
+//! not listed any more was removed, and one that is still listed is looked up again. A file that
+//! fails several times, though it is listed each time, is reported. A file that is removed and
+//! created again all the time, such as a lock file, hardly ever fails several times.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ use crate::entry::{Entry, Meta};
 use crate::error::WarningKind;
 use crate::job::{Job, Missing, Place};
 
-/// How often a directory is listed for a name that is not found.
+/// Number of times that a directory is listed again for a missing name.
 const LOOKS: usize = 4;
 
 impl Job<'_> {
-    /// Looks again for what was not found: emits what there is after all, with everything below it, and reports
-    /// what is listed and cannot be found.
+    /// Looks up missing files again: emits those that exist after all, with everything below them,
+    /// and reports those that are listed and cannot be found.
     pub(crate) fn look_again(&self) {
         for _ in 0..LOOKS {
             let missing = std::mem::take(&mut self.missing.lock().0);
@@ -68,11 +68,13 @@ impl Job<'_> {
         missing.iter().for_each(|one| self.report(one));
     }
 
-    /// Looks for a name that a directory lists, and emits what is there.
+    /// Looks up a file again that a directory lists, and emits it if it exists. Returns whether it
+    /// is still missing.
     fn is_still_missing(&self, dir: &Place, one: &mut Missing) -> bool {
         let Missing { place, name, .. } = &*one;
         let looked = if one.gate == Gate::Getdents64 {
-            // What was read of it has been emitted. What is there now may be another directory.
+            // After a failed getdents64: the entries read before have been emitted, and a different
+            // directory may be there now.
             Err(one.errno)
         } else if name.is_empty() {
             self.open(place)
@@ -89,7 +91,7 @@ impl Job<'_> {
             self.report(one);
             return false;
         }
-        // A directory may have been replaced by another file.
+        // A directory that was replaced by a file of a different type is not missing.
         let seen = || self.look(dir, one.listed().1);
         let is_dir = |seen: Statx| seen.file_type == FileType::Directory;
         !one.name.is_empty() || seen().map_or(true, is_dir)

@@ -1,4 +1,4 @@
-//! A time to compare change times with: a file with a later one may have changed since.
+//! A time to compare change times with: a file with a later change time may have changed since.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use gate::fs::{EXT4_SUPER_MAGIC, TMPFS_MAGIC, Time};
 use gate::xfs::XFS_SUPER_MAGIC;
 
 /// A time by two clocks: the real-time clock, which file times come from, and the monotonic clock,
-/// which is never set.
+/// which is never set back.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     real: Duration,
@@ -15,7 +15,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Now.
+    /// The present time.
     pub fn now() -> Moment {
         Moment {
             real: SystemTime::now()
@@ -25,26 +25,27 @@ impl Moment {
         }
     }
 
-    /// The time by the real-time clock; if that has been set back since, by the clock as it is now.
+    /// The real time of this moment. If the real-time clock has been set back since, the time as
+    /// that clock would now have shown it.
     pub fn time(&self) -> Time {
         time(self.real())
     }
 
-    /// The time since then.
+    /// The time since this moment.
     pub fn elapsed(&self) -> Duration {
         self.steady.elapsed()
     }
 
-    /// The earliest change time that a file can have that was changed since. The kernel's clock for
-    /// files has steps of up to 10 ms.
+    /// The earliest change time of a file that was changed after this moment. The kernel's clock
+    /// for files has steps of up to 10 ms.
     pub(crate) fn changed_since(&self) -> Time {
         const STEP: Duration = Duration::from_millis(20);
         time(self.real().saturating_sub(STEP))
     }
 
     fn real(&self) -> Duration {
-        // Read this clock first, so that the time between the two does not look like a clock that was
-        // set back.
+        // Read the monotonic clock first: the time between the two calls would otherwise look as if
+        // the real-time clock had been set back.
         let elapsed = self.steady.elapsed();
         earliest(self.real, Moment::now().real, elapsed)
     }
@@ -63,11 +64,11 @@ pub enum Granularity {
 }
 
 impl Granularity {
-    /// The precision of a file's change time on a file system with this `f_type` of statfs(2).
+    /// The precision of change times on a file system with this `f_type` of statfs(2).
     ///
-    /// ext4 adds nanoseconds to the ctime of each inode that is long enough, and birth times have
-    /// their place after them: an inode with a birth time has nanoseconds. The driver ext2 has the
-    /// same `f_type`, and neither.
+    /// ext4 stores nanoseconds of the ctime in each inode that is long enough. Birth times are
+    /// stored behind them, so an inode with a birth time has nanoseconds. The ext2 driver has the
+    /// same `f_type`, and stores neither.
     pub fn new(magic: u64, has_btime: bool) -> Granularity {
         match magic {
             XFS_SUPER_MAGIC | BTRFS_SUPER_MAGIC | TMPFS_MAGIC => Granularity::Nanosecond,
@@ -77,7 +78,7 @@ impl Granularity {
         }
     }
 
-    /// The seconds by which a stored time without a fraction may be before the time of the change.
+    /// The maximum rounding error, in seconds, of a stored time without a fraction.
     fn seconds(self) -> i64 {
         match self {
             Granularity::Nanosecond => 0,
@@ -101,9 +102,11 @@ pub fn may_be_since(ctime: Time, granularity: Granularity, moment: Time) -> bool
     } >= moment
 }
 
-/// The time of a moment that was at `then` by the clock, if the clock is at `now` after `elapsed`.
+/// The time of a moment that was at `then` by the clock, if the clock is at `now` after `elapsed`:
+/// earlier than `then` if the clock was set back.
 fn earliest(then: Duration, now: Duration, elapsed: Duration) -> Duration {
-    /// Smaller differences are rounding: both clocks use one counter, and are adjusted alike.
+    /// Smaller differences between the two clocks are rounding errors: both derive from one
+    /// counter, and are adjusted alike.
     const ROUNDING: Duration = Duration::from_millis(1);
     let by_now = now.saturating_sub(elapsed);
     if by_now + ROUNDING < then {

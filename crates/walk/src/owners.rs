@@ -1,4 +1,4 @@
-//! Which files share an extent.
+//! Looks up the files that share an extent.
 
 use std::os::fd::AsFd;
 
@@ -8,24 +8,24 @@ use gate::extent::{FSMAP_HEAD, FSMAP_LEN, getfsmap};
 use ondisk::Dev;
 use ondisk::btrfs::parse_references;
 
-/// How a file system tells which files share an extent.
+/// The interface of a file system that returns the files which share an extent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owners {
-    /// BTRFS_IOC_LOGICAL_INO_V2
+    /// btrfs: BTRFS_IOC_LOGICAL_INO_V2
     Btrfs,
-    /// FS_IOC_GETFSMAP, where the file system keeps reverse mappings (`mkfs.xfs -m rmapbt=1`).
+    /// XFS: FS_IOC_GETFSMAP, if the file system has reverse mappings (`mkfs.xfs -m rmapbt=1`).
     Xfs,
-    /// No way is known.
+    /// The file system has no such interface.
     Unknown,
 }
 
 impl Owners {
-    /// The inode numbers of the files that refer to a byte of a device, each as often as it does,
-    /// sorted. On btrfs, these are all that refer to any part of the extent: it is freed as a whole.
-    /// If there are more than `expected`, some may be missing.
+    /// Inode numbers of the files that refer to a byte of a device, sorted, each repeated per
+    /// reference. On btrfs these are all references to any part of the extent, which is freed as a
+    /// whole. If there are more than `expected`, some may be missing.
     ///
     /// # Errors
-    /// Those of the calls; `EOPNOTSUPP` where the file system does not know.
+    /// The errors of the calls; `EOPNOTSUPP` if the file system has no such interface.
     pub(crate) fn read(
         self,
         any_file: impl AsFd,
@@ -37,7 +37,8 @@ impl Owners {
             Owners::Btrfs => {
                 let mut buffer = vec![0; 2 + 3 * (expected + 1)];
                 logical_ino_v2(any_file, at, &mut buffer)?;
-                // With more references than were expected, there are others.
+                // If the buffer is too small, there are more references than expected: other files
+                // share the extent.
                 parse_references(&buffer).unwrap_or_default()
             }
             Owners::Xfs => {

@@ -1,6 +1,6 @@
-//! Identifies the entries of a walk by 64 bits: a hash of their path, with a secret that each process draws. So
-//! nobody can choose names such that two paths have the same number, as they can for [`crate::digest`], which must
-//! be the same everywhere.
+//! Identifies the entries of a walk by 64 bits: a hash of the path, with a random secret per
+//! process. So an attacker cannot choose names such that two paths have the same number.
+//! ([`crate::digest`] has no secret, because it must be the same everywhere.)
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use xxhash_rust::xxh3::xxh3_64_with_secret;
 
 static SECRET: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    /// XXH3 takes 136 bytes or more.
+    /// Length of the secret in 64-bit words: XXH3 needs at least 136 bytes.
     const WORDS: u64 = 24;
     let random = RandomState::new();
     let words = (0..WORDS).map(|nth| random.hash_one(nth));

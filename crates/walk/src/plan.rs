@@ -1,10 +1,10 @@
 //! Chooses the engine of a mount, and says why.
 //!
 //! `threads` costs some time for each entry below the directory. An engine below the file API costs
-//! less for each, but a syncfs(2) before it begins; and `btrfs` reads all inodes of the file system,
+//! less per entry, but needs a syncfs(2) first; and `btrfs` reads all inodes of the file system,
 //! whatever share of them is below the directory. The number of entries comes from statfs(2) or a
-//! catalog, or else it is estimated from random paths down the tree (Knuth 1975, "Estimating the
-//! efficiency of backtrack programs"). A wrong estimate costs time, nothing else.
+//! catalog, or else is estimated from random paths down the tree (Knuth 1975, "Estimating the
+//! efficiency of backtrack programs"). A wrong estimate costs only time.
 
 use std::fmt;
 
@@ -31,12 +31,12 @@ use crate::top::MountContext;
 pub struct Plan {
     pub engine: EngineKind,
     pub reason: PlanReason,
-    /// For each engine, whether it can work there, or why not.
+    /// Each engine, with the reason why it cannot work on the mount, if so.
     pub engines: Vec<(EngineKind, Result<(), EngineRefusal>)>,
 }
 
 impl Plan {
-    /// Why an engine cannot work there; `None` if it can.
+    /// Why an engine cannot work on the mount; `None` if it can.
     pub(crate) fn refusal(&self, engine: EngineKind) -> Option<&EngineRefusal> {
         let mut engines = self.engines.iter();
         engines.find_map(|(kind, possible)| possible.as_ref().err().filter(|_| *kind == engine))
@@ -51,26 +51,28 @@ pub enum PlanReason {
     Requested,
     #[error("statx(2) from several threads; there is no faster interface on this file system")]
     NoFasterEngine,
-    /// The engine for file systems of this type, or the preferred one.
+    /// The engine for this type of file system, or the preferred one, cannot work on the mount.
     #[error("{} cannot work here: {}", .0.name(), .1)]
     Refused(EngineKind, EngineRefusal),
     #[error("{} cannot work here ({refusal}); {instead}", requested.name())]
     RequestRefused {
         requested: EngineKind,
         refusal: EngineRefusal,
-        /// Why another engine was chosen.
+        /// Why the engine that replaces the refused one was chosen.
         instead: Box<PlanReason>,
     },
-    /// In a walk by several ranks.
+    /// Another rank, which found the mount, has chosen the engine.
     #[error("chosen by rank {0}, which found the mount")]
     ChosenByRank(usize),
-    /// The chosen engine gave up before it had emitted anything; `threads` took its place.
+    /// The chosen engine gave up before it had emitted anything; `threads` replaced it.
     #[error("{} failed: {}", .0.name(), .1)]
     GaveUp(EngineKind, EngineRefusal),
-    /// The names are read by the file API for less than the engine costs.
+    /// The sink needs names only, and reading them by the file API costs less than the engine
+    /// `raw`.
     #[error("{scope}: names suffice, and reading them costs less than {}", raw.name())]
     NamesSuffice { raw: EngineKind, scope: Scope },
-    /// It costs less than the alternative: `threads`, or the engine below the file API (`raw`).
+    /// The chosen engine costs less than the alternative: `threads` or an engine below the file API
+    /// (`raw`).
     #[error("{scope}: {}", match is_raw {
         true => format!("{} costs less for this many, including its start", raw.name()),
         false => format!("starting {} would cost more than it saves", raw.name()),
@@ -85,11 +87,11 @@ pub enum PlanReason {
 /// How much of a file system a walk covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scope {
-    /// The approximate number of entries in the walk.
+    /// Approximate number of entries in the walk.
     pub entries: u64,
-    /// The approximate number of entries in the file system, if it is known and not all are walked.
+    /// Approximate number of entries in the file system, if known and not all are walked.
     pub total: Option<u64>,
-    /// Whether the whole file system is walked.
+    /// Whether the walk covers the whole file system or btrfs subvolume.
     pub is_whole: bool,
 }
 
@@ -112,9 +114,9 @@ impl fmt::Display for Scope {
     }
 }
 
-/// The cost of an engine in microseconds per entry below the directory (`btrfs`: per inode of the
-/// file system), on one processor with a warm cache. Measured on a small machine; on others all
-/// engines are faster or slower alike.
+/// Price of an engine in microseconds per entry below the directory (`btrfs`: per inode of the file
+/// system), on one processor with a warm cache. Measured on a small machine; on others all engines
+/// are faster or slower alike.
 fn price(engine: EngineKind, context: &MountContext<'_>) -> f64 {
     match engine {
         EngineKind::Threads if context.names_suffice => 0.3,
@@ -125,13 +127,12 @@ fn price(engine: EngineKind, context: &MountContext<'_>) -> f64 {
     }
 }
 
-/// The cost of starting an engine below the file API, in milliseconds: mainly a syncfs(2), which takes
-/// about 0.2 where nothing is dirty, and long where much is.
+/// Start cost of an engine below the file API, in milliseconds: mainly a syncfs(2), which takes
+/// about 0.2 without dirty data, and long with much of it.
 fn start_cost(context: &MountContext<'_>) -> f64 {
     if context.sink_syncs_first { 0.5 } else { 4.0 }
 }
 
-/// Chooses an engine.
 pub(crate) fn plan(context: &MountContext<'_>) -> Plan {
     let engines: Vec<_> = EngineKind::SELECTABLE
         .into_iter()
@@ -151,7 +152,7 @@ pub(crate) fn plan(context: &MountContext<'_>) -> Plan {
     }
 }
 
-/// Why no engine but `threads` can work.
+/// Why only `threads` can work on the mount: no faster engine exists, or why it refuses.
 fn why_threads(
     context: &MountContext<'_>,
     engines: &[(EngineKind, Result<(), EngineRefusal>)],
@@ -179,7 +180,7 @@ fn cheaper(context: &MountContext<'_>, raw: EngineKind) -> (EngineKind, PlanReas
     } else {
         context.expected.unwrap_or_else(|| estimate(context))
     };
-    // btrfs does not report the number of its inodes: there are at least those below the directory.
+    // btrfs does not report the number of its inodes: it has at least those below the directory.
     let all = used.max(below);
     let inodes = if raw == EngineKind::Btrfs { all } else { below };
     let cost = |kind: EngineKind, each: u64| {
@@ -213,7 +214,7 @@ fn is_whole(context: &MountContext<'_>) -> bool {
 /// The estimated number of entries below a directory.
 fn estimate(context: &MountContext<'_>) -> u64 {
     const MOST_PATHS: u32 = 64;
-    // A fixed seed, so that the same tree gives the same plan.
+    // The seed is fixed, so that the same tree gives the same plan.
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut buffer = vec![0; BUFFER];
     let (mut total, mut paths, mut left) = (0.0, 0, Effort::ALL);
@@ -224,22 +225,23 @@ fn estimate(context: &MountContext<'_>) -> u64 {
     (total / f64::from(paths)) as u64
 }
 
-/// The directories and entries that may still be read for an estimate.
+/// A budget: the number of directories and entries that may still be read for an estimate.
 struct Effort {
     directories: u32,
     entries: u32,
 }
 
 impl Effort {
-    /// Read within some tens of milliseconds, however large the directories are.
+    /// Limits for an estimate: reading takes some tens of milliseconds, however large the
+    /// directories are.
     const ALL: Effort = Effort {
         directories: 256,
         entries: 1 << 16,
     };
 }
 
-/// Follows one path down, through a random directory at each step. The entries of a step count for
-/// all the directories that could have been chosen instead.
+/// Follows one random path down the tree. The entries of each step count for all directories that
+/// could have been chosen instead.
 fn estimate_by_path(
     context: &MountContext<'_>,
     random: &mut u64,
@@ -262,7 +264,7 @@ fn estimate_by_path(
                 here.names += entry.name.to_bytes().len() as u64;
                 if entry.file_type == FileType::Directory {
                     here.directories += 1;
-                    // Reservoir sampling: each directory is chosen with the same probability.
+                    // Reservoir sampling: each subdirectory is chosen with the same probability.
                     *random ^= *random << 13;
                     *random ^= *random >> 7;
                     *random ^= *random << 17;
@@ -290,26 +292,28 @@ fn estimate_by_path(
     estimate
 }
 
-/// The entries that were read of a directory: all, or of a large one the first.
+/// The entries that were read of a directory: all, or the first ones of a large directory.
 #[derive(Default)]
 struct Sample {
     entries: u64,
     directories: u64,
-    /// Bytes of names.
+    /// Sum of the lengths of the names, in bytes.
     names: u64,
 }
 
 impl Sample {
-    /// Entries that suffice to estimate the mean length of the names in a directory.
+    /// Number of entries that suffices to estimate the mean length of names in a directory.
     const ENOUGH: u64 = 4096;
 
-    /// The size of the directory in relation to the part of it that was read; at least 1.
+    /// The ratio of the size of the whole directory to the part that was read; at least 1.
     fn share_of(&self, fd: &Fd, magic: u64) -> f64 {
         let size = statx(fd, c"", At::EMPTY_PATH, Want::SIZE).map_or(0, |seen| seen.size);
         let read = match magic {
-            // The size of a directory counts each name twice: by its hash and by its number.
+            // The size of a btrfs directory counts each name twice: in the index by hash and in the
+            // one by number.
             BTRFS_SUPER_MAGIC => 2 * self.names,
-            // The name with its inode number, lengths and padding.
+            // Size of a directory record besides the name: inode number, lengths and padding, 14
+            // bytes on average.
             _ => self.names + 14 * self.entries,
         };
         (size as f64 / read as f64).max(1.0)
@@ -336,7 +340,7 @@ mod tests {
             (EngineKind::Threads, EngineKind::Ext4)
         );
         assert!(known(1_000_000).1.to_string().contains("about 1.0 million"));
-        // With a cheap start, fewer entries suffice.
+        // If starting the engine is cheap, it pays for fewer entries.
         let few = |sink_syncs_first| {
             let context = MountContext {
                 expected: Some(2000 * processors() as u64),

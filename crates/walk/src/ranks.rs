@@ -1,9 +1,10 @@
 //! One walk by all ranks of an MPI job.
 //!
-//! The ranks walk one mount after the other together. The rank that has found a mount (rank 0 for DIR)
-//! owns it: it chooses the engine and emits the directory where the mount begins. With `threads` the
-//! others take directories from it and from each other; any other engine reads the whole file system,
-//! so the owner runs it alone. A rank that does not see the same directory there stands by.
+//! The ranks walk one mount after the other together. The rank that has found a mount (rank 0 for
+//! DIR) owns it: it chooses the engine and emits the directory where the mount begins. With
+//! `threads` the other ranks take directories from the owner and from each other; any other engine
+//! reads the whole file system, so the owner runs it alone. A rank that sees a different directory
+//! at this path does not take part.
 //!
 //! All ranks take these steps in the same order, whatever fails, so that none waits for ever.
 
@@ -34,7 +35,7 @@ use crate::traversal::{Part, TopEntry, Traversal, WalkOptions, WalkReport, open_
 /// report has the mounts in which this rank took part.
 ///
 /// # Errors
-/// Those of [`walk`], and [`Error::OtherRank`] if another rank has failed: then all ranks stop.
+/// The errors of [`walk`], and [`Error::OtherRank`] if another rank has failed: then all ranks stop.
 pub fn walk_together(
     options: &WalkOptions,
     sink: &dyn Sink,
@@ -73,12 +74,13 @@ pub fn walk_together(
 /// Checks that a directory is the same one on all ranks.
 ///
 /// # Errors
-/// It cannot be opened, or is another one than on rank 0; [`Error::OtherRank`] if this is so on another rank.
+/// The directory cannot be opened, or is a different one than on rank 0; [`Error::OtherRank`] if
+/// this is so on another rank.
 pub fn check_same_directory(path: &[u8], team: &dyn Team) -> Result<(), Error> {
     open_same(path, 0, team).map(drop)
 }
 
-/// Identifies a directory on all hosts: its inode number and time of creation.
+/// Identifies a directory on all hosts: inode number and time of creation.
 type Identity = (u64, Option<(i64, u32)>);
 
 fn identity(top: &Top) -> Identity {
@@ -97,7 +99,7 @@ fn open_same(path: &[u8], nth: usize, team: &dyn Team) -> Result<Top, Error> {
     succeed_together(team, opened)
 }
 
-/// Continues only if no rank has failed.
+/// Returns `mine` if no rank has failed; else all ranks return an error.
 fn succeed_together<T>(team: &dyn Team, mine: Result<T, Error>) -> Result<T, Error> {
     let all = share(team, mine.is_ok());
     match mine {
@@ -106,37 +108,34 @@ fn succeed_together<T>(team: &dyn Team, mine: Result<T, Error>) -> Result<T, Err
     }
 }
 
-/// The open directory where a mount begins, and its entry.
+/// The open directory where a mount begins, and the entry to emit for it.
 type Entered = (Top, TopEntry);
 
-/// A mount to be walked, in the same order on all ranks.
+/// A mount to be walked; all ranks have the same list.
 struct Mounted {
-    /// The rank that has found it.
     owner: usize,
-    /// The path of its directory relative to DIR.
+    /// Path of the mount point relative to DIR.
     rel: Vec<u8>,
-    /// On the owner; DIR itself is still to be opened.
+    /// On the owner, the open mount point, if it is not DIR.
     own: Option<Entered>,
 }
 
-/// What a rank knows of a mount before it is walked.
+/// A rank's message to the others about a mount, before the walk of the mount.
 #[derive(Serialize, Deserialize)]
 struct Ready {
     identity: Option<Identity>,
-    /// From the owner: the engine, by its place in [`EngineKind::SELECTABLE`].
+    /// From the owner: index of the engine in [`EngineKind::SELECTABLE`].
     engine: Option<usize>,
 }
 
-/// What a rank has found in a mount.
 #[derive(Serialize, Deserialize)]
 struct RankResult {
-    /// Paths of directories where others begin, relative to DIR.
+    /// Paths relative to DIR where this rank found other mounts.
     found: Vec<Vec<u8>>,
     has_failed: bool,
     is_closed: bool,
 }
 
-/// The walk of one DIR.
 struct Together<'a> {
     options: &'a WalkOptions,
     traversal: Traversal<'a>,
@@ -181,7 +180,7 @@ impl Together<'_> {
         Ok(())
     }
 
-    /// Walks one mount, and returns the directories in it where this rank has found others.
+    /// Walks one mount, and returns the mount points that this rank has found in it.
     fn walk_mount(
         &self,
         root: &Top,
@@ -221,7 +220,7 @@ impl Together<'_> {
                 true => with_all_processors(|| self.traversal.run_chosen(job, part, is_first)),
                 false => Ok(false),
             };
-            // The others wait for the end, whatever has happened here.
+            // Take part in the exchange even if this rank failed: the others wait for its end.
             let is_over = !matches!(is_done, Ok(false));
             let walked = threads::walk_together(job, self.team, owner, is_over);
             is_done.and(walked.map_err(Error::Thread))
@@ -239,7 +238,7 @@ impl Together<'_> {
     }
 }
 
-/// Opens a directory where a mount begins. Only its owner emits it.
+/// Opens a mount point. Only the owner of the mount emits its entry.
 fn open(root: &Top, rel: &[u8], is_owner: bool) -> Result<Entered, Error> {
     let path = joined(&root.path, rel);
     let failed = |kind, gate| {
@@ -279,7 +278,7 @@ mod tests {
     use crate::sink::Worker;
     use crate::summary::{Summary, Totals};
 
-    /// A rank that is a thread.
+    /// A rank for tests that is a thread.
     struct Rank {
         rank: usize,
         to: Vec<Sender<(usize, Vec<u8>)>>,
@@ -328,11 +327,11 @@ mod tests {
         from.into_iter().enumerate().map(rank).collect()
     }
 
-    /// Adds up, as slowly as if the entries came from a server.
+    /// A sink as slow as if the entries came from a server, so that other ranks get work.
     struct Slow<'a> {
         summary: Summary,
         is_closed: bool,
-        /// Called before entries of a directory are taken.
+        /// Called before the entries of a directory are taken.
         before: &'a (dyn Fn(&Dir<'_>) + Sync),
     }
 
@@ -355,7 +354,8 @@ mod tests {
         }
     }
 
-    /// What each rank has found; at the end no message is left.
+    /// Walks by `many` ranks, and returns the result of each. Asserts that no message is left at
+    /// the end.
     fn walk_by(
         many: usize,
         options: &WalkOptions,
@@ -415,7 +415,7 @@ mod tests {
             let busy = each.iter().filter(|part| part.entries > 1).count();
             assert!(busy >= many.min(2), "{each:?}");
         }
-        // One rank takes no more: all end.
+        // The sink of one rank is closed: all ranks must stop.
         let each = walk_by(3, &options, |rank| rank == 1, &|_| {});
         assert!(each.iter().all(Result::is_ok), "{each:?}");
         let missing = WalkOptions {
@@ -446,7 +446,7 @@ mod tests {
                 ..WalkOptions::default()
             };
             let renamed = AtomicUsize::new(0);
-            // The ranks have been given directories by then.
+            // Rename only when other ranks have been given directories.
             let rename = |dir: &Dir<'_>| {
                 if dir.key.depth != 3 || renamed.fetch_add(1, Relaxed) != 20 {
                     return;

@@ -1,7 +1,7 @@
 //! One of several parts of a tree, each walked by a process that knows nothing of the others.
 //!
-//! Entries are dealt out by a hash of their paths: an entry that is not deeper than [`Shard::DEPTH`] by
-//! itself, and one that is deeper with its ancestor at that depth.
+//! A hash of the path assigns each entry to a shard: an entry not deeper than [`Shard::DEPTH`] by
+//! its own path, a deeper entry by the path of its ancestor at that depth.
 //!
 //! ```text
 //! DIR            0
@@ -19,25 +19,25 @@ use crate::kind::EngineKind;
 use crate::sink::{Fields, Sink, Worker};
 use crate::top::MountContext;
 
-/// One of several parts of a tree.
+/// A shard: one of several parts of a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shard {
-    /// Its number, from 0.
+    /// Number of this shard, from 0.
     pub number: u32,
-    /// The number of all.
+    /// Number of shards.
     pub of: u32,
 }
 
 impl Shard {
-    /// Directories at this depth are dealt out with everything below them.
+    /// Depth at which a directory is assigned to a shard with everything below it.
     pub const DEPTH: u32 = 3;
 
-    /// Whether it has the entry with this path, at most [`Shard::DEPTH`] levels below DIR.
+    /// Whether this shard has the entry with this key, at most [`Shard::DEPTH`] levels below DIR.
     fn has(self, key: DirKey) -> bool {
         key.hash % u64::from(self.of) == u64::from(self.number)
     }
 
-    /// Whether it has entries of a directory that it [enters](Shard::enters): an entry by its name.
+    /// Whether this shard has an entry of a directory that it [enters](Shard::enters).
     #[inline]
     pub(crate) fn has_entry(self, dir: DirKey, name: &[u8]) -> bool {
         dir.depth >= Shard::DEPTH
@@ -48,13 +48,14 @@ impl Shard {
             })
     }
 
-    /// Whether it reads a directory, given that it reads the parent.
+    /// Whether this shard reads a directory, given that it reads the parent.
     #[inline]
     pub(crate) fn enters(self, key: DirKey) -> bool {
         key.depth != Shard::DEPTH || self.has(key)
     }
 
-    /// Whether it reads a directory that an engine has read without asking.
+    /// Whether this shard has the entries of a directory, for an engine that reads the whole file
+    /// system.
     pub(crate) fn enters_below(self, root: &[u8], dir: &Dir<'_>) -> bool {
         if dir.key.depth < Shard::DEPTH {
             return true;
@@ -66,16 +67,15 @@ impl Shard {
     }
 }
 
-/// Passes on the entries of a shard of the one DIR.
+/// A sink that passes on only the entries of a shard of the one DIR.
 pub(crate) struct Sharded<'a> {
     shard: Shard,
-    /// DIR, as it was given.
     root: &'a [u8],
     sink: &'a dyn Sink,
 }
 
 impl<'a> Sharded<'a> {
-    /// `None` if not only a shard is walked.
+    /// A sink for the shard; `None` if the whole tree is walked.
     pub(crate) fn new(
         shard: Option<Shard>,
         dirs: &'a [Vec<u8>],
@@ -117,7 +117,7 @@ impl Sink for Sharded<'_> {
 struct ShardWorker<'a> {
     to: &'a Sharded<'a>,
     worker: Box<dyn Worker + 'a>,
-    /// The last directory, and whether it is entered.
+    /// The directory of the last entries, and whether the shard has it.
     last: Option<(DirKey, bool)>,
 }
 

@@ -5,28 +5,28 @@ use crate::kind::EngineKind;
 use crate::top::MountContext;
 
 bitflags::bitflags! {
-    /// What a sink needs of an entry.
+    /// The fields of an entry that a sink needs.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Fields: u32 {
-        /// The name, and the path of the directory.
+        /// File name, and path of the directory.
         const NAME = 1;
-        /// The type.
+        /// File type.
         const TYPE = 1 << 14;
-        /// Type and permissions.
+        /// File type and permission bits.
         const MODE = 1 << 1;
-        /// The number of links.
+        /// Number of hard links.
         const NLINK = 1 << 2;
-        /// The owner.
+        /// User id of the owner.
         const UID = 1 << 3;
-        /// The group.
+        /// Group id.
         const GID = 1 << 4;
-        /// The size.
+        /// Size in bytes.
         const SIZE = 1 << 5;
-        /// The allocated space.
+        /// Allocated space.
         const BLOCKS = 1 << 6;
         /// Inode number and device.
         const INODE = 1 << 7;
-        /// The same, but only of files with several names.
+        /// Inode number and device, but only of files with several names.
         const LINKED_INODE = 1 << 13;
         /// Time of the last access.
         const ATIME = 1 << 8;
@@ -36,60 +36,60 @@ bitflags::bitflags! {
         const CTIME = 1 << 10;
         /// Time of creation.
         const BTIME = 1 << 11;
-        /// Everything else.
+        /// All other fields.
         const REST = 1 << 12;
     }
 }
 
 impl Fields {
-    /// Whether a directory's own list of names has all of these, so that no inode need be read.
+    /// Whether getdents64(2) returns all of these fields, so that no inode needs to be read.
     pub fn are_in_names(self) -> bool {
         Fields::NAME.union(Fields::TYPE).contains(self)
     }
 }
 
-/// Receives the entries of a walk. Each thread of an engine gets its own [`Worker`], so that no thread
-/// waits for another.
+/// Receives the entries of a walk. Each thread of an engine gets its own [`Worker`], so that no
+/// thread waits for another.
 pub trait Sink: Sync {
-    /// A worker for one thread. It may pass its entries on only when it is dropped.
+    /// Creates the worker for one thread. It may pass its entries on only when it is dropped.
     fn worker(&self) -> Box<dyn Worker + '_>;
 
-    /// Called before a mount is walked, and before any metadata of its entries is read.
+    /// Called before a mount is walked, and before the metadata of any of its entries is read.
     fn begin(&self, _context: &MountContext<'_>, _by: EngineKind) {}
 
-    /// Whether [`Dir::path`] is needed.
+    /// Whether the sink needs [`Dir::path`].
     fn wants_paths(&self) -> bool {
         true
     }
 
-    /// What is needed of each entry. Anything else may be missing: in the entries of a catalog, and
-    /// where the names suffice.
+    /// The fields that the sink needs of each entry. Other fields may be missing: in the entries of
+    /// a catalog, and in walks where names suffice.
     fn fields(&self) -> Fields {
         Fields::all()
     }
 
-    /// Whether [`Worker::pass_over`] does something.
+    /// Whether the sink implements [`Worker::pass_over`].
     fn wants_shape(&self) -> bool {
         false
     }
 
-    /// Whether the walk can stop: the reader of the output has gone, or the disk is full.
+    /// Whether the walk can stop: the reader of the output has closed it, or the disk is full.
     fn is_closed(&self) -> bool {
         false
     }
 }
 
-/// Receives the entries that one thread finds.
+/// Receives the entries that one thread of an engine finds.
 pub trait Worker {
-    /// Takes some of the entries of a directory. Those of one directory may come in several pieces,
-    /// from several threads.
+    /// Takes some of the entries of a directory. The entries of one directory may come in several
+    /// calls, from several threads.
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]);
 
-    /// Takes entries that [predicates](crate::predicate) did not select, for a worker that needs the
-    /// shape of the tree.
+    /// Takes entries that [predicates](crate::predicate) did not select, for a worker that needs
+    /// the whole tree, such as disk usage.
     fn pass_over(&mut self, _dir: &Dir<'_>, _entries: &[Entry<'_>]) {}
 
-    /// Prints what is buffered: the next entries may come much later.
+    /// Prints the buffered entries: the next ones may come much later.
     fn flush(&mut self) {}
 }
 

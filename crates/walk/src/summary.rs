@@ -9,24 +9,24 @@ use gate::sync::Mutex;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Totals {
-    /// Entries, DIR itself included.
+    /// Number of entries, including DIR itself.
     pub entries: u64,
-    /// Regular files.
+    /// Number of regular files.
     pub files: u64,
     pub directories: u64,
     pub symlinks: u64,
     pub other: u64,
-    /// Sum of `st_size` over every entry, in bytes; like all sums of sizes at most 2^64-1.
+    /// Sum of `st_size` over every entry, in bytes; saturates at 2^64-1, like all sums of sizes.
     pub bytes: u64,
     /// Sum of `st_blocks` over every entry, in units of 512 bytes.
     pub blocks: u64,
-    /// Depth of the deepest entry, DIR being at 0.
+    /// Depth of the deepest entry; DIR is at 0.
     pub max_depth: u32,
     pub digest: Digest,
 }
 
 impl Totals {
-    /// Adds an entry.
+    /// Counts an entry.
     #[inline]
     pub fn add(&mut self, dir: &Dir<'_>, entry: &Entry<'_>) {
         self.entries += 1;
@@ -42,7 +42,7 @@ impl Totals {
         self.digest.add(dir, entry);
     }
 
-    /// Adds other totals.
+    /// Adds the totals of another worker.
     pub fn merge(&mut self, other: &Totals) {
         self.entries += other.entries;
         self.files += other.files;
@@ -55,10 +55,10 @@ impl Totals {
         self.digest.merge(other.digest);
     }
 
-    /// The number of words of [`Totals::to_words`].
+    /// Length of the result of [`Totals::to_words`].
     pub const WORDS: usize = 10;
 
-    /// As words, for another process.
+    /// The totals as words in shared memory, for another process.
     pub fn to_words(self) -> [u64; Totals::WORDS] {
         let [lower, upper] = self.digest.halves();
         [
@@ -107,7 +107,7 @@ impl Totals {
 pub struct Summary(Mutex<Totals>);
 
 impl Summary {
-    /// The totals of all workers that have ended.
+    /// The totals of all workers that have been dropped.
     pub fn totals(&self) -> Totals {
         *self.0.lock()
     }

@@ -1,4 +1,4 @@
-//! Tags: files that mark a directory. Its contents are excluded, except for the tags themselves.
+//! Tags: files that mark a directory whose contents are excluded, except for the tags themselves.
 
 #[cfg(test)]
 mod tests;
@@ -8,11 +8,12 @@ use std::ffi::{CStr, CString};
 use gate::Fd;
 use gate::fs::{At, FileType, Open, Want, openat, read, statx};
 
-/// The name and the beginning of the tag of a cache: <https://bford.info/cachedir/>.
+/// The file name of a cache directory tag, and the beginning of its contents:
+/// <https://bford.info/cachedir/>.
 const CACHE: &CStr = c"CACHEDIR.TAG";
 const SIGNATURE: &[u8; 43] = b"Signature: 8a477f597d28d172789f06886806bc55";
 
-/// Which files are tags.
+/// The names and conditions by which a file is a tag.
 #[derive(Clone, Debug, Default)]
 pub struct Tags {
     caches: bool,
@@ -20,8 +21,8 @@ pub struct Tags {
 }
 
 impl Tags {
-    /// Files of these names, whatever they are; with `caches` also `CACHEDIR.TAG`, if it is a plain
-    /// file that begins with its signature. A name with a NUL is none.
+    /// Tags are files with these names, of any type; with `caches` also `CACHEDIR.TAG`, if it is a
+    /// regular file that begins with the signature. A name with a NUL is ignored.
     pub fn new(caches: bool, names: &[impl AsRef<[u8]>]) -> Tags {
         let names = names.iter();
         let names = names.filter_map(|name| CString::new(name.as_ref()).ok());
@@ -31,7 +32,6 @@ impl Tags {
         }
     }
 
-    /// The names of tags.
     pub(crate) fn names(&self) -> impl Iterator<Item = &CStr> {
         let names = self.names.iter().map(CString::as_c_str);
         names.chain(self.caches.then_some(CACHE))
@@ -48,17 +48,16 @@ impl Tags {
     }
 }
 
-/// The tags of a directory; none for a directory whose contents are not excluded.
+/// The tags in a directory; none for a directory whose contents are not excluded.
 #[derive(Clone, Debug, Default)]
 pub struct FoundTags(Vec<CString>);
 
 impl FoundTags {
-    /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether an entry of the directory is not excluded.
+    /// Whether an entry of the directory is kept: always without tags, otherwise only a tag itself.
     #[inline]
     pub fn keep(&self, name: &[u8]) -> bool {
         self.0.is_empty() || self.0.iter().any(|tag| tag.to_bytes() == name)
@@ -70,10 +69,10 @@ fn file_type(dir: &Fd, name: &CStr) -> Option<FileType> {
     Some(statx(dir, name, at, Want::TYPE).ok()?.file_type)
 }
 
-/// Whether a directory has the tag of a cache. If the tag cannot be read, the contents are kept, and
-/// whoever reads them reports the error.
+/// Whether a directory has a valid CACHEDIR.TAG. If the file cannot be read, the contents are kept,
+/// and a walk or dump of them reports the error.
 fn is_cache(dir: &Fd) -> bool {
-    // Opening another type of file may have side effects.
+    // Opening a device or FIFO may have side effects.
     if file_type(dir, CACHE) != Some(FileType::Regular) {
         return false;
     }

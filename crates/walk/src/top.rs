@@ -1,4 +1,4 @@
-//! The directory at which a job begins, and what is known of its mount.
+//! The directory where the walk of one mount begins, and the properties of that mount.
 
 use gate::fs::{At, Attributes, Open, Statfs, fstatfs, statx};
 use gate::long::open_long;
@@ -12,30 +12,31 @@ use crate::error::EngineRefusal;
 use crate::key::DirKey;
 use crate::kind::EngineKind;
 
-/// The directory at which a job begins.
+/// The directory where the walk of one mount begins.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Top {
-    /// Open for reading.
+    /// Descriptor, open for reading.
     pub fd: Fd,
-    /// The path, beginning with DIR as it was given.
+    /// Path, beginning with DIR as given.
     pub path: Vec<u8>,
     pub meta: Meta,
     pub is_mount_root: bool,
-    /// What identifies it.
+    /// Identifies the directory in this walk.
     pub key: DirKey,
 }
 
 impl Top {
-    /// An open directory.
+    /// Reads the metadata of an open directory.
     ///
     /// # Errors
-    /// Those of statx(2).
+    /// The errors of statx(2).
     pub fn new(fd: Fd, path: Vec<u8>, key: DirKey) -> Result<Top, Errno> {
         let seen = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?;
         let mut meta = Meta::from_statx(&seen);
         if seen.mnt_id.is_none() {
-            // Before Linux 5.8. Without the id, the mount would be missing from the table.
+            // Before Linux 5.8, statx(2) returns no mount id, without which the mount table has no
+            // entry for the mount.
             meta.mount = mount_id(&fd).unwrap_or(0);
         }
         Ok(Top {
@@ -47,7 +48,6 @@ impl Top {
         })
     }
 
-    /// Opens the directory once more, by its path.
     pub(crate) fn open_again(&self) -> Result<Fd, Errno> {
         let fd = open_long(&self.path, Open::SCAN)?;
         let seen = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?;
@@ -55,40 +55,40 @@ impl Top {
         is_same.then_some(fd).ok_or(Errno::EACCES)
     }
 
-    /// The row of a mount table for the mount that it is on.
+    /// The entry of a mount table for the directory's mount.
     pub fn mount<'a>(&self, mounts: &'a [Mount]) -> Option<&'a Mount> {
         mounts.iter().find(|mount| mount.id == self.meta.mount)
     }
 }
 
-/// The mount table, if it can be read and has the mount of a directory; else an empty one.
+/// The mount table, if it is readable and has the mount of the directory `top`; else an empty one.
 pub fn mounts_around(top: Option<&Top>) -> Vec<Mount> {
     let anchor = top.map(|top| top.meta.mount).filter(|&id| id != 0);
     read_either(false, anchor).map_or(Vec::new(), |(table, _)| table.mounts)
 }
 
-/// What is known of a mount before it is walked.
+/// The properties of a mount that an engine is chosen by, before the walk.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct MountContext<'a> {
     pub top: &'a Top,
-    /// The row of the mount table, if there is a table.
+    /// The entry of the mount table, if there is a table.
     pub mount: Option<&'a Mount>,
     pub statfs: Statfs,
     /// Whether this process is the superuser.
     pub is_root: bool,
-    /// Whether access times must not change.
+    /// Whether access times must be kept.
     pub noatime: bool,
-    /// The approximate number of entries below the directory, if it is known.
+    /// Approximate number of entries below the directory, if known.
     pub expected: Option<u64>,
-    /// Whether syncfs(2) is called before anything is read, whichever engine is chosen.
+    /// Whether the sink calls syncfs(2) before any metadata is read, whichever engine is chosen.
     pub sink_syncs_first: bool,
     /// Whether the sink needs names and types only.
     pub names_suffice: bool,
 }
 
 impl<'a> MountContext<'a> {
-    /// Calls statfs(2) for the file system of a directory.
+    /// Collects the properties of a mount; calls statfs(2).
     pub fn new(top: &'a Top, mount: Option<&'a Mount>) -> MountContext<'a> {
         MountContext {
             top,
@@ -102,8 +102,8 @@ impl<'a> MountContext<'a> {
         }
     }
 
-    /// Whether an engine below the file API can work on the type of the file system and on the way
-    /// it is mounted. Returns the row of the mount table.
+    /// Whether an engine below the file API can work on the type of file system and on the mount's
+    /// options. Returns the entry of the mount table.
     pub(crate) fn check(&self, engine: EngineKind, magic: u64) -> Result<&'a Mount, EngineRefusal> {
         if self.statfs.magic != magic {
             return Err(EngineRefusal::WrongFileSystem(engine));

@@ -1,5 +1,6 @@
-//! The directories along a path, for work that goes from directory to directory: the next path mostly begins as the last
-//! one, and only the rest of it is looked at or kept. Memory and time do not grow with the product of depth and length.
+//! State per directory along a path, for work that goes from directory to directory: the next path
+//! mostly begins like the last one, so only the rest of it is processed or stored. Memory and time
+//! do not grow with the product of depth and length.
 
 use std::cmp::Ordering;
 use std::hash::BuildHasher;
@@ -7,12 +8,12 @@ use std::hash::BuildHasher;
 use foldhash::HashMap;
 use foldhash::fast::RandomState;
 
-/// What is known of each directory along the last path.
+/// A value of type `T` for each directory along the last path.
 #[derive(Clone, Debug)]
 pub(crate) struct Trail<T> {
-    /// The last path, with a slash at its end.
+    /// The last path, ending with a slash.
     path: Vec<u8>,
-    /// For each of its components, the length of the path down to it, and what is known.
+    /// For each component of `path`, the length of the path up to its end, and the value.
     steps: Vec<(usize, T)>,
 }
 
@@ -26,8 +27,8 @@ impl<T> Default for Trail<T> {
 }
 
 impl<T> Trail<T> {
-    /// Turns to another path. `next` tells what is known of a directory, from what is known of the one above it and from
-    /// its name, which has a slash at its end.
+    /// Makes `path` the current path. `next` computes the value of a directory from the value of
+    /// its parent and from its name, which ends with a slash.
     pub(crate) fn turn_to(&mut self, path: &[u8], mut next: impl FnMut(Option<&T>, &[u8]) -> T) {
         let mut common = common_prefix(&self.path, path);
         let ends_in_name = path.last().is_some_and(|&byte| byte != b'/');
@@ -49,18 +50,16 @@ impl<T> Trail<T> {
         }
     }
 
-    /// The last path, with a slash at its end.
     pub(crate) fn path(&self) -> &[u8] {
         &self.path
     }
 
-    /// What is known of the last directory; `None` for an empty path.
+    /// The value of the last directory; `None` for an empty path.
     pub(crate) fn last(&self) -> Option<&T> {
         self.steps.last().map(|(_, step)| step)
     }
 }
 
-/// The length of the common beginning of two paths.
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     const PIECE: usize = 64;
     let pieces = a.chunks(PIECE).zip(b.chunks(PIECE));
@@ -70,19 +69,18 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     whole + rest.take_while(|(a, b)| a == b).count()
 }
 
-/// Paths of which only the names are kept, each once for each directory that it is in.
+/// A set of paths, stored as a tree of names: a name is stored once per directory.
 #[derive(Debug, Default)]
 pub struct PathTree {
     nodes: Nodes,
     trail: Trail<u32>,
 }
 
-/// A path in a [`PathTree`]. Equal paths of a tree are equal.
+/// A path in a [`PathTree`]. Equal paths of one tree compare equal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct KeptPath {
-    /// That of its last component; `None` for an empty path.
+    /// Index of the node of the last component; `None` for an empty path.
     node: Option<u32>,
-    /// In bytes.
     len: usize,
 }
 
@@ -91,7 +89,7 @@ struct Nodes {
     nodes: Vec<PathNode>,
     names: Vec<u8>,
     state: RandomState,
-    /// For a hash of a name and the node above it, the last node with this hash.
+    /// Index of the last node, by the hash of its name and its parent.
     last: HashMap<u64, u32>,
 }
 
@@ -99,17 +97,18 @@ struct Nodes {
 #[derive(Debug)]
 struct PathNode {
     above: Option<u32>,
-    /// The node before it with the same hash.
+    /// The previous node with the same hash: nodes with equal hashes form a linked list.
     same: Option<u32>,
     depth: u32,
-    /// The end of its name in [`Nodes::names`], where that of the next one begins. The name has a slash at its end.
+    /// End of the name in [`Nodes::names`]; it begins where that of the previous node ends. The
+    /// name ends with a slash.
     end: usize,
-    /// The length of the path.
+    /// Length of the whole path.
     len: usize,
 }
 
 impl Nodes {
-    /// Finds a name in a directory, or adds it.
+    /// Finds or adds a name below the node `above`.
     fn child(&mut self, above: Option<u32>, name: &[u8]) -> u32 {
         let hash = self.state.hash_one((above, name));
         let known = self.last.get(&hash).copied();
@@ -146,7 +145,7 @@ impl Nodes {
         &self.names[from..self.node(node).end]
     }
 
-    /// The name of a component of a path, with a slash at its end if the path has one there.
+    /// The name of a component of `path`, with a slash at its end if the path has one there.
     fn name_in(&self, node: u32, path: KeptPath) -> &[u8] {
         let name = self.name(node);
         let is_last = path.node == Some(node);
@@ -160,7 +159,7 @@ impl Nodes {
 }
 
 impl PathTree {
-    /// Keeps a path.
+    /// Adds a path to the tree.
     pub fn add(&mut self, path: &[u8]) -> KeptPath {
         let nodes = &mut self.nodes;
         self.trail
@@ -171,7 +170,7 @@ impl PathTree {
         }
     }
 
-    /// Replaces `path` by a path that was kept.
+    /// Writes the path `kept` to `path`, replacing its contents.
     pub fn get(&self, kept: KeptPath, path: &mut Vec<u8>) {
         let above = |&node: &u32| self.nodes.node(node).above;
         let nodes: Vec<u32> = std::iter::successors(kept.node, above).collect();
@@ -182,19 +181,18 @@ impl PathTree {
         path.truncate(kept.len);
     }
 
-    /// A path that was kept.
+    /// The path, as bytes.
     pub fn path(&self, kept: KeptPath) -> Vec<u8> {
         let mut path = Vec::new();
         self.get(kept, &mut path);
         path
     }
 
-    /// The memory for the paths, approximately.
     pub(crate) fn bytes(&self) -> usize {
         self.nodes.names.len() + self.nodes.nodes.len() * size_of::<PathNode>()
     }
 
-    /// The directory above a path, without a slash at its end.
+    /// The parent directory of a path, without a slash at its end.
     pub fn parent(&self, path: KeptPath) -> Option<KeptPath> {
         let node = self.nodes.node(path.node?).above?;
         Some(KeptPath {
@@ -203,7 +201,7 @@ impl PathTree {
         })
     }
 
-    /// Compares the bytes of two paths.
+    /// Compares two paths byte by byte.
     pub fn compare(&self, a: KeptPath, b: KeptPath) -> Ordering {
         let (Some(mut x), Some(mut y)) = (a.node, b.node) else {
             return a.len.cmp(&b.len);
@@ -225,7 +223,8 @@ impl PathTree {
         self.nodes.name_in(x, a).cmp(self.nodes.name_in(y, b))
     }
 
-    /// Takes the paths of another tree, which become those that the returned function tells.
+    /// Adds all paths of another tree. The returned function converts a path of that tree into one
+    /// of this.
     pub fn append(&mut self, other: PathTree) -> impl Fn(KeptPath) -> KeptPath + use<> {
         let mut moved: Vec<u32> = Vec::with_capacity(other.nodes.nodes.len());
         for (node, PathNode { above, .. }) in (0..).zip(&other.nodes.nodes) {

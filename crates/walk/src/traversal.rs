@@ -1,4 +1,5 @@
-//! Walks everything below some directories: one job for each mount, by the engine that suits it.
+//! Walks everything below some directories: one job for each mount, with the engine that suits the
+//! mount.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -27,38 +28,39 @@ use crate::shard::Sharded;
 use crate::sink::Sink;
 use crate::top::{MountContext, Top, mounts_around};
 
-/// What to walk, and how.
+/// The options of a walk.
 #[derive(Clone, Debug, Default)]
 pub struct WalkOptions {
-    /// The directories, as they were given.
+    /// The directories, as given.
     pub dirs: Vec<Vec<u8>>,
-    /// The device and the inode number of each directory, if it was examined before: whoever may write to the directory above it may
-    /// have put something else there, such as a symlink. Empty if any directory will do.
+    /// Device and inode number of each directory, if it was examined before: a user who may write
+    /// to the parent directory may have replaced it since, for instance by a symlink. Empty if any
+    /// directory will do.
     pub identities: Vec<(Dev, u64)>,
-    /// The engine; `None` for the best for each mount.
+    /// The engine; `None`: the cheapest one for each mount.
     pub engine: Option<EngineKind>,
-    /// Engines in order of preference: each mount is walked by the first that can work there. Unless
-    /// it is empty, it takes precedence over [`WalkOptions::engine`].
+    /// Engines in order of preference: each mount is walked by the first one that can work there.
+    /// If not empty, it takes precedence over [`WalkOptions::engine`].
     pub preferred: &'static [EngineKind],
-    /// The number of threads; `None` for as many as are useful.
+    /// Number of threads; `None`: as many as are useful.
     pub threads: Option<usize>,
-    /// Stay on the device of each DIR.
+    /// Whether to stay on the device of each DIR.
     pub one_file_system: bool,
-    /// What is excluded.
+    /// Excluded entries.
     pub filter: Filter,
-    /// Keep access times, where that is permitted.
+    /// Whether to keep access times, where permitted.
     pub noatime: bool,
-    /// The approximate number of entries below the one DIR, if it is known, as from a catalog.
+    /// Approximate number of entries below the single DIR, if known, for example from a catalog.
     pub expected: Option<u64>,
     /// The sink calls syncfs(2) before reading, so a second syncfs is cheap.
     pub sink_syncs_first: bool,
-    /// The mount table, and the mounts that do not answer, if they were asked; else a walk that comes
-    /// to one of these waits.
+    /// The mount table, and the mounts that do not answer. `None`: they were not checked, and a
+    /// walk blocks at a dead server.
     pub around: Option<Arc<Around>>,
 }
 
 impl WalkOptions {
-    /// The options of a walk that keeps out of the mounts which do not answer.
+    /// The options for a walk that excludes the mounts which do not answer.
     pub(crate) fn careful(&self, around: &Around) -> Cow<'_, WalkOptions> {
         if around.silent().is_empty() {
             return Cow::Borrowed(self);
@@ -70,29 +72,29 @@ impl WalkOptions {
     }
 }
 
-/// A mount that was walked, and the engine that did it.
+/// A mount that was walked, and the engine that walked it.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Part {
-    /// The path where it was entered, beginning with DIR as it was given.
+    /// The path of the mount point, beginning with DIR as given.
     pub path: Vec<u8>,
-    /// `None` if the mount table does not say.
+    /// Type of the file system; `None` if the mount table has none.
     pub fstype: Option<Vec<u8>>,
     pub engine: EngineKind,
     pub reason: PlanReason,
 }
 
-/// How the walk was done. The entries went to the sink.
+/// A report on the walk: mounts and engines. The entries went to the sink.
 #[derive(Clone, Debug, Default)]
 pub struct WalkReport {
-    /// The mounts that were walked, in order; the first one is DIR's.
+    /// The mounts that were walked, in order; the first one is that of DIR.
     pub parts: Vec<Part>,
 }
 
-/// Opens a directory to be walked, through a symlink if it is one.
+/// Opens a DIR, following it if it is a symlink.
 ///
 /// # Errors
-/// Those of openat(2) and statx(2).
+/// The errors of openat(2) and statx(2).
 pub fn open_top(path: &[u8], nth: usize) -> Result<Top, mounts::Error> {
     let failed = |kind, gate| move |errno| mounts::Error::at(kind, path, gate, errno);
     let how = Open::DIRECTORY | Open::NONBLOCK;
@@ -101,16 +103,15 @@ pub fn open_top(path: &[u8], nth: usize) -> Result<Top, mounts::Error> {
         .map_err(failed(ErrorKind::ReadAttributes, Gate::Statx))
 }
 
-/// [`open_top`] for each directory.
 pub(crate) fn open_tops(dirs: &[Vec<u8>]) -> Result<Vec<Top>, mounts::Error> {
     let dirs = dirs.iter().enumerate();
     dirs.map(|(nth, path)| open_top(path, nth)).collect()
 }
 
-/// Walks each directory. Its first entry is the directory itself.
+/// Walks each directory. The first entry is the directory itself.
 ///
 /// # Errors
-/// Before anything was emitted: a DIR that cannot be walked, or an engine that cannot work there.
+/// Before anything was emitted: a DIR cannot be walked, or an engine cannot work on its mount.
 pub fn walk(
     options: &WalkOptions,
     sink: &dyn Sink,
@@ -118,7 +119,8 @@ pub fn walk(
 ) -> Result<WalkReport, Error> {
     let tops = open_tops(&options.dirs)?;
     for (top, identity) in tops.iter().zip(&options.identities) {
-        // Without statx(2), an automount was not entered to examine it.
+        // Without statx(2), the examination of DIR did not trigger an automount, so it may differ
+        // now.
         if (top.meta.dev, top.meta.ino) != *identity && has_statx() {
             return Err(Error::Replaced(top.path.clone()));
         }
@@ -152,7 +154,7 @@ pub fn walk(
     Ok(report)
 }
 
-/// The walk of one DIR.
+/// The walk of one DIR over all mounts below it.
 pub(crate) struct Traversal<'a> {
     options: &'a WalkOptions,
     sink: &'a dyn Sink,
@@ -161,7 +163,8 @@ pub(crate) struct Traversal<'a> {
     one_device: Option<Dev>,
 }
 
-/// The entry of a top: its name and its parent. DIR itself is an entry of itself, without a name.
+/// The entry for a top: its name and parent directory. DIR itself is an entry of itself, without a
+/// name.
 pub(crate) struct TopEntry {
     dir_path: Vec<u8>,
     dir: DirKey,
@@ -170,7 +173,7 @@ pub(crate) struct TopEntry {
 }
 
 impl TopEntry {
-    /// The entry of DIR.
+    /// The entry to emit for DIR.
     pub(crate) fn new(top: &Top) -> TopEntry {
         TopEntry {
             dir_path: top.path.clone(),
@@ -180,7 +183,7 @@ impl TopEntry {
         }
     }
 
-    /// The entry of a top that another rank emits.
+    /// The entry of a top that another rank emits, so that this one does not.
     pub(crate) fn emitted(top: &Top) -> TopEntry {
         TopEntry {
             is_emitted: true,
@@ -229,7 +232,6 @@ impl<'a> Traversal<'a> {
         Ok(())
     }
 
-    /// What is known of the mount of a top.
     pub(crate) fn context<'t>(&'t self, top: &'t Top) -> MountContext<'t> {
         let options = self.options;
         let is_only_dir = options.dirs.len() == 1 && top.key.depth == 0;
@@ -242,8 +244,8 @@ impl<'a> Traversal<'a> {
         }
     }
 
-    /// Walks one mount by `run`, with the engine that `choose` gives, and returns the names where
-    /// others begin.
+    /// Walks one mount by `run`, with the engine that `choose` returns, and returns the names where
+    /// other mounts begin.
     pub(crate) fn walk_mount(
         &self,
         top: &mut Top,
@@ -258,7 +260,8 @@ impl<'a> Traversal<'a> {
         let names_suffice = context.names_suffice;
         let (kind, reason) = choose(&context)?;
         self.sink.begin(&context, kind);
-        // Read the metadata again: the sink must know of the mount before that of any entry is read.
+        // Read the metadata of the top only now: the sink's `begin` must come before that of any
+        // entry.
         top.meta = statx(&top.fd, c"", At::EMPTY_PATH, Meta::WANT).map_or(top.meta, |seen| Meta {
             mount: top.meta.mount,
             ..Meta::from_statx(&seen)
@@ -281,7 +284,7 @@ impl<'a> Traversal<'a> {
                 .map(|threads| threads.clamp(1, Job::MOST_THREADS)),
             one_device: self.one_device,
             noatime: options.noatime,
-            // Only a table shows mounts on files.
+            // Only a mount table shows mounts on regular files.
             names_suffice: names_suffice && mount.is_some(),
             diagnostics: self.diagnostics,
             crossings: &crossings,
@@ -302,7 +305,7 @@ impl<'a> Traversal<'a> {
         Ok(crossings.into_inner())
     }
 
-    /// Runs the engine of a part, or `threads` if it gives up.
+    /// Runs the engine of a part, or `threads` if that engine gives up.
     fn run(&self, job: &Job<'_>, part: &mut Part, is_first: bool) -> Result<(), Error> {
         if self.run_chosen(job, part, is_first)? {
             return Ok(());
@@ -315,8 +318,8 @@ impl<'a> Traversal<'a> {
         Ok(())
     }
 
-    /// Runs the engine of a part; returns whether it has walked the mount. If not, `threads` takes its
-    /// place in the part.
+    /// Runs the engine of a part, and returns whether it has walked the mount. If not, changes the
+    /// part's engine to `threads`.
     pub(crate) fn run_chosen(
         &self,
         job: &Job<'_>,
@@ -340,7 +343,7 @@ impl<'a> Traversal<'a> {
         Ok(false)
     }
 
-    /// The engine for a mount, and why that one.
+    /// Chooses the engine for a mount, and returns the reason, too.
     pub(crate) fn choose(
         &self,
         context: &MountContext<'_>,
@@ -375,7 +378,8 @@ impl<'a> Traversal<'a> {
         }
     }
 
-    /// Whether the shard reads a directory, which an engine that reads all of a file system has found.
+    /// Whether the shard has a directory that an engine which reads the whole file system has
+    /// found.
     fn is_in_shard(&self, dir: &Dir<'_>, name: &[u8]) -> bool {
         let root = self.options.dirs.first();
         let shard = self.options.filter.shard().zip(root);
@@ -384,7 +388,7 @@ impl<'a> Traversal<'a> {
         })
     }
 
-    /// Where other mounts begin below a top, by the table.
+    /// The paths below a top where other mounts begin, by the mount table.
     fn below(&self, top: &Top, mount: Option<&Mount>) -> Below {
         let Some(mount) = mount else {
             return Below::default();
@@ -392,7 +396,7 @@ impl<'a> Traversal<'a> {
         let Ok(absolute) = mounts::root::name_of(&top.fd) else {
             return Below::default();
         };
-        // Mounts on other mounts are found in the walks of those.
+        // Mounts below other mounts are found in the walks of those mounts.
         let is_on_it = |other: &&Mount| other.parent == mount.id && other.id != mount.id;
         let others = self.mounts.iter().filter(is_on_it);
         let targets =
@@ -400,7 +404,8 @@ impl<'a> Traversal<'a> {
         Below::from_names(targets.filter(|name| !name.is_empty()))
     }
 
-    /// Opens the directory at a crossing, to be walked; or emits the entry, if it is not to be walked.
+    /// Opens a mount point so that the mount is walked; or only emits its entry, if it is not to be
+    /// walked.
     pub(crate) fn cross(&self, from: &Top, crossing: &Crossing) -> Option<(Top, TopEntry)> {
         let Crossing {
             dir: place,
@@ -439,7 +444,7 @@ impl<'a> Traversal<'a> {
             emit();
             return None;
         }
-        // This may trigger an automount; the metadata must be that of the new mount.
+        // openat(2) may trigger an automount, so statx(2) comes after it.
         let opened = openat(&parent, &c_name, Open::SCAN)
             .map_err(|errno| failed(Gate::Openat, errno, WarningKind::OpenDirectory))
             .and_then(|fd| Top::new(fd, path.clone(), key).map_err(statx_failed));
@@ -457,8 +462,8 @@ impl<'a> Traversal<'a> {
     }
 }
 
-/// The first engine that can work on a mount; `threads` always can. The reason is why the engine for
-/// that type of file system cannot work there, or else the first one.
+/// The first engine that can work on a mount; `threads` always can. The reason is the refusal of
+/// the engine for that type of file system, or else of the first engine.
 fn first_possible(engines: &[EngineKind], context: &MountContext<'_>) -> (EngineKind, PlanReason) {
     let own = context
         .mount
@@ -476,7 +481,7 @@ fn first_possible(engines: &[EngineKind], context: &MountContext<'_>) -> (Engine
     (EngineKind::Threads, reason)
 }
 
-/// Opens a directory below a top, through whatever mounts cover the path by now.
+/// Opens a directory below a top, including mounts that cover parts of the path by now.
 fn open_place(from: &Top, rel: &[u8], how: Open) -> Result<Fd, Errno> {
     if rel.is_empty() {
         return openat(&from.fd, c".", how);

@@ -1,9 +1,9 @@
 //! The disk usage of each directory, as du(1) reports it, from entries in any order.
 //!
-//! A directory is identified by a [`DirKey`], which all its entries carry. So no paths are kept, and
-//! only files with several links: each counts once, in the first DIR that has it, and there in the
-//! directory nearest to DIR. Which one that is depends neither on the order of the entries nor on
-//! the thread that found them.
+//! A directory is identified by a [`DirKey`], which all its entries carry. So only names of
+//! directories are kept, no paths, and only files with several links: each of these counts once, in
+//! the first DIR that has it, and there in the directory nearest to DIR. The choice depends neither
+//! on the order of the entries nor on the thread that found them.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ pub struct Sums {
     pub bytes: u64,
     /// Number of inodes.
     pub inodes: u64,
-    /// What deleting the files would free, in bytes; 0 without [`UsageSink::with_exclusive`].
+    /// Space that deleting the files would free, in bytes; 0 without [`UsageSink::with_exclusive`].
     pub exclusive: u64,
 }
 
@@ -44,48 +44,47 @@ impl Sums {
 
 #[derive(Clone, Debug, Default)]
 struct UsageNode {
-    /// The parent; `None` for DIR itself.
+    /// The parent directory; `None` for DIR itself.
     above: Option<DirKey>,
-    /// Its name; for DIR itself, the path as it was given.
+    /// Name of the directory; for DIR itself, the path as given.
     name: Box<[u8]>,
     file: (Dev, u64),
-    /// The usage of it and of the files directly in it.
+    /// Usage of the directory itself and of the files directly in it, without subdirectories.
     sums: Sums,
-    /// Whether its own entry has been seen; until then, only files in it are known.
+    /// Whether the directory's own entry was received; before that, only files in it.
     is_seen: bool,
 }
 
-/// A file with several names.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    /// The number of the DIR and the directory in which it counts.
+    /// Number of the DIR, and directory, in which the file counts.
     place: (u64, DirKey),
     sums: Sums,
 }
 
-/// The names in the tree of a file with several names, to find what deleting them would free.
+/// The known names of a file with several names, to find what deleting all of them would free.
 #[derive(Clone, Debug, Default)]
 struct NamesOfFile {
     places: Vec<DirKey>,
     nlink: u32,
-    /// What is freed with the last name, besides shared extents; in bytes.
+    /// Bytes that are freed with the last name, besides shared extents.
     exclusive: u64,
     shared: SharedExtents,
 }
 
-/// Adds up usage by directory. Each thread fills its own; they are merged at the end.
+/// Adds up usage by directory. Each thread fills its own; all are merged at the end.
 #[derive(Clone, Debug, Default)]
 struct UsageCollector {
     nodes: HashMap<DirKey, UsageNode>,
     links: HashMap<(Dev, u64), Link>,
     names: HashMap<(Dev, u64), NamesOfFile>,
     references: References<DirKey>,
-    /// Directories that have the key of another one: their hashes collide.
+    /// Number of directories with the same key as a different one: their hashes collide.
     collisions: u64,
 }
 
 impl UsageCollector {
-    /// Adds the usage of files in a directory that have one name only.
+    /// Adds the usage of files in a directory that have only one name.
     fn add(&mut self, place: DirKey, sums: Sums) {
         self.nodes.entry(place).or_default().sums.add(sums);
     }
@@ -115,7 +114,6 @@ impl UsageCollector {
         }
     }
 
-    /// Adds what another one has collected.
     fn merge(&mut self, other: UsageCollector) {
         if self.nodes.is_empty() && self.links.is_empty() {
             *self = other;
@@ -142,7 +140,7 @@ impl UsageCollector {
         for link in std::mem::take(&mut self.links).into_values() {
             self.add(link.place.1, link.sums);
         }
-        // Directories without an entry of their own vanished during the walk.
+        // A directory without an entry of its own vanished during the walk.
         let nodes = std::mem::take(&mut self.nodes)
             .into_iter()
             .filter(|(_, node)| node.is_seen);
@@ -154,7 +152,7 @@ impl UsageCollector {
             let above = node
                 .above
                 .and_then(|above| nodes.binary_search_by_key(&above, |(key, _)| *key).ok());
-            // Parents come first, being less deep; DIRs are in the order in which they were given.
+            // A parent sorts before its subdirectories, being less deep; DIRs keep the given order.
             let nth = above.map_or(key.hash, |above| rows[above].nth);
             let first: &mut u64 = dirs.entry(node.file).or_insert(nth);
             *first = nth.min(*first);
@@ -191,8 +189,8 @@ impl UsageCollector {
         }
     }
 
-    /// Adds what is freed when the last of several names, or of several references to an extent, is
-    /// deleted, to the nearest directory that all of them are in.
+    /// Adds the space that deleting the last of several names, or the last reference to an extent,
+    /// frees to the nearest directory that contains all of them.
     fn add_shared(
         &mut self,
         rows: &mut [SortedDir],
@@ -229,11 +227,11 @@ impl UsageCollector {
     }
 }
 
-/// The nearest directory that two directories are in, or one of them; `None` if they are in different
-/// DIRs.
+/// The nearest directory that contains two directories, or is one of them; `None` if these are in
+/// different DIRs.
 fn nearest(rows: &[SortedDir], mut a: usize, mut b: usize) -> Option<usize> {
     while a != b {
-        // Parents come first.
+        // A parent has a smaller index than its subdirectories.
         let deeper = if a > b { &mut a } else { &mut b };
         *deeper = rows[*deeper].above?;
     }
@@ -247,11 +245,11 @@ struct SortedDir {
     depth: u32,
     sums: Sums,
     name: Box<[u8]>,
-    /// Not if the directory counted in an earlier DIR.
+    /// Whether the directory is reported; false if it was counted in an earlier DIR.
     counts: bool,
 }
 
-/// The directories in the order of du's output, siblings by name, without those that counted in an
+/// The directories in the order of du(1), siblings by name, without those that were counted in an
 /// earlier DIR.
 fn children_first(rows: &[SortedDir]) -> Vec<usize> {
     let mut order = parents_first(rows, true);
@@ -259,12 +257,12 @@ fn children_first(rows: &[SortedDir]) -> Vec<usize> {
     order
 }
 
-/// The directories, each before those in it, siblings by name or the last name first.
+/// Sorts the directories: each before its subdirectories, siblings by name, or by name in reverse.
 fn parents_first(rows: &[SortedDir], is_last_first: bool) -> Vec<usize> {
-    // Sorted by parent (DIRs first), siblings with the last name first.
+    // Sort by parent (DIRs first), siblings with the last name first.
     let mut siblings: Vec<usize> = (0..rows.len()).filter(|&at| rows[at].counts).collect();
     siblings.sort_unstable_by(|&a, &b| {
-        // DIRs keep the order in which they were given.
+        // Sort DIRs in the order in which they were given.
         let name = |at: usize| rows[at].above.map(|_| &rows[at].name);
         let above = rows[a].above.cmp(&rows[b].above);
         above.then_with(|| name(b).cmp(&name(a))).then(b.cmp(&a))
@@ -292,7 +290,7 @@ fn parents_first(rows: &[SortedDir], is_last_first: bool) -> Vec<usize> {
     }
 }
 
-/// The order of directories.
+/// The sort order of directories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum UsageOrder {
@@ -306,18 +304,18 @@ pub enum UsageOrder {
     Allocated,
     /// By number of inodes, largest first.
     Inodes,
-    /// By what deleting would free, largest first.
+    /// By the space that deleting the directory would free, largest first.
     Exclusive,
 }
 
 /// The usage of one directory.
 #[derive(Clone, Debug)]
 pub struct DirectoryUsage {
-    /// The directory, beginning with DIR as it was given.
+    /// Path of the directory, beginning with DIR as given.
     pub path: Vec<u8>,
-    /// The usage of it and everything below it.
+    /// Usage of the directory and everything below it.
     pub sums: Sums,
-    /// What deleting it would free, in bytes, with [`UsageSink::with_exclusive`].
+    /// Space that deleting the directory would free, in bytes, with [`UsageSink::with_exclusive`].
     pub exclusive: Option<u64>,
 }
 
@@ -326,26 +324,26 @@ pub struct DirectoryUsage {
 pub struct Usage {
     rows: Vec<SortedDir>,
     order: Vec<usize>,
-    /// How many directories are missing because their hashes collide with those of others, which
-    /// include their usage.
+    /// Number of directories that are missing because their hashes collide with those of other
+    /// directories, in which their usage is included.
     pub collisions: u64,
     is_exclusive: bool,
-    /// The files whose extents could not be read: they are missing in what deleting would free.
+    /// Files whose extents could not be read: [`DirectoryUsage::exclusive`] is too small by these.
     pub unread: Option<UnreadExtents>,
-    /// The extents that are missing in what deleting would free.
+    /// Extents with unknown owners: [`DirectoryUsage::exclusive`] is too small by these.
     pub unknown_owners: Option<UnknownOwners>,
 }
 
 impl Usage {
-    /// The directories down to a depth; with `top`, only the largest of them: by the size that they are
-    /// sorted by, else by allocated space.
+    /// The directories down to a depth; with `top`, only the largest by the sort order, or by
+    /// allocated space if the order is no size.
     pub fn directories(
         &self,
         max_depth: Option<u32>,
         sort: UsageOrder,
         top: Option<usize>,
     ) -> impl Iterator<Item = DirectoryUsage> {
-        // The paths of several DIRs may be mixed, and those of the largest directories are few.
+        // Sort the paths of several DIRs, which may overlap; with `top` there are only a few.
         let is_in_order = sort == UsageOrder::Path && top.is_none() && self.has_one_dir();
         let mut order = match is_in_order {
             true => parents_first(&self.rows, false),
@@ -399,15 +397,15 @@ impl Usage {
 /// The sink that adds up the usage of each directory.
 pub struct UsageSink<'a> {
     dirs: &'a [Vec<u8>],
-    /// The DIR that is being walked.
+    /// Number of the DIR that is being walked.
     nth: AtomicU64,
     collector: Mutex<UsageCollector>,
-    /// For what deleting would free.
+    /// The reader of extents, if the space that deleting would free is computed.
     extents: Option<ExtentReader>,
 }
 
 impl<'a> UsageSink<'a> {
-    /// A sink for a walk of these directories.
+    /// A sink for a walk of these DIRs.
     pub fn new(dirs: &'a [Vec<u8>]) -> UsageSink<'a> {
         UsageSink {
             dirs,
@@ -417,8 +415,8 @@ impl<'a> UsageSink<'a> {
         }
     }
 
-    /// A sink that also computes what deleting each directory would free. It reads the extents of
-    /// each regular file on file systems where files can share them.
+    /// A sink that also computes the space that deleting each directory would free. It reads the
+    /// extents of each regular file on file systems where files can share them.
     pub fn with_exclusive(dirs: &'a [Vec<u8>]) -> UsageSink<'a> {
         UsageSink {
             extents: Some(ExtentReader::default()),
@@ -426,7 +424,7 @@ impl<'a> UsageSink<'a> {
         }
     }
 
-    /// The usage, after the walk.
+    /// Computes the usage, after the walk.
     pub fn finish(self) -> Usage {
         let usage = self.collector.into_inner().finish(self.extents.as_ref());
         Usage {
@@ -468,9 +466,7 @@ impl Sink for UsageSink<'_> {
 struct UsageWorker<'a> {
     collector: UsageCollector,
     sink: &'a UsageSink<'a>,
-    /// For extents.
     buffer: Vec<u64>,
-    /// That of a file.
     path: Vec<u8>,
 }
 
@@ -516,8 +512,8 @@ impl Worker for UsageWorker<'_> {
 }
 
 impl UsageWorker<'_> {
-    /// What is freed with an entry, in bytes, as far as no other name or file matters. The rest is
-    /// collected.
+    /// The bytes that deleting an entry frees, as far as no other name or file matters. Names and
+    /// references that depend on others are collected for later.
     fn exclusive(&mut self, dir: &Dir<'_>, place: DirKey, entry: &Entry<'_>) -> u64 {
         let Some(extents) = &self.sink.extents else {
             return 0;
@@ -554,11 +550,10 @@ impl UsageWorker<'_> {
         exclusive
     }
 
-    /// Adds a directory, or DIR itself.
     fn put_directory(&mut self, place: DirKey, entry: &Entry<'_>, sums: Sums) {
         let (above, key, name) = match entry.name {
             b"" => {
-                // DIRs are walked one after the other, and each comes before its entries.
+                // DIRs are walked one after the other, each before its entries.
                 self.sink.nth.store(place.hash, Ordering::Relaxed);
                 let path = self.sink.dirs.get(place.hash as usize);
                 (None, place, path.map_or(&b""[..], |path| path))
@@ -711,7 +706,7 @@ mod tests {
     #[test]
     fn each_directory_and_link_counts_once_over_all_dirs() {
         let mut du = UsageCollector::default();
-        // DIR 0 is below DIR 1; DIR 2 is elsewhere, with a second name of a file in DIR 0.
+        // DIR 0 is below DIR 1. DIR 2 is separate, and has a second name of a file in DIR 0.
         du.put_node(key(0, 0), dir(None, b"t/a", 4));
         du.put_link((DEV, 99), link(0, key(0, 0), sums(2, 0)));
         du.put_node(key(0, 1), dir(None, b"t", 2));

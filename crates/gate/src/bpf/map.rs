@@ -1,4 +1,4 @@
-//! Maps: memory that programs and user space share.
+//! BPF maps: memory that programs and user space share.
 
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -15,25 +15,25 @@ const MAP_FREEZE: c_long = 22;
 const MAP_LOOKUP_BATCH: c_long = 24;
 const MAP_DELETE_BATCH: c_long = 27;
 
-/// The types of maps that are used here: `BPF_MAP_TYPE_*`.
+/// The supported types of BPF maps: `BPF_MAP_TYPE_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Any key. Memory for all entries is allocated when it is created.
+    /// Keys of any value. The kernel allocates all entries when it creates the map.
     Hash,
-    /// Keys are 0, 1, ...; values are whole words, which user space can map ([`Map::words`]).
+    /// Keys 0, 1, ...; values are whole words, which user space can map ([`Map::words`]).
     Array,
-    /// An array that user space reads entry by entry.
+    /// An array whose entries user space reads one by one.
     Entries,
-    /// The array of [`Map::constants`].
+    /// The read-only array of [`Map::constants`].
     Constants,
-    /// An array with one copy for each processor, for programs only.
+    /// An array with one copy per processor, for programs only.
     PercpuArray,
-    /// An array of cgroups (v2), by descriptors of their directories: user space writes it, and
-    /// programs test with it.
+    /// An array of cgroups (v2): user space writes descriptors of their directories, and programs
+    /// test whether a process is in one.
     Cgroups,
 }
 
-/// A map: memory that programs and user space share.
+/// A BPF map: memory that programs and user space share.
 #[derive(Debug)]
 pub struct Map {
     fd: Fd,
@@ -43,8 +43,8 @@ pub struct Map {
     entries: u32,
 }
 
-// Each struct is the part of `union bpf_attr` that its command reads. The kernel takes further
-// fields for 0.
+// Each struct is the part of `union bpf_attr` that its command reads. The kernel takes missing
+// fields as 0.
 
 #[repr(C)]
 #[derive(Default)]
@@ -101,15 +101,16 @@ pub(super) fn create(
         map_name: short(name),
         ..MapCreate::default()
     };
-    // SAFETY: there are no addresses in it.
+    // SAFETY: the attributes have no addresses.
     unsafe { bpf(MAP_CREATE, &mut attr) }.map(Fd::take)
 }
 
 impl Map {
-    /// Creates a map; [`Map::constants`] creates those of [`Kind::Constants`]. bpftool shows the first 15 bytes of `name`: letters, digits and underscores.
+    /// Creates a map, except one of [`Kind::Constants`] ([`Map::constants`]). bpftool shows the
+    /// first 15 bytes of `name`: letters, digits and underscores.
     ///
     /// # Errors
-    /// `EPERM` without `CAP_BPF` (before Linux 5.11 also when too little memory may be locked);
+    /// `EPERM` without `CAP_BPF` (before Linux 5.11 also if too little memory may be locked);
     /// `EINVAL` for sizes that the type does not support, `E2BIG` and `ENOMEM` for too large ones.
     pub fn new(kind: Kind, name: &str, key: usize, value: usize, entries: u32) -> Result<Map> {
         const READ_ONLY_BY_PROGRAMS: u32 = 1 << 7;
@@ -140,23 +141,23 @@ impl Map {
         })
     }
 
-    /// Creates an array with one value that nobody can change: the verifier takes its bytes as
-    /// constants, and skips the branches of a program that they exclude.
+    /// Creates an array with one read-only value: the verifier takes its bytes as constants, and
+    /// skips the branches of a program that they exclude.
     ///
     /// # Errors
-    /// Those of [`Map::new`].
+    /// The errors of [`Map::new`].
     pub fn constants(name: &str, value: &[u8]) -> Result<Map> {
         let map = Map::new(Kind::Constants, name, size_of::<u32>(), value.len(), 1)?;
         map.update(&[0; 4], value)?;
         let mut attr = Freeze {
             map_fd: raw(&map.fd),
         };
-        // SAFETY: there are no addresses in it.
+        // SAFETY: the attributes have no addresses.
         unsafe { bpf(MAP_FREEZE, &mut attr) }?;
         Ok(map)
     }
 
-    /// The most entries that it holds.
+    /// The maximum number of entries of the map.
     pub fn entries(&self) -> u32 {
         self.entries
     }
@@ -164,17 +165,17 @@ impl Map {
     /// Adds or replaces an entry.
     ///
     /// # Errors
-    /// `E2BIG`: the map is full. `EINVAL`: key or value are not of the map's size.
+    /// `E2BIG`: the map is full. `EINVAL`: the length of key or value is not the map's.
     pub fn update(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_sizes(key, value)?;
         // SAFETY: the kernel reads a key and a value of the sizes that were checked.
         unsafe { self.element(MAP_UPDATE_ELEM, key, value.as_ptr() as u64) }
     }
 
-    /// Reads the entry of a key into `value`.
+    /// Reads the value of a key into `value`.
     ///
     /// # Errors
-    /// `ENOENT`: there is none. `EINVAL`: key or value are not of the map's size.
+    /// `ENOENT`: the map has no such key. `EINVAL`: the length of key or value is not the map's.
     pub fn lookup(&self, key: &[u8], value: &mut [u8]) -> Result<()> {
         self.check_sizes(key, value)?;
         // SAFETY: the kernel reads a key and writes a value of the sizes that were checked.
@@ -203,11 +204,11 @@ impl Map {
         unsafe { bpf(command, &mut attr) }.map(drop)
     }
 
-    /// Passes key and value of every entry of a hash to `show`. Entries that are added or removed
+    /// Calls `show` with key and value of every entry of a hash. Entries that are added or removed
     /// meanwhile may be missing.
     ///
     /// # Errors
-    /// Those of `BPF_MAP_LOOKUP_BATCH` (since Linux 5.6).
+    /// The errors of `BPF_MAP_LOOKUP_BATCH` (since Linux 5.6).
     pub fn each(&self, mut show: impl FnMut(&[u8], &[u8])) -> Result<()> {
         const BATCH: usize = 1024;
         if self.kind != Kind::Hash {
@@ -215,7 +216,7 @@ impl Map {
         }
         let mut room = BATCH.min(self.entries.max(1) as usize);
         let (mut keys, mut values) = (vec![0u8; self.key * room], vec![0u8; self.value * room]);
-        // The position in a hash is a u32; the kernel may want room for a whole key.
+        // The kernel's position in a hash is a u32, but it may copy a whole key.
         let mut place = vec![0u8; self.key.max(8)];
         let mut next = place.clone();
         let mut begun = false;
@@ -233,7 +234,7 @@ impl Map {
             // the positions for one key.
             let done = unsafe { bpf(MAP_LOOKUP_BATCH, &mut attr) };
             match done {
-                // One bucket of the hash has more entries than there is room for.
+                // One bucket of the hash has more entries than the buffers: enlarge them.
                 Err(Errno::ENOSPC) if room <= self.entries as usize => {
                     room *= 2;
                     (keys, values) = (vec![0; self.key * room], vec![0; self.value * room]);
@@ -258,10 +259,10 @@ impl Map {
         }
     }
 
-    /// Removes the entries of `keys`, which are concatenated. A missing entry is no error.
+    /// Removes the entries with the concatenated `keys`. A missing entry is no error.
     ///
     /// # Errors
-    /// `EINVAL` when the length is not a multiple of a key's.
+    /// `EINVAL` if the length is not a multiple of the key length.
     pub fn delete(&self, mut keys: &[u8]) -> Result<()> {
         if self.key == 0 || !keys.len().is_multiple_of(self.key) {
             return Err(Errno::EINVAL);
@@ -287,10 +288,10 @@ impl Map {
         Ok(())
     }
 
-    /// Maps the values of an array: words that programs and this process both see at once.
+    /// Maps the values of an array: words that programs and this process share.
     ///
     /// # Errors
-    /// `EINVAL` for another type of map; those of mmap(2).
+    /// `EINVAL` for a different type of map; the errors of mmap(2).
     pub fn words(&self) -> Result<Shared> {
         if self.kind != Kind::Array {
             return Err(Errno::EINVAL);
@@ -311,7 +312,7 @@ mod tests {
 
     use super::*;
 
-    /// `None` without the privilege for maps: then there is nothing to test.
+    /// `None` without the privilege to create maps: then the test is skipped.
     fn map(kind: Kind, key: usize, value: usize, entries: u32) -> Option<Map> {
         Map::new(kind, "fathom_test", key, value, entries).ok()
     }

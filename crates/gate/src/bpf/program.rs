@@ -1,4 +1,4 @@
-//! Programs, and what they are attached to.
+//! BPF programs, and the tracepoints that they are attached to.
 
 use std::ffi::CStr;
 
@@ -11,8 +11,8 @@ const PROG_LOAD: c_long = 5;
 const OBJ_GET_INFO_BY_FD: c_long = 15;
 const RAW_TRACEPOINT_OPEN: c_long = 17;
 
-// Each struct is the part of `union bpf_attr` that its command reads. The kernel takes further
-// fields for 0.
+// Each struct is the part of `union bpf_attr` that its command reads. The kernel takes missing
+// fields as 0.
 
 #[repr(C)]
 #[derive(Default)]
@@ -43,18 +43,18 @@ struct InfoByFd {
     info: u64,
 }
 
-/// A program that the kernel has loaded.
+/// A BPF program that the kernel has loaded.
 #[derive(Debug)]
 pub struct Program(Fd);
 
-/// Why the kernel did not load a program.
+/// Why the kernel refused to load a program.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{errno}; {log}")]
 pub struct LoadError {
-    /// `EPERM` without the privilege, `EINVAL` or `EACCES` when the verifier refuses the program.
+    /// `EPERM` without the privilege; `EINVAL` or `EACCES` if the verifier refuses the program.
     #[source]
     pub errno: Errno,
-    /// The last lines of the verifier's log; empty when the verifier did not run.
+    /// The last lines of the verifier's log; empty if the verifier did not run.
     pub log: String,
 }
 
@@ -62,8 +62,8 @@ impl Program {
     /// Loads a program for a raw tracepoint, under a licence that the kernel knows.
     ///
     /// # Errors
-    /// The verifier's message: the program is then loaded a second time with a log, so that the
-    /// usual case needs none.
+    /// The verifier's message. After a failure the program is loaded again with a log, so that a
+    /// successful load needs no log.
     pub fn load_raw_tracepoint(
         name: &str,
         instructions: &[u64],
@@ -100,8 +100,8 @@ impl Program {
         })
     }
 
-    /// How many times it did not run, since it was running on that processor already (since Linux
-    /// 5.12).
+    /// How many times the program was skipped because it was already running on that processor
+    /// (since Linux 5.12).
     pub fn recursion_misses(&self) -> Result<u64> {
         let mut info = [0u64; 27]; // struct bpf_prog_info, up to recursion_misses
         let mut attr = InfoByFd {
@@ -128,10 +128,10 @@ fn last_lines(log: &[u8]) -> String {
     last.join("; ")
 }
 
-/// Attaches a program to a tracepoint until the descriptor is closed. `BPF_RAW_TRACEPOINT_OPEN`
+/// Attaches a program to a raw tracepoint until the descriptor is closed. `BPF_RAW_TRACEPOINT_OPEN`
 ///
 /// # Errors
-/// `ENOENT`: there is no such tracepoint.
+/// `ENOENT`: the kernel has no such tracepoint.
 pub fn raw_tracepoint_open(name: &CStr, program: &Program) -> Result<Fd> {
     let mut attr = RawTracepoint {
         name: name.as_ptr() as u64,
@@ -152,7 +152,7 @@ mod tests {
         if Map::new(Kind::Hash, "fathom_test", 4, 4, 1).is_err() {
             return;
         }
-        // `exit` without a result in r0.
+        // An `exit` instruction without a result in r0, which the verifier must refuse.
         let refused = Program::load_raw_tracepoint("fathom_test", &[0x95], c"GPL").unwrap_err();
         assert!(refused.log.contains("R0 !read_ok"), "{refused:?}");
         // `r0 = 0; exit`

@@ -1,4 +1,4 @@
-//! The ring of records that programs submit.
+//! The ring buffer for records that BPF programs submit.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -7,41 +7,41 @@ use super::map::create;
 use crate::memory::{Mapped, READ_WRITE, RingMemory, page_size};
 use crate::{Fd, Result};
 
-/// A ring buffer: the records that programs submit to user space, in their order.
-/// `BPF_MAP_TYPE_RINGBUF` (since Linux 5.8)
+/// A ring buffer: the records that programs submit to user space, in order. `BPF_MAP_TYPE_RINGBUF`
+/// (since Linux 5.8)
 #[derive(Debug)]
 pub struct Ring {
     fd: Fd,
-    /// The position up to which user space has read: the one page that it may write.
+    /// The position up to which user space has read: the only page that it may write.
     consumer: Mapped,
     /// The position up to which programs have written, and the data.
     data: RingMemory,
 }
 
-/// Length of a record's header: its length with two flags, and a number of the kernel's.
+/// Length of a record's header: the record's length with two flags, and a number for the kernel.
 const HEADER: usize = 8;
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 
 impl Ring {
-    /// Creates a ring of `size` bytes: a power of two, and whole pages.
+    /// Creates a ring of `size` bytes, which must be a power of two and whole pages.
     ///
     /// # Errors
-    /// As of [`Map::new`](super::Map::new); `EINVAL` before Linux 5.8.
+    /// The errors of [`Map::new`](super::Map::new); `EINVAL` before Linux 5.8.
     pub fn new(name: &str, size: u32) -> Result<Ring> {
         const RINGBUF: u32 = 27;
         let fd = create(RINGBUF, 0, name, [0, 0, size])?;
         let page = page_size();
         Ok(Ring {
             consumer: Mapped::new(fd.as_raw_fd(), 0, page, READ_WRITE, libc::MAP_SHARED)?,
-            // The kernel could map the data twice in a row, so that no record wraps around. But
-            // then it would count twice as this process's memory.
+            // A double mapping, in which no record wraps around, is possible. But the data would
+            // count twice as memory of this process.
             data: RingMemory::new(&fd, page, size as usize)?,
             fd,
         })
     }
 
-    /// Passes every complete record to `show`, and returns how many there were.
+    /// Calls `show` with every complete record, and returns their number.
     pub fn drain(&mut self, mut show: impl FnMut(&[u8])) -> usize {
         let (Some(consumer), Some(producer)) =
             (self.consumer.atomic::<AtomicU64>(0), self.data.position(0))
@@ -72,8 +72,8 @@ impl Ring {
                 shown += 1;
             }
             at += (HEADER + len).next_multiple_of(8) as u64;
-            // Programs read the position for each record. Writing it for each would move the cache
-            // line back and forth between processors.
+            // Publish the read position only for every 1/16 of the ring: programs read it for each
+            // record, and writing it as often would move its cache line between processors.
             if at - released > size as u64 / 16 {
                 consumer.store(at, Ordering::Release);
                 released = at;

@@ -1,14 +1,15 @@
-//! Files to which lines are appended.
+//! Appends lines to files.
 
 use crate::fs::{At, FileType, Open, Want, create, fsync, statx, write};
 use crate::long::{c_string, open_long};
 use crate::{Errno, Result};
 
-/// Appends bytes to a plain file, which is created for its owner only, and waits until they are on the disk.
+/// Appends bytes to a regular file, and waits until they are on disk. Creates a missing file,
+/// accessible to its owner only.
 ///
 /// # Errors
-/// `EACCES` for a file of another user, `EINVAL` for what is no plain file, `ELOOP` for a symlink; those of openat(2) and
-/// write(2). Some of the bytes may have been written.
+/// `EACCES` for a file of another user, `EINVAL` for a file that is not regular, `ELOOP` for a
+/// symlink; the errors of openat(2) and write(2). Some of the bytes may have been written.
 pub fn append(path: &[u8], bytes: &[u8]) -> Result<()> {
     let slash = path.iter().rposition(|&byte| byte == b'/');
     let (dir, name) = match slash {

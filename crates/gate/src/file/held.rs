@@ -1,4 +1,4 @@
-//! Files that exist for as long as a process holds them.
+//! Lock files: files that exist as long as a process holds them.
 
 use std::ffi::CStr;
 
@@ -7,18 +7,19 @@ use super::writer::{FOR_OWNER, Fresh, set_mode};
 use crate::fs::{Open, openat, write};
 use crate::{Errno, Fd, Result};
 
-/// A file that is removed when this is dropped, and when SIGINT, SIGTERM or SIGHUP ends the process:
-/// a lock.
+/// A lock file, which is removed when it is dropped, and when SIGINT, SIGTERM or SIGHUP ends the
+/// process.
 #[derive(Debug)]
 pub struct Held {
     _name: Temporary,
 }
 
 impl Held {
-    /// Creates a file with these contents and this mode, whatever the umask. It is complete when it appears under its name.
+    /// Creates a file with these contents and this mode, whatever the umask. The file is complete
+    /// when its name appears.
     ///
     /// # Errors
-    /// `EEXIST` when the name exists; `EMFILE` when too many temporary names are in use; those of
+    /// `EEXIST` if the name exists; `EMFILE` if too many temporary names are in use; the errors of
     /// openat(2), write(2) and linkat(2).
     pub fn create(dir: &Fd, name: &CStr, contents: &[u8], mode: u32) -> Result<Held> {
         let mut fresh = match Fresh::unnamed(dir, FOR_OWNER)? {

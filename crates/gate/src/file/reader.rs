@@ -1,4 +1,4 @@
-//! Files read at any offset.
+//! Reads files at any offset.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::fs::{At, CWD, FileType, Open, Want, openat, pread64, read, statx};
 use crate::long::{c_string, open_long};
 use crate::{Errno, Fd, Result};
 
-/// A file that is open for reading, with its length at that time.
+/// A file that is open for reading, with its length when it was opened.
 #[derive(Clone, Debug)]
 pub struct Reader {
     fd: Arc<Fd>,
@@ -18,7 +18,7 @@ impl Reader {
     /// Opens a file by a name of any length. The length of a device or pipe is 0.
     ///
     /// # Errors
-    /// `EISDIR` for a directory; those of openat(2).
+    /// `EISDIR` for a directory; the errors of openat(2).
     pub fn open(path: &[u8]) -> Result<Reader> {
         let fd = open_long(path, Open::NONBLOCK)?;
         let seen = statx(&fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
@@ -28,7 +28,7 @@ impl Reader {
         Ok(Reader::new(Arc::new(fd), seen.size))
     }
 
-    /// A file that is open already, with its length.
+    /// Wraps an open file with its length.
     pub fn new(fd: Arc<Fd>, len: u64) -> Reader {
         Reader { fd, len }
     }
@@ -38,12 +38,12 @@ impl Reader {
         &self.fd
     }
 
-    /// The length in bytes.
+    /// Length of the file in bytes, when it was opened.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether the length is 0.
+    /// Whether the file was empty when it was opened.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -54,7 +54,7 @@ impl Reader {
     }
 }
 
-/// Reads from an offset on until the buffer is full or the file ends.
+/// Reads from an offset until the buffer is full or the file ends.
 pub fn read_full_at(fd: &Fd, mut offset: u64, buffer: &mut [u8]) -> Result<usize> {
     let mut have = 0;
     while have < buffer.len() {
@@ -76,7 +76,8 @@ pub fn read_kernel(name: &CStr) -> Result<Vec<u8>> {
     read_kernel_up_to(name, 64 << 10)
 }
 
-/// Reads a file of /proc or /sys, up to a number of bytes that is a power of two from 4096.
+/// Reads a file of /proc or /sys up to `limit` bytes, which must be a power of two and at least
+/// 4096.
 pub fn read_kernel_up_to(name: &CStr, limit: usize) -> Result<Vec<u8>> {
     let fd = openat(CWD, name, Open::NONBLOCK)?;
     let (mut text, mut have) = (vec![0; 4096], 0);
@@ -93,7 +94,8 @@ pub fn read_kernel_up_to(name: &CStr, limit: usize) -> Result<Vec<u8>> {
     }
 }
 
-/// The first word of a field of a file with lines such as `Tgid: 7`. `name` is that of the field, with its colon.
+/// The first word of a field in a file with lines such as `Tgid: 7`; `name` is the field's name
+/// with its colon.
 /// [proc_pid_status(5)](https://man7.org/linux/man-pages/man5/proc_pid_status.5.html)
 pub fn kernel_field<'t>(text: &'t [u8], name: &str) -> Option<&'t str> {
     let mut lines = text.split(|&byte| byte == b'\n');

@@ -1,4 +1,4 @@
-//! Temporary names, which are removed when the process ends, also by a signal.
+//! Temporary names, which are removed when the process ends, also when a signal ends it.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::AsRawFd;
@@ -12,33 +12,33 @@ use crate::long::c_string;
 use crate::signals::disposition;
 use crate::{Errno, Fd, Result};
 
-/// A temporary name in a directory. It is removed when this is dropped, and when SIGINT, SIGTERM or
-/// SIGHUP ends the process.
+/// A temporary name in a directory, which is removed when it is dropped, and when SIGINT, SIGTERM
+/// or SIGHUP ends the process.
 #[derive(Debug)]
 pub(super) struct Temporary {
     pub(super) dir: Fd,
     pub(super) name: CString,
-    /// Whether the name exists, and has to be removed.
+    /// Whether the name exists and must be removed.
     pub(super) exists: bool,
     slot: Option<&'static AtomicPtr<OnSignal>>,
 }
 
-/// A name that the signal handler removes.
+/// A temporary name that the signal handler removes.
 struct OnSignal {
-    /// The process that made it. Its children have the same table and the same handler, and must
-    /// not remove the name.
+    /// Id of the process that created the name. A child inherits the table and the handler, and
+    /// must not remove the name.
     process: u32,
     dir: c_int,
     name: CString,
 }
 
-/// The names that the signal handler removes; null in a free slot. The values are never freed, since
-/// a handler may be reading them: that leaks a few bytes for each file written. No command writes
-/// more than four files at once.
+/// Names that the signal handler removes; null in a free slot. The values are never freed, since a
+/// handler may be reading them: that leaks a few bytes per file written. No command writes more
+/// than four files at once.
 static SLOTS: [AtomicPtr<OnSignal>; 4] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 4];
 
 impl Temporary {
-    /// A name for a file that does not exist yet.
+    /// A temporary name for a file that is yet to be created.
     pub(super) fn named(dir: Fd, name: CString) -> Temporary {
         install_signal_handlers();
         Temporary {
@@ -49,7 +49,6 @@ impl Temporary {
         }
     }
 
-    /// Creates something under a name that is free.
     pub(super) fn create_unique(
         dir: Fd,
         mut make: impl FnMut(&Fd, &CStr) -> Result<()>,
@@ -72,9 +71,9 @@ impl Temporary {
         Err(Errno::EEXIST)
     }
 
-    /// Creates something under the name.
     pub(super) fn make(&mut self, make: impl FnOnce(&Fd, &CStr) -> Result<()>) -> Result<()> {
-        // The handler must know the name before it exists: a signal in between would leave it.
+        // Register the name with the handler before the file exists: a signal in between would
+        // leave the file.
         self.release_slot();
         let entry = Box::new(OnSignal {
             process: std::process::id(),
@@ -90,14 +89,14 @@ impl Temporary {
         made
     }
 
-    /// Takes the name out of the signal handler's table.
+    /// Removes the name from the signal handler's table.
     fn release_slot(&mut self) {
         if let Some(slot) = self.slot.take() {
             slot.store(std::ptr::null_mut(), Ordering::SeqCst);
         }
     }
 
-    /// Renames the file to its final name, and waits until that is on the disk.
+    /// Renames the file to its final name, and waits until the rename is on disk.
     pub(super) fn rename(&mut self, to: &CStr) -> Result<()> {
         renameat2(&self.dir, &self.name, &self.dir, to)?;
         self.exists = false;
@@ -114,7 +113,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Puts a name into the signal handler's table. Returns its slot; `None` when the table is full.
+/// Adds a name to the signal handler's table. Returns its slot; `None` if the table is full.
 fn occupy_slot(entry: Box<OnSignal>) -> Option<&'static AtomicPtr<OnSignal>> {
     let entry = Box::into_raw(entry);
     let (free, order) = (std::ptr::null_mut(), Ordering::SeqCst);
@@ -125,8 +124,8 @@ fn occupy_slot(entry: Box<OnSignal>) -> Option<&'static AtomicPtr<OnSignal>> {
     SLOTS.iter().find(occupied)
 }
 
-/// Makes the signals that end a program remove the names first, unless a signal is ignored or has a
-/// handler already.
+/// Installs a handler that removes the names before SIGINT, SIGTERM or SIGHUP ends the program,
+/// except for signals that are ignored or have a handler already.
 fn install_signal_handlers() {
     extern "C" fn on_signal(signal: c_int) {
         // SAFETY: values that SLOTS pointed to are never freed; getpid, unlinkat, signal and raise

@@ -1,4 +1,4 @@
-//! Files that are replaced atomically.
+//! Replaces files atomically.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -19,36 +19,39 @@ use crate::{Errno, Fd, Result};
 
 /// Permissions of a new file; the umask removes some.
 const FOR_ALL: u32 = 0o666;
-/// Permissions of a file until it has those that it should have.
+/// Permissions of a file until its final permissions are set.
 pub(super) const FOR_OWNER: u32 = 0o600;
 
-/// Who may read and write a file that a [`Writer`] writes. One that it replaces keeps its permissions.
+/// Permissions of a file that a [`Writer`] writes. By default, a file that is replaced keeps its
+/// permissions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Permissions {
-    /// Everybody, less the umask.
+    /// Everybody, restricted by the umask.
     Public,
-    /// The owner only, or as [`set_private_mode`] says.
+    /// The owner only, or the mode of [`set_private_mode`].
     Private,
-    /// As this mode says, whatever the umask, also of a file that replaces another; the owner only, where the file system
-    /// does not let a mode be set.
+    /// This mode, whatever the umask, even if a file is replaced; the owner only, if the file
+    /// system does not support setting a mode.
     Exactly(u32),
 }
 
 const NO_MODE: u32 = u32::MAX;
 static PRIVATE_MODE: AtomicU32 = AtomicU32::new(NO_MODE);
 
-/// Sets the permissions of all [private](Permissions::Private) files that the process writes from now on, also of those that
-/// replace others, whatever the umask. As the umask, it belongs to the process.
+/// Sets the permissions of all [private](Permissions::Private) files that the process writes from
+/// now on, also of those that replace others, whatever the umask. Applies to the whole process,
+/// like the umask.
 pub fn set_private_mode(mode: u32) {
     PRIVATE_MODE.store(mode & 0o777, Relaxed);
 }
 
-/// Creates an `O_TMPFILE`; `None` where the file system or the kernel has none, or no room for it. For a file
-/// with a name there may be room: XFS first writes data for which it has reserved more than it needs.
+/// Creates an `O_TMPFILE`; `None` if the file system or the kernel does not support it, or has no
+/// space for it. A file with a name may still succeed: for that, XFS first flushes data for which
+/// it has reserved too much space.
 fn unnamed(dir: impl AsFd, mode: u32) -> Result<Option<Fd>> {
     match create(dir, c".", libc::O_TMPFILE | libc::O_WRONLY, mode) {
         Ok(fd) => Ok(Some(fd)),
-        // File systems and kernels without it return various errors.
+        // Errors of file systems and kernels without `O_TMPFILE`.
         Err(
             Errno::EOPNOTSUPP
             | Errno::EISDIR
@@ -61,7 +64,7 @@ fn unnamed(dir: impl AsFd, mode: u32) -> Result<Option<Fd>> {
     }
 }
 
-/// Sets the mode of a new file, where the file system has modes that can be set.
+/// Sets the mode of a new file; ignores that a file system does not support it.
 pub(super) fn set_mode(fd: &Fd, mode: u32) -> Result<()> {
     match fchmod(fd, mode) {
         Err(Errno::EPERM | Errno::EOPNOTSUPP) => Ok(()),
@@ -69,7 +72,7 @@ pub(super) fn set_mode(fd: &Fd, mode: u32) -> Result<()> {
     }
 }
 
-/// Creates a file under a temporary name.
+/// Creates a file under a temporary name, to be renamed.
 fn named(dir: Fd, mode: u32) -> Result<(Fd, Temporary)> {
     let mut made = None;
     let temporary = Temporary::create_unique(dir, |dir, name| {
@@ -80,8 +83,8 @@ fn named(dir: Fd, mode: u32) -> Result<(Fd, Temporary)> {
     Ok((made.ok_or(Errno::EIO)?, temporary))
 }
 
-/// A new file that gets its name when it is complete, and disappears if the process ends before. Unlike a
-/// [`Writer`] it is created in an open directory, and does not wait for the disk.
+/// A new file that gets its name when it is complete, and disappears if the process ends before.
+/// Unlike a [`Writer`], it is created in an open directory, and is not synced to disk.
 #[derive(Debug)]
 pub struct Fresh {
     fd: Fd,
@@ -89,8 +92,8 @@ pub struct Fresh {
 }
 
 impl Fresh {
-    /// Creates an `O_TMPFILE` with the permissions `mode`, less the umask. `Ok(None)` where the file
-    /// system has none, or no room for it.
+    /// Creates an `O_TMPFILE` with the permissions `mode`, less the umask. `Ok(None)` if the file
+    /// system does not support it, or has no space for it.
     pub fn unnamed(dir: &Fd, mode: u32) -> Result<Option<Fresh>> {
         Ok(unnamed(dir, mode)?.map(|fd| Fresh {
             fd,
@@ -98,8 +101,8 @@ impl Fresh {
         }))
     }
 
-    /// Creates a file under a temporary name, accessible to its owner only. The name is removed when
-    /// the process ends, unless by SIGKILL.
+    /// Creates a file under a temporary name, accessible to its owner only. The name is removed
+    /// when the process ends, except by SIGKILL.
     pub fn named(dir: &Fd) -> Result<Fresh> {
         let dir = openat(dir, c".", Open::PATH | Open::DIRECTORY)?;
         let (fd, temporary) = named(dir, FOR_OWNER)?;
@@ -117,7 +120,8 @@ impl Fresh {
     /// Gives the file its name, in the directory that it was created for.
     ///
     /// # Errors
-    /// `EEXIST` when the name exists. The file is kept, and can be given the name once that is free.
+    /// `EEXIST` if the name exists. The file is kept, and can be published again once the name is
+    /// free.
     pub fn publish(&mut self, dir: &Fd, name: &CStr) -> Result<()> {
         match &mut self.temporary {
             None => link(&self.fd, dir, name),
@@ -130,46 +134,45 @@ impl Fresh {
     }
 }
 
-/// A file being written. It gets its name, and replaces a file of that name, when it is
-/// [published](Writer::publish); otherwise it disappears. A device, a fifo or the name of a descriptor
+/// A file being written. [`Writer::publish`] gives the file its name, replacing any file with that
+/// name; without it, the file disappears. A device, a FIFO or the name of a descriptor
 /// (`/dev/stdout`) is written directly.
 #[derive(Debug)]
 pub struct Writer {
     fd: Fd,
     target: WriteTarget,
-    /// Bytes written.
     written: u64,
-    /// Bytes whose writeback has been started.
+    /// Number of bytes whose writeback has been started.
     writeback: u64,
-    /// Whether all bytes are on the disk.
+    /// Whether all bytes are on disk.
     is_synced: bool,
-    /// Writes bypass the page cache.
+    /// Whether writes bypass the page cache (`O_DIRECT`).
     bypasses_cache: bool,
 }
 
 #[derive(Debug)]
 enum WriteTarget {
-    /// A device, a pipe or a descriptor.
+    /// A device, a pipe or an inherited descriptor.
     Direct,
     /// An `O_TMPFILE`, to be linked into the directory.
     Unnamed { dir: Fd, name: CString },
-    /// Under a temporary name, where there is no `O_TMPFILE`.
+    /// A file under a temporary name, where `O_TMPFILE` is not supported.
     Named { name: CString, temporary: Temporary },
 }
 
-/// What a path leads to, after all symlinks.
+/// The file that a path leads to, after all symlinks.
 enum Destination {
-    /// One of the descriptors of this process.
+    /// A descriptor of this process, such as `/dev/stdout`.
     Descriptor(Vec<u8>),
     /// A device or a FIFO, which is written directly.
     Special(OpenPlace, Statx),
-    /// A plain file, and its attributes if it exists.
+    /// A regular file, and its attributes if it exists.
     File(OpenPlace, Option<Statx>),
-    /// A directory, which is no file.
+    /// A directory.
     Directory(OpenPlace),
 }
 
-/// A name in an open directory.
+/// A file name in an open directory.
 struct OpenPlace {
     dir: Fd,
     name: CString,
@@ -199,11 +202,11 @@ impl OpenPlace {
         Ok(self.dir_statx()?.others_may_write(acl))
     }
 
-    /// Checks that no other user has put a symlink, a FIFO or a device there, to have something else written.
+    /// Refuses a symlink, FIFO or device that another user may have planted to redirect the output.
     fn check(&self, seen: &Statx) -> std::result::Result<(), Refusal> {
-        // What is ours may be another name of a file elsewhere, which somebody has linked here.
+        // A file of this user with several links may be a hard link that another user created here.
         let is_own = seen.is_ours() && seen.nlink == 1;
-        // In a user namespace, the owner of /dev may be unknown.
+        // Always accept /dev/null: in a user namespace, the owner of /dev may be unknown.
         const NULL: Dev = Dev { major: 1, minor: 3 };
         if seen.file_type == FileType::Char && seen.rdev == NULL {
             return Ok(());
@@ -215,7 +218,7 @@ impl OpenPlace {
     }
 }
 
-/// Why a path cannot be followed.
+/// Why a path is not followed.
 enum Refusal {
     /// Another user may have put a symlink, a FIFO or a device there.
     Planted,
@@ -229,7 +232,8 @@ impl From<Errno> for Refusal {
 }
 
 impl Refusal {
-    /// `EACCES` for what is planted, as for symlinks from the kernel with fs.protected_symlinks.
+    /// `EACCES` for a file that another user may have planted, as the kernel returns for symlinks
+    /// with fs.protected_symlinks.
     fn errno(self) -> Errno {
         match self {
             Refusal::Planted => Errno::EACCES,
@@ -246,7 +250,8 @@ pub fn is_planted(path: &[u8]) -> bool {
 /// Opens the directory that a path leads to.
 ///
 /// # Errors
-/// `EACCES` for a symlink of another user in a directory that others than this user and root may write to; those of openat(2).
+/// `EACCES` for a symlink of another user in a directory to which users other than this one and
+/// root may write; the errors of openat(2).
 pub fn open_directory(path: &[u8]) -> Result<Fd> {
     let end = path
         .iter()
@@ -257,16 +262,16 @@ pub fn open_directory(path: &[u8]) -> Result<Fd> {
         Ok(Destination::Directory(place)) => {
             openat(&place.dir, &place.name, Open::DIRECTORY | Open::NOFOLLOW)
         }
-        // As for a path that does not exist, or is no directory.
+        // Returns the error of openat(2) for a missing path, or a file that is no directory.
         Ok(_) => open_long(path, Open::DIRECTORY),
         Err(refusal) => Err(refusal.errno()),
     }
 }
 
 impl Destination {
-    /// Follows symlinks, also dangling ones.
+    /// Resolves a path, following symlinks, including dangling ones.
     fn follow(path: &[u8]) -> std::result::Result<Destination, Refusal> {
-        /// The kernel follows no more symlinks than this either.
+        /// The kernel's own limit (`MAXSYMLINKS`).
         const MOST_LINKS: usize = 40;
         let is_descriptor = |path: &[u8]| {
             matches!(path, b"/dev/stdout" | b"/dev/stderr")
@@ -291,7 +296,7 @@ impl Destination {
             };
             match seen.file_type {
                 FileType::Symlink => {
-                    // The name may be that of another symlink by now.
+                    // Open the symlink before the check: the name may be replaced meanwhile.
                     let how = Open::PATH | Open::NOFOLLOW;
                     let link = openat(&place.dir, &place.name, how)?;
                     let seen = statx(&link, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
@@ -315,17 +320,17 @@ impl Destination {
     }
 }
 
-/// The directory part of a path; the working directory if there is none.
+/// The directory part of a path; `.` if empty.
 fn or_here(parent: &[u8]) -> &[u8] {
     if parent.is_empty() { b"." } else { parent }
 }
 
 impl Writer {
-    /// Starts writing the file that a path of any length leads to. A symlink is followed and kept.
+    /// Starts writing the file that a path of any length leads to. Symlinks are followed and kept.
     ///
     /// # Errors
-    /// `EISDIR` for a directory; `EACCES` for a symlink, a FIFO or a device of another user in a directory that others
-    /// than this user and root may write to; those of openat(2).
+    /// `EISDIR` for a directory; `EACCES` for a symlink, a FIFO or a device of another user in a
+    /// directory to which users other than this one and root may write; the errors of openat(2).
     pub fn create(path: &[u8], permissions: Permissions) -> Result<Writer> {
         let (place, seen) = match Destination::follow(path).map_err(Refusal::errno)? {
             Destination::Descriptor(path) => {
@@ -345,8 +350,9 @@ impl Writer {
             Destination::Directory(_) => return Err(Errno::EISDIR),
             Destination::File(place, seen) => (place, seen),
         };
-        // Whoever has put a file there does not get what replaces it: neither as its owner, nor by the mode of a file of ours that
-        // was moved or linked there.
+        // Keep the permissions only of a file of this user: a user who planted a file here must not
+        // get access to its replacement, neither as owner nor by the mode of a file of ours that
+        // was moved or linked here.
         let is_exact = matches!(permissions, Permissions::Exactly(_));
         let mut kept = seen.filter(|seen| seen.is_ours() && !is_exact);
         if permissions == Permissions::Private
@@ -372,11 +378,11 @@ impl Writer {
         Ok(writer)
     }
 
-    /// The directory in which a [`Writer`] for this path would name its file, and the name. `None` if
-    /// it would write directly.
+    /// The directory in which a [`Writer`] for this path would create its file, and the file name.
+    /// `None` if it would write directly.
     ///
     /// # Errors
-    /// As for [`create`](Writer::create).
+    /// The errors of [`create`](Writer::create).
     pub fn place(path: &[u8]) -> Result<Option<(Statx, Vec<u8>)>> {
         match Destination::follow(path).map_err(Refusal::errno)? {
             Destination::File(place, _) => Ok(Some((place.dir_statx()?, place.name.into_bytes()))),
@@ -385,26 +391,27 @@ impl Writer {
         }
     }
 
-    /// Gives it the owner and the permissions of the file that it will replace, so that nobody can
-    /// read it who could not read that one. The set-id bits are dropped, as with any write.
+    /// Gives the new file the owner and the permissions of the file that it will replace, so that
+    /// users who could not read the old file cannot read the new one. The set-id bits are dropped,
+    /// as with any write.
     fn copy_permissions(&self, &Statx { uid, gid, mode, .. }: &Statx) {
         const SAME: u32 = u32::MAX;
         const GROUP: u32 = 0o070;
         let mode = mode & 0o777;
-        // Without privilege the owner cannot be changed, but perhaps the group can.
+        // Without privilege, chown(2) of the owner fails, but that of the group may succeed.
         let has_group = [uid, SAME]
             .into_iter()
             .any(|uid| fchownat(&self.fd, c"", uid, gid).is_ok());
-        // This fails where the file system stores no permissions.
+        // Ignore a failure of chmod(2), as on file systems without permissions.
         let _ = fchmod(&self.fd, if has_group { mode } else { mode & !GROUP });
     }
 
     /// Writes to standard output, from its current offset.
     ///
     /// # Errors
-    /// `EBADF` when it is closed.
+    /// `EBADF` if standard output was closed.
     pub fn stdout() -> Result<Writer> {
-        // Rust's runtime has opened /dev/null in its place.
+        // For a closed standard output, Rust's runtime has opened /dev/null.
         if crate::command::was_closed(1) {
             return Err(Errno::EBADF);
         }
@@ -412,7 +419,7 @@ impl Writer {
         Ok(Writer::to(fd, WriteTarget::Direct))
     }
 
-    /// The attributes of the file that is being written.
+    /// The attributes of the file being written.
     pub fn statx(&self) -> Result<Statx> {
         statx(&self.fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)
     }
@@ -432,9 +439,9 @@ impl Writer {
         }
     }
 
-    /// Has writes of this size bypass the page cache: their memory must be aligned to 4096 bytes. `false` if
-    /// it is no plain file, what was written so far is not aligned, or the file system does not say which
-    /// alignment it needs (Linux before 6.1, btrfs) or needs another one.
+    /// Makes writes bypass the page cache, in units of `size`, from memory aligned to 4096 bytes.
+    /// `false` if the file is not regular, the bytes written so far are not aligned, or the file
+    /// system requires a different alignment or does not report it (Linux before 6.1, btrfs).
     /// [fcntl(2)](https://man7.org/linux/man-pages/man2/F_GETFL.2const.html), `O_DIRECT`
     pub fn bypass_cache(&mut self, size: usize) -> bool {
         const ALIGNED: u32 = 4096;
@@ -452,10 +459,10 @@ impl Writer {
         self.bypasses_cache
     }
 
-    /// Has writes use the page cache again.
+    /// Makes writes use the page cache again.
     ///
     /// # Errors
-    /// Those of fcntl(2).
+    /// The errors of fcntl(2).
     pub fn use_cache(&mut self) -> Result<()> {
         self.fd.set_flags(0)?;
         self.bypasses_cache = false;
@@ -463,10 +470,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Starts writeback of what has been written, so that little is left to wait for at the end.
-    /// Errors are ignored: fsync(2) reports them at the end.
+    /// Starts writeback of the bytes written, so that little remains for fsync(2). Errors are
+    /// ignored: fsync(2) reports them.
     fn start_writeback(&mut self) {
-        /// Large enough for a disk, and little to wait for at the end.
+        /// Size of a range for writeback: large enough for a disk, small enough that the final
+        /// fsync(2) is short.
         const PIECE: u64 = 1 << 20;
         let ready = (self.written - self.writeback) / PIECE * PIECE;
         if ready > 0 && !self.is_direct() && !self.bypasses_cache {
@@ -483,10 +491,10 @@ impl Writer {
         Ok(Writer::to(fd, WriteTarget::Named { name, temporary }))
     }
 
-    /// Waits until everything written is on the disk.
+    /// Waits until all bytes written are on disk.
     ///
     /// # Errors
-    /// Those of fsync(2), except that a pipe or terminal cannot be synced.
+    /// The errors of fsync(2), except that a pipe or terminal cannot be synced.
     pub fn sync(&mut self) -> Result<()> {
         match fsync(&self.fd) {
             Err(Errno::EINVAL | Errno::EROFS | Errno::EOPNOTSUPP) if self.is_direct() => {}
@@ -496,11 +504,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits until everything is on the disk and gives the file its name, replacing another file.
+    /// Waits until all bytes are on disk, and gives the file its name, replacing a different file.
     ///
     /// # Errors
-    /// Nothing is left behind and the other file is kept, unless the last step fails: waiting until
-    /// the name is on the disk.
+    /// No new file is left behind and the old one is kept, unless the last step fails: waiting
+    /// until the name is on disk.
     pub fn publish(mut self) -> Result<()> {
         if !self.is_synced {
             self.sync()?;
@@ -539,10 +547,10 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
     path.split_at(path.iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1))
 }
 
-/// Gives an `O_TMPFILE` its name.
 fn link(fd: &Fd, dir: &Fd, name: &CStr) -> Result<()> {
     match linkat(fd, c"", dir, name, At::EMPTY_PATH) {
-        // Before Linux 6.10 this needs CAP_DAC_READ_SEARCH; through /proc it does not.
+        // linkat(2) with an empty path needs CAP_DAC_READ_SEARCH before Linux 6.10; through /proc
+        // it does not.
         Err(Errno::ENOENT | Errno::EPERM | Errno::EINVAL) => {
             linkat(CWD, &in_proc(fd, b"")?, dir, name, At::SYMLINK_FOLLOW)
         }
@@ -550,10 +558,10 @@ fn link(fd: &Fd, dir: &Fd, name: &CStr) -> Result<()> {
     }
 }
 
-/// Gives an `O_TMPFILE` a name that exists, replacing the file. linkat(2) cannot replace, so it gets
-/// a temporary name first, which is renamed. That name depends only on the file's: what a process
-/// left that was killed in between is removed the next time. Another process that writes the same
-/// file at the same time may remove the name; then it is tried again.
+/// Gives an `O_TMPFILE` a name that exists, replacing the file. linkat(2) cannot replace, so the
+/// file first gets a temporary name, and is renamed. The temporary name depends only on the final
+/// one: the file that a killed process left is removed by the next. A process that writes the same
+/// file at the same time may remove the name; then try again.
 fn replace(fd: &Fd, dir: Fd, name: &CStr) -> Result<()> {
     const TRIES: u32 = 100;
     let mut temporary = Temporary::named(dir, c_string(temporary_name(name).as_bytes())?);
@@ -574,7 +582,7 @@ fn replace(fd: &Fd, dir: Fd, name: &CStr) -> Result<()> {
     Err(Errno::EEXIST)
 }
 
-/// A distinct name for each file, by FNV-1a, of a length that every file system allows.
+/// A different name for each file, by FNV-1a, of a length that every file system supports.
 fn temporary_name(name: &CStr) -> String {
     let hash = name
         .to_bytes()
@@ -622,7 +630,7 @@ mod tests {
             writer.publish().unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
         }
-        // What a killed process left under the temporary name is removed.
+        // The file that a killed process left under the temporary name must be removed.
         std::fs::write(dir.join(temporary_name(c"out")), b"left behind").unwrap();
         let mut again = create();
         again.write_all(b"two").unwrap();
@@ -656,7 +664,7 @@ mod tests {
             let now = path.metadata().unwrap();
             assert_eq!(now.len(), 0);
             match is_given {
-                // The file of another user is replaced by a new one.
+                // The file of another user must be replaced by a new one.
                 true => assert_eq!(now.uid(), crate::process::ids().0),
                 false => assert_eq!(now.mode() & 0o7777, mode),
             }

@@ -1,5 +1,5 @@
 //! A limit of the calls per second: a token bucket, in the form of the generic cell rate algorithm
-//! (ITU-T I.371). Each call takes the next moment that is free, and waits until then.
+//! (ITU-T I.371). Each call reserves the next free time slot, and waits until then.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,13 +7,13 @@ use std::time::Instant;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Moments that passed unused within this time can still be taken. A thread oversleeps by less.
+/// Unused time slots expire after this time, in nanoseconds. A thread oversleeps by less.
 const CREDIT: u64 = SECOND / 20;
 
 struct Bucket {
-    /// Nanoseconds from one call to the next.
+    /// Nanoseconds between two time slots.
     interval: u64,
-    /// The next free moment, in nanoseconds since the beginning.
+    /// The next free time slot, in nanoseconds since the limit was set.
     next: AtomicU64,
 }
 
@@ -28,8 +28,8 @@ impl Bucket {
         }
     }
 
-    /// Takes the next moment; returns how long to wait for it. The first n calls end no earlier than
-    /// n - 1 intervals after the beginning, because no credit is older than that.
+    /// Reserves the next time slot; returns how long to wait for it. The first n calls take at
+    /// least n - 1 intervals, because there is no credit from before the first call.
     fn take(&self, now: u64) -> u64 {
         let oldest = now.saturating_sub(CREDIT);
         let after = |next: u64| Some(next.max(oldest).saturating_add(self.interval));
@@ -44,7 +44,7 @@ pub(super) fn set(rate: u64, processes: usize) {
     let _ = LIMIT.set((Instant::now(), Bucket::new(rate, processes))); // the first limit counts
 }
 
-/// Takes the next moment for a call; returns for how many nanoseconds to wait.
+/// Reserves the next time slot for a call; returns the nanoseconds to wait.
 pub(super) fn take() -> u64 {
     LIMIT.get().map_or(0, |(begun, bucket)| {
         bucket.take(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX))
@@ -55,7 +55,7 @@ pub(super) fn take() -> u64 {
 mod tests {
     use super::*;
 
-    /// The moments of calls by one thread, which does other things for `between` after each.
+    /// The times of calls by one thread, which does other work for `between` after each.
     fn moments(bucket: &Bucket, calls: usize, between: impl Fn(usize) -> u64) -> Vec<u64> {
         let mut now = 0;
         let call = |nth| {
@@ -71,7 +71,7 @@ mod tests {
     fn calls_are_never_faster_than_the_rate() {
         for (rate, processes) in [(1, 1), (1000, 1), (1000, 7), (3, 2), (1_000_000_000, 1)] {
             let bucket = Bucket::new(rate, processes);
-            // The thread is idle for a second once.
+            // The thread is idle for a second after 50 calls.
             let idle = |nth| {
                 if nth == 50 {
                     SECOND
@@ -83,7 +83,8 @@ mod tests {
             for (nth, moment) in (0..).zip(&moments) {
                 assert!(*moment >= nth * bucket.interval, "{rate}: {moments:?}");
             }
-            // What it did not use then, it makes up for within the credit only.
+            // Of the slots that were not used in that second, only those within the credit can
+            // still be used.
             let most = (CREDIT / bucket.interval) as usize + 1;
             let later = moments[51..].get(most..).unwrap_or_default();
             for two in later.windows(2) {

@@ -1,8 +1,8 @@
-//! The queue of directories of a breadth-first search.
+//! The queue of directories in a breadth-first search.
 //!
-//! A directory is kept as its name and the number of its parent, so that a million of them fit in
+//! A directory is stored as its name and the index of its parent, so that a million of them fit in
 //! memory. It is opened by its path relative to the root of the search, in one call. This replaces
-//! the papers' *path bunching*, which looked several components up in one chdir.
+//! the papers' *path bunching*, in which one chdir looked up several components.
 
 use std::os::fd::AsFd;
 
@@ -18,12 +18,13 @@ pub(crate) struct QueueNode<T> {
     parent: u32,
     name_at: usize,
     name_len: u16,
-    /// Its depth below the root of the search.
+    /// Depth below the root of the search.
     pub(crate) depth: u32,
     pub(crate) data: T,
 }
 
-/// The queue. Directories that were taken from it stay, because those in them need their names.
+/// The queue. Directories that were taken remain stored, because their subdirectories need their
+/// names.
 pub(crate) struct Queue<'r, T> {
     root: &'r Root,
     nodes: Vec<QueueNode<T>>,
@@ -47,7 +48,7 @@ impl<'r, T: Copy> Queue<'r, T> {
         }
     }
 
-    /// Adds the directory `name` in the directory `parent`. Drops those beyond 2^32.
+    /// Adds the directory `name` below `parent`. Ignores directories beyond 2^32.
     pub(crate) fn push(&mut self, parent: usize, name: &[u8], data: T) {
         let (Ok(parent), Ok(name_len)) = (u32::try_from(parent), u16::try_from(name.len())) else {
             return;
@@ -73,7 +74,7 @@ impl<'r, T: Copy> Queue<'r, T> {
         &self.nodes[at]
     }
 
-    /// How many directories have ever been in the queue.
+    /// Number of directories that have ever been in the queue.
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -82,7 +83,7 @@ impl<'r, T: Copy> Queue<'r, T> {
         self.nodes.len() - self.next
     }
 
-    /// The path of a directory relative to the root; `.` for the root.
+    /// The path of a directory relative to the root of the search; `.` for the root.
     fn relative_path(&self, mut at: usize) -> Vec<u8> {
         let mut parts = Vec::new();
         while at != 0 {
@@ -115,8 +116,8 @@ impl<'r, T: Copy> Queue<'r, T> {
     }
 }
 
-/// Reads a whole directory, and gives the bytes of its entries to `each`, a buffer at a time. The
-/// buffer grows when it is too small for one entry: some file systems have names of over 255 bytes.
+/// Reads a whole directory, and calls `each` with getdents64 records, a buffer at a time. The
+/// buffer grows if it is too small for one entry: some file systems have names of over 255 bytes.
 pub(crate) fn read_whole(
     dir: &Fd,
     buffer: &mut Vec<u8>,

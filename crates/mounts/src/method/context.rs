@@ -1,4 +1,4 @@
-//! What every search keeps: its progress, its warnings, and why its result may be incomplete.
+//! The state that every search has: progress, warnings, and why the result may be incomplete.
 
 use base::warning::Warning;
 use gate::fs::{At, newfstatat};
@@ -11,32 +11,32 @@ use crate::listed::{is_gone, is_removed};
 use crate::point::{Point, PointKind};
 use crate::root::Root;
 
-/// How much has been searched.
+/// Progress of a search: how much of the file tree was searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SearchProgress {
-    /// Directories read.
+    /// Number of directories read.
     pub directories: u64,
-    /// Entries seen in them.
+    /// Number of entries seen in these directories.
     pub entries: u64,
-    /// Directories that need not be read.
+    /// Number of directories that did not need to be read.
     pub pruned: u64,
 }
 
-/// The state of a search.
+/// The progress, warnings and gaps of a search.
 #[allow(missing_docs, reason = "the names say it")]
 pub struct SearchContext<'a> {
     pub progress: SearchProgress,
     pub warnings: Vec<Warning>,
-    /// Why mount points may be missing; empty when the result is complete.
+    /// Why mount points may be missing; empty if the result is complete.
     pub incomplete: Vec<Incompleteness>,
     loss: Loss,
-    /// Called now and then with the progress and the directory being read.
+    /// Called now and then with the progress, and with the directory being read.
     tick: &'a mut dyn FnMut(&SearchProgress, &[u8]),
 }
 
 impl<'a> SearchContext<'a> {
-    /// A new search, which calls `tick` now and then. `loss` is what a directory that cannot be read
-    /// costs.
+    /// Begins a search. `loss` is the part of the result that is missing if a directory cannot be
+    /// read.
     pub fn new(loss: Loss, tick: &'a mut dyn FnMut(&SearchProgress, &[u8])) -> SearchContext<'a> {
         SearchContext {
             progress: SearchProgress::default(),
@@ -77,12 +77,12 @@ impl<'a> SearchContext<'a> {
         }
     }
 
-    /// Reports a call that failed in the tree. A file that has vanished or changed its type meanwhile
-    /// is no failure; anything else is a warning, and makes the result incomplete.
+    /// Reports a failed call in the tree. A file that has vanished or changed its type meanwhile is
+    /// no failure; any other error is a warning, and makes the result incomplete.
     pub(crate) fn failed(&mut self, path: &[u8], gate: Gate, errno: Errno) {
         const MANY: usize = 1000;
         let is_dir = !matches!(gate, Gate::Statx | Gate::Newfstatat);
-        // With many warnings, the time for further looks is better spent.
+        // With many warnings, checking whether each file was removed would take too long.
         if is_gone(errno) && self.warnings.len() < MANY && is_removed(path, is_dir) {
             return;
         }
@@ -104,7 +104,7 @@ impl<'a> SearchContext<'a> {
         }
     }
 
-    /// Notes how many directories the depth bound has kept a search from reading.
+    /// Records how many directories were not read because of the depth limit.
     pub(super) fn mark_unread(&mut self, bound: Option<usize>, unread: u64) {
         if unread > 0 {
             let bound = bound.unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Depth-first search for changes of `st_dev`: the common part of naive, getmnt1 and getmnt2.
 //!
-//! Each directory is read whole, then fstatat(2) is called for its entries one by one, and a
-//! directory among them is entered at once. There is no recursion, so depth costs memory, not stack.
+//! Each directory is read completely, then fstatat(2) is called for its entries one by one, and a
+//! subdirectory is entered at once. There is no recursion, so depth costs memory, not stack.
 
 use std::ffi::CStr;
 use std::os::fd::AsFd;
@@ -17,29 +17,31 @@ use super::context::SearchContext;
 use crate::point::{Point, PointKind};
 use crate::root::Root;
 
-/// How a search names files, and what prunes it.
+/// How a search names files, and how it is pruned.
 pub(super) struct Style<'a> {
-    /// Whether names are full paths; else they are relative to the working directory.
+    /// Whether file names are full paths; otherwise they are relative to the working directory.
     pub(super) full_names: bool,
     pub(super) buffer: usize,
-    /// The depth of the deepest entries that are looked at; `None` for no bound.
+    /// Maximum depth of the entries that are examined; `None` for no limit.
     pub(super) bound: Option<usize>,
     pub(super) is_leaf: &'a dyn Fn(Dev) -> bool,
 }
 
 struct Frame {
-    /// Length of its path in [`Walk::path`].
+    /// Length of the directory's path in [`Walk::path`].
     path_len: usize,
     dev: Dev,
     dev_is_sure: bool,
-    /// The names in it, each with its NUL.
+    /// The names in the directory, each with its NUL.
     names: Vec<u8>,
     next: usize,
-    /// The directory, if names are relative; `None` if it was closed when descriptors ran out.
+    /// Descriptor of the directory if names are relative; `None` if it was closed when descriptors
+    /// ran out.
     fd: Option<Fd>,
 }
 
-/// Every visible directory below `root` where `st_dev` changes, and `root` itself if it is one.
+/// Finds every visible directory below `root` where `st_dev` changes, and `root` itself if `st_dev`
+/// changes there.
 pub(super) fn search(
     root: &Root,
     style: &Style<'_>,
@@ -82,8 +84,8 @@ struct Walk<'a, 'h> {
 }
 
 impl Walk<'_, '_> {
-    /// Looks at the next entry of the deepest directory, or returns to its parent. False when nothing
-    /// is left.
+    /// Examines the next entry of the deepest directory, or returns to its parent. False when
+    /// nothing is left.
     fn step(&mut self) -> bool {
         let Some(top) = self.frames.last_mut() else {
             return false;
@@ -148,8 +150,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The device of the directory being read. When an entry's differs, it is read once more:
-    /// something may have been mounted on the directory before it was entered.
+    /// Device of the directory being read. If that of an entry differs, it is read again: something
+    /// may have been mounted on the directory before it was entered.
     fn parent_dev(&mut self, entry: Dev) -> Option<Dev> {
         let top = self.frames.last()?;
         if top.dev == entry || top.dev_is_sure {
@@ -166,7 +168,7 @@ impl Walk<'_, '_> {
         Some(top.dev)
     }
 
-    /// Opens and reads the directory at `path`, and makes it the deepest one.
+    /// Opens and reads the directory at `path`, which becomes the deepest one.
     fn enter(&mut self, dev: Dev) {
         self.context.directory(&self.path);
         let fd = match self.open() {
@@ -206,7 +208,8 @@ impl Walk<'_, '_> {
             let Err(Errno::EMFILE) = opened else {
                 return opened;
             };
-            // Out of descriptors: close those nearest to the root, and return to them by path.
+            // Descriptors have run out: close the directories nearest to the root, and reopen them
+            // by path later.
             let mut held: Vec<&mut Frame> = self
                 .frames
                 .iter_mut()
@@ -228,7 +231,7 @@ impl Walk<'_, '_> {
         )
     }
 
-    /// With relative names, changes to the parent directory, and further up if that is gone.
+    /// With relative names, changes to the parent directory, or further up if the parent is gone.
     fn return_to_parent(&mut self) {
         while !self.style.full_names
             && let Some(mut top) = self.frames.pop()
@@ -245,7 +248,6 @@ impl Walk<'_, '_> {
     }
 }
 
-/// All names in a directory, each with its NUL.
 fn read_names(dir: &Fd, buffer: usize) -> gate::Result<Vec<u8>> {
     let mut buffer = vec![0u8; buffer];
     let mut names = Vec::new();

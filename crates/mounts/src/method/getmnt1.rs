@@ -1,14 +1,14 @@
-//! `getmnt1` (1983): relative names, directories read 512 bytes at a time, a bound on the depth.
+//! `getmnt1` (1983): relative names, directories read 512 bytes at a time, a depth limit.
 
 use super::context::SearchContext;
 use super::depth;
 use crate::point::Point;
 use crate::root::Root;
 
-/// The block of the file system that the program was written for, in bytes.
+/// Block size of the file system that the program was written for, in bytes.
 const OLD_BLOCK: usize = 512;
 
-/// Every visible directory within `bound` where `st_dev` changes.
+/// Finds every visible directory down to depth `bound` where `st_dev` changes.
 pub fn find(root: &Root, bound: Option<usize>, context: &mut SearchContext<'_>) -> Vec<Point> {
     let style = depth::Style {
         full_names: false,

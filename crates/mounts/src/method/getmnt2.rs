@@ -1,4 +1,4 @@
-//! `getmnt2` (1987): getmnt1, with directories read a file-system block at a time, and leaf
+//! `getmnt2` (1987): like getmnt1, with directories read a file-system block at a time, and leaf
 //! pruning: no mount point can be beneath a leaf of the table of device pairs. Without a table it
 //! stops where getmnt1 does.
 
@@ -8,10 +8,10 @@ use crate::pairs::Pairs;
 use crate::point::Point;
 use crate::root::Root;
 
-/// The block of today's file systems, in bytes.
+/// Block size of present file systems, in bytes.
 const BLOCK: usize = 4096;
 
-/// Every visible directory within `bound` where `st_dev` changes.
+/// Finds every visible directory down to depth `bound` where `st_dev` changes.
 pub fn find(
     root: &Root,
     bound: Option<usize>,

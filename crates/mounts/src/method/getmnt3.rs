@@ -1,12 +1,12 @@
-//! `getmnt3` (1988): breadth first, because mount points lie near the root; the table of device
-//! pairs made into a tree, from which leaves are removed as they are found, so that the search ends
-//! when the root becomes a leaf; directories read whole; names bunched (see `breadth.rs`); /dev
-//! excluded.
+//! `getmnt3` (1988): breadth first, because mount points are near the root. The table of device
+//! pairs becomes a tree, from which leaves are removed as they are found, so that the search ends
+//! when the root becomes a leaf. Directories are read completely, names are bunched (see
+//! `breadth.rs`), and /dev is excluded.
 //!
-//! /dev was excluded as an unlikely place for mounts, and today it is a likely one. Here it is
-//! searched last, and only if mounts are still sought; where the table says that something is
-//! mounted on the file system at /dev, it has its ordinary turn. Without a table the search stops
-//! where getmnt1's does.
+//! The authors excluded /dev as an unlikely place for mounts; today it is a likely one. This
+//! implementation searches /dev last, and only if mounts are still missing; if the table has a
+//! mount on the file system at /dev, it is searched in the usual order. Without a table the search
+//! stops where getmnt1 does.
 
 use base::path::join;
 use gate::Gate;
@@ -19,10 +19,10 @@ use crate::pairs::Pairs;
 use crate::point::{Point, PointKind};
 use crate::root::Root;
 
-/// Room for a whole directory of some thousand names, in bytes.
+/// Buffer size for a whole directory of some thousand names, in bytes.
 const WHOLE_DIRECTORY: usize = 256 << 10;
 
-/// Every visible directory within `bound` where `st_dev` changes.
+/// Finds every visible directory down to depth `bound` where `st_dev` changes.
 pub fn find(
     root: &Root,
     bound: Option<usize>,
@@ -37,7 +37,7 @@ pub fn find(
     loop {
         if pairs.as_ref().is_some_and(Pairs::all_found) {
             context.progress.pruned += queue.waiting() as u64;
-            unread = 0; // nothing is sought in those
+            unread = 0; // directories where nothing is missing do not count as unread
             break;
         }
         let Some(at) = queue.pop() else {
@@ -70,7 +70,8 @@ pub fn find(
             }
             let entry_dev = stat.dev;
             if entry_dev != dev && !dev_is_sure {
-                // Something may have been mounted on the directory since its device was read.
+                // Read the device number again: something may have been mounted on the directory
+                // meanwhile.
                 dev = newfstatat(dir, c"", At::EMPTY_PATH).map_or(dev, |stat| stat.dev);
                 dev_is_sure = true;
             }

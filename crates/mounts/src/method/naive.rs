@@ -5,10 +5,11 @@ use super::depth;
 use crate::point::Point;
 use crate::root::Root;
 
-/// Room for one directory entry with the longest name, so that few are read at a time.
+/// Buffer size for one directory entry with the longest name, so that few entries are read at a
+/// time.
 const ONE_ENTRY: usize = 280;
 
-/// Every visible directory where `st_dev` changes.
+/// Finds every visible directory where `st_dev` changes.
 pub fn find(root: &Root, context: &mut SearchContext<'_>) -> Vec<Point> {
     let style = depth::Style {
         full_names: true,

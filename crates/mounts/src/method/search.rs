@@ -1,14 +1,14 @@
-//! `search`: ours. The paths in the mount table are checked first, by one `statx` each; only where
-//! they leave something open, the tree is searched breadth first, pruned and ended by the ids and
-//! parents of the table.
+//! `search`: fathom's own method. The paths in the mount table are checked first, by one `statx`
+//! each; only if they are inconclusive, the tree is searched breadth first, pruned and ended by the
+//! ids and parents in the table.
 //!
-//! A mount point is what `statx` reports as the root of a mount, so bind mounts of the same device
-//! and mounts on plain files are found. No field is requested, so that this neither triggers an
-//! automount nor waits for a server.
+//! A mount point is a file that `statx` reports as the root of a mount, so bind mounts of the same
+//! device and mounts on regular files are found. No field is requested, so that `statx` neither
+//! triggers an automount nor waits for a server.
 //!
-//! The table is only a hint. A path in it counts only when `statx` finds the mount with that id
+//! The table is only a hint. A path in it counts only if `statx` finds the mount with that id
 //! there. If a path does not hold, a mount is missing from the table, or the table has changed
-//! meanwhile, the search continues: with a fresh table, and in the end with none, reading every
+//! meanwhile, the search continues: with a fresh table, and finally without any, reading every
 //! directory.
 
 use std::collections::{HashMap, HashSet};
@@ -31,27 +31,28 @@ use crate::root::Root;
 use crate::table::{Table, TableReason, read_either};
 use crate::tree::Tree;
 
-/// The most times that the table is read before the search gives up on a table that keeps changing.
+/// Maximum number of times that the table is read, before the search gives up on a table that keeps
+/// changing.
 const ROUNDS: usize = 4;
 const LOOK: At = At::SYMLINK_NOFOLLOW
     .union(At::NO_AUTOMOUNT)
     .union(At::STATX_DONT_SYNC);
 
-/// What getmnt2, getmnt3 and search know beforehand.
+/// Information that getmnt2, getmnt3 and search have before they begin.
 #[derive(Clone, Debug, Default)]
 pub enum Hints {
-    /// The kernel's table: to search, with its paths.
+    /// The kernel's mount table; for search, including its paths.
     #[default]
     Auto,
-    /// Nothing.
+    /// No information.
     None,
-    /// The kernel's table without its paths.
+    /// The kernel's mount table without its paths.
     Ids,
-    /// Paths from elsewhere, which are checked first; and the kernel's table without its paths.
+    /// Paths from a file, which are checked first; and the kernel's table without its paths.
     File(Vec<Vec<u8>>),
 }
 
-/// What a search is based on.
+/// The source of information that the result of a search is based on.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum SearchReason {
@@ -70,11 +71,11 @@ pub enum SearchReason {
 pub(crate) struct SearchResult {
     pub(crate) points: Vec<Point>,
     pub(crate) reason: SearchReason,
-    /// The mount that the root is on, if a table said.
+    /// The mount that contains the root of the search, if a table has it.
     pub(crate) root_mount: Option<Mount>,
 }
 
-/// Every visible mount at or below `root`.
+/// Finds every visible mount at or below `root`.
 pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) -> SearchResult {
     let (Some(anchor), Some(is_mount_root)) = (root.anchor, root.is_mount_root) else {
         return find_by_device(root, context);
@@ -119,7 +120,7 @@ pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) 
         let mut contradicted = false;
         if !all_names_hold {
             if named.is_some_and(|(table, _)| table.has_changed()) && rounds < ROUNDS {
-                table = Some(read()); // the names that do not hold may just be old
+                table = Some(read()); // the paths that do not hold may just be outdated
                 continue;
             }
             if rows.is_some() {
@@ -143,12 +144,14 @@ pub(crate) fn find(root: &Root, hints: &Hints, context: &mut SearchContext<'_>) 
                 root_mount,
             };
         }
-        // Do not trust a table that has no row for an existing mount, unless that is new.
+        // If the table has changed, use a fresh one. Otherwise it lacks an existing mount: search
+        // without a table.
         table = fresh;
     }
 }
 
-/// Every visible directory where `st_dev` changes, where statx(2) does not report roots of mounts.
+/// Finds every visible directory where `st_dev` changes, for a statx(2) that does not report roots
+/// of mounts.
 fn find_by_device(root: &Root, context: &mut SearchContext<'_>) -> SearchResult {
     let style = depth::Style {
         full_names: false,
@@ -164,8 +167,8 @@ fn find_by_device(root: &Root, context: &mut SearchContext<'_>) -> SearchResult 
     }
 }
 
-/// Whether a table still holds for the mounts at or below the root, given a newer one if it has
-/// changed. (Changes elsewhere do not matter.)
+/// Whether a table is still valid for the mounts at or below the root, given a newer table if it
+/// has changed. (Changes elsewhere do not matter.)
 fn is_current(
     root: &Root,
     table: Option<&Table>,
@@ -194,11 +197,11 @@ struct Directory {
 /// How to open a directory without triggering an automount.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Enter {
-    /// Opening it triggers nothing.
+    /// The directory can be opened, which triggers no automount.
     Directly,
-    /// It is the root of a mount that may be autofs: open it with `O_PATH` first.
+    /// The directory is the root of a mount that may be autofs: open it with `O_PATH` first.
     Carefully,
-    /// It is on autofs, and opening it would trigger a mount.
+    /// The directory is on autofs, and opening it would trigger a mount.
     Never,
 }
 
@@ -207,17 +210,16 @@ struct Search<'r, 'h, 'a> {
     anchor: u64,
     context: &'h mut SearchContext<'a>,
     found: HashMap<Vec<u8>, Point>,
-    /// Mounts whose mount point this process may not look at.
+    /// Ids of mounts whose mount point this process has no permission to examine.
     denied: HashSet<u64>,
-    /// Mounts that were asked, by their ids, and whether they do not answer.
+    /// Ids of mounts that were checked, and whether they do not answer.
     silent: HashMap<u64, bool>,
-    /// Where those are that do not answer.
+    /// Paths of the mounts that do not answer.
     silent_paths: HashSet<Vec<u8>>,
     autofs: HashSet<u64>,
 }
 
 impl Search<'_, '_, '_> {
-    /// Adds the mount `id`, found at `path` on the mount `on`.
     fn enter(
         &mut self,
         path: Vec<u8>,
@@ -240,7 +242,7 @@ impl Search<'_, '_, '_> {
         self.found.insert(path, point);
     }
 
-    /// Checks paths from elsewhere, and adds the mount points among them.
+    /// Checks the paths of [`Hints::File`], and adds the mount points among them.
     fn try_names(&mut self, names: &[Vec<u8>], tree: Option<&Tree<'_>>) {
         let root = self.root;
         let is_below = |name: &&Vec<u8>| below(&root.path, name).is_some_and(|n| !n.is_empty());
@@ -257,7 +259,8 @@ impl Search<'_, '_, '_> {
         }
     }
 
-    /// Asks mounts whose server might not answer, each at its path, and warns of those that do not.
+    /// Checks mounts whose server might not answer, each at its path, and warns of those that do
+    /// not.
     fn ask(&mut self, mounts: &[(&Mount, &[u8])]) {
         let unknown = mounts.iter().copied();
         let unknown: Vec<(&Mount, &[u8])> = unknown
@@ -282,8 +285,9 @@ impl Search<'_, '_, '_> {
         self.silent.get(&id).copied().unwrap_or_default()
     }
 
-    /// Checks the path of every mount that should be visible. Returns whether each holds, as far as
-    /// this process may look. What a server hides that does not answer is taken from the table.
+    /// Checks the path of every mount that should be visible. Returns whether all hold, as far as
+    /// this process has permission. Mounts behind a server that does not answer are taken from the
+    /// table.
     fn verify(&mut self, rows: &[Mount], tree: &Tree<'_>) -> bool {
         let visible = tree.visible(&self.root.path, self.anchor);
         let mut all_hold = true;
@@ -293,7 +297,7 @@ impl Search<'_, '_, '_> {
             (is_visible && row.id != self.anchor && is_below).then_some((row, target))
         });
         let rows: Vec<(&Mount, &[u8])> = rows.collect();
-        // The root of a FUSE mount is found without its server.
+        // The root of a FUSE mount is found without asking its server.
         let waits =
             |row: &Mount| !is_fuse(&row.content.fstype) || tree.class(row.id) == Class::Internal;
         let asked: Vec<_> = rows.iter().copied().filter(|(row, _)| waits(row)).collect();
@@ -334,9 +338,9 @@ impl Search<'_, '_, '_> {
         all_hold
     }
 
-    /// Searches directory by directory. With a table, only mounts on which something is still sought
-    /// are searched: for directories first, and for files only if something is left then. Returns
-    /// whether a mount was found that is missing from the table.
+    /// Searches directory by directory. With a table, only mounts with missing submounts are
+    /// searched: for directories first, and for files only if mounts are still missing. Returns
+    /// whether a mount was found that the table lacks.
     fn breadth_first(&mut self, rows: Option<&[Mount]>, tree: Option<&Tree<'_>>) -> bool {
         let mut sought = rows.map(|rows| Sought::new(rows, self.anchor));
         if let Some(sought) = &mut sought {
@@ -413,8 +417,8 @@ impl Search<'_, '_, '_> {
         contradicted
     }
 
-    /// The second round of a search with a table: looks at all that is no directory, on mounts on
-    /// which something is still sought.
+    /// The second round of a search with a table: examines all files that are not directories, on
+    /// mounts with missing submounts.
     fn search_files(
         &mut self,
         queue: &Queue<'_, Directory>,
@@ -441,7 +445,7 @@ impl Search<'_, '_, '_> {
         contradicted
     }
 
-    /// Reads a directory, and gives those of its entries that may be directories or mounts.
+    /// Reads a directory, and returns the entries that may be directories or mounts.
     fn read_directory(
         &mut self,
         queue: &Queue<'_, Directory>,
@@ -476,7 +480,7 @@ impl Search<'_, '_, '_> {
         entries
     }
 
-    /// Opens the root of a mount, and finds out whether it is autofs.
+    /// Opens the root of a mount, and checks whether it is autofs.
     fn open_carefully(&mut self, queue: &Queue<'_, Directory>, at: usize) -> gate::Result<Fd> {
         const AUTOFS_SUPER_MAGIC: u64 = 0x0187;
         let place = queue.open_path(at)?;
@@ -499,7 +503,7 @@ impl Search<'_, '_, '_> {
     }
 }
 
-/// The kind of a file; `unknown` if the kernel does not say.
+/// The kind of a file; `unknown` if the kernel does not report it.
 fn kind(seen: &Statx, unknown: PointKind) -> PointKind {
     match seen.file_type {
         FileType::Directory => PointKind::Dir,
@@ -508,7 +512,7 @@ fn kind(seen: &Statx, unknown: PointKind) -> PointKind {
     }
 }
 
-/// The id of the mount whose root this is, if it is one.
+/// The id of the mount whose root the file is, if it is one.
 fn mount_root(seen: &Statx) -> Option<u64> {
     seen.attributes
         .contains(Attributes::MOUNT_ROOT)
@@ -516,16 +520,16 @@ fn mount_root(seen: &Statx) -> Option<u64> {
         .flatten()
 }
 
-/// The mounts that are still to be found, by the ids and parents of the table.
+/// The mounts that are still missing, by the ids and parents of the table.
 struct Sought {
     parents: HashMap<u64, u64>,
-    /// For each mount, how many mounts on it are not found yet.
+    /// For each mount, how many of the mounts on it have not been found.
     left: HashMap<u64, usize>,
     found: HashSet<u64>,
 }
 
 impl Sought {
-    /// Everything below the mount `anchor`.
+    /// Marks every mount below the mount `anchor` as missing.
     fn new(rows: &[Mount], anchor: u64) -> Sought {
         let tree = Tree::new(rows);
         let mut left = HashMap::new();
@@ -547,8 +551,8 @@ impl Sought {
         }
     }
 
-    /// Notes that a mount was found in a directory of the mount `from`, and with it the mounts between
-    /// the two, which it covers. Returns whether it is in the table.
+    /// Records that a mount was found in a directory of the mount `from`, and with it the mounts
+    /// between the two, which it covers. Returns whether the table has the mount.
     fn found(&mut self, id: u64, from: Option<u64>) -> bool {
         let mut mount = id;
         loop {
@@ -586,7 +590,7 @@ mod tests {
             parent,
             ..Mount::default()
         };
-        // 3 covers 2, which is on 1; 4 is elsewhere on 1; 9 is in another tree.
+        // Mount 3 covers 2, which is on 1; 4 is elsewhere on 1; 9 is in a different tree.
         let mut sought = Sought::new(&[row(1, 0), row(2, 1), row(3, 2), row(4, 1), row(9, 8)], 1);
         assert!(sought.found(3, Some(1)));
         assert!(!sought.is_done(1) && sought.is_done(2));

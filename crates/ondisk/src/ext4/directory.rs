@@ -1,31 +1,31 @@
-//! The names in a directory.
+//! Parses the names in a directory of ext4.
 
 use super::bytes::{crc32c, le16, le32};
 use super::error::Error;
 use super::superblock::Superblock;
 use crate::FileType;
 
-/// Bytes of an entry before the name.
+/// Length of a directory entry before its name.
 const HEADER: usize = 8;
-/// Bytes of the checksum at the end of a block, which looks like an unused entry.
+/// Length of the checksum at the end of a block, which is disguised as an unused entry.
 const TAIL: usize = 12;
-/// Bytes of the parent's inode number, at the beginning of inline directories.
+/// Length of the parent's inode number, at the beginning of inline directories.
 const INLINE_PARENT: usize = 4;
 
 /// A name in a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Name<'a> {
-    /// Neither zero nor beyond the file system's last.
+    /// Inode number, neither zero nor beyond the last inode of the file system.
     pub inode: u32,
-    /// Not empty, without NUL and slash.
+    /// File name: not empty, without NUL and slash.
     pub name: &'a [u8],
     pub file_type: FileType,
 }
 
-/// The names in a block of a directory, or in an inode, without `.` and `..`. Inner blocks of an index
-/// look like blocks without names. The iterator ends early at bytes that the kernel would refuse; then
-/// [`Names::end`] returns the error.
+/// Iterates over the names in a block of a directory, or in an inode, without `.` and `..`. Inner
+/// blocks of an index look like blocks without names. The iterator ends early at bytes that the
+/// kernel would refuse; [`Names::end`] then returns the error.
 #[derive(Clone, Debug)]
 pub struct Names<'a> {
     rest: &'a [u8],
@@ -35,7 +35,7 @@ pub struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// The names in a block.
+    /// The names in a block of a directory.
     #[inline]
     pub fn in_block(block: &'a [u8], superblock: &Superblock) -> Names<'a> {
         Names {
@@ -46,12 +46,13 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The names in an inode. `content` is its body, followed by the value of its attribute.
+    /// The names of an inline directory. `content` is [`Inode::body`](super::Inode::body), followed
+    /// by the attribute `system.data`.
     pub fn inline(content: &'a [u8], superblock: &Superblock) -> Names<'a> {
         Names::in_block(content.get(INLINE_PARENT..).unwrap_or(&[]), superblock)
     }
 
-    /// Returns why the iterator ended early, if it did.
+    /// Returns the error that ended the iteration early, if any.
     pub fn end(&self) -> Result<(), Error> {
         self.error.map_or(Ok(()), Err)
     }
@@ -63,8 +64,9 @@ impl<'a> Iterator for Names<'a> {
     #[inline]
     fn next(&mut self) -> Option<Name<'a>> {
         while let Some(header) = self.rest.first_chunk::<HEADER>() {
-            // The low two bits, always zero, hold the high two bits of a length up to 256 KiB. A
-            // record that fills a block of 64 KiB has a length of 0 or 0xffff.
+            // The low two bits of a record length, otherwise zero, hold the high two bits of a
+            // length up to 256 KiB. A record that fills a block of 64 KiB has a length of 0 or
+            // 0xffff.
             let length = match le16(header, 4) {
                 0 | u16::MAX if self.rest.len() == 1 << 16 => 1 << 16,
                 length => usize::from(length & !3) | usize::from(length & 3) << 16,
@@ -120,11 +122,12 @@ impl Names<'_> {
     }
 }
 
-/// Whether a block of a directory has the checksum that follows from the directory's
-/// [`Inode::seed`](super::Inode::seed). `first`: it is the first block of an indexed directory.
+/// Whether the checksum of a directory block is right, by the directory's
+/// [`Inode::seed`](super::Inode::seed). `first`: the block is the first one of an indexed
+/// directory.
 pub fn checksum_holds(block: &[u8], seed: u32, first: bool) -> bool {
-    // The root of an index has `.` and a `..` that spans the rest. An inner block has one unused
-    // entry that spans all.
+    // The root block of an index has `.`, and a `..` that spans the rest. An inner block has one
+    // unused entry that spans the whole block.
     let spans = |at: usize| {
         block.len() - at == usize::from(le16(block, at + 4)) || block.len() - at == 1 << 16
     };
@@ -142,8 +145,8 @@ pub fn checksum_holds(block: &[u8], seed: u32, first: bool) -> bool {
         && crc32c(seed, content) == le32(tail, HEADER)
 }
 
-/// The same for a block of an index, whose entries begin at `start`. The first one has the number of
-/// entries that fit and of those in use.
+/// Whether the checksum of an index block is right, whose entries begin at `start`. The first entry
+/// has the maximum and the actual number of entries.
 fn index_checksum_holds(block: &[u8], seed: u32, start: usize) -> bool {
     const ENTRY: usize = 8;
     let [room, used] = [start, start + 2].map(|at| usize::from(le16(block, at)));
@@ -238,7 +241,7 @@ mod tests {
         assert!(!checksum_holds(&block, 7, false));
 
         let mut root = [entry(12, 12, b".", 2), entry(2, 1012, b"..", 2)].concat();
-        root[32..36].copy_from_slice(&[123, 0, 2, 0]); // entries that there is room for, and that are used
+        root[32..36].copy_from_slice(&[123, 0, 2, 0]); // maximum and actual number of entries
         let crc = crc32c(crc32c(7, &root[..48]), &[0; 8]);
         root[1020..].copy_from_slice(&crc.to_le_bytes());
         assert!(checksum_holds(&root, 7, true) && !checksum_holds(&root, 7, false));

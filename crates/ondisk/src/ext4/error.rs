@@ -1,6 +1,6 @@
-//! Why the data on the device cannot be used.
+//! Why an ext4 file system, or a directory, cannot be read from the device.
 
-/// Why the superblock is refused, or what is wrong with a directory.
+/// Why a superblock is refused, or how a directory is damaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum Error {
@@ -10,21 +10,22 @@ pub enum Error {
     UnreadableFeature(&'static str),
     #[error("ext4 {} feature {bit:#x} is unknown", set.name())]
     UnknownFeature { set: FeatureSet, bit: u32 },
-    /// The kernel keeps times in memory that the inode cannot store.
+    /// Revision 0: the kernel keeps times in memory that the inode cannot store.
     #[error("ext2 revision 0 reports times that are not on disk")]
     RevisionZero,
-    /// The superblock was being written while it was read, or is damaged. Read it again.
+    /// The checksum is wrong: the superblock was being written while it was read (read it again),
+    /// or is damaged.
     #[error("the checksum of the superblock is wrong")]
     SuperblockChecksum,
-    /// A field contradicts others.
+    /// This field of the superblock contradicts other fields.
     #[error("the superblock is damaged: {0}")]
     SuperblockField(&'static str),
-    /// A node has no valid header, or its entries do not ascend.
+    /// A node of the extent tree has no valid header, or its entries do not ascend.
     #[error("an invalid extent tree")]
     ExtentTree,
     #[error("an extent block with a wrong checksum")]
     ExtentChecksum,
-    /// A block number beyond the file system, or before its first group.
+    /// A block number is beyond the end of the file system, or before the first group.
     #[error("blocks outside the file system")]
     BlocksOutside,
     #[error("blocks that are allocated twice")]
@@ -33,22 +34,23 @@ pub enum Error {
     BlocksUnreadable,
     #[error("a directory block with a wrong checksum")]
     DirectoryChecksum,
-    /// The attribute with the rest of the inline data is missing.
+    /// The extended attribute with the rest of the inline data is missing.
     #[error("missing inline data")]
     NoInlineData,
-    /// An entry is longer than the rest of its block, or has an invalid inode number.
+    /// A directory entry is longer than the rest of its block, or has an invalid inode number.
     #[error("an invalid directory entry")]
     Entry,
-    /// A name is empty, or contains a slash or NUL.
+    /// A file name is empty, or contains a slash or NUL.
     #[error("a directory entry with an invalid name")]
     EntryName,
-    /// The bytes after the last entry are too few for another one.
+    /// The bytes after the last directory entry are too few for another one.
     #[error("a truncated directory entry")]
     EntryCutOff,
 }
 
-/// The words of feature bits in the superblock. The kernel ignores unknown bits in `Compat`, and refuses
-/// to mount for those in `Incompat` and to write for those in `RoCompat`; here all are refused.
+/// The words of feature bits in the superblock. The kernel ignores unknown bits in `Compat`,
+/// refuses to mount for unknown bits in `Incompat`, and to write for those in `RoCompat`; this
+/// parser refuses all unknown bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "see above")]
 pub enum FeatureSet {

@@ -1,11 +1,11 @@
 //! The features of ext4, by the names that mke2fs and dumpe2fs give them.
 //!
-//! The table has every known feature, so that an unknown bit can be refused. A feature is marked `no` if
-//! Linux never could mount it, or if it changes the meaning of other structures.
+//! The table has every known feature, so that an unknown bit can be refused. A feature is marked
+//! `no` if no Linux can mount it, or if it changes the meaning of other structures.
 
 use super::error::{Error, FeatureSet};
 
-/// A feature.
+/// A feature bit of the superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Feature {
     pub(super) set: FeatureSet,
@@ -14,7 +14,7 @@ pub(super) struct Feature {
     readable: bool,
 }
 
-/// Declares a constant for each feature, and the table of all.
+/// Declares a constant for each feature, and the table of all features.
 macro_rules! features {
     ($($constant:ident $set:ident $bit:literal $name:literal $readable:ident;)*) => {
         $(pub(super) const $constant: Feature =
@@ -74,7 +74,8 @@ features! {
     ORPHAN_PRESENT RoCompat 0x10000 "orphan_present" yes;
 }
 
-/// Refuses features that change what is read here, and unknown ones.
+/// Refuses a file system with unknown features, or features that change structures which this
+/// parser reads.
 pub(super) fn refuse_unreadable(features: [u32; 3]) -> Result<(), Error> {
     use FeatureSet::{Compat, Incompat, RoCompat};
     for (set, bits) in [Compat, Incompat, RoCompat].into_iter().zip(features) {

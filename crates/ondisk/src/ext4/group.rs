@@ -1,22 +1,23 @@
-//! Group descriptors: the inode tables, and how many inodes of each were ever used.
+//! Group descriptors: the inode table of each block group, and how many of its inodes were ever
+//! used.
 
 use super::bytes::{crc32c, le16, wide64};
 use super::features::{BITS64, GDT_CSUM, METADATA_CSUM};
 use super::superblock::Superblock;
 
-/// The inode table of a group.
+/// The inode table of a block group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Group {
     /// Offset of the table on the device, in bytes.
     pub table: u64,
-    /// The first so many inodes were ever used.
+    /// Number of inodes at the start of the table, beyond which none was ever used.
     pub used: u32,
 }
 
-/// Reads the descriptor of a group. `None` when its table would lie outside the file system.
+/// Parses the descriptor of a group. `None` if its table would lie outside the file system.
 ///
-/// A descriptor that fails its checksum is damaged or was being written; then the whole table
-/// counts as used.
+/// A descriptor with a wrong checksum is damaged or was being written; the whole table then counts
+/// as used.
 pub fn parse(superblock: &Superblock, group: u32, bytes: &[u8]) -> Option<Group> {
     const INODE_UNINIT: u16 = 0x1;
     let bytes = bytes.get(..superblock.descriptor_size as usize)?;
@@ -46,8 +47,8 @@ pub fn parse(superblock: &Superblock, group: u32, bytes: &[u8]) -> Option<Group>
     })
 }
 
-/// The checksum that the descriptor should have; `None` in a file system without checksums of
-/// descriptors, where the count of unused inodes is not valid either.
+/// The expected checksum of a descriptor; `None` in a file system without descriptor checksums,
+/// where the count of unused inodes is not valid either.
 fn checksum(superblock: &Superblock, group: u32, bytes: &[u8]) -> Option<u16> {
     const AT: usize = 0x1e;
     let (before, after) = (bytes.get(..AT)?, bytes.get(AT + 2..)?);

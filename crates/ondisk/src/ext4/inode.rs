@@ -1,13 +1,13 @@
-//! Inodes, in the terms of statx(2).
+//! Parses inodes of ext4, in the terms of statx(2).
 
 use super::bytes::{crc32c, le16, le32};
 use super::features::{BITS64, DIR_INDEX, HUGE_FILE, INLINE_DATA, LARGEDIR};
 use super::superblock::Superblock;
 use crate::{Dev, Time};
 
-/// Length of the part of an inode that all versions have.
+/// Length of the part of an inode that all versions of ext have.
 const OLD_SIZE: usize = 128;
-/// The magic number before the extended attributes in an inode.
+/// Magic number before the extended attributes in an inode.
 const XATTR_MAGIC: u32 = 0xea02_0000;
 
 const COMPR_FL: u32 = 0x4;
@@ -28,8 +28,8 @@ const S_IFBLK: u16 = 0o060_000;
 const S_IFREG: u16 = 0o100_000;
 const S_IFLNK: u16 = 0o120_000;
 
-/// A time: 32 signed bits of seconds, and an extra word of two more bits of seconds and 30 of
-/// nanoseconds.
+/// Decodes a time: 32 signed bits of seconds, and an extra word with two more bits of seconds and
+/// 30 bits of nanoseconds.
 #[inline]
 fn time(base: u32, extra: u32) -> Time {
     Time {
@@ -38,20 +38,21 @@ fn time(base: u32, extra: u32) -> Time {
     }
 }
 
-/// An inode that is in use and valid, under the features of its file system.
+/// A valid inode in use, with the features of its file system.
 #[derive(Clone, Copy, Debug)]
 pub struct Inode<'a> {
     superblock: &'a Superblock,
     old: &'a [u8; OLD_SIZE],
     raw: &'a [u8],
-    /// Bytes of fields after the old part.
+    /// Length of the valid fields after the first 128 bytes.
     extra: usize,
     number: u32,
 }
 
 impl<'a> Inode<'a> {
-    /// Parses inode `number` of the inode table. `None` if the kernel must be asked: the inode is
-    /// unused, fails its checksum (damaged, or just being written), or the kernel would refuse it.
+    /// Parses inode `number` of the inode table. `None` if statx(2) must be called instead: the
+    /// inode is unused, its checksum is wrong (damaged, or being written), or the kernel would
+    /// refuse it.
     #[inline]
     pub fn parse(superblock: &'a Superblock, number: u32, raw: &'a [u8]) -> Option<Inode<'a>> {
         let mut inode = Inode::read(superblock, number, raw)?;
@@ -71,13 +72,13 @@ impl<'a> Inode<'a> {
             return None;
         }
         if inode.extra == 0 && inode.raw.len() > OLD_SIZE {
-            inode.extra = 32.min(inode.raw.len() - OLD_SIZE); // the kernel uses the fields that it knows
+            inode.extra = 32.min(inode.raw.len() - OLD_SIZE); // i_extra_isize is 0: the kernel uses the fields that it knows
         }
         Some(inode)
     }
 
-    /// Whether a row of the inode table is that of an inode that has lost its last name. A file system
-    /// without checksums does not tell that from a row that is being written.
+    /// Whether a row of the inode table has an inode without names. Always false in a file system
+    /// without checksums, where a row that is being written looks alike.
     pub fn is_deleted(superblock: &Superblock, number: u32, raw: &[u8]) -> bool {
         superblock.has_checksums()
             && Inode::read(superblock, number, raw)
@@ -98,7 +99,7 @@ impl<'a> Inode<'a> {
         (inode.nlink() == 0 && inode.mode() != 0 && inode.checksum_holds()).then_some(inode)
     }
 
-    /// Reads a row whose fields are within it.
+    /// Reads a row of the inode table, and checks that its fields are inside.
     #[inline]
     fn read(superblock: &'a Superblock, number: u32, raw: &'a [u8]) -> Option<Inode<'a>> {
         let raw = raw.get(..superblock.inode_size as usize)?;
@@ -123,7 +124,7 @@ impl<'a> Inode<'a> {
         contributions.checksum_holds(self.raw, self.seed(), self.extra >= 4)
     }
 
-    /// The seed of the checksums of everything that belongs to the inode.
+    /// The seed of all checksums of the inode's metadata.
     #[inline]
     pub fn seed(&self) -> u32 {
         let start = [self.number.to_le_bytes(), self.generation().to_le_bytes()];
@@ -140,20 +141,20 @@ impl<'a> Inode<'a> {
         self.number
     }
 
-    /// Whether it belongs to the file system itself and has no name.
+    /// Whether the inode belongs to the file system itself and has no name.
     #[inline]
     pub fn is_reserved(&self) -> bool {
         const ROOT: u32 = 2;
         self.number < self.superblock.first_inode && self.number != ROOT
     }
 
-    /// Type and permissions: `st_mode`.
+    /// File type and permissions: `st_mode`.
     #[inline]
     pub fn mode(&self) -> u16 {
         le16(self.old, 0)
     }
 
-    /// Whether it is a directory.
+    /// Whether the inode is a directory.
     #[inline]
     pub fn is_directory(&self) -> bool {
         self.mode() & S_IFMT == S_IFDIR
@@ -164,19 +165,19 @@ impl<'a> Inode<'a> {
         self.mode() & S_IFMT == S_IFREG
     }
 
-    /// Owner, all 32 bits.
+    /// User id of the owner, all 32 bits.
     #[inline]
     pub fn uid(&self) -> u32 {
         u32::from(le16(self.old, 0x2)) | u32::from(le16(self.old, 0x78)) << 16
     }
 
-    /// Group, all 32 bits.
+    /// Group id, all 32 bits.
     #[inline]
     pub fn gid(&self) -> u32 {
         u32::from(le16(self.old, 0x18)) | u32::from(le16(self.old, 0x7a)) << 16
     }
 
-    /// Hard links; 1 for a directory with more subdirectories than fit.
+    /// Number of hard links; 1 for a directory with more subdirectories than the field can count.
     #[inline]
     pub fn nlink(&self) -> u32 {
         u32::from(le16(self.old, 0x1a))
@@ -194,7 +195,7 @@ impl<'a> Inode<'a> {
         }
     }
 
-    /// Allocated, in units of 512 bytes: `st_blocks`.
+    /// Allocated space, in units of 512 bytes: `st_blocks`.
     #[inline]
     pub fn blocks(&self) -> u64 {
         let mut blocks = u64::from(le32(self.old, 0x1c));
@@ -210,25 +211,25 @@ impl<'a> Inode<'a> {
         blocks
     }
 
-    /// A word after the old part, if the inode is long enough.
+    /// The 32-bit word at an offset beyond the first 128 bytes, if the inode is long enough.
     #[inline]
     fn extra_word(&self, at: usize) -> Option<u32> {
         (at + 4 <= OLD_SIZE + self.extra).then(|| le32(self.raw, at))
     }
 
-    /// Last access.
+    /// Time of the last access.
     #[inline]
     pub fn atime(&self) -> Time {
         time(le32(self.old, 0x8), self.extra_word(0x8c).unwrap_or(0))
     }
 
-    /// Last change of the inode.
+    /// Time of the last change of the inode.
     #[inline]
     pub fn ctime(&self) -> Time {
         time(le32(self.old, 0xc), self.extra_word(0x84).unwrap_or(0))
     }
 
-    /// Last change of the content.
+    /// Time of the last change of the content.
     #[inline]
     pub fn mtime(&self) -> Time {
         time(le32(self.old, 0x10), self.extra_word(0x88).unwrap_or(0))
@@ -241,7 +242,7 @@ impl<'a> Inode<'a> {
         Some(time(base, self.extra_word(0x94).unwrap_or(0)))
     }
 
-    /// `st_rdev`
+    /// Device number of a device file: `st_rdev`.
     #[inline]
     pub fn rdev(&self) -> Dev {
         if !matches!(self.mode() & S_IFMT, S_IFCHR | S_IFBLK) {
@@ -253,21 +254,21 @@ impl<'a> Inode<'a> {
         }
     }
 
-    /// The `STATX_ATTR_*` of statx(2).
+    /// The flags of the inode as `STATX_ATTR_*` bits.
     #[inline]
     pub fn attributes(&self) -> u64 {
-        // The bits of statx(2) were taken from those of ext2.
+        // The bits of statx(2) equal the inode flags of ext2.
         const SAME: u32 = COMPR_FL | IMMUTABLE_FL | APPEND_FL | NODUMP_FL | ENCRYPT_FL | VERITY_FL;
         u64::from(le32(self.old, 0x20) & SAME)
     }
 
-    /// Distinguishes a file from an earlier one with the same number.
+    /// Generation: distinguishes the inode from an earlier one with the same number.
     #[inline]
     pub fn generation(&self) -> u32 {
         le32(self.old, 0x64)
     }
 
-    /// Whether it may have extended attributes that listxattr(2) lists.
+    /// Whether the inode may have extended attributes that listxattr(2) lists.
     #[inline]
     pub fn has_xattrs(&self) -> bool {
         let high = if self.superblock.has(BITS64) {
@@ -275,43 +276,45 @@ impl<'a> Inode<'a> {
         } else {
             0
         };
-        // The file system's own attributes, inline data and encryption contexts, are not listed.
+        // listxattr(2) does not list inline data and encryption contexts.
         le32(self.old, 0x68) != 0
             || high != 0
             || self.xattrs().any(|xattr| !matches!(xattr.space, 7 | 9))
     }
 
-    /// Whether its names are encrypted: the kernel shows other ones, depending on the keys.
+    /// Whether the names in the directory are encrypted: the kernel shows different names,
+    /// depending on the keys.
     #[inline]
     pub fn is_encrypted(&self) -> bool {
         self.has(ENCRYPT_FL)
     }
 
-    /// Whether a directory has an index: then its first block may be the index's root.
+    /// Whether the directory has a hash index, whose root may be its first block.
     #[inline]
     pub fn is_indexed(&self) -> bool {
         self.has(INDEX_FL)
     }
 
-    /// Whether it is an encrypted symlink: statx(2) returns the size of the decrypted target.
+    /// Whether the inode is an encrypted symlink: statx(2) returns the size of the decrypted
+    /// target.
     #[inline]
     pub fn is_encrypted_symlink(&self) -> bool {
         self.has(ENCRYPT_FL) && self.mode() & S_IFMT == S_IFLNK
     }
 
-    /// The root of the extent tree, the block map, or inline content.
+    /// The 60 bytes with the root of the extent tree, the block map, or inline content.
     #[inline]
     pub fn body(&self) -> &'a [u8; 60] {
         self.old[0x28..].first_chunk().unwrap_or(&[0; 60])
     }
 
-    /// Whether the content has extents instead of a block map.
+    /// Whether the content is mapped by extents instead of a block map.
     #[inline]
     pub(super) fn has_extents(&self) -> bool {
         self.has(EXTENTS_FL)
     }
 
-    /// Whether the content is in the inode.
+    /// Whether the content is inside the inode.
     #[inline]
     pub fn is_inline(&self) -> bool {
         self.has(INLINE_DATA_FL)
@@ -325,7 +328,7 @@ impl<'a> Inode<'a> {
             .and_then(|xattr| xattr.value)
     }
 
-    /// The extended attributes in the inode; ends early at malformed bytes.
+    /// The extended attributes inside the inode; ends early at malformed bytes.
     fn xattrs(&self) -> impl Iterator<Item = Xattr<'a>> {
         let start = OLD_SIZE + self.extra;
         let space = match self.raw.get(start..) {
@@ -341,7 +344,7 @@ impl<'a> Inode<'a> {
             }
             let name = space.get(at + HEADER..at + HEADER + usize::from(entry[0]))?;
             let place = usize::from(le16(entry, 2));
-            let is_elsewhere = le32(entry, 4) != 0; // in an inode of its own
+            let is_elsewhere = le32(entry, 4) != 0; // the value is in an inode of its own
             let end = place.checked_add(le32(entry, 8) as usize);
             let value = end
                 .filter(|_| !is_elsewhere)
@@ -356,9 +359,9 @@ impl<'a> Inode<'a> {
     }
 }
 
-/// An extended attribute in an inode.
+/// An extended attribute that is stored inside an inode.
 struct Xattr<'a> {
-    /// `e_name_index`: the prefix of the name.
+    /// `e_name_index`: a number for the prefix of the attribute's name.
     space: u8,
     name: &'a [u8],
     value: Option<&'a [u8]>,
@@ -370,7 +373,7 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A directory of 256 bytes, with these flags, size and body.
+    /// The inode of a directory with a size of 256 bytes, and these flags, size and body.
     pub(in crate::ext4) fn directory(flags: u32, size: u32, body: &[u8]) -> Vec<u8> {
         let mut raw = vec![0; 256];
         raw[..2].copy_from_slice(&(S_IFDIR | 0o755).to_le_bytes());
@@ -428,7 +431,7 @@ pub(super) mod tests {
         raw[0x80] = 4;
         assert_eq!(Inode::parse(&superblock, 12, &raw).unwrap().ctime().nsec, 0);
         assert_eq!(Inode::parse(&superblock, 12, &raw).unwrap().btime(), None);
-        raw[0x80] = 0; // not used yet: the kernel uses it
+        raw[0x80] = 0; // i_extra_isize is 0: the kernel still uses the fields
         assert_eq!(Inode::parse(&superblock, 12, &raw).unwrap().ctime().nsec, 7);
         raw[0x80] = 132;
         assert!(Inode::parse(&superblock, 12, &raw).is_none());

@@ -1,20 +1,20 @@
-//! The checksum of an inode, which is computed as if its own two fields were zero. Computing it over the
-//! whole inode and then removing the contribution of the fields takes half the time of computing it in
-//! pieces. That is possible since a CRC is linear.
+//! The checksum of an inode, in which its own two fields count as zero. Computing the CRC over the
+//! whole inode and then removing the contribution of the two fields takes half the time of
+//! computing it in pieces. This is possible because a CRC is linear.
 
 use super::bytes::{crc32c, le16};
 
-/// Offset of the lower half of the checksum.
+/// Offset of the lower half of the checksum in an inode.
 const LOW: usize = 0x7c;
-/// Offset of the upper half, which only long inodes have.
+/// Offset of the upper half of the checksum, which only long inodes have.
 const HIGH: usize = 0x82;
 
-/// The contribution of each value of the four bytes of the checksum's fields.
+/// The contribution of each value of the four checksum bytes to the CRC.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Contributions(Box<[[u32; 256]; 4]>);
 
 impl Contributions {
-    /// The contributions in inodes of `size` bytes.
+    /// Computes the contributions for inodes of `size` bytes.
     pub(super) fn new(size: u32) -> Contributions {
         let mut tables = Box::new([[0; 256]; 4]);
         for (table, offset) in tables.iter_mut().zip([LOW, LOW + 1, HIGH, HIGH + 1]) {
@@ -29,7 +29,7 @@ impl Contributions {
         Contributions(tables)
     }
 
-    /// Whether an inode has the checksum that follows from `seed`. `has_high`: it has the upper half.
+    /// Whether the checksum of an inode is right. `has_high`: the inode has the upper half.
     #[inline]
     pub(super) fn checksum_holds(&self, raw: &[u8], seed: u32, has_high: bool) -> bool {
         let low = le16(raw, LOW);

@@ -1,53 +1,55 @@
-//! The blocks of a directory: extents, or the block map of ext2. Both are trees whose root is in the
-//! inode. The caller reads the blocks of the tree below the root; most directories have none.
+//! Finds the blocks of a directory: by extents, or by the block map of ext2. Both are trees whose
+//! root is in the inode. The caller reads the blocks of the tree below the root; most directories
+//! have none.
 
 use super::bytes::{crc32c, le16, le32};
 use super::error::Error;
 use super::inode::Inode;
 use super::superblock::Superblock;
 
-/// Blocks of content that are contiguous on the device.
+/// Consecutive blocks of a directory that are also contiguous on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// Block number in the content.
+    /// First block number within the directory.
     pub logical: u32,
-    /// Block number on the device.
+    /// First block number on the device.
     pub place: u64,
-    /// The number of blocks, at least one.
+    /// Number of blocks in the run, at least one.
     pub blocks: u32,
 }
 
-/// A block of the tree itself, which the caller must read.
+/// A node of the extent tree or block map, in a block that the caller must read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Branch {
     /// Block number on the device.
     pub place: u64,
-    /// The number of levels of the tree below it.
+    /// Number of levels of the tree below this node.
     depth: u16,
-    /// The range of the content that it covers, in blocks.
+    /// First block of the directory that the node covers, and the end.
     from: u64,
     until: u64,
 }
 
-/// What a node of the tree refers to.
+/// An entry in a node of the extent tree or block map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// Content.
+    /// Blocks with contents.
     Run(Run),
-    /// A node, which must be read once and passed to [`BlockMap::branch`].
+    /// A lower node, which the caller must read and pass to [`BlockMap::branch`] once.
     Branch(Branch),
 }
 
-/// The tree of one inode.
+/// The tree of blocks of one inode.
 ///
-/// Reading always ends: each level refers to a lower one, and an extent tree covers the content once. A
-/// caller that refuses a block that it has seen before (in any tree) also bounds the result.
+/// Reading always ends: each level refers to a lower one, and an extent tree covers the content
+/// once. A caller that refuses a block that it has seen before (in any tree) also bounds the
+/// result.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockMap<'a> {
     superblock: &'a Superblock,
     extents: bool,
     seed: u32,
-    /// Length of the content in blocks. Blocks that are allocated beyond it are skipped.
+    /// Length of the directory in blocks. Allocated blocks beyond the end are skipped.
     length: u64,
 }
 
@@ -56,7 +58,7 @@ const ENTRY: usize = 12;
 const DEEPEST: u16 = 5;
 
 impl<'a> BlockMap<'a> {
-    /// The tree of an inode whose content is not inline.
+    /// The extent tree or block map of an inode whose content is not inline.
     pub fn new(inode: &Inode<'a>, superblock: &'a Superblock) -> BlockMap<'a> {
         let length = inode.size().div_ceil(u64::from(superblock.block_size));
         BlockMap {
@@ -67,10 +69,11 @@ impl<'a> BlockMap<'a> {
         }
     }
 
-    /// Reads the root of the tree, [`Inode::body`].
+    /// Parses the root of the tree, [`Inode::body`].
     ///
     /// # Errors
-    /// What the kernel would refuse as damaged. Earlier results may be wrong as well.
+    /// The tree is damaged, so that the kernel would refuse it. Earlier results may be wrong as
+    /// well.
     pub fn root(&self, body: &[u8; 60], found: &mut impl FnMut(Found)) -> Result<(), Error> {
         if self.extents {
             return self.extents(body, None, 0, 1 << 32, found);
@@ -82,10 +85,10 @@ impl<'a> BlockMap<'a> {
         Ok(())
     }
 
-    /// Reads a node that the tree referred to.
+    /// Parses a node of the extent tree or block map, which an entry referred to.
     ///
     /// # Errors
-    /// As for [`BlockMap::root`].
+    /// The errors of [`BlockMap::root`].
     pub fn branch(
         &self,
         branch: Branch,
@@ -108,8 +111,8 @@ impl<'a> BlockMap<'a> {
         Ok(())
     }
 
-    /// Reads one entry of a block map, for the content from block `at` on. Returns the block after
-    /// it.
+    /// Parses one entry of a block map, for the content from block `at` on. Returns the block
+    /// number after the entry's range.
     fn pointer(
         &self,
         place: u32,
@@ -140,7 +143,8 @@ impl<'a> BlockMap<'a> {
         Ok(end)
     }
 
-    /// Reads a node of an extent tree. `depth` is `None` for the root, which gives its own.
+    /// Parses a node of an extent tree. `depth` is the expected depth; `None` for the root, which
+    /// has its own.
     fn extents(
         &self,
         node: &[u8],
@@ -183,7 +187,8 @@ impl<'a> BlockMap<'a> {
         Ok(())
     }
 
-    /// Checks the header of a node, and its checksum. Returns its entries and its depth.
+    /// Checks the header and the checksum of an extent tree node. Returns its entries and its
+    /// depth.
     fn entries<'n>(
         &self,
         node: &'n [u8],
@@ -203,7 +208,7 @@ impl<'a> BlockMap<'a> {
         if !sound {
             return Err(Error::ExtentTree);
         }
-        // The root lies in the inode, whose checksum covers it.
+        // The root node is in the inode, whose checksum covers it.
         let checked = depth.is_some() && self.superblock.has_checksums();
         let holds = |tail: &[u8]| crc32c(self.seed, &node[..end]) == le32(tail, 0);
         if checked && !node.get(end..end + 4).is_some_and(holds) {
@@ -212,8 +217,8 @@ impl<'a> BlockMap<'a> {
         Ok((node[HEADER..].chunks_exact(ENTRY).take(used), own))
     }
 
-    /// Reads an entry of a leaf, which may span the content from `start` to `limit`. Returns its end,
-    /// and its blocks if they have content: an extent can also be allocated and unwritten.
+    /// Parses an entry of a leaf, which must be inside the content from `start` to `limit`. Returns
+    /// the end of its range, and its blocks unless the extent is allocated but unwritten.
     fn extent_entry(
         &self,
         entry: &[u8],
@@ -240,7 +245,7 @@ impl<'a> BlockMap<'a> {
         Ok((end, (written && blocks > 0).then_some(run)))
     }
 
-    /// Checks that blocks are in the file system, after its first block.
+    /// Checks that a range of blocks is inside the file system, after its first block.
     fn inside(&self, place: u64, blocks: u64) -> Result<u64, Error> {
         let (first, end) = (self.superblock.first_block, self.superblock.blocks);
         let is_inside = place > first && place.saturating_add(blocks) <= end;

@@ -1,8 +1,9 @@
-//! ext4, ext3 and ext2 on the device. [ext4 data
+//! On-disk structures of ext4, ext3 and ext2. [ext4 data
 //! structures](https://docs.kernel.org/filesystems/ext4/)
 //!
-//! All integers are little-endian. Any byte may be damaged, torn, or crafted to attack: a parser
-//! refuses everything that the kernel would refuse, and its caller then asks the kernel instead.
+//! All integers are little-endian. Any byte may be damaged, torn, or crafted by an attacker: a
+//! parser refuses everything that the kernel would refuse, and its caller then uses system calls
+//! instead.
 
 mod bytes;
 pub mod directory;

@@ -1,4 +1,4 @@
-//! The superblock.
+//! The superblock of ext4.
 
 use super::bytes::{crc32c, le16, le32, wide64};
 use super::error::Error;
@@ -10,32 +10,33 @@ pub const OFFSET: u64 = 1024;
 /// Length of the superblock, in bytes.
 pub const LENGTH: usize = 1024;
 
-/// The superblock of a file system that can be read here.
+/// The superblock of a file system that these parsers support.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Superblock {
-    /// In bytes: a power of two from 1 KiB to 64 KiB.
+    /// Block size in bytes: a power of two from 1 KiB to 64 KiB.
     pub block_size: u32,
-    /// The unit of allocation in bytes: more than a block with bigalloc.
+    /// Allocation unit in bytes: more than a block with bigalloc.
     pub cluster_size: u64,
     pub blocks: u64,
-    /// The block at which the first group begins.
+    /// Number of the block at which the first group begins.
     pub first_block: u64,
     pub groups: u32,
     pub inodes: u32,
-    /// The first inode that is not reserved.
+    /// Number of the first inode that is not reserved.
     pub first_inode: u32,
     pub inodes_per_group: u32,
-    /// In bytes: a power of two, at least 128.
+    /// Inode size in bytes: a power of two, at least 128.
     pub inode_size: u32,
-    /// In bytes: a power of two, at least 32.
+    /// Size of a group descriptor in bytes: a power of two, at least 32.
     pub descriptor_size: u32,
     pub uuid: [u8; 16],
-    /// Blocks that only root, or the user of `resuid=`, may use.
+    /// Number of blocks that only root, or the user of `resuid=`, may use.
     pub reserved_blocks: u64,
-    /// Blocks of superblocks, descriptors, bitmaps, inode tables and the journal; 0 if it is not recorded.
+    /// Number of blocks of superblocks, descriptors, bitmaps, inode tables and the journal; 0 if
+    /// not recorded.
     pub overhead_blocks: u64,
-    /// The size of the journal in bytes; `None` without an internal journal, and if it is not recorded.
+    /// Size of the journal in bytes; `None` without an internal journal, or if not recorded.
     pub journal_size: Option<u64>,
     blocks_per_group: u32,
     first_meta_bg: u32,
@@ -49,7 +50,7 @@ impl Superblock {
     /// Parses a superblock: the bytes from [`OFFSET`] on.
     ///
     /// # Errors
-    /// The first reason why the file system cannot be read.
+    /// The first reason why the file system is not supported.
     pub fn parse(bytes: &[u8]) -> Result<Superblock, Error> {
         let bytes: &[u8; LENGTH] = bytes.first_chunk().ok_or(Error::NoSuperblock)?;
         if le16(bytes, 0x38) != 0xef53 {
@@ -92,7 +93,7 @@ impl Superblock {
         Ok(superblock)
     }
 
-    /// Checks blocks and inodes, and returns the number of groups.
+    /// Checks the numbers of blocks and inodes, and returns the number of groups.
     fn count_groups(&self) -> Result<u32, Error> {
         let (blocks, per_group) = (self.blocks, u64::from(self.blocks_per_group));
         let length = blocks.checked_mul(u64::from(self.block_size));
@@ -115,25 +116,25 @@ impl Superblock {
         self.features[feature.set as usize] & feature.bit != 0
     }
 
-    /// Whether inodes, directories and descriptors have checksums, which detect damage and torn
+    /// Whether inodes, directories and descriptors have checksums, which reveal damage and torn
     /// reads.
     pub fn has_checksums(&self) -> bool {
         self.has(METADATA_CSUM)
     }
 
-    /// Whether directory entries have the type of the file.
+    /// Whether directory entries have file types.
     pub(super) fn has_entry_types(&self) -> bool {
         self.has(FILETYPE)
     }
 
-    /// The number of blocks of group descriptors.
+    /// Number of blocks with group descriptors.
     pub fn descriptor_blocks(&self) -> u32 {
         self.groups.div_ceil(self.block_size / self.descriptor_size)
     }
 
-    /// The number of the `nth` block of group descriptors; `None` if it is outside the file system.
+    /// Number of the `nth` block of group descriptors; `None` if it is outside the file system.
     pub fn descriptor_block(&self, nth: u32) -> Option<u64> {
-        // With blocks of 1 KiB the superblock fills block 1, even if the first group begins at
+        // With blocks of 1 KiB the superblock occupies block 1, even if the first group begins at
         // block 0 (bigalloc).
         let place = if !self.has(META_BG) || nth < self.first_meta_bg {
             let own = u64::from(self.block_size == 1024);
@@ -147,7 +148,7 @@ impl Superblock {
         (place < self.blocks).then_some(place)
     }
 
-    /// Whether a group begins with a copy of the superblock.
+    /// Whether a group begins with a backup of the superblock.
     fn has_superblock(&self, group: u32) -> bool {
         let power_of = |base: u32| {
             std::iter::successors(Some(base), |p| p.checked_mul(base)).any(|p| p == group)
@@ -160,15 +161,15 @@ impl Superblock {
     }
 }
 
-/// The size in the copy of the journal's inode: `s_jnl_blocks`.
+/// The size of the journal, from the backup of its inode in the superblock: `s_jnl_blocks`.
 fn parse_journal_size(bytes: &[u8; LENGTH]) -> Option<u64> {
     let (journal_inum, jnl_backup_type) = (le32(bytes, 0xe0), bytes[0xfd]);
-    // i_block[15], i_size_high, i_size
+    // Layout of the backup: i_block[15], i_size_high, i_size
     let size = wide64(bytes, 0x14c, Some(0x148));
     (journal_inum != 0 && jnl_backup_type == 1).then_some(size)
 }
 
-/// Bytes in a block, in an inode, and in a group descriptor.
+/// Sizes of a block, an inode and a group descriptor, in bytes.
 fn parse_sizes(bytes: &[u8; LENGTH], is_64bit: bool) -> Result<[u32; 3], Error> {
     let log_block_size = le32(bytes, 0x18);
     check(log_block_size <= 6, "the block size")?;
@@ -186,7 +187,7 @@ fn parse_sizes(bytes: &[u8; LENGTH], is_64bit: bool) -> Result<[u32; 3], Error> 
     Ok([block, inode, descriptor])
 }
 
-/// Checks the checksum, if there is one, the revision and the creator.
+/// Checks the checksum, if there is one, and the fields for revision and creator.
 fn check_integrity(bytes: &[u8; LENGTH], has_checksum: bool) -> Result<(), Error> {
     if has_checksum {
         check(bytes[0x175] == 1, "an unknown kind of checksum")?;
@@ -209,7 +210,7 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The superblock of `mke2fs -t ext4 -b 4096 -N 64 image 8M`, the fields that count.
+    /// The relevant fields of the superblock of `mke2fs -t ext4 -b 4096 -N 64 image 8M`.
     pub(in crate::ext4) fn plain() -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];
         let mut put =

@@ -1,21 +1,23 @@
 //! POSIX access control lists: in the kernel's format (the value of the extended attributes
-//! `system.posix_acl_access` and `system.posix_acl_default`), and as text, a line for each entry, in
-//! archives. [acl(5)](https://man7.org/linux/man-pages/man5/acl.5.html)
+//! `system.posix_acl_access` and `system.posix_acl_default`), and as text in archives, one line per
+//! entry. [acl(5)](https://man7.org/linux/man-pages/man5/acl.5.html)
 
 use super::record::decimal;
 
-/// The version with which the kernel's format begins.
+/// The version number at the beginning of an access control list in the kernel's format.
 const VERSION: [u8; 4] = [2, 0, 0, 0];
 
-/// Bytes of a list with three entries, in the kernel's format: it says no more than the mode.
+/// Length of an access control list with three entries in the kernel's format, which adds nothing
+/// to the mode.
 pub const MINIMAL: usize = VERSION.len() + 3 * 8;
 
-/// Whether an extended attribute is how XFS stores a list. It lists both this and the kernel's form.
+/// Whether an extended attribute is the form in which XFS stores a list. XFS lists both this and
+/// the kernel's form.
 pub fn is_xfs_form(name: &[u8]) -> bool {
     matches!(name, b"trusted.SGI_ACL_FILE" | b"trusted.SGI_ACL_DEFAULT")
 }
 
-/// The tag of an entry, with its number in the kernel's format, in its order there.
+/// Tags of ACL entries, with their numbers in the kernel's format, in the kernel's order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u16)]
 enum Tag {
@@ -36,10 +38,10 @@ impl Tag {
     }
 }
 
-/// The id of an entry that is not about a named user or group.
+/// Id of an ACL entry that is not for a named user or group.
 const NO_ID: u32 = u32::MAX;
 
-/// Whose name [`to_binary`] looks up.
+/// Whether [`to_binary`] looks up the name of a user or of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Who {
@@ -47,8 +49,8 @@ pub enum Who {
     Group,
 }
 
-/// The text of a list in the kernel's format, with numeric ids: `user::rw-`, `user:1000:r--`, a line
-/// each. `None` for malformed bytes.
+/// Converts a list from the kernel's format to text with numeric ids: `user::rw-`, `user:1000:r--`,
+/// one per line. `None` for malformed bytes.
 pub fn to_text(binary: &[u8]) -> Option<Vec<u8>> {
     let (entries, []) = binary.strip_prefix(&VERSION)?.as_chunks::<8>() else {
         return None;
@@ -72,10 +74,10 @@ pub fn to_text(binary: &[u8]) -> Option<Vec<u8>> {
     Some(text.into_bytes())
 }
 
-/// The kernel's format of a text: entries separated by newlines or commas, without blanks and comments
-/// (`#`), as GNU tar and bsdtar write them. `id_of` returns the id of a name that is not a number; it
-/// gets the number that bsdtar puts behind the entry, too. `None` for a malformed text, and for a name
-/// without an id.
+/// Converts a list from text to the kernel's format. Entries are separated by newlines or commas,
+/// without blanks and comments (`#`), as GNU tar and bsdtar write them. `id_of` returns the id for
+/// a name that is not a number; its last argument is the number that bsdtar appends to an entry.
+/// `None` for malformed text, and for a name without an id.
 pub fn to_binary(
     text: &[u8],
     id_of: impl Fn(Who, &[u8], Option<u32>) -> Option<u32>,
@@ -99,17 +101,18 @@ pub fn to_binary(
     Some(binary)
 }
 
-/// The permissions that go with a list in the kernel's format, as the kernel has both. The mode in an
-/// archive of bsdtar is another one: it has the owning group's, and not the mask.
+/// The permission bits that belong to a list in the kernel's format, as the kernel would set them.
+/// The mode in an archive of bsdtar differs: it has the owning group's permissions instead of the
+/// mask.
 pub fn permissions(binary: &[u8]) -> Option<u32> {
     let find = |tag| find(binary, tag);
     let group = find(Tag::Mask).or(find(Tag::OwningGroup))?;
     Some(find(Tag::Owner)? << 6 | group << 3 | find(Tag::Other)?)
 }
 
-/// The permissions that a file with this list must have if it cannot have the list: those of the
-/// owning group are limited by the mask, so that nobody gets more than by the list. Names are not
-/// looked up. `None` for a malformed text.
+/// Permission bits for a file to which this list cannot be applied: the owning group's permissions
+/// are limited by the mask, so that nobody gets more than by the list. Names are not looked up.
+/// `None` for malformed text.
 pub fn permissions_without(text: &[u8]) -> Option<u32> {
     let binary = to_binary(text, |_, _, _| Some(0))?;
     let find = |tag| find(&binary, tag);
@@ -117,7 +120,7 @@ pub fn permissions_without(text: &[u8]) -> Option<u32> {
     Some(find(Tag::Owner)? << 6 | group << 3 | find(Tag::Other)?)
 }
 
-/// The permissions of the first entry with a tag, in a list in the kernel's format.
+/// Permissions of the first entry with a tag, in an access control list in the kernel's format.
 fn find(binary: &[u8], tag: Tag) -> Option<u32> {
     let (entries, _) = binary.strip_prefix(&VERSION)?.as_chunks::<8>();
     let number = (tag as u16).to_le_bytes();
@@ -125,17 +128,16 @@ fn find(binary: &[u8], tag: Tag) -> Option<u32> {
     Some(u32::from(entry[2]) & 7)
 }
 
-/// One entry of a text: tag, id and permissions.
 fn entry(
     text: &[u8],
     id_of: impl Fn(Who, &[u8], Option<u32>) -> Option<u32>,
 ) -> Option<(Tag, u32, u16)> {
-    // Solaris writes no colon behind it.
+    // Solaris writes no colon after "default".
     let text = text.strip_prefix(b"default").unwrap_or(text);
     let text = text.strip_prefix(b":").unwrap_or(text);
     let mut fields = text.split(|&byte| byte == b':').map(<[u8]>::trim_ascii);
     let (kind, name) = (fields.next()?, fields.next()?);
-    // Some write "other:r--" for "other::r--", and an id behind that.
+    // Some programs write "other:r--" for "other::r--", and append an id.
     let (name, permissions) = match (fields.next(), kind) {
         (_, b"mask" | b"m" | b"other" | b"o") if !name.is_empty() => (&b""[..], name),
         (Some(permissions), _) => (name, permissions),

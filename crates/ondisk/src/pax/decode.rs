@@ -1,4 +1,4 @@
-//! Reads the headers of an archive: takes blocks, returns members.
+//! Decodes the headers of an archive: takes blocks of 512 bytes, returns members.
 
 use super::field::{self, MAGIC, SIZE, TYPE, gnu, number, text};
 use super::record::{Common, Global, Records};
@@ -14,7 +14,7 @@ mod tests;
 
 use member::extents;
 
-/// A fault while a block is parsed. Without an offset, it is in that block.
+/// A fault found while parsing a block. Without an offset, it is in that block.
 struct Problem {
     at: Option<u64>,
     what: &'static str,
@@ -26,51 +26,51 @@ impl From<&'static str> for Problem {
     }
 }
 
-/// The result of a block.
+/// The result of parsing a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// Nothing yet: the next block is needed.
+    /// Headers are incomplete: the next block is needed.
     More,
-    /// A member whose headers are complete.
+    /// A member of the archive, after its last header.
     Member {
-        /// The member.
+        /// Name and metadata of the member.
         member: Box<Member>,
-        /// Offset of its first header.
+        /// Offset of the member's first header in the archive.
         at: u64,
-        /// Bytes of its data that follow. The decoder must not get their blocks ([`padded`]), and
-        /// has counted them.
+        /// Bytes of data that follow. The caller must skip their blocks ([`padded`]), which the
+        /// decoder has counted already.
         data: u64,
     },
-    /// The checksum of the data of the previous member.
+    /// BLAKE3 checksum of the data of the previous member.
     Checksum([u8; 32]),
-    /// The part of a dump that the archive is.
+    /// The number of the archive, if several processes wrote one dump.
     Part(PartOfRun),
     /// The ids of the archive and of its base.
     Lineage(Lineage),
-    /// The end of the archive. What follows is no part of it.
+    /// The end of the archive. Later bytes do not belong to it.
     End,
 }
 
-/// Parses the headers of an archive block by block. It never holds more than the headers of one
-/// member (112 MiB at most) with the values in them, and the map of a sparse file (16 MiB).
+/// Parses the headers of an archive block by block. Memory is bounded by the headers of one member
+/// (112 MiB at most), their values, and the map of a sparse file (16 MiB).
 ///
-/// After an error it must not be used again before [`Decoder::recover`].
+/// After an error, the decoder must not be used before [`Decoder::recover`].
 #[derive(Debug, Default)]
 pub struct Decoder {
-    /// Offset of the next block.
+    /// Offset of the next block in the archive.
     at: u64,
     state: State,
-    /// Whether the last block was the first of the two that end an archive.
+    /// Whether the last block was the first of the two blocks of zeros that end an archive.
     is_ending: bool,
-    /// Whether blocks that are no headers are skipped.
+    /// Whether blocks are skipped until one is certainly a header.
     is_lost: bool,
-    /// Whether a header without a magic was read: the next one may have none either.
+    /// Whether the last header had no magic: the next one may have none either.
     is_old: bool,
-    /// Padded length of the data that follows the block that is being parsed, where it is known.
+    /// Padded length of the data that follows the current block, if known.
     skip: Option<u64>,
     common: Common,
     ahead: Ahead,
-    /// What was wrong and did not prevent reading.
+    /// Faults that did not prevent reading.
     faults: Vec<Fault>,
 }
 
@@ -79,33 +79,33 @@ pub struct Decoder {
 enum State {
     #[default]
     Header,
-    /// The content of a header of another kind: bytes that are left, and those so far.
+    /// The content of an additional header: bytes left, and bytes so far.
     Collect(What, u64, Vec<u8>),
-    /// More extents of an old sparse file.
+    /// More extents of an old sparse file, in blocks of their own.
     Extents(Box<Member>, Map, Rest),
-    /// The map of a sparse file, at the beginning of its data: bytes that are left.
+    /// The map of a sparse file, at the beginning of its data; with the number of bytes left.
     Map(Box<Member>, sparse::Text, u64),
-    /// Content that is not needed: bytes that are left.
+    /// Content that is skipped: bytes left.
     Skip(u64),
 }
 
-/// An old sparse file whose extents are being read.
+/// The remaining part of an old sparse file whose extents are being read.
 #[derive(Debug)]
 struct Rest {
     layout: Layout,
-    /// Bytes of data after this block.
+    /// Bytes of data after the current block.
     left: u64,
 }
 
-/// Where an old sparse file has its extents.
+/// The program whose format for old sparse files is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Layout {
     Gnu,
-    /// star counts the blocks of extents as data.
+    /// The format of star, in which blocks of extents count as data.
     Star,
 }
 
-/// The kind of content that is collected.
+/// The kind of header whose content is being collected.
 #[derive(Debug)]
 enum What {
     Extended,
@@ -116,43 +116,44 @@ enum What {
     Dumpdir(Box<Member>),
 }
 
-/// The headers before a member's own.
+/// Additional headers before the header of a member.
 #[derive(Debug, Default)]
 struct Ahead {
-    /// Offset of the first of them.
+    /// Offset of the first additional header.
     at: Option<u64>,
-    /// Those of the last extended header: other programs ignore earlier ones, too.
+    /// Records of the last extended header; like other programs, earlier ones are ignored.
     records: Option<Records>,
     path: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
     acl: Option<Vec<u8>>,
-    /// A long name was not read, so the name of the member is unknown.
+    /// The fault in a long name that could not be read, so that the name of the member is unknown.
     lost: Option<Fault>,
-    /// The last extended header was not read.
+    /// Fault of the last extended header, if it could not be read.
     lost_records: Option<Fault>,
 }
 
-/// The longest extended header of a member, in bytes: a dumpdir, or a map, and other records.
+/// Maximum length of a member's extended header in bytes: a dumpdir or a map, and other records.
 const MOST_EXTENDED: usize = dumpdir::MOST + MOST_RECORDS;
 
 const LONE_ZEROS: &str = "a single block of zeros ends the archive (the end has two)";
 
-/// Faults that are kept until they are taken: one for each field and header of a member.
+/// Maximum number of faults that are kept until they are taken: one per field and header of a
+/// member.
 const MOST_FAULTS: usize = 16;
 
-/// Whether the first block of a file begins an archive, though perhaps with a damaged header.
+/// Whether the first block of a file begins an archive, possibly with a damaged header.
 pub fn begins_archive(block: &[u8; BLOCK]) -> bool {
     let is_empty = || block.iter().all(|&byte| byte == 0);
     block[MAGIC].starts_with(b"ustar") || field::sum_is_right(block) || is_empty()
 }
 
 impl Decoder {
-    /// A decoder for an archive that begins with the next block.
+    /// A decoder for an archive; the next block is its first one.
     pub fn new() -> Decoder {
         Decoder::default()
     }
 
-    /// A decoder whose next block, at an offset of the archive, is the first header of a member.
+    /// A decoder that starts at an offset of the archive, with the first header of a member.
     pub fn starting_at(at: u64) -> Decoder {
         Decoder {
             at,
@@ -160,7 +161,7 @@ impl Decoder {
         }
     }
 
-    /// What was wrong with the headers since the last call, and did not prevent reading them.
+    /// Takes the faults since the last call that did not prevent reading.
     pub fn take_faults(&mut self) -> Vec<Fault> {
         std::mem::take(&mut self.faults)
     }
@@ -171,7 +172,7 @@ impl Decoder {
         }
     }
 
-    /// Whether the next block is stored data of the next member: its map.
+    /// Whether the next block is data: the map of a sparse file.
     pub fn is_data(&self) -> bool {
         matches!(
             self.state,
@@ -179,18 +180,18 @@ impl Decoder {
         )
     }
 
-    /// Whether the headers of a member are incomplete, so that the archive cannot end here.
+    /// Whether a member's headers are incomplete, so that the archive cannot end here.
     pub fn is_within(&self) -> bool {
         self.ahead.at.is_some() || !matches!(self.state, State::Header)
     }
 
-    /// Whether it still looks for a header after [`Decoder::recover`].
+    /// Whether the decoder still searches for a header after [`Decoder::recover`].
     pub fn is_lost(&self) -> bool {
         self.is_lost
     }
 
-    /// Continues after an error. Returns the length of the data to skip, as that of
-    /// [`Event::Member`], if it is known; otherwise all blocks are skipped up to the next that is
+    /// Continues after an error. Returns the number of bytes of data to skip, like
+    /// [`Event::Member`], if known; otherwise all blocks are skipped up to the next one that is
     /// certainly a header.
     pub fn recover(&mut self) -> u64 {
         let skip = self.skip.take();
@@ -206,10 +207,10 @@ impl Decoder {
         skip.filter(|_| end.is_some()).unwrap_or(0)
     }
 
-    /// Takes the next block.
+    /// Parses the next block.
     ///
     /// # Errors
-    /// What is wrong with it, or with the headers that it completes.
+    /// A fault in the block, or in the headers that it completes.
     pub fn push(&mut self, block: &[u8; BLOCK]) -> Result<Event, Fault> {
         let at = self.at;
         self.block(block).map_err(|problem| Fault {
@@ -311,7 +312,7 @@ impl Decoder {
         Ok(Event::More)
     }
 
-    /// Takes a block of zeros in the place of a header.
+    /// Handles a block of zeros in place of a header.
     fn zeros(&mut self, at: u64) -> Event {
         if self.ahead.at.is_some() {
             self.fault(
@@ -326,7 +327,7 @@ impl Decoder {
         }
     }
 
-    /// Whether the archive may end here: after the first of the two blocks of zeros. It is noted as
+    /// Whether the archive may end here, after only one of the two blocks of zeros; records this as
     /// a fault.
     pub fn may_end(&mut self) -> bool {
         if self.is_ending {
@@ -335,9 +336,9 @@ impl Decoder {
         self.is_ending
     }
 
-    /// Starts collecting the content of a header.
+    /// Begins to collect the content of an additional header.
     fn expect(&mut self, what: What, size: u64) -> Result<Event, Problem> {
-        // Pages are only allocated when they are filled, so that a wrong size costs nothing.
+        // The kernel allocates pages only when they are filled, so a wrong size costs nothing.
         self.collect(what, size, Vec::with_capacity(size as usize))
     }
 
@@ -383,8 +384,8 @@ impl Decoder {
     }
 }
 
-/// The list of a Solaris header for the next member: its type and length in octal, a NUL, and the
-/// text of the list.
+/// Parses the access control list in a Solaris header: type and length in octal, a NUL, and the
+/// text.
 fn solaris_acl(content: &[u8]) -> Result<Vec<u8>, &'static str> {
     const KINDS: i64 = 0o77_000_000;
     const POSIX: i64 = 0o1_000_000;

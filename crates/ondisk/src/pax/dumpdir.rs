@@ -1,11 +1,11 @@
-//! The content of a directory at the time of an increment: the value of `GNU.dumpdir`. Each name has a
-//! letter before it and a NUL behind it; one more NUL ends the list. [GNU tar's
+//! The content of a directory in an incremental archive: the value of `GNU.dumpdir`. Each name is
+//! preceded by a letter and followed by a NUL; one more NUL ends the list. [GNU tar's
 //! dumpdir](https://www.gnu.org/software/tar/manual/html_section/Dumpdir.html)
 
-/// The longest dumpdir that is accepted, in bytes. A million names of thirty bytes fit.
+/// Maximum length of a dumpdir in bytes. A million names of thirty bytes fit.
 pub const MOST: usize = 32 << 20;
 
-/// The letter before a name.
+/// The letter before a name in a dumpdir.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Code {
@@ -13,19 +13,19 @@ pub enum Code {
     Y = b'Y',
     /// The file is in an earlier archive.
     N = b'N',
-    /// A directory.
+    /// The name is a directory.
     D = b'D',
-    /// A directory was renamed from this path in the archive to that of the [`Code::T`] that
-    /// follows. An empty path is that of the temporary directory.
+    /// A directory was renamed: its old path in the archive; [`Code::T`] with the new path follows.
+    /// An empty path is the temporary directory.
     R = b'R',
-    /// The path that a directory was renamed to.
+    /// The new path of a renamed directory.
     T = b'T',
-    /// A temporary directory in this one, for directories that swap their names.
+    /// A temporary directory in this one, for directories that swap names.
     X = b'X',
 }
 
 impl Code {
-    /// The letter.
+    /// The letter of this code, as a byte.
     pub fn letter(self) -> u8 {
         self as u8
     }
@@ -37,7 +37,7 @@ impl Code {
     }
 }
 
-/// Encodes a `GNU.dumpdir`. No name may have a NUL in it.
+/// Encodes a `GNU.dumpdir`. Names must not contain NUL.
 pub fn encode<'a>(entries: impl IntoIterator<Item = (Code, &'a [u8])>) -> Vec<u8> {
     let mut out = Vec::new();
     for (code, name) in entries {
@@ -49,8 +49,8 @@ pub fn encode<'a>(entries: impl IntoIterator<Item = (Code, &'a [u8])>) -> Vec<u8
     out
 }
 
-/// The entries of a `GNU.dumpdir`; `None` if it has an unknown letter, an invalid name in a directory,
-/// an incomplete rename, or no end.
+/// Decodes a `GNU.dumpdir`; `None` if it has an unknown letter, an invalid file name, an incomplete
+/// rename, or no end.
 pub fn entries(dumpdir: &[u8]) -> Option<Entries<'_>> {
     let mut entries = Entries { rest: dumpdir };
     let whole = entries.clone();
@@ -71,7 +71,7 @@ pub fn entries(dumpdir: &[u8]) -> Option<Entries<'_>> {
     (!is_renamed).then_some(whole)
 }
 
-/// See [`entries`].
+/// Iterates over the names in a dumpdir; see [`entries`].
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     rest: &'a [u8],

@@ -1,5 +1,5 @@
-//! Writes a member's headers. The same member always gives the same bytes: they do not depend on the
-//! machine, the process or the time.
+//! Writes a member's headers. Equal members give equal bytes, whatever the machine, the process and
+//! the time.
 
 use std::ops::Range;
 
@@ -16,12 +16,12 @@ use super::{
 /// fields of a ustar header, and the ustar header. The data must follow, padded with zeros to whole
 /// blocks.
 ///
-/// No name may contain NUL. Returns where the checksum is in `out`, for [`set_checksum`].
+/// Names must not contain NUL. Returns the offset of the checksum in `out`, for [`set_checksum`].
 pub fn header(member: &Member, out: &mut Vec<u8>) -> Option<usize> {
     let mut ustar = [0; BLOCK];
     let start = extended(b'x', out);
     records(member, &mut ustar, out);
-    // It is the last record, which ends with a newline.
+    // The checksum is the last record, which ends with a newline.
     let checksum = member.blake3.map(|_| out.len() - 1 - DIGITS);
     finish(start, &name_in(&member.path, b"PaxHeaders"), out);
     fill(member, &mut ustar);
@@ -29,28 +29,29 @@ pub fn header(member: &Member, out: &mut Vec<u8>) -> Option<usize> {
     checksum
 }
 
-/// Replaces the checksum that is at the offset `at` of a header.
+/// Overwrites the checksum at offset `at` of a header.
 pub fn set_checksum(header: &mut [u8], at: usize, blake3: &[u8; 32]) {
     if let Some(to) = header.get_mut(at..at + DIGITS) {
         to.copy_from_slice(&digits(blake3));
     }
 }
 
-/// Appends a global header with the checksum of the member before, which was unknown before its data.
+/// Appends a global header with the checksum of the previous member, which was unknown before its
+/// data was written.
 pub fn trailer(blake3: &[u8; 32], out: &mut Vec<u8>) {
     global(b"GlobalHead/blake3", &comment(blake3), out);
 }
 
-/// Appends a global header that says which part of a dump the archive is. It must precede all members. Other
-/// programs ignore its comment.
+/// Appends a global header with the number of this archive in a dump by several processes. Must
+/// precede all members. Other programs ignore the comment.
 pub fn part_header(part: &PartOfRun, out: &mut Vec<u8>) {
     let PartOfRun { number, of, run } = part;
     let text = format!("{PART}{number}/{of} run={run}");
     global(b"GlobalHead/part", text.as_bytes(), out);
 }
 
-/// Appends a global header with the ids of the archive and of its base. It must precede all members. Other programs
-/// ignore its comment.
+/// Appends a global header with the ids of the archive and of its base. Must precede all members.
+/// Other programs ignore the comment.
 pub fn lineage_header(lineage: &Lineage, out: &mut Vec<u8>) {
     let base = match lineage.base {
         Base::Nothing => String::new(),
@@ -61,14 +62,13 @@ pub fn lineage_header(lineage: &Lineage, out: &mut Vec<u8>) {
     global(b"GlobalHead/archive", text.as_bytes(), out);
 }
 
-/// Appends a global header with a comment.
 fn global(name: &[u8], text: &[u8], out: &mut Vec<u8>) {
     let start = extended(b'g', out);
     push(out, b"comment", text);
     finish(start, &[name], out);
 }
 
-/// Leaves room for the header of an extended header, and returns its offset.
+/// Reserves a block for the header of an extended header, and returns its offset.
 fn extended(letter: u8, out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.resize(start + BLOCK, 0);
@@ -76,7 +76,7 @@ fn extended(letter: u8, out: &mut Vec<u8>) -> usize {
     start
 }
 
-/// Pads an extended header, and fills in its own header with the length of its records.
+/// Pads an extended header, and fills in its own header block with the length of its records.
 fn finish(start: usize, name: &[&[u8]], out: &mut Vec<u8>) {
     let len = out.len() - start - BLOCK;
     out.resize(start + BLOCK + len.next_multiple_of(BLOCK), 0);
@@ -91,7 +91,7 @@ fn finish(start: usize, name: &[&[u8]], out: &mut Vec<u8>) {
     }
 }
 
-/// Writes the records that are needed, and the name into the ustar header.
+/// Writes the records that a member needs, and its name into the ustar header.
 fn records(member: &Member, ustar: &mut Block, out: &mut Vec<u8>) {
     let large = |out: &mut Vec<u8>, key: &str, field: Range<usize>, value: u64| {
         if value > field::most(&field) {
@@ -103,7 +103,8 @@ fn records(member: &Member, ustar: &mut Block, out: &mut Vec<u8>) {
     let is_binary = |name: &[u8]| std::str::from_utf8(name).is_err();
     let names = [path, link, uname, gname, sparse_name];
     if names.into_iter().flatten().any(is_binary) {
-        // Names in records are UTF-8 by default, and bsdtar mangles others.
+        // POSIX defines names in records as UTF-8, and bsdtar mangles others unless told that they
+        // are binary.
         push(out, b"hdrcharset", b"BINARY");
     }
     push_some(out, "path", path);
@@ -146,9 +147,11 @@ fn push_some(out: &mut Vec<u8>, key: &str, value: Option<&[u8]>) {
     }
 }
 
-/// Writes the name into the ustar header, and returns path, link, user and group if they do not fit.
+/// Writes the name into the ustar header, and returns path, link target, user and group where they
+/// do not fit.
 fn long_names<'a>(member: &'a Member, ustar: &mut Block) -> [Option<&'a [u8]>; 4] {
-    // With a map, the ustar header has another name, for programs that do not support sparse files.
+    // For a file with a map, the ustar header has a different name, for programs that do not
+    // support sparse files.
     let fits = match &member.sparse {
         Some(_) => {
             put_parts(ustar, &name_in(&member.path, b"GNUSparseFile.0"));
@@ -156,7 +159,7 @@ fn long_names<'a>(member: &'a Member, ustar: &mut Block) -> [Option<&'a [u8]>; 4
         }
         None => put_name(ustar, &member.path),
     };
-    // A full field needs no NUL at its end, but not all programs accept that for user and group.
+    // A full field needs no NUL at its end, but not all programs accept this for user and group.
     [
         (&member.path, fits),
         (&member.link, member.link.len() <= LINK.len()),
@@ -166,7 +169,7 @@ fn long_names<'a>(member: &'a Member, ustar: &mut Block) -> [Option<&'a [u8]>; 4
     .map(|(name, fits)| (!fits).then_some(&name[..]))
 }
 
-/// Fills in a ustar header except the name, as far as the values fit into its fields.
+/// Fills in a ustar header except for the name; values that do not fit are in records.
 fn fill(member: &Member, ustar: &mut Block) {
     for (field, value) in [
         (MODE, member.mode.into()),
@@ -198,7 +201,7 @@ fn fill(member: &Member, ustar: &mut Block) {
     field::put_sum(ustar);
 }
 
-/// [`put_name`] of a name in parts.
+/// Writes a name that is given in parts, like [`put_name`].
 fn put_parts(block: &mut Block, parts: &[&[u8]]) {
     let mut at = NAME.start;
     if parts.iter().map(|part| part.len()).sum::<usize>() > NAME.len() {
@@ -211,14 +214,14 @@ fn put_parts(block: &mut Block, parts: &[&[u8]]) {
     }
 }
 
-/// Writes a name into a header, and the directory of a long name into the prefix. Returns whether it
+/// Writes a name into a header, with the directory of a long name in the prefix. Returns whether it
 /// fits; if not, it is cut off.
 fn put_name(block: &mut Block, name: &[u8]) -> bool {
     if name.len() <= NAME.len() {
         field::put_bytes(block, NAME, name);
         return true;
     }
-    // The slash between prefix and name is implied, and the name cannot be empty.
+    // The slash between prefix and name is implied, and the name must not be empty.
     let last = PREFIX.len().min(name.len() - 2);
     let slash = name[..=last]
         .iter()
@@ -237,7 +240,7 @@ fn put_name(block: &mut Block, name: &[u8]) -> bool {
     }
 }
 
-/// The name of an additional header of a file: in a directory `dir` beside the file.
+/// The name of an additional header of a file: in a directory `dir` next to the file.
 fn name_in<'a>(path: &'a [u8], dir: &'a [u8]) -> [&'a [u8]; 4] {
     let path = path.strip_suffix(b"/").unwrap_or(path);
     let at = path
@@ -247,7 +250,7 @@ fn name_in<'a>(path: &'a [u8], dir: &'a [u8]) -> [&'a [u8]; 4] {
     [&path[..at], dir, b"/", &path[at..]]
 }
 
-/// The comment with a checksum.
+/// The text of a pax comment with a BLAKE3 checksum.
 fn comment(blake3: &[u8; 32]) -> [u8; CHECKSUM.len() + DIGITS] {
     let mut comment = [0; CHECKSUM.len() + DIGITS];
     comment[..CHECKSUM.len()].copy_from_slice(CHECKSUM);
@@ -255,7 +258,7 @@ fn comment(blake3: &[u8; 32]) -> [u8; CHECKSUM.len() + DIGITS] {
     comment
 }
 
-/// The length of a checksum in hexadecimal.
+/// Number of hexadecimal digits of a checksum.
 const DIGITS: usize = 64;
 
 fn digits(blake3: &[u8; 32]) -> [u8; DIGITS] {

@@ -1,8 +1,8 @@
-//! The fields of a header block: their ranges, and the encoding of numbers.
+//! Fields of a header block: their ranges, and the encoding of numbers.
 
 use std::ops::Range;
 
-/// Bytes in a block: headers are blocks, and data is padded to whole ones.
+/// Block size in bytes: a header is a block, and data is padded to whole blocks.
 pub const BLOCK: usize = 512;
 
 pub(super) const NAME: Range<usize> = 0..100;
@@ -14,7 +14,7 @@ pub(super) const MTIME: Range<usize> = 136..148;
 const SUM: Range<usize> = 148..156;
 pub(super) const TYPE: usize = 156;
 pub(super) const LINK: Range<usize> = 157..257;
-/// [`POSIX`], or [`GNU`] as GNU tar wrote it before pax.
+/// The magic of a header: [`POSIX`], or [`GNU`] as GNU tar wrote it before pax.
 pub(super) const MAGIC: Range<usize> = 257..265;
 pub(super) const UNAME: Range<usize> = 265..297;
 pub(super) const GNAME: Range<usize> = 297..329;
@@ -34,14 +34,14 @@ pub(super) mod gnu {
     pub(in crate::pax) const EXTENTS: Range<usize> = 386..482;
     pub(in crate::pax) const IS_EXTENDED: usize = 482;
     pub(in crate::pax) const REAL_SIZE: Range<usize> = 483..495;
-    /// In a block of extents only, which follows the header.
+    /// Range of the extents in a block that has only extents, after the header.
     pub(in crate::pax) const MORE_EXTENTS: Range<usize> = 0..504;
     pub(in crate::pax) const IS_EXTENDED_FURTHER: usize = 504;
-    /// Offset and length of an extent, 12 bytes each.
+    /// Length of an extent in a header: offset and length of 12 bytes each.
     pub(in crate::pax) const EXTENT: usize = 24;
 }
 
-/// Fields of star's headers: a shorter prefix, and in place of it the first extents of a sparse file.
+/// Fields of star's headers: a shorter prefix, and the first extents of a sparse file in its place.
 pub(super) mod star {
     use std::ops::Range;
 
@@ -54,8 +54,8 @@ pub(super) mod star {
 
 pub(super) type Block = [u8; BLOCK];
 
-/// The checksum of a header, with blanks in the field of the checksum: of unsigned bytes as in POSIX,
-/// and of signed bytes as some old programs have it.
+/// The checksum of a header, in which the checksum field counts as blanks: as a sum of unsigned
+/// bytes (POSIX), and of signed bytes (some old programs).
 fn sums(block: &Block) -> (i64, i64) {
     let mut sums = (0, 0);
     for (at, &byte) in block.iter().enumerate() {
@@ -66,17 +66,16 @@ fn sums(block: &Block) -> (i64, i64) {
     sums
 }
 
-/// Whether a header has a valid checksum.
 pub(super) fn sum_is_right(block: &Block) -> bool {
     let (unsigned, signed) = sums(block);
     number(&block[SUM]).is_some_and(|sum| sum == unsigned || sum == signed)
 }
 
-/// Writes the checksum of a header that is otherwise complete.
+/// Writes the checksum of an otherwise complete header.
 pub(super) fn put_sum(block: &mut Block) {
     block[SUM].fill(b' ');
-    // Bytes with even and with odd places, in pairs of sums of 16 bits, which 64 words of 8 bytes cannot
-    // overflow: a third of the time of a sum byte by byte.
+    // Sum the bytes at even and odd positions in pairs of 16-bit sums, which 64 words of 8 bytes
+    // cannot overflow: this takes a third of the time of a sum byte by byte.
     const EVEN: u64 = 0x00ff_00ff_00ff_00ff;
     let words = block.as_chunks().0.iter();
     let sums: u64 = words
@@ -88,7 +87,7 @@ pub(super) fn put_sum(block: &mut Block) {
     block[155] = b' ';
 }
 
-/// Writes a number in octal with a NUL behind it; the largest that fits if it is too large.
+/// Writes a number in octal, followed by a NUL; the largest possible one if it does not fit.
 pub(super) fn put(block: &mut Block, field: Range<usize>, value: u64) {
     let Some((end, digits)) = block.get_mut(field).and_then(<[u8]>::split_last_mut) else {
         return;
@@ -103,7 +102,7 @@ pub(super) fn put(block: &mut Block, field: Range<usize>, value: u64) {
     }
 }
 
-/// The last eight octal digits of a number. Bits move to their digits in halves: 12, 6 and 3 of them.
+/// The last eight octal digits of a number, by moving bits in halves: 12, 6, then 3 of them.
 fn octal(value: u64) -> [u8; 8] {
     let halves = (value & 0xff_f000) << 20 | value & 0xfff;
     let quarters = (halves & 0xfc0_0000_0fc0) << 10 | halves & 0x3f_0000_003f;
@@ -111,32 +110,32 @@ fn octal(value: u64) -> [u8; 8] {
     (digits | u64::from_ne_bytes([b'0'; 8])).to_be_bytes()
 }
 
-/// Writes as many bytes as fit.
+/// Writes as many bytes as fit into a field.
 pub(super) fn put_bytes(block: &mut Block, field: Range<usize>, bytes: &[u8]) {
     let len = bytes.len().min(field.len());
     block[field][..len].copy_from_slice(&bytes[..len]);
 }
 
-/// The largest number that fits into a field.
+/// The largest number that fits into a header field.
 pub(super) const fn most(field: &Range<usize>) -> u64 {
     u64::MAX >> (u64::BITS as usize - 3 * (field.end - field.start - 1))
 }
 
-/// The number in a field: octal digits between blanks and NULs, or GNU tar's format of large numbers,
-/// two's complement after a marker bit. A blank field is 0.
+/// Parses the number in a field: octal digits between blanks and NULs, or GNU tar's format for
+/// large numbers, two's complement after a marker bit. A blank field is 0.
 pub(super) fn number(field: &[u8]) -> Option<i64> {
     let (&first, rest) = field.split_first()?;
     if first & 0x80 != 0 {
         let sign = if first & 0x40 != 0 { -1 } else { 0 };
         let start = sign << 6 | i128::from(first & 0x3f);
-        // 12 bytes at most: 95 bits.
+        // A field has at most 12 bytes: the number has 95 bits.
         return i64::try_from(
             rest.iter()
                 .fold(start, |value, &byte| value << 8 | i128::from(byte)),
         )
         .ok();
     }
-    // The field before may have put its NUL here; after another one there is no number.
+    // A leading NUL may end the previous field; after a second one there is no number.
     let field = if first == 0 { rest } else { field };
     let is_blank = |byte: &u8| matches!(byte, b' ' | 0);
     let from = field
@@ -157,7 +156,7 @@ pub(super) fn number(field: &[u8]) -> Option<i64> {
     })
 }
 
-/// The text in a field: up to the first NUL.
+/// The text in a header field: up to the first NUL.
 pub(super) fn text(field: &[u8]) -> &[u8] {
     field.split(|&byte| byte == 0).next().unwrap_or_default()
 }

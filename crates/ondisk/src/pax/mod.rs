@@ -1,5 +1,5 @@
 //! Archives: POSIX pax, which is ustar with extended headers, and older formats of tar programs.
-//! docs/archive.md describes our archives to the byte.
+//! docs/archive.md describes the archives that fathom writes to the byte.
 //! [pax](https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html),
 //! [tar(5)](https://man.archlinux.org/man/tar.5)
 
@@ -26,37 +26,37 @@ pub use field::BLOCK;
 pub enum MemberKind {
     #[default]
     File,
-    /// A hard link to a member before.
+    /// A hard link to an earlier member.
     Link,
     Symlink,
     Char,
     Block,
     Directory,
     Fifo,
-    /// The label of a volume, which is no file.
+    /// A volume label, which is not a file.
     Label,
-    /// The rest of a file that begins on another volume.
+    /// The rest of a file that begins on a different volume.
     Continuation,
 }
 
-/// The part of a dump that an archive is: one process of several wrote it.
+/// The place of an archive in a dump by several processes, each of which writes one archive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartOfRun {
-    /// Its number, from 0.
+    /// Number of this archive, from 0.
     pub number: u32,
-    /// How many parts the dump has.
+    /// Number of archives in the dump.
     pub of: u32,
-    /// The name of the run. Parts of different runs make no dump.
+    /// Name of the run. Archives of different runs do not form a dump.
     pub run: String,
 }
 
-/// Identifies what an archive restores, as its maker has planned it. The ids of the parts of a dump add up to the id
-/// that one process would have given it.
+/// Identifies the files that an archive restores, as planned by its dump. The ids of the parts of a
+/// dump add up to the id that a single process would have used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ArchiveId(pub u128);
 
 impl ArchiveId {
-    /// The id of two parts together.
+    /// The id of two parts of a dump together.
     #[must_use]
     pub fn plus(self, other: ArchiveId) -> ArchiveId {
         ArchiveId(self.0.wrapping_add(other.0))
@@ -79,10 +79,10 @@ impl FromStr for ArchiveId {
     }
 }
 
-/// What must be restored before an archive.
+/// The archive that must be restored before this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Base {
-    /// Nothing: it is a full dump.
+    /// No archive: this one is a full dump.
     Nothing,
     /// An archive that has no id.
     Unknown,
@@ -90,26 +90,27 @@ pub enum Base {
     Archive(ArchiveId),
 }
 
-/// What an archive says of its place in a chain.
+/// The place of an archive in a chain of increments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lineage {
-    /// The archive's own id. If nothing has changed since the base, it is that of the base.
+    /// Id of the archive. If nothing has changed since the base, equal to the base's id.
     pub id: ArchiveId,
-    /// What the archive is based on.
+    /// The archive that this one is based on.
     pub base: Base,
 }
 
 /// A member of an archive: the result of all its headers. Fields without a comment are those of
-/// `struct stat`, without their `st_`.
+/// `struct stat`, without the prefix `st_`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs, reason = "stat(2) describes the fields")]
 pub struct Member {
-    /// Its name; that of a directory ends in a slash.
+    /// Name in the archive; that of a directory ends with a slash.
     pub path: Vec<u8>,
     pub kind: MemberKind,
-    /// The target of a symlink; for [`MemberKind::Link`], the path of the other member. Otherwise empty.
+    /// Target of a symlink; for [`MemberKind::Link`], the path of the earlier member; otherwise
+    /// empty.
     pub link: Vec<u8>,
-    /// Permission bits, with set-user-id, set-group-id and sticky: at most 0o7777.
+    /// Permission bits, including set-user-id, set-group-id and sticky: at most 0o7777.
     pub mode: u32,
     pub uid: u32,
     pub gid: u32,
@@ -117,27 +118,27 @@ pub struct Member {
     pub uname: Vec<u8>,
     /// Name of the group; empty if unknown.
     pub gname: Vec<u8>,
-    /// Size of the file in bytes, holes included.
+    /// Size of the file in bytes, including holes.
     pub size: u64,
-    /// Bytes of data after the headers, without padding: [`Member::size`] for a plain file; for a
-    /// sparse one, the text of its map and its extents; 0 for other types.
+    /// Bytes of data after the headers, without padding: [`Member::size`] for a regular file; the
+    /// text of the map and the extents for a sparse one; 0 for other types.
     pub stored: u64,
     pub mtime: Time,
     pub atime: Option<Time>,
     pub ctime: Option<Time>,
     pub rdev: Dev,
-    /// The access control list as text ([`acl`]); none if it says no more than the mode.
+    /// Access control list as text ([`acl`]); none if it adds nothing to the mode.
     pub acl_access: Option<Vec<u8>>,
     /// A directory's default access control list as text.
     pub acl_default: Option<Vec<u8>>,
-    /// Names and values of extended attributes, sorted by name if they come from a [`Decoder`]. We
-    /// write access control lists only in the fields above.
+    /// Names and values of extended attributes, sorted by name if they come from a [`Decoder`].
+    /// Writers store access control lists only in the fields above.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The data extents of a sparse file; `None` for a file that is stored whole.
+    /// Data extents of a sparse file; `None` for a file that is stored whole.
     pub sparse: Option<sparse::Map>,
-    /// The content of a directory in an increment ([`dumpdir`]).
+    /// Content of a directory in an increment ([`dumpdir`]).
     pub dumpdir: Option<Vec<u8>>,
-    /// BLAKE3 of the stored data, if it is in the member's own header.
+    /// BLAKE3 checksum of the stored data, if the member's own header has it.
     pub blake3: Option<[u8; 32]>,
 }
 
@@ -151,13 +152,13 @@ impl Member {
     }
 }
 
-/// What is wrong with an archive, and where.
+/// A fault in an archive, with its offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{what}, at byte {at}")]
 pub struct Fault {
-    /// Offset in the archive of the header or record.
+    /// Offset of the header or record in the archive.
     pub at: u64,
-    /// What is wrong.
+    /// Description of the fault.
     pub what: &'static str,
 }
 
@@ -166,29 +167,30 @@ pub fn padded(len: u64) -> Option<u64> {
     len.checked_next_multiple_of(BLOCK as u64)
 }
 
-/// The prefix of a comment that is a checksum.
+/// Prefix of a comment record (pax `comment`) with a checksum.
 const CHECKSUM: &[u8] = b"blake3=";
 
-/// The prefix of a comment that says which part of a dump the archive is.
+/// Prefix of a comment record (pax `comment`) with the number of the archive in a dump by several
+/// processes.
 const PART: &str = "part=";
 
-/// Bytes of extended attributes of a member, names and values, at most. Writers store no more. The kernel sets
-/// no limit below 600 MiB: 64 KiB for all names, and 64 KiB for each value.
+/// Maximum size of a member's extended attributes, names and values, in bytes. Writers store no
+/// more. The kernel's limit is above 600 MiB: 64 KiB for all names, and 64 KiB for each value.
 pub const MOST_ATTRIBUTES: usize = 64 << 20;
 
-/// Bytes of a name, at most. Writers skip files with longer ones: a tree in which 16,000 directories are below one
-/// another. A restore takes memory for each level.
+/// Maximum length of a name in bytes. Writers skip files with longer names: more than 16,000 nested
+/// directories. A restore takes memory for each level.
 pub const MOST_NAME: usize = 4 << 20;
 
-/// Bytes of the records of a member, at most: attributes, access control lists of 8,000 entries, and three
-/// names. What is counted in `GNU.dumpdir` and the map of a sparse file has limits of its own.
+/// Maximum size of a member's records in bytes: attributes, access control lists of 8,000 entries,
+/// and three names. `GNU.dumpdir` and the map of a sparse file have their own limits.
 const MOST_RECORDS: usize = MOST_ATTRIBUTES + (16 << 20);
 
-/// The longest global header, and list of Solaris, that is accepted, in bytes.
+/// Maximum length of a global header, and of a Solaris access control list, in bytes.
 const MOST_OTHER: usize = 1 << 20;
 
-/// The prefix of a comment with the id of the archive, and the one before the id of its base.
+/// Prefixes in a comment record: before the id of the archive, and before the id of its base.
 const ARCHIVE: &str = "archive=";
 const BASE: &str = " base=";
-/// In place of the id of a base that has none.
+/// Stands for the id of a base that has none, in a comment record.
 const UNKNOWN: &str = "unknown";

@@ -1,4 +1,4 @@
-//! The records of an extended header: `LENGTH KEY=VALUE` and a newline, with the length of the whole
+//! Records of an extended header: `LENGTH KEY=VALUE` and a newline; the length is that of the whole
 //! record.
 
 use std::collections::BTreeMap;
@@ -12,11 +12,10 @@ use super::{
 use crate::Time;
 use crate::time::digits;
 
-/// Adds a record.
 pub(super) fn push(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     let rest = key.len() + value.len() + 3; // the blank, the equals sign, the newline
     let count = |n: usize| n.checked_ilog10().map_or(1, |log| log as usize + 1);
-    // The length includes its own digits, which may make it a digit longer.
+    // The length includes its own digits, which may make it one digit longer.
     let len = rest + count(rest + count(rest));
     out.reserve(len);
     for part in [
@@ -31,21 +30,19 @@ pub(super) fn push(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     }
 }
 
-/// Adds a record whose value is a number.
 pub(super) fn push_number(out: &mut Vec<u8>, key: &str, value: u64) {
     push(out, key.as_bytes(), digits(value, &mut [0; 20]));
 }
 
-/// Adds a record whose value is a time.
 pub(super) fn push_time(out: &mut Vec<u8>, key: &str, time: Time) {
     push(out, key.as_bytes(), time.text(&mut [0; Time::LONGEST]));
 }
 
-/// A record: its offset, its key, and the range of its value in the header.
+/// A record of an extended header: its offset, its key, and the range of its value.
 type Record<'a> = (usize, &'a [u8], Range<usize>);
 
-/// Passes the records of a header, which begins at the offset `start` of the archive, to `take`. A
-/// record without an end ends them. Returns the first fault.
+/// Calls `take` for each record of a header that begins at the offset `start` of the archive. Stops
+/// at a record without an end. Returns the first fault.
 fn each<'a>(
     text: &'a [u8],
     start: u64,
@@ -72,7 +69,7 @@ fn each<'a>(
     fault
 }
 
-/// The record at an offset.
+/// Parses the record at an offset of an extended header.
 fn first(text: &[u8], at: usize) -> Option<(&[u8], Range<usize>)> {
     const LONGEST_LENGTH: usize = 10;
     let rest = text.get(at..)?;
@@ -94,7 +91,7 @@ fn first(text: &[u8], at: usize) -> Option<(&[u8], Range<usize>)> {
     Some((&body[..equals], from..at + record.len() - 1))
 }
 
-/// A decimal number without a sign.
+/// Parses a decimal number without a sign.
 pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -115,7 +112,8 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// Takes a record if it is one of these. An empty value removes that of a global header.
+    /// Stores the record if its key is one of these fields. An empty value removes a global
+    /// header's value.
     fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
         match key {
             b"uid" => self.uid = id(value)?,
@@ -131,15 +129,15 @@ impl Common {
     }
 }
 
-/// A fault without which the member cannot be read.
+/// A fault that makes a member unreadable.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unusable {
     pub(super) fault: Fault,
-    /// It is about the size of the member's data.
+    /// Whether the fault is in the size of the member's data.
     pub(super) is_size: bool,
 }
 
-/// The records of a member's own header.
+/// The records that apply to a member: of its extended header, and global ones.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     pub(super) common: Common,
@@ -151,16 +149,16 @@ pub(super) struct Records {
     pub(super) acl_access: Option<Vec<u8>>,
     pub(super) acl_default: Option<Vec<u8>>,
     pub(super) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// The same, encoded by bsdtar. It writes `SCHILY.xattr` too, but with names that only it
-    /// decodes.
+    /// Extended attributes in bsdtar's encoding (`LIBARCHIVE.xattr`). bsdtar writes `SCHILY.xattr`,
+    /// too, but with names that only bsdtar decodes.
     pub(super) coded_xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     pub(super) sparse: Sparse,
-    /// The size of a sparse file of star, whose map is elsewhere.
+    /// Size of a sparse file of star, whose map is elsewhere.
     pub(super) star_size: Option<u64>,
     pub(super) dumpdir: Option<Vec<u8>>,
     pub(super) blake3: Option<[u8; 32]>,
     pub(super) unusable: Option<Unusable>,
-    /// Bytes of records, except those of dumpdirs and maps.
+    /// Number of bytes of all records except dumpdirs and maps.
     len: usize,
 }
 
@@ -171,14 +169,14 @@ pub(super) struct Sparse {
     pub(super) minor: Option<u64>,
     pub(super) name: Option<Vec<u8>>,
     pub(super) size: Option<u64>,
-    /// The map, in the formats 0.0 and 0.1.
+    /// The map of the sparse file, in GNU tar's formats 0.0 and 0.1.
     pub(super) map: Option<Map>,
-    /// An offset before the record with its length.
+    /// Offset of an extent of a sparse file, until the record with its length follows.
     offset: Option<u64>,
 }
 
 impl Records {
-    /// No records but those of the global headers.
+    /// Starts with the records of global headers.
     pub(super) fn new(common: Common) -> Records {
         Records {
             common,
@@ -186,8 +184,8 @@ impl Records {
         }
     }
 
-    /// Adds those of an extended header at the offset `start` of the archive. Returns the first
-    /// fault that does not make the member unusable; its record is skipped.
+    /// Adds the records of an extended header at the offset `start` of the archive. Returns the
+    /// first fault that does not make the member unusable; the faulty record is skipped.
     pub(super) fn add(&mut self, mut text: Vec<u8>, start: u64) -> Option<Fault> {
         let mut names = None;
         let fault = each(&text, start, |(at, key, value)| match key {
@@ -211,7 +209,7 @@ impl Records {
                 Ok(())
             }
         });
-        // It may be long, so its bytes are moved instead of copied.
+        // The dumpdir may be long: move its bytes instead of copying them.
         if let Some(names) = names {
             text.truncate(names.end);
             text.drain(..names.start);
@@ -220,7 +218,8 @@ impl Records {
         fault
     }
 
-    /// Takes a list that Solaris has before the member: both lists in one text.
+    /// Adds an access control list that Solaris writes before the member: access and default list
+    /// in one text.
     pub(super) fn acl(&mut self, both: Option<Vec<u8>>) {
         let Some(both) = both else { return };
         let (default, access): (Vec<&[u8]>, Vec<&[u8]>) = both
@@ -258,7 +257,7 @@ impl Records {
                 return Err("an access control list of NFSv4 is skipped");
             }
             b"RHT.security.selinux" => {
-                // GNU tar and bsdtar end it by a NUL or not; the attribute has one.
+                // Add the NUL at the end of an SELinux label: GNU tar and bsdtar may omit it.
                 let label = value.strip_suffix(b"\0").unwrap_or(value);
                 let label = [label, b"\0"].concat();
                 self.xattrs
@@ -286,7 +285,8 @@ impl Records {
 }
 
 impl Sparse {
-    /// Takes the length of an extent in the format 0.0, after the record with its offset.
+    /// Adds an extent of a sparse file in GNU tar's format 0.0: its length, after the record with
+    /// its offset.
     fn extent(&mut self, len: Option<u64>) -> Result<(), &'static str> {
         let extent = self
             .offset
@@ -296,7 +296,7 @@ impl Sparse {
         self.map.get_or_insert_default().push(extent.0, extent.1)
     }
 
-    /// Takes a map in the format 0.1, which is one record.
+    /// Parses the map of a sparse file in GNU tar's format 0.1, which is a single record.
     fn list(&mut self, value: &[u8]) -> Result<(), &'static str> {
         const NO_NUMBER: &str = "invalid number in the map of a sparse file";
         let mut map = Map::default();
@@ -314,14 +314,14 @@ impl Sparse {
         Ok(())
     }
 
-    /// Whether the map is at the beginning of the data: format 1.0.
+    /// Whether the map of a sparse file is at the beginning of its data: GNU tar's format 1.0.
     pub(super) fn map_is_in_data(&self) -> bool {
         self.major.is_some_and(|major| major >= 1)
     }
 }
 
-/// A global header: records for every member after it, the checksum of the member before it, the part
-/// of a dump that the archive is, and the ids of the archive and of its base.
+/// Global headers: records for all later members, the checksum of the previous member, the number
+/// of the archive in a dump by several processes, and the ids of the archive and its base.
 #[derive(Debug, Default)]
 pub(super) struct Global {
     pub(super) common: Common,
@@ -331,7 +331,7 @@ pub(super) struct Global {
 }
 
 impl Global {
-    /// What earlier global headers say.
+    /// Continues with the records of earlier global headers.
     pub(super) fn new(common: Common) -> Global {
         Global {
             common,
@@ -359,7 +359,7 @@ impl Global {
     }
 }
 
-/// Whether a record is a part of the map of a sparse file.
+/// Whether a record belongs to the map of a sparse file.
 fn is_map(key: &[u8]) -> bool {
     matches!(
         key,
@@ -367,12 +367,11 @@ fn is_map(key: &[u8]) -> bool {
     )
 }
 
-/// Whether a member cannot be read without the record: its name, or its data.
+/// Whether a member is unreadable without the record: its name, or its data.
 fn is_essential(key: &[u8]) -> bool {
     matches!(key, b"path" | b"linkpath" | b"size") || key.starts_with(b"GNU.sparse.")
 }
 
-/// A name; `None` if it is empty.
 fn name(value: &[u8]) -> Result<Option<Vec<u8>>, &'static str> {
     if value.contains(&0) {
         return Err("a name contains a NUL");
@@ -407,7 +406,8 @@ fn time(value: &[u8]) -> Result<Option<Time>, &'static str> {
     time.map(Some).ok_or("invalid time in a record")
 }
 
-/// The part of a dump in a comment; `None` for other comments.
+/// Parses a comment with the number of the archive in a dump by several processes; `None` for
+/// others.
 fn part_of_run(comment: &[u8]) -> Option<PartOfRun> {
     let text = std::str::from_utf8(comment).ok()?.strip_prefix(PART)?;
     let (part, run) = text.split_once(" run=")?;
@@ -417,7 +417,7 @@ fn part_of_run(comment: &[u8]) -> Option<PartOfRun> {
     (number < of).then_some(PartOfRun { number, of, run })
 }
 
-/// The ids in a comment; `None` for other comments.
+/// Parses a comment with the ids of the archive and its base; `None` for others.
 fn lineage(comment: &[u8]) -> Option<Lineage> {
     let text = std::str::from_utf8(comment).ok()?.strip_prefix(ARCHIVE)?;
     let (id, base) = match text.split_once(BASE) {
@@ -429,7 +429,7 @@ fn lineage(comment: &[u8]) -> Option<Lineage> {
     Some(Lineage { id, base })
 }
 
-/// The checksum in a comment; `None` for other comments.
+/// Parses a comment with a checksum; `None` for others.
 fn checksum(comment: &[u8]) -> Option<[u8; 32]> {
     let digits: &[u8; 64] = comment.strip_prefix(CHECKSUM)?.try_into().ok()?;
     let mut sum = [0; 32];
@@ -439,7 +439,7 @@ fn checksum(comment: &[u8]) -> Option<[u8; 32]> {
     Some(sum)
 }
 
-/// Checks an attribute's name, which cannot be empty or contain NUL.
+/// Checks the name of an extended attribute, which must not be empty or contain NUL.
 fn attribute(name: Vec<u8>) -> Result<Vec<u8>, &'static str> {
     if name.is_empty() || name.contains(&0) {
         Err("invalid name of an extended attribute")
@@ -453,7 +453,7 @@ fn hex_byte(high: u8, low: u8) -> Option<u8> {
     Some((digit(high)? << 4 | digit(low)?) as u8)
 }
 
-/// Decodes `%XX` if it stands for a byte that `is_escaped`.
+/// Decodes `%XX` for bytes for which `is_escaped` is true.
 fn unescape(name: &[u8], is_escaped: impl Fn(u8) -> bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(name.len());
     let mut rest = name;
@@ -469,7 +469,7 @@ fn unescape(name: &[u8], is_escaped: impl Fn(u8) -> bool) -> Vec<u8> {
     out
 }
 
-/// Encodes an attribute's name for a key, as GNU tar does.
+/// Encodes the name of an extended attribute for a key, like GNU tar.
 pub(super) fn escape(name: &[u8], key: &mut Vec<u8>) {
     for &byte in name {
         match byte {
@@ -480,7 +480,6 @@ pub(super) fn escape(name: &[u8], key: &mut Vec<u8>) {
     }
 }
 
-/// Decodes base64, with or without padding.
 fn base64(text: &[u8]) -> Option<Vec<u8>> {
     let text = text
         .strip_suffix(b"==")

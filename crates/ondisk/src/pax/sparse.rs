@@ -3,7 +3,7 @@
 
 use super::field::BLOCK;
 
-/// A run of bytes that are stored.
+/// A range of a sparse file with stored data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Extent {
     /// Offset in the file.
@@ -13,7 +13,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The offset of its end.
+    /// Offset of the end of the extent in the file.
     pub fn end(&self) -> u64 {
         self.offset + self.len
     }
@@ -25,28 +25,28 @@ impl Extent {
 pub struct Map(Vec<Extent>);
 
 impl Map {
-    /// The most extents of a map: 16 MiB of memory.
+    /// Maximum number of extents in the map of a sparse file: 16 MiB of memory.
     pub const MOST: usize = 1 << 20;
 
-    /// The extents.
+    /// The extents, in ascending order.
     pub fn extents(&self) -> &[Extent] {
         &self.0
     }
 
-    /// Bytes in all the extents together.
+    /// Total length of all extents in bytes.
     pub fn data(&self) -> u64 {
-        // They do not overlap, so the sum is at most the end of the last one.
+        // Extents do not overlap, so the sum is at most the end of the last one and cannot
+        // overflow.
         self.0.iter().map(|extent| extent.len).sum()
     }
 
-    /// The end of the last extent.
     fn end(&self) -> u64 {
         self.0.last().map_or(0, Extent::end)
     }
 
     /// Adds an extent after the others, for a file that is being stored. It is merged with the last
-    /// one if they touch, and also if the map is full, together with the hole between them. A part
-    /// that is not after the others is skipped.
+    /// extent if they touch, and also if the map is full, including the hole between them. A part
+    /// before the end of the last extent is skipped.
     pub fn add(&mut self, offset: u64, len: u64) {
         let end = offset.saturating_add(len).min(i64::MAX.unsigned_abs());
         let (is_full, so_far) = (self.0.len() == Map::MOST, self.end());
@@ -60,7 +60,7 @@ impl Map {
         }
     }
 
-    /// Adds an extent from an archive; an empty one is skipped.
+    /// Adds an extent from an archive; skips an empty one.
     pub(super) fn push(&mut self, offset: u64, len: u64) -> Result<(), &'static str> {
         let end = offset
             .checked_add(len)
@@ -81,7 +81,7 @@ impl Map {
         Ok(())
     }
 
-    /// Checks it against the size of the file and of its stored data.
+    /// Checks the extents against the size of the file and of its stored data.
     pub(super) fn check(&self, size: u64, stored: u64) -> Result<(), &'static str> {
         if self.end() > size {
             return Err("the map of a sparse file exceeds its size");
@@ -92,10 +92,10 @@ impl Map {
         Ok(())
     }
 
-    /// Appends the map in the format 1.0, which precedes the data: the number of extents, and offset
-    /// and length of each, a number per line, padded with NULs to whole blocks. GNU tar takes the
-    /// end of the last extent for the file's size, so an empty extent ends a file that ends in a
-    /// hole.
+    /// Appends the map in the format 1.0, which precedes the data: the number of extents, then
+    /// offset and length of each, one number per line, padded with NULs to whole blocks. GNU tar
+    /// takes the end of the last extent for the file size, so an empty extent ends a file that ends
+    /// with a hole.
     pub fn encode(&self, size: u64, out: &mut Vec<u8>) {
         let end = (self.end() < size || self.0.is_empty()).then_some(Extent {
             offset: size,
@@ -112,19 +112,19 @@ impl Map {
     }
 }
 
-/// Parses the text of a map block by block.
+/// Parses the map of a sparse file in the text format 1.0, block by block.
 #[derive(Debug, Default)]
 pub(super) struct Text {
     map: Map,
-    /// The numbers that are left; `None` before the first, which is the number of extents.
+    /// How many numbers of the map are left; `None` before the first one, which is the number of
+    /// extents.
     left: Option<u64>,
     offset: Option<u64>,
-    /// The value of the digits so far.
     number: Option<u64>,
 }
 
 impl Text {
-    /// Takes a block; true when it was the last.
+    /// Parses a block of the map; returns whether it was the last one.
     pub(super) fn take(&mut self, block: &[u8]) -> Result<bool, &'static str> {
         for &byte in block {
             if self.left == Some(0) {
@@ -153,7 +153,7 @@ impl Text {
 
     fn line(&mut self, number: u64) -> Result<(), &'static str> {
         let Some(left) = self.left else {
-            // One more than there can be extents: an empty one may end the file.
+            // Allow one extent more than the maximum: an empty one may end the file.
             if number > Map::MOST as u64 + 1 {
                 return Err("the map of a sparse file has too many extents");
             }
@@ -170,7 +170,7 @@ impl Text {
         }
     }
 
-    /// The map, when it is complete.
+    /// The map of the sparse file, after its last block was parsed.
     pub(super) fn into_map(self) -> Map {
         self.map
     }

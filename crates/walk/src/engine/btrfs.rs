@@ -1,17 +1,18 @@
-//! `btrfs`: the trees of the subvolumes, read by `BTRFS_IOC_TREE_SEARCH_V2`. One call returns some
-//! hundred inodes with their names, where statx(2) takes one for each.
+//! `btrfs`: the trees of the subvolumes, read by `BTRFS_IOC_TREE_SEARCH_V2`. One call returns
+//! hundreds of inodes with their names, where statx(2) takes one call for each.
 //!
-//! - The search reads the trees: syncfs(2) first writes all changes to them. Inodes that have changed
-//!   since, by ctime or mtime, or that are inconsistent, are looked at singly with statx(2).
-//! - Threads claim pieces of the inode numbers in ascending order (`work.rs`). A directory is mostly
-//!   older than its entries, so it is mostly known by then; otherwise its parents are searched for
-//!   (`tree.rs`). So every entry is emitted at once, and only the directories are kept.
-//! - Subvolumes are separate trees. The tree of tree roots has their names; statx(2) checks what is
-//!   really there.
+//! - The search reads the trees on disk, so syncfs(2) writes all changes to them first. Inodes that
+//!   have changed since, by ctime or mtime, or that are inconsistent, are read singly with
+//!   statx(2).
+//! - Threads claim ranges of inode numbers in ascending order (`work.rs`). A directory is mostly
+//!   older than its entries, and is then known already; otherwise its parents are searched for
+//!   (`tree.rs`). So every entry is emitted at once, and only directories are kept in memory.
+//! - Subvolumes are separate trees. The tree of tree roots has their names; statx(2) checks that
+//!   each still is there.
 //! - The search does not see mounts: the mount table has them.
 //!
-//! During writes, a name that is replaced by another file may be emitted twice, as both, and a file
-//! that is moved at both places, or at none.
+//! During writes, a name that is replaced by another file may be emitted twice, once for each file;
+//! a file that is moved may be emitted at both places, or at none.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -49,7 +50,8 @@ mod work;
 
 pub(super) struct Btrfs;
 
-/// Searches in one piece, after which the rest of it is left to other threads.
+/// Maximum number of searches for one range of inodes; the rest of the range is left to other
+/// threads.
 const SEARCHES: u32 = 64;
 
 impl Engine for Btrfs {
@@ -70,7 +72,8 @@ impl Engine for Btrfs {
 
     fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
         let fd = &job.top.fd;
-        // Before the sync, which may take long: changes during it need not be in the trees after it.
+        // Read the clock before syncfs, which may take long: changes during it may not be in the
+        // trees.
         let start = Moment::now();
         syncfs(fd).map_err(|e| EngineAction::Sync.failed(e))?;
         let refusal = |e| EngineAction::SubvolumeInfo.failed(e);
@@ -78,7 +81,7 @@ impl Engine for Btrfs {
         let statfs = fstatfs(fd).map_err(refusal)?;
         let ino = job.top.meta.ino;
         if ino < FIRST_INODE {
-            return Ok(()); // the stub of a subvolume in a snapshot is empty
+            return Ok(()); // this directory is the empty stub of a subvolume in a snapshot
         }
         next_inode(fd, subvolume.tree, FIRST_INODE, &mut [0; SMALL]).map_err(refusal)?;
         let top = SubvolumeTree::new(
@@ -112,24 +115,25 @@ impl Engine for Btrfs {
     }
 }
 
-/// Whether a subvolume may have stubs in place of nested subvolumes.
+/// Whether a subvolume may have stubs (empty directories) in place of nested subvolumes.
 fn has_stubs(subvolume: &Subvolume) -> bool {
     subvolume.tree != FS_TREE && (subvolume.is_snapshot() || subvolume.uuid == [0; 16])
 }
 
 struct Shared<'a, 'j> {
     job: &'a Job<'j>,
-    /// Inodes that changed at this time or later are looked at with statx(2).
+    /// Inodes that changed at this time or later are read with statx(2).
     since: Time,
     sector: u64,
-    /// Names where something else was found than the tree has.
+    /// Names for which statx(2) found a different file than the subvolume's tree has.
     strays: Mutex<Vec<Crossing>>,
-    /// The hashes of the paths that were emitted with the result of statx(2).
+    /// Directory keys of the entries that were emitted with metadata from statx(2).
     settled: Mutex<HashSet<DirKey>>,
 }
 
 impl<'a> Shared<'a, '_> {
-    /// The tree of the top, and those of all subvolumes below it, whose roots are emitted.
+    /// The subvolume trees of the walk: that of the top, and those of all subvolumes below it,
+    /// whose roots are emitted here.
     fn trees(&self, top: SubvolumeTree<'a>) -> Vec<Arc<SubvolumeTree<'a>>> {
         let mut worker = self.job.sink.worker();
         let mut trees = vec![Arc::new(top)];
@@ -148,7 +152,8 @@ impl<'a> Shared<'a, '_> {
         trees
     }
 
-    /// Emits the roots of the subvolumes in a tree, and adds their trees.
+    /// Emits the roots of the subvolumes that are nested in a subvolume, and adds their trees to
+    /// `trees`.
     fn subvolumes(
         &self,
         tree: &SubvolumeTree<'a>,
@@ -180,7 +185,7 @@ impl<'a> Shared<'a, '_> {
         }
     }
 
-    /// Emits the root of a subvolume, and returns its tree if that is in the walk.
+    /// Emits the root of a subvolume, and returns its tree if the walk enters the subvolume.
     fn subvolume(
         &self,
         tree: &SubvolumeTree<'a>,
@@ -230,7 +235,7 @@ impl<'a> Shared<'a, '_> {
         ))
     }
 
-    /// The metadata of a name by statx(2), unless it is gone, or another mount begins there.
+    /// Calls statx(2) for a name; `None` if the file is gone, or another mount begins there.
     fn look(&self, place: &Place, name: &[u8]) -> Option<Meta> {
         let seen = self.job.look(place, name);
         self.job.sort_out(seen, || place.clone(), name)
@@ -245,8 +250,8 @@ impl<'a> Shared<'a, '_> {
         });
     }
 
-    /// Looks at the names where something else was found than the tree has. Those that were not
-    /// emitted with their own inodes are emitted, with everything below them.
+    /// Handles the names where statx(2) found a different file than the tree has: emits those that
+    /// were not emitted with their own inodes, with everything below them.
     fn settle_strays(&self) {
         let job = self.job;
         let strays = std::mem::take(&mut *self.strays.lock());
@@ -317,8 +322,8 @@ impl<'s, 'a, 'j> SubvolumeReader<'s, 'a, 'j> {
         }
     }
 
-    /// Reads a piece; `None` when it was empty. Only unreadable items are skipped: those before them are
-    /// found by halving the range, and those after them by [`readable_after`].
+    /// Reads a range of inodes; `None` if it was empty. Only unreadable items are skipped: halving
+    /// the range finds the readable items before them, and [`readable_after`] those after them.
     fn piece(&mut self, piece: &Piece<'a>, buffer: &mut [u8]) -> Option<End> {
         let (job, tree) = (self.shared.job, &*piece.tree);
         let (mut batch, mut links): (Vec<Entry<'_>>, Vec<Link<'_>>) = Default::default();
@@ -397,7 +402,6 @@ impl<'s, 'a, 'j> SubvolumeReader<'s, 'a, 'j> {
         }
     }
 
-    /// Adds an entry for each name of an inode.
     fn row<'b>(
         &mut self,
         tree: &SubvolumeTree<'a>,
@@ -427,7 +431,7 @@ impl<'s, 'a, 'j> SubvolumeReader<'s, 'a, 'j> {
                 continue;
             }
             self.turn_to(tree, dir, entries);
-            // An empty directory that gets entries later is found with those.
+            // A directory that is empty now is recorded later, when the scan finds its first entry.
             if meta.is_some_and(|meta| meta.is_dir() && meta.size > 0) {
                 tree.add(job, &self.view, name, row.ino);
             }
@@ -443,7 +447,7 @@ impl<'s, 'a, 'j> SubvolumeReader<'s, 'a, 'j> {
         }
     }
 
-    /// Looks at a name whose inode may have changed.
+    /// Reads a name whose inode may have changed, with statx(2).
     #[cold]
     fn settle(&self, tree: &SubvolumeTree<'a>, ino: u64, name: &[u8]) -> Option<Meta> {
         let place = tree.place(&self.view);
@@ -457,7 +461,8 @@ impl<'s, 'a, 'j> SubvolumeReader<'s, 'a, 'j> {
         None
     }
 
-    /// The name of a subvolume in a directory: its root was emitted already, or it is a stub.
+    /// Handles the name of a nested subvolume: its root was emitted already, or a stub is in its
+    /// place.
     #[cold]
     fn subvolume_name<'b>(
         &mut self,

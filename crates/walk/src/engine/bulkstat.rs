@@ -1,4 +1,4 @@
-//! `bulkstat`: XFS returns its inodes by the thousand, joined here with their names.
+//! `bulkstat`: XFS returns inodes by the thousand, which this engine joins with their names.
 //!
 //! ```text
 //!   getdents64 ──► names ──► sorted by inode number ─┐
@@ -6,13 +6,13 @@
 //!   XFS_IOC_BULKSTAT ──► inodes in that same order ──┘
 //! ```
 //!
-//! The names are read first: a file that is created, moved or changed later has a later change time,
-//! and is looked at by its name, as is a name without an inode. bulkstat returns the same as statx(2)
-//! except for sizes and blocks of files that are being written, which syncfs(2) settles; so changes
-//! count from before the syncfs.
+//! The names are read first. A file that is created, moved or changed later has a later change
+//! time, and is read again by name with statx(2), like a name without an inode. bulkstat returns
+//! the same as statx(2) except for sizes and blocks of files that are being written. syncfs(2)
+//! settles these, so every change since before the syncfs counts as recent.
 //!
-//! Opening a directory reads its inode. Where the inodes are scattered over a disk, the threads that
-//! are started because the processors wait read all inodes by bulkstat, in their order on the disk.
+//! Opening a directory reads its inode. If inodes are scattered over a disk, the threads that are
+//! started because the processors wait for the disk read all inodes by bulkstat, in disk order.
 
 use gate::Errno;
 use gate::fs::{Open, read, syncfs};
@@ -62,9 +62,9 @@ impl Engine for Bulkstat {
     }
 }
 
-/// The head of the log of a mounted XFS (`CYCLE:BLOCK`). As long as it stays the same, with a
-/// syncfs(2) before each read, nothing in the file system has changed, not even an access time. `None`
-/// where the kernel does not report it.
+/// The log sequence number of the head of the log of a mounted XFS (`CYCLE:BLOCK`). As long as it
+/// stays the same, with a syncfs(2) before each read, nothing in the file system has changed, not
+/// even an access time. `None` if the kernel does not report it.
 /// [sysfs-fs-xfs](https://docs.kernel.org/admin-guide/xfs.html)
 pub fn log_head_lsn(dev: Dev) -> Option<String> {
     let name = kernel_name(dev)?;

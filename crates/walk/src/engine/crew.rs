@@ -1,4 +1,5 @@
-//! Threads: one for each processor, and more where the processors wait for a disk or a server.
+//! Threads of an engine: one per processor, and more while the processors wait for a disk or a
+//! server.
 
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -9,9 +10,9 @@ use gate::meter::spawn_scoped;
 use gate::process::spare_open_files;
 use gate::sync::{Condvar, Mutex};
 
-/// The most threads that help while a disk is read.
+/// Maximum number of threads of an engine while a disk is read.
 pub(super) const MOST: usize = 16;
-/// How long the processors are watched before they count as waiting.
+/// Minimum time over which the CPU load is measured to tell whether the processors wait.
 const WATCH: Duration = Duration::from_millis(2);
 
 /// The time of the last check whether more threads would help, and the CPU time used until then.
@@ -32,8 +33,8 @@ impl Pace {
         self.at.elapsed()
     }
 
-    /// Whether the processors wait, for a disk or a server, with this number of threads; `None` when
-    /// they have not been watched for long enough.
+    /// Whether the processors wait for a disk or a server with this number of threads; `None` if
+    /// they were not observed for long enough.
     pub(super) fn is_waiting(&mut self, threads: usize) -> Option<bool> {
         let wall = self.elapsed();
         if wall < WATCH {
@@ -46,14 +47,14 @@ impl Pace {
     }
 }
 
-/// How many threads the limit of open files permits, where each may have a few directories open for
-/// calls of statx(2), or for subvolumes.
+/// Maximum number of threads by the limit of open files: each may have a few directories open, for
+/// statx(2) or for subvolumes.
 pub(super) fn most_threads() -> usize {
     (spare_open_files() / 4).max(1)
 }
 
-/// Runs `work` in as many threads as are requested, or else as are useful, up to `work_for`. It
-/// returns when there is nothing left to do.
+/// Runs `work` in as many threads as requested, or as are useful, but not more than `work_for`.
+/// Returns when all have ended.
 pub(super) fn crew(requested: Option<usize>, work_for: usize, work: impl Fn() + Sync) {
     let useful = MOST.max(processors());
     let most = requested.unwrap_or(useful).min(work_for).max(1);
@@ -93,7 +94,7 @@ struct Ended {
     news: Condvar,
 }
 
-/// Counts a thread when it ends, also by a panic.
+/// Counts a thread when it ends, even by a panic.
 struct CountAtEnd<'a>(&'a Ended);
 
 impl Drop for CountAtEnd<'_> {

@@ -1,8 +1,9 @@
 //! The exchange of work between the ranks of a walk.
 //!
-//! A rank whose threads are idle asks other ranks for directories, one more the longer it waits. A
-//! rank that is asked keeps the question until it has something to give, and collects several tasks if it
-//! soon can: then each asker gets an equal share of its queue, the oldest directories first.
+//! A rank whose threads are idle asks other ranks for directories, one more rank the longer it
+//! waits. A rank that is asked remembers the request until it has something to give, and collects
+//! several tasks if it soon can: then each asker gets an equal share of its queue, the oldest
+//! directories first.
 //!
 //! ```text
 //! rank 2: idle ── Ask ──► rank 0: queue [a] [b] [c] [d] [e] [f]
@@ -11,16 +12,17 @@
 //! rank 2: has opened a, cannot open b ── Opened ──► rank 0: [b]
 //! ```
 //!
-//! A rank opens what it was given by the path. That fails if a directory above has been renamed. So a rank
-//! that gives work keeps the parent directories open until it hears that each directory is open, and does
-//! what another rank cannot open itself, as a walk by one process would.
+//! A rank opens the directories that it was given by path. This fails if a directory above has been
+//! renamed. So a rank that gives work keeps the parent directories open until it hears that each
+//! directory is open, and does itself what the other rank cannot open, as a walk by one process
+//! would.
 //!
 //! The end is found by waves in a tree of the ranks (Mattern 1987, "Algorithms for distributed
-//! termination detection", the four-counter method): a wave waits at each rank until that is passive,
-//! and adds up how many messages with work were sent and received. If two waves in succession find
-//! the same, and as many received as sent, no rank has work and none is under way. Then nobody asks
-//! any more, and further waves wait until the last question has arrived: nothing is left for the next
-//! exchange.
+//! termination detection", the four-counter method): a wave waits at each rank until the rank is
+//! passive, and adds up how many messages with work were sent and received. If two waves in
+//! succession find the same numbers, and as many received as sent, no rank has work and no message
+//! is under way. Then no rank asks any more, and further waves wait until the last request has
+//! arrived, so that no message is left for the next exchange.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::thread;
@@ -29,67 +31,70 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use team::{MOST_BYTES, Team, decode, encode};
 
-/// What a rank has, for the other ranks.
+/// A rank's queue of work, as the exchange with other ranks sees it.
 pub(super) trait Pool {
-    /// Whether it has no work, and none of its threads is working.
+    /// Whether this rank has no work, and none of its threads is working.
     fn is_passive(&self) -> bool;
-    /// Whether many of its threads are idle.
+    /// Whether many threads of this rank are idle.
     fn is_hungry(&self) -> bool;
-    /// Sets the number of ranks that wait for work.
     fn set_askers(&self, askers: usize);
-    /// How many tasks there are for other ranks.
+    /// Number of tasks that can be given to other ranks.
     fn spare(&self) -> usize;
     /// Takes work for one of `of` ranks, up to `most` bytes of [`Item::size_of`].
     fn take_share(&self, of: usize, most: usize) -> Vec<Item>;
-    /// Adds work of another rank.
+    /// Adds work that came from another rank.
     fn put(&self, items: Vec<Item>);
-    /// Takes what became of the work that other ranks have lent. As long as there is any, this rank is not passive.
+    /// Takes the outcomes of work that other ranks have lent. As long as there are any, this rank
+    /// is not passive.
     fn take_outcomes(&self) -> Vec<(Loan, LoanOutcome)>;
-    /// Handles what became of work that this rank has lent.
+    /// Handles the outcomes of work that this rank has lent to other ranks.
     fn settle(&self, outcomes: &[(u64, LoanOutcome)]);
-    /// Whether it takes no more work, because something failed.
+    /// Whether this rank takes no more work, because a walk or its sink failed.
     fn is_stopped(&self) -> bool;
-    /// Gives up its work.
+    /// Drops the queued work, and takes no more.
     fn stop(&self);
-    /// The number of entries so far.
+    /// Number of entries that this rank has found so far.
     fn entries(&self) -> u64;
-    /// Tells of the entries of all other ranks.
+    /// Sets the number of entries that all other ranks have found.
     fn set_elsewhere(&self, entries: u64);
 }
 
-/// Work for another rank.
+/// Work for another rank: a directory, or names in one.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Item {
-    /// A directory, by its path relative to the job's top.
+    /// Path of the directory, relative to the top of the walk.
     pub(super) rel: Vec<u8>,
-    /// Its inode number; 0 if it is unknown.
+    /// Inode number of the directory; 0 if unknown.
     pub(super) ino: u64,
-    /// Names in it that are to be looked at, as records of getdents64; `None`: read the directory.
+    /// Names in the directory to call statx(2) for, as records of getdents64; `None`: read the
+    /// directory.
     pub(super) records: Option<Vec<u8>>,
     pub(super) loan: Option<Loan>,
 }
 
-/// Identifies an [`Item`] that another rank does if the directory cannot be opened by its path.
+/// Identifies an [`Item`] that the lending rank does itself if the borrower cannot open the
+/// directory by its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Loan {
-    /// The rank that has the directory, or its parent directory, open.
+    /// Id of the lending rank, which has the directory or its parent directory open.
     pub(super) rank: usize,
-    /// The number of the item there.
+    /// Number of the [`Item`] on the lending rank.
     pub(super) id: u64,
 }
 
-/// What became of an [`Item`] with a [`Loan`].
+/// The outcome of an [`Item`] with a [`Loan`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum LoanOutcome {
     Opened,
-    /// It cannot be opened by its path, or another directory is there.
+    /// The borrower cannot open the directory by its path, or found a different directory there.
     NotOpened,
 }
 
 impl Item {
-    /// An upper bound of its encoded size, by the lengths of its path and its records.
+    /// An upper bound for the encoded size of an [`Item`], by the lengths of path and records.
     pub(super) fn size_of(rel: usize, records: usize) -> usize {
-        /// Two lengths, the inode number and the loan.
+        /// Encoded size of an [`Item`] besides path and records: two lengths, the inode number and
+        /// the loan.
         const REST: usize = 48;
         rel + records + REST
     }
@@ -97,31 +102,31 @@ impl Item {
 
 #[derive(Serialize, Deserialize)]
 enum Message {
-    /// Asks for work.
+    /// A request to another rank for work.
     Ask,
     Work(Vec<Item>),
-    /// What became of lent work. The next one is sent after [`Message::Settled`].
+    /// The outcomes of lent work. A rank sends the next ones only after [`Message::Settled`].
     Outcomes(Vec<(u64, LoanOutcome)>),
     Settled,
-    /// Something failed: all ranks give up their work.
+    /// Something failed on the sending rank: all ranks drop their work.
     Stop,
-    /// From rank 0: asks for [`Message::Entries`].
+    /// From rank 0: a request for [`Message::Entries`].
     HowMany,
     Entries(u64),
-    /// Down the tree. In the last waves nobody asks any more.
+    /// A wave (termination detection), down the tree of ranks. In the last waves no rank asks any
+    /// more.
     Wave {
         is_last: bool,
     },
-    /// Up the tree.
+    /// The result of a wave (termination detection), up the tree of ranks.
     Counted(MessageCounts),
-    /// Down the tree: the exchange is over.
+    /// Sent down the tree of ranks at the end: no rank has work.
     End,
 }
 
-/// Numbers of messages.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct MessageCounts {
-    /// All but questions, and those in the tree.
+    /// Number of messages sent, except requests for work and the messages of waves.
     sent: u64,
     received: u64,
     asks_sent: u64,
@@ -137,10 +142,10 @@ impl MessageCounts {
     }
 }
 
-/// A wave at this rank.
+/// The state of a wave (termination detection) at this rank.
 #[derive(Default)]
 struct Wave {
-    /// Children in the tree that have answered.
+    /// Number of child ranks that have answered this wave.
     answers: usize,
     sum: MessageCounts,
 }
@@ -149,32 +154,29 @@ struct Wave {
 pub(super) struct Exchange<'a> {
     team: &'a dyn Team,
     pool: &'a dyn Pool,
-    /// The rank that has all work at the beginning.
+    /// Id of the rank that has all work at the beginning.
     owner: usize,
-    /// Ranks that wait for work.
     askers: VecDeque<usize>,
-    /// When the first of them asked, or others were given work.
+    /// When the first waiting rank began to wait, or when work was last given.
     waiting_since: Instant,
-    /// There is work for them, but little so far.
+    /// Whether tasks are being collected for waiting ranks, because there are few so far.
     is_collecting: bool,
-    /// The ranks that were asked, and have not answered.
+    /// For each rank: whether this rank asked it for work, and got no answer yet.
     asked: Vec<bool>,
-    /// Whether any rank was asked.
     has_asked: bool,
-    /// The rank that gave work last.
     giver: Option<usize>,
-    /// What became of work that these ranks have lent, and is still to be sent.
+    /// The outcomes of work that these ranks have lent, still to be sent.
     outcomes: BTreeMap<usize, Vec<(u64, LoanOutcome)>>,
-    /// The ranks that have not answered the last [`Message::Outcomes`].
+    /// The ranks that have not acknowledged the last [`Message::Outcomes`].
     unsettled: BTreeSet<usize>,
     next_ask: Instant,
     ask_interval: Duration,
     random: u64,
     counts: MessageCounts,
     wave: Option<Wave>,
-    /// On rank 0: what the last wave has found.
+    /// On rank 0: message counts of the last wave (termination detection).
     last: Option<MessageCounts>,
-    /// Nobody has work: nobody asks any more.
+    /// Whether no rank has work, so that this rank asks no more.
     is_over: bool,
     has_stopped: bool,
     /// On rank 0: the number of entries of each rank, and whether its answer is outstanding.
@@ -182,21 +184,23 @@ pub(super) struct Exchange<'a> {
     next_count: Instant,
 }
 
-/// The time between two looks for messages: this part of the time since the last one came, because those that
-/// wait for work soon ask again, ...
+/// The main thread sleeps for 1/8 of the time since the last message: ranks that wait for work soon
+/// ask again.
 const NAP_PART: u32 = 8;
-/// ... but at least this, ...
+/// Lower limit of the main thread's sleep between two checks for messages.
 const SHORTEST_NAP: Duration = Duration::from_micros(25);
-/// ... and at most these: while this rank works, and while it waits, when each wave has to pass it.
+/// Upper limits of the main thread's sleep: while this rank works; and while it waits, when each
+/// wave must pass it.
 const LONGEST_NAPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_micros(200)];
-/// The shortest and the longest time where a message ends it. MPI passes on a message that is too large to be
-/// sent at once when its sender looks for messages.
+/// Limits of the sleep if a message ends it. Checks remain necessary: MPI passes on a message that
+/// is too large to be sent at once only when its sender checks for messages.
 const NAPS_WOKEN: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(16)];
-/// The tasks that are collected for each rank that waits: with fewer, it would soon ask again if they are small.
+/// Number of tasks to collect for each rank that waits: with fewer small ones, it would soon ask
+/// again.
 pub(super) const FAIR_SHARE: usize = 8;
-/// The time after which it gets fewer.
+/// The time after which a waiting rank gets fewer tasks than [`FAIR_SHARE`].
 const PATIENCE: Duration = Duration::from_micros(200);
-/// The shortest and the longest time between two questions of a rank.
+/// The minimum and the maximum time between two requests for work.
 const ASKS: [Duration; 2] = [Duration::from_micros(250), Duration::from_millis(64)];
 
 impl<'a> Exchange<'a> {
@@ -227,7 +231,6 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Exchanges work until no rank has any.
     pub(super) fn run(mut self) {
         let mut last_news = Instant::now();
         loop {
@@ -256,8 +259,9 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Waits until there may be something to do; `quiet` is the time since there was. A thread of this rank ends
-    /// the wait when it is idle, or when there is work for those that wait.
+    /// Sleeps until there may be something to do; `quiet` is the time since the last message. A
+    /// thread of this rank ends the sleep when it is idle, or when there is work for ranks that
+    /// wait.
     fn rest(&self, quiet: Duration) {
         let nap = if self.is_collecting {
             let patience = PATIENCE.saturating_sub(self.waiting_since.elapsed());
@@ -272,7 +276,7 @@ impl<'a> Exchange<'a> {
         thread::park_timeout(nap.max(SHORTEST_NAP));
     }
 
-    /// Whether there are ranks, besides this one, that were not asked or have answered.
+    /// Whether there is another rank that was not asked for work, or has answered.
     fn may_ask_more(&self) -> bool {
         self.asked.iter().filter(|is_asked| !**is_asked).count() > 1
     }
@@ -349,7 +353,7 @@ impl<'a> Exchange<'a> {
         self.team.send(to, &encode(message));
     }
 
-    /// Those below this rank in the tree.
+    /// The child ranks of this rank in the tree of ranks.
     fn children(&self) -> impl Iterator<Item = usize> + use<> {
         let (first, size) = (2 * self.team.rank() + 1, self.team.size());
         (first..first + 2).filter(move |&child| child < size)
@@ -361,7 +365,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Tells all ranks, once, that this one has given up.
+    /// Tells all ranks, once, that this rank has stopped.
     fn stop_all(&mut self) {
         if self.has_stopped || self.is_over || !self.pool.is_stopped() {
             return;
@@ -373,9 +377,9 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Tells other ranks what became of the work that they have lent.
+    /// Tells other ranks the outcomes of the work that they have lent.
     fn send_outcomes(&mut self) {
-        /// A message with so many is smaller than [`MOST_BYTES`].
+        /// A message with this many outcomes fits into [`MOST_BYTES`].
         const MOST: usize = 1024;
         for (loan, outcome) in self.pool.take_outcomes() {
             let outcomes = self.outcomes.entry(loan.rank).or_default();
@@ -394,9 +398,10 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Gives work to those that wait for it; returns whether any was given.
+    /// Gives work to ranks that wait; returns whether any was given.
     fn give(&mut self) -> bool {
-        /// The kind of the message, and the number of items.
+        /// Encoded size of a message with work besides its items: the kind, and the number of
+        /// items.
         const HEAD: usize = 16;
         let before = self.askers.len();
         self.is_collecting = false;
@@ -421,7 +426,7 @@ impl<'a> Exchange<'a> {
         self.askers.len() < before
     }
 
-    /// Asks one more rank for work, if it is time; returns whether it did.
+    /// Asks one more rank for work if the interval has passed; returns whether it did.
     fn ask(&mut self) -> bool {
         if self.is_over || !self.pool.is_hungry() || Instant::now() < self.next_ask {
             return false;
@@ -437,9 +442,9 @@ impl<'a> Exchange<'a> {
         true
     }
 
-    /// The rank to ask next: first the one above in a tree whose root is the owner, so that its work
-    /// spreads in a few steps; then the one that gave work last, which may be the only one that has any;
-    /// then any that has answered.
+    /// The rank to ask next: first the parent in a tree whose root is the owner, so that its work
+    /// spreads in a few steps; then the rank that gave work last, which may be the only one that
+    /// has any; then a random rank that has answered.
     fn victim(&mut self) -> Option<usize> {
         let (rank, size) = (self.team.rank(), self.team.size());
         let below = (rank + size - self.owner) % size;
@@ -457,7 +462,7 @@ impl<'a> Exchange<'a> {
         ranks.find(|&other| other != rank && !self.asked[other])
     }
 
-    /// On rank 0: asks each rank for its number of entries, at intervals.
+    /// On rank 0: requests the number of entries from each rank, at intervals.
     fn count_entries(&mut self) {
         if self.team.rank() > 0 || self.is_over || Instant::now() < self.next_count {
             return;
@@ -470,10 +475,10 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Passes a wave on; returns whether the exchange is over.
+    /// Advances the current wave (termination detection); returns whether the exchange is over.
     fn wave(&mut self) -> bool {
         let is_root = self.team.rank() == 0;
-        // While this rank has work no wave need begin.
+        // While this rank has work, no wave needs to begin.
         if !self.pool.is_passive() || !self.outcomes.is_empty() {
             return false;
         }
@@ -508,7 +513,7 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// Of a rank that has no part in a walk.
+/// The [`Pool`] of a rank that takes no part in a walk.
 pub(super) struct NoPool;
 
 impl Pool for NoPool {

@@ -1,10 +1,10 @@
-//! `ext4`: inode tables and directory blocks, read from the device, through the page cache that the
+//! `ext4`: inode tables and directory blocks, read from the device through the page cache that the
 //! kernel itself uses.
 //!
-//! After syncfs(2) the device has what the file API shows, and costs a copy instead of a call for each
-//! entry. Whatever may have changed since, or is inconsistent, is settled with the kernel: an inode by
-//! statx(2), a directory by getdents64(2). So the tables are only a hint, and the result is that of a
-//! plain walk.
+//! After syncfs(2) the device has what the file API shows, for the price of a copy instead of a
+//! call per entry. Whatever may have changed since, or is inconsistent, is read again through the
+//! kernel: an inode by statx(2), a directory by getdents64(2). So the tables are only a hint, and
+//! the result equals that of a plain walk.
 //!
 //! ```text
 //!   read the clock, syncfs
@@ -14,8 +14,8 @@
 //!   rows:   the names, sorted by the place of their inodes ─► runs of the inode tables ─► entries
 //! ```
 //!
-//! Only what is below the top is read, so a small part of a large file system costs little. A name
-//! takes 20 bytes in addition to its length; inodes are not kept.
+//! Only directories below the top are read, so a small part of a large file system costs little. A
+//! name takes 20 bytes in addition to its length; inodes are not kept.
 
 #[cfg(debug_assertions)]
 use gate::Fd;
@@ -63,7 +63,7 @@ impl Engine for Ext4 {
     }
 }
 
-/// Walks an image, which nothing changes.
+/// Walks an image of ext4, which does not change meanwhile.
 #[cfg(debug_assertions)]
 pub(crate) fn walk_image(job: &Job<'_>, image: Fd) -> Result<(), EngineRefusal> {
     walk_device(job, Device::on(image, "an image".to_owned())?)
@@ -71,7 +71,8 @@ pub(crate) fn walk_image(job: &Job<'_>, image: Fd) -> Result<(), EngineRefusal> 
 
 fn walk_device(job: &Job<'_>, mut device: Device) -> Result<(), EngineRefusal> {
     let sync = || syncfs(&job.top.fd).map_err(|e| EngineAction::Sync.failed(e));
-    // Before the sync, which may take long: changes during it need not be on the device after it.
+    // Read the clock before syncfs, which may take long: changes during it may not be on the
+    // device.
     let begun = Moment::now();
     sync()?;
     let transactions = journal_transactions(job.top.meta.dev);
@@ -87,7 +88,8 @@ fn walk_device(job: &Job<'_>, mut device: Device) -> Result<(), EngineRefusal> {
         threads,
     };
     let mut tree = tree::descend(&crew);
-    // After this, the inode of a directory that was changing while it was read shows that.
+    // After this syncfs, a directory that changed while it was read has a later change time on the
+    // device.
     sync()?;
     let is_quiet = transactions.is_some() && transactions == journal_transactions(job.top.meta.dev);
     let since = begun.changed_since();

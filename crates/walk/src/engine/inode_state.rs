@@ -1,17 +1,17 @@
-//! What became of a known inode.
+//! The present state of a known inode, in a comparison by inodes alone.
 
 use crate::entry::Meta;
 
 /// The present state of a known inode.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum InodeState {
-    /// It has no name any more.
+    /// The inode has been deleted.
     Deleted,
-    /// It has this metadata.
+    /// The present metadata of the inode.
     Present(Meta),
-    /// It must be looked at by its name: it is changing, or the engine does not return all metadata.
+    /// The file must be read by name: it is changing, or the engine does not return all metadata.
     Unknown,
 }
 
-/// An inode that differs, by its number.
+/// The number of an inode that differs from the known one, and its present state.
 pub(super) type Differing = (u64, InodeState);

@@ -16,7 +16,7 @@ pub mod since;
 pub(crate) mod stat;
 pub(crate) mod threads;
 
-/// The engine of a kind.
+/// The implementation of an engine.
 pub fn engine(kind: EngineKind) -> &'static dyn Engine {
     match kind {
         EngineKind::Threads => &threads::Threads,

@@ -1,4 +1,4 @@
-//! Directories that are known by their names: each refers to the one above it, so that memory does not grow with the
+//! A tree of directory names: each node refers to its parent, so that memory does not grow with the
 //! length of paths.
 
 use std::sync::Arc;
@@ -7,20 +7,19 @@ use crate::entry::append;
 use crate::job::{Below, Place};
 use crate::key::DirKey;
 
-/// A directory below a job's top.
+/// A directory below the top of a walk.
 pub(super) struct DirectoryNode<'a> {
     pub(super) parent: Option<Arc<DirectoryNode<'a>>>,
-    /// Its name; without a parent, its path relative to the top.
+    /// Name of the directory; without a parent, the path relative to the top.
     pub(super) name: Box<[u8]>,
     pub(super) key: DirKey,
-    /// Its inode number; 0 if it is unknown, and without a parent.
+    /// Inode number of the directory; 0 if unknown, and without a parent.
     pub(super) ino: u64,
-    /// The mounts below it, by the table.
+    /// The mounts below the directory, by the mount table.
     pub(super) below: Option<&'a Below>,
 }
 
 impl<'a> DirectoryNode<'a> {
-    /// A directory without a parent.
     pub(super) fn new(place: Place, below: Option<&'a Below>) -> DirectoryNode<'a> {
         DirectoryNode {
             parent: None,
@@ -31,7 +30,6 @@ impl<'a> DirectoryNode<'a> {
         }
     }
 
-    /// A directory in this one.
     pub(super) fn child(
         self: &Arc<DirectoryNode<'a>>,
         name: &[u8],

@@ -1,4 +1,5 @@
-//! Directories that stay open, up to a limit, so that those in them are opened by a single name.
+//! Directories that stay open, up to a limit, so that their subdirectories are opened by a single
+//! name.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -13,13 +14,14 @@ use crate::tags::FoundTags;
 /// An open directory, counted in its [`OpenDirs`].
 pub(crate) struct Opened {
     pub(crate) fd: Fd,
-    /// Its entries that are in the walk.
+    /// The tags of the directory, which decide the entries that the walk includes.
     pub(crate) tags: FoundTags,
     count: Arc<AtomicUsize>,
 }
 
 impl Opened {
-    /// Reads entries; 0 at the end, also if the directory was removed meanwhile.
+    /// Reads directory entries with getdents64(2); 0 at the end, also if the directory was removed
+    /// meanwhile.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
         match getdents64(&self.fd, buffer) {
             Err(Errno::ENOENT) if is_unlinked(&self.fd) => Ok(0),
@@ -34,7 +36,8 @@ impl Drop for Opened {
     }
 }
 
-/// The number of open directories, and how many may stay open for those in them.
+/// The number of open directories, and the maximum up to which they stay open for their
+/// subdirectories.
 pub(crate) struct OpenDirs {
     count: Arc<AtomicUsize>,
     most: usize,
@@ -48,8 +51,8 @@ impl OpenDirs {
         }
     }
 
-    /// Opens a directory by its name in its parent `from`, or without one by its path from the top.
-    /// `EXDEV` means that another mount covers it by now.
+    /// Opens a directory by name in its parent `from`, or without a parent by path from the top.
+    /// `EXDEV` means that a mount covers the directory by now.
     pub(crate) fn directory(
         &self,
         job: &Job<'_>,
@@ -70,7 +73,8 @@ impl OpenDirs {
         }))
     }
 
-    /// Another reference to a directory, to open one in it later; `None` when enough are open.
+    /// Keeps a directory open for its subdirectories, as another reference; `None` if too many are
+    /// open.
     pub(crate) fn keep(&self, opened: &Arc<Opened>) -> Option<Arc<Opened>> {
         (self.count.load(Relaxed) < self.most).then(|| Arc::clone(opened))
     }

@@ -1,9 +1,9 @@
-//! `percall`: a system call for each attribute, as programs did when there was a call for each: the
-//! baseline that `dump --gather percall` measures.
+//! `percall`: a system call for each attribute, as when the kernel had a separate call for each:
+//! the baseline that `dump --gather percall` measures.
 //!
-//! statx(2) returns all fields whatever is requested; so each call requests one field, and only that
-//! field of its result is used. The names of extended attributes, the ACLs and the file capabilities
-//! follow, each by its own call.
+//! statx(2) returns all fields whatever is requested. So each call requests one field, and only
+//! that field of the result is used. The names of extended attributes, the ACLs and the file
+//! capabilities follow, each by its own call.
 
 use std::ffi::CStr;
 
@@ -26,7 +26,7 @@ impl Engine for PerCall {
     }
 }
 
-/// The field that is requested in a call, and the part of the result that is used.
+/// The field that a statx(2) call requests, and a function that copies this field from its result.
 type Field = (Want, fn(&mut Statx, Statx));
 
 const FIELDS: [Field; 12] = [
@@ -72,7 +72,7 @@ fn look_further(dir: &Fd, name: &CStr, mut seen: Statx) -> Result<(Statx, Option
         _ => &[c"system.posix_acl_access", c"security.capability"],
     };
     for attribute in attributes {
-        // Only the call counts here. The dump reads the values that it needs.
+        // Only the call itself matters here; the dump reads the values that it needs again.
         let _ = getxattrat(dir, name, attribute, &mut buffer);
     }
     Ok((seen, xattrs))

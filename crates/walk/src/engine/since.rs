@@ -1,10 +1,10 @@
-//! The changes of known inodes on ext4 and XFS, by the inodes alone: no name is read, and no directory
-//! opened.
+//! The changes of known inodes on ext4 and XFS, by the inodes alone: no name is read, and no
+//! directory opened.
 //!
-//! Every change of a file or a directory there changes its inode, at least the change time: a directory
-//! with an unchanged inode has the same names. (Except after a repair: e2fsck and xfs_repair need the
-//! file system to be unmounted, and `xfs_scrub` can repair a directory. The caller checks that the
-//! mount is still the same.)
+//! On these file systems every change of a file or a directory changes its inode, at least the
+//! change time: a directory with an unchanged inode has the same names. (Except after a repair:
+//! e2fsck and xfs_repair need the file system to be unmounted, and `xfs_scrub` can repair a
+//! directory. The caller checks that the mount is still the same.)
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -21,12 +21,12 @@ use crate::kind::EngineKind;
 use crate::moment::Moment;
 use crate::top::MountContext;
 
-/// Compares known inodes, in ascending order of their numbers, with those of the file system, and
-/// returns those that differ, in that order. `is_same` compares one with its metadata now, where 0
-/// blocks may be more ([`ondisk::xfs::Inode::blocks`]). `written` is the time of the last syncfs(2):
-/// inodes that have changed later count as different.
+/// Compares known inodes, which are sorted by number, with those of the file system, and returns
+/// those that differ, in the same order. `is_same` compares a known inode with its present
+/// metadata, in which 0 blocks may mean more ([`ondisk::xfs::Inode::blocks`]). `written` is the
+/// time of the last syncfs(2): inodes that have changed later count as different.
 ///
-/// `None` if `is_worth` stops it, given how many differ of how many.
+/// `None` if `is_worth` ends the comparison, given the number of differing and of compared inodes.
 ///
 /// # Errors
 /// The engine is neither `ext4` nor `bulkstat`, or cannot work on the mount.
@@ -53,7 +53,7 @@ pub fn changed<K: Sync>(
     }
 }
 
-/// Shares known inodes among threads, which `compare` a span of them at a time. Each thread has a
+/// Distributes spans of known inodes to threads, which call `compare` for each. Each thread has a
 /// buffer.
 fn share<K: Sync, B>(
     known: &[(u64, K)],
@@ -61,7 +61,7 @@ fn share<K: Sync, B>(
     compare: impl Fn(&mut B, &[(u64, K)]) -> Result<Vec<Differing>, EngineRefusal> + Sync,
     is_worth: impl Fn(usize, usize) -> bool + Sync,
 ) -> Result<Option<Vec<Differing>>, EngineRefusal> {
-    /// Inodes that a thread takes at a time.
+    /// Number of inodes that a thread takes at a time.
     const SPAN: usize = 8192;
     let spans: Vec<&[(u64, K)]> = known.chunks(SPAN).collect();
     let (next, found) = (AtomicUsize::new(0), Mutex::new((0, Ok(Some(Vec::new())))));

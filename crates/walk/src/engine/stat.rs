@@ -1,5 +1,5 @@
-//! `stat`: one thread, directory by directory, statx(2) of every name. The reference, and the fallback
-//! of the other engines.
+//! `stat`: one thread, directory by directory, statx(2) of every name. The reference, and the
+//! fallback of the other engines.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -26,25 +26,24 @@ impl Engine for Stat {
     }
 }
 
-/// A way to get the result of statx(2) for a name in an open directory, and whether the file has
-/// extended attributes.
+/// A function that returns the statx(2) result for a name in an open directory, and whether the
+/// file has extended attributes.
 pub(super) type Look = fn(&Fd, &CStr) -> Result<(Statx, Option<bool>), Errno>;
 
 pub(super) fn look_once(dir: &Fd, name: &CStr) -> Result<(Statx, Option<bool>), Errno> {
     Ok((look_at(dir, name)?, None))
 }
 
-/// Bytes of directory entries that are read at a time.
 pub(crate) const BUFFER: usize = 64 << 10;
 
-/// Emits everything below a place. Each thread of an engine may do this at the same time.
+/// Emits everything below a directory. Several threads of an engine may call this at the same time.
 pub(crate) fn walk_below(job: &Job<'_>, worker: &mut dyn Worker, place: Place) {
     let threads = job.threads.unwrap_or(crew::MOST).max(1);
     let open = OpenDirs::within(spare_open_files() / 4 / threads);
     walk_below_by(look_once, job, worker, place, &open);
 }
 
-/// Emits everything below the top of a job, in one thread.
+/// Emits everything below the top of a walk, in one thread.
 pub(super) fn walk_alone(look: Look, job: &Job<'_>) {
     let open = OpenDirs::within(spare_open_files() / 4);
     walk_below_by(look, job, &mut *job.sink.worker(), job.place(), &open);
@@ -90,7 +89,6 @@ fn walk_below_by(
     }
 }
 
-/// Lists directories, in one thread.
 pub(super) struct Lister<'a> {
     job: &'a Job<'a>,
     look: Look,
@@ -108,7 +106,6 @@ impl<'a> Lister<'a> {
         }
     }
 
-    /// For a directory that is opened by its path.
     pub(super) fn list(&mut self, place: &Place, dir: &Dir<'_>, each: impl FnMut(&[Entry<'_>])) {
         match OpenDirs::within(0).directory(self.job, || place.clone(), b"", None) {
             Ok(opened) => self.read(place, dir, &opened, each),
@@ -116,8 +113,8 @@ impl<'a> Lister<'a> {
         }
     }
 
-    /// Reads a directory, looks at every name, and passes the entries in this mount to `each`, a buffer at
-    /// a time.
+    /// Reads a directory, calls statx(2) for every name, and passes the entries on this mount to
+    /// `each`, a buffer at a time.
     fn read(
         &mut self,
         place: &Place,

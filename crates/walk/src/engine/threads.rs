@@ -1,9 +1,10 @@
 //! `threads`: statx(2) of every name, by threads that share the directories.
 //!
-//! Each thread walks the directories that it has found itself, deepest first, so that threads seldom
-//! wait and few directories stay open. A thread without tasks takes some of the queue, and the others
-//! put half of theirs there. The names of a single large directory are shared as well, and while others are
-//! idle, the thread that lists them does nothing else:
+//! Each thread walks the directories that it has found itself, deepest first, so that threads
+//! seldom wait and few directories stay open. A thread without tasks takes some from the queue,
+//! into which the other threads put half of theirs. The names of a single large directory are
+//! shared as well, and while other threads are idle, the thread that lists this directory does
+//! nothing else:
 //!
 //! ```text
 //!   thread 1:  open a, read a ──► statx a/1 a/2 a/3 ... ──► open a/d, read ──► ...
@@ -15,22 +16,24 @@
 //!   thread 2:  statx a/33 ... a/64 ──► open a/x, read ──► ...
 //! ```
 //!
-//! A walk begins with one thread: a small tree is done before another would have started. Soon there
-//! is one for each processor, which is best with a warm cache. While the processors wait for a disk
-//! or server, more are started up to a limit, to keep many requests in flight.
+//! A walk begins with one thread: a small tree is done before another would have started. Soon
+//! there is one per processor, which is best with a warm cache. While the processors wait for a
+//! disk or server, more are started up to a limit, to keep many requests in flight.
 //!
-//! The tasks of a thread are bounded, however wide the tree: a thread that has many reads no further in a
-//! directory. The rest of that directory is a task itself, below the directories that were found in it.
+//! The tasks of a thread are bounded, however wide the tree: a thread with many tasks stops reading
+//! a directory. The rest of that directory becomes a task, below the directories that were found in
+//! it.
 //!
-//! If the sink needs names and types only, statx(2) is called only where getdents64(2) does not say
-//! the type, and for names where another mount begins by the mount table. Mounts that the table does
-//! not show, and automounts, are found when a directory is opened: openat2(2) returns `EXDEV`.
+//! If the sink needs names and types only, statx(2) is called only where getdents64(2) does not
+//! return the type, and for names where another mount begins by the mount table. Mounts that the
+//! table does not show, and automounts, are found when a directory is opened: openat2(2) returns
+//! `EXDEV`.
 //!
 //! The ranks of an MPI job share one walk: each has threads as above, and the main thread of each
-//! exchanges work with the other ranks (`exchange`). Directories and names are given away from the
-//! queue, which the threads fill as soon as another rank asks. The rest of a directory stays where the
-//! directory is open. The rank that gives work away keeps directories open until the other rank has opened them
-//! by their paths, or does the work itself if that fails.
+//! rank exchanges work with the other ranks (`exchange`). A rank gives away directories and names
+//! from its queue, which the threads fill as soon as another rank asks. The rest of a partly read
+//! directory stays on the rank that has it open. The rank that gives work away keeps directories
+//! open until the other rank has opened them by path, or does the work itself if that fails.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -63,13 +66,13 @@ use crate::sink::Worker;
 
 pub(super) struct Threads;
 
-/// The most threads while the processors wait for a server.
+/// Maximum number of threads while the processors wait for a server.
 const MOST_ON_SERVER: usize = 48;
 
-/// The most tasks that a thread takes from the queue at a time.
+/// Maximum number of tasks that a thread takes from the queue at a time.
 const FEW_TASKS: usize = 64;
 
-/// The number of tasks from which a thread reads no further in a directory: some 150 bytes each.
+/// With this many tasks, of some 150 bytes each, a thread stops reading a directory.
 const MANY_TASKS: usize = 8192;
 
 impl Engine for Threads {
@@ -84,11 +87,11 @@ impl Engine for Threads {
     }
 }
 
-/// Walks a job together with the other ranks. One of them, `owner`, begins, unless there is nothing to
+/// Walks a job together with the other ranks. The rank `owner` begins, unless there is nothing to
 /// do.
 ///
 /// # Errors
-/// No thread could be started here. All ranks have stopped then.
+/// This rank could not start a thread. All ranks have stopped then.
 pub(crate) fn walk_together(
     job: &Job<'_>,
     team: &dyn Team,
@@ -105,7 +108,7 @@ pub(crate) fn walk_together(
         ));
     }
     std::thread::scope(|scope| {
-        // Only the main thread communicates.
+        // Only the main thread exchanges messages with other ranks.
         let crew = &crew;
         let run = move || Thread::new(crew, scope, tasks).run();
         let started = spawn_scoped(scope, Builder::new(), run);
@@ -120,7 +123,7 @@ pub(crate) fn walk_together(
     })
 }
 
-/// Takes part in the other ranks' walk of a job, without doing anything.
+/// Takes part in the message exchange of ranks, without walking.
 pub(crate) fn stand_by(team: &dyn Team, owner: usize) {
     Exchange::new(team, &NoPool, owner).run();
 }
@@ -137,7 +140,8 @@ impl<'a> Crew<'a> {
         } else {
             crew::MOST
         };
-        // Each thread opens a few directories, in addition to those that are kept.
+        // Each thread opens a few directories, besides those that stay open for their
+        // subdirectories.
         let most = job.threads.unwrap_or(useful).clamp(1, spare / 8 + 1);
         let top = DirectoryNode::new(job.place(), Some(job.below));
         Crew {
@@ -161,29 +165,32 @@ impl<'a> Crew<'a> {
     }
 }
 
-/// How a directory is opened.
+/// How the directory of a task is opened.
 enum OpenFrom {
-    /// By its name in this one, its parent directory. For names: it is open already.
+    /// By name in this open parent directory; for [`DirectoryTask::Names`], the directory itself is
+    /// open.
     Open(Arc<Opened>),
-    /// The same. It stays on this rank, because another one could not open it by its path.
+    /// Like `Open`, but this rank must do the task: another rank could not open the directory by
+    /// path.
     Returned(Arc<Opened>),
-    /// By its path, because too many are open.
+    /// By path, because too many directories are open.
     Path,
-    /// By its path. If that fails, the rank that has lent it opens it.
+    /// By path. If that fails, the lending rank does the task.
     Lent(Loan),
 }
 
 enum DirectoryTask<'a> {
-    /// Read a directory, and look at its entries.
+    /// Read a directory and its entries' metadata.
     Directory(Arc<DirectoryNode<'a>>, OpenFrom),
-    /// Look at these names in a directory: records of getdents64.
+    /// Call statx(2) for these names in a directory: records of getdents64.
     Names(Arc<DirectoryNode<'a>>, OpenFrom, Box<[u8]>),
-    /// Read the rest of a directory.
+    /// Read the rest of a directory that has been read in part.
     Rest(Arc<DirectoryNode<'a>>, Arc<Opened>),
 }
 
 impl<'a> DirectoryTask<'a> {
-    /// The size ([`Item::size_of`]) of the work for another rank; `None` if only this rank can do it.
+    /// The size ([`Item::size_of`]) of the task for another rank; `None` if only this rank can do
+    /// it.
     fn size_to_give(&self) -> Option<usize> {
         let (node, source, records) = match self {
             DirectoryTask::Directory(node, source) => (node, source, 0),
@@ -194,7 +201,7 @@ impl<'a> DirectoryTask<'a> {
         is_for_any.then(|| Item::size_of(node.place().rel.len(), records))
     }
 
-    /// Whether both have names in the same open directory.
+    /// Whether both tasks have names in the same open directory.
     fn is_of_same_names(&self, other: &DirectoryTask<'_>) -> bool {
         match (self, other) {
             (
@@ -206,38 +213,38 @@ impl<'a> DirectoryTask<'a> {
     }
 }
 
-/// Work that was given to other ranks, or came from them, as long as it is not known whether they can open
-/// the directories.
+/// Work that was given to other ranks, or came from them, until it is known whether the borrower
+/// can open the directories.
 #[derive(Default)]
 struct Loans<'a> {
     given: HashMap<u64, DirectoryTask<'a>>,
     next_id: u64,
-    /// What became of the work of other ranks.
+    /// The outcomes of work that other ranks have lent.
     outcomes: Vec<(Loan, LoanOutcome)>,
 }
 
 struct Crew<'a> {
     job: &'a Job<'a>,
     top: Arc<DirectoryNode<'a>>,
-    /// Threads for a warm cache.
+    /// Number of threads that suffices with a warm cache.
     first: usize,
     most: usize,
     open: OpenDirs,
     queue: Mutex<TaskQueue<'a>>,
-    /// The number of threads; changed with the queue locked.
+    /// Number of running threads; changed only while the queue is locked.
     threads: AtomicUsize,
-    /// Signalled when a task is queued, and at the end.
+    /// Signalled when tasks are queued, and when the walk is over.
     news: Condvar,
-    /// The main thread, if it exchanges work with other ranks; it is parked while there is nothing to do.
+    /// The main thread, if it exchanges work with other ranks; parked while there is nothing to
+    /// exchange.
     exchange: Option<OsThread>,
-    /// The number of this rank.
     rank: usize,
     loans: Mutex<Loans<'a>>,
     idle: AtomicUsize,
     queued: AtomicUsize,
-    /// Other ranks that wait for work.
+    /// Number of other ranks that wait for work.
     askers: AtomicUsize,
-    /// The walk has failed, here or on another rank.
+    /// Whether the walk has failed, here or on another rank.
     is_stopped: AtomicBool,
     pace: Mutex<Pace>,
 }
@@ -249,18 +256,16 @@ struct TaskQueue<'a> {
 }
 
 impl<'a> Crew<'a> {
-    /// Whether there are fewer tasks in the queue than for idle threads and for ranks that wait.
+    /// Whether the queue has too few tasks for the idle threads and for the ranks that wait.
     fn is_hungry(&self) -> bool {
         let askers = self.askers.load(Relaxed);
         self.idle.load(Relaxed) + FAIR_SHARE * askers > self.queued.load(Relaxed)
     }
 
-    /// Whether no more work is done.
     fn is_over(&self) -> bool {
         self.is_stopped.load(Relaxed) || self.job.is_over()
     }
 
-    /// Ends all threads.
     fn end(&self) {
         self.queue.lock().is_over = true;
         self.news.notify_all();
@@ -281,8 +286,8 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// The work of a task, or of tasks with names in the same directory, for another rank. Until it is settled, this
-    /// rank keeps the directory open, unless too many are.
+    /// Packs a task, or tasks with names in the same directory, for another rank. Until the loan is
+    /// settled, this rank keeps the directory open, unless too many are open.
     fn give(&self, tasks: &[DirectoryTask<'a>]) -> Option<Item> {
         let (node, source, records) = match tasks.first()? {
             DirectoryTask::Directory(node, source) => (node, source, None),
@@ -315,7 +320,8 @@ impl<'a> Crew<'a> {
         })
     }
 
-    /// Keeps a task, for the case that another rank cannot do it.
+    /// Keeps a task that was lent to another rank, until that rank reports that it can open the
+    /// directory.
     fn lend(&self, task: DirectoryTask<'a>) -> Loan {
         let mut loans = self.loans.lock();
         let id = loans.next_id;
@@ -327,12 +333,12 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// The tasks that are not for idle threads.
+    /// Number of queued tasks that are not needed by idle threads of this rank.
     fn spare_in(&self, queue: &TaskQueue<'a>) -> usize {
         queue.tasks.len().saturating_sub(self.idle.load(Relaxed))
     }
 
-    /// Tells the main thread that there is something to do for the exchange.
+    /// Wakes the main thread, so that it exchanges messages with other ranks.
     fn wake_exchange(&self) {
         if let Some(exchange) = &self.exchange {
             exchange.unpark();
@@ -362,7 +368,8 @@ impl Pool for Crew<'_> {
         self.spare_in(&self.queue.lock())
     }
 
-    /// Leaves those that are too large for a message or only for this rank.
+    /// Takes tasks from the front of the queue, except those that are too large for a message or
+    /// must stay on this rank.
     fn take_share(&self, of: usize, most: usize) -> Vec<Item> {
         let mut queue = self.queue.lock();
         let spare = self.spare_in(&queue);
@@ -378,20 +385,22 @@ impl Pool for Crew<'_> {
         }
         let tasks: Vec<_> = queue.tasks.drain(..taken).collect();
         self.queued.store(queue.tasks.len(), Relaxed);
-        drop(queue); // before directories are closed
+        drop(queue); // release the lock before closing directories
         let items = tasks.chunk_by(DirectoryTask::is_of_same_names);
         items.filter_map(|tasks| self.give(tasks)).collect()
     }
 
     fn put(&self, items: Vec<Item>) {
-        // Threads that had no work did not wait for a server.
+        // Restart the measurement of CPU load: idle threads without work would look like waiting
+        // for a server.
         *self.pace.lock() = Pace::new();
         let tasks = items.into_iter().map(|item| {
             let own = item.loan.filter(|loan| loan.rank == self.rank);
             if let Some(task) = own.and_then(|loan| self.loans.lock().given.remove(&loan.id)) {
                 return task;
             }
-            // The key and the mounts below follow from the names.
+            // Rebuild the directory node from the path: its key and the mounts below follow from
+            // the names.
             let mut names = item
                 .rel
                 .split(|&b| b == b'/')
@@ -423,7 +432,7 @@ impl Pool for Crew<'_> {
             };
             tasks.extend(loans.given.remove(id));
         }
-        drop(loans); // before directories are closed
+        drop(loans); // release the lock before closing directories
         drop(opened);
         if !returned.is_empty() {
             Crew::put(self, returned);
@@ -494,21 +503,23 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
                     }
                 }
             }
-            // Leave the older half of the tasks to idle threads: it has more below it.
+            // Put the older half of the tasks into the queue: older directories have more below
+            // them.
             if self.tasks.len() > 1 && self.crew.is_hungry() {
                 self.crew.put(self.tasks.drain(..self.tasks.len() / 2));
             }
         }
     }
 
-    /// The next task, its own or from the queue; `None` when no thread has any left.
+    /// The next task of this thread or from the queue; `None` when no thread has any left.
     fn next(&mut self) -> Option<DirectoryTask<'a>> {
         let crew = self.crew;
         if crew.is_over() {
             crew.end();
             return None;
         }
-        // If others wait and there is little to share, the oldest has more below it.
+        // If other ranks wait and there is little to share, do the oldest task, which has most
+        // below it.
         if crew.askers.load(Relaxed) > 0 && (2..FEW_TASKS).contains(&self.tasks.len()) {
             return Some(self.tasks.remove(0));
         }
@@ -533,7 +544,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
                 crew.news.notify_all();
                 return None;
             }
-            // It is time to ask another rank, or this rank has no work.
+            // Ask other ranks for work when half of the threads are idle, and again when all are.
             let threads = crew.threads.load(Relaxed);
             if crew.exchange.is_some() && [threads.div_ceil(2), threads].contains(&idle) {
                 crew.wake_exchange();
@@ -596,7 +607,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         opened.map_err(failed).ok()
     }
 
-    /// Whether a directory that was opened by its path is that of the entry.
+    /// Whether a directory that was opened by path has the inode number of its entry.
     fn is_same(&self, node: &DirectoryNode<'_>, opened: Result<&Arc<Opened>, &Errno>) -> bool {
         let Ok(opened) = opened else {
             return false;
@@ -614,14 +625,14 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         seen.is_ok_and(|seen| node.ino == 0 || seen.ino == node.ino)
     }
 
-    /// Reads a directory from where it was read last.
+    /// Reads a directory from its present offset on.
     fn directory(
         &mut self,
         node: &Arc<DirectoryNode<'a>>,
         opened: &Arc<Opened>,
         buffer: &mut [u8],
     ) {
-        /// The size of records of some 50 names.
+        /// Length of getdents64 records of some 50 names.
         const MANY: usize = 2048;
         let job = self.crew.job;
         let path = self.path(node);
@@ -632,8 +643,9 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
                 Err(e) => return job.failed(&node.place(), b"", Gate::Getdents64, e),
             };
             let before = self.tasks.len();
-            // Go on listing at once, before the others wait for the next names. Only here: of names that are given
-            // away, some must be looked at each time, or all ranks might pass them on for ever.
+            // Continue with getdents64 at once, before idle threads wait for names. Only here: of
+            // names that were given away, each rank must handle some itself, or all ranks might
+            // pass them on for ever.
             if records.len() > MANY && !job.names_suffice && self.crew.is_hungry() {
                 self.share(node, opened, records);
             } else {
@@ -653,14 +665,15 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         }
     }
 
-    /// Leaves names in a directory to other threads.
+    /// Puts names in a directory into the queue for other threads.
     fn share(&self, node: &Arc<DirectoryNode<'a>>, opened: &Arc<Opened>, records: &[u8]) {
         let source = || OpenFrom::Open(Arc::clone(opened));
         let task = |some: &[u8]| DirectoryTask::Names(Arc::clone(node), source(), some.into());
         self.crew.put(chunks(records).map(task));
     }
 
-    /// Looks at every name of some records. When other threads are idle, they get the rest.
+    /// Calls statx(2) for every name in getdents64 records. When other threads are idle, they get
+    /// the rest.
     fn names(
         &mut self,
         node: &Arc<DirectoryNode<'a>>,
@@ -668,7 +681,7 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         opened: &Arc<Opened>,
         records: &[u8],
     ) {
-        /// Calls of statx(2) between two checks for idle threads.
+        /// Number of statx(2) calls between two checks for idle threads.
         const ROUND: usize = 16;
         let crew = self.crew;
         let job = crew.job;
@@ -714,9 +727,9 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
         self.grow();
     }
 
-    /// Starts more threads when they would help.
+    /// Starts more threads if they would help.
     fn grow(&self) {
-        /// A shorter walk is not worth another thread.
+        /// For a walk that is shorter than this, another thread does not pay.
         const SHORT: Duration = Duration::from_micros(200);
         let (crew, scope) = (self.crew, self.scope);
         let threads = crew.threads.load(Relaxed);
@@ -742,7 +755,8 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
             if queue.is_over {
                 return;
             }
-            // Count it before it runs, so that no thread believes itself to be the last one.
+            // Count the thread before it runs: otherwise another thread could take itself for the
+            // last one.
             crew.threads.fetch_add(1, Relaxed);
             drop(queue);
             let run = move || Thread::new(crew, scope, Vec::new()).run();
@@ -755,10 +769,10 @@ impl<'scope, 'env, 'a> Thread<'scope, 'env, 'a> {
     }
 }
 
-/// The type of a file by its entry in a directory, if the sink needs nothing else; `None` if statx(2)
+/// The type of a file by its directory entry, if the sink needs nothing else; `None` if statx(2)
 /// must be called.
 fn meta_by_name(job: &Job<'_>, below: Option<&Below>, entry: DirEntry<'_>) -> Option<Meta> {
-    // With -x, btrfs's subvolumes are told by their devices.
+    // With -x, only the device number shows that a directory is a btrfs subvolume.
     let is_sure = job.names_suffice
         && !(entry.file_type == FileType::Directory && job.one_device.is_some())
         && !Below::is_mount(below, entry.name.to_bytes());
@@ -769,7 +783,7 @@ fn meta_by_name(job: &Job<'_>, below: Option<&Below>, entry: DirEntry<'_>) -> Op
     })
 }
 
-/// Records in pieces that are worth a task.
+/// Divides getdents64 records into pieces that are worth a task.
 fn chunks(records: &[u8]) -> impl Iterator<Item = &[u8]> {
     const SOME: usize = 16;
     let mut rest = records;

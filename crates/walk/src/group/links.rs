@@ -1,7 +1,7 @@
-//! Files with several names, each counted once, in bounded memory.
+//! Counts each file with several names once, in bounded memory.
 //!
-//! One pass over the entries remembers up to a number of such files. If there are more, the passes
-//! after it read the same entries again, and each counts the files of one share, by a hash of the
+//! The first pass over the entries remembers up to a number of such files. If there are more, later
+//! passes read the same entries again, and each counts one share of the files, by a hash of the
 //! inode:
 //!
 //! ```text
@@ -19,31 +19,31 @@ use ondisk::Dev;
 /// A file with several names: its device and inode number.
 pub type LinkedFile = (Dev, u64);
 
-/// The files that a pass counts.
+/// Selects the files that one pass over the entries counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LinkPass {
-    /// Single names, and all files with several.
+    /// All files, whether they have one name or several.
     First,
-    /// Only files with several names, of one share.
+    /// Only files with several names whose hash is in one share.
     Share {
-        /// The number of the share, from 0.
+        /// Number of the share, from 0.
         nth: u64,
-        /// How many shares there are.
         of: u64,
     },
 }
 
-/// Maps, so that threads seldom wait for each other.
+/// Number of hash maps, each with its lock, so that threads seldom wait for each other.
 const MAPS: usize = 16;
 
-/// Files with several names, each with the least key `K`, and what belongs to that.
+/// Files with several names: for each, the smallest key `K` of its names, and the value of that
+/// name.
 pub(super) struct Links<K, V> {
-    /// Shared by threads, so that no file is in memory once per thread.
+    /// The maps are common to all threads: a file would otherwise be in memory once per thread.
     maps: [Mutex<HashMap<LinkedFile, (K, V)>>; MAPS],
-    /// How many names were added in this pass.
+    /// Number of names that this pass has added.
     names: AtomicU64,
     files: AtomicUsize,
-    /// How many files are remembered, at most.
+    /// Maximum number of files in memory.
     most: AtomicUsize,
 }
 
@@ -65,7 +65,7 @@ impl<K, V> Links<K, V> {
         self.files.load(Relaxed) > self.most.load(Relaxed)
     }
 
-    /// Adds a name, whose key `is_less` compares with that of another name.
+    /// Adds a name of a file; keeps it if its key is less than that of the known name.
     pub(super) fn add(
         &self,
         pass: LinkPass,
@@ -95,8 +95,8 @@ impl<K, V> Links<K, V> {
         }
     }
 
-    /// The files of a pass; or after the first one, if there were too many, the number of shares
-    /// that are to be read again.
+    /// Takes the files of a pass. After a first pass with too many files, the error is the number
+    /// of passes that must follow.
     pub(super) fn take(&self, pass: LinkPass) -> Result<impl Iterator<Item = (K, V)>, u64> {
         let are_too_many = pass == LinkPass::First && self.are_too_many();
         self.files.store(0, Relaxed);
@@ -105,7 +105,8 @@ impl<K, V> Links<K, V> {
             .each_ref()
             .map(|map| std::mem::take(&mut *map.lock()));
         if are_too_many {
-            // Each share has half of the most files, on average: names are at least as many as files.
+            // On average, a share has at most half the maximum number of files: there are fewer
+            // files than names.
             let half = (self.most.load(Relaxed) as u64 / 2).max(1);
             return Err(self.names.swap(0, Relaxed).div_ceil(half));
         }

@@ -1,15 +1,16 @@
-//! Patterns for names and paths, with the rules of fnmatch(3) that find uses: no alternatives, a `[` without its
-//! end is an ordinary character, and neither a leading dot nor a slash is special.
+//! Patterns for names and paths, with the rules of fnmatch(3) that find uses: no alternatives; a
+//! `[` without a closing bracket is an ordinary character; neither a leading dot nor a slash is
+//! special.
 //!
-//! `?` and brackets match characters where both name and pattern are UTF-8, else bytes, as glibc does
+//! `?` and brackets match characters if both name and pattern are UTF-8, else bytes, as glibc does
 //! in a UTF-8 locale.
 
-/// A pattern for the whole of a name.
+/// A pattern that must match a whole name.
 #[derive(Clone, Debug)]
 pub struct Glob {
     by_character: Option<Vec<Token>>,
     by_byte: Vec<Token>,
-    /// Bytes that every match ends with; empty if letters of both cases match.
+    /// Literal end of the pattern, for a fast check; empty if the case of letters is ignored.
     suffix: Vec<u8>,
     folds: bool,
 }
@@ -23,7 +24,7 @@ enum Token {
         items: Vec<Item>,
         negated: bool,
     },
-    /// An escape without a character: nothing matches.
+    /// A backslash at the end of the pattern: nothing matches, as in fnmatch(3).
     Never,
 }
 
@@ -50,7 +51,7 @@ enum Class {
 }
 
 impl Glob {
-    /// A pattern; with `folds`, letters of both cases match.
+    /// Parses a pattern; with `folds`, the case of letters is ignored.
     pub fn new(pattern: &[u8], folds: bool) -> Glob {
         let by_byte: Vec<u32> = pattern.iter().map(byte_code).collect();
         let text = std::str::from_utf8(pattern);
@@ -72,8 +73,8 @@ impl Glob {
         }
     }
 
-    /// The pattern of names that end with `.extension`, in letters of either case, after at least one
-    /// other character, as in fd.
+    /// The pattern of names that end with `.extension`, ignoring case, after at least one other
+    /// character, as in fd.
     pub fn from_extension(extension: &[u8]) -> Glob {
         let start = extension.iter().position(|&b| b != b'.');
         let mut pattern = b"?*.".to_vec();
@@ -86,13 +87,13 @@ impl Glob {
         Glob::new(&pattern, true)
     }
 
-    /// The only name that matches, if the pattern has no special characters.
+    /// The only matching name, if the pattern has no special characters.
     pub fn literal(&self) -> Option<&[u8]> {
         let is_literal = !self.folds && self.by_byte.len() == self.suffix.len();
         is_literal.then_some(&self.suffix)
     }
 
-    /// Whether the whole name matches.
+    /// Whether the pattern matches the whole name.
     pub fn is_match(&self, name: &[u8]) -> bool {
         if !name.ends_with(&self.suffix) {
             return false;
@@ -111,16 +112,17 @@ impl Glob {
     }
 }
 
-/// How far the beginning of a text has come in a pattern, for texts that begin alike: each byte is read once.
+/// The state of a pattern after the beginning of a text. Texts with a common beginning share the
+/// state, so that each byte is read once.
 #[derive(Clone, Debug)]
 pub struct Reached {
-    /// By character, as long as the text and the pattern are UTF-8.
+    /// State by character, as long as both text and pattern are UTF-8.
     by_character: Option<Next>,
     by_byte: Next,
 }
 
 impl Glob {
-    /// The beginning of every text.
+    /// The state before the first character.
     pub fn begin(&self) -> Reached {
         let next = |tokens: &Vec<Token>| {
             let mut next = Next::default();
@@ -133,7 +135,7 @@ impl Glob {
         }
     }
 
-    /// Reads on. The text must be split before or after ASCII characters only.
+    /// Reads more of the text. A text may be split only next to ASCII characters.
     pub fn advance(&self, reached: &mut Reached, text: &[u8]) {
         reached.by_character = self.by_character_after(reached, text);
         let codes = text.iter().map(byte_code);
@@ -147,7 +149,7 @@ impl Glob {
         Some(next)
     }
 
-    /// Whether a text matches that ends with `text` after what has been reached.
+    /// Whether the pattern matches a whole text that ends with `text` after the state `reached`.
     pub fn is_match_from(&self, reached: &Reached, text: &[u8]) -> bool {
         if let Some(next) = self.by_character_after(reached, text) {
             return next.is_end(self.by_character.as_ref().unwrap_or(&self.by_byte));
@@ -157,19 +159,19 @@ impl Glob {
         next.is_end(tokens)
     }
 
-    /// Bytes that every match ends with.
+    /// The literal end of the pattern.
     pub fn suffix(&self) -> &[u8] {
         &self.suffix
     }
 }
 
-/// The tokens that may come next, in ascending order. After a star, those before it do not matter.
+/// The indices of tokens that may match next, ascending. Tokens before the last star do not matter.
 #[derive(Clone, Debug, Default)]
 struct Next(Vec<usize>);
 
 #[cfg(test)]
 thread_local! {
-    /// The characters and bytes that were read on, each by a pattern.
+    /// Counts how many characters and bytes were read, over all patterns.
     pub(crate) static STEPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
@@ -212,7 +214,7 @@ impl Next {
     }
 }
 
-/// A byte as a character of ASCII, or as a code that is no character: it has no case and no class.
+/// An ASCII byte as a character, any other as a code that is no character: without case or class.
 fn byte_code(&byte: &u8) -> u32 {
     match byte.is_ascii() {
         true => byte.into(),
@@ -250,7 +252,7 @@ const fn code(c: char) -> u32 {
     c as u32
 }
 
-/// A bracket expression after its `[`, and the rest; `None` if it has no end.
+/// Parses a bracket expression after its `[`; returns it and the rest. `None` if it is not closed.
 fn set(pattern: &[u32]) -> Option<(Token, &[u32])> {
     let negated = matches!(pattern.first(), Some(&c) if c == code('!') || c == code('^'));
     let mut rest = &pattern[usize::from(negated)..];
@@ -282,7 +284,7 @@ fn set(pattern: &[u32]) -> Option<(Token, &[u32])> {
     }
 }
 
-/// A character of a bracket expression: itself, after a backslash, or as `[.x.]` or `[=x=]`.
+/// Parses a character of a bracket expression: plain, after a backslash, or as `[.x.]` or `[=x=]`.
 fn element(c: u32, rest: &mut &[u32]) -> Option<u32> {
     if c == code('\\') {
         return rest.split_off_first().copied();
@@ -298,7 +300,7 @@ fn element(c: u32, rest: &mut &[u32]) -> Option<u32> {
     Some(c)
 }
 
-/// A class such as `:alpha:]`, and the rest.
+/// Parses a class such as `:alpha:]`; returns it and the rest.
 fn class(pattern: &[u32]) -> Option<(Class, &[u32])> {
     let end = pattern
         .windows(2)
@@ -323,7 +325,8 @@ fn class(pattern: &[u32]) -> Option<(Class, &[u32])> {
     Some((class, &pattern[end + 3..]))
 }
 
-/// Matches in linear space: after a mismatch, the last star takes one more character.
+/// Matches without recursion, in constant space: after a mismatch, the last star takes one more
+/// character.
 fn matches<T>(tokens: &[Token], name: &[T], code: impl Fn(&T) -> u32, folds: bool) -> bool {
     let (mut at, mut from) = (0, 0);
     let mut star = None;
@@ -368,7 +371,7 @@ impl Token {
     }
 }
 
-/// The lower-case form, if it is one character.
+/// The lower case of a character, if that is a single character.
 fn fold(c: u32) -> u32 {
     let Some(c) = char::from_u32(c) else { return c };
     let mut lower = c.to_lowercase();

@@ -1,4 +1,5 @@
-//! Predicates: which entries a command prints and counts. All must hold, as in find.
+//! Predicates: tests of entries that decide what a command prints and counts. All must hold, as in
+//! find.
 //!
 //! | module | contents |
 //! |---|---|
@@ -17,36 +18,37 @@ use crate::sink::Fields;
 use glob::Glob;
 use test::{IdTest, NumberTest, PermTest, SizeTest, TimeField, TimeTest, Types};
 
-/// Selects entries. By default, all of them.
+/// The tests that an entry must pass. The default selects all entries.
 #[derive(Clone, Debug, Default)]
 pub struct Predicates {
-    /// The types; none for any.
+    /// The accepted file types; none for any.
     pub types: Types,
-    /// Only plain files of no bytes, and directories without entries.
+    /// Only regular files of size 0, and directories without entries.
     pub empty: bool,
     /// Tests of the permission bits.
     pub perms: Vec<PermTest>,
-    /// Tests of the owner.
+    /// Tests of the owner's user id.
     pub users: Vec<IdTest>,
-    /// Tests of the group.
+    /// Tests of the group id.
     pub groups: Vec<IdTest>,
-    /// Tests of the number of links.
+    /// Tests of the number of hard links.
     pub links: Vec<NumberTest>,
     /// Tests of the size.
     pub sizes: Vec<SizeTest>,
-    /// The limits of one of the times.
+    /// Limits of one of the file times.
     pub time: TimeTest,
-    /// The least depth; DIR is at 0.
+    /// Minimum depth below DIR; DIR is at 0.
     pub min_depth: u32,
-    /// The greatest depth.
+    /// Maximum depth below DIR.
     pub max_depth: Option<u32>,
-    /// The name must match any of these, if there are any; the same for the following two.
+    /// Patterns for the name, any of which must match, if there are any. `inames` and `extensions`
+    /// are alike.
     pub names: Vec<Glob>,
-    /// Patterns for letters of either case.
+    /// Patterns for the name that ignore case.
     pub inames: Vec<Glob>,
-    /// Patterns of extensions.
+    /// Patterns for extensions.
     pub extensions: Vec<Glob>,
-    /// Any of these must match somewhere in the path.
+    /// Regular expressions, any of which must match somewhere in the path.
     pub paths: Vec<Regex>,
 }
 
@@ -67,7 +69,7 @@ impl Predicates {
             && self.paths.is_empty()
     }
 
-    /// What is needed of an entry to decide.
+    /// The fields of an entry that the tests read.
     pub fn fields(&self) -> Fields {
         let when = |is_needed: bool, fields: Fields| match is_needed {
             true => fields,
@@ -92,8 +94,8 @@ impl Predicates {
             | when(by_name, Fields::NAME)
     }
 
-    /// Whether an entry is selected. That a directory is [empty](Predicates::empty) is not checked:
-    /// its metadata does not say.
+    /// Whether an entry passes all tests, except that a directory is [empty](Predicates::empty),
+    /// which its metadata does not show.
     pub fn accepts(&self, dir: &Dir<'_>, entry: &Entry<'_>, path: &mut Vec<u8>) -> bool {
         self.accepts_meta(&entry.meta)
             && self.accepts_depth(entry.depth(dir))
@@ -104,7 +106,7 @@ impl Predicates {
             })
     }
 
-    /// Whether the metadata passes. The comparisons of single numbers come first.
+    /// Whether the metadata passes all tests. The cheap tests of single numbers come first.
     #[inline]
     pub fn accepts_meta(&self, meta: &Meta) -> bool {
         self.accepts_mode(meta.mode)
@@ -119,43 +121,43 @@ impl Predicates {
             && (!self.time.is_limited() || self.time.accepts(self.time.field.get(meta)))
     }
 
-    /// Whether type and permission bits pass.
+    /// Whether file type and permission bits pass their tests.
     #[inline]
     pub fn accepts_mode(&self, mode: u32) -> bool {
         self.types.accepts(FileType::from_mode(mode))
             && self.perms.iter().all(|test| test.accepts(mode))
     }
 
-    /// Whether a depth passes.
+    /// Whether an entry at this depth passes.
     #[inline]
     pub fn accepts_depth(&self, depth: u32) -> bool {
         depth >= self.min_depth && self.max_depth.is_none_or(|max| depth <= max)
     }
 
-    /// Whether a name passes.
+    /// Whether a file name passes the tests of names.
     pub fn accepts_name(&self, name: &[u8]) -> bool {
         let any = |globs: &[Glob]| globs.is_empty() || globs.iter().any(|it| it.is_match(name));
         any(&self.names) && any(&self.inames) && any(&self.extensions)
     }
 
-    /// Whether a path passes.
+    /// Whether a path passes the regular expressions.
     pub fn accepts_path(&self, path: &[u8]) -> bool {
         self.paths.is_empty() || self.paths.iter().any(|regex| regex.is_match(path))
     }
 
-    /// Whether names are tested.
+    /// Whether any test reads the name.
     pub fn wants_names(&self) -> bool {
         !(self.names.is_empty() && self.inames.is_empty() && self.extensions.is_empty())
     }
 }
 
-/// Whether a file can be [empty](Predicates::empty), by its type and size.
+/// Whether a file can be [empty](Predicates::empty), by type and size.
 #[inline]
 pub fn is_empty_or_directory(kind: FileType, size: u64) -> bool {
     kind == FileType::Directory || kind == FileType::Regular && size == 0
 }
 
-/// The name of an entry. That of DIR itself is the last component of its path, as in find.
+/// The name of an entry. For DIR itself, the last component of its path, as in find.
 fn own_name<'a>(dir: &Dir<'a>, entry: &Entry<'a>) -> &'a [u8] {
     match entry.name {
         b"" => base_name(dir.path),

@@ -1,7 +1,8 @@
 //! The sink that passes on the selected entries of a walk.
 //!
-//! Whether a directory is empty is known only at the end: no entry of it has come by then. Entries
-//! may have been excluded or not read, so [`Selected::finish`] opens the few that are left and looks.
+//! Whether a directory is empty is known only at the end of the walk: no entry of it was received.
+//! Entries may have been excluded or unreadable, so [`Selected::finish`] reads the few remaining
+//! directories.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -26,19 +27,19 @@ use crate::sink::{Fields, Sink, Worker};
 use crate::top::MountContext;
 use crate::trail::{KeptPath, PathTree};
 
-/// Passes the selected entries on to a sink.
+/// Passes the selected entries on to another sink.
 pub struct Selected<'a> {
     predicates: &'a Predicates,
     sink: &'a dyn Sink,
     found: Mutex<KnownDirectories>,
 }
 
-/// What is known of directories, where empty ones are looked for.
+/// Directories and whether they have entries, for the predicate "empty".
 #[derive(Default)]
 struct KnownDirectories {
-    /// Directories that have entries.
+    /// Directories of which an entry was received.
     used: HashSet<DirKey>,
-    /// Directories that are selected if they are empty.
+    /// Directories that are selected if they turn out to be empty.
     candidates: Vec<Candidate>,
     paths: PathTree,
 }
@@ -52,7 +53,7 @@ struct Candidate {
 }
 
 impl<'a> Selected<'a> {
-    /// A sink before another one.
+    /// A sink that filters the entries for `sink`.
     pub fn new(predicates: &'a Predicates, sink: &'a dyn Sink) -> Selected<'a> {
         Selected {
             predicates,
@@ -61,8 +62,8 @@ impl<'a> Selected<'a> {
         }
     }
 
-    /// Passes on the empty directories. `is_empty` is asked about those of which no entry has come,
-    /// by their paths.
+    /// Passes on the empty directories. Calls `is_empty` with the path of each candidate of which
+    /// no entry was received.
     pub fn finish(self, is_empty: impl Fn(&[u8]) -> bool) {
         let found = self.found.into_inner();
         let (mut worker, mut dir_path) = (self.sink.worker(), Vec::new());
@@ -78,8 +79,9 @@ impl<'a> Selected<'a> {
     }
 }
 
-/// Tells, for [`Selected::finish`], whether a directory in one of some DIRs has no entries. One that cannot be read has
-/// some, and a warning: that of the walk, if it was warned of already.
+/// Returns a function for [`Selected::finish`] that reads a directory below one of some DIRs. A
+/// directory that cannot be read is not empty, and causes a warning: that of the walk, if the walk
+/// has warned of it.
 pub fn is_empty_directory<'a>(
     dirs: &'a [Vec<u8>],
     diagnostics: &'a Diagnostics,
@@ -93,14 +95,15 @@ pub fn is_empty_directory<'a>(
     move |path| !warned.contains(path) && is_empty(path, &tops, diagnostics)
 }
 
-/// The DIRs, of which the last one used is open.
+/// The DIRs; the last one used stays open.
 struct Tops<'a> {
     dirs: &'a [Vec<u8>],
     open: RefCell<Option<(&'a [u8], Fd)>>,
 }
 
 impl Tops<'_> {
-    /// Opens a directory in one of them. No symlink below it is followed: one that has replaced a directory leads elsewhere.
+    /// Opens a directory below one of the DIRs. No symlink below DIR is followed: one that has
+    /// replaced a directory would lead elsewhere.
     fn open(&self, path: &[u8]) -> gate::Result<Fd> {
         let around = self.dirs.iter().map(Vec::as_slice);
         let around = around.filter(|dir| below(without_slashes(dir), path).is_some());
@@ -115,7 +118,7 @@ impl Tops<'_> {
     }
 }
 
-/// A directory without the slashes at its end, unless it is the root directory.
+/// Removes the slashes at the end of a path, unless it is the root directory.
 fn without_slashes(dir: &[u8]) -> &[u8] {
     let end = dir.iter().rposition(|&byte| byte != b'/');
     end.map_or(b"/", |end| &dir[..=end])
@@ -215,7 +218,8 @@ impl Worker for Selector<'_> {
 }
 
 impl KnownDirectories {
-    /// Notes a directory that is selected if it is empty. Returns whether the entry is selected now.
+    /// Records a directory that is selected if it is empty. Returns whether the entry is selected
+    /// now.
     fn settle(&mut self, dir: &Dir<'_>, entry: &Entry<'_>, is_selected: bool) -> bool {
         if is_selected && entry.meta.is_dir() {
             self.candidates.push(Candidate {

@@ -2,7 +2,7 @@
 
 use crate::entry::{FileType, Meta, Time};
 
-/// How a number compares with the given one.
+/// How a number is compared with the given one: less, equal or greater.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Sign {
@@ -14,14 +14,14 @@ pub enum Sign {
 /// A test of a number, as in find: `-N`, `N` or `+N`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NumberTest {
-    /// How it compares.
+    /// The comparison: less, equal or greater.
     pub sign: Sign,
-    /// With what.
+    /// The number to compare with.
     pub number: u64,
 }
 
 impl NumberTest {
-    /// Whether a number passes.
+    /// Whether a number passes the test.
     #[inline]
     pub fn accepts(self, number: u64) -> bool {
         match self.sign {
@@ -42,17 +42,17 @@ impl NumberTest {
     }
 }
 
-/// A test of a size in whole units, rounded up as in find: a byte is one MiB, too.
+/// A test of a size in units, rounded up as in find: 1 byte counts as 1 MiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SizeTest {
     /// The test of the number of units.
     pub units: NumberTest,
-    /// Bytes of a unit.
+    /// Size of the unit in bytes.
     pub unit: u64,
 }
 
 impl SizeTest {
-    /// Whether a size in bytes passes.
+    /// Whether a size in bytes passes the test.
     #[inline]
     pub fn accepts(self, bytes: u64) -> bool {
         self.units.accepts(bytes.div_ceil(self.unit))
@@ -72,7 +72,7 @@ impl SizeTest {
     }
 }
 
-/// One of the times of a file.
+/// A file time: which of the four.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum TimeField {
@@ -84,7 +84,7 @@ pub enum TimeField {
 }
 
 impl TimeField {
-    /// The time of a file, if it has it.
+    /// This time of a file, if the file system has it.
     #[inline]
     pub fn get(self, meta: &Meta) -> Option<Time> {
         match self {
@@ -96,24 +96,24 @@ impl TimeField {
     }
 }
 
-/// Excludes times; neither limit itself passes.
+/// Limits for a file time; a time that equals a limit does not pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TimeTest {
-    /// Which time.
+    /// The file time to compare.
     pub field: TimeField,
-    /// It must be later.
+    /// The file time must be later.
     pub after: Option<Time>,
-    /// It must be earlier.
+    /// The file time must be earlier.
     pub before: Option<Time>,
 }
 
 impl TimeTest {
-    /// Whether there is a limit.
+    /// Whether either limit is set.
     pub fn is_limited(&self) -> bool {
         self.after.is_some() || self.before.is_some()
     }
 
-    /// Whether a time passes; a file without that time does not.
+    /// Whether a file time passes; a file without that time does not.
     #[inline]
     pub fn accepts(&self, time: Option<Time>) -> bool {
         time.is_some_and(|time| {
@@ -123,47 +123,47 @@ impl TimeTest {
     }
 }
 
-/// A test of a user or group number.
+/// A test of a user or group id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdTest {
-    /// The number.
+    /// The user or group id.
     pub id: u32,
-    /// Any other number passes.
+    /// Whether the test is inverted: any other id passes.
     pub negated: bool,
 }
 
 impl IdTest {
-    /// Whether a number passes.
+    /// Whether a user or group id passes the test.
     #[inline]
     pub fn accepts(self, id: u32) -> bool {
         (id == self.id) != self.negated
     }
 }
 
-/// How permission bits compare with the given ones.
+/// How permission bits are compared with the given ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PermMatch {
-    /// They are equal.
+    /// The bits are equal to the given ones.
     Exact,
-    /// All of the given ones are set.
+    /// All of the given bits are set.
     All,
-    /// Any of the given ones is set; if none are given, always.
+    /// Any of the given bits is set; if none are given, always true.
     Any,
 }
 
 /// A test of the permission bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PermTest {
-    /// How they compare.
+    /// The comparison of the bits.
     pub how: PermMatch,
-    /// The bits for a file that is no directory.
+    /// The bits to compare for a file that is no directory.
     pub bits: u32,
-    /// The bits for a directory: a symbolic `X` differs.
+    /// The bits to compare for a directory: a symbolic `X` differs.
     pub directory_bits: u32,
 }
 
 impl PermTest {
-    /// Whether a mode passes.
+    /// Whether the permission bits of a mode pass the test.
     #[inline]
     pub fn accepts(self, mode: u32) -> bool {
         let bits = match FileType::from_mode(mode) {
@@ -183,17 +183,17 @@ impl PermTest {
 pub struct Types(u8);
 
 impl Types {
-    /// Adds a type.
+    /// Adds a file type to the set.
     pub fn insert(&mut self, kind: FileType) {
         self.0 |= 1 << kind as u8;
     }
 
-    /// Whether it is the empty set.
+    /// Whether the set is empty, which accepts any type.
     pub fn is_any(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether a type passes.
+    /// Whether the set accepts a file type.
     #[inline]
     pub fn accepts(self, kind: FileType) -> bool {
         self.is_any() || self.0 & 1 << kind as u8 != 0

@@ -1,4 +1,4 @@
-//! Directories are marked by the files in them.
+//! Tests of tags: files that mark their directory.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! The fields of a member's own header, in the formats of all programs.
+//! Reads the fields of a member's own header, in the formats of all tar programs.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use super::super::field::{GNU, MAGIC, NAME, PREFIX, number, star, text};
 use super::super::{BLOCK, MemberKind};
 use crate::Time;
 
-/// A member's own header, and its offset.
+/// A member's own header, with its offset in the archive.
 pub(super) struct Header<'a> {
     pub(super) block: &'a [u8; BLOCK],
     pub(super) at: u64,
@@ -21,8 +21,8 @@ impl Header<'_> {
         self.block[MAGIC].starts_with(b"ustar")
     }
 
-    /// The name; GNU's headers have other fields in place of the prefix, and star's have the map of
-    /// a sparse file or times behind it.
+    /// The file name. GNU's headers have other fields in place of the prefix; star's have the map
+    /// of a sparse file or times after it.
     pub(super) fn name(&self) -> Vec<u8> {
         let is_star = &self.block[star::MAGIC] == b"tar\0";
         let prefix = if is_star { star::PREFIX } else { PREFIX };
@@ -34,8 +34,8 @@ impl Header<'_> {
         }
     }
 
-    /// The id of a record, otherwise that of a field. Negative ids of 32 bits are those of old
-    /// systems; -1 means no owner to the kernel.
+    /// The user or group id in a record, or else in a header field. Negative ids of 32 bits come
+    /// from old systems; -1 means no owner to the kernel.
     pub(super) fn id(&self, recorded: Option<u32>, field: Range<usize>) -> Option<u32> {
         let in_field = || {
             let id = number(&self.block[field])?;
@@ -45,7 +45,7 @@ impl Header<'_> {
         recorded.or_else(in_field)
     }
 
-    /// A device number; headers older than ustar have none.
+    /// A device number; headers that are older than ustar have none.
     pub(super) fn device(
         &self,
         recorded: Option<u32>,
@@ -60,7 +60,7 @@ impl Header<'_> {
             .ok_or("invalid device number in a header")
     }
 
-    /// The name of a user or group; headers older than ustar have none.
+    /// The name of a user or group; headers that are older than ustar have none.
     pub(super) fn owner(&self, field: Range<usize>) -> Vec<u8> {
         match self.is_ustar() {
             true => text(&self.block[field]).to_vec(),
@@ -74,7 +74,7 @@ impl Header<'_> {
             .ok_or("invalid time in a header")
     }
 
-    /// A time that only GNU's headers have; zeros mean that it is not recorded.
+    /// A time that only GNU's headers have; zeros mean that it was not recorded.
     pub(super) fn gnu_time(&self, field: Range<usize>) -> Result<Option<Time>, &'static str> {
         let is_recorded = self.block[field.clone()].iter().any(|&byte| byte != 0);
         match self.is_gnu() && is_recorded {
@@ -84,8 +84,8 @@ impl Header<'_> {
     }
 }
 
-/// The kind of a member. In archives older than ustar, a directory shows by its name only. Unknown
-/// types are plain files, as POSIX says.
+/// The kind of a member. In archives that are older than ustar, only a slash at the end of the name
+/// marks a directory. Unknown types are regular files, as POSIX requires.
 pub(super) fn kind(letter: u8, path: &[u8]) -> MemberKind {
     match letter {
         0 | b'0' | b'7' if path.ends_with(b"/") => MemberKind::Directory,

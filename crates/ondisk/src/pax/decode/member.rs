@@ -1,4 +1,4 @@
-//! Makes a member of its own header and of what came before it.
+//! Builds a member from its own header and the additional headers before it.
 
 use super::super::acl;
 use super::super::field::{
@@ -12,11 +12,10 @@ use super::header::{Header, kind};
 use super::{Decoder, Event, Layout, Problem, Rest, State, What};
 use crate::{Dev, Time};
 
-/// The user and group of what has an invalid owner: the kernel's overflowuid.
+/// User and group id for a member with an invalid owner: the kernel's overflowuid.
 pub(super) const NOBODY: u32 = 65_534;
 
 impl Decoder {
-    /// Takes a member's own header.
     pub(super) fn member(
         &mut self,
         block: &[u8; BLOCK],
@@ -70,8 +69,8 @@ impl Decoder {
         }
     }
 
-    /// The metadata of a member, from its header and its records. What a header has wrong is
-    /// replaced by something harmless.
+    /// Builds the metadata of a member from its header and records. Invalid fields are replaced by
+    /// harmless values.
     fn describe(
         &mut self,
         header: &Header<'_>,
@@ -101,7 +100,8 @@ impl Decoder {
             true => records.xattrs,
             false => records.coded_xattrs,
         };
-        // GNU tar has access control lists as attributes if it was told to archive these only.
+        // GNU tar with `--xattrs` but not `--acls` stores access control lists as extended
+        // attributes.
         let mut list = |recorded: Option<Vec<u8>>, name: &[u8]| {
             let text = xattrs.get(name).and_then(|binary| acl::to_text(binary));
             if text.is_some() {
@@ -137,7 +137,6 @@ impl Decoder {
         })
     }
 
-    /// Owner, group and mode of a member.
     fn owner_and_mode(
         &mut self,
         header: &Header<'_>,
@@ -146,7 +145,8 @@ impl Decoder {
     ) -> (u32, u32, u32) {
         let uid = header.id(common.uid, UID);
         let gid = header.id(common.gid, GID);
-        // A program must not run in the name of the user who restores it: -1 changes no owner.
+        // Drop the set-id bits if the owner is invalid: the program would run as the user who
+        // restores it, since -1 keeps the owner.
         let is_owner = |id: Option<u32>| id.is_some_and(|id| id != u32::MAX);
         let permitted = match is_owner(uid) && is_owner(gid) {
             true => 0o7777,
@@ -168,7 +168,7 @@ impl Decoder {
         )
     }
 
-    /// A value, or in the place of one that is wrong a default.
+    /// Returns a value, or a default in place of an invalid one, which is recorded as a fault.
     fn or_default<T>(&mut self, at: u64, value: Result<T, &'static str>, default: T) -> T {
         value.unwrap_or_else(|what| {
             self.fault(at, what);
@@ -176,7 +176,7 @@ impl Decoder {
         })
     }
 
-    /// Takes the header of a sparse file in an old format, which has the first extents.
+    /// Handles the header of a sparse file in an old format, which has the first extents.
     fn old_sparse_header(
         &mut self,
         mut member: Box<Member>,
@@ -200,7 +200,7 @@ impl Decoder {
                 extents(&block[gnu::EXTENTS], &mut map)?;
                 block[gnu::IS_EXTENDED] != 0
             }
-            // Before xstar, star has extents in the header, too, in the place of the prefix.
+            // star before xstar also stores extents in the header, in place of the prefix.
             Layout::Star if block[PREFIX.start] == 0 && block[star::EXTENTS.start + 10] != 0 => {
                 extents(&block[star::EXTENTS], &mut map)?;
                 block[star::IS_EXTENDED] != 0
@@ -210,7 +210,7 @@ impl Decoder {
         self.old_sparse(member, map, Rest { layout, left }, is_extended)
     }
 
-    /// Takes a sparse file whose map is in its records or at the beginning of its data.
+    /// Handles a sparse file whose map is in its records or at the beginning of its data.
     fn sparse_member(&mut self, mut member: Box<Member>, sparse: Sparse) -> Result<Event, Problem> {
         let left = member.stored;
         member.size = sparse.size.ok_or("a sparse file has no size")?;
@@ -224,7 +224,7 @@ impl Decoder {
         Ok(Event::More)
     }
 
-    /// Continues an old sparse file after some of its extents.
+    /// Continues with an old sparse file after reading some of its extents.
     pub(super) fn old_sparse(
         &mut self,
         member: Box<Member>,
@@ -262,7 +262,7 @@ impl Decoder {
     }
 }
 
-/// The extents in an old header: pairs of numbers, up to the first that is blank.
+/// Parses the extents in an old header: pairs of numbers, up to the first blank one.
 pub(super) fn extents(fields: &[u8], map: &mut Map) -> Result<(), &'static str> {
     for pair in fields.as_chunks::<{ gnu::EXTENT }>().0 {
         let (offset, len) = pair.split_at(gnu::EXTENT / 2);

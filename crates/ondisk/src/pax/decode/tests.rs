@@ -12,7 +12,7 @@ use crate::pax::{
 };
 use crate::{Dev, Time};
 
-/// The events of an archive, up to its end or to the first fault.
+/// All events of an archive, up to its end or the first fault.
 fn read(archive: &[u8]) -> Result<Vec<Event>, Fault> {
     let mut decoder = Decoder::new();
     let mut events = Vec::new();
@@ -36,7 +36,7 @@ fn read(archive: &[u8]) -> Result<Vec<Event>, Fault> {
     })
 }
 
-/// Names of members, and what is wrong in an archive that is read to its end in spite of it.
+/// Names of all members, and the faults in an archive that is read to its end.
 fn read_all(archive: &[u8]) -> (Vec<String>, Vec<&'static str>) {
     let (mut decoder, mut names, mut faults) = (Decoder::new(), Vec::new(), Vec::new());
     while let Some(block) = archive
@@ -62,7 +62,7 @@ fn read_all(archive: &[u8]) -> (Vec<String>, Vec<&'static str>) {
     (names, faults)
 }
 
-/// A file with data.
+/// A tar member with data, as header and data blocks.
 fn named(name: &str, letter: u8, data: &[u8], edit: impl FnOnce(&mut [u8; BLOCK])) -> Vec<u8> {
     let header = raw(letter, data.len() as u64, |block| {
         block[..4].fill(0);
@@ -74,7 +74,7 @@ fn named(name: &str, letter: u8, data: &[u8], edit: impl FnOnce(&mut [u8; BLOCK]
     archive
 }
 
-/// An extended header.
+/// A pax extended header with these records.
 fn extended(letter: u8, records: &[(&str, &str)]) -> Vec<u8> {
     let mut text = Vec::new();
     for (key, value) in records {
@@ -515,7 +515,7 @@ fn members_after_a_fault_are_read() {
         let (names, faults) = read_all(&archive);
         (names.join(" "), faults.join("; "))
     };
-    // An archive in the data of a lost member is not taken for its members.
+    // An archive inside the data of a lost member must not be read as members.
     let inner = named("inner", b'0', b"", |_| {});
     let sparse = [
         extended(b'x', &[("GNU.sparse.size", "9"), ("GNU.sparse.map", "x")]),
@@ -598,7 +598,7 @@ fn too_long_headers_cost_their_member_only() {
         };
         assert_eq!(names, expected);
     }
-    // Only the last header counts.
+    // Only the last extended header counts.
     let mut archive = named("x", b'x', &vec![b'1'; MOST_EXTENDED + 1], |_| {});
     archive.extend(extended(b'x', &[("path", "kept")]));
     archive.extend(named("x", b'0', b"", |_| {}));
@@ -606,7 +606,7 @@ fn too_long_headers_cost_their_member_only() {
     assert_eq!(read_all(&archive).0, ["kept"]);
 }
 
-/// As GNU tar, bsdtar and Go read them.
+/// Two extended headers before a member: GNU tar, bsdtar and Go use the last one.
 #[test]
 fn of_two_extended_headers_the_last_counts() {
     let mut archive = extended(
@@ -628,7 +628,7 @@ fn of_two_extended_headers_the_last_counts() {
     }
 }
 
-/// Names of several MiB, which other limits do not prevent, and more attributes than usual.
+/// Names of several MiB, which no other limit prevents, and more attributes than usual.
 #[test]
 fn long_headers_are_read_as_they_were_written() {
     let xattrs = (0..200).map(|n| (format!("user.{n:03}").into_bytes(), vec![n; 60_000]));
@@ -742,7 +742,7 @@ fn ids_are_those_of_the_header() {
         owner(b"\xff\xff\xff\xff\xff\xff\xff\xfe"),
         (u32::MAX - 1, 0o6755)
     );
-    // A program does not become one of the user who restores it.
+    // A set-user-id program must not become one of the user who restores it.
     assert_eq!(owner(b"\x80\0\0\x01\0\0\0\0"), (NOBODY, 0o755));
     assert_eq!(owner(b"9999999\0"), (NOBODY, 0o755));
     assert_eq!(owner(b"\x80\0\0\0\xff\xff\xff\xff"), (u32::MAX, 0o755));
@@ -773,7 +773,7 @@ fn sparse_files_of_star_are_read() {
     let number = |n: u64| format!("{n:011o} ").into_bytes();
     let extent = |offset, len| [number(offset), number(len)].concat();
     let data = vec![b'd'; 600];
-    // Old: four extents in the header, with a bit for more.
+    // Old format: four extents in the header, and a flag for more.
     for (in_header, magic) in [(true, field::POSIX), (false, field::POSIX), (true, &[0; 8])] {
         let mut blocks = vec![0u8; BLOCK];
         let extents = [extent(0, 100), extent(4096, 500), extent(8192, 0)].concat();

@@ -1,4 +1,4 @@
-//! A range of a subvolume's tree, inode by inode.
+//! Reads a range of a subvolume's tree, inode by inode.
 
 use std::os::fd::AsFd;
 
@@ -6,7 +6,7 @@ use gate::Errno;
 use gate::btrfs::{SEARCH_HEAD, SearchKey, tree_search_v2};
 use ondisk::btrfs::{FIRST_INODE, Inode, Key, LAST_INODE, Link, items, kind, links, way_to_root};
 
-/// No item with its header is longer: leaves have 64 KiB at most.
+/// The maximum length of an item with its header: a leaf has at most 64 KiB.
 const ITEM_MAX: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -16,29 +16,29 @@ pub(super) struct Scan {
     last: u64,
     min_transid: u64,
     items: u32,
-    /// Whether directories are read to their ends, for the names of subvolumes.
+    /// Whether to read directories to their ends, for the names of nested subvolumes.
     wants_subvolumes: bool,
-    /// An inode with more names than fit in the buffer.
+    /// The inode at which the scan is, if it has more names than fit in the buffer.
     long: Option<(u64, Inode)>,
     is_over: bool,
 }
 
 pub(super) enum FoundItem<'s, 'b> {
-    /// An inode, or names of one.
+    /// An inode, or some of its names.
     Inode(ScannedInode<'s, 'b>),
     /// The name of a subvolume: a link to another tree.
     Subvolume(Link<'b>),
 }
 
-/// An inode with its names. One with very many names comes in several parts.
+/// An inode with its names. An inode with very many names is returned in several parts.
 pub(super) struct ScannedInode<'s, 'b> {
     pub(super) ino: u64,
-    /// `None` when there are names but no inode, as while it is being removed.
+    /// Data of the inode; `None` for names without an inode, as while a file is being removed.
     pub(super) inode: Option<Inode>,
     pub(super) links: &'s [Link<'b>],
-    /// Whether it may have extended attributes.
+    /// Whether the inode may have extended attributes.
     pub(super) xattrs: bool,
-    /// Whether these are all its names.
+    /// Whether `links` are all names of the inode, as opposed to a part of them.
     pub(super) is_whole: bool,
 }
 
@@ -47,7 +47,7 @@ struct Open {
     inode: Option<Inode>,
     xattrs: bool,
     is_whole: bool,
-    /// Whether all items for its [`ScannedInode`] have been seen.
+    /// Whether the scan has passed all items of this inode that a [`ScannedInode`] needs.
     is_complete: bool,
 }
 
@@ -67,7 +67,6 @@ impl Open {
 }
 
 impl Scan {
-    /// From the inode `first` to the inode `last`.
     pub(super) fn new(tree: u64, first: u64, last: u64, wants_subvolumes: bool) -> Scan {
         Scan {
             tree,
@@ -81,7 +80,7 @@ impl Scan {
         }
     }
 
-    /// Skips leaves that were last written before a transaction.
+    /// Skips leaves that were last written before transaction `min_transid`.
     pub(super) fn since(self, min_transid: u64) -> Scan {
         Scan {
             min_transid,
@@ -98,7 +97,8 @@ impl Scan {
         self.items < u32::MAX
     }
 
-    /// Reads the next items: returns how many are in the buffer, for [`Scan::rows`]; `None` at the end.
+    /// Reads the next items, and returns how many are in the buffer, for [`Scan::rows`]; `None` at
+    /// the end.
     pub(super) fn fill(
         &mut self,
         fd: impl AsFd,
@@ -117,17 +117,17 @@ impl Scan {
         tree_search_v2(fd, &key, buffer).map(Some)
     }
 
-    /// The next inode, if the scan is between two inodes.
+    /// The number of the next inode; `None` if the scan is in the middle of an inode.
     pub(super) fn between(&self) -> Option<u64> {
         (!self.is_over && self.at.1 == 0 && self.long.is_none()).then_some(self.at.0)
     }
 
-    /// The inode that is read next.
+    /// The number of the inode at which the scan is.
     pub(super) fn ino(&self) -> u64 {
         self.at.0
     }
 
-    /// Passes on the inodes and subvolumes that [`Scan::fill`] has read.
+    /// Calls `each` with the inodes and subvolumes that [`Scan::fill`] has read.
     pub(super) fn rows<'b>(
         &mut self,
         buffer: &'b [u8],
@@ -153,7 +153,7 @@ impl Scan {
                 open = Some(Open {
                     ino,
                     inode: long.map(|(_, inode)| inode),
-                    xattrs: !is_whole, // their items may be missing here
+                    xattrs: !is_whole, // the buffer may lack items of this inode
                     is_whole,
                     is_complete: false,
                 });
@@ -199,7 +199,7 @@ impl Scan {
             open.finish(links_of_row, &mut each);
             after_last
         };
-        // Keys that do not ascend mean damage, and would make this loop endless.
+        // Descending keys mean a damaged tree, and would make this loop endless.
         self.is_over = next <= self.at;
         self.at = next;
     }

@@ -1,4 +1,4 @@
-//! Searches of btrfs's trees, and the metadata of the inodes in them.
+//! Searches in btrfs trees, and the metadata of inodes found there.
 
 use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
@@ -11,12 +11,12 @@ use ondisk::btrfs::{Inode, Item, Items, Key, LAST_INODE, Subvolume, items, kind,
 
 use crate::entry::{FileType, Meta};
 
-/// Bytes of a search for many items. From 16 KiB to 1 MiB it makes no difference.
+/// Buffer size of a search for many items. From 16 KiB to 1 MiB it makes no difference.
 pub(super) const BUFFER: usize = 128 << 10;
-/// Bytes of a search for a single inode.
+/// Buffer size of a search for a single inode.
 pub(super) const SMALL: usize = 4096;
 
-/// Searches a tree (0: that of the subvolume of `fd`) for up to `most` items in a range of keys.
+/// Searches a tree (0: the subvolume of `fd`) for up to `most` items in a range of keys.
 pub(super) fn search<'b>(
     fd: impl AsFd,
     tree: u64,
@@ -33,13 +33,13 @@ pub(super) fn search<'b>(
     };
     let count = tree_search_v2(fd, &key, buffer)?;
     let found = buffer.get(SEARCH_HEAD..).unwrap_or_default();
-    // Others mean damage, and a search that continues after them might not end.
+    // A key outside the range means a damaged tree: a search that continued after it might not end.
     let is_wanted = |item: &Item<'_>| keys.contains(&item.key);
     let count = items(found, count).take_while(is_wanted).count();
     Ok(items(found, count))
 }
 
-/// The first inode number at or after `ino` that has items in the tree.
+/// The first inode number from `ino` on that has items in the tree.
 pub(super) fn next_inode(
     fd: impl AsFd,
     tree: u64,
@@ -52,7 +52,7 @@ pub(super) fn next_inode(
 }
 
 /// The first readable inode number after an unreadable one. Unreadable leaves hold neighbouring
-/// inodes, so steps that double soon get past them.
+/// inodes, so doubling the step soon gets past them.
 pub(super) fn readable_after(
     fd: impl AsFd,
     tree: u64,
@@ -79,7 +79,8 @@ pub(super) fn readable_after(
     Some(good)
 }
 
-/// The parent of a directory and its name there; `None` when it has none, or is no directory.
+/// The parent of a directory, and the name there; `None` for the root, or a file that is no
+/// directory.
 pub(super) fn parent_of(
     fd: impl AsFd,
     tree: u64,
@@ -104,14 +105,14 @@ pub(super) fn subvolume(fd: impl AsFd) -> Result<Subvolume, Errno> {
     Subvolume::parse(&get_subvol_info(fd)?).ok_or(Errno::EIO)
 }
 
-/// Whether so few bytes are available that writes may have failed. The kernel's memory then has other
-/// times of the files than the trees, and statx(2) shows those.
+/// Whether the file system is so full that writes may have failed. File times in the kernel's
+/// memory (statx(2)) then differ from those in the trees.
 pub(super) fn is_full(statfs: &Statfs) -> bool {
     const FULL: u64 = 16 << 20;
     statfs.available < FULL
 }
 
-/// What statx(2) returns besides the inode item: the device, the mount and the size of a sector.
+/// The fields of statx(2) that are not in the inode item: device, mount and sector size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MetaSource {
     pub(super) dev: Dev,
@@ -124,7 +125,7 @@ pub(super) fn meta_of(ino: u64, inode: &Inode, xattrs: bool, source: MetaSource)
     let mode = inode.mode & 0xffff;
     let rdev = match FileType::from_mode(mode) {
         FileType::Block | FileType::Char => {
-            let rdev = inode.rdev as u32; // the kernel keeps 32 bits of it
+            let rdev = inode.rdev as u32; // the kernel keeps 32 bits of rdev
             Dev {
                 major: rdev >> 20,
                 minor: rdev & 0xf_ffff,
@@ -164,12 +165,12 @@ pub(super) fn meta_of(ino: u64, inode: &Inode, xattrs: bool, source: MetaSource)
     }
 }
 
-/// Whether an inode may have changed at `since` or later.
+/// Whether an inode may have changed at `since` or later, by ctime or mtime.
 pub(super) fn may_have_changed(meta: &Meta, since: Time) -> bool {
     meta.ctime >= since || meta.mtime >= since
 }
 
-/// An empty vector with the allocation of another one, whose items borrowed from something else.
+/// Reuses the allocation of a vector whose items borrow from a buffer that is read again.
 pub(super) fn recycle<T, U>(mut old: Vec<T>) -> Vec<U> {
     old.clear();
     old.into_iter().filter_map(|_| None).collect()

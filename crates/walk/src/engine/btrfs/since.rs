@@ -1,23 +1,26 @@
-//! The changes in a subvolume since a generation of it, at a cost in proportion to the changes: each
-//! node of a btrfs tree has the transaction that wrote it last, so a search skips older branches.
+//! The changes in a subvolume since one of its generations, at a cost in proportion to the changes:
+//! each node of a btrfs tree has the transaction that wrote it last, so a search skips older
+//! branches.
 //!
 //! ```text
 //! generation ──► walk, catalog ──► ... ──► changed_since(generation) ──► names to add, to look at, to take away
 //! ```
 //!
-//! Read the generation before the walk that it stands for: changes meanwhile are then found the next
-//! time. Not found are
-//! - removed names: compare the directories that they were in, which have changed. An inode whose
+//! Read the generation before the walk that it describes: changes during the walk are then found
+//! the next time. Not found are
+//! - removed names: compare the directories that contained them, which have changed. An inode whose
 //!   last name was removed is not among the changes.
-//! - changes in other subvolumes, also in nested ones. A new one shows by the directory it is in.
-//! - changes of contents that leave all times alone: a deduplication, a balance, a defragmentation.
-//! - what is written after [`subvolume`] was called.
+//! - changes in other subvolumes, nested ones included. A new subvolume shows as a change of the
+//!   directory that contains it.
+//! - changes of contents that keep all times: deduplication, balance, defragmentation.
+//! - changes that are written after [`subvolume`] was called.
 //!
 //! Without `noatime`, files that were only read are among the changes.
 //!
-//! A generation is meaningful only within one subvolume, identified by its UUID ([`subvolume`]), and
-//! not after a file system was restored from a copy of its disk: that may reach the same number with
-//! other contents. [`written_in`] tells these apart: record some of the inodes that were written last.
+//! A generation is meaningful only within one subvolume, identified by its UUID ([`subvolume`]),
+//! and not after a file system was restored from a copy of its disk: the restored one may reach the
+//! same number with other contents. [`written_in`] tells these apart: record some of the inodes
+//! that were written last.
 
 use std::collections::HashMap;
 use std::iter::successors;
@@ -41,32 +44,32 @@ use crate::entry::{Meta, Time};
 /// An inode that has changed, or is new.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChangedInode {
-    /// Its metadata now. A directory changes also when an entry is added, removed or renamed.
+    /// Present metadata. A directory also changes when an entry is added, removed or renamed.
     pub meta: Meta,
-    /// All its names; none for the root of the subvolume.
+    /// All names of the inode; none for the root of the subvolume.
     pub names: Vec<InodeName>,
 }
 
-/// A name of an inode.
+/// A name of an inode: a hard link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InodeName {
-    /// Inode number of the directory that it is in.
+    /// Inode number of the directory that has the name.
     pub dir: u64,
-    /// The name there.
+    /// File name within that directory.
     pub name: Vec<u8>,
 }
 
-/// The subvolume that a directory is in, after syncfs(2).
+/// The subvolume that contains a directory, after syncfs(2).
 ///
 /// # Errors
-/// Those of syncfs(2) and `BTRFS_IOC_GET_SUBVOL_INFO`: `ENOTTY` where it is not btrfs.
+/// The errors of syncfs(2) and `BTRFS_IOC_GET_SUBVOL_INFO`: `ENOTTY` if the file system is not btrfs.
 pub fn subvolume(fd: &Fd) -> Result<Subvolume> {
     syncfs(fd)?;
     super::search::subvolume(fd)
 }
 
-/// The UUIDs of the subvolume that one is a snapshot of, of what that is a snapshot of, and so on, as far as these
-/// are there, and up to a hundred. Only the first without CAP_SYS_ADMIN.
+/// UUIDs of the subvolume that this one is a snapshot of, of the origin of that one, and so on, as
+/// far as they exist, at most 100. Only the first without CAP_SYS_ADMIN.
 pub fn ancestors(fd: &Fd, subvolume: &Subvolume) -> Vec<[u8; 16]> {
     const MOST: usize = 100;
     let mut buffer = [0; SMALL];
@@ -90,13 +93,13 @@ pub fn ancestors(fd: &Fd, subvolume: &Subvolume) -> Vec<[u8; 16]> {
         .collect()
 }
 
-/// The inodes of a [`subvolume`] that were written after a generation, in the order of their numbers,
-/// without those that are the same by `is_same`; `None` if `is_worth` stops it, given how many they are.
-/// Those written after the call of [`subvolume`] may be among them, and may have changed again.
-/// `xattrs` is true or unknown.
+/// The inodes of a [`subvolume`] that were written after a generation, in ascending order, without
+/// those for which `is_same` is true; `None` if `is_worth` ends the search, given the number of
+/// changes so far. Inodes written after the call of [`subvolume`] may be included, and may have
+/// changed again. `xattrs` is true or unknown.
 ///
 /// # Errors
-/// Those of [`subvolume`]; `EPERM` without CAP_SYS_ADMIN; `ENOSPC` when the file system is so full
+/// The errors of [`subvolume`]; `EPERM` without CAP_SYS_ADMIN; `ENOSPC` when the file system is so full
 /// that writes may have failed: inodes in the kernel's memory then differ from those in the tree.
 pub fn changed_since(
     fd: &Fd,
@@ -144,7 +147,7 @@ pub fn changed_since(
         let written = Scan::new(known.tree, *range.start(), *range.end(), false).since(after);
         let mut changes = collect(fd, written, buffer, change, may_go_on)?;
         for found in changes.iter_mut().filter(|change| !change.has_all_names()) {
-            // The others are in a leaf that was not written.
+            // The other names of the inode are in a leaf that has not been written since.
             let whole = Scan::new(known.tree, found.meta.ino, found.meta.ino, false);
             for change in collect(fd, whole, buffer, change, |_| true)? {
                 *found = change;
@@ -156,14 +159,14 @@ pub fn changed_since(
 }
 
 impl ChangedInode {
-    /// Whether these are all its names. (The root of a subvolume has none.)
+    /// Whether all names of the inode are known. (The root of a subvolume has none.)
     fn has_all_names(&self) -> bool {
         self.meta.ino == FIRST_INODE || self.names.len() == self.meta.nlink as usize
     }
 }
 
-/// Collects the changes in a range of a tree, until `may_go_on` stops it, given how many more were
-/// found.
+/// Collects the changes in a range of a tree, until `may_go_on` ends the search, given the number
+/// of new changes.
 fn collect(
     fd: &Fd,
     mut scan: Scan,
@@ -191,8 +194,8 @@ fn collect(
     Ok(changes)
 }
 
-/// The first of the inodes in a range that were last written in a generation, as many as one search
-/// returns: the number of each, its ctime and its atime.
+/// The first inodes in a range that were last written in a generation, as many as one search
+/// returns: number, ctime and atime of each.
 ///
 /// # Errors
 /// `EPERM` without CAP_SYS_ADMIN.
@@ -220,8 +223,8 @@ pub fn written_in(
     Ok(some)
 }
 
-/// The parents of some directories of a subvolume and of all directories above them, with their names
-/// there.
+/// The parents of some directories of a subvolume and of all directories above them, with their
+/// names.
 ///
 /// # Errors
 /// `EPERM` without CAP_SYS_ADMIN.
@@ -230,7 +233,7 @@ pub fn parents(
     tree: u64,
     dirs: impl IntoIterator<Item = u64>,
 ) -> Result<HashMap<u64, InodeName>> {
-    /// Directories in a task for a thread.
+    /// Number of directories in one task of a thread.
     const SOME: usize = 256;
     let mut dirs: Vec<u64> = dirs.into_iter().collect();
     dirs.sort_unstable();
@@ -253,11 +256,11 @@ pub fn parents(
     Ok(found.into_iter().flatten().collect())
 }
 
-/// All inode numbers of a tree, in ranges with about equally many that are in use.
+/// Divides all inode numbers of a tree into ranges with about equally many inodes.
 fn ranges(fd: &Fd, tree: u64) -> Result<Vec<RangeInclusive<u64>>> {
     const MANY: u64 = 64;
     let mut small = [0; SMALL];
-    // The last one in use is between these.
+    // The last inode number in use is between `used` and `unused`.
     let (mut used, mut unused) = (FIRST_INODE, LAST_INODE);
     let mut step = MANY;
     while unused - used > used / MANY + MANY {
@@ -276,7 +279,8 @@ fn ranges(fd: &Fd, tree: u64) -> Result<Vec<RangeInclusive<u64>>> {
         .collect())
 }
 
-/// Does some work for each item in several threads, each with its own buffer. The results are in order.
+/// Calls a function for each item, in several threads, each with a buffer. Results are in the order
+/// of the items.
 fn in_parallel<T: Sync, A: Send>(
     all: &[T],
     work: impl Fn(&T, &mut [u8]) -> Result<A> + Sync,

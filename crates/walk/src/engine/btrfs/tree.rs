@@ -17,22 +17,22 @@ use crate::job::{Below, Job, Place};
 use crate::key::DirKey;
 use crate::tags::FoundTags;
 
-/// A subvolume, from one of its directories down.
+/// A subvolume below one of its directories.
 #[derive(Debug)]
 pub(super) struct SubvolumeTree<'a> {
     pub(super) id: u64,
     pub(super) dev: Dev,
-    /// Whether it may have stubs in place of nested subvolumes, as snapshots have.
+    /// Whether the subvolume may have stubs in place of nested subvolumes, as snapshots have.
     pub(super) has_stubs: bool,
-    /// The directory where it begins.
+    /// The directory where the walk of this subvolume begins.
     pub(super) base: Place,
     dirs: RwLock<Dirs<'a>>,
 }
 
 #[derive(Debug)]
 struct Dirs<'a> {
-    /// The numbers of the nodes by inode number; [`CLOSED`] for a directory whose entries are not in
-    /// the walk.
+    /// Index in `nodes` by inode number; [`CLOSED`] for a directory whose entries are not in the
+    /// walk.
     index: HashMap<u64, u32>,
     nodes: Vec<SubvolumeNode<'a>>,
     names: Vec<u8>,
@@ -42,19 +42,19 @@ struct Dirs<'a> {
 struct SubvolumeNode<'a> {
     key: DirKey,
     below: Option<&'a Below>,
-    /// The offset of its name in `names`; it ends where the next node's begins.
+    /// Offset of the directory's name in `names`; the name ends where that of the next node begins.
     name: usize,
     parent: u32,
-    /// Its tags, once they were looked for.
+    /// Tags of the directory, once the kernel was asked for them.
     tags: Option<FoundTags>,
 }
 
 const CLOSED: u32 = u32::MAX;
 
-/// The directory whose entries are being emitted.
+/// The state of a thread for the directory whose entries it is emitting.
 #[derive(Debug)]
 pub(super) struct View<'a> {
-    /// Its inode number; 0 if there is none.
+    /// Inode number of the directory; 0 before the first directory.
     pub(super) ino: u64,
     node: u32,
     pub(super) key: DirKey,
@@ -65,7 +65,6 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// No directory yet.
     pub(super) fn new(job: &Job<'a>) -> View<'a> {
         View {
             ino: 0,
@@ -78,7 +77,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether an entry of it is in the walk.
+    /// Whether the walk includes the entry `name` of this directory.
     pub(super) fn keeps(&self, name: &[u8]) -> bool {
         self.node != CLOSED && self.matcher.keeps(name) && self.tags.keep(name)
     }
@@ -115,7 +114,7 @@ impl<'a> SubvolumeTree<'a> {
         }
     }
 
-    /// Sets the view to a directory, and searches for its parents if they are not known yet.
+    /// Makes a directory the current one, and searches for its parents if they are not known yet.
     pub(super) fn turn_to(
         &self,
         job: &Job<'a>,
@@ -148,7 +147,8 @@ impl<'a> SubvolumeTree<'a> {
         dirs.add(job, above, name, ino);
     }
 
-    /// The tags of a directory. The kernel is asked only if the tree has a name of a tag in it.
+    /// The tags of a directory. The kernel is asked only if the tree has an entry with the name of
+    /// a tag.
     fn tags(
         &self,
         job: &Job<'_>,
@@ -185,7 +185,7 @@ impl<'a> SubvolumeTree<'a> {
         found
     }
 
-    /// The place of the directory in a view.
+    /// The path of the current directory, relative to the top.
     pub(super) fn place(&self, view: &View<'_>) -> Place {
         let mut rel = self.base.rel.clone();
         let dirs = self.dirs.read();
@@ -203,10 +203,12 @@ impl<'a> SubvolumeTree<'a> {
         dirs.append_names(node, path);
     }
 
-    /// Searches for the parents of a directory up to a known one, and adds all of them.
+    /// Searches for the parents of a directory up to a known one, adds all of them, and returns the
+    /// node.
     #[cold]
     fn find(&self, job: &Job<'a>, fd: impl AsFd, ino: u64, buffer: &mut [u8]) -> u32 {
-        // Directories that are moved meanwhile can seem to form a cycle. Then try again.
+        // If directories are moved during the search, their parents can seem to form a cycle: try
+        // again.
         const TRIES: usize = 5;
         for _ in 0..TRIES {
             let mut chain: Vec<(u64, Vec<u8>)> = Vec::new();
@@ -265,8 +267,8 @@ impl<'a> SubvolumeTree<'a> {
 }
 
 impl<'a> Dirs<'a> {
-    /// Adds a directory, unless it is known, and returns the number of its node. The node, the patterns and the
-    /// tags of its parent are `above`.
+    /// Adds a directory, unless it is known, and returns the index of its node. `above` has the
+    /// node, the patterns and the tags of its parent.
     fn add(
         &mut self,
         job: &Job<'a>,
@@ -282,7 +284,7 @@ impl<'a> Dirs<'a> {
         node
     }
 
-    /// Makes a node for a directory; `None` when its entries are not in the walk.
+    /// Creates a node for a directory; `None` if its entries are not in the walk.
     fn open(
         &mut self,
         job: &Job<'a>,
@@ -314,12 +316,11 @@ impl<'a> Dirs<'a> {
         Some(number)
     }
 
-    /// The tags of a directory, if they are known.
+    /// The tags of a directory, if they are known already.
     fn tags_of(&self, node: u32) -> Option<&FoundTags> {
         self.nodes.get(node as usize)?.tags.as_ref()
     }
 
-    /// Appends the names below the base down to a node to a path.
     fn append_names(&self, node: u32, path: &mut Vec<u8>) {
         let mut chain = Vec::new();
         let mut at = node as usize;
@@ -327,7 +328,7 @@ impl<'a> Dirs<'a> {
             let next = self.nodes.get(at + 1);
             let end = next.map_or(self.names.len(), |next| next.name);
             chain.push(&self.names[node.name..end]);
-            at = node.parent as usize; // always a smaller number
+            at = node.parent as usize; // ends: the parent's index is always smaller
         }
         chain.iter().rev().for_each(|name| append(path, name));
     }

@@ -1,5 +1,5 @@
-//! The distribution of work: pieces of the trees, claimed in the order of inode numbers, so that a
-//! directory is mostly known before its entries.
+//! Distributes ranges of inode numbers to threads, in ascending order, so that a directory is
+//! mostly known before its entries.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use ondisk::btrfs::{FIRST_INODE, LAST_INODE};
 
 use super::tree::SubvolumeTree;
 
-/// Inode numbers in a piece, while most of them are in use.
+/// Number of inode numbers in a range, as long as most of them are in use.
 const STEP: u64 = 4096;
 
 #[derive(Clone, Debug)]
@@ -19,20 +19,20 @@ pub(super) struct Piece<'a> {
     pub(super) last: u64,
 }
 
-/// How reading a piece has ended.
+/// How reading a range of inode numbers has ended.
 #[derive(Debug)]
 pub(super) enum End {
-    /// It was read, and had this many inodes.
+    /// The range was read, and had this many inodes.
     Rows(u64),
-    /// It has very many items; from this inode on, it is left to other threads.
+    /// The range has very many items; the rest, from this inode on, is left to other threads.
     Rest(u64),
-    /// It was empty, and this is the next inode.
+    /// The range was empty, and this is the next inode.
     Gap(u64),
-    /// It was empty, and there are no more inodes.
+    /// The range was empty, and there are no more inodes.
     Nothing,
 }
 
-/// A tree that is not wholly claimed yet.
+/// A subvolume tree, part of whose inode numbers no thread has claimed yet.
 #[derive(Debug)]
 struct Ahead<'a> {
     tree: Arc<SubvolumeTree<'a>>,
@@ -69,7 +69,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The next piece; waits while other threads may still leave some. `None` when all is done.
+    /// Claims the next range of inode numbers; waits while other threads may still leave the rest
+    /// of theirs. `None` when the walk is done.
     pub(super) fn claim(&self) -> Option<Piece<'a>> {
         let mut state = self.state.lock();
         loop {

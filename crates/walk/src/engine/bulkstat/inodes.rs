@@ -10,7 +10,7 @@ use ondisk::xfs::{Geometry, Inode};
 use crate::entry::Meta;
 use crate::error::{EngineAction, EngineRefusal};
 
-/// Inodes that are requested at a time: the kernel reads ahead for as many.
+/// Number of inodes per bulkstat call: the kernel reads ahead for as many.
 pub(super) const ROWS: usize = 1024;
 
 pub(super) fn geometry(fd: &Fd) -> Result<Geometry, EngineRefusal> {
@@ -24,7 +24,7 @@ pub(super) fn geometry(fd: &Fd) -> Result<Geometry, EngineRefusal> {
     Geometry::parse(&bytes).ok_or(EngineRefusal::InvalidGeometry)
 }
 
-/// [`xfs_bulkstat`], repeated when a signal interrupts it.
+/// Calls [`xfs_bulkstat`] again when a signal interrupts it.
 pub(super) fn bulkstat(
     fd: &Fd,
     group: u32,
@@ -40,15 +40,16 @@ pub(super) fn bulkstat(
     }
 }
 
-/// Whether bulkstat returns all metadata of an inode, unchanged since before `since`.
+/// Whether bulkstat returns all metadata of an inode, which has not changed since `since`.
 pub(super) fn is_settled(inode: &Inode, since: Time) -> bool {
     let is_recent = inode.ctime.max(inode.mtime) >= since;
-    // For data in the inode itself bulkstat returns no blocks, even if the attributes have some.
+    // Bulkstat reports 0 blocks if the data is in the inode itself, even if extended attributes
+    // have some.
     let hides_blocks = inode.blocks == 0 && inode.attribute_extents > 0;
     !is_recent && !hides_blocks
 }
 
-/// The metadata of an inode on the mount of a top.
+/// The metadata of an inode, with device and mount of the top.
 pub(super) fn meta_of(inode: &Inode, top: &Meta, shape: &Geometry) -> Meta {
     let mut attributes = Attributes::empty();
     attributes.set(Attributes::IMMUTABLE, inode.xflags & Inode::IMMUTABLE != 0);
@@ -75,16 +76,17 @@ pub(super) fn meta_of(inode: &Inode, top: &Meta, shape: &Geometry) -> Meta {
     }
 }
 
-/// Reads all inodes of a file system into the cache. Threads claim them by spans of inode numbers.
+/// Reads all inodes of a file system into the cache. Threads claim spans of inode numbers.
 pub(super) struct Readahead<'a> {
     fd: &'a Fd,
-    /// For each group, the begin of the next span and the end of the group.
+    /// For each allocation group, the start of the next span and the end of the group.
     groups: Vec<(AtomicU64, u64)>,
 }
 
 impl<'a> Readahead<'a> {
     pub(super) fn new(fd: &'a Fd, shape: &Geometry) -> Readahead<'a> {
-        /// Groups: a file system of 16 TiB has so many of the smallest ones.
+        /// Maximum number of allocation groups: a file system of 16 TiB has so many of the smallest
+        /// ones.
         const MOST: u32 = 1 << 20;
         let group = |n| (AtomicU64::new(shape.first_of(n)), shape.first_of(n + 1));
         Readahead {
@@ -93,7 +95,8 @@ impl<'a> Readahead<'a> {
         }
     }
 
-    /// The work of one thread, as long as `is_wanted`. Each thread begins with another group.
+    /// The work of one thread, until `is_wanted` is false. Each thread begins with a different
+    /// allocation group.
     pub(super) fn run(&self, first: usize, is_wanted: impl Fn() -> bool) -> Result<(), Errno> {
         const SPAN: u64 = 8192;
         let mut buffer = BulkBuffer::new(ROWS);
@@ -115,7 +118,8 @@ impl<'a> Readahead<'a> {
                     let ends = [rows.first(), rows.last()].map(|row| row.map(Inode::parse_ino));
                     from = match ends.into() {
                         (Some(_), Some(last)) if last < end => next.max(from + 1),
-                        // There are none before this one: skip those spans.
+                        // No inode is in use before the first one that bulkstat returned: skip the
+                        // spans up to it.
                         (Some(first), _) => {
                             next_span.fetch_max(first.max(end), Relaxed);
                             end

@@ -1,7 +1,8 @@
 //! Joins names with the inodes from bulkstat.
 //!
-//! The lists of names are cut into spans of inode numbers. A thread takes a span, sorts its names by
-//! inode number, and reads the inodes from the first one on, which come in the same order.
+//! The lists of names are cut into spans of inode numbers. A thread takes a span, sorts its names
+//! by inode number, and reads the inodes, which bulkstat returns in the same order, from the first
+//! name's on.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -18,7 +19,8 @@ use crate::job::{Job, Place};
 use crate::key::DirKey;
 use crate::sink::Worker;
 
-/// Emits the entries with some names. Files that have changed at `since` or later are looked at by name.
+/// Emits the entries of the name lists. Files that have changed at `since` or later are read by
+/// name.
 pub(super) fn join(job: &Job<'_>, names: &NameLists, shape: &Geometry, since: Time) {
     let spans = spans(names, shape);
     let next = AtomicUsize::new(0);
@@ -45,16 +47,16 @@ pub(super) fn join(job: &Job<'_>, names: &NameLists, shape: &Geometry, since: Ti
     });
 }
 
-/// The most entries that are emitted at a time.
+/// Maximum number of entries that are passed to the sink at a time.
 const BATCH: usize = 128;
-/// Inode numbers that are further apart are read by separate calls.
+/// Inode numbers with a larger distance are read by separate calls.
 const APART: u64 = 64;
 
-/// Inode numbers, first and last.
+/// A range of inode numbers: first and last.
 type Span = (u64, u64);
 
-/// Cuts the inode numbers into spans with about equally many names, ordered so that threads work in
-/// different groups.
+/// Divides the inode numbers into spans with about equally many names, in an order that lets
+/// threads work in different allocation groups.
 fn spans(names: &NameLists, shape: &Geometry) -> Vec<Span> {
     const STEP: usize = 512;
     const STEPS: usize = 16;
@@ -69,7 +71,7 @@ fn spans(names: &NameLists, shape: &Geometry) -> Vec<Span> {
     let next_starts = starts.iter().skip(1);
     let ends = next_starts.map(|start| start - 1).chain([u64::MAX]);
     let spans: Vec<Span> = starts.iter().copied().zip(ends).collect();
-    // The first span of each group, then the second ones, and so on.
+    // Sort the spans: the first span of each allocation group, then the second of each, and so on.
     let by_group = spans.chunk_by(|a, b| shape.group_of(a.0) == shape.group_of(b.0));
     let mut numbered: Vec<(usize, Span)> = by_group
         .flat_map(|spans| spans.iter().copied().enumerate())
@@ -78,7 +80,6 @@ fn spans(names: &NameLists, shape: &Geometry) -> Vec<Span> {
     numbered.into_iter().map(|(_, span)| span).collect()
 }
 
-/// The names of a span, sorted by inode number.
 fn names_of(names: &NameLists, (first, last): Span) -> Vec<NameEntry> {
     let mut all = Vec::new();
     let mut parts = 0;
@@ -89,7 +90,7 @@ fn names_of(names: &NameLists, (first, last): Span) -> Vec<NameEntry> {
         parts += usize::from(len > 0);
     }
     if parts > 1 {
-        // The stable sort merges parts that are sorted already.
+        // Merge the sorted parts: a stable sort is fast on these.
         all.sort_by_key(|name| name.ino);
     }
     all
@@ -101,14 +102,14 @@ struct Joiner<'a> {
     shape: &'a Geometry,
     since: Time,
     worker: Box<dyn Worker + 'a>,
-    /// The directory of the batch, and its number.
+    /// Number and key of the directory whose entries are in the batch.
     dir: Option<(u32, DirKey)>,
-    /// Its path, if that is needed.
+    /// Path of the directory, if the sink needs paths.
     path: Vec<u8>,
-    /// Its place, once an entry has been looked at by name.
+    /// Location of the directory, once an entry was read by name.
     place: Option<Place>,
     batch: Vec<Entry<'a>>,
-    /// Directories that were not known as such when the names were read.
+    /// Directories that were not known as directories when the names were read.
     unread: Vec<Place>,
 }
 
@@ -154,7 +155,7 @@ impl Joiner<'_> {
         }
     }
 
-    /// Looks at the first of some names as long as a condition holds, and returns how many they were.
+    /// Reads names with statx(2) as long as `condition` holds, and returns how many were read.
     fn settle_while(
         &mut self,
         names: &[NameEntry],
@@ -199,7 +200,7 @@ impl Joiner<'_> {
         }
     }
 
-    /// Begins the batch of another directory.
+    /// Begins a batch for a different directory.
     fn enter(&mut self, dir: u32) {
         if self.dir.is_some_and(|(number, ..)| number == dir) {
             return;
@@ -223,9 +224,9 @@ impl Joiner<'_> {
     }
 }
 
-/// How many inodes are read in one call however far apart they are. XFS skips numbers that are not in
-/// use, but other inodes may be outside of the walk. So the number doubles each time, until too many
-/// of those come.
+/// Number of inodes that one call reads however far apart they are. XFS skips inode numbers that
+/// are not in use, but other inodes may be outside of the walk. So the number doubles with each
+/// call, until too many inodes from outside come.
 #[derive(Debug, Default)]
 pub(super) struct Stride {
     pub(super) inodes: usize,
@@ -233,7 +234,8 @@ pub(super) struct Stride {
 }
 
 impl Stride {
-    /// Adapts to a call that returned `inodes`, of which `known` have names.
+    /// Adapts the number of inodes per call, after a call that returned `inodes`, of which `known`
+    /// have names.
     pub(super) fn update(&mut self, inodes: usize, known: usize) {
         self.is_over |= known < inodes - inodes / 8;
         self.inodes = if self.is_over {
@@ -244,8 +246,7 @@ impl Stride {
     }
 }
 
-/// How many inodes there are among the first of some ascending numbers, up to the first gap; at most
-/// [`ROWS`].
+/// Counts the inodes among ascending numbers up to the first large gap; at most [`ROWS`].
 pub(super) fn inodes_near(mut numbers: impl Iterator<Item = u64>) -> usize {
     let (mut inodes, mut last) = (1, numbers.next().unwrap_or(0));
     for ino in numbers {
@@ -263,7 +264,7 @@ pub(super) fn inodes_near(mut numbers: impl Iterator<Item = u64>) -> usize {
 mod tests {
     use super::*;
 
-    /// Lists of names of these inodes, and a file system with 65,536 inode numbers in a group.
+    /// Name lists with these inode numbers, and a file system with 65,536 inode numbers per group.
     fn some_names(lists: &[Vec<u64>]) -> (NameLists, Geometry) {
         let mut bytes = [0; 256];
         for (at, value) in [(0, 4096_u32), (8, 6400), (12, 4), (24, 512)] {

@@ -1,8 +1,9 @@
-//! Names and inode numbers, read by getdents64 alone.
+//! Reads names and inode numbers by getdents64 alone.
 //!
-//! Each thread keeps its results in a list: names in pages, one after another, and for each name a
-//! [`NameEntry`] of 16 bytes. Directories are numbered. The names of a directory are contiguous, so that a
-//! [`NameEntry`] only needs the distance from the first of them.
+//! Each thread keeps its results in a list: the bytes of names in pages, one name after another,
+//! and for each name a [`NameEntry`] of 16 bytes. Directories are numbered. The names of a
+//! directory are contiguous, so a [`NameEntry`] needs only the distance from the directory's first
+//! name.
 
 use std::ffi::CStr;
 use std::mem;
@@ -28,20 +29,20 @@ use crate::filter::Matcher;
 use crate::job::{Below, Job, Place, look_at};
 use crate::key::DirKey;
 
-/// A name, to be joined with its inode.
+/// A name in a directory, to be joined with its inode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NameEntry {
     pub(super) ino: u64,
-    /// The number of its directory.
+    /// Number of the directory that has the name.
     pub(super) dir: u32,
-    /// The distance of its bytes from the directory's first name, and [`IS_DIR`].
+    /// Distance of the name's bytes from the directory's first name, and the flag [`IS_DIR`].
     place: u32,
 }
 
-/// In [`NameEntry::place`]: it was a directory.
+/// Flag in [`NameEntry::place`]: the file was a directory when its name was read.
 const IS_DIR: u32 = 1 << 31;
-/// In [`ReadDirectory::place`]: this is another part of its parent, whose names would otherwise be too far
-/// from the first one.
+/// In [`ReadDirectory::place`]: a continuation of `parent`, the same directory, whose later names
+/// are too far from its first one.
 const PART: u32 = u32::MAX;
 
 impl NameEntry {
@@ -54,35 +55,35 @@ impl NameEntry {
         }
     }
 
-    /// Whether it was a directory when its name was read. Then it has been read, unless excluded.
+    /// Whether the file was a directory when its name was read. If so, the directory has been read,
+    /// too, unless excluded.
     pub(super) fn is_dir(self) -> bool {
         self.place & IS_DIR != 0
     }
 }
 
-/// A directory whose names have been read.
 #[derive(Clone, Copy, Debug, Default)]
 struct ReadDirectory {
-    /// The offset of its first name in [`Pages`]; in the highest 16 bits the number of the thread.
+    /// Offset of the first name in [`Pages`]; the highest 16 bits are the number of the thread.
     names: u64,
     key: DirKey,
     parent: u32,
-    /// [`NameEntry::place`] of its own name.
+    /// [`NameEntry::place`] of the name of this directory.
     place: u32,
 }
 
-/// Threads take the numbers for directories in blocks.
+/// Threads reserve directory numbers in blocks of this size.
 const BLOCK: usize = 256;
 
-/// Bytes of names, in pages, so that they need not be moved when there are more. Each name ends with a
-/// NUL, and is wholly in one page.
+/// Bytes of names, in pages, so that growth moves no bytes. Each name ends with a NUL, and is
+/// wholly in one page.
 #[derive(Debug, Default)]
 struct Pages(Vec<Vec<u8>>);
 
 impl Pages {
     const BITS: u32 = 20;
 
-    /// The offset of the next name, if it fits into the page.
+    /// Offset of the next name, if the name fits into the page.
     fn end(&self) -> u64 {
         match self.0.last() {
             Some(page) => ((self.0.len() as u64 - 1) << Pages::BITS) + page.len() as u64,
@@ -90,7 +91,7 @@ impl Pages {
         }
     }
 
-    /// Adds a name, and returns its offset.
+    /// Adds the bytes of a name, and returns their offset.
     fn add(&mut self, name: &[u8]) -> u64 {
         let is_full = |page: &Vec<u8>| page.len() + name.len() >= 1 << Pages::BITS;
         if self.0.last().is_none_or(is_full) {
@@ -114,7 +115,7 @@ impl Pages {
 
 #[derive(Debug, Default)]
 pub(super) struct NameLists {
-    /// For each thread its names, sorted by inode number.
+    /// Names by thread, each list sorted by inode number.
     pub(super) lists: Vec<Vec<NameEntry>>,
     pages: Vec<Pages>,
     directories: Vec<Vec<ReadDirectory>>,
@@ -194,7 +195,8 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> NameLists {
     let pending = reader.hand_in();
     if !pending.is_empty() {
         shared.queue.lock().pending = pending;
-        // Each thread opens a few directories, in addition to those that are kept.
+        // Each thread opens a few directories, besides those that stay open for their
+        // subdirectories.
         crew(job.threads, spare / 8 + 1, || {
             NameReader::new(&shared).work()
         });
@@ -202,22 +204,20 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> NameLists {
     shared.found.into_inner()
 }
 
-/// The directories in one directory, which are to be read. Threads take one after another.
+/// Subdirectories of one directory that are still to be read. Threads take one after another.
 struct Siblings<'a> {
     parent: Arc<DirectoryNode<'a>>,
-    /// The open parent, unless too many are open.
+    /// The open parent directory, unless too many directories are open.
     opened: Option<Arc<Opened>>,
     children: Vec<Child>,
-    /// Their names, each with its NUL.
+    /// Names of the subdirectories, each with its NUL.
     names: Vec<u8>,
     next: AtomicUsize,
 }
 
 #[derive(Clone, Copy)]
 struct Child {
-    /// Its name, with [`IS_DIR`].
     name: NameEntry,
-    /// The offset of its name in [`Siblings::names`].
     offset: usize,
 }
 
@@ -231,15 +231,15 @@ struct SharedNames<'a> {
     job: &'a Job<'a>,
     inodes: Readahead<'a>,
     are_read: AtomicBool,
-    /// Blocks that this process had read from disks before.
+    /// Blocks that this process had read from disks before the walk.
     blocks_before: u64,
     queue: Mutex<DirectoryQueue<'a>>,
-    /// Signalled when something is queued, and at the end.
+    /// Signalled when directories are queued, and when no directory is left.
     news: Condvar,
     idle: AtomicUsize,
     queued: AtomicUsize,
     readers: AtomicUsize,
-    /// How many blocks of directory numbers are taken.
+    /// Number of blocks of directory numbers that threads have reserved.
     blocks: AtomicU32,
     open: OpenDirs,
     found: Mutex<NameLists>,
@@ -248,22 +248,21 @@ struct SharedNames<'a> {
 #[derive(Default)]
 struct DirectoryQueue<'a> {
     pending: Vec<Arc<Siblings<'a>>>,
-    /// Threads that have work.
     working: usize,
 }
 
-/// One thread, and the names that it has read.
+/// The state of one thread, and the names that the thread has read.
 struct NameReader<'s, 'a> {
     shared: &'s SharedNames<'a>,
     job: &'a Job<'a>,
     number: usize,
-    /// Whether it counts in [`DirectoryQueue::working`].
+    /// Whether this thread is counted in [`DirectoryQueue::working`].
     is_working: bool,
-    /// Directories that it has found or taken, the deepest ones last.
+    /// Directories that this thread has found or taken, the deepest ones last.
     pending: Vec<Arc<Siblings<'a>>>,
     list: Vec<NameEntry>,
     pages: Pages,
-    /// Blocks of directories with their numbers; the last one is being filled.
+    /// Blocks of directories by number; the last block is being filled.
     blocks: Vec<(u32, Vec<ReadDirectory>)>,
     buffer: Vec<u8>,
     matcher: Matcher<'a>,
@@ -285,7 +284,6 @@ impl<'s, 'a> NameReader<'s, 'a> {
         }
     }
 
-    /// Reads until no directory is left.
     fn work(mut self) {
         self.read_inodes_ahead();
         while let Some((siblings, child)) = self.next() {
@@ -295,27 +293,27 @@ impl<'s, 'a> NameReader<'s, 'a> {
         self.hand_in();
     }
 
-    /// The first work of some of the threads that were started because others wait for a disk: reads all
-    /// inodes in their order on the disk.
+    /// Reads all inodes in disk order. Only some of the threads that were started because others
+    /// wait for a disk do this, before they read directories.
     fn read_inodes_ahead(&self) {
-        /// This many keep a disk busy; the other threads read directories.
+        /// This many threads keep a disk busy; the others read directories.
         const SOME: usize = 4;
-        /// Fewer blocks are normal with a warm cache: then the processors are busy otherwise.
+        /// Fewer blocks read from disk are normal with a warm cache.
         const COLD: u64 = 256;
         let shared = self.shared;
         if blocks_read().saturating_sub(shared.blocks_before) < COLD {
             return;
         }
-        // The first reader has read the top, and ended.
+        // The first reader only reads the top, and does not count as a thread of the walk.
         let nth = self.number.checked_sub(processors() + 1);
         if let (Some(nth), None) = (nth.filter(|&nth| nth < SOME), self.job.threads) {
             let is_wanted = || !shared.are_read.load(Relaxed) && !self.job.is_over();
-            // A failure here will be seen again when the inode is needed.
+            // A failed readahead is ignored: the error recurs when the inode is needed.
             let _ = shared.inodes.run(nth, is_wanted);
         }
     }
 
-    /// Hands in the names, and returns the directories that are left.
+    /// Stores the names in the shared lists, and returns the unread directories.
     fn hand_in(mut self) -> Vec<Arc<Siblings<'a>>> {
         self.list.sort_unstable_by_key(|name| name.ino);
         let mut found = self.shared.found.lock();
@@ -332,7 +330,8 @@ impl<'s, 'a> NameReader<'s, 'a> {
         self.pending
     }
 
-    /// The next directory to be read, its own or from the queue; `None` when no thread has any.
+    /// The next directory to read, from this thread's list or the queue; `None` when no thread has
+    /// any.
     fn next(&mut self) -> Option<(Arc<Siblings<'a>>, usize)> {
         loop {
             while let Some(siblings) = self.pending.last() {
@@ -376,7 +375,8 @@ impl<'s, 'a> NameReader<'s, 'a> {
         }
     }
 
-    /// If other threads are idle, shares the directories nearest to the top, which have most below them.
+    /// Puts directories into the queue if other threads are idle: those nearest to the top, which
+    /// have most entries below them.
     fn share(&mut self) {
         let shared = self.shared;
         if shared.idle.load(Relaxed) > shared.queued.load(Relaxed)
@@ -427,7 +427,7 @@ impl<'s, 'a> NameReader<'s, 'a> {
                 self.read(directory, node, &opened);
             }
             Err(Errno::EXDEV) => job.cross(siblings.parent.place(), name),
-            // It, or its parent, has been moved. If it exists after all, `join` reads it.
+            // The directory, or its parent, has been moved. If it still exists, `join` reads it.
             Err(Errno::ENOENT) => self.list.push(NameEntry {
                 place: own.place & !IS_DIR,
                 ..own
@@ -439,8 +439,8 @@ impl<'s, 'a> NameReader<'s, 'a> {
         }
     }
 
-    /// Adds a name of a directory, whose `number` is assigned with the first one. Returns the number and
-    /// the name's distance from the first one.
+    /// Adds a name of a directory, whose `number` is assigned with its first name. Returns the
+    /// number and the distance from the first name.
     fn add_name(
         &mut self,
         name: &[u8],
@@ -453,7 +453,8 @@ impl<'s, 'a> NameReader<'s, 'a> {
             if distance < u64::from(IS_DIR) - 1 {
                 return (number, distance as u32);
             }
-            // Too far from the first name: begin another part.
+            // The distance from the directory's first name is too large: begin a continuation of
+            // the directory.
             (directory.parent, directory.place) = (number, PART);
         }
         directory.names = at;
@@ -465,7 +466,7 @@ impl<'s, 'a> NameReader<'s, 'a> {
         (*number.insert(new), 0)
     }
 
-    /// Reads an open directory. The directories in it that are to be read become [`Siblings`].
+    /// Reads an open directory. Subdirectories that are to be read become [`Siblings`].
     fn read(
         &mut self,
         mut directory: ReadDirectory,
@@ -532,7 +533,7 @@ impl<'s, 'a> NameReader<'s, 'a> {
     }
 }
 
-/// Whether an entry is a directory; `None` if it is not in this mount, or cannot be looked at.
+/// Whether an entry is a directory; `None` if it is on a different mount, or statx(2) fails.
 fn is_dir(
     job: &Job<'_>,
     node: &DirectoryNode<'_>,
@@ -583,7 +584,7 @@ mod tests {
             key: key(0, 1),
             ..ReadDirectory::default()
         };
-        // The second part of the top, a directory in it, and the second part of that.
+        // The second part of the top, a directory in it, and the second part of that directory.
         let part = ReadDirectory {
             names: b,
             parent: 0,

@@ -1,4 +1,4 @@
-//! The changes of known inodes, by bulkstat alone.
+//! Finds changes of known inodes, by bulkstat alone.
 
 use gate::fs::Time;
 use gate::xfs::BulkBuffer;
@@ -11,13 +11,12 @@ use crate::entry::Meta;
 use crate::error::{EngineAction, EngineRefusal};
 use crate::top::Top;
 
-/// The inodes of an XFS.
+/// The inodes of an XFS file system, to be compared with known ones.
 pub(in crate::engine) struct Inodes<'a> {
     top: &'a Top,
     shape: Geometry,
 }
 
-/// The buffer of a thread.
 pub(in crate::engine) fn buffer() -> BulkBuffer {
     BulkBuffer::new(ROWS)
 }
@@ -28,7 +27,8 @@ impl<'a> Inodes<'a> {
         Ok(Inodes { top, shape })
     }
 
-    /// Compares a span of inodes: see [`changed`](crate::engine::since::changed).
+    /// Compares a span of known inodes with the file system: see
+    /// [`changed`](crate::engine::since::changed).
     pub(in crate::engine) fn compare<K>(
         &self,
         known: &[(u64, K)],
@@ -45,7 +45,7 @@ impl<'a> Inodes<'a> {
             let group = shape.group_of(from);
             bulkstat(&top.fd, group, from, most, buffer)
                 .map_err(|errno| EngineAction::Bulkstat.failed(errno))?;
-            // Without rows, there are none up to the end of the group.
+            // If bulkstat returns no inode, none is in use up to the end of the allocation group.
             let end_of_group = shape.first_of(group.saturating_add(1)).saturating_sub(1);
             let last = buffer.rows().last().map_or(end_of_group, Inode::parse_ino);
             let last = last.max(from);

@@ -1,4 +1,4 @@
-//! Threads that share the items of a stage of the walk.
+//! Threads of the engine `ext4` that share the work of a stage of the walk.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -16,8 +16,8 @@ pub(super) struct Crew<'a> {
 }
 
 impl Crew<'_> {
-    /// Shares items among threads, `most` at a time. Each thread has its own state. A few items are
-    /// not worth another thread.
+    /// Shares items among threads, `most` at a time. Each thread has its own state. For at most
+    /// `most` items no thread is started.
     pub(super) fn share<S: Send>(
         &self,
         items: usize,
@@ -46,7 +46,7 @@ impl Crew<'_> {
     }
 }
 
-/// The items that are left, as ranges that threads claim.
+/// Items that no thread has claimed, as an iterator over ranges.
 #[derive(Clone, Copy)]
 pub(super) struct Claims<'a> {
     next: &'a AtomicUsize,

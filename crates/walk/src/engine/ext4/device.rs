@@ -18,13 +18,15 @@ use crate::error::{EngineAction, EngineRefusal};
 pub(super) struct Device {
     fd: Fd,
     pub(super) superblock: Superblock,
-    /// `None` for an invalid descriptor: the kernel is asked about the inodes of that group.
+    /// By block group: its descriptor; `None` if that is invalid, so that inodes of the group are
+    /// read with statx(2).
     groups: Vec<Option<Group>>,
-    /// How many of the next reads count as from a disk, not from memory.
+    /// While above 0, the page cache counts as cold, and readahead is used; each fast read counts
+    /// down.
     cold: AtomicU32,
 }
 
-/// How far rows are read ahead with a cold cache.
+/// Readahead distance in the inode tables with a cold cache, in bytes.
 const AHEAD: u64 = 4 << 20;
 
 impl Device {
@@ -34,7 +36,7 @@ impl Device {
         if options.any(|option| option == b"nouid32") {
             return Err(EngineRefusal::Nouid32);
         }
-        // The driver for ext2 caches directories elsewhere than in the cache of the device.
+        // The ext2 driver does not cache directories in the page cache of the block device.
         let is_ext4 = mount.content.fstype != b"ext2"
             || kernel_name(dev).is_some_and(|name| is_driven_by_ext4(&name));
         if !is_ext4 {
@@ -44,7 +46,6 @@ impl Device {
         Device::on(fd, name)
     }
 
-    /// Reads the superblock of an open device.
     pub(super) fn on(fd: Fd, name: String) -> Result<Device, EngineRefusal> {
         let mut bytes = [0; superblock::LENGTH];
         let mut tries = 3;
@@ -90,7 +91,7 @@ impl Device {
         Ok(())
     }
 
-    /// The offset of an inode on the device. `None` if it was never used, or its group is invalid.
+    /// Byte offset of an inode on the device. `None` if it was never used, or its group is invalid.
     pub(super) fn place_of(&self, inode: u32) -> Option<u64> {
         let per_group = self.superblock.inodes_per_group;
         let index = inode.checked_sub(1)?;
@@ -100,8 +101,8 @@ impl Device {
             .then(|| group.table + u64::from(nth) * u64::from(self.superblock.inode_size))
     }
 
-    /// Reads rows of the inode tables, by inode number less one. Rows that cannot be read or were never
-    /// used are zeros, which are no inode.
+    /// Reads rows of the inode tables; a row's number is the inode number minus 1. Rows that were
+    /// never used, or cannot be read, are filled with zeros, which parse as no inode.
     pub(super) fn read_rows(&self, rows: Range<u32>, buffer: &mut Vec<u8>) {
         let per_group = self.superblock.inodes_per_group;
         let size = self.superblock.inode_size as usize;
@@ -132,12 +133,12 @@ impl Device {
         }
     }
 
-    /// Fills a buffer. `EIO` means also that the device is too short.
+    /// Fills a buffer from the device. `EIO` also means that the device is too short.
     pub(super) fn read(&self, at: u64, buffer: &mut [u8]) -> Result<(), Errno> {
-        /// The longest time of a read from memory.
+        /// Maximum duration of a read from the page cache.
         const START: Duration = Duration::from_micros(60);
         const BYTES_PER_MICROSECOND: usize = 1000;
-        /// Fast reads until the cache counts as warm again.
+        /// Number of fast reads after a slow one until the cache counts as warm again.
         const PATIENCE: u32 = 64;
         let copying = Duration::from_micros((buffer.len() / BYTES_PER_MICROSECOND) as u64);
         let begun = Instant::now();
@@ -161,7 +162,8 @@ impl Device {
     }
 }
 
-/// Fails if this process is in a user namespace that maps ids, or if that is unknown.
+/// Fails if this process is in a user namespace that maps user or group ids, or if that is unknown:
+/// the device has the ids without mapping.
 pub(super) fn sees_ids_as_stored() -> Result<(), EngineRefusal> {
     for (map, name) in [
         (c"/proc/self/uid_map", "/proc/self/uid_map"),
@@ -205,12 +207,12 @@ pub fn journal_transactions(dev: Dev) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// The id of the journal's thread, from /sys/fs/ext4/*/journal_task; `<none>` without a journal.
+/// Parses /sys/fs/ext4/*/journal_task: the id of the journal's thread; `<none>` without a journal.
 fn thread(task: &[u8]) -> Option<&[u8]> {
     Some(task.trim_ascii()).filter(|id| !id.is_empty() && id.iter().all(u8::is_ascii_digit))
 }
 
-/// The state of a process, from /proc/PID/stat: it follows the last parenthesis.
+/// Parses /proc/PID/stat: the state of a process follows the last parenthesis.
 fn state(stat: &[u8]) -> Option<u8> {
     let end = stat.iter().rposition(|&b| b == b')')?;
     stat[end + 1..].trim_ascii_start().first().copied()
@@ -244,7 +246,6 @@ fn read_whole(fd: impl AsFd, at: u64, buffer: &mut [u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The beginning of a small file.
 fn slurp(path: &std::ffi::CStr) -> Option<Vec<u8>> {
     let file = openat(CWD, path, Open::NONBLOCK).ok()?;
     let mut text = vec![0; 256];

@@ -1,5 +1,5 @@
-//! Directories that have changed meanwhile, or that cannot be read from the device: the kernel lists
-//! them.
+//! Lists directories with getdents64(2) that changed during the walk, or that cannot be read from
+//! the device.
 
 use std::collections::HashMap;
 
@@ -13,8 +13,8 @@ use crate::engine::stat::{Lister, look_once, walk_below};
 use crate::entry::joined;
 use crate::error::WarningKind;
 
-/// Finds the directories that have changed since a time, and lists those and all others that cannot
-/// be read from the device. If it `is_quiet`, nothing has changed in the file system.
+/// Finds the directories that have changed since a time, and lists these and all others that cannot
+/// be read from the device. If `is_quiet`, nothing has changed in the file system.
 pub(super) fn settle(crew: &Crew<'_>, tree: &mut DirectoryTree, since: Time, is_quiet: bool) {
     let job = crew.job;
     let mut doubtful: Vec<u32> = if is_quiet {
@@ -46,7 +46,8 @@ pub(super) fn settle(crew: &Crew<'_>, tree: &mut DirectoryTree, since: Time, is_
         let kind = WarningKind::Damaged(fault);
         job.warn(Warning::about(&job.path(&tree.place(index)), kind));
     }
-    // A directory that was moved meanwhile has changed both parents. Otherwise it is damage.
+    // Moving a directory changes the times of both parents. If neither changed, two names mean
+    // damage.
     for (dir, name) in &tree.twice {
         if tree.nodes[*dir as usize].state == DirectoryState::Raw {
             let path = joined(&job.path(&tree.place(*dir)), name);
@@ -61,7 +62,8 @@ pub(super) fn settle(crew: &Crew<'_>, tree: &mut DirectoryTree, since: Time, is_
     }
 }
 
-/// Lists directories, parents first: those below one that is listed only count if they are found again.
+/// Lists directories, parents first. A directory below a listed one counts only if its parent's
+/// listing still has it.
 fn list_all(crew: &Crew<'_>, tree: &mut DirectoryTree, live: &[u32]) {
     let job = crew.job;
     let is_live =

@@ -1,13 +1,13 @@
-//! Reads what lies close together on the device at once.
+//! Combines reads of neighbouring ranges of the device.
 
 use std::ops::Range;
 
 use super::device::Device;
 
-/// The most bytes that are read at a time, unless a single block has more.
+/// Maximum number of bytes per read, unless a single block has more.
 pub(super) const WINDOW: u64 = 256 << 10;
 
-/// Reads the rows of some inodes, which are in the order of the tables: `None` for a row that was never
+/// Reads the rows of some inodes, which must be sorted by number. `None` for a row that was never
 /// used or cannot be read.
 pub(super) fn each_row<'i, T>(
     device: &Device,
@@ -16,7 +16,8 @@ pub(super) fn each_row<'i, T>(
     buffer: &mut Vec<u8>,
     mut each: impl FnMut(&'i T, Option<&[u8]>),
 ) {
-    /// Unneeded bytes that are read because that costs less than another call.
+    /// Maximum gap in bytes between two rows in one read: to read a gap costs less than another
+    /// call.
     const GAP: u64 = 1024;
     let size = u64::from(device.superblock.inode_size);
     let mut places = Vec::with_capacity(items.len());
@@ -42,7 +43,8 @@ pub(super) fn each_row<'i, T>(
     }
 }
 
-/// How many items from the first on are so close together that they are read at once, and their range.
+/// Returns how many items from the first on are close enough for a single read, and the range to
+/// read.
 pub(super) fn stretch<T>(
     items: &[T],
     lies: impl Fn(&T) -> Range<u64>,

@@ -1,4 +1,4 @@
-//! Joins the names, sorted by the place of their inodes, with the inode tables.
+//! Joins the names of directory entries with the inode tables, in the order of the tables.
 
 use std::sync::OnceLock;
 
@@ -16,13 +16,13 @@ use crate::job::{Place, c_name, look_at};
 use crate::moment::{Granularity, may_be_since};
 use crate::sink::Worker;
 
-/// Whether an inode may have changed at a moment or later.
+/// Whether an inode may have changed at `since` or later.
 pub(super) fn may_have_changed(inode: &Inode<'_>, since: Time) -> bool {
     let granularity = Granularity::new(EXT4_SUPER_MAGIC, inode.btime().is_some());
     may_be_since(inode.ctime(), granularity, since)
 }
 
-/// The metadata of an inode on the mount of a top, unless the kernel must be asked.
+/// The metadata of an inode, with device and mount of the top; `None` if statx(2) must be called.
 #[inline]
 pub(super) fn settled(inode: &Inode<'_>, since: Time, top: &Meta) -> Option<Meta> {
     let is_doubtful =
@@ -52,11 +52,11 @@ pub(super) fn settled(inode: &Inode<'_>, since: Time, top: &Meta) -> Option<Meta
 }
 
 /// Emits every name that was found on the device, with the metadata of its inode. Files that have
-/// changed since a time are looked at with statx(2).
+/// changed since a time are read with statx(2).
 pub(super) fn emit(crew: &Crew<'_>, tree: &DirectoryTree, since: Time) {
     let superblock = &crew.device.superblock;
-    // Shares of the inode tables have a power of two of rows, so that finding the share of an inode
-    // takes no division.
+    // A share of the inode tables is a power of two of rows, so that a shift finds the share of an
+    // inode.
     let shift = (WINDOW as u32 / superblock.inode_size).max(1).ilog2();
     let shares = (superblock.inodes as usize >> shift) + 1;
     let sorted: Vec<OnceLock<Sorted>> = tree.names.iter().map(|_| OnceLock::new()).collect();
@@ -76,11 +76,11 @@ pub(super) fn emit(crew: &Crew<'_>, tree: &DirectoryTree, since: Time) {
     });
 }
 
-/// The names of a thread, by shares of the inode tables. Within a share they are in the order in which
-/// they were read: by directory.
+/// The names that one thread has found, sorted by shares of the inode tables. Within a share they
+/// keep the order in which they were read, by directory.
 struct Sorted {
     order: Vec<u32>,
-    /// The end of each share in `order`, where the next one begins.
+    /// For each share of the inode tables, the end of its names in `order`.
     ends: Vec<u32>,
 }
 
@@ -91,7 +91,7 @@ impl Sorted {
         list.iter().for_each(|item| ends[share(item)] += 1);
         let mut sum = 0;
         for end in &mut ends {
-            // For now, its begin.
+            // At first, `ends` gets the start of each share; the loop below advances it to the end.
             sum += std::mem::replace(end, sum);
         }
         let mut order = vec![0; list.len()];
@@ -116,14 +116,15 @@ struct Joiner<'a> {
     shift: u32,
     worker: Box<dyn Worker + 'a>,
     rows: Vec<u8>,
-    /// The same, read again: without checksums, a difference shows that a row was being written.
+    /// The inodes, read a second time: without checksums, a difference shows that one was being
+    /// written.
     again: Vec<u8>,
-    /// The directory of `entries`.
+    /// Index of the directory that `entries` are in.
     dir: u32,
     entries: Vec<Entry<'a>>,
-    /// A directory that was opened for statx(2) of its entries.
+    /// The directory that was last opened to call statx(2) for its entries.
     opened: Option<(u32, Result<Fd, Errno>)>,
-    /// Directories that are newer than the tree.
+    /// Directories that were created after the names had been read from the device.
     unknown: Vec<Place>,
 }
 
@@ -144,7 +145,7 @@ impl<'a> Joiner<'a> {
         }
     }
 
-    /// Emits the names whose inodes are in a share of the tables.
+    /// Emits the names whose inodes are in one share of the inode tables.
     fn share(
         &mut self,
         share: usize,
@@ -195,8 +196,8 @@ impl<'a> Joiner<'a> {
         }
     }
 
-    /// The first and the last row of a share that are needed: all rows unless there are few names; `None`
-    /// if there are none.
+    /// The first and the last row of a share to read: the whole share, or with few names only the
+    /// rows from the first to the last of their inodes; `None` without names.
     fn bounds(
         &self,
         share: usize,
@@ -215,8 +216,8 @@ impl<'a> Joiner<'a> {
         }))
     }
 
-    /// The metadata of a name in the current directory by statx(2); `None` if it is gone, in another
-    /// mount, or cannot be read.
+    /// Calls statx(2) for a name in the current directory; `None` if it is gone, on a different
+    /// mount, or unreadable.
     #[cold]
     fn settle(&mut self, name: &[u8]) -> Option<Meta> {
         let job = self.crew.job;

@@ -1,4 +1,4 @@
-//! The changes of known inodes, by the inode tables alone.
+//! Finds changes of known inodes, by the inode tables alone.
 
 use gate::fs::Time;
 use ondisk::ext4::Inode;
@@ -12,19 +12,19 @@ use crate::entry::Meta;
 use crate::error::{EngineAction, EngineRefusal};
 use crate::top::MountContext;
 
-/// The inode tables of an ext4.
+/// The inode tables of an ext4 file system, to be compared with known inodes.
 pub(in crate::engine) struct Tables<'a> {
     device: Device,
     top: &'a Meta,
 }
 
 impl<'a> Tables<'a> {
-    /// Opens the device, after syncfs(2).
+    /// Calls syncfs(2), and opens the device.
     pub(in crate::engine) fn open(context: &MountContext<'a>) -> Result<Tables<'a>, EngineRefusal> {
         let mount = context.mount.ok_or(EngineRefusal::UnknownMount(KIND))?;
         let top = &context.top.meta;
         let mut device = Device::open(top.dev, mount)?;
-        // Without them, a row that is being written would look like a changed inode.
+        // Without checksums, a row that is being written would look like a changed inode.
         if !device.superblock.has_checksums() {
             return Err(EngineRefusal::NoChecksums);
         }
@@ -34,7 +34,8 @@ impl<'a> Tables<'a> {
         Ok(Tables { device, top })
     }
 
-    /// Compares a span of inodes: see [`changed`](crate::engine::since::changed).
+    /// Compares a span of known inodes with the file system: see
+    /// [`changed`](crate::engine::since::changed).
     pub(in crate::engine) fn compare<K>(
         &self,
         known: &[(u64, K)],
@@ -43,7 +44,7 @@ impl<'a> Tables<'a> {
         buffer: &mut Vec<u8>,
     ) -> Vec<Differing> {
         let superblock = &self.device.superblock;
-        // A number that ext4 cannot have becomes 0, which has no row.
+        // An inode number beyond 32 bits becomes 0, which has no inode, so the result is "unknown".
         let number = |(ino, _): &(u64, K)| u32::try_from(*ino).unwrap_or(0);
         let mut differ = Vec::new();
         each_row(&self.device, known, number, buffer, |one, raw| {

@@ -1,7 +1,8 @@
-//! The names: from the top down, level by level, the inodes of directories, and then their blocks.
+//! Reads the names: from the top down, level by level, first the inodes of directories, then their
+//! blocks.
 //!
-//! A level is read in the order of its places on the device, neighbours at once. A directory that is
-//! encrypted, damaged or being written is listed by the kernel later (`live.rs`).
+//! A level is read in disk order, neighbouring blocks in one call. A directory that is encrypted,
+//! damaged or being written is listed by the kernel later (`live.rs`).
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
@@ -22,23 +23,24 @@ use crate::key::DirKey;
 /// The directories that were found, and the names in them.
 #[derive(Debug, Default)]
 pub(super) struct DirectoryTree {
-    /// The directories. The first is the top; each comes after its parent.
+    /// Directories. The first is the top; each comes after its parent.
     pub(super) nodes: Vec<TreeNode>,
     text: Vec<u8>,
-    /// All names, by the threads that found them.
+    /// The names that each thread found.
     pub(super) names: Vec<FoundNames>,
     pub(super) faults: HashMap<u32, Error>,
-    /// Second names of directories, with their parents.
+    /// Names of directories that had been found under a different name already, each with its
+    /// parent.
     pub(super) twice: Vec<(u32, Vec<u8>)>,
     entered: Marks,
 }
 
-/// How the entries of a directory are found.
+/// How the entries of a directory are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum DirectoryState {
     Raw,
     Live,
-    /// Not at all: it is no directory, or does not exist any more.
+    /// No entries: the file is not a directory, or was deleted.
     Gone,
 }
 
@@ -47,7 +49,7 @@ pub(super) struct TreeNode {
     pub(super) parent: u32,
     pub(super) inode: u32,
     pub(super) key: DirKey,
-    /// The seed of the checksums of its blocks.
+    /// The seed of the checksums of the directory's blocks.
     seed: u32,
     text: usize,
     length: u8,
@@ -64,7 +66,7 @@ pub(super) struct FoundNames {
 pub(super) struct Item {
     pub(super) dir: u32,
     pub(super) inode: u32,
-    /// Its offset in [`FoundNames::text`], times 256, and its length.
+    /// Offset of the file name in [`FoundNames::text`], times 256, plus its length.
     text: u64,
 }
 
@@ -87,7 +89,7 @@ impl FoundNames {
 }
 
 impl DirectoryTree {
-    /// Adds a directory. `None` if it was found under another name before.
+    /// Adds a directory. `None` if it was found before, under a different name.
     fn add(&mut self, parent: u32, inode: u32, name: &[u8]) -> Option<u32> {
         let above = self.nodes.get(parent as usize)?;
         if !self.entered.mark(u64::from(inode), 1) {
@@ -99,7 +101,7 @@ impl DirectoryTree {
             key: above.key.below(name),
             seed: 0,
             text: self.text.len(),
-            length: name.len() as u8, // as it is on the device
+            length: name.len() as u8, // names on disk have at most 255 bytes
             state: DirectoryState::Raw,
         };
         self.text.extend_from_slice(name);
@@ -132,8 +134,8 @@ impl DirectoryTree {
         self.entered.has(inode)
     }
 
-    /// Has the kernel list a directory that has tags, since only these are in the walk then. Returns
-    /// whether it has any.
+    /// Marks a directory with tags to be listed by the kernel, because the walk then includes only
+    /// the tags. Returns whether there are any.
     fn mark_if_tagged(&mut self, job: &Job<'_>, index: u32) -> bool {
         let tags = job
             .open(&self.place(index))
@@ -157,12 +159,12 @@ impl DirectoryTree {
     }
 }
 
-/// A set of numbers that are close together.
+/// A set of numbers that are mostly close together: a bitmap per 4096 numbers.
 #[derive(Debug, Default)]
 pub(super) struct Marks(HashMap<u64, Box<[u64; 64]>>);
 
 impl Marks {
-    /// Adds some numbers. False if it had any of them.
+    /// Adds a range of numbers to the set. False if any of them was in it.
     fn mark(&mut self, from: u64, count: u64) -> bool {
         let mut is_new = true;
         let mut at = from;
@@ -186,7 +188,7 @@ impl Marks {
     }
 }
 
-/// Finds everything below the top.
+/// Reads all directories below the top.
 pub(super) fn descend(crew: &Crew<'_>) -> DirectoryTree {
     let job = crew.job;
     let top = job.top;
@@ -261,8 +263,9 @@ pub(super) fn descend(crew: &Crew<'_>) -> DirectoryTree {
     tree
 }
 
-/// Sorts the spans by place, and cuts them into pieces for several threads. A directory that claims
-/// blocks of another one is damaged, and is dropped, lest the same bytes be read again and again.
+/// Sorts the spans by place, and splits long ones for several threads. A directory whose blocks
+/// belong to a different directory, too, is damaged, and is dropped: the same bytes could otherwise
+/// be read again and again.
 fn sort_spans(
     mut spans: Vec<Span>,
     tree: &mut DirectoryTree,
@@ -295,11 +298,11 @@ struct Span {
     place: u64,
     blocks: u32,
     node: u32,
-    /// Whether the first one is the root of a hash tree.
+    /// Whether the first block of the span is the root of a hash tree.
     is_root: bool,
 }
 
-/// How a directory is read and the seed of its checksums, or its damage.
+/// How a directory is to be read and the seed of its checksums, or how it is damaged.
 struct Finding {
     node: u32,
     result: Result<(DirectoryState, u32), Error>,
@@ -312,7 +315,7 @@ impl Finding {
     }
 }
 
-/// A name that is or may be a directory's.
+/// A directory entry that is, or may be, a directory.
 struct Child {
     dir: u32,
     inode: u32,
@@ -326,7 +329,7 @@ struct Here<'a> {
     enters: bool,
 }
 
-/// One thread, and what it finds.
+/// The state of one thread, with the names and directories that it has found.
 struct Scout<'a> {
     job: &'a Job<'a>,
     device: &'a Device,
@@ -337,10 +340,11 @@ struct Scout<'a> {
     findings: Vec<Finding>,
     spans: Vec<Span>,
     children: Vec<Child>,
-    /// The names of tags, and the directories that have such a name.
+    /// The names of tags (files that exclude their directory), and the directories with such a
+    /// name.
     tags: Vec<&'a CStr>,
     tagged: Vec<u32>,
-    /// Mounts that begin at a name in a directory.
+    /// Names where mounts begin, with their directories.
     mounts: Vec<(u32, Vec<u8>)>,
 }
 
@@ -364,7 +368,7 @@ impl<'a> Scout<'a> {
         }
     }
 
-    /// Reads the inodes of some directories, and finds their blocks.
+    /// Reads the inodes of some directories, and finds the blocks of these directories.
     fn inodes(
         &mut self,
         claims: Claims<'_>,
@@ -447,7 +451,7 @@ impl<'a> Scout<'a> {
         tree: &DirectoryTree,
         hints: &Hints<'_>,
     ) {
-        /// Unneeded blocks that are read because that costs less than another call.
+        /// Maximum gap between blocks in one read: to read a gap costs less than another call.
         const GAP: u64 = 1;
         let superblock = &self.device.superblock;
         let block_size = superblock.block_size as usize;
@@ -508,7 +512,6 @@ impl<'a> Scout<'a> {
         names.end()
     }
 
-    /// Turns to a directory.
     fn here<'h>(&mut self, node: u32, tree: &DirectoryTree, hints: &Hints<'h>) -> Here<'h> {
         let filter = self.job.filter;
         if filter.wants_paths() {
@@ -543,8 +546,8 @@ impl<'a> Scout<'a> {
         self.names.push(here.node, name);
     }
 
-    /// Whether another mount begins at a name, which is then noted. The mount table is a hint that
-    /// statx(2) confirms.
+    /// Whether another mount begins at a name; if so, records the mount. The mount table is a hint
+    /// that statx(2) confirms.
     #[cold]
     fn is_crossing(&mut self, here: &Here<'_>, name: &Name<'_>, tree: &DirectoryTree) -> bool {
         if !Below::is_mount(here.hint, name.name) {
@@ -560,7 +563,7 @@ impl<'a> Scout<'a> {
     }
 }
 
-/// Reads the inodes of some directories: `None` where the kernel must be asked.
+/// Reads the inodes of some directories: `None` where statx(2) must be called instead.
 pub(super) fn each_inode(
     device: &Device,
     tree: &DirectoryTree,

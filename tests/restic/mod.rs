@@ -11,6 +11,7 @@ mod overlaps;
 #[cfg_attr(not(feature = "cloud"), allow(dead_code, unused_imports))]
 mod places;
 mod refusals;
+mod retention;
 #[cfg_attr(not(feature = "cloud"), allow(dead_code, unused_imports))]
 mod servers;
 mod sharing;

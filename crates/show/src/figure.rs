@@ -138,42 +138,110 @@ fn hidden_svg(class: &str, height: f64, drawn: &Canvas) -> String {
 /// Rows of dots on one logarithmic scale of seconds.
 pub fn dots(title: &str, all: &[Dots]) -> String {
     const HEIGHT: f64 = 16.0;
-    let dots = all.iter().flat_map(|row| &row.dots);
-    let values = dots.flat_map(|dot| [dot.seconds, dot.range.0, dot.range.1]);
-    let positive = values.filter(|v| *v > 0.0 && v.is_finite());
-    let Some((low, high)) = ends(positive.map(f64::log10)) else {
+    let Some(scale) = SecondsScale::new(all) else {
         return String::new();
     };
-    // The scale ends at whole powers of ten, at least two.
-    let (from, to) = (low.floor(), high.ceil().max(low.floor() + 1.0));
-    let x = |seconds: f64| {
-        // The logarithm of 0 is negative infinity, which is clamped to the left end.
-        let across = (seconds.max(0.0).log10() - from) / (to - from);
-        // Margins for half a label on either side, even on a phone.
-        8.0 + 84.0 * across.clamp(0.0, 1.0)
-    };
-    let powers = || (from as i32..=to as i32).map(|power| (power, x(10_f64.powi(power))));
     let drawn = all.iter().map(|one| {
         let mut canvas = Canvas::default();
-        for (_, across) in powers() {
-            canvas.line("line", (across, 0.0), (across, HEIGHT));
-        }
-        for dot in &one.dots {
-            let y = HEIGHT / 2.0;
-            canvas.line("range", (x(dot.range.0), y), (x(dot.range.1), y));
-            let class = if dot.filled { "dot" } else { "ring" };
-            canvas.circle(class, (x(dot.seconds), y), 4.5);
-        }
+        scale.draw_row(&mut canvas, one, 0.0, HEIGHT);
         row(&one.label, &one.text, &hidden_svg("dots", HEIGHT, &canvas))
     });
     let drawn: String = drawn.collect();
-    // On a phone there is room for about five labels.
-    let every = ((to - from) / 5.0).ceil().max(1.0) as usize;
     let mut axis = Canvas::default();
-    for (power, across) in powers().step_by(every) {
-        axis.text("soft mid", (across, 12.0), &power_of_ten(power));
-    }
+    // On a phone there is room for about five labels.
+    scale.draw_axis(&mut axis, "soft mid", 5.0, 12.0);
     rows(title, &drawn, &hidden_svg("axis", 16.0, &axis))
+}
+
+/// Rows of dots as a separate SVG file, with a note below the title; `None` if there are no dots.
+pub fn dots_svg(title: &str, note: &str, all: &[Dots]) -> Option<String> {
+    const ROW: f64 = 24.0;
+    /// The left ends of the labels, of the dots and of the values, and the width, in pixels.
+    const COLUMNS: [f64; 4] = [16.0, 270.0, 720.0, 960.0];
+    const TOP: f64 = 76.0;
+    let scale = SecondsScale::new(all)?;
+    let [label, area, text, width] = COLUMNS;
+    let (mut texts, mut dots) = (Canvas::default(), Canvas::default());
+    texts.text("mid title", (50.0, 32.0), title);
+    texts.text("mid", (50.0, 56.0), note);
+    let percent = |x: f64| 100.0 * x / width;
+    for (at, one) in all.iter().enumerate() {
+        let top = ROW * at as f64;
+        let base = TOP + top + 17.0;
+        texts.text("start", (percent(label), base), &one.label);
+        texts.text("start", (percent(text), base), &one.text);
+        scale.draw_row(&mut dots, one, top, ROW);
+    }
+    let high = ROW * all.len() as f64;
+    scale.draw_axis(&mut dots, "mid", 8.0, high + 18.0);
+    dots.text("mid", (50.0, high + 40.0), "time per call, logarithmic");
+    let size = (width, TOP + high + 56.0);
+    Some(file(size, &texts, (area, TOP, text - area, high), &dots))
+}
+
+/// An SVG file of a size in pixels: `frame`, and `area` at a place (left, top, width, height) in it.
+fn file(size: (f64, f64), frame: &Canvas, at: (f64, f64, f64, f64), area: &Canvas) -> String {
+    const STYLE: &str = "text{font:14px sans-serif}.title{font-size:22px}.mid{text-anchor:middle}\
+        .end{text-anchor:end}.line{stroke:#d9d9d9}.axis,.range{stroke:#000}.curve,.ring{fill:none;stroke:#000}\
+        .ring{stroke-width:2px}.curve{vector-effect:non-scaling-stroke}";
+    let ((width, height), (left, top, wide, high)) = (size, at);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\">\n<style>{STYLE}</style>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{}\
+         <svg x=\"{left}\" y=\"{top}\" width=\"{wide}\" height=\"{high}\" overflow=\"visible\">\n{}</svg>\n</svg>\n",
+        frame.0, area.0
+    )
+}
+
+/// A logarithmic scale of seconds that ends at whole powers of ten, at least two.
+struct SecondsScale {
+    from: f64,
+    to: f64,
+}
+
+impl SecondsScale {
+    fn new(all: &[Dots]) -> Option<SecondsScale> {
+        let dots = all.iter().flat_map(|row| &row.dots);
+        let values = dots.flat_map(|dot| [dot.seconds, dot.range.0, dot.range.1]);
+        let positive = values.filter(|v| *v > 0.0 && v.is_finite());
+        let (low, high) = ends(positive.map(f64::log10))?;
+        Some(SecondsScale {
+            from: low.floor(),
+            to: high.ceil().max(low.floor() + 1.0),
+        })
+    }
+
+    fn x(&self, seconds: f64) -> f64 {
+        // The logarithm of 0 is negative infinity, which is clamped to the left end.
+        let across = (seconds.max(0.0).log10() - self.from) / (self.to - self.from);
+        // Margins for half a label on either side, even on a phone.
+        8.0 + 84.0 * across.clamp(0.0, 1.0)
+    }
+
+    fn powers(&self) -> impl Iterator<Item = (i32, f64)> {
+        let powers = self.from as i32..=self.to as i32;
+        powers.map(|power| (power, self.x(10_f64.powi(power))))
+    }
+
+    fn draw_row(&self, canvas: &mut Canvas, row: &Dots, top: f64, height: f64) {
+        for (_, across) in self.powers() {
+            canvas.line("line", (across, top), (across, top + height));
+        }
+        for dot in &row.dots {
+            let y = top + height / 2.0;
+            canvas.line("range", (self.x(dot.range.0), y), (self.x(dot.range.1), y));
+            let class = if dot.filled { "dot" } else { "ring" };
+            canvas.circle(class, (self.x(dot.seconds), y), 4.5);
+        }
+    }
+
+    /// Writes about `most` powers of ten at a height.
+    fn draw_axis(&self, canvas: &mut Canvas, class: &str, most: f64, y: f64) {
+        let every = ((self.to - self.from) / most).ceil().max(1.0) as usize;
+        for (power, across) in self.powers().step_by(every) {
+            canvas.text(class, (across, y), &power_of_ten(power));
+        }
+    }
 }
 
 fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
@@ -498,10 +566,7 @@ impl Plot {
         const WIDTH: f64 = 960.0;
         const HEIGHT: f64 = 540.0;
         const AREA: (f64, f64, f64, f64) = (86.0, 76.0, 850.0, 400.0);
-        const STYLE: &str = "text{font:14px sans-serif}.title{font-size:22px}.mid{text-anchor:middle}\
-            .end{text-anchor:end}.line{stroke:#d9d9d9}.axis{stroke:#000}.curve,.ring{fill:none;stroke:#000}\
-            .ring{stroke-width:2px}.curve{vector-effect:non-scaling-stroke}";
-        let (left, top, wide, high) = AREA;
+        let high = AREA.3;
         let mut canvas = Canvas::default();
         if let Some(plot) = PlotArea::new(self, POINTS, 0.0, high) {
             plot.draw_grid(&mut canvas);
@@ -519,23 +584,21 @@ impl Plot {
         }
         canvas.line("axis", (0.0, 0.0), (0.0, high));
         canvas.line("axis", (0.0, high), (100.0, high));
-        let area = canvas.0;
-        let mut canvas = Canvas::default();
-        canvas.text("mid title", (50.0, 32.0), &self.title);
-        canvas.text("mid", (50.0, 56.0), &self.note);
+        let mut frame = Canvas::default();
+        frame.text("mid title", (50.0, 32.0), &self.title);
+        frame.text("mid", (50.0, 56.0), &self.note);
         let log = if self.is_logarithmic() {
             ", logarithmic"
         } else {
             ""
         };
-        let axes = format!("{}      (up: {}{log})", self.x, self.y);
-        canvas.text("mid", (50.0, HEIGHT - 18.0), &axes);
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\">\n<style>{STYLE}</style>\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{}\
-             <svg x=\"{left}\" y=\"{top}\" width=\"{wide}\" height=\"{high}\" overflow=\"visible\">\n{area}</svg>\n</svg>\n",
-            canvas.0
-        )
+        frame.text("mid", (50.0, HEIGHT - 18.0), &self.x);
+        let y = escape(&self.y);
+        frame.0 += &format!(
+            "<text class=\"mid\" transform=\"translate(22,{}) rotate(-90)\">{y}{log}</text>\n",
+            AREA.1 + high / 2.0
+        );
+        file((WIDTH, HEIGHT), &frame, AREA, &canvas)
     }
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct Probe {
     /// With -v, also how each was measured.
     #[arg(long, help_heading = "Output", conflicts_with = "json")]
     pub(crate) full: bool,
-    /// Write plots of the samples as SVG to DIR, an existing directory
+    /// Write plots of the samples and prices as SVG to DIR, an existing directory
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) plot: Option<OsString>,
     /// Write samples and prices as CSV to DIR, an existing directory

@@ -49,9 +49,15 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         for series in &report.series {
             draw(into, "", series)?;
         }
+        let prices = report.prices.as_deref().unwrap_or_default();
+        let prices = plots::prices_svg(prices);
+        if let Some(svg) = &prices {
+            write_output(into, "gates-prices.svg", svg.as_bytes())?;
+        }
         let is_drawn = |one: &probe::Experiment| {
             let mut series = report.series.iter();
             series.any(|series| series.kind.experiment() == *one)
+                || *one == probe::Experiment::Gates && prices.is_some()
         };
         let named = args
             .experiments

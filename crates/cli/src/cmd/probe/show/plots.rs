@@ -1,9 +1,10 @@
-//! The plots of series of samples, as the paper draws them.
+//! The plots of series of samples, as the paper draws them, and of the prices of system calls.
 
-use probe::{Finding, Kind, Series, combined, judge, marks};
-use show::figure::Plot;
+use probe::{Finding, Kind, Price, Series, combined, judge, marks};
+use show::figure::{Dot, Dots, Plot, dots_svg};
+use show::units::duration;
 
-use super::value_text;
+use super::{state, value_text};
 
 pub(crate) fn plot_of(series: &Series) -> Plot {
     // Of small calls the paper draws the first hundred: more points would not be told apart.
@@ -72,4 +73,40 @@ fn note(finding: &Finding, series: &Series) -> String {
         }
         None => format!("{name}: unknown{trials}"),
     }
+}
+
+/// A row for each call on one thread, warm and cold together.
+pub(crate) fn price_dots(prices: &[Price]) -> Vec<Dots> {
+    let mut rows: Vec<((&str, &str), Dots)> = Vec::new();
+    for price in prices.iter().filter(|price| price.threads == 1) {
+        let key = (price.call.name(), price.call.target());
+        let seconds = |ns: f64| ns / 1e9;
+        let dot = Dot {
+            seconds: seconds(price.ns),
+            range: (seconds(price.low), seconds(price.high)),
+            filled: price.warm,
+        };
+        let text = format!("{} {}", state(price), duration(price.ns / 1e9));
+        match rows.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, row)) => {
+                row.text = format!("{}, {text}", row.text);
+                row.dots.push(dot);
+            }
+            None => {
+                let label = format!("{}: {}", key.0, key.1);
+                let dots = vec![dot];
+                rows.push((key, Dots { label, text, dots }));
+            }
+        }
+    }
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+/// The plot of the prices of system calls; `None` if none was measured.
+pub(crate) fn prices_svg(prices: &[Price]) -> Option<String> {
+    dots_svg(
+        "Price of each system call, on one thread",
+        "Dot: warm, the data is in memory. Ring: cold, it is not. Line: interquartile range.",
+        &price_dots(prices),
+    )
 }

@@ -2,14 +2,14 @@
 
 use super::block::{Block, Plots, plot, table, texts};
 use crate::cmd::mounts::show::cell;
-use crate::cmd::probe::show::plots::plot_of;
-use crate::cmd::probe::show::{prices_table, state};
+use crate::cmd::probe::show::plots::{plot_of, price_dots};
+use crate::cmd::probe::show::prices_table;
 use crate::cmd::survey::command::Commands;
 use crate::cmd::survey::show::known::{
     bytes_text, cache_text, known_text, limited_by, report as shown,
 };
-use probe::{Experiment, Price, ProbeReport, Series};
-use show::figure::{Dot, Dots, dots};
+use probe::{Experiment, ProbeReport, Series};
+use show::figure::dots;
 use show::name::printable;
 use show::table::{Align, Table};
 use show::units::{duration, plural, size};
@@ -172,31 +172,4 @@ pub(crate) fn prices(gates: &Probed, commands: &Commands) -> Vec<Block> {
         blocks.push(Block::Details("Tables of the prices".to_owned(), inner));
     }
     blocks
-}
-
-/// A row for each call on one thread, warm and cold together.
-fn price_dots(prices: &[Price]) -> Vec<Dots> {
-    let mut rows: Vec<((&str, &str), Dots)> = Vec::new();
-    for price in prices.iter().filter(|price| price.threads == 1) {
-        let key = (price.call.name(), price.call.target());
-        let seconds = |ns: f64| ns / 1e9;
-        let dot = Dot {
-            seconds: seconds(price.ns),
-            range: (seconds(price.low), seconds(price.high)),
-            filled: price.warm,
-        };
-        let text = format!("{} {}", state(price), duration(price.ns / 1e9));
-        match rows.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, row)) => {
-                row.text = format!("{}, {text}", row.text);
-                row.dots.push(dot);
-            }
-            None => {
-                let label = format!("{}: {}", key.0, key.1);
-                let dots = vec![dot];
-                rows.push((key, Dots { label, text, dots }));
-            }
-        }
-    }
-    rows.into_iter().map(|(_, row)| row).collect()
 }

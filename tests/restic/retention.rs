@@ -1,0 +1,138 @@
+//! The policy that prunes a state directory, compared with `restic forget`.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::tempdir;
+
+use crate::restic::{init, restic_command};
+use crate::support::build::file;
+use crate::support::clock::{CC, Clock};
+use crate::support::effort::effort;
+use crate::support::trees::Dice;
+use crate::support::{Need, fathom, require, run};
+
+/// The options of the policies: fathom and restic share their names.
+const POLICIES: [&[&str]; 12] = [
+    &["--keep-last", "3"],
+    &["--keep-hourly", "4"],
+    &["--keep-daily", "3"],
+    &["--keep-weekly", "2"],
+    &["--keep-monthly", "2"],
+    &["--keep-yearly", "1"],
+    &["--keep-yearly", "3"],
+    &["--keep-daily", "2", "--keep-weekly", "2"],
+    &["--keep-daily", "3", "--keep-monthly", "3"],
+    &[
+        "--keep-last",
+        "2",
+        "--keep-hourly",
+        "3",
+        "--keep-daily",
+        "4",
+    ],
+    &["--keep-weekly", "50"],
+    &["--keep-last", "1", "--keep-monthly", "50"],
+];
+
+/// Time zones without summer time, where no local time has two meanings.
+const ZONES: [&str; 3] = ["Asia/Kathmandu", "Pacific/Marquesas", "UTC"];
+
+/// `date` in UTC as restic takes it: in local time, which its environment sets to that of fathom.
+fn local(zone: &str, date: &str) -> String {
+    let mut command = Command::new("date");
+    let command = command.env("TZ", zone).arg("-d").arg(format!("{date}Z"));
+    let printed = command.arg("+%Y-%m-%d %H:%M:%S").output().unwrap();
+    String::from_utf8(printed.stdout).unwrap().trim().to_owned()
+}
+
+/// The times of snapshots in an answer of restic, in UTC and without a zone, as fathom has them.
+fn times(snapshots: &Value) -> BTreeSet<String> {
+    let snapshots = snapshots.as_array().into_iter().flatten();
+    let time = |one: &Value| {
+        let mut command = Command::new("date");
+        let command = command
+            .env("TZ", "UTC")
+            .arg("-d")
+            .arg(one["time"].as_str().unwrap());
+        let printed = command.arg("+%Y-%m-%dT%H:%M:%S").output().unwrap();
+        String::from_utf8(printed.stdout).unwrap().trim().to_owned()
+    };
+    snapshots.map(time).collect()
+}
+
+fn dates(dumps: &Value) -> BTreeSet<String> {
+    let dumps = dumps.as_array().into_iter().flatten();
+    dumps
+        .map(|dump| dump["date"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn policies_keep_the_snapshots_that_restic_keeps() {
+    if !require(&[CC, Need::Program("restic")]) {
+        return;
+    }
+    for seed in 0..effort(1, 12) as u64 {
+        compare(seed);
+    }
+}
+
+/// Full dumps at random times, and snapshots of the same times.
+fn compare(seed: u64) {
+    let zone = ZONES[seed as usize % ZONES.len()];
+    let (place, clocks) = (tempdir().unwrap(), tempdir().unwrap());
+    let at: &Path = place.path();
+    let clock = Clock::of_the_day(clocks.path());
+    let mut dice = Dice::new(seed);
+    let fathom_json = |words: &[&str]| {
+        let head = ["dump", "--state", "state", "--json"];
+        let mut command = fathom(head.iter().chain(words).copied());
+        clock.given_to(command.current_dir(at).env("TZ", zone));
+        run(&mut command).exits(0).json()["result"].clone()
+    };
+    let restic = |words: &[&str]| {
+        let words = ["--json"].iter().chain(words).map(OsString::from);
+        run(restic_command(at, words).env("TZ", zone)).exits(0)
+    };
+    init(at);
+    file(at.join("srv/f"), 10);
+    let mut known = BTreeSet::new();
+    for _ in 0..effort(16, 40) {
+        const HOUR: u64 = 3600;
+        let steps = [
+            HOUR / 4,
+            HOUR,
+            5 * HOUR,
+            24 * HOUR,
+            70 * HOUR,
+            24 * 9 * HOUR,
+            24 * 45 * HOUR,
+            24 * 300 * HOUR,
+        ];
+        let step = steps[dice.below(steps.len())];
+        clock.advance(Duration::from_secs(step + dice.below(step as usize) as u64));
+        fathom_json(&["srv", "--full-every", "1"]);
+        let listed = fathom_json(&["--prune", "--keep-last", "1"]);
+        let all: BTreeSet<String> = &dates(&listed["dumps"]) | &dates(&listed["kept_dumps"]);
+        let new: Vec<String> = all.difference(&known).cloned().collect();
+        assert_eq!(new.len(), 1, "{listed}");
+        restic(&["backup", "srv", "--time", &local(zone, &new[0])]);
+        known = all;
+    }
+    for policy in POLICIES {
+        let ours = fathom_json(&[&["--prune"], policy].concat());
+        let words = [&["forget", "--dry-run", "--group-by", ""], policy].concat();
+        let theirs = String::from_utf8(restic(&words).stdout).unwrap();
+        let theirs: Value = serde_json::from_str(theirs.trim()).unwrap();
+        assert_eq!(
+            (dates(&ours["kept_dumps"]), dates(&ours["dumps"])),
+            (times(&theirs[0]["keep"]), times(&theirs[0]["remove"])),
+            "{policy:?}, seed {seed}"
+        );
+    }
+}

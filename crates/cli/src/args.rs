@@ -75,7 +75,7 @@ pub(crate) struct Global {
     pub(crate) json: bool,
     /// Print fathom's own system calls and their times on stderr
     ///
-    /// The costliest call is first. With -v, percentiles are printed as well.
+    /// The costliest call is first. -v adds percentiles.
     #[arg(long, global = true)]
     pub(crate) profile: bool,
     /// Suppress progress and status messages
@@ -91,9 +91,9 @@ pub(crate) struct Global {
     pub(crate) no_progress: bool,
     /// Use this endpoint for s3:// URLs
     ///
-    /// Archives, catalogs and state directories can be objects of an S3 store: give s3://BUCKET/KEY in place of a
-    /// file. The default is the endpoint in AWS_ENDPOINT_URL, or that of AWS. The usual variables have the
-    /// credentials; docs/backup.md lists them.
+    /// Archives, catalogs and state directories can be objects of an S3 store: give s3://BUCKET/KEY
+    /// in place of a file. The default is the endpoint in AWS_ENDPOINT_URL, or that of AWS. The
+    /// credentials are in the usual environment variables; docs/backup.md lists them.
     #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
     pub(crate) endpoint_url: Option<String>,
     /// Use colours; NO_COLOR in the environment disables `auto`
@@ -115,11 +115,11 @@ pub(crate) enum When {
 pub(crate) enum Command {
     /// List mount points, and diagnose them.
     ///
-    /// By default, the kernel's mount table is read, through the interface that costs less here. It
-    /// contains all mounts, also hidden ones. Where there is no mount table, or it is wrong, `--by
-    /// search` finds the mounts that a path reaches by searching the file tree. naive and getmnt1 to
-    /// getmnt3 are the programs of the papers of 1988, for comparison: they compare device numbers,
-    /// and find neither bind mounts on the same device nor mounts on files.
+    /// By default, fathom reads the kernel's mount table, through the cheaper of two interfaces.
+    /// The table contains all mounts, including hidden ones. If there is no mount table, or if it
+    /// is wrong, `--by search` searches the file tree for the mounts that a path reaches. naive and
+    /// getmnt1 to getmnt3 are the programs of the papers of 1988, for comparison: they compare
+    /// device numbers, and miss bind mounts on the same device and mounts on files.
     ///
     /// fathom triggers no automount and does not wait for dead servers, with one exception: naive,
     /// getmnt1 to getmnt3, and search without a mount table enter every directory.
@@ -132,11 +132,11 @@ pub(crate) enum Command {
     /// many inodes per call; `ext4` reads the inode tables from the device. By default, each mount
     /// is walked with the engine that costs least there. All engines give the same result.
     Walk(Box<walk::args::Walk>),
-    /// List and count the entries of catalogs, as walk does.
+    /// List and count the entries of catalogs, like walk.
     ///
-    /// Prints what `fathom walk` printed when it wrote the catalogs, without reading the file system:
-    /// the same predicates, groups and formats apply. Only the columns that the question needs are
-    /// read. DuckDB, pandas and other readers of Parquet answer all other questions.
+    /// Prints the same as `fathom walk`, with the same predicates, groups and formats, but from
+    /// catalogs, without reading the file system. Only the columns that are needed are read. For
+    /// all other questions, use DuckDB, pandas or a different reader of Parquet.
     Query(Box<query::args::Query>),
     /// List what changed in a directory since a catalog was written.
     ///
@@ -164,7 +164,7 @@ pub(crate) enum Command {
     /// The first archive is extracted over the files in DIR, and removes nothing. Each increment
     /// after it repeats the renames and removals that were made before it was written.
     Restore(restore::args::Restore),
-    /// List the members of archives, as tar -tv does.
+    /// List the members of archives, like tar -tv.
     ///
     /// All formats of tar can be read (pax, GNU, ustar, v7), plain or compressed with gzip, bzip2,
     /// xz, lz4 or zstd. Times are in UTC.
@@ -179,7 +179,7 @@ pub(crate) enum Command {
     ///
     /// Runs COMMAND and reports the file-system calls that it and all its child processes make:
     /// number, errors and time by system call, by program or process, by file and by directory. The
-    /// report names redundant calls and estimates what avoiding them would save. The command keeps
+    /// report names redundant calls and estimates the savings from avoiding them. The command keeps
     /// its own input, output, terminal and signals.
     ///
     /// `--model` runs no command: it applies the cost model of the Multics memo of 1974 to a table
@@ -187,34 +187,35 @@ pub(crate) enum Command {
     Account(Box<account::args::Account>),
     /// Compare two measurements, or runs from many machines by ratios.
     ///
-    /// Two FILEs with the JSON of one command are compared figure by figure. A figure has changed if
-    /// the two values differ by more than both spreads together, and by more than 10 % (times) or 1 %
-    /// (all else). The spread of repeated measurements is their maximum less their minimum; a single
-    /// measurement has none, and is listed apart. The commands are `survey`, `probe`, `account`,
-    /// `pathsearch`, `pathwalk`, `walk` and `mounts --compare`.
+    /// Two FILEs with the JSON of the same command are compared figure by figure. A figure has
+    /// changed if the two values differ by more than both spreads together, and by more than 10 %
+    /// (times) or 1 % (all else). The spread of repeated measurements is their maximum less their
+    /// minimum. A single measurement has no spread, and is listed separately. The commands are
+    /// `survey`, `probe`, `account`, `pathsearch`, `pathwalk`, `walk` and `mounts --compare`.
     ///
-    /// The tables of ratios, those of the papers of 1988, show how many times longer one program
-    /// takes than another, on one machine or many: the ratio of the real, user and system time of
-    /// each machine, then the mean, median, maximum, minimum and sample standard deviation of the
-    /// ratios. Ratios can be averaged over different machines, where times cannot.
+    /// Runs of several programs, on one machine or many, are compared by ratios, in the tables of
+    /// the papers of 1988. The tables show how many times longer one program takes than another:
+    /// the ratio of the real, user and system time of each machine, then the mean, median, maximum,
+    /// minimum and sample standard deviation of the ratios. Ratios of different machines can be
+    /// averaged; times cannot.
     ///
-    /// For these, a FILE is CSV, with a row per machine and the columns NAME_real, NAME_user and
-    /// NAME_sys (and NAME_calls, if calls were counted) for each of two or more programs. Columns
-    /// ratio_real, printed_ratio_real and so on are printed ratios to compare with; other columns are
-    /// labels. Or FILE is the JSON of `mounts --compare` or `walk --compare`, named SYSTEM.json, or
-    /// of a run of `walk`, `account`, `pathsearch` or `pathwalk`, named SYSTEM.NAME.json. Files with
-    /// different NAMEs go into different tables. docs/fleet.md shows how to collect files from many
-    /// machines.
+    /// For these tables, a FILE is CSV, with a row per machine and the columns NAME_real, NAME_user
+    /// and NAME_sys (and NAME_calls, if calls were counted) for each of two or more programs.
+    /// Columns ratio_real, printed_ratio_real and so on are printed ratios to compare with; other
+    /// columns are labels. Or FILE is the JSON of `mounts --compare` or `walk --compare`, named
+    /// SYSTEM.json, or of a run of `walk`, `account`, `pathsearch` or `pathwalk`, named
+    /// SYSTEM.NAME.json. Files with different NAMEs go into different tables. docs/fleet.md shows
+    /// how to collect files from many machines.
     Compare(compare::args::Compare),
     /// Measure block size, readahead, page cache and call prices.
     ///
     /// Runs the experiments of the paper "Exploring and Measuring Unix-Based File Systems" in DIR,
-    /// and measures the price of each system call. Each result has its confidence and the value
-    /// that the kernel reports, where there is one; a result that cannot be determined is reported
+    /// and measures the price of each system call. Each result has its confidence and, if there is
+    /// one, the value that the kernel reports. If a property cannot be determined, it is reported
     /// as unknown, with the reason. Temporary files are always removed, no other files are read,
     /// and the page cache of other processes is not evicted.
     Probe(probe::args::Probe),
-    /// Trace a command's path searches, and what failed lookups cost.
+    /// Trace a command's path searches, and the cost of failed lookups.
     ///
     /// Runs COMMAND and counts the lookups by name that it and its child processes make, in each
     /// directory. Lookups are grouped into searches: by shells along PATH, by the dynamic linker,
@@ -232,11 +233,11 @@ pub(crate) enum Command {
     Pathwalk(pathwalk::args::Pathwalk),
     /// Print where every byte of a file system is, and how to free it.
     ///
-    /// Answers why df reports more than du: the files by directory, owner and age, files hidden beneath
-    /// mounts, deleted files that a process holds open, reserved blocks, the tables and the journal of
-    /// the file system, snapshots, subvolumes and shared extents. What is not accounted for is printed,
-    /// too. The file system that holds DIR is read from its root with the fastest engine. As another
-    /// user than root, fathom names what it cannot see.
+    /// Answers why df reports more than du: the files by directory, owner and age, files hidden
+    /// beneath mounts, deleted files that a process holds open, reserved blocks, the tables and the
+    /// journal of the file system, snapshots, subvolumes and shared extents. Space that is not
+    /// accounted for is printed, too. The file system of DIR is read from its root with the fastest
+    /// engine. Without root, warnings name the data that fathom cannot see.
     Space(space::args::Space),
     /// Survey a machine: file systems, costs, and advice.
     ///

@@ -8,10 +8,11 @@ use super::values::duration;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DeadlineArgs {
-    /// Skip a network or FUSE mount that is silent for so long [default: 30s]
+    /// Skip network and FUSE mounts that do not answer within this time [default: 30s]
     ///
-    /// A child process touches each such mount first. What does not answer is skipped with a warning, and
-    /// does not count as removed. With -x such mounts are not entered, and get 2 seconds.
+    /// A child process accesses each of these mounts first. If a mount does not answer, a warning
+    /// names it, and its entries do not count as removed. With -x, fathom does not enter these
+    /// mounts, and waits 2 seconds for each.
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Selection")]
     deadline: Option<Duration>,
 }

@@ -7,8 +7,9 @@ use clap::Args;
 pub(crate) struct ModeArgs {
     /// Write files with these permissions [default: 600]
     ///
-    /// In octal, whatever the umask. Archives, catalogs, lists and records have names and contents of files that others may
-    /// not read. Without this option, a file that is replaced keeps its permissions.
+    /// MODE is octal, and the umask does not apply. Archives, catalogs, lists and records contain
+    /// names and contents of files that others may not read. Without this option, a file that is
+    /// replaced keeps its permissions.
     #[arg(long, value_name = "MODE", help_heading = "Output", value_parser = permissions)]
     mode: Option<u32>,
 }

@@ -9,13 +9,14 @@ use clap::Args;
 pub(crate) struct MonitorArgs {
     /// Append one line of JSON about this run to FILE
     ///
-    /// Its outcome, exit status and figures, also if it has failed. FILE is created for its owner only.
+    /// The line has the outcome, exit status and figures. It is written even if the run fails. If
+    /// FILE does not exist, it is created for its owner only.
     #[arg(long, value_name = "FILE", help_heading = "Monitoring")]
     pub(crate) report: Option<OsString>,
     /// Write metrics about this run to FILE, for Prometheus
     ///
-    /// OpenMetrics text, for the textfile collector of node_exporter: FILE ends in .prom, and is replaced atomically, also if
-    /// the run has failed. Everybody may read it.
+    /// FILE is OpenMetrics text for the textfile collector of node_exporter, which reads names that
+    /// end in .prom. It is replaced atomically, even if the run fails, and all users may read it.
     #[arg(long, value_name = "FILE", help_heading = "Monitoring")]
     pub(crate) metrics: Option<OsString>,
 }

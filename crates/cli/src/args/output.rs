@@ -17,7 +17,7 @@ pub(crate) struct OutputArgs<F: ValueEnum + Clone + Send + Sync + 'static = Form
     ///
     /// The totals are the number of entries, their apparent size, and the allocated space. A file
     /// with several names counts once. dir:N is the directory at most N levels below DIR (default
-    /// 1), age the time since the last modification (or --time), size a range of sizes. With
+    /// 1); age is the time since the last modification (or --time); size is a range of sizes. With
     /// --format csv or ndjson, numbers are exact.
     #[arg(long, value_name = "FIELD[:N]", value_parser = group_by)]
     pub(crate) group_by: Option<GroupField>,
@@ -34,7 +34,7 @@ pub(crate) struct OutputArgs<F: ValueEnum + Clone + Send + Sync + 'static = Form
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Format {
-    /// Totals (each name counts), what takes most space, and a digest; nothing with -q
+    /// Totals (each name counts), the entries that take most space, and a digest; nothing with -q
     Summary,
     /// The disk usage of each directory, as du counts it; SIZE is that of files and symlinks
     Du,

@@ -28,8 +28,8 @@ use limit::TimeLimit;
 pub(crate) struct PredicateArgs {
     /// Match names by GLOB, as find -name does
     ///
-    /// May be given several times, as --iname, --regex, --ext and --type: one of them must match. In
-    /// names, * and ? match a leading dot, too.
+    /// If the option is repeated, one of the GLOBs must match. The same applies to --iname,
+    /// --regex, --ext and --type. In names, * and ? match a leading dot, too.
     #[arg(long, value_name = "GLOB", allow_hyphen_values = true)]
     name: Vec<OsString>,
     /// Match names by GLOB, ignoring case
@@ -69,7 +69,7 @@ pub(crate) struct PredicateArgs {
     time: TimeArg,
     /// Match files of USER and GROUP (names or numbers); ! negates
     ///
-    /// root, :staff, '!root', '!root:!staff' and 1000:100 are examples. Names are looked up in
+    /// For example, root, :staff, '!root', '!root:!staff' or 1000:100. Names are looked up in
     /// /etc/passwd and /etc/group.
     #[arg(long, value_name = "USER[:GROUP]", value_parser = owner)]
     owner: Vec<OwnerArg>,

@@ -24,13 +24,13 @@ fathom account --json python3 -c 1  # JSON for other programs
 fathom probe /srv gates --json >prices.json  # measure the call prices of /srv
 fathom account --prices prices.json tar -cf /dev/null /srv  # use these prices
 fathom account --model  # the model of 1974 with the memo's own table
-fathom account --model calls.csv  # the model with another table";
+fathom account --model calls.csv  # the model with a table of your own";
 
 const OPTIONS_FIRST: &str = "\
 Options of fathom come before COMMAND; everything from COMMAND on belongs to the command.";
 
 const ATTACHING: &str = "\
-With -p, --cgroup and --system the exit status is 0 if there is a report, and 2 if there is none. Attaching needs root, and a kernel with BTF; -p also works by ptrace.";
+With -p, --cgroup and --system the exit status is 0 if there is a report, and 2 if there is none. Attaching needs root and a kernel with BTF. -p also works without root, with the meter ptrace.";
 
 const TABLE: &str = "\
 The table of --model is CSV with the columns gate, ms_per_call, calls_per_dir, calls_per_file (or calls_per_seg) and for_effect (yes or no).";
@@ -53,10 +53,10 @@ pub(crate) struct Account {
     #[arg(conflicts_with_all = ["model", "pid", "cgroup", "system"])]
     pub(crate) command: Vec<OsString>,
 
-    /// Meter these running processes, and what they start, until Ctrl-C
+    /// Meter these running processes and those that they start, until Ctrl-C
     ///
     /// PID is the id of a process, as ps prints it; several are separated by commas. Metering also
-    /// ends when the last of the processes has ended. The processes go on as before.
+    /// ends when the last of the processes has ended. The processes continue.
     #[arg(short, long, value_name = "PID", value_delimiter = ',', help_heading = "Metering", value_parser = number(1..=u32::MAX))]
     #[arg(conflicts_with = "model")]
     pub(crate) pid: Vec<u32>,
@@ -77,8 +77,8 @@ pub(crate) struct Account {
     pub(crate) duration: Option<Duration>,
     /// Print a line to stderr every SECONDS, besides the report
     ///
-    /// It has the calls of the interval, the errors, the time, and the system call, the program and
-    /// the directory that took most of it.
+    /// The line has the calls of the interval, the errors, the time, and the system call, the
+    /// program and the directory that took most of the time.
     #[arg(short = 'n', long, value_name = "SECONDS", help_heading = "Metering", value_parser = number(1..=86_400_u64))]
     #[arg(conflicts_with = "model")]
     pub(crate) interval: Option<u64>,
@@ -136,8 +136,8 @@ pub(crate) struct Account {
 
     /// Apply the cost model of 1974 to the calls in FILE; run no command
     ///
-    /// The model of the Multics memo predicts what cheaper calls would save. FILE is a table of calls;
-    /// without it, the memo's own table is used.
+    /// The model of the Multics memo predicts the savings of cheaper calls. FILE is a table of
+    /// calls; without it, the memo's own table is used.
     #[arg(long, value_name = "FILE", num_args = 0..=1, help_heading = "Model of 1974")]
     pub(crate) model: Option<Option<OsString>>,
     /// Assume this ratio of directories to files [default: 40:60]

@@ -20,7 +20,7 @@ fathom changed /srv --since c.parquet --update  # and replace the catalog with a
 fathom changed /srv --since c.parquet --type f --size +10M  # list only large files that changed
 fathom changed /srv --since c.parquet --format rsync | rsync -a --force --from0 --files-from=- /srv/ COPY/  # update a copy with rsync
 fathom changed /srv --since c.parquet --format tar | tar -C /srv --no-recursion --null -T - -cf A.tar  # archive what changed with tar
-fathom changed . --since ../c.parquet --format restic | restic backup --files-from-raw -  # snapshot of only what changed, run in /srv
+fathom changed . --since ../c.parquet --format restic | restic backup --files-from-raw -  # a snapshot of the changed files only; run it in /srv
 fathom dump /srv --restic REPO  # a complete snapshot";
 
 #[derive(Args, Debug)]
@@ -57,7 +57,7 @@ pub(crate) struct Changed {
     /// Require a catalog that was written with -x
     ///
     /// -x, --exclude and --max-depth of the walk that wrote the catalog apply without being given
-    /// again. What more --exclude skips is not reported.
+    /// again. Changes of entries that a further --exclude skips are not reported.
     #[arg(short = 'x', long, help_heading = "Method")]
     pub(crate) one_file_system: bool,
     #[command(flatten)]
@@ -87,9 +87,10 @@ pub(crate) enum ChangedFormat {
     Paths,
     /// The same, separated by NUL characters
     Paths0,
-    /// For restic backup --files-from-raw: the snapshot has only what changed
+    /// For restic backup --files-from-raw: the snapshot has only the changed files
     Restic,
-    /// For borg create --paths-from-stdin --paths-delimiter '\0': the archive has only what changed
+    /// For borg create --paths-from-stdin --paths-delimiter '\0': the archive has only the changed
+    /// files
     Borg,
     /// For rsync --from0 --files-from
     Rsync,

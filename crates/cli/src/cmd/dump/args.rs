@@ -18,13 +18,13 @@ use crate::cmd::selection::Excludes;
 
 const EXAMPLES: &str = "\
 fathom dump /srv -o srv.tar  # everything; fathom restore and tar can extract it
-fathom dump /srv --state /backup/srv --keep-daily 7 --keep-weekly 4  # one line for cron: named, levels chosen, pruned
+fathom dump /srv --state /backup/srv --keep-daily 7 --keep-weekly 4  # nightly, from cron: chooses name and level, and prunes
 fathom dump -x / -o root.tar.zst  # the root file system only, compressed
 fathom dump /srv -o - | ssh HOST 'cat >srv.tar'  # to another host
 fathom dump /srv -o 0.tar --catalog c.parquet  # a full dump, and a catalog for increments
 fathom dump /srv -o 1.tar --since c.parquet --catalog c.parquet  # what changed since then, and a new catalog
 fathom dump /srv -o 1.tar --level 1 --state /var/lib/fathom  # an increment by levels, as in dump(8)
-fathom dump --state /var/lib/fathom --prune --keep-full 2  # which archives are no longer needed
+fathom dump --state /var/lib/fathom --prune --keep-full 2  # print the archives that are no longer needed
 fathom dump /srv -o srv.tar --map srv.txt  # and a list of the archived entries
 fathom dump /home -o home.tar.zst --exclude-caches --exclude '*.tmp'  # without caches and some files
 mpirun -np 16 fathom dump srv -o parts --resume  # with 16 ranks (built with MPI); can be continued
@@ -68,11 +68,12 @@ pub(crate) struct Dump {
 
     /// Make a snapshot in this restic repository
     ///
-    /// REPO exists, and is a local directory, rest:URL, s3:HOST/BUCKET/PREFIX, sftp:USER@HOST:DIR or
-    /// sftp://USER@HOST:PORT/DIR, as in restic. rest: and s3: need --features cloud. restic lists, checks, mounts and restores it. Files that the last snapshot of the same host
-    /// and SRCs has with the same size and times are not read. With --state DIR, nothing is read if the
-    /// catalog in DIR tells that nothing has changed. The repository is locked as by restic backup.
-    /// Needs fathom built with --features restic.
+    /// REPO must exist. It is a local directory, rest:URL, s3:HOST/BUCKET/PREFIX,
+    /// sftp:USER@HOST:DIR or sftp://USER@HOST:PORT/DIR, as in restic. restic lists, checks, mounts
+    /// and restores the snapshot. Files with the same size and times as in the last snapshot of the
+    /// same host and SRCs are not read. With --state DIR, nothing is read if the catalog in DIR
+    /// proves that nothing has changed. fathom locks the repository like restic backup. Needs
+    /// fathom built with --features restic; rest: and s3: also need --features cloud.
     #[arg(
         long,
         value_name = "REPO",
@@ -89,7 +90,7 @@ pub(crate) struct Dump {
         requires = "restic"
     )]
     pub(crate) tag: Vec<String>,
-    /// With --restic, the host of the snapshot
+    /// With --restic, use NAME as the host of the snapshot
     ///
     /// Parents and catalogs are those of this host. The default is that of RESTIC_HOST, or the name of this machine.
     #[arg(
@@ -110,10 +111,11 @@ pub(crate) struct Dump {
         value_parser = duration
     )]
     pub(crate) retry_lock: Option<Duration>,
-    /// With --restic, record device numbers of files with several names only
+    /// With --restic, store device numbers only of files with several names
     ///
-    /// So directories that have not changed keep their trees where a file system gets another number each time, as
-    /// a snapshot of LVM or btrfs does. RESTIC_FEATURES=device-id-for-hardlinks has the same effect, for restic too.
+    /// A snapshot of LVM or btrfs has a new device number each time. With this option, its
+    /// unchanged directories are not stored again. RESTIC_FEATURES=device-id-for-hardlinks has the
+    /// same effect, also for restic.
     #[arg(
         long,
         help_heading = "Snapshots in restic repositories",
@@ -132,8 +134,8 @@ pub(crate) struct Dump {
     pub(crate) password_file: Option<OsString>,
     /// With --restic, read the password from the output of COMMAND
     ///
-    /// It is split into words at white space outside of quotation marks, and run without a shell. The default is
-    /// that of RESTIC_PASSWORD_COMMAND.
+    /// COMMAND is split into words at white space outside of quotation marks, and run without a
+    /// shell. The default is that of RESTIC_PASSWORD_COMMAND.
     #[arg(
         long,
         value_name = "COMMAND",
@@ -142,7 +144,7 @@ pub(crate) struct Dump {
         conflicts_with = "password_file"
     )]
     pub(crate) password_command: Option<OsString>,
-    /// With --restic, the password of REPO is empty
+    /// With --restic, use an empty password
     #[arg(
         long,
         help_heading = "Snapshots in restic repositories",
@@ -152,8 +154,9 @@ pub(crate) struct Dump {
     pub(crate) insecure_no_password: bool,
     /// With --restic, cache index files, snapshots and trees in DIR
     ///
-    /// So the next snapshot need not read them again, if REPO is not a local directory. The default is restic's
-    /// cache, which both share: RESTIC_CACHE_DIR, or restic in XDG_CACHE_HOME or ~/.cache.
+    /// The next snapshot then need not read them again. A local directory is not cached. The
+    /// default is the cache of restic, which both programs use: RESTIC_CACHE_DIR, or restic in
+    /// XDG_CACHE_HOME or ~/.cache.
     #[arg(
         long,
         value_name = "DIR",
@@ -185,32 +188,35 @@ pub(crate) struct Dump {
     pub(crate) catalog: Option<OsString>,
     /// Archive what changed since the last dump of a lower level
     ///
-    /// Level 0 archives everything. So does every level without a dump of a lower one, and where SRC
-    /// is on a different file system than then.
+    /// Level 0 archives everything. Every level does so if there is no dump of a lower level, or if
+    /// SRC is on a different file system now.
     #[arg(long, value_name = "N", help_heading = "Increments", requires = "state", conflicts_with = "no_output",
           value_parser = number(0..=9_u8))]
     pub(crate) level: Option<u8>,
     /// Keep archives, catalogs and records of dumps in this directory
     ///
-    /// Without -o and --level, fathom names the archive in DIR after SRC, the time in UTC and the level, and chooses the
-    /// level: 0 (everything), or 1 (what changed since the last dump of level 0). DIR is created if the directory above it
-    /// exists. Only one dump at a time can use it. With -o and --level, DIR exists and has the catalogs of the levels. With
-    /// --restic, it keeps the catalog of the last snapshot.
+    /// Without -o and --level, fathom names the archive in DIR after SRC, the time in UTC and the
+    /// level, and chooses the level: 0 (everything), or 1 (what changed since the last dump of
+    /// level 0). DIR is created if the directory above it exists. Only one dump at a time can use
+    /// it. With -o and --level, DIR must exist, and has the catalogs of the levels. With --restic,
+    /// it has the catalog of the last snapshot.
     #[arg(long, value_name = "DIR", help_heading = "Increments")]
     pub(crate) state: Option<OsString>,
     /// Archive everything every N dumps, else what changed [default: 7]
     ///
-    /// Without -o and --level. The other dumps are increments to the last full one, so that each is restored from two archives. With 1, every dump
-    /// is full. A dump is full, too, if there is nothing that an increment could be based on; a message says why.
+    /// This applies without -o and --level. The other dumps are based on the last full dump, so
+    /// that each is restored from two archives. With 1, every dump is full. A dump is also full if
+    /// there is no valid base for an increment; a message says why.
     #[arg(long, value_name = "N", help_heading = "Increments", requires = "state", value_parser = number(1..=65_535_u32))]
     pub(crate) full_every: Option<u32>,
     #[command(flatten)]
     pub(crate) keep: Keep,
     /// Print the archives of the state directory that are no longer needed
     ///
-    /// Nothing is dumped. With --keep-full, the last full dumps and every dump based on them or newer
-    /// are kept. A full dump whose archive is missing does not count as kept. With --keep-daily and the like, see
-    /// there. The last complete dump is kept, and the last one with the data of each entry that later ones could not read.
+    /// Nothing is dumped. With --keep-full, the last full dumps and every dump based on them or
+    /// newer are kept. A full dump whose archive is missing does not count as kept. For
+    /// --keep-daily and the like, see there. The last complete dump is always kept; so is, for each
+    /// entry that later dumps could not read, the last dump that has it.
     #[arg(long, help_heading = "Increments", requires = "state")]
     #[arg(conflicts_with_all = ["full_every", "level", "output", "since", "catalog", "map", "account", "explain", "dry_run"])]
     pub(crate) prune: bool,
@@ -218,7 +224,7 @@ pub(crate) struct Dump {
     #[arg(long, value_name = "N", help_heading = "Increments", value_parser = number(1..=65_535_usize))]
     #[arg(conflicts_with_all = ["keep_last", "keep_hourly", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly"])]
     pub(crate) keep_full: Option<usize>,
-    /// With --prune, remove them
+    /// With --prune, remove these archives
     #[arg(long, help_heading = "Increments")]
     pub(crate) yes: bool,
 
@@ -227,7 +233,7 @@ pub(crate) struct Dump {
     /// One name per line; empty lines are ignored. Names are relative to the current directory, or
     /// all of them absolute. Each SRC counts as a name, too. The directories above a name are
     /// archived too, without their other entries. A name that does not exist is skipped with a
-    /// warning, and one that an --exclude option matches without.
+    /// warning. A name that an --exclude option matches is skipped without a warning.
     #[arg(long, value_name = "FILE", help_heading = "Selection", conflicts_with_all = ["prune", "explain", "account"])]
     pub(crate) files_from: Vec<OsString>,
     /// With --files-from, names end with a NUL, not a newline
@@ -275,31 +281,33 @@ pub(crate) struct Dump {
 
     /// Print how much would be archived; dump nothing
     ///
-    /// With --state and without --level, for the dumps of all levels. The tree is read once, and no
-    /// file is opened: extended attributes do not count, and of sparse files the allocated space.
-    /// With --restic, files are read, and compared with what REPO has; nothing is written, not even a lock.
+    /// With --state and without --level, there is a row for each level. The tree is read once, and
+    /// no file is opened: extended attributes do not count, and sparse files count with their
+    /// allocated space. With --restic, files are read and compared with REPO, but nothing is
+    /// written, not even a lock.
     #[arg(short = 'n', long, help_heading = "Reports", conflicts_with_all = ["account", "explain", "map", "no_output"])]
     pub(crate) dry_run: bool,
     /// Print the CPU time by function, system call and method
     ///
-    /// The tables are those of the Multics memo of 1974. For each method they have the cost that
-    /// its model predicts and the measured cost: each method reads the metadata once more. The dump
-    /// uses one thread.
+    /// The tables are those of the Multics memo of 1974. For each method, they have the cost that
+    /// its model predicts, and the measured cost, for which each method reads the metadata once
+    /// more. The dump uses one thread.
     #[arg(long, help_heading = "Reports", conflicts_with_all = ["explain", "jobs"])]
     pub(crate) account: bool,
     /// Print how metadata would be read, and why; dump nothing
     ///
-    /// For each SRC, the methods that are possible are printed, and the reasons why others are not.
+    /// For each SRC, the output has the possible methods, and the reasons why others are
+    /// impossible.
     #[arg(long, help_heading = "Reports", conflicts_with_all = ["catalog", "since", "level", "map", "exclude_caches",
           "exclude_if_present"])]
     pub(crate) explain: bool,
 
-    /// Keep what the ranks of this run have finished, and dump the rest
+    /// Keep the finished parts of an earlier attempt, and dump the rest
     ///
-    /// Give it from the start: the ranks then dump the tree in 16 pieces, one after the other, and name their
-    /// archives after each; the same command continues after a failure. A piece is kept if all ranks have finished
-    /// it, and nothing in it has changed since, by its catalog, which is in ARCHIVE/.catalog without --catalog. Needs
-    /// mpirun, and the same SRCs, options and number of ranks.
+    /// Give it from the start: the ranks then dump the tree in 16 slices, one after the other.
+    /// After a failure, the same command continues. A slice is kept if all ranks have finished it
+    /// and nothing in it has changed since. Its catalog shows that; without --catalog, it is in
+    /// ARCHIVE/.catalog. Needs mpirun, and the same SRCs, options and number of ranks.
     #[arg(long, help_heading = "Output", requires = "output",
           conflicts_with_all = ["no_output", "dry_run", "explain", "account", "map"])]
     pub(crate) resume: bool,
@@ -321,9 +329,10 @@ pub(crate) struct Dump {
 pub(crate) struct Keep {
     /// With --state, keep the last N dumps, and remove others
     ///
-    /// A dump that several --keep options name is kept once; those that none names are removed after a dump that
-    /// succeeded, with -n only printed. What a kept dump is based on is kept, and so are the last complete dump, and
-    /// the last one with the data of each entry that later ones could not read.
+    /// After a successful dump, fathom removes the dumps that no --keep option keeps; with -n, it
+    /// only prints them. The full dumps that kept dumps are based on are kept, too; so are the last
+    /// complete dump and, for each entry that later dumps could not read, the last dump that has
+    /// it.
     #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
     pub(crate) keep_last: Option<usize>,
     /// Keep the last dump of each of the last N hours that have one
@@ -331,8 +340,8 @@ pub(crate) struct Keep {
     pub(crate) keep_hourly: Option<usize>,
     /// Keep the last dump of each of the last N days that have one
     ///
-    /// As with restic, in local time (TZ); while fewer than N days have a dump, the oldest dump is kept, too. Likewise
-    /// for the other periods.
+    /// Days are in local time (TZ). While fewer than N days have a dump, the oldest dump is kept,
+    /// too, like in restic. The same applies to the other periods.
     #[arg(long, value_name = "N", requires = "state", value_parser = number(1..=65_535_usize))]
     pub(crate) keep_daily: Option<usize>,
     /// Keep the last dump of each of the last N weeks that have one

@@ -8,7 +8,7 @@ use crate::args::help::{EXIT, ending, first};
 
 const EXAMPLES: &str = "\
 fathom list srv.tar  # every member
-fathom list --state /backup/srv -- nginx.conf  # its versions in all dumps, and how to restore them
+fathom list --state /backup/srv -- nginx.conf  # the versions of a file in all dumps
 fathom list srv.0.tar.zst srv.1.tar.zst  # a dump and its increment
 fathom list srv.tar srv/www  # srv/www and everything below it
 fathom list srv.tar '*.conf'  # all members whose names end with .conf
@@ -26,7 +26,7 @@ an existing file; the rest are PATHs. The wildcards *, ? and [...] in PATHs matc
 pub(crate) struct List {
     /// The archives to list (- for stdin)
     ///
-    /// Or a directory with all parts of one dump, written under mpirun.
+    /// An ARCHIVE may also be a directory with all parts of one dump, written under mpirun.
     #[arg(required_unless_present = "state", value_name = "ARCHIVE")]
     pub(crate) archives: Vec<OsString>,
     /// The members to list (names or globs), with all below [default: all]
@@ -35,14 +35,17 @@ pub(crate) struct List {
 
     /// List the dumps in a state directory, or find PATHs in all of them
     ///
-    /// With PATHs, each version of each file is printed: its size and time, the number of dumps that have it, and the
-    /// time of the last of these, which fathom restore --at takes. They are read from catalogs, which dumps keep that
-    /// were made without -o. PATHs are absolute, as on the machine, relative to SRC, or names in the archive, and may
-    /// have wildcards. A PATH without a slash is the name of a file in any directory, too. Without PATHs:
-    /// RESTORE has the numbers of the archives to restore, in order, for the tree of that dump.
-    /// STATUS tells whether its archive is where it was written, is missing, was replaced by
-    /// another file, or was streamed to a pipe; and whether the dump is incomplete, because something
-    /// could not be read. The names follow the table.
+    /// With PATHs, each version of each file is printed: its size and time, the number of dumps
+    /// that have it, and the time of the last of these dumps, for fathom restore --at. This reads
+    /// the catalogs, which are kept for dumps that were made without -o. A PATH is an absolute path
+    /// on the machine, a path relative to SRC, or a name in the archive, and may have wildcards. A
+    /// PATH without a slash is also the name of a file in any directory.
+    ///
+    /// Without PATHs, the dumps are printed. RESTORE has the numbers of the archives to restore, in
+    /// order, for the tree of that dump. STATUS says whether its archive is unchanged, is missing,
+    /// was replaced by a different file, or was streamed to a pipe; and whether the dump is
+    /// incomplete, because entries could not be read. The table is followed by the names of these
+    /// entries.
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<OsString>,
 }

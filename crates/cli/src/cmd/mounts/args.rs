@@ -66,10 +66,10 @@ pub(crate) struct Mounts {
 
     /// Check that each mount answers
     ///
-    /// STATUS is ok, slow, hung (no answer within --deadline), stale (its server or device is gone),
-    /// failing (the file system says that it has met an error), denied (no permission) or hidden
-    /// (covered by another mount, and not checked). Child processes that can be killed do the check, so
-    /// that a hung mount does not block fathom.
+    /// STATUS is ok, slow, hung (no answer within --deadline), stale (its server or device is
+    /// gone), failing (an error was recorded, or made it read-only), denied (no permission) or
+    /// hidden (covered by another mount, and not checked). Child processes that can be killed do
+    /// the check, so that a hung mount does not block fathom.
     #[arg(long, help_heading = "Diagnosis")]
     pub(crate) check: bool,
     /// Wait this long for each mount, with --check: 500ms, 2s, 1m [default: 2s]

@@ -15,7 +15,7 @@ fathom pathsearch --rtt auto /nfs/app/tool  # with the round trip measured on it
 fathom pathsearch --network /opt /opt/app/tool  # as if /opt were on a network file system
 fathom pathsearch --rtt 200us --nodes 1000 --server-rate 50000 ./tool  # on 1000 nodes at once
 fathom pathsearch --apply-path sh -c './build >&2'  # print a better PATH
-fathom pathsearch --files0 sh -c './tool >&2' | tar --null -T - -cf FILE  # archive what it reads
+fathom pathsearch --files0 sh -c './tool >&2' | tar --null -T - -cf FILE  # archive the files that it reads
 fathom pathsearch --json -o FILE make  # write JSON for other programs";
 
 const METERS: &str = "\
@@ -49,7 +49,8 @@ pub(crate) struct Pathsearch {
     pub(crate) server_rate: Option<f64>,
     /// Assume that DIR is on a network file system; may be repeated
     ///
-    /// By default, the directories that are on a network file system now; if there are none, all.
+    /// The default is the directories that are on a network file system now or, if there are none,
+    /// all directories.
     #[arg(long, value_name = "DIR", help_heading = "Prediction")]
     pub(crate) network: Vec<OsString>,
 

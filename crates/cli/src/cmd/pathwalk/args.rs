@@ -77,7 +77,7 @@ pub(crate) struct Pathwalk {
     pub(crate) repeat: u32,
     /// Drop cached names, inodes and pages before the first search
     ///
-    /// --cold drops what is charged to the memory cgroup of this process; --cold=host drops the
+    /// --cold drops the caches charged to the memory cgroup of this process; --cold=host drops the
     /// caches of the whole host.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "group",
           help_heading = "Extensions")]
@@ -110,7 +110,7 @@ pub(crate) enum LookupMethod {
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CacheScope {
-    /// Drop what is charged to this process's memory cgroup
+    /// Drop the caches charged to this process's memory cgroup
     Group,
     /// Drop the caches of the host, which slows down all its processes
     Host,

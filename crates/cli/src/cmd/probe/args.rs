@@ -56,7 +56,7 @@ pub(crate) struct Probe {
 
     /// Print every property, its confidence and method, and all prices
     ///
-    /// With -v, also how each was measured.
+    /// -v adds how each value was measured.
     #[arg(long, help_heading = "Output", conflicts_with = "json")]
     pub(crate) full: bool,
     /// Write plots of the samples and prices as SVG to DIR, an existing directory

@@ -15,11 +15,11 @@ const EXAMPLES: &str = "\
 fathom walk /srv --catalog srv.parquet  # write the catalog first
 fathom query srv.parquet  # count files, directories and bytes
 fathom query srv.parquet --name '*.iso' --size +1G --format paths  # list large files by name
-fathom query srv.parquet --group-by owner --changed-before 1y  # print who has old files
+fathom query srv.parquet --group-by owner --changed-before 1y  # print the owners of old files
 fathom query srv.parquet --type f --size 0 --print0 | xargs -0 ls -l  # pass paths to another program
 fathom query srv.parquet home.parquet --group-by age  # add up two catalogs
 fathom query PARTS/ --format du --max-depth 1  # read a catalog in parts
-fathom query PARTS/ --compact srv.parquet  # make one catalog of the parts
+fathom query PARTS/ --compact srv.parquet  # merge the parts into one catalog
 fathom query --diff old.parquet new.parquet --type f  # list the files that changed between two walks
 fathom query --diff old.parquet new.parquet --group-by dir:2 --top 10  # list the directories that grew most";
 
@@ -29,17 +29,18 @@ pub(crate) struct Query {
     /// The catalogs, or directories with the parts of one
     ///
     /// They are one data set. Catalogs are written by fathom walk --catalog and fathom dump
-    /// --catalog. Of a directory, all files named *.parquet are read.
+    /// --catalog. A directory stands for all files in it that are named *.parquet.
     #[arg(required_unless_present = "diff", value_name = "CATALOG")]
     pub(crate) catalogs: Vec<OsString>,
     /// Compare two catalogs of one directory
     ///
-    /// Or two directories with the parts of one, or with catalogs of the same DIRs: then paths begin
-    /// with DIR.
+    /// OLD and NEW may also be directories, with the parts of one catalog, or with catalogs of the
+    /// same DIRs; then paths begin with DIR.
     ///
-    /// Prints what fathom changed prints: the entries that were added, changed, removed or renamed.
-    /// Removed entries are selected by their metadata in OLD, others by that in NEW. With
-    /// --group-by, prints by how much the totals of each group differ.
+    /// The output is that of fathom changed: the entries that were added, changed, removed or
+    /// renamed. Predicates select removed entries by their metadata in OLD, and others by their
+    /// metadata in NEW. With --group-by, the output has the differences of the totals of each
+    /// group.
     #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], conflicts_with = "catalogs")]
     pub(crate) diff: Option<Vec<OsString>>,
 
@@ -85,9 +86,10 @@ pub(crate) enum QueryFormat {
     Ncdu,
     /// With --diff, one change per line (the default)
     Table,
-    /// With --diff, for restic backup --files-from-raw: the snapshot has only what changed
+    /// With --diff, for restic backup --files-from-raw: the snapshot has only the changed files
     Restic,
-    /// With --diff, for borg create --paths-from-stdin --paths-delimiter '\0': only what changed
+    /// With --diff, for borg create --paths-from-stdin --paths-delimiter '\0': only the changed
+    /// files
     Borg,
     /// With --diff, for rsync --from0 --files-from
     Rsync,

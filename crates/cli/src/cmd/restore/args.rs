@@ -16,8 +16,8 @@ fathom restore --state /backup/srv --at yesterday -C /mnt /srv/www  # a director
 fathom restore full.tar monday.tar tuesday.tar  # the tree as of Tuesday
 fathom restore full.tar.zst -C /tmp/x home/me  # only home/me
 fathom restore full.tar 'home/*/.ssh'  # only the directories .ssh
-fathom restore full.tar home/me --strip-components 2  # what is in home/me, without home/me/
-fathom restore full.tar -- home/me a.tar  # PATHs that could be taken for archives
+fathom restore full.tar home/me --strip-components 2  # the contents of home/me, without home/me/
+fathom restore full.tar -- home/me a.tar  # PATHs that look like archives
 ssh HOST cat full.tar | fathom restore - -C /mnt  # from standard input
 fathom restore --state /var/lib/fathom --at 2026-11-20 -C /mnt  # the tree as of that day
 fathom restore --state /backup/srv --at 2d --to - /srv/etc/hosts  # a file to standard output
@@ -25,7 +25,7 @@ fathom restore full.tar --dry-run  # print what would be done";
 
 const MORE: &str = "\
 Arguments after -- are PATHs. Without --, the first argument is an archive, and so are those after it up to the first that is not \
-an existing file; the rest are PATHs. If the archives have no member of such a name, nothing is restored. \
+an existing file; the rest are PATHs. If a PATH without -- is not in the archives, nothing is restored. \
 The wildcards *, ? and [...] in PATHs match any characters, slashes too.";
 
 #[derive(Args, Debug)]
@@ -34,7 +34,7 @@ The wildcards *, ? and [...] in PATHs match any characters, slashes too.";
 pub(crate) struct Restore {
     /// The archives, oldest first (- for stdin)
     ///
-    /// Or a directory with all parts of one dump, written under mpirun.
+    /// An ARCHIVE may also be a directory with all parts of one dump, written under mpirun.
     #[arg(required_unless_present = "state", value_name = "ARCHIVE")]
     pub(crate) archives: Vec<OsString>,
     /// The members to extract (names or globs), with all below [default: all]
@@ -43,16 +43,16 @@ pub(crate) struct Restore {
 
     /// Use the archives that a state directory records
     ///
-    /// All arguments are PATHs then: absolute paths as on the machine, paths relative to SRC, or names in the
-    /// archive. fathom list --state prints the dumps.
+    /// All arguments are PATHs then: absolute paths on the machine, paths relative to SRC, or names
+    /// in the archive. fathom list --state prints the dumps.
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<OsString>,
     /// With --state, use the last dump that began by this time [default: latest]
     ///
-    /// A date in local time (TZ), as fathom list --state prints it: 2026-11-20 includes the whole
-    /// day, '2026-11-20 03:00' the whole minute. Or a date with its offset from UTC
-    /// (2026-11-20T03:00:00Z), @SECONDS since 1970, today, yesterday (to the end of that day), a time before now such as 2d, 12h or
-    /// 1w, or latest.
+    /// TIME is a date in local time (TZ), as fathom list --state prints it (2026-11-20 includes the
+    /// whole day, '2026-11-20 03:00' the whole minute); a date with its offset from UTC
+    /// (2026-11-20T03:00:00Z); @SECONDS since 1970; today, or yesterday (to the end of that day); a
+    /// time before now such as 2d, 12h or 1w; or latest.
     #[arg(long, value_name = "TIME", requires = "state", value_parser = when)]
     pub(crate) at: Option<When>,
     /// With --state, write one file to standard output: --to -
@@ -67,8 +67,9 @@ pub(crate) struct Restore {
     pub(crate) directory: OsString,
     /// Remove N leading components from the names of members
     ///
-    /// Targets of hard links change likewise, those of symbolic links do not. Members with no more
-    /// than N components are skipped. PATHs are the names in the archive. Only for a single archive.
+    /// Targets of hard links change in the same way, those of symbolic links do not. Members with
+    /// no more than N components are skipped. PATHs are the names in the archive. Only for a single
+    /// archive.
     #[arg(long, value_name = "N", default_value = "0", hide_default_value = true)]
     #[arg(value_parser = number(0..=65_535_usize))]
     pub(crate) strip_components: usize,
@@ -82,7 +83,7 @@ pub(crate) struct Restore {
     pub(crate) no_same_owner: bool,
     /// Restore no set-id bits and no access control lists; apply the umask
     ///
-    /// Nor sticky bits.
+    /// Sticky bits are not restored either.
     #[arg(long, help_heading = "Archives of others")]
     pub(crate) no_same_permissions: bool,
     /// Skip devices

@@ -30,15 +30,15 @@ pub(crate) struct Space {
     /// The others are added up. The JSON has all of them.
     #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Output", value_parser = number(1..=65_535_usize))]
     pub(crate) top: usize,
-    /// Give up if DIR does not answer for so long [default: 30s]
+    /// Give up if DIR does not answer within DURATION [default: 30s]
     ///
-    /// A process touches DIR first if it may be on a network or FUSE file system. Mounts below DIR are not
-    /// entered.
+    /// A child process accesses DIR first if it may be on a network or FUSE file system. Mounts
+    /// below DIR are not entered.
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Selection")]
     pub(crate) deadline: Option<Duration>,
     /// Warn, with exit status 1, if more than PERCENT of the space is used
     ///
-    /// As df(1) counts: of what is used or available to users.
+    /// The percentage is that of df(1), which does not count reserved blocks.
     #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "Monitoring")]
     pub(crate) threshold: Option<f64>,
     #[command(flatten)]

@@ -36,7 +36,7 @@ pub(crate) struct Survey {
 
     /// Write the page to FILE (- for stdout) [default: fathom-survey.html]
     ///
-    /// It is written with --json, too; --no-page writes none.
+    /// The page is written with --json, too, unless --no-page is given.
     #[arg(
         short,
         long,

@@ -10,7 +10,7 @@ use crate::cmd::selection::Excludes;
 
 const EXAMPLES: &str = "\
 fathom verify srv.tar.zst  # check all checksums
-fathom verify --state /backup/srv --against /  # all dumps of a state directory, and the newest with the tree
+fathom verify --state /backup/srv --against /  # check all dumps, and compare the newest with the tree
 fathom verify srv.tar.zst -- srv/www  # only the members with this name or below it
 fathom verify srv.tar.zst -- '*.db'  # only the members whose names end with .db
 fathom verify srv.tar --against /  # and compare the members with /srv
@@ -26,7 +26,7 @@ const MORE: &str = "The wildcards *, ? and [...] in PATHs match any characters, 
 pub(crate) struct Verify {
     /// The archive to check (- for stdin)
     ///
-    /// Or a directory with all parts of one dump, written under mpirun.
+    /// ARCHIVE may also be a directory with all parts of one dump, written under mpirun.
     #[arg(value_name = "ARCHIVE", required_unless_present = "state")]
     pub(crate) archive: Option<OsString>,
     /// The members to check (names or globs), with all below [default: all]

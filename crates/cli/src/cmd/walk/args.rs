@@ -19,19 +19,19 @@ const EXAMPLES: &str = "\
 fathom walk /srv  # what takes the space: totals, directories, extensions, files
 fathom walk /srv --top 10  # print the ten largest files as well
 fathom walk /srv --format du --top 20  # list the 20 largest directories
-fathom walk /srv --format du --exclusive  # print what deleting each directory would free
+fathom walk /srv --format du --exclusive  # print the space that deleting each directory would free
 fathom walk /home --group-by owner  # print entries and space by owner
 fathom walk /srv --group-by dir:2 --top 20  # print the 20 largest directories down to level 2
 fathom walk -x / --format paths0  # print all paths for xargs -0
 fathom walk /srv --format ndjson  # print all metadata, one JSON object per line
 fathom walk /srv --exclude '*.o'  # skip object files
-fathom mounts / --check --format exclude | fathom walk / --exclude-from -  # skip what does not answer
+fathom mounts / --check --format exclude | fathom walk / --exclude-from -  # skip mounts that do not answer
 fathom walk /srv --size +100M --changed-before 1y --format paths  # list large files not modified for a year
 fathom walk /home --type f --owner '!root' --perm /022  # count files that others can write to
 fathom walk /srv --catalog srv.parquet  # write a catalog for fathom changed
 fathom walk /srv --shard 0/4 --catalog parts  # write the first of four parts of a catalog
 mpirun -np 16 fathom walk /srv --catalog parts  # walk with 16 ranks (built with MPI)
-mpirun -np 16 fathom walk /srv --catalog parts --resume  # the same, to be continued if it is interrupted
+mpirun -np 16 fathom walk /srv --catalog parts --resume  # the same; repeat it to continue after a failure
 fathom walk /srv --explain  # print which engine would be used, and why
 fathom walk /srv --compare  # compare the cost of all engines on this tree";
 
@@ -75,7 +75,8 @@ pub(crate) struct Walk {
     pub(crate) trials: usize,
     /// Print which engine would be used and why, without walking
     ///
-    /// Depends on the predicates and --format: for names alone another engine may be the cheapest.
+    /// The choice depends on the predicates and --format: for names alone, a different engine may
+    /// be the cheapest.
     #[arg(long, help_heading = "Method", conflicts_with_all = ["sort", "top", "group_by", "catalog", "compare"])]
     pub(crate) explain: bool,
 
@@ -94,16 +95,17 @@ pub(crate) struct Walk {
 
     /// Walk only shard I of N, numbered from 0
     ///
-    /// N processes, on any hosts, walk a tree together: directories three levels below DIR are dealt out
-    /// by a hash of their paths, with everything below them, and so are the entries above. With
-    /// --catalog, FILE is a directory, to which each writes part-I-of-N.parquet. fathom query
-    /// reads the directory. The digest of all shards is the sum of theirs.
+    /// N processes, on any hosts, walk a tree together. Directories three levels below DIR are
+    /// assigned to shards by a hash of their paths, each with everything below it; so are the
+    /// entries above. With --catalog, FILE is a directory, to which each process writes
+    /// part-I-of-N.parquet; fathom query reads the directory. The digest of the tree is the sum of
+    /// the digests of all shards.
     #[arg(long, value_name = "I/N", help_heading = "Selection", value_parser = shard)]
     pub(crate) shard: Option<Shard>,
     /// Name the run that a part belongs to [default: $SLURM_ARRAY_JOB_ID]
     ///
-    /// Parts of different runs are never read as one data set. Requires --shard or mpirun, which by default
-    /// makes up a name.
+    /// Parts of different runs are never read as one data set. Requires --shard or mpirun; under
+    /// mpirun, the default is a random name.
     #[arg(long, value_name = "NAME", help_heading = "Selection")]
     pub(crate) run: Option<String>,
 
@@ -112,12 +114,12 @@ pub(crate) struct Walk {
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-    /// With --format du, print what deleting each directory would free
+    /// With --format du, print the space that deleting each would free
     ///
-    /// Files can share extents with copies and snapshots on btrfs and XFS. An extent counts once, in
-    /// the nearest directory that all files that refer to it are in; if there are others elsewhere,
-    /// it is not freed. This reads the extents of each file. Which files refer to an extent is known to
-    /// root only.
+    /// On btrfs and XFS, files can share extents with copies and snapshots. An extent counts once,
+    /// in the nearest directory that contains all files that refer to it, or nowhere if one of them
+    /// is outside DIR. fathom reads the list of extents of each file. Only root can find out which
+    /// files refer to an extent.
     #[arg(long)]
     pub(crate) exclusive: bool,
     /// Write a catalog (Parquet), with one row per entry, to FILE
@@ -127,12 +129,12 @@ pub(crate) struct Walk {
     #[arg(long, value_name = "FILE", help_heading = "Output", value_parser = seekable())]
     pub(crate) catalog: Option<OsString>,
 
-    /// Keep the parts of this run that are finished, and walk the rest
+    /// Keep the finished parts of an earlier attempt, and walk the rest
     ///
-    /// Give it from the start: the ranks then walk the tree in 16 pieces, one after the other, and name
-    /// their parts after each; the same command continues after a failure. A piece is kept if all
-    /// ranks have finished it, and nothing was skipped. With --shard, the part of the shard is kept.
-    /// Needs --catalog, and the same DIR, options and number of ranks.
+    /// Give it from the start: the ranks then walk the tree in 16 slices, one after the other.
+    /// After a failure, the same command continues. A slice is kept if all ranks have finished it
+    /// and nothing was skipped. With --shard, a finished part of the shard is kept. Needs
+    /// --catalog, and the same DIR, options and number of ranks.
     #[arg(long, help_heading = "Output", requires = "catalog", conflicts_with_all = ["PredicateArgs", "explain"])]
     pub(crate) resume: bool,
 

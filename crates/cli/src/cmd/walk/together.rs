@@ -225,7 +225,7 @@ fn check(args: &Args) -> Result<(), Error> {
         .is_none_or(|engine| engine == EngineKind::Threads);
     if args.resume && !is_threads {
         return Err(Error::new("--resume cannot be used with this --engine")
-            .with_hint("omit --engine: it would read the whole file system for each piece"));
+            .with_hint("omit --engine: it would read the whole file system for each slice"));
     }
     let option = match () {
         () if args.compare => "--compare",

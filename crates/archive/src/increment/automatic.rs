@@ -6,11 +6,10 @@
 use std::ffi::CString;
 use std::sync::Arc;
 
-use base::path::split;
 use base::{Warning, path};
 use gate::file::Reader;
 use gate::fs::{At, Attributes, Open, Want};
-use gate::long::{c_string, open_long, statx_long};
+use gate::long::{c_string, open_long, split_path, statx_long};
 use gate::{Errno, Fd, Gate};
 use ondisk::mnttab::mount_point;
 use ondisk::utc;
@@ -93,13 +92,7 @@ fn parent_of_missing(state: &[u8]) -> Result<Option<(Fd, CString)>> {
         Err(Errno::ENOENT) => {}
         _ => return Ok(None),
     }
-    let trimmed = trim_slashes(state);
-    let (dir, name) = split(trimmed);
-    let dir = match dir {
-        b"" if trimmed.starts_with(b"/") => b"/",
-        b"" => b".",
-        dir => dir,
-    };
+    let (dir, name) = split_path(trim_slashes(state));
     let dir = open_long(dir, Open::DIRECTORY).map_err(|errno| match errno {
         Errno::ENOENT => error(ErrorKind::NoParent),
         errno => error(catalog::ErrorKind::call(Gate::Openat)(errno).into()),

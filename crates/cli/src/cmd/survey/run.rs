@@ -10,7 +10,7 @@ use gate::Errno;
 use gate::file::Writer;
 use gate::fs::Open;
 use gate::interrupt::{Guard, let_go};
-use gate::long::open_long;
+use gate::long::{open_long, parent};
 use gate::lookup::may_create_in;
 use gate::process::yield_to_others;
 use mounts::root::Root;
@@ -181,12 +181,7 @@ fn check_page(name: &[u8]) -> Result<(), Error> {
     if Writer::place(name).map_err(cannot)?.is_none() {
         return Ok(());
     }
-    let parent = match name.iter().rposition(|byte| *byte == b'/') {
-        Some(0) => &b"/"[..],
-        Some(at) => &name[..at],
-        None => b".",
-    };
-    let opened = open_long(parent, Open::PATH | Open::DIRECTORY);
+    let opened = open_long(parent(name), Open::PATH | Open::DIRECTORY);
     opened
         .and_then(|dir| may_create_in(dir.as_fd()))
         .map_err(cannot)

@@ -2,6 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`btrfs`] | searches of btrfs's trees |
 //! | [`path`] | paths as bytes |
 //! | [`warning`] | what was skipped or found wrong |
 //! | [`runs`] | what runs of a method or an engine took, and statistics of them |
@@ -9,6 +10,7 @@
 //! | [`child`] | work in a process of its own, within limits |
 #![forbid(unsafe_code)]
 
+pub mod btrfs;
 pub mod child;
 pub mod path;
 pub mod pool;

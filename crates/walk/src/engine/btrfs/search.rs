@@ -1,43 +1,18 @@
 //! Searches of btrfs's trees, and the metadata of the inodes in them.
 
-use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 
+use base::btrfs::search;
 use gate::Errno;
-use gate::btrfs::{SEARCH_HEAD, SearchKey, get_subvol_info, tree_search_v2};
+use gate::btrfs::get_subvol_info;
 use gate::fs::{Attributes, Statfs, Time};
 use ondisk::Dev;
-use ondisk::btrfs::{Inode, Item, Items, Key, LAST_INODE, Subvolume, items, kind, links};
+use ondisk::btrfs::{Inode, LAST_INODE, Subvolume, kind, links};
 
 use crate::entry::{FileType, Meta};
 
-/// Bytes of a search for many items. From 16 KiB to 1 MiB it makes no difference.
-pub(super) const BUFFER: usize = 128 << 10;
 /// Bytes of a search for a single inode.
 pub(super) const SMALL: usize = 4096;
-
-/// Searches a tree (0: that of the subvolume of `fd`) for up to `most` items in a range of keys.
-pub(super) fn search<'b>(
-    fd: impl AsFd,
-    tree: u64,
-    keys: RangeInclusive<Key>,
-    most: u32,
-    buffer: &'b mut [u8],
-) -> Result<Items<'b>, Errno> {
-    let key = SearchKey {
-        tree,
-        first: *keys.start(),
-        last: *keys.end(),
-        min_transid: 0,
-        items: most,
-    };
-    let count = tree_search_v2(fd, &key, buffer)?;
-    let found = buffer.get(SEARCH_HEAD..).unwrap_or_default();
-    // Others mean damage, and a search that continues after them might not end.
-    let is_wanted = |item: &Item<'_>| keys.contains(&item.key);
-    let count = items(found, count).take_while(is_wanted).count();
-    Ok(items(found, count))
-}
 
 /// The first inode number at or after `ino` that has items in the tree.
 pub(super) fn next_inode(

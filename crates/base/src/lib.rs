@@ -5,6 +5,7 @@
 //! | [`btrfs`] | searches of btrfs's trees |
 //! | [`path`] | paths as bytes |
 //! | [`warning`] | what was skipped or found wrong |
+//! | [`directory`] | the entries of a directory |
 //! | [`runs`] | what runs of a method or an engine took, and statistics of them |
 //! | [`pool`] | work that threads share |
 //! | [`child`] | work in a process of its own, within limits |
@@ -12,6 +13,7 @@
 
 pub mod btrfs;
 pub mod child;
+pub mod directory;
 pub mod path;
 pub mod pool;
 pub mod runs;

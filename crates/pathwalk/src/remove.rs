@@ -5,10 +5,11 @@
 use std::time::Instant;
 
 use base::Warning;
+use base::directory::each_entry;
 use base::path::join;
 use gate::create::unlinkat_directory;
 use gate::file::unlinkat;
-use gate::fs::{At, FileType, Open, Want, getdents64, openat, statx};
+use gate::fs::{At, FileType, Open, Want, openat, statx};
 use gate::interrupt::asked;
 use gate::long::{c_string, open_long};
 use gate::{Errno, Fd};
@@ -145,7 +146,7 @@ impl Remover<'_> {
             Some(file) if file < self.shape.files => numbers.push(file),
             _ => foreign.add(name),
         };
-        each_entry(dir, &mut visit).map_err(|e| self.error(path, e))?;
+        each_entry(dir, |entry| visit(entry.name.to_bytes())).map_err(|e| self.error(path, e))?;
         numbers.sort_unstable(); // in the order of their creation, as LLNL's program does
         for file in numbers {
             if self.stop_on_signal && asked().is_some() {
@@ -193,7 +194,7 @@ impl Remover<'_> {
     fn remove_root(&mut self) -> Result<bool, Error> {
         let top = self.open_root()?;
         let mut names = Vec::new();
-        each_entry(&top, &mut |name| names.push(name.to_vec()))
+        each_entry(&top, |entry| names.push(entry.name.to_bytes().to_vec()))
             .map_err(|e| self.error(self.root, e))?;
         let mut foreign = Foreign::default();
         for name in &names {
@@ -246,18 +247,6 @@ fn parse_number(digits: &[u8]) -> Option<u64> {
         && (digits == b"0" || digits[0] != b'0');
     let digits = std::str::from_utf8(digits).ok()?;
     digits.parse().ok().filter(|_| is_plain)
-}
-
-/// Calls `visit` with the name of each entry of a directory, from its beginning.
-fn each_entry(dir: &Fd, visit: &mut dyn FnMut(&[u8])) -> gate::Result<()> {
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        match getdents64(dir, &mut buffer)? {
-            0 => return Ok(()),
-            n => ondisk::dirent::entries(&buffer[..n.min(buffer.len())])
-                .for_each(|entry| visit(entry.name.to_bytes())),
-        }
-    }
 }
 
 #[cfg(test)]

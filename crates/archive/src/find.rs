@@ -10,7 +10,8 @@ use walk::entry::{Time, joined};
 use walk::predicate::glob::Glob;
 
 use crate::error::Result;
-use crate::increment::history::{ArchiveStatus, History};
+use crate::increment::history::History;
+use crate::increment::record::ArchiveStatus;
 use crate::list::Wanted;
 use crate::plan::in_archive;
 use crate::warning::WarningKind;
@@ -43,7 +44,7 @@ pub struct FoundFiles {
 type Version = (Vec<u8>, u32, u64, (i64, u32));
 
 /// Finds files by PATHs. One without a slash is the name of a file in any directory, too. The others are those of
-/// [`DumpRecord::member_names`](crate::increment::history::DumpRecord::member_names), and may have wildcards.
+/// [`DumpRecord::member_names`](crate::increment::record::DumpRecord::member_names), and may have wildcards.
 ///
 /// # Errors
 /// A PATH is outside of what was dumped, or a catalog cannot be read. A damaged one is a warning.

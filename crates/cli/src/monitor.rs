@@ -7,7 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use ::show::name::printable;
-use archive::increment::history::{ArchiveStatus, History};
+use archive::increment::history::History;
+use archive::increment::record::ArchiveStatus;
 use base::{Warning, WarningReason};
 use gate::file::{Permissions, append};
 use gate::fs::Time;

@@ -18,8 +18,9 @@ use walk::entry::joined;
 
 use super::base::Base;
 use crate::error::{Action, Error, ErrorKind, Result};
-use crate::increment::history::{ArchiveStatus, History, Lock, catalog_id, catalog_of};
+use crate::increment::history::{History, Lock};
 use crate::increment::levels::Level;
+use crate::increment::record::{ArchiveStatus, catalog_id, catalog_of};
 use crate::increment::retention::not_pruned;
 use crate::plan::{in_archive, trim_slashes};
 

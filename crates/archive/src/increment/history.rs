@@ -1,5 +1,4 @@
-//! The dumps of a state directory: which archives restore each of them, and which archives no dump
-//! that is kept needs.
+//! The dumps of a state directory, and which archives restore each of them.
 //!
 //! `dumps.ndjson` has a line for each dump, oldest first. A dump names the catalog that it is based
 //! on by its id; the first dump that wrote that catalog is the one to restore before it. A
@@ -15,384 +14,24 @@
 //! no archive is forgotten when a dump or a removal is killed, and no dump is listed whose archives are gone.
 
 use std::io::Write;
-use std::sync::Arc;
 
-use base::Warning;
 use base::path::split;
-use catalog::destination::{Destination, remove_if};
+use catalog::destination::Destination;
 use catalog::ranges::Ranges;
-use catalog::remote::{self, Object, StoreError, Version};
-use catalog::{About, Reader, Root, stored, trusted};
-use gate::fs::{At, Open, Want, Whence, lseek};
-use gate::long::{open_long, statx_long};
+use catalog::remote::{self, StoreError, Version};
+use catalog::{About, trusted};
 use gate::scratch::{flock, open_lock};
 use gate::{Errno, Fd};
 use mounts::root::{absolute, absolute_file};
 use ondisk::pax::ArchiveId;
-use serde::{Deserialize, Serialize};
 use walk::entry::{Time, joined};
 
 use crate::error::{Action, Error, ErrorKind, Result};
-use crate::increment::levels::{Level, MOST};
-use crate::increment::retention::{KeepReason, Local, NextDump, Policy, Retained};
-use crate::increment::unread::{Unread, last_with_data};
-use crate::input::Input;
-use crate::list;
-use crate::plan::{in_archive, trim_slashes};
-use crate::warning::WarningKind;
+use crate::increment::record::{ArchiveStatus, DumpRecord, catalog_id};
 
 const FILE: &[u8] = b"dumps.ndjson";
 /// A dump that could not read a thousand files with long names takes 4 MiB.
 const MOST_BYTES: u64 = 2 << 30;
-
-/// A dump of a level.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct DumpRecord {
-    /// When it began.
-    #[serde(with = "stored::StoredTime")]
-    pub date: Time,
-    /// The level.
-    pub level: u8,
-    /// The absolute path or the URL of the archive; `None` for a standard output or a pipe.
-    #[serde(flatten, with = "stored::archive")]
-    pub archive: Option<Vec<u8>>,
-    /// The size of the archive, in bytes.
-    pub bytes: u64,
-    /// The modification time of the archive: another one is the archive of another dump.
-    #[serde(with = "stored::StoredTime")]
-    modified: Time,
-    /// The entries of the tree.
-    pub entries: u64,
-    /// What could not be read; nothing in the records of older versions.
-    #[serde(default, skip_serializing_if = "Unread::is_empty")]
-    pub unread: Unread,
-    /// The id that the archive has in it; `None` in the records of older versions.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "stored::archive_id"
-    )]
-    id: Option<ArchiveId>,
-    /// The record is in a store, and the archive is a file of this machine, or is in another bucket and has no id by which it could be
-    /// recognized: whoever may write to the store does not thereby decide about these.
-    #[serde(skip)]
-    is_elsewhere: bool,
-    /// The id of the catalog that was written.
-    pub(crate) catalog: String,
-    /// The id of the base catalog; `None` for a full dump.
-    pub(crate) base: Option<String>,
-    /// Each SRC; none in the records of older versions.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) roots: Vec<Root>,
-    /// Its number among the dumps with the same base, from 1; 0 for a full dump, and in the records of older versions.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub(crate) nth: u32,
-    /// The state directory has chosen the name of the archive, and keeps the [catalog](catalog_of) beside it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) is_named: bool,
-    /// The archive belongs to no dump: it is removed by the next dump or removal.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    is_leaving: bool,
-}
-
-fn is_zero(number: &u32) -> bool {
-    *number == 0
-}
-
-/// The catalog that is kept beside an archive whose name fathom has chosen.
-pub(crate) fn catalog_of(archive: &[u8]) -> Vec<u8> {
-    let stem = [".tar.zst", ".tar.gz", ".tar.xz", ".tar"]
-        .into_iter()
-        .find_map(|suffix| archive.strip_suffix(suffix.as_bytes()));
-    [stem.unwrap_or(archive), b".parquet"].concat()
-}
-
-/// The dumps that are not needed.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Unneeded {
-    /// Their places in the history.
-    pub dumps: Vec<usize>,
-    /// How many older dumps are kept because later ones could not read everything.
-    pub spared: usize,
-}
-
-/// Identifies a catalog and its copies in a state directory.
-pub(crate) fn catalog_id(about: &About) -> String {
-    let Time { sec, nsec } = about.started;
-    format!("{sec}.{nsec:09} {}", about.digest)
-}
-
-/// Whether the archive of a dump is where it was written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ArchiveStatus {
-    /// It is there.
-    Present,
-    /// Nothing has its path.
-    Missing,
-    /// Another file has its path.
-    Replaced,
-    /// It was written to a standard output or a pipe.
-    Streamed,
-}
-
-impl DumpRecord {
-    /// Describes a dump whose archive has just got its name.
-    pub(crate) fn new(
-        (date, level, entries): (Time, u8, u64),
-        unread: Unread,
-        archive: Option<&[u8]>,
-        written: &About,
-        base: Option<&About>,
-    ) -> Result<DumpRecord> {
-        let mut record = DumpRecord {
-            date,
-            level,
-            archive: None,
-            bytes: 0,
-            modified: Time::default(),
-            entries,
-            unread,
-            id: written.archive,
-            is_elsewhere: false,
-            catalog: catalog_id(written),
-            base: base.map(catalog_id),
-            roots: written.roots.clone(),
-            nth: 0,
-            is_named: false,
-            is_leaving: false,
-        };
-        if let Some(path) = archive.filter(|path| *path != b"-") {
-            let object =
-                remote::open(path).map_err(|e| Error::new(Action::WriteArchive, path, e))?;
-            if let Some(object) = object {
-                record.archive = Some(path.to_vec());
-                (record.bytes, record.modified) = state_of(&*object);
-                return Ok(record);
-            }
-            let seen = statx_long(path, At::empty(), Want::BASIC_STATS)
-                .map_err(|e| Error::new(Action::WriteArchive, path, e))?;
-            if seen.file_type == gate::fs::FileType::Regular {
-                record.archive = absolute_file(path);
-                (record.bytes, record.modified) = (seen.size, seen.mtime);
-            }
-        }
-        Ok(record)
-    }
-
-    /// Describes an archive that is about to get its name, by its id.
-    pub(crate) fn announced(archive: Vec<u8>, id: ArchiveId) -> DumpRecord {
-        DumpRecord {
-            date: Time::default(),
-            level: 0,
-            archive: Some(archive),
-            bytes: 0,
-            modified: Time::default(),
-            entries: 0,
-            unread: Unread::default(),
-            id: Some(id),
-            is_elsewhere: false,
-            catalog: String::new(),
-            base: None,
-            roots: Vec::new(),
-            nth: 0,
-            is_named: true,
-            is_leaving: true,
-        }
-    }
-
-    /// The name in the archive of a path as it was on the machine: an absolute path, or one relative to the only SRC. A
-    /// name in the archive, and a pattern that begins with a wildcard, stay as they are.
-    ///
-    /// # Errors
-    /// An absolute path is neither in a SRC nor above one.
-    pub fn member_names(&self, path: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let is_below = |path: &[u8], dir: &[u8]| {
-            let rest = path.strip_prefix(trim_slashes(dir));
-            rest.is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
-        };
-        // The records of older versions have no SRC.
-        if self.roots.is_empty() {
-            return Ok(vec![path.to_vec()]);
-        }
-        let path = match path {
-            [b'/', ..] => [b"/", &list::plain(path)[..]].concat(),
-            path => list::plain(path).into_owned(),
-        };
-        let joined = |root: &Root, rest: &[u8]| {
-            let name = joined(in_archive(&root.path), &list::plain(rest));
-            if name.is_empty() { b".".to_vec() } else { name }
-        };
-        if !path.starts_with(b"/") {
-            let is_named = |root: &Root| is_below(&path, in_archive(&root.path));
-            let begins_wild = matches!(path.first(), None | Some(b'*' | b'?' | b'['));
-            return Ok(match &self.roots[..] {
-                [only] if !begins_wild && !is_named(only) => vec![joined(only, &path)],
-                _ => vec![path],
-            });
-        }
-        let mut names = Vec::new();
-        for root in &self.roots {
-            let given = Some(&root.path).filter(|path| path.starts_with(b"/"));
-            for place in root.absolute.iter().chain(given) {
-                let name = match () {
-                    () if is_below(&path, place) => {
-                        joined(root, &path[trim_slashes(place).len()..])
-                    }
-                    () if is_below(place, &path) => joined(root, b""),
-                    () => continue,
-                };
-                names.extend((!names.contains(&name)).then_some(name));
-            }
-        }
-        if names.is_empty() {
-            let roots = self.roots.iter();
-            let roots = roots.map(|root| root.absolute.as_ref().unwrap_or(&root.path).clone());
-            let roots = roots.collect();
-            return Err(Error::new(
-                Action::Restore,
-                &path,
-                ErrorKind::OutsideSources { roots },
-            ));
-        }
-        Ok(names)
-    }
-
-    /// Opens the catalog of the tree of this dump, if one is kept: beside the archive, or as the last one of its level.
-    /// Returns its path, too.
-    pub fn open_catalog(&self, state: &[u8]) -> Option<(Vec<u8>, Reader)> {
-        let beside = self.archive.as_deref().filter(|_| self.is_named);
-        let state = state.to_vec();
-        let number = self.level;
-        let last = Level { number, state }.catalog();
-        let own = |path: Vec<u8>| {
-            let reader = Reader::open(&path).ok()?;
-            (catalog_id(reader.about()) == self.catalog).then_some((path, reader))
-        };
-        let mut paths = beside.map(catalog_of).into_iter().chain([last]);
-        paths.find_map(own)
-    }
-
-    /// Looks for the archive.
-    pub fn status(&self) -> ArchiveStatus {
-        let Some(path) = self.archive.as_ref().filter(|_| !self.is_elsewhere) else {
-            return ArchiveStatus::Streamed;
-        };
-        let file = || statx_long(path, At::empty(), Want::BASIC_STATS).ok();
-        let now = match remote::open(path) {
-            Ok(Some(object)) => Some(state_of(&*object)),
-            Ok(None) => file().map(|seen| (seen.size, seen.mtime)),
-            Err(_) => None,
-        };
-        match now {
-            None => ArchiveStatus::Missing,
-            Some(now) if now == (self.bytes, self.modified) => ArchiveStatus::Present,
-            // A copy, or a file that was touched: its id decides.
-            Some((bytes, _)) if bytes == self.bytes && self.has_its_id(path) => {
-                ArchiveStatus::Present
-            }
-            Some(_) => ArchiveStatus::Replaced,
-        }
-    }
-
-    /// Whether a file has the id of the archive in it. The records of older versions have none.
-    fn has_its_id(&self, path: &[u8]) -> bool {
-        self.id.is_some() && matches!(self.is_archive(path, None), Ok(true))
-    }
-
-    /// Whether a file, which may be open already, says itself that it is the archive. Records of older versions have no id: their
-    /// archives are recognized by size and time only.
-    fn is_archive(
-        &self,
-        path: &[u8],
-        open: Option<&Arc<Fd>>,
-    ) -> std::result::Result<bool, ErrorKind> {
-        let Some(id) = self.id else {
-            return Ok(true);
-        };
-        let input = Input::from_file(path, open.cloned());
-        match input.and_then(|mut input| input.origin()) {
-            Ok(origin) => Ok(origin.lineage.is_some_and(|lineage| lineage.id == id)),
-            Err(error) if error.errno().is_some() || error.kind.store().is_some() => {
-                Err(error.kind)
-            }
-            Err(_) => Ok(false),
-        }
-    }
-
-    /// Whether the archive is in the state directory, which has chosen its name.
-    pub fn is_named(&self) -> bool {
-        self.is_named
-    }
-
-    /// The id that the archive has in it.
-    pub(crate) fn id(&self) -> Option<ArchiveId> {
-        self.id
-    }
-
-    /// Opens the archive, to be restored: a file that says itself that it is the archive. One of a record without an id is as good as
-    /// its owner. `None` for an object, whose bucket the record is in.
-    ///
-    /// # Errors
-    /// It cannot be opened, or is another file.
-    pub(crate) fn open(&self, archive: &[u8]) -> Result<Option<Arc<Fd>>> {
-        let error = |kind: ErrorKind| Error::new(Action::OpenArchive, archive, kind);
-        let other = || {
-            error(ErrorKind::ArchiveGone {
-                archive: archive.to_vec(),
-                is_replaced: true,
-            })
-        };
-        let file = match remote::is_remote(archive) {
-            true => None,
-            false => {
-                let file = open_long(archive, Open::NONBLOCK).map_err(|e| error(e.into()))?;
-                if self.id.is_none() {
-                    trusted::check(&file).map_err(|kind| error(kind.into()))?;
-                }
-                Some(Arc::new(file))
-            }
-        };
-        if !self.is_archive(archive, file.as_ref()).map_err(error)? {
-            return Err(other());
-        }
-        // Its beginning was read.
-        let rewound = file.as_ref().map(|file| lseek(&**file, 0, Whence::Set));
-        rewound.transpose().map_err(|e| error(e.into()))?;
-        Ok(file)
-    }
-
-    /// Removes the catalog that is kept beside the archive, if it is that of this dump.
-    fn remove_catalog(&self, archive: &[u8]) -> std::result::Result<(), ErrorKind> {
-        let path = catalog_of(archive);
-        let is_own = |file: &Arc<Fd>| -> std::result::Result<bool, catalog::ErrorKind> {
-            trusted::check(&**file)?;
-            let reader = Reader::open(&path);
-            Ok(reader.is_ok_and(|reader| catalog_id(reader.about()) == self.catalog))
-        };
-        match remove_if(&path, is_own) {
-            Err(kind) if kind.errno() == Some(Errno::ENOENT) => Ok(()),
-            removed => Ok(removed.map(drop)?),
-        }
-    }
-
-    /// Removes the archive; `false` if the file is another one.
-    fn remove_archive(&self, path: &[u8]) -> std::result::Result<bool, ErrorKind> {
-        if !remote::is_remote(path) {
-            return remove_if(path, |file| self.is_archive(path, Some(file)));
-        }
-        let is_archive = self.is_archive(path, None)?;
-        if is_archive {
-            remote::remove(path)?;
-        }
-        Ok(is_archive)
-    }
-}
-
-/// The size of an object, and when it was written.
-fn state_of(object: &dyn Object) -> (u64, Time) {
-    let (sec, nsec) = object.modified();
-    (object.len(), Time { sec, nsec })
-}
 
 /// Keeps other dumps away from a state directory while it lives.
 #[derive(Debug)]
@@ -427,10 +66,10 @@ impl Lock {
 /// The dumps of a state directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct History {
-    state: Vec<u8>,
-    dumps: Vec<DumpRecord>,
+    pub(super) state: Vec<u8>,
+    pub(super) dumps: Vec<DumpRecord>,
     /// Records of archives that are to be removed.
-    leaving: Vec<DumpRecord>,
+    pub(super) leaving: Vec<DumpRecord>,
     /// The version that was read, in a store.
     version: Option<String>,
 }
@@ -507,17 +146,6 @@ impl History {
         Ok((History::read(state)?, lock))
     }
 
-    /// Removes the archives that a dump or a removal has left when it was killed. The directory must be locked.
-    ///
-    /// # Errors
-    /// One of them cannot be removed.
-    pub fn finish_removal(&mut self) -> Result<()> {
-        match self.leaving.is_empty() {
-            true => Ok(()),
-            false => self.remove_leaving().map(drop),
-        }
-    }
-
     /// The state directory.
     pub fn state(&self) -> &[u8] {
         &self.state
@@ -570,7 +198,7 @@ impl History {
         same.fold(0, |last, dump| dump.nth.max(last + 1)) + 1
     }
 
-    fn write(&self) -> Result<()> {
+    pub(super) fn write(&self) -> Result<()> {
         let path = joined(&self.state, FILE);
         let error = |kind: catalog::ErrorKind| Error::new(Action::WriteRecords, &path, kind);
         let mut text = Vec::new();
@@ -649,120 +277,6 @@ impl History {
         chain.into_iter().map(archive).collect()
     }
 
-    /// The dumps that are not needed if the last `keep_full` full dumps are kept, with every dump
-    /// that is based on one of them or is newer. A full dump whose archive is gone does not count.
-    ///
-    /// The last complete dump is always needed, and so is the last one that has the data of an entry
-    /// which later ones could not read. `statuses` are those of the archives ([`History::statuses`]).
-    pub fn unneeded(&self, keep_full: usize, statuses: &[ArchiveStatus]) -> Unneeded {
-        let full =
-            |at: &usize| self.dumps[*at].base.is_none() && statuses[*at] == ArchiveStatus::Present;
-        let newest_first = || (0..self.dumps.len()).rev();
-        let Some(oldest) = newest_first().filter(full).nth(keep_full.max(1) - 1) else {
-            return Unneeded::default();
-        };
-        let mut is_needed = vec![false; self.dumps.len()];
-        for at in oldest..self.dumps.len() {
-            is_needed[at] = true;
-            self.need(at, &mut is_needed);
-        }
-        let count = |is_needed: &[bool]| is_needed.iter().filter(|is_needed| **is_needed).count();
-        let wanted = count(&is_needed);
-        let is_restorable = self.restorable(statuses);
-        let restorable = newest_first().filter(|&at| is_restorable[at]);
-        for at in last_with_data(restorable.map(|at| (at, &self.dumps[at].unread))) {
-            self.need(at, &mut is_needed);
-        }
-        Unneeded {
-            spared: count(&is_needed) - wanted,
-            dumps: (0..oldest).filter(|&at| !is_needed[at]).collect(),
-        }
-    }
-
-    /// Which dumps a policy keeps: of those whose archives are all there, what [`Policy::apply`] keeps, and what else is
-    /// needed. Dumps whose archives are not all there are kept until they are older than all of these, and as long as the
-    /// policy would keep them if the archives were there: they may come back. `next` is a dump that is about to be made, and presumed to be complete: it counts as the newest.
-    /// `statuses` are those of the archives ([`History::statuses`]).
-    pub fn retain(
-        &self,
-        policy: &Policy,
-        next: Option<NextDump>,
-        local: &dyn Fn(Time) -> Local,
-        statuses: &[ArchiveStatus],
-    ) -> Retained {
-        let is_restorable = self.restorable(statuses);
-        let candidates: Vec<usize> = (0..self.dumps.len())
-            .rev()
-            .filter(|&at| is_restorable[at])
-            .collect();
-        let dates = next.map(|next| next.date);
-        let dates = dates
-            .into_iter()
-            .chain(candidates.iter().map(|&at| self.dumps[at].date));
-        let dates: Vec<Local> = dates.map(local).collect();
-        let mut kept = policy.apply(&dates).into_iter();
-        let new = next.and_then(|_| kept.next()).unwrap_or_default();
-        let mut reasons = vec![Vec::new(); self.dumps.len()];
-        for (&at, why) in candidates.iter().zip(kept) {
-            reasons[at] = why;
-        }
-        // The next dump would be the last complete one.
-        let candidates = candidates.iter().filter(|_| next.is_none());
-        let unread = candidates.map(|&at| (at, &self.dumps[at].unread));
-        for at in last_with_data(unread) {
-            reasons[at].push(match self.dumps[at].unread.is_empty() {
-                true => KeepReason::LastComplete,
-                false => KeepReason::LastData,
-            });
-        }
-        for at in self.bases_of_next(next) {
-            reasons[at].push(KeepReason::NextBase);
-        }
-        for (at, why) in self.absent(policy, next, local, &is_restorable) {
-            reasons[at].push(why);
-        }
-        for at in 0..self.dumps.len() {
-            if reasons[at]
-                .iter()
-                .any(|reason| !matches!(reason, KeepReason::BaseOf(_)))
-            {
-                let chain = self
-                    .chain(at)
-                    .into_iter()
-                    .flatten()
-                    .filter(|&base| base != at);
-                chain.for_each(|base| reasons[base].push(KeepReason::BaseOf(at)));
-            }
-        }
-        let oldest = reasons.iter().position(|reasons| !reasons.is_empty());
-        for at in oldest.unwrap_or(0)..self.dumps.len() {
-            if !is_restorable[at] && reasons[at].is_empty() {
-                reasons[at].push(KeepReason::Unrestorable);
-            }
-        }
-        Retained { new, reasons }
-    }
-
-    /// The dumps whose archives are not all there, and that a policy would keep if they were.
-    fn absent(
-        &self,
-        policy: &Policy,
-        next: Option<NextDump>,
-        local: &dyn Fn(Time) -> Local,
-        is_restorable: &[bool],
-    ) -> Vec<(usize, KeepReason)> {
-        let newest_first = (0..self.dumps.len()).rev();
-        let all = newest_first.clone().map(|at| self.dumps[at].date);
-        let dates = next.into_iter().map(|next| next.date).chain(all);
-        let dates: Vec<Local> = dates.map(local).collect();
-        let kept = policy.apply(&dates).into_iter();
-        let kept = newest_first.zip(kept.skip(usize::from(next.is_some())));
-        let absent = kept.filter(|(at, why)| !is_restorable[*at] && !why.is_empty());
-        absent
-            .map(|(at, _)| (at, KeepReason::Unrestorable))
-            .collect()
-    }
-
     /// Looks for the archive of each dump: [`DumpRecord::status`].
     pub fn statuses(&self) -> Vec<ArchiveStatus> {
         self.dumps.iter().map(DumpRecord::status).collect()
@@ -776,122 +290,5 @@ impl History {
             chain.is_some_and(|chain| chain.into_iter().all(is_present))
         };
         (0..self.dumps.len()).map(is_restorable).collect()
-    }
-
-    /// The dumps whose catalogs the next one can be based on: after `next`, if that is about to be made.
-    fn bases_of_next(&self, next: Option<NextDump>) -> Vec<usize> {
-        let most = match next {
-            None => MOST,
-            Some(next) if next.is_full => return Vec::new(),
-            Some(_) => 0,
-        };
-        let level = |number| Level {
-            number,
-            state: self.state.clone(),
-        };
-        let catalogs = (0..=most).filter_map(|number| Reader::open(&level(number).catalog()).ok());
-        let ids: Vec<String> = catalogs.map(|reader| catalog_id(reader.about())).collect();
-        let find = |id: &String| self.dumps.iter().position(|dump| dump.catalog == *id);
-        ids.iter().filter_map(find).collect()
-    }
-
-    /// Marks a dump as needed, and those that must be restored before it.
-    fn need(&self, dump: usize, is_needed: &mut [bool]) {
-        let chain = self.chain(dump).into_iter().flatten();
-        chain.for_each(|at| is_needed[at] = true);
-    }
-
-    /// Removes the archives of dumps, their catalogs and their records. A file that has the path of another dump's
-    /// archive, or was replaced, stays. So does one that is not the archive although it has its size and time, with its record and a
-    /// warning. Returns the dumps that were removed, and the warnings.
-    ///
-    /// In a directory, the records are marked first, so that no dump is listed whose archives are gone, whenever this
-    /// is killed.
-    pub fn remove(&mut self, dumps: &[usize]) -> Result<(Vec<usize>, Vec<Warning>)> {
-        let mut at = 0;
-        let (leaving, stay): (Vec<DumpRecord>, Vec<DumpRecord>) =
-            std::mem::take(&mut self.dumps).into_iter().partition(|_| {
-                at += 1;
-                dumps.contains(&(at - 1))
-            });
-        self.dumps = stay;
-        self.leaving.extend(leaving.into_iter().map(|mut dump| {
-            dump.is_leaving = true;
-            dump
-        }));
-        let first = self.leaving.len() - dumps.len();
-        let is_local = !remote::is_remote(&self.state);
-        if is_local && !dumps.is_empty() {
-            self.write()?;
-        }
-        let (stayed, warnings) = self.remove_leaving()?;
-        let removed = dumps.iter().enumerate();
-        let removed = removed.filter(|(nth, _)| !stayed.contains(&(first + nth)));
-        Ok((removed.map(|(_, &at)| at).collect(), warnings))
-    }
-
-    /// Removes the archives that no dump has, the last first, so that none is left without its base. Returns the
-    /// places of those that stay, which are dumps again.
-    ///
-    /// # Errors
-    /// That of the first archive that cannot be removed: it remains to be removed. All others are.
-    fn remove_leaving(&mut self) -> Result<(Vec<usize>, Vec<Warning>)> {
-        let (mut warnings, mut stayed) = (Vec::new(), Vec::new());
-        let (mut left, mut again, mut failed) = (Vec::new(), Vec::new(), None);
-        let leaving = std::mem::take(&mut self.leaving);
-        for (at, mut dump) in leaving.into_iter().enumerate().rev() {
-            let removed = self.remove_file_of(&dump);
-            let archive = dump.archive.clone().unwrap_or_default();
-            match removed {
-                Ok(true) if dump.is_elsewhere => {
-                    warnings.push(Warning::about(&archive, WarningKind::ArchiveElsewhere));
-                }
-                Ok(true) => {}
-                Ok(false) => {
-                    warnings.push(Warning::about(&archive, WarningKind::OtherArchive));
-                    stayed.push(at);
-                    dump.is_leaving = false;
-                    again.extend((!dump.catalog.is_empty()).then_some(dump));
-                }
-                Err(kind) => {
-                    failed = Some(Error::new(Action::RemoveArchive, &archive, kind));
-                    left.insert(0, dump);
-                }
-            }
-        }
-        warnings.reverse();
-        self.leaving = left;
-        for dump in again {
-            let later = self.dumps.iter().position(|other| other.date > dump.date);
-            self.dumps.insert(later.unwrap_or(self.dumps.len()), dump);
-        }
-        self.write()?;
-        failed.map_or(Ok((stayed, warnings)), Err)
-    }
-
-    /// Removes the archive of a dump and its catalog, unless another file has its path by now; `false` if that is not
-    /// the archive although it has its size and time.
-    fn remove_file_of(&self, dump: &DumpRecord) -> std::result::Result<bool, ErrorKind> {
-        let is_used = self.dumps.iter().any(|other| other.archive == dump.archive);
-        let Some(archive) = dump
-            .archive
-            .as_deref()
-            .filter(|_| !is_used && !dump.is_elsewhere)
-        else {
-            return Ok(true);
-        };
-        // Only the id of an archive that was announced is known.
-        let is_announced = dump.modified == Time::default();
-        if is_announced || dump.status() == ArchiveStatus::Present {
-            match dump.remove_archive(archive) {
-                Err(kind) if kind.errno() == Some(Errno::ENOENT) => {}
-                Ok(true) => {}
-                other => return other,
-            }
-        }
-        if dump.is_named {
-            dump.remove_catalog(archive)?;
-        }
-        Ok(true)
     }
 }

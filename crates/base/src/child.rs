@@ -121,6 +121,9 @@ pub fn run_in_child<const N: usize>(
     const DONE: usize = 1;
     const TALLY: usize = 2;
     const RESULT: usize = TALLY + Tally::WORDS;
+    const INTERVAL: Duration = Duration::from_millis(100);
+    /// Interval of checking disk I/O: a fast disk reads 20 MiB in it.
+    const INTERVAL_FOR_BYTES: Duration = Duration::from_millis(10);
     let Some(limit) = bounds.next() else {
         return Ok(Err(NoRun::Stopped(Duration::ZERO)));
     };
@@ -149,11 +152,22 @@ pub fn run_in_child<const N: usize>(
             shared[DONE].store(1, Relaxed);
         }
     })?;
-    let ended = wait_within(&mut child, limit, bounds);
-    if ended.is_err() {
-        child.kill();
-        child.wait(Duration::from_millis(500));
-    }
+    let supervision = Supervision {
+        limit,
+        grace: bounds.grace,
+        interval: match bounds.bytes {
+            Some(_) => INTERVAL_FOR_BYTES,
+            None => INTERVAL,
+        },
+    };
+    let ended = supervise(&mut child, &supervision, |child, standing| {
+        if standing.is_late {
+            return Some(NoRun::Stopped(standing.after));
+        }
+        let most = bounds.bytes.as_ref()?.get();
+        let bytes = io_bytes(Some(child.id())).map(IoBytes::sum)?;
+        (bytes > most).then_some(NoRun::Moved(bytes, standing.after))
+    });
     // The kernel adds the I/O of a child to its parent when the parent waits for it.
     if let (Some(left), Some(before), Some(after)) =
         (&bounds.bytes, before, before.and_then(|_| io_bytes(None)))
@@ -178,38 +192,81 @@ pub fn run_in_child<const N: usize>(
     }))
 }
 
-/// Waits at most `limit` for a child to end, and checks periodically that it stays within its
-/// bounds.
-fn wait_within(
+/// The limits of a child that is supervised.
+#[derive(Clone, Debug)]
+pub struct Supervision {
+    /// How long it may take.
+    pub limit: Duration,
+    /// How long it may still take when this process is asked to stop.
+    pub grace: Duration,
+    /// The interval of the checks.
+    pub interval: Duration,
+}
+
+/// The state of a child at a check.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing {
+    /// How long it has run.
+    pub after: Duration,
+    /// Whether its time is over.
+    pub is_late: bool,
+    /// Whether it was asked to stop.
+    pub was_asked: bool,
+}
+
+/// Waits for the end of a child, and kills it as soon as a check gives a reason to. A request to stop
+/// is passed on to the child, once: a terminal sends it to both, another process perhaps to this one
+/// only. A child whose check gives no reason when its time is over has no limit any longer.
+///
+/// # Errors
+/// The reason of the check.
+pub fn supervise<E>(
     child: &mut Child,
-    limit: Duration,
-    bounds: &Bounds,
-) -> std::result::Result<Ended, NoRun> {
-    const INTERVAL: Duration = Duration::from_millis(100);
-    /// Interval of checking disk I/O: a fast disk reads 20 MiB in it.
-    const INTERVAL_FOR_BYTES: Duration = Duration::from_millis(10);
-    let interval = match bounds.bytes {
-        Some(_) => INTERVAL_FOR_BYTES,
-        None => INTERVAL,
-    };
-    let (begun, mut limit, mut was_asked) = (Instant::now(), limit, false);
+    supervision: &Supervision,
+    mut check: impl FnMut(&Child, Standing) -> Option<E>,
+) -> std::result::Result<Ended, E> {
+    let (begun, mut limit, mut was_asked) = (Instant::now(), supervision.limit, false);
     loop {
         if gate::interrupt::asked().is_some() && !was_asked {
             child.ask_to_stop();
-            (limit, was_asked) = (limit.min(begun.elapsed() + bounds.grace), true);
+            let grace = begun.elapsed() + supervision.grace;
+            (limit, was_asked) = (limit.min(grace), true);
         }
         let left = limit.saturating_sub(begun.elapsed());
-        if let Some(ended) = child.wait(left.min(interval)) {
+        if let Some(ended) = child.wait(left.min(supervision.interval)) {
             return Ok(ended);
         }
-        if left.is_zero() {
-            return Err(NoRun::Stopped(begun.elapsed()));
+        let standing = Standing {
+            after: begun.elapsed(),
+            is_late: left.is_zero(),
+            was_asked,
+        };
+        if let Some(why) = check(child, standing) {
+            end(child);
+            return Err(why);
         }
-        if let Some(most) = bounds.bytes.as_ref().map(Cell::get)
-            && let Some(bytes) = io_bytes(Some(child.id())).map(IoBytes::sum)
-            && bytes > most
-        {
-            return Err(NoRun::Moved(bytes, begun.elapsed()));
+        if standing.is_late {
+            limit = Duration::MAX;
         }
     }
+}
+
+/// Whether a process that does this work does not end in time: a server does not respond. The process
+/// may never end, and has none of this one's descriptors: a reader of its output would wait for it.
+/// False if no process can be made.
+pub fn times_out(limit: Duration, work: impl FnOnce()) -> bool {
+    let Ok(mut child) = Child::fork_detached(work) else {
+        return false;
+    };
+    let is_late = child.wait(limit).is_none();
+    if is_late {
+        end(&mut child);
+    }
+    is_late
+}
+
+/// Kills a child, and reaps it unless it waits in the kernel for a server.
+fn end(child: &mut Child) {
+    child.kill();
+    child.wait(Duration::from_millis(500));
 }

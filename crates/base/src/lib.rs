@@ -1,15 +1,19 @@
-//! Types and functions that all crates share.
+//! What every crate names, once.
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`btrfs`] | searches of btrfs's trees |
 //! | [`path`] | paths as bytes |
-//! | [`warning`] | warnings about skipped or inconsistent parts |
-//! | [`runs`] | times of repeated runs, and their statistics |
+//! | [`warning`] | what was skipped or found wrong |
+//! | [`directory`] | the entries of a directory |
+//! | [`runs`] | what runs of a method or an engine took, and statistics of them |
 //! | [`pool`] | work that threads share |
-//! | [`child`] | work in a child process, within limits |
+//! | [`child`] | work in a process of its own, within limits |
 #![forbid(unsafe_code)]
 
+pub mod btrfs;
 pub mod child;
+pub mod directory;
 pub mod path;
 pub mod pool;
 pub mod runs;

@@ -4,10 +4,9 @@ use std::ffi::CString;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use base::path::split;
 use gate::file::{Permissions, Reader, Writer, fsync, unlinkat};
 use gate::fs::{At, Open, Statx, Want, openat, statx};
-use gate::long::{c_string, open_long};
+use gate::long::{c_string, open_long, split_path};
 use gate::{Errno, Fd};
 
 use crate::error::ErrorKind;
@@ -135,9 +134,8 @@ pub fn remove_if<E: From<ErrorKind>>(
 
 /// Opens the directory of an absolute path; also returns the name in it.
 fn place(path: &[u8]) -> Result<(Fd, CString), ErrorKind> {
-    let (dir, name) = split(path);
-    let dir = open_long(if dir.is_empty() { b"/" } else { dir }, Open::DIRECTORY)?;
-    Ok((dir, c_string(name)?))
+    let (dir, name) = split_path(path);
+    Ok((open_long(dir, Open::DIRECTORY)?, c_string(name)?))
 }
 
 impl Write for Destination {

@@ -11,7 +11,7 @@
 //! | `account COMMAND` | `cmd/account/args.rs` | `cmd/account/command.rs`, `account/src/command.rs`, `meter` | `cmd/account/show/mod.rs`; JSON: `show/json.rs` |
 //!
 //! [`main`] parses the command line ([`args`]), calls `cmd::<command>::run`, and exits through
-//! [`out::Out::end`]. The work is in the library crates, except for the steps of the survey:
+//! [`out::Out::end`]. The work is in the library crates:
 //!
 //! | command | library |
 //! |---|---|
@@ -24,7 +24,7 @@
 //! | [`cmd::pathwalk`] | `pathwalk` |
 //! | [`cmd::probe`] | `probe`: an experiment per file |
 //! | [`cmd::space`] | `space`: the items of a bill, a file per file system |
-//! | [`cmd::survey`] | all of the above; `survey`: what is gathered, `conclude/` (findings and advice) |
+//! | [`cmd::survey`] | all of the above; `survey`: `steps/` (what is gathered), `conclude/` (findings and advice) |
 //! | [`cmd::completions`], [`cmd::man`] | made from the flags in [`args`] |
 //!
 //! What the commands share:
@@ -111,7 +111,7 @@ fn main() -> ExitCode {
         args::Command::Pathwalk(args) => cmd::pathwalk::run(args, &out),
         args::Command::Space(args) => cmd::space::run(args, &out),
         args::Command::Survey(args) => cmd::survey::run(args, &out),
-        args::Command::SurveyWalk(args) => cmd::survey::walking::survey_walk(args),
+        args::Command::SurveyWalk(args) => cmd::survey::walk_call_by_call(args),
         args::Command::Completions(args) => cmd::completions::run(args, &out),
         args::Command::Man(args) => cmd::man::run(args),
     };

@@ -3,15 +3,14 @@
 //! Commands record facts while they run ([`Facts::add`]); the outcome is added at the end, also of a run that has failed.
 
 use std::fmt::Write;
-use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use ::show::name::printable;
-use archive::increment::history::{ArchiveStatus, History};
+use archive::increment::history::History;
+use archive::increment::record::ArchiveStatus;
 use base::{Warning, WarningReason};
-use gate::Errno;
-use gate::file::{Permissions, Writer, append};
+use gate::file::{Permissions, append};
 use gate::fs::Time;
 use ondisk::utc;
 use serde_json::{Map, Value, json};
@@ -21,7 +20,7 @@ use crate::args::Command;
 use crate::args::monitor::MonitorArgs;
 use crate::error::Outcome;
 use crate::facts::{Fact, Facts};
-use crate::out::Out;
+use crate::out::{Out, write_file};
 
 /// Why the outcome was not written. The run itself may have succeeded.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -33,6 +32,9 @@ enum NotWritten {
 }
 
 impl WarningReason for NotWritten {}
+
+/// The collector of metrics runs as a different user.
+const EVERYBODY: Permissions = Permissions::Exactly(0o644);
 
 /// The run of a command, until its end.
 pub(crate) struct Monitor<'a> {
@@ -102,7 +104,7 @@ impl<'a> Monitor<'a> {
             }
         }
         if let Some(path) = &self.args.metrics
-            && let Err(errno) = replace(path.as_bytes(), self.text(&facts).as_bytes())
+            && let Err(errno) = write_file(path.as_bytes(), self.text(&facts).as_bytes(), EVERYBODY)
         {
             failed.push((path.as_bytes(), errno, NotWritten::Metrics));
         }
@@ -251,14 +253,6 @@ fn add_state(state: &[u8], facts: &Facts) {
             complete.date.sec,
         );
     }
-}
-
-/// Replaces a file, which everybody may read, atomically.
-fn replace(path: &[u8], bytes: &[u8]) -> Result<(), Errno> {
-    let mut writer = Writer::create(path, Permissions::Exactly(0o644))?;
-    let written = writer.write_all(bytes);
-    written.map_err(|e| e.raw_os_error().map_or(Errno::EIO, Errno))?;
-    writer.publish()
 }
 
 #[cfg(test)]

@@ -402,11 +402,16 @@ pub(crate) fn create_directories(dir: &[u8]) -> Result<(), Errno> {
 
 /// Writes a file atomically: it appears under its name only when it is complete.
 pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Error> {
-    let cannot = |e: Errno| Error::write("cannot write", path, e, "");
-    let mut file = Writer::create(path, Permissions::Public).map_err(cannot)?;
-    file.write_all(bytes)
-        .map_err(|e| Error::write("cannot write", path, e, ""))?;
-    file.publish().map_err(cannot)
+    write_file(path, bytes, Permissions::Public)
+        .map_err(|e| Error::write("cannot write", path, e, ""))
+}
+
+/// The same, with these permissions.
+pub(crate) fn write_file(path: &[u8], bytes: &[u8], permissions: Permissions) -> Result<(), Errno> {
+    let mut file = Writer::create(path, permissions)?;
+    let written = file.write_all(bytes);
+    written.map_err(|e| e.raw_os_error().map_or(Errno::EIO, Errno))?;
+    file.publish()
 }
 
 /// Says at once what takes long: nothing else tells why the program waits.

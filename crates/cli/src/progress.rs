@@ -55,6 +55,14 @@ impl Progress {
         bar.tick();
     }
 
+    /// A trial of a method or an engine; the one before the first is a run for something else.
+    pub(crate) fn trial(&mut self, name: &str, (trial, of): (usize, usize), first: &str) {
+        self.at(|| match trial {
+            0 => format!("{name}, {first}"),
+            _ => format!("{name}, trial {trial} of {of}"),
+        });
+    }
+
     /// Prints a message above the progress line.
     fn print(&self, text: &str) {
         let print = || write_stderr(&format!("{text}\n"));

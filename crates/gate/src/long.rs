@@ -105,12 +105,19 @@ pub fn refresh_parent(name: &[u8]) {
 
 /// The parent directory of a name, by its text; `/` and `.` are their own parents.
 pub fn parent(name: &[u8]) -> &[u8] {
-    let end = name.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
-    match name[..end].iter().rposition(|&b| b == b'/') {
-        Some(0) => b"/",
-        Some(slash) => &name[..slash],
-        None if end == 0 && !name.is_empty() => b"/",
-        None => b".",
+    match name.iter().rposition(|&b| b != b'/') {
+        Some(last) => split_path(&name[..=last]).0,
+        None if name.is_empty() => b".",
+        None => b"/",
+    }
+}
+
+/// Splits a path into the directory to open, `.` if the text has none, and the name there: what follows the
+/// last slash.
+pub fn split_path(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|&b| b == b'/') {
+        Some(slash) => (&path[..slash.max(1)], &path[slash + 1..]),
+        None => (b".", path),
     }
 }
 

@@ -1,8 +1,9 @@
 //! The entries of a directory of /proc or of a cgroup file system.
 
+use base::directory::each_entry;
 use gate::Fd;
-use gate::fs::{CWD, Open, getdents64, openat};
-use ondisk::dirent::{Entry, entries};
+use gate::fs::{CWD, Open, openat};
+use ondisk::dirent::Entry;
 
 /// Passes the opened directory and each of its entries to `show`.
 ///
@@ -10,14 +11,7 @@ use ondisk::dirent::{Entry, entries};
 /// The errors of openat(2) and getdents64(2).
 pub(crate) fn list(dir: &[u8], mut show: impl FnMut(&Fd, &Entry<'_>)) -> gate::Result<()> {
     let dir = openat(CWD, &gate::long::c_string(dir)?, Open::DIRECTORY)?;
-    let mut buffer = vec![0; 8 << 10];
-    loop {
-        let n = getdents64(&dir, &mut buffer)?;
-        let Some(read) = buffer.get(..n).filter(|read| !read.is_empty()) else {
-            return Ok(());
-        };
-        entries(read).for_each(|entry| show(&dir, &entry));
-    }
+    each_entry(&dir, |entry| show(&dir, entry))
 }
 
 /// The entries of a directory of /proc whose names are numbers; none if it is unreadable.

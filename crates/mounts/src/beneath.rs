@@ -14,6 +14,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use base::child::times_out;
 use base::path::{below, join};
 use base::warning::Warning;
 use gate::fs::{At, CWD, FileType, Open, Statx, Want, statx};
@@ -121,7 +122,6 @@ fn copy(from: &[u8]) -> gate::Result<Fd> {
 /// Whether statx(2) of the path `rest` in a clone of the mount at `from` returns in time, with
 /// success or an error.
 fn answers(from: &[u8], rest: &[u8]) -> bool {
-    const REAP: Duration = Duration::from_millis(500);
     let Ok(tally) = Shared::new(Tally::WORDS) else {
         return true;
     };
@@ -138,14 +138,7 @@ fn answers(from: &[u8], rest: &[u8]) -> bool {
         let _ = place.map(|place| statx(&place, c"", at, Want::BASIC_STATS));
         publish();
     };
-    let Ok(mut child) = Child::fork_detached(touch) else {
-        return true;
-    };
-    let answered = child.wait(ANSWER_WITHIN).is_some();
-    if !answered {
-        child.kill();
-        child.wait(REAP);
-    }
+    let answered = !times_out(ANSWER_WITHIN, touch);
     gate::meter::add(&Tally::collect(&tally));
     answered
 }

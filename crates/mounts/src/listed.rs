@@ -5,11 +5,11 @@
 use std::collections::HashSet;
 use std::os::fd::AsFd;
 
+use base::directory::each_entry;
 use base::path::split;
-use gate::fs::{At, FileType, Open, Want, getdents64, statx};
+use gate::fs::{At, FileType, Open, Want, statx};
 use gate::long::{c_string, open_long, statx_long};
 use gate::{Errno, Fd};
-use ondisk::dirent::entries;
 
 /// Whether an error means that a file does not exist, or is of a different type than its directory
 /// lists. `ESRCH`: a process, in /proc. `ENOTDIR`, `ELOOP`: a directory was replaced by a different
@@ -80,17 +80,10 @@ fn has(dir: &Fd, name: &[u8], is_dir: bool) -> Result<bool, Errno> {
 /// # Errors
 /// The errors of getdents64(2).
 pub fn listed(dir: impl AsFd, wanted: &HashSet<&[u8]>) -> Result<HashSet<Vec<u8>>, Errno> {
-    let (mut buffer, mut found) = (vec![0; 1 << 16], HashSet::new());
-    loop {
-        let length = getdents64(&dir, &mut buffer)?;
-        if length == 0 {
-            return Ok(found);
-        }
-        let names = entries(&buffer[..length]).map(|entry| entry.name.to_bytes());
-        found.extend(
-            names
-                .filter(|name| wanted.contains(name))
-                .map(<[u8]>::to_vec),
-        );
-    }
+    let mut found = HashSet::new();
+    each_entry(dir, |entry| {
+        let name = entry.name.to_bytes();
+        found.extend(wanted.contains(name).then(|| name.to_vec()));
+    })?;
+    Ok(found)
 }

@@ -2,9 +2,9 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use base::path::{join, split};
+use base::path::join;
 use gate::fs::{At, Attributes, CWD, Open, Want, newfstatat, statx};
-use gate::long::{open_long, reach};
+use gate::long::{open_long, reach, split_path};
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
 
@@ -149,14 +149,10 @@ fn absolute_name(dir: &Fd, seen: &Seen) -> gate::Result<Vec<u8>> {
         .filter(|name| seen.is_at(name))
         .ok_or(Errno::ENOENT)
 }
+
 /// The absolute path of a file; `None` if its directory has no path.
 pub fn absolute_file(path: &[u8]) -> Option<Vec<u8>> {
-    let (dir, name) = split(path);
-    let dir = match dir {
-        b"" if path.starts_with(b"/") => b"/",
-        b"" => b".",
-        dir => dir,
-    };
+    let (dir, name) = split_path(path);
     Some(join(&absolute(dir)?, name))
 }
 

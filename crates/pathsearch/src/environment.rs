@@ -1,6 +1,7 @@
 //! The environment variables that affect the searches of a process.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::OsStringExt;
 
 use gate::file::read_kernel;
 use gate::fs::{CWD, readlinkat};
@@ -44,6 +45,11 @@ impl Environment {
             is_python_read_only: set("PYTHONDONTWRITEBYTECODE").is_some(),
             is_python_isolated: false,
         }
+    }
+
+    /// That of this process.
+    pub fn of_this_process() -> Environment {
+        Environment::new(|name| std::env::var_os(name).map(OsString::into_vec))
     }
 
     /// The environment of a process that executes `program`; `None` if it cannot be read, or if the

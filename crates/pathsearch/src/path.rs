@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use base::directory::each_entry;
 use base::path::join;
-use gate::fs::{At, FileType, Open, Want, getdents64};
+use gate::fs::{At, FileType, Open, Want};
 use gate::long::{open_long, statx_long};
 use gate::lookup::{Permission, check_permission};
 use gate::{Errno, Result};
 use ondisk::Dev;
-use ondisk::dirent::entries;
 
 use crate::lookup::{DEFAULT_PATH, normalize, split};
 use crate::order::order_directories;
@@ -331,16 +331,9 @@ impl ProgramDirectories for LocalDirectories {
 
     fn names(&mut self, dir: &[u8]) -> Result<Vec<Vec<u8>>> {
         let fd = open_long(dir, Open::DIRECTORY)?;
-        let mut buffer = vec![0; 64 << 10];
         let mut names = Vec::new();
-        loop {
-            match getdents64(&fd, &mut buffer)? {
-                0 => return Ok(names),
-                n => {
-                    names.extend(entries(&buffer[..n]).map(|entry| entry.name.to_bytes().to_vec()))
-                }
-            }
-        }
+        each_entry(fd, |entry| names.push(entry.name.to_bytes().to_vec()))?;
+        Ok(names)
     }
 
     fn program(&mut self, path: &[u8]) -> Option<Identity> {

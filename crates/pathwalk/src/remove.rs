@@ -5,10 +5,11 @@
 use std::time::Instant;
 
 use base::Warning;
+use base::directory::each_entry;
 use base::path::join;
 use gate::create::unlinkat_directory;
 use gate::file::unlinkat;
-use gate::fs::{At, FileType, Open, Want, getdents64, openat, statx};
+use gate::fs::{At, FileType, Open, Want, openat, statx};
 use gate::interrupt::asked;
 use gate::long::{c_string, open_long};
 use gate::{Errno, Fd};
@@ -145,8 +146,8 @@ impl Remover<'_> {
             Some(file) if file < self.shape.files => numbers.push(file),
             _ => foreign.add(name),
         };
-        each_entry(dir, &mut visit).map_err(|e| self.error(path, e))?;
-        numbers.sort_unstable(); // in creation order, like LLNL's program
+        each_entry(dir, |entry| visit(entry.name.to_bytes())).map_err(|e| self.error(path, e))?;
+        numbers.sort_unstable(); // in the order of their creation, as LLNL's program does
         for file in numbers {
             if self.stop_on_signal && asked().is_some() {
                 return Err(self.error(self.root, Reason::Interrupted));
@@ -169,7 +170,7 @@ impl Remover<'_> {
                     self.progress.add_one();
                 }
                 Err(Errno::ENOENT) => {}
-                Err(Errno::EBUSY) => foreign.add(name.to_bytes()), // a mount point
+                Err(Errno::EBUSY) => foreign.add(name.to_bytes()), // it is a mount point
                 Err(e) => return Err(self.error(&join(path, name.to_bytes()), e)),
             }
         }
@@ -193,7 +194,7 @@ impl Remover<'_> {
     fn remove_root(&mut self) -> Result<bool, Error> {
         let top = self.open_root()?;
         let mut names = Vec::new();
-        each_entry(&top, &mut |name| names.push(name.to_vec()))
+        each_entry(&top, |entry| names.push(entry.name.to_bytes().to_vec()))
             .map_err(|e| self.error(self.root, e))?;
         let mut foreign = Foreign::default();
         for name in &names {
@@ -210,7 +211,7 @@ impl Remover<'_> {
             return Ok(false);
         }
         if !names.is_empty() {
-            return Ok(false); // some directories were kept
+            return Ok(false); // directories that were kept
         }
         drop(top);
         match remove_root(self.root) {
@@ -246,18 +247,6 @@ fn parse_number(digits: &[u8]) -> Option<u64> {
         && (digits == b"0" || digits[0] != b'0');
     let digits = std::str::from_utf8(digits).ok()?;
     digits.parse().ok().filter(|_| is_plain)
-}
-
-/// Calls `visit` for each entry of a directory, reading it from the start.
-fn each_entry(dir: &Fd, visit: &mut dyn FnMut(&[u8])) -> gate::Result<()> {
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        match getdents64(dir, &mut buffer)? {
-            0 => return Ok(()),
-            n => ondisk::dirent::entries(&buffer[..n.min(buffer.len())])
-                .for_each(|entry| visit(entry.name.to_bytes())),
-        }
-    }
 }
 
 #[cfg(test)]

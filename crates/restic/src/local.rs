@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
+use base::directory::each_entry;
 use catalog::remote::MOST_BYTES;
 use gate::create::mkdirat;
 use gate::file::{Permissions, Reader, Writer};
-use gate::fs::{CWD, getdents64};
+use gate::fs::CWD;
 use gate::long::c_string;
 use gate::{Errno, Fd};
-use ondisk::dirent::entries;
 
 /// The name of the configuration file, which marks a directory as a repository.
 pub(crate) const CONFIG: &str = "config";
@@ -46,15 +46,11 @@ impl Modes {
 
 /// The UTF-8 names in a directory, without `.` and `..`.
 pub(crate) fn names(dir: &Fd) -> Result<Vec<String>, Errno> {
-    let (mut buffer, mut found) = (vec![0; 32 << 10], Vec::new());
-    loop {
-        let len = getdents64(dir, &mut buffer)?;
-        if len == 0 {
-            return Ok(found);
-        }
-        let names = entries(&buffer[..len]).map(|entry| entry.name.to_str().map(str::to_owned));
-        found.extend(names.flatten());
-    }
+    let mut found = Vec::new();
+    each_entry(dir, |entry| {
+        found.extend(entry.name.to_str().map(str::to_owned))
+    })?;
+    Ok(found)
 }
 
 /// Reads a range of a file; without a range all of it, or `EFBIG` for a size that no repository

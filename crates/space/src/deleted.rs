@@ -12,12 +12,12 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
 use base::Warning;
+use base::directory::numbers;
 use gate::file::{kernel_field, read_kernel_in, read_kernel_up_to};
-use gate::fs::{At, CWD, Open, Statx, Want, getdents64, openat, readlinkat, statx};
+use gate::fs::{At, CWD, Open, Statx, Want, openat, readlinkat, statx};
 use gate::long::c_string;
 use gate::process::{Child, Shared};
 use gate::{Errno, Fd, Tally};
-use ondisk::dirent::entries;
 use ondisk::mountinfo::Parser;
 use ondisk::{Dev, Mount, Time};
 
@@ -289,7 +289,7 @@ impl Search<'_> {
     }
 
     fn open_files(&mut self, pid: u32, dir: &[u8], fds: &Fd) {
-        for number in numbers_of(fds).unwrap_or_default() {
+        for number in numbers(fds).unwrap_or_default() {
             let Ok(name) = c_string(number.to_string().as_bytes()) else {
                 continue;
             };
@@ -428,25 +428,7 @@ fn open_dir(path: &[u8]) -> Result<Fd, Errno> {
 
 /// The names in a directory that are numbers.
 fn numbers_in(path: &[u8]) -> Result<Vec<u32>, Errno> {
-    numbers_of(&open_dir(path)?)
-}
-
-fn numbers_of(dir: &Fd) -> Result<Vec<u32>, Errno> {
-    let names = names_of(dir)?.into_iter();
-    let numbers = names.filter_map(|name| str::from_utf8(&name).ok()?.parse().ok());
-    Ok(numbers.collect())
-}
-
-/// The names in a directory of the kernel.
-pub(crate) fn names_of(dir: &Fd) -> Result<Vec<Vec<u8>>, Errno> {
-    let (mut buffer, mut names) = (vec![0; 32 << 10], Vec::new());
-    loop {
-        let n = getdents64(dir, &mut buffer)?;
-        if n == 0 {
-            return Ok(names);
-        }
-        names.extend(entries(&buffer[..n]).map(|entry| entry.name.to_bytes().to_vec()));
-    }
+    numbers(&open_dir(path)?)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 
 use base::Warning;
+use base::directory::each_entry;
 use gate::Gate;
 use gate::file::{read_full_at, read_kernel};
 use gate::fs::{CWD, Open, Statfs, openat};
@@ -16,7 +17,6 @@ use ondisk::{Dev, split_options};
 use walk::engine::ext4::unnamed_inodes;
 
 use crate::bill::{Holder, Item, Kind, Part, Remedy};
-use crate::deleted::names_of;
 use crate::error::WarningKind;
 use crate::source::{Source, signed};
 
@@ -122,8 +122,10 @@ pub(crate) fn add_unnamed(source: &Source<'_>, missing: i64, items: &mut Vec<Ite
 
 /// The paths of the loop devices, and the device and inode numbers of their files.
 fn loop_devices() -> Vec<(Vec<u8>, (Dev, u64))> {
-    let block = openat(CWD, c"/sys/block", Open::DIRECTORY);
-    let names = block.and_then(|block| names_of(&block)).unwrap_or_default();
+    let mut names: Vec<Vec<u8>> = Vec::new();
+    if let Ok(block) = openat(CWD, c"/sys/block", Open::DIRECTORY) {
+        let _ = each_entry(&block, |entry| names.push(entry.name.to_bytes().to_vec()));
+    }
     let devices = names.into_iter().filter_map(|name| {
         name.strip_prefix(b"loop")?;
         let path = device_path(&name);

@@ -56,6 +56,11 @@ pub enum Missing {
 }
 
 impl Missing {
+    /// Because something failed.
+    pub(crate) fn failed(task: Task, cause: impl Error + Send + Sync + 'static) -> Missing {
+        Missing::Failed(Failure::new(task, cause))
+    }
+
     /// Whether something is wrong, rather than left out on purpose or for lack of time.
     pub fn is_wrong(&self) -> bool {
         use Missing::*;
@@ -102,6 +107,7 @@ impl Failure {
 pub enum Task {
     FindMounts,
     CheckMounts,
+    RunMethod,
     Walk,
     Gather,
     TraceStart,

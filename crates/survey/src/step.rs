@@ -1,7 +1,67 @@
-//! The steps of a survey, and the machine that it was taken on.
+//! The steps of a survey, and how each ended.
 
-use crate::missing::Unseen;
 use crate::section::Section;
+
+/// A step of a survey; they are taken in this order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StepKind {
+    /// Reads the mount table, and checks the mounts.
+    MountTable,
+    /// Asks each file system for its capacity.
+    Capacities,
+    /// Walks with each engine.
+    Engines,
+    /// Gathers the metadata that a dump needs.
+    Dump,
+    /// Compares the methods to find mounts.
+    Methods,
+    /// Accounts for the system calls of a walk.
+    Account,
+    /// Starts programs, and traces their path searches.
+    Starts,
+    /// Measures the price of each system call.
+    Prices,
+    /// Probes each file system.
+    Experiments,
+}
+
+impl StepKind {
+    /// Its name on the progress line and in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            StepKind::MountTable => "mount table",
+            StepKind::Capacities => "file-system sizes",
+            StepKind::Engines => "walk with each engine",
+            StepKind::Dump => "metadata for a dump",
+            StepKind::Methods => "methods to find mounts",
+            StepKind::Account => "system calls of a walk",
+            StepKind::Starts => "program starts",
+            StepKind::Prices => "system-call prices",
+            StepKind::Experiments => "experiments on each file system",
+        }
+    }
+
+    /// How many steps there are.
+    pub const COUNT: usize = StepKind::Experiments as usize + 1;
+
+    /// Its number in the order in which they are taken, from 1.
+    pub fn number(self) -> usize {
+        self as usize + 1
+    }
+
+    /// The section of the survey that it is for.
+    pub fn section(self) -> Section {
+        match self {
+            StepKind::MountTable | StepKind::Capacities | StepKind::Methods => Section::Mounts,
+            StepKind::Engines => Section::Walk,
+            StepKind::Dump => Section::Dump,
+            StepKind::Account => Section::Account,
+            StepKind::Starts => Section::Startup,
+            StepKind::Prices => Section::Gates,
+            StepKind::Experiments => Section::Probe,
+        }
+    }
+}
 
 /// How a step of the survey ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,40 +98,4 @@ pub struct StepTaken {
     pub bytes_read: u64,
     /// Bytes that it wrote to temporary files.
     pub bytes_written: u64,
-}
-
-/// The machine, and what the survey of it took.
-#[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct Machine {
-    /// The host name, if it has one.
-    pub host: Option<Vec<u8>>,
-    pub kernel: String,
-    pub arch: String,
-    /// Processors that this process may use.
-    pub cpus: usize,
-    pub memory: Option<u64>,
-    pub root: bool,
-    /// The program that runs a command as root, if there is one: `sudo` or `doas`.
-    pub sudo: Option<&'static str>,
-    /// Where this user can write files, and the bytes that are available there: the working directory, whose
-    /// name is empty, and those for temporary files.
-    pub places: Vec<(Vec<u8>, u64)>,
-    /// Whether this user may write in the directory of the survey.
-    pub is_writable: bool,
-    /// What more privilege would have shown.
-    pub unseen: Vec<Unseen>,
-    pub version: &'static str,
-    /// When the survey began, in seconds since 1970.
-    pub when: i64,
-    pub seconds: f64,
-    /// Bytes that it read from disks.
-    pub bytes_read: u64,
-    /// Bytes that it wrote to temporary files.
-    pub bytes_written: u64,
-    /// Seconds that it was allowed.
-    pub limit_seconds: f64,
-    /// Bytes that it was allowed to read and write together.
-    pub limit_bytes: u64,
-    pub deep: bool,
 }

@@ -6,9 +6,9 @@ use base::Warning;
 use crate::capacity::{Capacity, FileSystem, file_systems, full};
 use crate::conclusion::Conclusion;
 use crate::found::Found;
+use crate::machine::Machine;
 use crate::missing::Missing;
 use crate::section::Section;
-use crate::step::Machine;
 
 /// A survey of a directory and its machine.
 #[allow(missing_docs, reason = "the names say it")]

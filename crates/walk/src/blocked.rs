@@ -3,11 +3,11 @@
 
 use std::ffi::CString;
 
+use base::directory::each_entry;
 use gate::file::read_kernel;
-use gate::fs::{CWD, Open, getdents64, openat, readlinkat};
+use gate::fs::{CWD, Open, openat, readlinkat};
 use gate::ptrace::read_memory;
 use gate::{Gate, Result};
-use ondisk::dirent::entries;
 
 use crate::entry::joined;
 
@@ -23,20 +23,15 @@ pub fn blocked_paths() -> Vec<Vec<u8>> {
 
 fn blocked() -> Result<Vec<Vec<u8>>> {
     let tasks = openat(CWD, c"/proc/self/task", Open::SCAN)?;
-    let (mut paths, mut buffer) = (Vec::new(), vec![0; 4096]);
-    loop {
-        let read = getdents64(&tasks, &mut buffer)?;
-        if read == 0 {
-            return Ok(paths);
-        }
-        for entry in entries(&buffer[..read]) {
-            let name = [b"/proc/self/task/", entry.name.to_bytes(), b"/syscall"].concat();
-            // A thread may have ended, and `.` and `..` have no such file.
-            let text = CString::new(name).map(|name| read_kernel(&name));
-            let Ok(Ok(text)) = text else { continue };
+    let mut paths = Vec::new();
+    each_entry(tasks, |entry| {
+        let name = [b"/proc/self/task/", entry.name.to_bytes(), b"/syscall"].concat();
+        // A thread may have ended.
+        if let Ok(Ok(text)) = CString::new(name).map(|name| read_kernel(&name)) {
             paths.extend(Call::parse(&text).and_then(|call| call.path()));
         }
-    }
+    })?;
+    Ok(paths)
 }
 
 /// A system call that a thread is blocked in, and its first two arguments.

@@ -15,8 +15,9 @@ use walk::Moment;
 use super::options::{DumpOptions, Note};
 use crate::error::{Action, Error, ErrorKind};
 use crate::increment::Base;
-use crate::increment::history::{DumpRecord, History, Lock, catalog_of};
+use crate::increment::history::{History, Lock};
 use crate::increment::levels::Level;
+use crate::increment::record::{DumpRecord, catalog_of};
 use crate::increment::unread::Unread;
 use crate::warning::WarningKind;
 

@@ -7,11 +7,10 @@
 use std::ffi::CString;
 use std::sync::Arc;
 
-use base::path::split;
 use base::{Warning, path};
 use gate::file::Reader;
 use gate::fs::{At, Attributes, Open, Want};
-use gate::long::{c_string, open_long, statx_long};
+use gate::long::{c_string, open_long, split_path, statx_long};
 use gate::{Errno, Fd, Gate};
 use ondisk::mnttab::mount_point;
 use ondisk::utc;
@@ -20,10 +19,24 @@ use walk::entry::joined;
 
 use super::base::Base;
 use crate::error::{Action, Error, ErrorKind, Result};
-use crate::increment::history::{ArchiveStatus, History, Lock, catalog_id, catalog_of};
+use crate::increment::history::{History, Lock};
 use crate::increment::levels::Level;
+use crate::increment::record::{ArchiveStatus, catalog_id, catalog_of};
 use crate::increment::retention::not_pruned;
 use crate::plan::{in_archive, trim_slashes};
+
+/// The dumps for which a state directory chooses the names and the levels.
+#[derive(Clone, Copy, Debug)]
+pub struct AutomaticOptions<'a> {
+    /// The state directory.
+    pub state: &'a [u8],
+    /// Each SRC.
+    pub sources: &'a [Vec<u8>],
+    /// Of so many dumps one is full.
+    pub full_every: u32,
+    /// The suffix of the archives.
+    pub suffix: &'a str,
+}
 
 /// The archive name and the level chosen for a dump.
 #[derive(Debug)]
@@ -94,13 +107,7 @@ fn parent_of_missing(state: &[u8]) -> Result<Option<(Fd, CString)>> {
         Err(Errno::ENOENT) => {}
         _ => return Ok(None),
     }
-    let trimmed = trim_slashes(state);
-    let (dir, name) = split(trimmed);
-    let dir = match dir {
-        b"" if trimmed.starts_with(b"/") => b"/",
-        b"" => b".",
-        dir => dir,
-    };
+    let (dir, name) = split_path(trim_slashes(state));
     let dir = open_long(dir, Open::DIRECTORY).map_err(|errno| match errno {
         Errno::ENOENT => error(ErrorKind::NoParent),
         errno => error(catalog::ErrorKind::call(Gate::Openat)(errno).into()),
@@ -163,71 +170,52 @@ fn create_state(state: &[u8]) -> Result<bool> {
     }
 }
 
-impl Automatic {
-    /// Locks the state directory, after creating it if needed, removes what a killed dump has left,
-    /// and chooses level and name. One dump of `full_every` is full. `suffix` is that of the
-    /// archive.
+impl AutomaticOptions<'_> {
+    /// Locks the state directory, which is created if it does not exist, removes what a killed dump has left, and
+    /// chooses the level and the name.
     ///
     /// # Errors
     /// The directory cannot be used, or another dump is using it.
-    pub fn choose(
-        state: &[u8],
-        sources: &[Vec<u8>],
-        full_every: u32,
-        suffix: &str,
-    ) -> Result<Automatic> {
-        check_mounted(state)?;
-        let is_created = create_state(state)?;
-        let (mut history, lock) = History::open(state)?;
+    pub fn choose(&self) -> Result<Automatic> {
+        check_mounted(self.state)?;
+        let is_created = create_state(self.state)?;
+        let (mut history, lock) = History::open(self.state)?;
         // A failed removal only gives a warning, since it does not prevent the dump.
         let unremoved = history.finish_removal().err();
-        let chosen = Automatic::choose_from(&history, state, sources, full_every, suffix)?;
         Ok(Automatic {
             is_created,
             lock: Some(Arc::new(lock)),
             unremoved: unremoved.map(not_pruned),
-            ..chosen
+            ..self.choose_from(&history)?
         })
     }
 
-    /// Makes the same choice as [`Automatic::choose`], without creating, locking or removing
-    /// anything.
+    /// Makes the same choice, without creating, locking or removing anything.
     ///
     /// # Errors
     /// The directory cannot be used.
-    pub fn foresee(
-        state: &[u8],
-        sources: &[Vec<u8>],
-        full_every: u32,
-        suffix: &str,
-    ) -> Result<Automatic> {
-        check_mounted(state)?;
-        let history = match parent_of_missing(state)? {
+    pub fn foresee(&self) -> Result<Automatic> {
+        check_mounted(self.state)?;
+        let history = match parent_of_missing(self.state)? {
             Some(_) => History::default(),
-            None => History::read(state)?,
+            None => History::read(self.state)?,
         };
-        Automatic::choose_from(&history, state, sources, full_every, suffix)
+        self.choose_from(&history)
     }
 
-    fn choose_from(
-        history: &History,
-        state: &[u8],
-        sources: &[Vec<u8>],
-        full_every: u32,
-        suffix: &str,
-    ) -> Result<Automatic> {
+    fn choose_from(&self, history: &History) -> Result<Automatic> {
         let begun = Moment::now();
-        let full = choose_full(history, state, sources, full_every);
+        let full = self.choose_full(history);
         let level = Level {
             number: u8::from(full.is_none()),
-            state: state.to_vec(),
+            state: self.state.to_vec(),
         };
         if full.is_some() {
-            Base::check_full(&level, sources)?;
+            Base::check_full(&level, self.sources)?;
         }
-        let name = name_of(sources, begun.time().sec, level.number);
+        let name = name_of(self.sources, begun.time().sec, level.number);
         Ok(Automatic {
-            archive: free_name(history, state, &name, suffix)?,
+            archive: free_name(history, self.state, &name, self.suffix)?,
             level,
             full,
             is_created: false,
@@ -235,47 +223,42 @@ impl Automatic {
             unremoved: None,
         })
     }
-}
 
-/// Why the next dump must be full; `None` for an increment.
-pub(crate) fn choose_full(
-    history: &History,
-    state: &[u8],
-    sources: &[Vec<u8>],
-    full_every: u32,
-) -> Option<FullReason> {
-    let level = Level {
-        number: 0,
-        state: state.to_vec(),
-    };
-    let reader = match catalog::Reader::open(&level.catalog()) {
-        Ok(reader) => reader,
-        Err(error) if error.errno() == Some(Errno::ENOENT) => {
-            return Some(match history.dumps() {
-                [] => FullReason::First,
-                _ => FullReason::NoCatalog,
-            });
+    /// Why the next dump is a full one; `None` for an increment.
+    fn choose_full(&self, history: &History) -> Option<FullReason> {
+        let level = Level {
+            number: 0,
+            state: self.state.to_vec(),
+        };
+        let reader = match catalog::Reader::open(&level.catalog()) {
+            Ok(reader) => reader,
+            Err(error) if error.errno() == Some(Errno::ENOENT) => {
+                return Some(match history.dumps() {
+                    [] => FullReason::First,
+                    _ => FullReason::NoCatalog,
+                });
+            }
+            Err(_) => return Some(FullReason::DamagedCatalog),
+        };
+        let about = reader.about();
+        let roots = about.roots.iter().map(|root| in_archive(&root.path));
+        if !roots.eq(self.sources.iter().map(|source| in_archive(source))) {
+            let roots = about.roots.iter().map(|root| root.path.clone()).collect();
+            return Some(FullReason::OtherSources { roots });
         }
-        Err(_) => return Some(FullReason::DamagedCatalog),
-    };
-    let about = reader.about();
-    let roots = about.roots.iter().map(|root| in_archive(&root.path));
-    if !roots.eq(sources.iter().map(|source| in_archive(source))) {
-        let roots = about.roots.iter().map(|root| root.path.clone()).collect();
-        return Some(FullReason::OtherSources { roots });
+        let id = catalog_id(about);
+        let Some(base) = history.dumps().iter().position(|dump| dump.catalog == id) else {
+            return Some(FullReason::NotRecorded);
+        };
+        let chain = history.chain(base).unwrap_or_default();
+        let mut chain = chain.into_iter().map(|at| &history.dumps()[at]);
+        if let Some(gone) = chain.find(|dump| dump.status() != ArchiveStatus::Present) {
+            let archive = gone.archive.clone();
+            return Some(FullReason::ArchiveGone { archive });
+        }
+        let increments = history.next_nth(Some(&id)) - 1;
+        (increments + 1 >= self.full_every).then_some(FullReason::Due { increments })
     }
-    let id = catalog_id(about);
-    let Some(base) = history.dumps().iter().position(|dump| dump.catalog == id) else {
-        return Some(FullReason::NotRecorded);
-    };
-    let chain = history.chain(base).unwrap_or_default();
-    let mut chain = chain.into_iter().map(|at| &history.dumps()[at]);
-    if let Some(gone) = chain.find(|dump| dump.status() != ArchiveStatus::Present) {
-        let archive = gone.archive.clone();
-        return Some(FullReason::ArchiveGone { archive });
-    }
-    let increments = history.next_nth(Some(&id)) - 1;
-    (increments + 1 >= full_every).then_some(FullReason::Due { increments })
 }
 
 /// The file name of an archive without its suffix: the last component of the first SRC, the time

@@ -13,6 +13,8 @@ pub mod automatic;
 mod base;
 pub mod history;
 pub mod levels;
+pub mod pruning;
+pub mod record;
 pub mod retention;
 mod scan;
 pub mod unread;

@@ -8,7 +8,7 @@ use super::name::Chosen;
 use super::report::Note;
 use super::sequence::Sequence;
 use crate::error::{Action, Error};
-use crate::increment::history::DumpRecord;
+use crate::increment::record::DumpRecord;
 use crate::input::{Input, is_regular};
 
 pub(super) struct Archives {

@@ -7,12 +7,13 @@ use std::ffi::CString;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use base::directory::each_entry;
 use base::path::split;
 use gate::file::renameat2;
-use gate::fs::{At, FileType, Open, Want, getdents64, statx};
+use gate::fs::{At, FileType, Open, Want, statx};
 use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
-use ondisk::dirent::entries;
+use ondisk::dirent::Entry;
 use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Member, MemberKind};
 use walk::entry::joined;
@@ -268,30 +269,24 @@ pub(super) fn not_renamed(from: &[u8], gate: Gate, errno: Errno) -> Failure {
 /// Reads the entries of an open directory.
 fn list(here: &Arc<Fd>) -> Result<Vec<Present>, Failure> {
     let failed = |e| Failure::call(Gate::Getdents64, e, NotRestored::NotListed);
-    let mut buffer = vec![0; 32 << 10];
     let mut present = Vec::new();
     // A separate descriptor, so that reading starts at the first entry.
     let dir = open_beneath(here.as_fd(), b".", Open::SCAN).map_err(failed)?;
-    loop {
-        let n = getdents64(&dir, &mut buffer).map_err(failed)?;
-        if n == 0 {
-            return Ok(present);
-        }
-        for entry in entries(&buffer[..n.min(buffer.len())]) {
-            let is_directory = match entry.file_type {
-                FileType::Directory => true,
-                FileType::Unknown => statx(&dir, entry.name, At::SYMLINK_NOFOLLOW, Want::TYPE)
-                    .is_ok_and(|seen| seen.file_type == FileType::Directory),
-                _ => false,
-            };
-            present.push(Present {
-                name: entry.name.to_owned(),
-                is_directory,
-                stays: false,
-                listed: Vec::new(),
-            });
-        }
-    }
+    let is_directory = |entry: &Entry<'_>| match entry.file_type {
+        FileType::Directory => true,
+        FileType::Unknown => statx(&dir, entry.name, At::SYMLINK_NOFOLLOW, Want::TYPE)
+            .is_ok_and(|seen| seen.file_type == FileType::Directory),
+        _ => false,
+    };
+    let listed = each_entry(&dir, |entry| {
+        present.push(Present {
+            name: entry.name.to_owned(),
+            is_directory: is_directory(entry),
+            stays: false,
+            listed: Vec::new(),
+        });
+    });
+    listed.map(|()| present).map_err(failed)
 }
 
 /// The renames of each archive, from its first directory. `None` for the first archive, which

@@ -33,7 +33,7 @@ use room::Room;
 use workers::Workers;
 
 use crate::error::{Action, Error, ErrorKind};
-use crate::increment::history::DumpRecord;
+use crate::increment::record::DumpRecord;
 use crate::input::{ChecksumStatus, Input, is_regular};
 
 pub use not_restored::NotRestored;

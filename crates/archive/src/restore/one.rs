@@ -13,7 +13,7 @@ use ondisk::pax::{Member, MemberKind};
 use super::increment::renames;
 use super::name::clean;
 use crate::error::{Action, Error, ErrorKind, Result};
-use crate::increment::history::DumpRecord;
+use crate::increment::record::DumpRecord;
 use crate::input::{ChecksumStatus, Input};
 use crate::list::{defect, plain};
 use crate::route::Region;

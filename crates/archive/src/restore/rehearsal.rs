@@ -7,11 +7,11 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use base::directory::each_entry;
 use base::path::split;
-use gate::fs::{At, FileType, Open, Want, getdents64, statx};
+use gate::fs::{At, FileType, Open, Want, statx};
 use gate::long::{c_string, open_beneath};
 use gate::{Errno, Fd, Gate};
-use ondisk::dirent::entries;
 use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Member, MemberKind};
 use walk::entry::{append, joined};
@@ -528,16 +528,13 @@ impl Rehearsal<'_> {
         let Ok(dir) = open_beneath(self.top.as_fd(), &origin, Open::SCAN) else {
             return present;
         };
-        let mut buffer = vec![0; 32 << 10];
-        while let Ok(n @ 1..) = getdents64(&dir, &mut buffer) {
-            for entry in entries(&buffer[..n.min(buffer.len())]) {
-                let name = entry.name.to_bytes();
-                if self.places.get(&joined(path, name)).is_none() {
-                    let is_directory = entry.file_type == FileType::Directory;
-                    present.insert(name.to_vec(), is_directory);
-                }
+        let _ = each_entry(&dir, |entry| {
+            let name = entry.name.to_bytes();
+            if self.places.get(&joined(path, name)).is_none() {
+                let is_directory = entry.file_type == FileType::Directory;
+                present.insert(name.to_vec(), is_directory);
             }
-        }
+        });
         present
     }
 }

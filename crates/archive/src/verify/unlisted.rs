@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 
 use base::Warning;
+use base::directory::each_entry;
 use base::path::split;
-use gate::fs::{At, Attributes, Open, Want, getdents64, statx};
+use gate::fs::{At, Attributes, Open, Want, statx};
 use gate::long::c_string;
 use gate::{Errno, Fd, Gate};
+use ondisk::Dev;
 use ondisk::pax::dumpdir::{self, Code};
-use ondisk::{Dev, dirent};
 use walk::entry::{append, joined};
 use walk::{FileType, Filter};
 
@@ -176,26 +177,22 @@ impl Tree {
     }
 
     pub(super) fn list(&self, path: &[u8]) -> Result<Listing, (Gate, Errno)> {
-        const BUFFER: usize = 64 << 10;
         let dir = self.open_directory(path, Open::SCAN);
         let dir = dir.map_err(|e| (Gate::Openat2, e))?;
         let seen = statx(&dir, c"", At::EMPTY_PATH, Want::TYPE).map_err(|e| (Gate::Statx, e))?;
         let is_mounted = seen.attributes.contains(Attributes::MOUNT_ROOT);
-        let (mut names, mut buffer) = (BTreeSet::new(), vec![0; BUFFER]);
-        loop {
-            match getdents64(&dir, &mut buffer).map_err(|e| (Gate::Getdents64, e))? {
-                0 => {
-                    let tags = self.filter.tags().find(&dir);
-                    names.retain(|name: &CString| tags.keep(name.to_bytes()));
-                    return Ok(Listing {
-                        dir,
-                        names,
-                        is_mounted,
-                    });
-                }
-                n => names.extend(dirent::entries(&buffer[..n]).map(|entry| entry.name.to_owned())),
-            }
-        }
+        let mut names = BTreeSet::new();
+        let listed = each_entry(&dir, |entry| {
+            names.insert(entry.name.to_owned());
+        });
+        listed.map_err(|e| (Gate::Getdents64, e))?;
+        let tags = self.filter.tags().find(&dir);
+        names.retain(|name: &CString| tags.keep(name.to_bytes()));
+        Ok(Listing {
+            dir,
+            names,
+            is_mounted,
+        })
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use base::directory::each_entry;
 use gate::Errno;
-use gate::fs::{Open, getdents64};
+use gate::fs::Open;
 use gate::long::open_long;
-use ondisk::dirent::entries;
 use ondisk::pax::ArchiveId;
 use walk::Digest;
 
@@ -149,15 +149,11 @@ pub fn names_in(
     let Ok(fd) = open_long(path, Open::DIRECTORY | Open::NONBLOCK) else {
         return Ok(None);
     };
-    let (mut names, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
-    loop {
-        let read = getdents64(&fd, &mut buffer)?;
-        if read == 0 {
-            break;
-        }
-        let found = entries(&buffer[..read]).map(|entry| entry.name.to_bytes());
-        names.extend(found.filter(|name| is_wanted(name)).map(<[u8]>::to_vec));
-    }
+    let mut names = Vec::new();
+    each_entry(&fd, |entry| {
+        let name = entry.name.to_bytes();
+        names.extend(is_wanted(name).then(|| name.to_vec()));
+    })?;
     names.sort_unstable();
     Ok(Some(names))
 }

@@ -1,6 +1,7 @@
 //! The dumps of a state directory, as `list --state` and `dump --prune` print them.
 
-use archive::increment::history::{ArchiveStatus, DumpRecord, History};
+use archive::increment::history::History;
+use archive::increment::record::{ArchiveStatus, DumpRecord};
 use base::path::split;
 use ondisk::utc;
 use show::json_object;

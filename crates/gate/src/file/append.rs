@@ -1,7 +1,7 @@
 //! Appends lines to files.
 
 use crate::fs::{At, FileType, Open, Want, create, fsync, statx, write};
-use crate::long::{c_string, open_long};
+use crate::long::{c_string, open_long, split_path};
 use crate::{Errno, Result};
 
 /// Appends bytes to a regular file, and waits until they are on disk. Creates a missing file,
@@ -11,12 +11,7 @@ use crate::{Errno, Result};
 /// `EACCES` for a file of another user, `EINVAL` for a file that is not regular, `ELOOP` for a
 /// symlink; the errors of openat(2) and write(2). Some of the bytes may have been written.
 pub fn append(path: &[u8], bytes: &[u8]) -> Result<()> {
-    let slash = path.iter().rposition(|&byte| byte == b'/');
-    let (dir, name) = match slash {
-        None => (&b"."[..], path),
-        Some(0) => (&b"/"[..], &path[1..]),
-        Some(at) => (&path[..at], &path[at + 1..]),
-    };
+    let (dir, name) = split_path(path);
     let dir = open_long(dir, Open::DIRECTORY)?;
     let how = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = create(&dir, &c_string(name)?, how, 0o600)?;

@@ -11,7 +11,7 @@ use crate::fs::{
     At, CWD, Dev, FileType, Open, Statx, Want, create, fsync, openat, readlinkat, statx,
     sync_file_range, write,
 };
-use crate::long::{c_string, open_long, statx_long};
+use crate::long::{c_string, open_long, split_path, statx_long};
 use crate::scratch::direct_alignment;
 use crate::trust::{ACL, has_acl};
 use crate::xattr::getxattrat;
@@ -180,10 +180,9 @@ struct OpenPlace {
 
 impl OpenPlace {
     fn open(path: &[u8]) -> Result<OpenPlace> {
-        let (parent, name) = split(path);
-        let dir = open_long(or_here(parent), Open::PATH | Open::DIRECTORY)?;
+        let (dir, name) = split_path(path);
         Ok(OpenPlace {
-            dir,
+            dir: open_long(dir, Open::PATH | Open::DIRECTORY)?,
             name: c_string(name)?,
         })
     }
@@ -318,11 +317,6 @@ impl Destination {
         }
         Err(Errno::ELOOP.into())
     }
-}
-
-/// The directory part of a path; `.` if empty.
-fn or_here(parent: &[u8]) -> &[u8] {
-    if parent.is_empty() { b"." } else { parent }
 }
 
 impl Writer {

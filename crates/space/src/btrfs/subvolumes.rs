@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 
+use base::btrfs::each_item;
 use gate::{Errno, Fd};
 use ondisk::btrfs::{
     FIRST_INODE, FS_TREE, LAST_INODE, ROOT_TREE, SubvolumeRoot, kind, links, root_ref,
 };
 use walk::entry::joined;
-
-use super::tree::each_item;
 
 /// What is known of a subvolume.
 #[derive(Clone, Debug)]

@@ -3,57 +3,15 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use gate::btrfs::{SEARCH_HEAD, SearchKey, tree_search_v2};
+use base::btrfs::each_item;
 use gate::{Errno, Fd};
 use ondisk::FileType;
 use ondisk::btrfs::{
-    DataExtent, FIRST_INODE, Inode, Item, Key, LAST_INODE, data_extent, items, kind, links,
+    DataExtent, FIRST_INODE, Inode, Item, Key, LAST_INODE, data_extent, kind, links,
 };
 
 use super::extents::{Extents, Holder};
 use crate::files::{Counted, Files, Totals};
-
-/// Calls `take` for each item of a tree with a key in a range.
-pub(super) fn each_item(
-    fd: &Fd,
-    tree: u64,
-    keys: RangeInclusive<Key>,
-    mut take: impl FnMut(Item<'_>),
-) -> Result<(), Errno> {
-    const BUFFER: usize = 128 << 10;
-    let mut buffer = vec![0; BUFFER];
-    let mut next = Some(*keys.start());
-    while let Some(first) = next.filter(|first| first <= keys.end()) {
-        let key = SearchKey {
-            tree,
-            first,
-            last: *keys.end(),
-            min_transid: 0,
-            items: u32::MAX,
-        };
-        let count = tree_search_v2(fd, &key, &mut buffer)?;
-        let mut last = None;
-        let found = buffer.get(SEARCH_HEAD..).unwrap_or_default();
-        // Keys beyond the range mean damage, and a search that continues after them might not end.
-        for item in
-            items(found, count).take_while(|item| (&first..=keys.end()).contains(&&item.key))
-        {
-            last = Some(item.key);
-            take(item);
-        }
-        next = last.and_then(after);
-    }
-    Ok(())
-}
-
-/// The key that follows.
-fn after((object, kind, offset): Key) -> Option<Key> {
-    match (offset.checked_add(1), kind.checked_add(1)) {
-        (Some(offset), _) => Some((object, kind, offset)),
-        (None, Some(kind)) => Some((object, kind, 0)),
-        (None, None) => Some((object.checked_add(1)?, 0, 0)),
-    }
-}
 
 /// The keys of all files.
 const FILES: RangeInclusive<Key> = (FIRST_INODE, 0, 0)..=(LAST_INODE, u8::MAX, u64::MAX);

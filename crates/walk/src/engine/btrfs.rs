@@ -18,6 +18,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use base::Warning;
+use base::btrfs::{BUFFER, each_item, search};
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{At, Time, fstatfs, statx, syncfs};
 use gate::sync::Mutex;
@@ -26,8 +27,8 @@ use ondisk::btrfs::{FIRST_INODE, FS_TREE, Link, ROOT_TREE, Subvolume, is_name, k
 
 use self::scan::{FoundItem, Scan, ScannedInode};
 use self::search::{
-    BUFFER, MetaSource, SMALL, is_full, may_have_changed, meta_of, next_inode, readable_after,
-    recycle, search, subvolume,
+    MetaSource, SMALL, is_full, may_have_changed, meta_of, next_inode, readable_after, recycle,
+    subvolume,
 };
 use self::tree::{SubvolumeTree, View};
 use self::work::{End, Piece, Work};
@@ -161,28 +162,16 @@ impl<'a> Shared<'a, '_> {
         trees: &mut Vec<Arc<SubvolumeTree<'a>>>,
     ) -> Result<(), Errno> {
         let (job, fd) = (self.job, &self.job.top.fd);
-        let (mut buffer, mut small) = (vec![0; BUFFER], [0; SMALL]);
-        let last = (tree.id, kind::ROOT_REF, u64::MAX);
-        let mut first = (tree.id, kind::ROOT_REF, 0);
-        let mut view = View::new(job);
-        loop {
-            let mut is_end = true;
-            for item in search(fd, ROOT_TREE, first..=last, u32::MAX, &mut buffer)? {
-                is_end = item.key.2 == u64::MAX;
-                first.2 = item.key.2.saturating_add(1);
-                let Some(Link { dir, name }) = root_ref(item).filter(|link| is_name(link.name))
-                else {
-                    continue;
-                };
+        let keys = (tree.id, kind::ROOT_REF, 0)..=(tree.id, kind::ROOT_REF, u64::MAX);
+        let (mut small, mut view) = ([0; SMALL], View::new(job));
+        each_item(fd, ROOT_TREE, keys, |item| {
+            if let Some(Link { dir, name }) = root_ref(item).filter(|link| is_name(link.name)) {
                 tree.turn_to(job, fd, dir, &mut view, &mut small);
                 if view.keeps(name) {
                     trees.extend(self.subvolume(tree, &view, name, worker).map(Arc::new));
                 }
             }
-            if is_end {
-                return Ok(());
-            }
-        }
+        })
     }
 
     /// Emits the root of a subvolume, and returns its tree if the walk enters the subvolume.

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use base::directory::try_each_entry;
 use base::path::split;
 use gate::Fd;
 use gate::fs::syncfs;
@@ -22,7 +23,7 @@ use walk::{EngineKind, Meta, Moment, MountContext, Top};
 
 use super::differing::{Certain, Differing, Doubt, SAMPLE, Written, certain, is_much};
 use super::known::{AccessTimes, Fingerprint, Known};
-use super::names::{compare_names, look_at, open, open_that, read};
+use super::names::{compare_names, look_at, open, open_that};
 use crate::error::Error;
 use crate::format::columns::{DIR, INO, MODE, NAME};
 use crate::format::{InodeSums, Reader, Sum};
@@ -343,7 +344,7 @@ impl<'a> Finder<'a> {
 
     /// Reads a directory, for entries that differ or are new.
     fn read(&mut self, path: &[u8], fd: &Fd) -> Certain<()> {
-        read(fd, |entry| {
+        try_each_entry(fd, |entry| {
             let ino = entry.ino;
             if !self.since.differ.contains_key(&ino) && self.since.is_known(ino) {
                 return Ok(());

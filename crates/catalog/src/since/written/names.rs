@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::os::fd::AsFd;
 
+use base::directory::try_each_entry;
 use base::path::split;
 use base::pool::each;
 use gate::Fd;
-use gate::fs::{At, Open, getdents64, statx};
+use gate::fs::{At, Open, statx};
 use gate::long::open_long_no_symlinks;
-use ondisk::dirent::{Entry as DirEntry, entries};
 use walk::entry::{FileType, joined};
 use walk::{Meta, Top, path_id};
 
@@ -228,7 +228,7 @@ impl<'a> NamesComparison<'a> {
         let fd = open_that(self.top, &visit.path, visit.ino)?;
         let dir = hash(0, &visit.path);
         let mut list = UnwrittenNames::default();
-        read(&fd, |entry| {
+        try_each_entry(&fd, |entry| {
             let (name, ino) = (entry.name.to_bytes(), entry.ino);
             if written.contains(&(&visit.path[..], name)) {
                 return Ok(());
@@ -308,16 +308,4 @@ pub(super) fn look_at(top: &Top, dir: &Fd, name: &CStr, ino: u64) -> Certain<Met
     let meta = Meta::from_statx(&statx(dir, name, at, Meta::WANT)?);
     let is_it = (meta.ino, meta.dev, meta.mount) == (ino, top.meta.dev, top.meta.mount);
     if is_it { Ok(meta) } else { Err(Doubt::Strange) }
-}
-
-/// Calls `take` for each entry of a directory.
-pub(super) fn read(dir: &Fd, mut take: impl FnMut(&DirEntry<'_>) -> Certain<()>) -> Certain<()> {
-    let mut buffer = vec![0; 32 << 10];
-    loop {
-        let len = getdents64(dir, &mut buffer)?;
-        if len == 0 {
-            return Ok(());
-        }
-        entries(&buffer[..len]).try_for_each(|entry| take(&entry))?;
-    }
 }

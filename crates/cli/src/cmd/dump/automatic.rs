@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use archive::compression::{Compress, Compression};
 use archive::dump::DumpOptions;
-use archive::increment::automatic::{Automatic, FullReason};
-use archive::increment::history::{ArchiveStatus, History};
+use archive::increment::automatic::{AutomaticOptions, FullReason};
+use archive::increment::history::History;
+use archive::increment::record::ArchiveStatus;
 use archive::increment::retention::{NextDump, Policy, Retained, not_pruned};
 use base::Warning;
 use catalog::remote::is_remote;
@@ -102,13 +103,21 @@ fn suffix(compress: Option<Compress>) -> &'static str {
     }
 }
 
+fn dumps_in<'a>(state: &'a [u8], args: &Args, sources: &'a [Vec<u8>]) -> AutomaticOptions<'a> {
+    AutomaticOptions {
+        state,
+        sources,
+        full_every: args.full_every.unwrap_or(FULL_EVERY),
+        suffix: suffix(args.compress),
+    }
+}
+
 /// Chooses the name and the level, if that is wanted.
 pub(super) fn choose(args: &Args, options: &mut DumpOptions, out: &Out) -> Result<(), Error> {
     let Some(state) = state(args) else {
         return Ok(());
     };
-    let every = args.full_every.unwrap_or(FULL_EVERY);
-    let chosen = Automatic::choose(state, &options.sources, every, suffix(args.compress))?;
+    let chosen = dumps_in(state, args, &options.sources).choose()?;
     if chosen.is_created {
         out.note(show::created(state));
     }
@@ -160,8 +169,7 @@ pub(super) fn foresee(args: &Args, options: &DumpOptions, out: &Out) -> Result<F
             pruning,
         });
     };
-    let every = args.full_every.unwrap_or(FULL_EVERY);
-    let chosen = Automatic::foresee(state, &options.sources, every, suffix(args.compress))?;
+    let chosen = dumps_in(state, args, &options.sources).foresee()?;
     out.note(show::foreseen(&chosen));
     let pruning = args.keep.policy().map(|policy| {
         let history = History::read(state).unwrap_or_default();

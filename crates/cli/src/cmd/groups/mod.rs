@@ -2,4 +2,4 @@
 
 mod show;
 
-pub(crate) use show::{NamedGroups, write_rows};
+pub(crate) use show::{NamedGroups, or_number, write_rows};

@@ -82,15 +82,19 @@ fn at_most_64_bits(sum: u128) -> u64 {
     sum.try_into().unwrap_or(u64::MAX)
 }
 
-fn name_of_number(by: GroupBy, number: u64, users: &Users) -> (Vec<u8>, Option<String>) {
-    let or_number = |name: &[u8]| match name {
-        b"" => number.to_string().into_bytes(),
+/// The name of a user or group, or else the number.
+pub(crate) fn or_number(name: &[u8], id: u32) -> Vec<u8> {
+    match name {
+        b"" => id.to_string().into_bytes(),
         name => name.to_vec(),
-    };
+    }
+}
+
+fn name_of_number(by: GroupBy, number: u64, users: &Users) -> (Vec<u8>, Option<String>) {
     let id = number as u32;
     match by {
-        GroupBy::Owner => (or_number(users.user(id)), None),
-        GroupBy::Group => (or_number(users.group(id)), None),
+        GroupBy::Owner => (or_number(users.user(id), id), None),
+        GroupBy::Group => (or_number(users.group(id), id), None),
         GroupBy::Type => (type_of_key(number).name().into(), None),
         GroupBy::Age(..) => {
             let age = AGES.get(number as usize).map_or("older", |(name, _)| name);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base::child::Bounds;
 use base::{Warning, WarningReason};
-use mounts::compare::Comparison;
+use mounts::compare::compare;
 use mounts::locate;
 use mounts::locate::LocateOptions;
 use mounts::root::Root;
@@ -17,24 +17,6 @@ use super::show::{Mounts, SCHEMA};
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::Progress;
-
-pub(crate) fn compare_methods(
-    root: &Root,
-    options: &LocateOptions,
-    methods: &[mounts::Method],
-    trials: usize,
-    bounds: &Bounds,
-    mut progress: Progress,
-) -> Result<Comparison, Error> {
-    let tick = |method: &str, trial: usize| {
-        progress.at(|| match trial {
-            0 => format!("{method}, profile"),
-            _ => format!("{method}, trial {trial} of {trials}"),
-        });
-    };
-    mounts::compare::compare(root, options, methods, trials, bounds, tick)
-        .map_err(|e| Error::new(format!("cannot create a process to run a method: {e}")))
-}
 
 pub(super) fn run(
     root: Root,
@@ -50,8 +32,11 @@ pub(super) fn run(
     };
     let report = locate(&root, &any_method, &mut |_, _| {})
         .map_err(|e| Error::new(format!("cannot find mount points: {e}")))?;
-    let (all, progress) = (&mounts::Method::ALL, Progress::new(out.progress));
-    let comparison = compare_methods(&root, options, all, trials, &bounds, progress)?;
+    let mut progress = Progress::new(out.progress);
+    let tick = |method: &str, trial| progress.trial(method, (trial, trials), "profile");
+    let comparison = compare(&root, options, &mounts::Method::ALL, trials, &bounds, tick)
+        .map_err(|e| Error::new(format!("cannot create a process to run a method: {e}")))?;
+    drop(progress);
     let left_out = left_out(&comparison.left_out);
     let warnings = left_out.iter();
     let warnings = warnings.map(|left| WarningKind(left.by, left.why.clone()));

@@ -3,7 +3,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::ffi::OsStringExt;
 
 use ::show::table::TableStyle;
 use base::Warning;
@@ -34,7 +33,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         None if args.apply_path || args.files0 => None,
         output => Some(ReportTarget::begin(output, out.json)?),
     };
-    let environment = environment();
+    let environment = Environment::of_this_process();
     let report = Command::find(&args.command)
         .and_then(|command| search(&command, &args.meter, &environment, &options))
         .map_err(|why| not_metered(why, out))?;
@@ -94,8 +93,4 @@ fn options(args: &Args) -> Result<SearchOptions, Error> {
         nodes: args.nodes,
         server_rate: args.server_rate,
     })
-}
-
-pub(crate) fn environment() -> Environment {
-    Environment::new(|name| std::env::var_os(name).map(OsString::into_vec))
 }

@@ -4,7 +4,8 @@ use std::io::BufWriter;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
-use archive::increment::history::{DumpRecord, History};
+use archive::increment::history::History;
+use archive::increment::record::DumpRecord;
 use archive::restore::{RestoreOptions, RestoreProgress, RestoreStep, restore, write_file};
 use gate::fs::Time;
 

@@ -15,6 +15,7 @@ use space::bill::{CacheSums, sum};
 use space::{AgeSums, Bill, Item, Kind, OwnerSums, Part, Remedy};
 use walk::group::AGES;
 
+use crate::cmd::groups::or_number;
 use crate::date::Zone;
 
 pub(crate) struct Report<'a> {
@@ -63,7 +64,7 @@ json_object!(ItemJson<'_>, |it| {
     "bytes": it.item.bytes,
     "in_used": it.item.is_in_used,
     name "path": it.item.path.as_deref(),
-    name "owner": it.item.owner.map(|owner| user(owner, it.users)).as_deref(),
+    name "owner": it.item.owner.map(|owner| or_number(it.users.user(owner), owner)).as_deref(),
     "pid": it.item.holder.as_ref().and_then(|holder| holder.pid),
     name "program": it.item.holder.as_ref().map(|holder| &holder.program[..]),
     "processes": it.item.holder.as_ref().filter(|holder| holder.pid.is_some()).map(|holder| holder.processes),
@@ -79,7 +80,7 @@ struct OwnerJson<'a> {
 }
 
 json_object!(OwnerJson<'_>, |it| {
-    name "owner": Some(&user(it.sums.owner, it.users)),
+    name "owner": Some(&or_number(it.users.user(it.sums.owner), it.sums.owner)),
     "files": it.sums.files,
     "bytes": it.sums.bytes,
 });
@@ -101,14 +102,6 @@ json_object!(CacheJson<'_>, |it| {
     "frees": it.0.freeable,
     "command": command(&it.0.remedy),
 });
-
-/// The name of a user, or else the number.
-fn user(id: u32, users: &Users) -> Vec<u8> {
-    match users.user(id) {
-        b"" => id.to_string().into_bytes(),
-        name => name.to_vec(),
-    }
-}
 
 fn age(sums: &AgeSums) -> &'static str {
     AGES.get(sums.age).map_or("older", |(name, _)| name)
@@ -335,7 +328,7 @@ fn cells(shown: &Shown<'_>, report: &Report<'_>) -> [String; 6] {
         },
     };
     let owner = item.owner.map_or(String::new(), |owner| {
-        printable(&user(owner, report.users)).into_owned()
+        printable(&or_number(report.users.user(owner), owner)).into_owned()
     });
     let holder = item.holder.as_ref().map_or(String::new(), |holder| {
         let program = printable(&holder.program);
@@ -406,7 +399,7 @@ fn divisions(report: &Report<'_>, style: TableStyle) -> String {
     let bill = report.bill;
     let owners = bill.owners.iter().take_while(|sums| sums.bytes > 0);
     let owners = owners.take(MOST).map(|sums| {
-        let name = user(sums.owner, report.users);
+        let name = or_number(report.users.user(sums.owner), sums.owner);
         format!("{} {}", printable(&name), size(sums.bytes))
     });
     let mut owners: Vec<String> = owners.collect();

@@ -1,8 +1,10 @@
 //! The flags of `fathom survey`.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
+use ::survey::CallByCallWalk;
 use clap::Args;
 
 use crate::args::help::{EXIT, ending, first};
@@ -103,4 +105,25 @@ pub(crate) struct SurveyWalk {
     /// When to be ended
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(crate) limit: Duration,
+}
+
+impl SurveyWalk {
+    /// The command line of such a walk, by this program.
+    pub(crate) fn command_line(asked: &CallByCallWalk<'_>) -> Vec<OsString> {
+        let limit = format!("{}ms", asked.limit.as_millis().max(1));
+        let words = ["/proc/self/exe", "survey-walk", "--limit", &limit].map(OsString::from);
+        let excludes = asked.excludes.iter();
+        let excludes = excludes.map(|pattern| format!("--exclude={pattern}").into());
+        let dir = ["--".into(), OsStr::from_bytes(asked.dir).to_owned()];
+        words.into_iter().chain(excludes).chain(dir).collect()
+    }
+
+    /// The walk that this command line asks for.
+    pub(crate) fn asked(&self) -> CallByCallWalk<'_> {
+        CallByCallWalk {
+            dir: self.dir.as_bytes(),
+            excludes: &self.exclude,
+            limit: self.limit,
+        }
+    }
 }

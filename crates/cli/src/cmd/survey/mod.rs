@@ -1,19 +1,12 @@
-//! `fathom survey`: one page about a machine. The steps in `steps` gather what `survey::Found` holds,
-//! the crate `survey` draws findings and advice from it, and `show` makes the text, the JSON and the
-//! page.
+//! `fathom survey`: one page about a machine. The crate `survey` takes the steps, and draws findings and
+//! advice from what they gathered; `show` makes the text, the JSON and the page.
 
 pub(crate) mod args;
 mod command;
-mod context;
-mod mounts;
 mod run;
 mod show;
-mod starting;
-mod steps;
-mod systems;
 #[cfg(test)]
 mod tests;
-pub(crate) mod walking;
 mod warning;
 
-pub(crate) use run::run;
+pub(crate) use run::{run, walk_call_by_call};

@@ -3,34 +3,32 @@
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::time::{Duration, Instant};
 
 use account::report::{AccountReport, Grouping};
 use base::Warning;
 use gate::Errno;
 use gate::file::Writer;
-use gate::fs::{Open, fstatfs};
+use gate::fs::Open;
 use gate::interrupt::{Guard, let_go};
-use gate::long::open_long;
-use gate::lookup::{Permission, check_permission, may_create_in};
-use gate::machine::{memory, processors, uname};
-use gate::process::{is_root, yield_to_others};
+use gate::long::{open_long, parent};
+use gate::lookup::may_create_in;
+use gate::process::yield_to_others;
 use mounts::root::Root;
 use show::name::printable;
 use show::table::TableStyle;
-use survey::{Found, Machine, Survey, Unseen, conclude};
+use survey::{Activity, Found, Machine, Survey, SurveyOptions, Turn, conclude, gather};
 
-use super::args::Survey as Args;
-use super::context::SurveyContext;
-use super::mounts::times_out;
+use super::args::{Survey as Args, SurveyWalk};
+use super::command::Commands;
+use super::show::activity::{self, purpose, stage};
 use super::show::json::{JsonSurvey, figures};
 use super::show::page::html;
 use super::show::summary;
-use super::steps;
-use super::warning::WarningKind;
+use super::warning::{WarningKind, with_retry};
 use crate::cmd::probe::run::{check_output_dir, draw};
 use crate::error::{Error, Outcome};
 use crate::out::{Out, publish};
+use crate::progress::Progress;
 
 const SCHEMA: &str = "fathom.survey/1";
 
@@ -55,90 +53,49 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         note_no_page(&error, out);
         page = None;
     }
-    let root = Root::open(args.dir().as_bytes())?;
-    let context = SurveyContext { args, out, root };
-    let (when, begun) = (gate::clock::time_of_day() / 1_000_000, Instant::now());
+    let options = SurveyOptions {
+        dir: args.dir().as_bytes().to_vec(),
+        root: Root::open(args.dir().as_bytes())?,
+        limit: args.limit(),
+        deep: args.deep,
+        network: args.network,
+        walk_command: SurveyWalk::command_line,
+    };
     yield_to_others();
     let signals = gate::interrupt::hold();
-    let mut found = Found::default();
-    steps::take_all(&context, &mut found);
-    let machine = machine(
-        &context,
-        &mut found,
-        i64::try_from(when).unwrap_or(0),
-        begun,
-    );
-    print(&context, page, found, &machine, signals)
+    let (found, machine) = gather(&options, &mut show_progress(out));
+    let root = &options.root.path;
+    print((args, out), root, page, found, &machine, signals)
 }
 
-/// The machine, and what the survey took.
-fn machine(context: &SurveyContext<'_>, found: &mut Found, when: i64, begun: Instant) -> Machine {
-    let args = context.args;
-    let is_silent = found
-        .mounts
-        .as_ref()
-        .is_some_and(|mounted| mounted.is_silent);
-    let system = uname();
-    let mut unseen = std::mem::take(&mut found.unseen);
-    if !is_root() {
-        unseen.extend([Unseen::BulkEngines, Unseen::BpfMeter]);
+/// The walk that a survey accounts for.
+pub(crate) fn walk_call_by_call(args: &SurveyWalk) -> Outcome {
+    survey::walk_call_by_call(&args.asked())?;
+    Ok(0)
+}
+
+/// Shows what the survey is doing, on a terminal.
+fn show_progress(out: &Out) -> impl FnMut(&Turn, Activity<'_>) {
+    let mut line = None;
+    move |turn, activity| {
+        let begin = || Progress::stage(out.progress, stage(turn));
+        match activity {
+            Activity::Announced if out.verbose => {
+                out.note(format_args!("{}: {}", stage(turn), purpose(turn.step)));
+            }
+            Activity::Announced => {}
+            Activity::Begun => line = Some(begin()),
+            // What a child has drawn that was stopped stands there still.
+            Activity::Ended => drop(line.take().unwrap_or_else(begin)),
+            activity => activity::show(&activity, line.get_or_insert_with(begin)),
+        }
     }
-    Machine {
-        host: Some(system.host).filter(|host| !host.is_empty()),
-        kernel: system.kernel,
-        arch: system.machine,
-        cpus: processors(),
-        memory: memory(),
-        root: is_root(),
-        sudo: ["sudo", "doas"].into_iter().find(|name| is_in_path(name)),
-        places: places(),
-        is_writable: !is_silent && may_write(context.dir()),
-        unseen,
-        version: env!("CARGO_PKG_VERSION"),
-        when,
-        seconds: begun.elapsed().as_secs_f64(),
-        bytes_read: found.steps.iter().map(|step| step.bytes_read).sum(),
-        bytes_written: found.steps.iter().map(|step| step.bytes_written).sum(),
-        limit_seconds: steps::time(args.limit()).as_secs_f64(),
-        limit_bytes: steps::bytes(args.deep),
-        deep: args.deep,
-    }
-}
-
-/// Where files can be written, as [`Machine::places`] has it. A working directory whose server does not answer
-/// is none.
-fn places() -> Vec<(Vec<u8>, u64)> {
-    const PATIENCE: Duration = Duration::from_secs(2);
-    let look = |dir: &[u8]| {
-        let available = || {
-            let opened = open_long(dir, Open::PATH | Open::DIRECTORY).ok()?;
-            Some(fstatfs(&opened).ok()?.available)
-        };
-        may_write(dir).then(available).flatten()
-    };
-    let candidates: [(&[u8], &[u8]); 3] =
-        [(b"", b"."), (b"/var/tmp", b"/var/tmp"), (b"/tmp", b"/tmp")];
-    let answering = candidates.into_iter().filter(|(_, dir)| {
-        !times_out(PATIENCE, || {
-            look(dir);
-        })
-    });
-    answering
-        .filter_map(|(name, dir)| Some((name.to_vec(), look(dir)?)))
-        .collect()
-}
-
-fn may_write(dir: &[u8]) -> bool {
-    check_permission(dir, Permission::Write).is_ok()
-}
-
-fn is_in_path(program: &str) -> bool {
-    meter::call::Command::find(&[program.into()]).is_ok()
 }
 
 /// Draws the plots, and makes page, text and JSON of what was found.
 fn print(
-    context: &SurveyContext<'_>,
+    (args, out): (&Args, &Out),
+    root: &[u8],
     page: Option<&[u8]>,
     mut found: Found,
     machine: &Machine,
@@ -146,9 +103,10 @@ fn print(
 ) -> Outcome {
     /// Files and directories of the account that the JSON has.
     const ACCOUNTED: usize = 10;
-    let SurveyContext { args, out, root } = context;
     let is_interrupted = gate::interrupt::asked().is_some();
-    let mut warnings = std::mem::take(&mut found.warnings);
+    let commands = Commands::new(root, None);
+    let warnings = std::mem::take(&mut found.warnings).into_iter();
+    let mut warnings: Vec<_> = warnings.map(|one| with_retry(one, &commands)).collect();
     if is_interrupted {
         warnings.insert(0, Warning::general(WarningKind::Interrupted));
     }
@@ -163,7 +121,7 @@ fn print(
     let account = found.account.as_ref();
     let known = warnings.clone();
     let survey = conclude(Survey {
-        root: &root.path,
+        root,
         machine,
         found: &found,
         account: account.map(|taken| AccountReport::new(taken, Grouping::Program, ACCOUNTED)),
@@ -223,12 +181,7 @@ fn check_page(name: &[u8]) -> Result<(), Error> {
     if Writer::place(name).map_err(cannot)?.is_none() {
         return Ok(());
     }
-    let parent = match name.iter().rposition(|byte| *byte == b'/') {
-        Some(0) => &b"/"[..],
-        Some(at) => &name[..at],
-        None => b".",
-    };
-    let opened = open_long(parent, Open::PATH | Open::DIRECTORY);
+    let opened = open_long(parent(name), Open::PATH | Open::DIRECTORY);
     opened
         .and_then(|dir| may_create_in(dir.as_fd()))
         .map_err(cannot)

@@ -1,8 +1,9 @@
-//! The warnings of a survey.
+//! The warnings of a survey in words.
 
-use ::base::WarningReason;
-use survey::Missing;
+use ::base::{Warning, WarningReason};
+use survey::{FailedStep, Missing};
 
+use super::command::Commands;
 use super::show::missing::text;
 use crate::error::Error;
 
@@ -15,10 +16,6 @@ pub(crate) enum WarningKind {
         missing: Missing,
         command: String,
     },
-    #[error("full: users have no space or no inodes left on it")]
-    Full,
-    #[error("hidden: another mount covers it")]
-    Hidden,
     #[error("interrupted: the sections that were not measured are named")]
     Interrupted,
     #[error("{0}")]
@@ -28,3 +25,15 @@ pub(crate) enum WarningKind {
 }
 
 impl WarningReason for WarningKind {}
+
+/// The warning of a step that failed names the command to retry; other warnings stay as they are.
+pub(super) fn with_retry(warning: Warning, commands: &Commands) -> Warning {
+    match warning.reason() {
+        Some(FailedStep { step, missing }) => Warning::general(WarningKind::Step {
+            step: step.name(),
+            missing: missing.clone(),
+            command: commands.gather(step.section()),
+        }),
+        None => warning,
+    }
+}

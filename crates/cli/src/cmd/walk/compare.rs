@@ -11,7 +11,7 @@ use walk::compare::{Agreement, LeftOut as WhyLeftOut, compare};
 use walk::{Explained, Part, Totals, WalkOptions};
 
 use super::show::{ComparisonText, LeftOut, SCHEMA, Walk};
-use crate::error::{Error, Outcome};
+use crate::error::Outcome;
 use crate::out::Out;
 use crate::progress::Progress;
 
@@ -40,22 +40,6 @@ impl WarningReason for WarningKind {
             _ => None,
         }
     }
-}
-
-pub(crate) fn engines(
-    options: &WalkOptions,
-    trials: usize,
-    bounds: &Bounds,
-    mut progress: Progress,
-) -> Result<walk::compare::Comparison, Error> {
-    let compared = compare(options, trials, bounds, |engine, trial| {
-        progress.at(|| match trial {
-            0 => format!("{engine}, warming caches"),
-            _ => format!("{engine}, trial {trial} of {trials}"),
-        });
-    });
-    drop(progress);
-    Ok(compared?)
 }
 
 /// What went wrong: engines that were stopped, skipped something, or disagree on an unchanged tree.
@@ -90,7 +74,11 @@ fn found(compared: &walk::compare::Comparison) -> Option<(&Totals, f64)> {
 
 pub(super) fn run(options: &WalkOptions, trials: usize, out: &Out) -> Outcome {
     let bounds = Bounds::time(Duration::from_secs(3600));
-    let compared = engines(options, trials, &bounds, Progress::new(out.progress))?;
+    let mut progress = Progress::new(out.progress);
+    let compared = compare(options, trials, &bounds, |engine, trial| {
+        progress.trial(engine, (trial, trials), "warming caches");
+    })?;
+    drop(progress);
     let comparison = ComparisonText::new(&compared);
     let parts: Vec<Part> = compared.explained.iter().map(Explained::part).collect();
     let result = Walk {

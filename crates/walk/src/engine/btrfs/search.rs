@@ -1,43 +1,18 @@
 //! Searches in btrfs trees, and the metadata of inodes found there.
 
-use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 
+use base::btrfs::search;
 use gate::Errno;
-use gate::btrfs::{SEARCH_HEAD, SearchKey, get_subvol_info, tree_search_v2};
+use gate::btrfs::get_subvol_info;
 use gate::fs::{Attributes, Statfs, Time};
 use ondisk::Dev;
-use ondisk::btrfs::{Inode, Item, Items, Key, LAST_INODE, Subvolume, items, kind, links};
+use ondisk::btrfs::{Inode, LAST_INODE, Subvolume, kind, links};
 
 use crate::entry::{FileType, Meta};
 
-/// Buffer size of a search for many items. From 16 KiB to 1 MiB it makes no difference.
-pub(super) const BUFFER: usize = 128 << 10;
 /// Buffer size of a search for a single inode.
 pub(super) const SMALL: usize = 4096;
-
-/// Searches a tree (0: the subvolume of `fd`) for up to `most` items in a range of keys.
-pub(super) fn search<'b>(
-    fd: impl AsFd,
-    tree: u64,
-    keys: RangeInclusive<Key>,
-    most: u32,
-    buffer: &'b mut [u8],
-) -> Result<Items<'b>, Errno> {
-    let key = SearchKey {
-        tree,
-        first: *keys.start(),
-        last: *keys.end(),
-        min_transid: 0,
-        items: most,
-    };
-    let count = tree_search_v2(fd, &key, buffer)?;
-    let found = buffer.get(SEARCH_HEAD..).unwrap_or_default();
-    // A key outside the range means a damaged tree: a search that continued after it might not end.
-    let is_wanted = |item: &Item<'_>| keys.contains(&item.key);
-    let count = items(found, count).take_while(is_wanted).count();
-    Ok(items(found, count))
-}
 
 /// The first inode number from `ino` on that has items in the tree.
 pub(super) fn next_inode(
@@ -125,7 +100,7 @@ pub(super) fn meta_of(ino: u64, inode: &Inode, xattrs: bool, source: MetaSource)
     let mode = inode.mode & 0xffff;
     let rdev = match FileType::from_mode(mode) {
         FileType::Block | FileType::Char => {
-            let rdev = inode.rdev as u32; // the kernel keeps 32 bits of rdev
+            let rdev = inode.rdev as u32; // the kernel keeps 32 bits of it
             Dev {
                 major: rdev >> 20,
                 minor: rdev & 0xf_ffff,

@@ -27,6 +27,7 @@ use std::iter::successors;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use base::btrfs::{BUFFER, search};
 use gate::fs::{At, fstatfs, statx, syncfs};
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Result};
@@ -35,9 +36,7 @@ use ondisk::btrfs::{
 };
 
 use super::scan::{FoundItem, Scan, ScannedInode};
-use super::search::{
-    BUFFER, MetaSource, SMALL, is_full, meta_of, next_inode, parent_of, recycle, search,
-};
+use super::search::{MetaSource, SMALL, is_full, meta_of, next_inode, parent_of, recycle};
 use crate::engine::crew::crew;
 use crate::entry::{Meta, Time};
 

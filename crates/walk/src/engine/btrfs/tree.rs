@@ -4,12 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 
 use base::Warning;
+use base::btrfs::search;
 use gate::sync::RwLock;
 use gate::{Errno, Gate};
 use ondisk::Dev;
 use ondisk::btrfs::{FIRST_INODE, is_name, kind, name_hash};
 
-use super::search::{parent_of, search};
+use super::search::parent_of;
 use crate::entry::append;
 use crate::error::WarningKind;
 use crate::filter::Matcher;

@@ -5,6 +5,8 @@ use show::units::duration;
 use survey::{ComparedMethods, Failure, Missing, SkippedMethods, Task, Unseen};
 
 use crate::cmd::mounts::methods::{self, LeftOut};
+use crate::cmd::probe::show::hinted;
+use crate::error::Error;
 
 /// Why a section is missing: a sentence without a full stop, beginning with a small letter.
 pub(crate) fn text(missing: &Missing) -> String {
@@ -56,8 +58,20 @@ fn failed(Failure { task, cause }: &Failure) -> String {
         Task::Walk => "cannot start a process to walk",
         Task::Gather => "cannot start a process to gather",
         Task::TraceStart => "cannot trace programs",
-        Task::Probe(dir) => return format!("'{}': {cause}", printable(dir)),
-        Task::Other => return cause.to_string(),
+        Task::RunMethod => "cannot create a process to run a method",
+        Task::Probe(dir) => {
+            let cause = match cause.downcast_ref() {
+                Some(why) => hinted(why),
+                None => cause.to_string(),
+            };
+            return format!("'{}': {cause}", printable(dir));
+        }
+        Task::Other => {
+            return match cause.downcast_ref::<walk::Error>() {
+                Some(why) => Error::from(why.clone()).to_string(),
+                None => cause.to_string(),
+            };
+        }
     };
     format!("{task}: {cause}")
 }

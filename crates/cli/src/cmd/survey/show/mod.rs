@@ -12,6 +12,7 @@ use crate::cmd::account::show::brief;
 use crate::cmd::mounts::methods::methods_table;
 use crate::cmd::mounts::show as mount_table;
 
+pub(crate) mod activity;
 pub(crate) mod anomalies;
 pub(crate) mod bounded;
 pub(crate) mod json;

@@ -4,28 +4,29 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use base::Warning;
+use base::child::times_out;
 use gate::fs::Open;
-use gate::process::Child;
 use mounts::check::{self, Verdict};
+use mounts::compare::compare;
 use mounts::diagnosis::{AnomalyKind, diagnose};
 use mounts::locate::{self, Method};
 use mounts::{Class, Hints, LocateReport, Point, PointKind, may_hang, servers};
 use ondisk::{Content, split_options};
-use survey::capacity::{self, Capacity};
-use survey::{ComparedMethods, Failure, Found, Missing, Mounted, SkippedMethods, Task};
 
-use super::context::{Ration, SurveyContext};
-use super::warning::WarningKind;
-use crate::cmd::mounts::compare::compare_methods;
+use super::context::{Activity, StepContext, SurveyOptions};
+use crate::capacity::{self, Capacity};
+use crate::found::{ComparedMethods, Found, Mounted, SkippedMethods};
+use crate::missing::{Missing, Task};
+use crate::warning::WarningKind;
 
 /// Runs of each method and of each engine.
-pub(super) const TRIALS: usize = 3;
+pub const TRIALS: usize = 3;
 /// File systems that are experimented on, unless it may take longer.
 const MOST_PROBED: usize = 4;
 /// The deadline for the response of a server, if the step has so much time.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-fn options() -> locate::LocateOptions {
+fn locate_options() -> locate::LocateOptions {
     locate::LocateOptions {
         method: None,
         bound: Some(4),
@@ -34,33 +35,28 @@ fn options() -> locate::LocateOptions {
 }
 
 /// Reads the mount table, and finds out which of the mounts may be entered.
-pub(super) fn table(
-    context: &SurveyContext<'_>,
-    found: &mut Found,
-    ration: &Ration,
-    _: usize,
-) -> Result<(), Missing> {
-    let mut progress = ration.progress();
-    let mut tick = |far: &_, path: &[u8]| progress.search(far, path);
-    let mut report = locate::locate(&context.root, &options(), &mut tick)
-        .map_err(|e| Missing::Failed(Failure::new(Task::FindMounts, e)))?;
+pub(super) fn table(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
+    let options = step.options;
+    let mut tick = |far: &_, path: &[u8]| step.report(Activity::Searching(far, path));
+    let mut report = locate::locate(&options.root, &locate_options(), &mut tick)
+        .map_err(|e| Missing::failed(Task::FindMounts, e))?;
     found.warnings.append(&mut report.warnings);
     let is_remote = report.root_fstype().is_some_and(may_hang);
     // The server may be waited for twice: for the directory, and for the mounts below it.
-    let patience = PATIENCE.min(ration.left() / 3);
-    let dirs = [context.dir().to_vec()];
+    let patience = PATIENCE.min(step.left() / 3);
+    let dirs = [options.dir.clone()];
     let look = || drop(walk::explain(&dirs, false, walk::Fields::all()));
     let is_silent = is_remote && times_out(patience, look);
     let points = &mut report.points;
     servers::name_servers(points);
-    let failed = |e| Missing::Failed(Failure::new(Task::CheckMounts, e));
+    let failed = |e| Missing::failed(Task::CheckMounts, e);
     let is_local = |point: &Point| !point.fstype().is_none_or(may_hang);
     // A survey yields to other processes, so that a local disk may seem slow.
-    let of_disks = ration.left() / 2;
+    let of_disks = step.left() / 2;
     let deadline = |point: &Point| if is_local(point) { of_disks } else { patience };
     let count = points.len();
     let checked = check::check_within(points, deadline, |done| {
-        progress.at(|| format!("{done} of {count} mounts have answered"));
+        step.report(Activity::Checking(done, count));
     });
     let mut checked = checked.map_err(failed)?;
     let is_slow = |one: &Warning| matches!(one.reason(), Some(mounts::WarningKind::Slow(_)));
@@ -72,7 +68,7 @@ pub(super) fn table(
     }
     found.warnings.append(&mut checked);
     // The directory was asked for, and has been asked.
-    let own = |point: &&mut Point| !point.hidden && point.target == context.root.path;
+    let own = |point: &&mut Point| !point.hidden && point.target == options.root.path;
     if let Some(point) = points.iter_mut().filter(own).find(|_| is_remote) {
         point.verdict.get_or_insert(answer(is_silent));
     }
@@ -80,16 +76,16 @@ pub(super) fn table(
         let kind = mounts::WarningKind::Hung(patience);
         found
             .warnings
-            .push(Warning::about(&context.root.path, kind));
+            .push(Warning::about(&options.root.path, kind));
     }
-    found.to_probe = to_probe(context, points, is_remote, is_silent);
-    let mut own = own_mount(context, &report, is_remote, is_silent);
+    found.to_probe = to_probe(options, points, is_remote, is_silent);
+    let mut own = own_mount(options, &report, is_remote, is_silent);
     if !is_remote {
         let checked = check::check(own.as_mut_slice(), of_disks, |_| {});
         found.warnings.extend(checked.map_err(failed)?);
     }
     found.mounts = Some(Mounted {
-        excludes: context.excludes(&report.points),
+        excludes: options.excludes(&report.points),
         own,
         report,
         is_remote,
@@ -107,14 +103,14 @@ fn answer(is_silent: bool) -> Verdict {
 
 /// The mount that DIR is on, where it is not mounted just there.
 fn own_mount(
-    context: &SurveyContext<'_>,
+    options: &SurveyOptions,
     report: &LocateReport,
     is_remote: bool,
     is_silent: bool,
 ) -> Option<Point> {
     let mut points = report.points.iter();
     let mount = report.root_mount.clone()?;
-    if points.any(|point| !point.hidden && point.target == context.root.path) {
+    if points.any(|point| !point.hidden && point.target == options.root.path) {
         return None;
     }
     let target = mount.target.clone()?;
@@ -125,17 +121,12 @@ fn own_mount(
 }
 
 /// Asks each file system that stores files, and answers, for its capacity.
-pub(super) fn capacities(
-    _: &SurveyContext<'_>,
-    found: &mut Found,
-    ration: &Ration,
-    _: usize,
-) -> Result<(), Missing> {
+pub(super) fn capacities(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
     let mounted = found.mounts.as_ref().ok_or(Missing::NoMounts)?;
     let points = mounted.all();
     let mut capacities = HashMap::new();
     for point in capacity::answering(&points) {
-        if ration.left().is_zero() {
+        if step.left().is_zero() {
             break;
         }
         let opened = gate::long::open_long(&point.target, Open::PATH);
@@ -162,36 +153,17 @@ pub(super) fn capacities(
     Ok(())
 }
 
-/// Whether a process that does this does not end in time: a server does not respond. The process may
-/// never end, and has none of this one's descriptors: a reader of its output would wait for it.
-pub(super) fn times_out(limit: Duration, work: impl FnOnce()) -> bool {
-    const REAP: Duration = Duration::from_millis(500);
-    let Ok(mut child) = Child::fork_detached(work) else {
-        return false;
-    };
-    let is_late = child.wait(limit).is_none();
-    if is_late {
-        child.kill();
-        child.wait(REAP);
-    }
-    is_late
-}
-
 /// Compares the methods. Those that search every directory are skipped where they would enter a
 /// mount whose server might not respond.
-pub(super) fn methods(
-    context: &SurveyContext<'_>,
-    found: &mut Found,
-    ration: &Ration,
-    _: usize,
-) -> Result<(), Missing> {
+pub(super) fn methods(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
     const TABLE_IS_ENOUGH: [Method; 3] = [Method::Kernel, Method::Mountinfo, Method::Search];
+    let options = step.options;
     let mounted = found.responding()?;
     let far: Vec<&Point> = mounted
         .report
         .points
         .iter()
-        .filter(|point| context.keeps_out_of(point))
+        .filter(|point| options.keeps_out_of(point))
         .collect();
     // Those that take least first: they are sure to have been run when there is no time left.
     let mut wanted = Method::ALL.to_vec();
@@ -203,18 +175,20 @@ pub(super) fn methods(
             methods,
             target: first.target.clone(),
             others: far.len() - 1,
-            was_checked: context.args.network,
+            was_checked: options.network,
         }
     });
-    let compared = compare_methods(
-        &context.root,
-        &options(),
+    let bounds = step.bounds();
+    let tick = |method: &str, trial| step.report(Activity::Method(method, trial));
+    let compared = compare(
+        &options.root,
+        &locate_options(),
         &wanted,
         TRIALS,
-        &ration.bounds(),
-        ration.progress(),
+        &bounds,
+        tick,
     );
-    let comparison = compared.map_err(|e| Missing::Failed(Failure::new(Task::Other, e)))?;
+    let comparison = compared.map_err(|e| Missing::failed(Task::RunMethod, e))?;
     if comparison.methods.is_empty() {
         return Err(Missing::NoMethod);
     }
@@ -225,13 +199,13 @@ pub(super) fn methods(
     Ok(())
 }
 
-impl SurveyContext<'_> {
+impl SurveyOptions {
     /// Whether a search of every directory might hang at this mount. The surveyed directory itself
     /// was asked for.
     fn keeps_out_of(&self, point: &Point) -> bool {
         let far =
             !point.hidden && point.target != self.root.path && point.fstype().is_some_and(may_hang);
-        far && !(self.args.network && point.verdict == Some(Verdict::Ok))
+        far && !(self.network && point.verdict == Some(Verdict::Ok))
     }
 
     /// Patterns for the mount points that a walk of DIR would come to and is to keep out of.
@@ -243,7 +217,7 @@ impl SurveyContext<'_> {
             .iter()
             .filter(|point| self.keeps_out_of(point))
             .filter(is_met);
-        let dir = self.dir();
+        let dir = &self.dir[..];
         let dir = dir.strip_suffix(b"/").unwrap_or(dir);
         let path = |point: &Point| {
             Some(
@@ -283,25 +257,20 @@ fn on_disk(content: &Content) -> bool {
 }
 
 /// A directory on each file system that is to be probed: DIR, and mount points below it.
-fn to_probe(
-    context: &SurveyContext<'_>,
-    points: &[Point],
-    hangs: bool,
-    silent: bool,
-) -> Vec<Vec<u8>> {
+fn to_probe(options: &SurveyOptions, points: &[Point], hangs: bool, silent: bool) -> Vec<Vec<u8>> {
     let mut seen = Vec::new();
     let mut once: Vec<Vec<u8>> = Vec::new();
-    let network = context.args.network;
+    let network = options.network;
     // Its mount is among the points only if it is mounted just there.
     if (!hangs || network && !silent)
-        && let Ok(place) = probe::dir::ProbeDir::open_unnamed_only(&context.root.path)
+        && let Ok(place) = probe::dir::ProbeDir::open_unnamed_only(&options.root.path)
         && place
             .mount
             .as_ref()
             .is_some_and(|mount| on_disk(&mount.content) || hangs)
     {
         seen.push(place.device());
-        once.push(context.root.path.clone());
+        once.push(options.root.path.clone());
     }
     for point in points
         .iter()
@@ -319,7 +288,7 @@ fn to_probe(
             once.push(point.target.clone());
         }
     }
-    if !context.args.deep {
+    if !options.deep {
         once.truncate(MOST_PROBED);
     }
     once

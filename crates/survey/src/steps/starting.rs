@@ -3,16 +3,17 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use base::child::times_out;
 use meter::call::Command;
 use pathsearch::{
-    ASSUMED_RTT, ProgramStart, RoundTrip, SearchOptions, StartupReport, path_elements, search,
+    ASSUMED_RTT, Environment, ProgramStart, RoundTrip, SearchOptions, StartupReport, path_elements,
+    search,
 };
-use survey::{Failure, Found, Missing, Task};
 
-use super::context::{Ration, SurveyContext};
-use super::mounts::times_out;
+use super::context::{Activity, StepContext};
 use super::walking::heard;
-use crate::cmd::pathsearch::run::environment;
+use crate::found::Found;
+use crate::missing::{Failure, Missing, Task};
 
 /// Programs that may be started unasked: they do nothing, nor leave anything (-B: no compiled
 /// modules). What they are for is in the report.
@@ -35,25 +36,19 @@ pub(super) fn programs(_: &Found) -> usize {
 }
 
 /// Starts a program; before the first one, looks at the elements of PATH.
-pub(super) fn start(
-    _: &SurveyContext<'_>,
-    found: &mut Found,
-    ration: &Ration,
-    turn: usize,
-) -> Result<(), Missing> {
-    let Some(&(command, about, words)) = STARTED.get(turn) else {
+pub(super) fn start(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
+    let Some(&(command, about, words)) = STARTED.get(step.turn.nth) else {
         return Ok(());
     };
-    let environment = environment();
+    let environment = Environment::of_this_process();
     let path = environment.path.clone().unwrap_or_default();
-    if turn == 0 {
+    if step.turn.nth == 0 {
         found.startup = Some(look_at_path(&path)?);
     }
     let Some(startup) = &mut found.startup else {
         return Err(Missing::NoPath);
     };
-    let mut progress = ration.progress();
-    progress.at(|| command.to_owned());
+    step.report(Activity::Starting(command));
     let options = SearchOptions {
         remote: vec![b"/".to_vec()],
         rtt: RoundTrip::Assume,
@@ -67,14 +62,14 @@ pub(super) fn start(
         // There is no Python here, or it was interrupted.
         Ok(report) if report.metered.ended.status() != 0 => heard(report.metered.ended),
         Ok(report) => {
-            let runs = time_starts(&words, report.metered.real, ration);
+            let runs = time_starts(&words, report.metered.real, step);
             let start = ProgramStart::new(command, about, report, runs);
             startup.started.push(start);
         }
         Err(meter::Error::Command(_)) => {}
         Err(why) => {
             let failure = Failure::new(Task::TraceStart, why);
-            return Err(if turn == 0 {
+            return Err(if step.turn.nth == 0 {
                 Missing::Failed(failure)
             } else {
                 Missing::Skipped(failure)
@@ -90,14 +85,14 @@ pub(super) fn start(
 
 /// The seconds of some starts without a meter, as far as there is time: of a start that took so long
 /// under the meter, which has filled the caches.
-fn time_starts(words: &[OsString], metered: Duration, ration: &Ration) -> Vec<f64> {
+fn time_starts(words: &[OsString], metered: Duration, step: &StepContext<'_>) -> Vec<f64> {
     const STARTS: usize = 5;
     let Ok(command) = Command::find(words) else {
         return Vec::new();
     };
     let mut runs = Vec::new();
     let mut longest = metered;
-    while runs.len() < STARTS && 2 * longest < ration.left() {
+    while runs.len() < STARTS && 2 * longest < step.left() {
         match meter::run_unmetered(&command) {
             Ok((ended, real)) if ended.status() == 0 => {
                 longest = longest.max(real);

@@ -1,8 +1,6 @@
 //! What walking costs, and dumping, and which calls a walk makes.
 
 use std::cell::Cell;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use account::command::CommandAccount;
@@ -13,16 +11,14 @@ use base::child::{Bounds, Measured, NoRun, run_in_child};
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use meter::call::Ended;
-use survey::bounded::{Bounded, StoppedEngine};
-use survey::{Failure, Found, Missing, Task, Unseen, Walking};
-use walk::compare::LeftOut;
+use walk::compare::{LeftOut, compare};
 use walk::{DirectoryCounts, EngineKind, Explained, Fields, FileType};
 
-use super::args::SurveyWalk;
-use super::context::{Ration, SurveyContext};
+use super::context::{Activity, CallByCallWalk, StepContext, SurveyOptions};
 use super::mounts::TRIALS;
-use crate::cmd::walk::compare;
-use crate::error::{Error, Outcome};
+use crate::bounded::{Bounded, StoppedEngine};
+use crate::found::{Found, Walking};
+use crate::missing::{Failure, Missing, Task, Unseen};
 
 /// Calls that are looked at one by one.
 const ACCOUNTED_CALLS: u64 = 1 << 18;
@@ -33,44 +29,40 @@ const MOST_OF_A_LINE: usize = 64 << 10;
 
 /// A walk by every engine, without going into other mounts; where the first one needs more than it
 /// may use, by every engine on a part.
-pub(super) fn engines(
-    context: &SurveyContext<'_>,
-    found: &mut Found,
-    ration: &Ration,
-    _: usize,
-) -> Result<(), Missing> {
+pub(super) fn engines(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
     let excludes = &found.responding()?.excludes;
-    let dirs = vec![context.dir().to_vec()];
+    let dirs = vec![step.options.dir.clone()];
     let filter = walk::Filter::new(excludes, None);
-    let mut question = walk::WalkOptions {
+    let mut options = walk::WalkOptions {
         dirs,
         one_file_system: true,
         filter,
         ..walk::WalkOptions::default()
     };
     let counts = DirectoryCounts::new().map_err(no_process)?;
-    let (bounded, mut bounds) = scout(&question, ration, &counts)?;
+    let (bounded, mut bounds) = scout(&options, step, &counts)?;
     let directories = counts.largest(MOST_DIRECTORIES);
     let bounded = match bounded {
         Some(stopped) => {
-            let part = part(&question, excludes, &mut bounds, ration)?;
+            let part = part(&options, excludes, &mut bounds, step)?;
             let levels = part.as_ref().map(|(_, levels)| *levels);
             match part {
-                Some((upper, _)) => question = upper,
+                Some((upper, _)) => options = upper,
                 // Then no more is said than what might work here.
                 None => bounds.until = Some(Instant::now()),
             }
             Some(Bounded {
                 levels,
-                inodes: inodes(context),
+                inodes: inodes(step.options),
                 ..stopped
             })
         }
         None => None,
     };
-    let compared = compare::engines(&question, TRIALS, &bounds, ration.progress());
-    let mut compared = compared.map_err(|e| Missing::Failed(Failure::new(Task::Other, e)))?;
-    let inodes = inodes(context).filter(|_| bounded.is_none());
+    let tick = |engine: &str, trial| step.report(Activity::Engine(engine, trial));
+    let compared = compare(&options, TRIALS, &bounds, tick);
+    let mut compared = compared.map_err(|e| Missing::failed(Task::Other, e))?;
+    let inodes = inodes(step.options).filter(|_| bounded.is_none());
     let stopped: Vec<_> = stopped(&compared.left_out, inodes).collect();
     if matches!(bounded, Some(Bounded { levels: None, .. })) {
         // That no time was left for them is said already.
@@ -113,41 +105,38 @@ fn stopped(
 /// Walks once, by the engine that a walk would take. How far it came, if it was stopped; and what
 /// others may use then.
 fn scout(
-    question: &walk::WalkOptions,
-    ration: &Ration,
+    options: &walk::WalkOptions,
+    step: &mut StepContext<'_>,
     counts: &DirectoryCounts,
 ) -> Result<(Option<Bounded>, Bounds), Missing> {
     /// The share of the bytes that it leaves to others.
     const LEAVES: u64 = 4;
     /// The share of the time of a run that each has who comes after one that was stopped.
     const SHARE: u32 = 5;
-    let explained = walk::explain(&question.dirs, question.sink_syncs_first, Fields::all())
-        .map_err(|e| Missing::Failed(Failure::new(Task::Other, Error::from(e))))?;
+    let explained = walk::explain(&options.dirs, options.sink_syncs_first, Fields::all())
+        .map_err(|e| Missing::failed(Task::Other, e))?;
     let by = explained
         .first()
         .map_or(EngineKind::Threads, |first| first.plan.engine);
     // One that goes below the file API first has all written that anybody has changed, and may wait
     // long for that. Whether the tree is large, one by the file API knows as well.
     let other = Some(EngineKind::Threads).filter(|other| *other != by);
-    let mut progress = ration.progress();
-    let mut left = ration.bytes - ration.bytes / LEAVES;
+    let limit = step.options.limit;
+    let mut left = step.bytes - step.bytes / LEAVES;
     let mut furthest: Option<Bounded> = None;
-    for (by, each) in [
-        Some((by, ration.each)),
-        other.map(|other| (other, ration.each / 2)),
-    ]
-    .into_iter()
-    .flatten()
+    for (by, each) in [Some((by, limit)), other.map(|other| (other, limit / 2))]
+        .into_iter()
+        .flatten()
     {
-        progress.at(|| format!("{}, until the limit", by.name()));
+        step.report(Activity::Scouting(by));
         let bounds = Bounds {
             each,
             bytes: Some(Cell::new(left)),
-            ..ration.bounds()
+            ..step.bounds()
         };
         counts.clear();
         let ran =
-            walk::compare::run_counting(question, by, &bounds, Some(counts)).map_err(no_process)?;
+            walk::compare::run_counting(options, by, &bounds, Some(counts)).map_err(no_process)?;
         let mut bytes = left - bounds.bytes.map_or(left, Cell::into_inner);
         if let Err((NoRun::Moved(moved, _), _)) = ran {
             bytes = bytes.max(moved);
@@ -180,16 +169,16 @@ fn scout(
         }
     }
     let each = if furthest.is_some() {
-        ration.each / SHARE
+        limit / SHARE
     } else {
-        ration.each
+        limit
     };
     Ok((
         furthest,
         Bounds {
             each,
-            bytes: Some(Cell::new(left + ration.bytes / LEAVES)),
-            ..ration.bounds()
+            bytes: Some(Cell::new(left + step.bytes / LEAVES)),
+            ..step.bounds()
         },
     ))
 }
@@ -197,10 +186,10 @@ fn scout(
 /// The uppermost levels of a tree, as many as a walk, call by call, and then some by each engine
 /// come through; and how many they are.
 fn part(
-    question: &walk::WalkOptions,
+    options: &walk::WalkOptions,
     excludes: &[String],
     bounds: &mut Bounds,
-    ration: &Ration,
+    step: &mut StepContext<'_>,
 ) -> Result<Option<(walk::WalkOptions, u32)>, Missing> {
     /// With more entries figures are no better.
     const ENOUGH: u64 = 50_000;
@@ -209,14 +198,13 @@ fn part(
     /// one.
     const RUNS: u32 = 10;
     const SLOWER: u32 = 3;
-    let mut progress = ration.progress();
     let mut found: Option<(walk::WalkOptions, u32)> = None;
     let mut entries = 0;
     for levels in 1..=DEEPEST {
-        progress.at(|| format!("the uppermost {levels} levels"));
+        step.report(Activity::Levels(levels));
         let upper = walk::WalkOptions {
             filter: walk::Filter::new(excludes, Some(levels)),
-            ..question.clone()
+            ..options.clone()
         };
         // What it uses up of the bytes is less than what it leaves to the engines.
         let left = bounds.bytes.as_ref().map_or(0, Cell::get);
@@ -246,30 +234,25 @@ fn part(
 }
 
 fn no_process(errno: gate::Errno) -> Missing {
-    Missing::Failed(Failure::new(Task::Walk, errno))
+    Missing::failed(Task::Walk, errno)
 }
 
 /// How many files the file system says that it has, if it says so, and all of it is below DIR.
-fn inodes(context: &SurveyContext<'_>) -> Option<u64> {
-    let place = probe::dir::ProbeDir::open_unnamed_only(context.dir()).ok()?;
+fn inodes(options: &SurveyOptions) -> Option<u64> {
+    let place = probe::dir::ProbeDir::open_unnamed_only(&options.dir).ok()?;
     let mount = place.mount.as_ref()?;
     let is_whole =
-        mount.content.fsroot == b"/" && mount.target.as_deref() == Some(&context.root.path[..]);
+        mount.content.fsroot == b"/" && mount.target.as_deref() == Some(&options.root.path[..]);
     let inodes = place.statfs.files.saturating_sub(place.statfs.files_free);
     Some(inodes).filter(|inodes| is_whole && *inodes > 0)
 }
 
 /// What a nightly dump would cost, from gathering what it would. Other mounts are left out, as in
 /// the walk.
-pub(super) fn dump(
-    context: &SurveyContext<'_>,
-    found: &mut Found,
-    ration: &Ration,
-    _: usize,
-) -> Result<(), Missing> {
-    let why = walked(found, ration)?.part.reason.clone();
-    let dir = context.dir();
-    let question = gather::CollectOptions {
+pub(super) fn dump(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
+    let why = walked(found, step)?.part.reason.clone();
+    let dir = &step.options.dir[..];
+    let options = gather::CollectOptions {
         sources: vec![[dir.strip_suffix(b"/").unwrap_or(dir), b"/"].concat()],
         selection: catalog::Options {
             excludes: (found.responding()?.excludes.iter())
@@ -280,8 +263,8 @@ pub(super) fn dump(
         },
         ..gather::CollectOptions::default()
     };
-    let ran = run_in_child(&ration.bounds(), || {
-        let (rows, parts) = gather::gather(&question, &walk::Diagnostics::default()).ok()?;
+    let ran = run_in_child(&step.bounds(), || {
+        let (rows, parts) = gather::gather(&options, &walk::Diagnostics::default()).ok()?;
         let engine = parts.first()?.engine;
         let plan = Plan::full(&rows);
         let files = (0..rows.len())
@@ -292,7 +275,7 @@ pub(super) fn dump(
         let engine = EngineKind::SELECTABLE.iter().position(|by| *by == engine)?;
         Some([rows.len() as u64, files, bytes, engine as u64])
     });
-    let ran = ran.map_err(|e| Missing::Failed(Failure::new(Task::Gather, e)))?;
+    let ran = ran.map_err(|e| Missing::failed(Task::Gather, e))?;
     let Measured {
         real,
         user,
@@ -300,7 +283,7 @@ pub(super) fn dump(
         tally,
         result: [entries, files, bytes, engine],
     } = ran.map_err(|why| match why {
-        NoRun::Stopped(_) => Missing::TooLong(ration.each),
+        NoRun::Stopped(_) => Missing::TooLong(step.options.limit),
         NoRun::Moved(..) => Missing::TooMuchIo(why),
         NoRun::Refused => Missing::GatherFailed,
     })?;
@@ -319,7 +302,7 @@ pub(super) fn dump(
         seconds: real.as_secs_f64(),
         cpu_seconds: (user + sys).as_secs_f64(),
         calls: tally.calls(),
-        call_seconds: call_seconds(context.dir()),
+        call_seconds: call_seconds(dir),
         first: none,
         unchanged: none,
         changed: none,
@@ -330,11 +313,11 @@ pub(super) fn dump(
 
 /// The walk of the directory, unless gathering would take too long: where one walk did, or every
 /// engine.
-fn walked<'a>(found: &'a Found, ration: &Ration) -> Result<&'a Walking, Missing> {
+fn walked<'a>(found: &'a Found, step: &StepContext<'_>) -> Result<&'a Walking, Missing> {
     found.responding()?;
     let walking = found.walking.as_ref().ok_or(Missing::NoWalk)?;
     match walking.bounded.is_some() || walking.engines.engines.is_empty() {
-        true => Err(Missing::TooLong(ration.each)),
+        true => Err(Missing::TooLong(step.options.limit)),
         false => Ok(walking),
     }
 }
@@ -354,44 +337,32 @@ fn call_seconds(dir: &[u8]) -> f64 {
 
 /// Has a walk of DIR, one call after the other as find has it, accounted for by the cheapest meter
 /// that works.
-pub(super) fn account(
-    context: &SurveyContext<'_>,
-    found: &mut Found,
-    ration: &Ration,
-    _: usize,
-) -> Result<(), Missing> {
+pub(super) fn account(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
     const SIGALRM: i32 = 14;
-    context.local(found)?;
-    let walking = walked(found, ration)?;
+    step.options.local(found)?;
+    let walking = walked(found, step)?;
     // The meter cannot hold the walk to its bytes: that it keeps within them is known from the same
     // walk just before.
     let engines = &walking.engines.engines;
     if engines.iter().all(|run| run.engine != EngineKind::Stat) {
-        return Err(Missing::TooLong(ration.each));
+        return Err(Missing::TooLong(step.options.limit));
     }
-    let limit = format!("{}ms", ration.each.as_millis().max(1));
-    let mut words: Vec<OsString> = ["/proc/self/exe", "survey-walk", "--limit", &limit]
-        .map(OsString::from)
-        .to_vec();
     let excludes = &found.responding()?.excludes;
     if excludes.iter().map(String::len).sum::<usize>() > MOST_OF_A_LINE {
         return Err(Missing::TooManyExcludes);
     }
-    words.extend(
-        excludes
-            .iter()
-            .map(|pattern| format!("--exclude={pattern}").into()),
-    );
-    words.extend([
-        OsString::from("--"),
-        OsStr::from_bytes(context.dir()).to_owned(),
-    ]);
+    let SurveyOptions { dir, limit, .. } = step.options;
+    let words = (step.options.walk_command)(&CallByCallWalk {
+        dir,
+        excludes,
+        limit: *limit,
+    });
     let taken = CommandAccount::take(&words, "auto", ACCOUNTED_CALLS, None, None)
         .map_err(|error| Missing::Skipped(Failure::new(Task::Other, error)))?;
     heard(taken.metered.ended);
     match taken.metered.ended {
         Ended::Exited(0) => found.account = Some(taken),
-        Ended::Killed(SIGALRM) => return Err(Missing::TooLong(ration.each)),
+        Ended::Killed(SIGALRM) => return Err(Missing::TooLong(step.options.limit)),
         _ => return Err(Missing::WalkEnded),
     }
     Ok(())
@@ -405,19 +376,19 @@ pub(super) fn heard(ended: Ended) {
     }
 }
 
-/// What [`account()`] has accounted for.
-pub(crate) fn survey_walk(args: &SurveyWalk) -> Outcome {
-    gate::process::end_after(args.limit);
-    let dirs = vec![args.dir.as_bytes().to_vec()];
-    let filter = walk::Filter::new(&args.exclude, None);
-    let question = walk::WalkOptions {
-        dirs,
+/// What [`account()`] has accounted for: the process ends by SIGALRM at the limit.
+///
+/// # Errors
+/// Why the walk was not begun.
+pub fn walk_call_by_call(asked: &CallByCallWalk<'_>) -> Result<(), walk::Error> {
+    gate::process::end_after(asked.limit);
+    let options = walk::WalkOptions {
+        dirs: vec![asked.dir.to_vec()],
         engine: Some(EngineKind::Stat),
         one_file_system: true,
-        filter,
+        filter: walk::Filter::new(asked.excludes, None),
         ..walk::WalkOptions::default()
     };
     let summary = walk::Summary::default();
-    walk::walk(&question, &summary, &walk::Diagnostics::default())?;
-    Ok(0)
+    walk::walk(&options, &summary, &walk::Diagnostics::default()).map(drop)
 }

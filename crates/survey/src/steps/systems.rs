@@ -6,40 +6,28 @@ use std::os::unix::ffi::OsStringExt;
 use gate::scratch::open_unnamed;
 use probe::dir::ProbeDir;
 use probe::{CacheOptions, Experiment, Limits, ProbeOptions};
-use show::name::printable;
 
-use survey::{Failure, Found, Missing, Probed, Task, Unseen};
-
-use super::context::{Ration, SurveyContext};
-use crate::cmd::probe::show::hinted;
+use super::context::{Activity, StepContext};
+use crate::found::{Found, Probed};
+use crate::missing::{Failure, Missing, Task, Unseen};
 
 /// What the experiments on one file system may read and write in any case.
 const MOST: u64 = 1 << 30;
 
 /// The price of each call on the file system of DIR.
-pub(super) fn gates(
-    context: &SurveyContext<'_>,
-    found: &mut Found,
-    ration: &Ration,
-    _: usize,
-) -> Result<(), Missing> {
-    context.local(found)?;
+pub(super) fn gates(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
+    step.options.local(found)?;
     // In a directory where this user may create no file, write and fsync have no price.
-    let root = &context.root.path;
+    let root = &step.options.root.path;
     let dir = workplace(root).unwrap_or_else(|| root.clone());
-    let probed = experiment(context, found, ration, &dir, vec![Experiment::Gates])?;
+    let probed = experiment(step, found, &dir, vec![Experiment::Gates])?;
     found.gates = Some(probed);
     Ok(())
 }
 
 /// What one of the file systems is.
-pub(super) fn probe(
-    context: &SurveyContext<'_>,
-    found: &mut Found,
-    ration: &Ration,
-    turn: usize,
-) -> Result<(), Missing> {
-    let Some(at) = found.to_probe.get(turn).cloned() else {
+pub(super) fn probe(step: &mut StepContext<'_>, found: &mut Found) -> Result<(), Missing> {
+    let Some(at) = found.to_probe.get(step.turn.nth).cloned() else {
         return Ok(());
     };
     let dir = workplace(&at).unwrap_or_else(|| {
@@ -50,47 +38,41 @@ pub(super) fn probe(
     });
     // Of the cache it is looked up what bounds it; only with --deep one is filled.
     let mut experiments = vec![Experiment::Block, Experiment::Readahead, Experiment::Cache];
-    if context.args.deep {
+    if step.options.deep {
         experiments.push(Experiment::Extent);
     }
-    let probed = experiment(context, found, ration, &dir, experiments)?;
+    let probed = experiment(step, found, &dir, experiments)?;
     found.file_systems.push(probed);
     Ok(())
 }
 
 fn experiment(
-    context: &SurveyContext<'_>,
+    step: &mut StepContext<'_>,
     found: &mut Found,
-    ration: &Ration,
     dir: &[u8],
     experiments: Vec<Experiment>,
 ) -> Result<Probed, Missing> {
     /// To stop late, to put away what was made, and to say what was found.
     const END: f64 = 0.1;
-    let deep = context.args.deep;
-    let left = ration.left();
+    let left = step.left();
     let options = ProbeOptions {
         dir: dir.to_vec(),
         experiments,
         limits: Limits {
-            bytes: ration.bytes.min(MOST),
+            bytes: step.bytes.min(MOST),
             time: left.saturating_sub(left.mul_f64(END)),
         },
         lateness: left.mul_f64(END / 4.0),
         cache: CacheOptions::default(),
-        unnamed_only: !deep,
+        unnamed_only: !step.options.deep,
     };
-    let mut progress = ration.progress();
     let done = probe::probe(&options, &mut |activity| {
-        progress.at(|| format!("{}: {activity}", printable(dir)))
+        step.report(Activity::Probing(dir, activity));
     });
     let report = done.map_err(|why| match why {
         probe::Error::Interrupted => Missing::InterruptedMidway,
         // What cannot even be opened is no file system for this user.
-        why => {
-            let cause = crate::error::Error::new(hinted(&why));
-            Missing::Skipped(Failure::new(Task::Probe(dir.to_vec()), cause))
-        }
+        why => Missing::Skipped(Failure::new(Task::Probe(dir.to_vec()), why)),
     })?;
     let mut io_bytes: Vec<_> = report
         .measured

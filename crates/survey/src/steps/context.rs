@@ -1,0 +1,117 @@
+//! What a step of a survey is given: the directory, the options, and what it may use up.
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use base::child::Bounds;
+use mounts::method::SearchProgress;
+use mounts::root::Root;
+use walk::EngineKind;
+
+use crate::found::{Found, Mounted};
+use crate::missing::Missing;
+use crate::step::StepKind;
+
+/// What a survey is asked for.
+pub struct SurveyOptions {
+    /// The directory, as it was given.
+    pub dir: Vec<u8>,
+    /// The same directory, resolved and opened.
+    pub root: Root,
+    /// Time for one run of what is run several times. All steps together take at most twelve times that.
+    pub limit: Duration,
+    /// Measure longer, write more, and measure every local file system.
+    pub deep: bool,
+    /// Include network mounts that answer.
+    pub network: bool,
+    /// The command line of a process that calls [`walk_call_by_call`](crate::walk_call_by_call).
+    pub walk_command: fn(&CallByCallWalk<'_>) -> Vec<OsString>,
+}
+
+/// A walk by one call after the other, like that of find(1), which ends itself after a time.
+#[allow(missing_docs, reason = "the names say it")]
+pub struct CallByCallWalk<'a> {
+    pub dir: &'a [u8],
+    pub excludes: &'a [String],
+    pub limit: Duration,
+}
+
+impl SurveyOptions {
+    /// The mounts, unless the server of the directory might not respond.
+    pub(super) fn local<'a>(&self, found: &'a Found) -> Result<&'a Mounted, Missing> {
+        match found.responding()? {
+            mounted if mounted.is_remote && !self.network => Err(Missing::RemoteServer),
+            mounted => Ok(mounted),
+        }
+    }
+}
+
+/// A step that is taken, perhaps one of several times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turn {
+    /// The step.
+    pub step: StepKind,
+    /// Which of its turns this is, from 0.
+    pub nth: usize,
+    /// How many turns it has.
+    pub turns: usize,
+}
+
+/// What a survey is doing.
+pub enum Activity<'a> {
+    /// The process is about to split for this turn.
+    Announced,
+    /// The turn has begun, in this process.
+    Begun,
+    /// Directories are searched for mounts, this one by now.
+    Searching(&'a SearchProgress, &'a [u8]),
+    /// So many of so many mounts have answered.
+    Checking(usize, usize),
+    /// A method to find mounts runs: for its profile, or a trial from 1.
+    Method(&'a str, usize),
+    /// An engine runs until its limit.
+    Scouting(EngineKind),
+    /// So many levels of the tree are walked.
+    Levels(u32),
+    /// An engine runs: to warm the caches, or a trial from 1.
+    Engine(&'a str, usize),
+    /// A program is started.
+    Starting(&'a str),
+    /// An experiment runs in this directory.
+    Probing(&'a [u8], probe::Activity),
+    /// The turn has ended, in this process or in a child that was stopped.
+    Ended,
+}
+
+/// Is told what a survey is doing.
+pub type Observer<'a> = dyn FnMut(&Turn, Activity<'_>) + 'a;
+
+/// What one turn of a step is given.
+pub(super) struct StepContext<'a> {
+    pub(super) options: &'a SurveyOptions,
+    pub(super) turn: Turn,
+    pub(super) until: Instant,
+    /// Bytes that it may read from disks and write to them.
+    pub(super) bytes: u64,
+    pub(super) observer: &'a mut Observer<'a>,
+}
+
+impl StepContext<'_> {
+    pub(super) fn report(&mut self, activity: Activity<'_>) {
+        (self.observer)(&self.turn, activity);
+    }
+
+    pub(super) fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    /// The limits of runs in processes of their own, which need no time to clean up.
+    pub(super) fn bounds(&self) -> Bounds {
+        Bounds {
+            each: self.options.limit,
+            until: Some(self.until),
+            bytes: Some(self.bytes.into()),
+            grace: Duration::ZERO,
+        }
+    }
+}

@@ -175,16 +175,40 @@ pub fn dots_svg(title: &str, note: &str, all: &[Dots]) -> Option<String> {
     let high = ROW * all.len() as f64;
     scale.draw_axis(&mut dots, "mid", 8.0, high + 18.0);
     dots.text("mid", (50.0, high + 40.0), "time per call, logarithmic");
-    let size = (width, TOP + high + 56.0);
-    Some(file(size, &texts, (area, TOP, text - area, high), &dots))
+    let layout = FileLayout {
+        width,
+        height: TOP + high + 56.0,
+        left: area,
+        top: TOP,
+        area_width: text - area,
+        area_height: high,
+    };
+    Some(file(&layout, &texts, &dots))
 }
 
-/// An SVG file of a size in pixels: `frame`, and `area` at a place (left, top, width, height) in it.
-fn file(size: (f64, f64), frame: &Canvas, at: (f64, f64, f64, f64), area: &Canvas) -> String {
+/// The size of an SVG file, and the area in it that has the data, in pixels.
+struct FileLayout {
+    width: f64,
+    height: f64,
+    left: f64,
+    top: f64,
+    area_width: f64,
+    area_height: f64,
+}
+
+/// An SVG file with a frame and a drawing in the area.
+fn file(layout: &FileLayout, frame: &Canvas, area: &Canvas) -> String {
     const STYLE: &str = "text{font:14px sans-serif}.title{font-size:22px}.mid{text-anchor:middle}\
         .end{text-anchor:end}.line{stroke:#d9d9d9}.axis,.range{stroke:#000}.curve,.ring{fill:none;stroke:#000}\
         .ring{stroke-width:2px}.curve{vector-effect:non-scaling-stroke}";
-    let ((width, height), (left, top, wide, high)) = (size, at);
+    let FileLayout {
+        width,
+        height,
+        left,
+        top,
+        area_width: wide,
+        area_height: high,
+    } = layout;
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\">\n<style>{STYLE}</style>\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{}\
@@ -563,10 +587,15 @@ impl Plot {
         const POINTS: usize = 1200;
         /// Maximum number of numbered marks: more numbers would overlap.
         const NUMBERED: usize = 16;
-        const WIDTH: f64 = 960.0;
-        const HEIGHT: f64 = 540.0;
-        const AREA: (f64, f64, f64, f64) = (86.0, 76.0, 850.0, 400.0);
-        let high = AREA.3;
+        const LAYOUT: FileLayout = FileLayout {
+            width: 960.0,
+            height: 540.0,
+            left: 86.0,
+            top: 76.0,
+            area_width: 850.0,
+            area_height: 400.0,
+        };
+        let high = LAYOUT.area_height;
         let mut canvas = Canvas::default();
         if let Some(plot) = PlotArea::new(self, POINTS, 0.0, high) {
             plot.draw_grid(&mut canvas);
@@ -592,13 +621,13 @@ impl Plot {
         } else {
             ""
         };
-        frame.text("mid", (50.0, HEIGHT - 18.0), &self.x);
+        frame.text("mid", (50.0, LAYOUT.height - 18.0), &self.x);
         let y = escape(&self.y);
         frame.0 += &format!(
             "<text class=\"mid\" transform=\"translate(22,{}) rotate(-90)\">{y}{log}</text>\n",
-            AREA.1 + high / 2.0
+            LAYOUT.top + high / 2.0
         );
-        file((WIDTH, HEIGHT), &frame, AREA, &canvas)
+        file(&LAYOUT, &frame, &canvas)
     }
 }
 

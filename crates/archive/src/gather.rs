@@ -221,15 +221,7 @@ pub(crate) fn collect<'a>(
     diagnostics: &'a Diagnostics,
 ) -> Result<(Collector<'a>, Vec<Gathered>), walk::Error> {
     attribution::set_phase(Function::Information);
-    let mut walk_options = Walk {
-        preferred: options.gather.map_or(&[], Gather::engines),
-        threads: options.threads,
-        one_file_system: options.selection.one_file_system,
-        filter: options.selection.filter(),
-        noatime: true,
-        around: options.around.clone(),
-        ..Walk::default()
-    };
+    let mut walk_options = walk_options(options);
     if let Some(listed) = &options.listed {
         return collect_names(options, listed, &walk_options, diagnostics);
     }
@@ -266,6 +258,19 @@ pub(crate) fn collect<'a>(
     }
     let report = walk(&walk_options, &collector, diagnostics)?;
     Ok((collector, gathered(report, options.gather).collect()))
+}
+
+/// How to walk what is collected, whichever directories that begins with.
+fn walk_options(options: &CollectOptions) -> Walk {
+    Walk {
+        preferred: options.gather.map_or(&[], Gather::engines),
+        threads: options.threads,
+        one_file_system: options.selection.one_file_system,
+        filter: options.selection.filter(),
+        noatime: true,
+        around: options.around.clone(),
+        ..Walk::default()
+    }
 }
 
 /// Collects the names of a list.

@@ -21,6 +21,10 @@ pub trait Team {
     fn rank(&self) -> usize;
     /// The number of processes; at least 1.
     fn size(&self) -> usize;
+    /// Whether it is a single process that no launcher started: there is no job, even of one rank.
+    fn is_alone(&self) -> bool {
+        false
+    }
     /// Waits until all processes have called it.
     fn barrier(&self);
     /// Sends bytes to all processes, and returns those of each, in the order of the ranks.
@@ -67,6 +71,10 @@ impl Team for Alone {
 
     fn size(&self) -> usize {
         1
+    }
+
+    fn is_alone(&self) -> bool {
+        true
     }
 
     fn barrier(&self) {}

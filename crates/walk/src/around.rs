@@ -113,16 +113,14 @@ impl Around {
         self.mounts.iter().any(|row| row.id == mount)
     }
 
-    /// What the processes of a team have found: the mounts that do not answer one of them.
-    pub(crate) fn union(&self, team: &dyn Team) -> Around {
-        let mut silent = share(team, self.silent.clone()).concat();
-        silent.sort();
-        silent.dedup();
-        Around {
-            silent,
-            mounts: Vec::new(),
-            deadline: self.deadline,
+    /// The mounts that do not answer one of the processes of a team.
+    pub(crate) fn silent(&self, team: &dyn Team) -> Vec<Vec<u8>> {
+        let mut all = share(team, self.silent.clone()).concat();
+        if team.size() > 1 {
+            all.sort();
+            all.dedup();
         }
+        all
     }
 
     /// Whether each mount answers.
@@ -130,14 +128,9 @@ impl Around {
         self.silent.is_empty()
     }
 
-    /// The mounts that do not answer.
-    pub(crate) fn silent(&self) -> &[Vec<u8>] {
-        &self.silent
-    }
-
-    /// Warns of each mount that does not answer.
-    pub(crate) fn warn(&self, diagnostics: &Diagnostics) {
-        for path in &self.silent {
+    /// Warns of mounts that do not answer.
+    pub(crate) fn warn(&self, silent: &[Vec<u8>], diagnostics: &Diagnostics) {
+        for path in silent {
             let kind = WarningKind::Silent(self.deadline);
             diagnostics.warn(Warning::about(path, kind));
         }

@@ -7,6 +7,7 @@ use ::show::name::printable;
 use ::show::units::{duration, plural};
 use base::Warning;
 use catalog::query::DataSet;
+use team::Alone;
 use walk::group::Groups;
 use walk::predicate::Predicates;
 use walk::{Diagnostics, Sink, Totals};
@@ -50,6 +51,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         max_depth: args.max_depth,
         is_exclusive: false,
         is_all: predicates.is_all(),
+        team: &Alone,
     };
     args.mode.apply();
     let data = DataSet::open(&bytes(&args.catalogs))?;
@@ -117,6 +119,7 @@ impl Catalogs {
             parts: Vec::new(),
             warnings: missing.collect(),
             seconds: start.elapsed().as_secs_f64(),
+            kept: None,
         })
     }
 }

@@ -6,6 +6,7 @@ use ::show::units::{plural, size};
 use archive::Users;
 use base::{Warning, WarningReason};
 use gate::Gate;
+use team::Team;
 use walk::group::{GroupOrder, Groups};
 use walk::predicate::test::TimeField;
 use walk::{
@@ -20,6 +21,8 @@ use crate::args::output::{Format, OutputArgs, Sort};
 use crate::cmd::groups::NamedGroups;
 use crate::error::{Error, Outcome};
 use crate::out::{Messages, Out};
+use crate::ranks::show::note_ranks;
+use crate::ranks::tell_first;
 
 /// Where entries come from.
 pub(crate) trait Source {
@@ -45,6 +48,8 @@ pub(crate) struct Emitted {
     pub(crate) parts: Vec<Part>,
     pub(crate) warnings: Vec<Warning>,
     pub(crate) seconds: f64,
+    /// With `--resume`, the number of parts of an earlier attempt that the ranks have kept, and of all.
+    pub(crate) kept: Option<(usize, usize)>,
 }
 
 /// What to print.
@@ -59,6 +64,8 @@ pub(crate) struct View<'a> {
     pub(crate) is_exclusive: bool,
     /// There are no predicates.
     pub(crate) is_all: bool,
+    /// The processes that each have found some of the entries. A job of several has `--format summary` only.
+    pub(crate) team: &'a dyn Team,
 }
 
 /// Checks that the flags fit each other.
@@ -163,25 +170,35 @@ impl View<'_> {
 
     /// `--format summary`
     fn summary(&self, source: &dyn Source, out: &Out) -> Outcome {
-        if !(out.json || out.quiet && self.args.top.is_some()) {
+        if self.team.is_alone() && !(out.json || out.quiet && self.args.top.is_some()) {
             return self.answer(source, out);
         }
         let totals = Summary::default();
         let largest = self.args.top.map(Largest::new);
-        let emitted = match &largest {
+        let mut emitted = match &largest {
             Some(largest) => source.emit(&Both(&totals, largest), out.messages()),
             None => source.emit(&totals, out.messages()),
         }?;
-        let (totals, seconds) = (totals.totals(), emitted.seconds);
+        let own = totals.totals();
+        let warnings = std::mem::take(&mut emitted.warnings);
+        let Some(all) = tell_first(self.team, own.to_words(), own.entries, warnings) else {
+            return Ok(0);
+        };
+        let mut totals = Totals::default();
+        let words = all.values.iter();
+        words.for_each(|words| totals.merge(&Totals::from_words(words)));
+        let seconds = emitted.seconds;
         let top = largest.map(Largest::into_files);
         let result = Walk {
             totals: Some((&totals, seconds)),
             parts: &emitted.parts,
             top: top.as_ref(),
+            ranks: all.ranks.as_deref(),
+            kept: emitted.kept.map(|(kept, _)| kept),
             ..Walk::default()
         };
         let figures = result.figures();
-        out.report_measured(self.schema, result, figures, &emitted.warnings, || {
+        out.report_measured(self.schema, result, figures, &all.warnings, || {
             out.text_pieces(|put| {
                 put(&show::totals_text(&totals, seconds, &emitted.parts));
                 if let Some(top) = &top {
@@ -190,6 +207,7 @@ impl View<'_> {
                 }
             })?;
             source.note(&totals, &emitted, out);
+            note_ranks(all.ranks.as_deref(), emitted.kept, out);
             Ok(())
         })
     }

@@ -13,7 +13,7 @@ use walk::{
     Both, Fields, Largest, Moment, Part, Sink, Summary, Totals, Usage, UsageOrder, UsageSink,
 };
 
-use super::lines::Form;
+use super::lines;
 use super::ncdu::Ncdu;
 use super::show::{self, Directories, DirectoryIterator, Walk};
 use super::sinks::LineOutput;
@@ -54,6 +54,7 @@ pub(crate) struct Emitted {
 
 /// What to print.
 pub(crate) struct View<'a> {
+    pub(crate) format: Format,
     pub(crate) args: &'a OutputArgs,
     pub(crate) schema: &'static str,
     /// The time for ages.
@@ -69,11 +70,11 @@ pub(crate) struct View<'a> {
 }
 
 /// Checks that the flags fit each other.
-pub(crate) fn check(args: &OutputArgs, out: &Out) -> Result<(), Error> {
+pub(crate) fn check(format: Format, args: &OutputArgs, out: &Out) -> Result<(), Error> {
     let is_grouped = args.group_by.is_some();
     if is_grouped
         && matches!(
-            args.format,
+            format,
             Format::Du | Format::Paths | Format::Paths0 | Format::Ncdu
         )
     {
@@ -82,13 +83,13 @@ pub(crate) fn check(args: &OutputArgs, out: &Out) -> Result<(), Error> {
         )
         .with_hint("omit --format, or use --format csv or ndjson"));
     }
-    if out.json && is_grouped && args.format != Format::Summary {
+    if out.json && is_grouped && format != Format::Summary {
         return Err(
             Error::new("--json cannot be used with --format csv or ndjson")
                 .with_hint("omit one of them"),
         );
     }
-    let is_list = form(args.format).is_some() || args.format == Format::Ncdu;
+    let is_list = format.is_list() || format == Format::Ncdu;
     if is_list && !is_grouped && (out.json || args.top.is_some()) {
         let option = if out.json { "--json" } else { "--top" };
         return Err(
@@ -96,7 +97,7 @@ pub(crate) fn check(args: &OutputArgs, out: &Out) -> Result<(), Error> {
                 .with_hint("use --format summary or --format du"),
         );
     }
-    if args.sort.is_some() && args.format != Format::Du && !is_grouped {
+    if args.sort.is_some() && format != Format::Du && !is_grouped {
         return Err(
             Error::new("--sort requires --format du or --group-by").with_hint("add --format du")
         );
@@ -104,21 +105,11 @@ pub(crate) fn check(args: &OutputArgs, out: &Out) -> Result<(), Error> {
     Ok(())
 }
 
-fn form(format: Format) -> Option<Form> {
-    match format {
-        Format::Paths => Some(Form::Paths),
-        Format::Paths0 => Some(Form::Paths0),
-        Format::Ndjson => Some(Form::Ndjson),
-        Format::Csv => Some(Form::Csv),
-        Format::Summary | Format::Du | Format::Ncdu => None,
-    }
-}
-
 /// What the output needs of each entry, beside what predicates test.
-pub(super) fn fields(args: &OutputArgs) -> Fields {
-    match form(args.format) {
-        Some(form) if args.group_by.is_none() => form.fields(),
-        _ => Fields::all(),
+pub(super) fn fields(format: Format, args: &OutputArgs) -> Fields {
+    match args.group_by {
+        None => lines::fields(format),
+        Some(_) => Fields::all(),
     }
 }
 
@@ -128,11 +119,11 @@ impl View<'_> {
         if self.args.group_by.is_some() {
             return self.groups(source, out);
         }
-        match form(self.args.format) {
-            Some(form) => lines(source, form, out),
-            None if self.args.format == Format::Du => self.usage(source, out),
-            None if self.args.format == Format::Ncdu => export(source, out),
-            None => self.summary(source, out),
+        match self.format {
+            format if format.is_list() => list(source, format, out),
+            Format::Du => self.usage(source, out),
+            Format::Ncdu => export(source, out),
+            _ => self.summary(source, out),
         }
     }
 
@@ -160,7 +151,7 @@ impl View<'_> {
             ..Walk::default()
         };
         out.report(self.schema, result, &emitted.warnings, || {
-            match self.args.format {
+            match self.format {
                 Format::Csv => out.names(|to| groups.write_csv(to)),
                 Format::Ndjson => out.names(|to| groups.write_ndjson(to)),
                 _ => out.text_pieces(|put| groups.write_table(out.table_style(), put)),
@@ -312,8 +303,8 @@ impl View<'_> {
 }
 
 /// `--format paths`, `paths0`, `ndjson`, `csv`
-fn lines(source: &dyn Source, form: Form, out: &Out) -> Outcome {
-    let output = LineOutput::new(form, out);
+fn list(source: &dyn Source, format: Format, out: &Out) -> Outcome {
+    let output = LineOutput::new(format, out);
     // On one terminal, progress line and names would overwrite each other.
     let mut wanted = out.messages();
     wanted.progress &= !out.on_terminal();

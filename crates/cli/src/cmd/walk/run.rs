@@ -75,6 +75,7 @@ fn walk(args: &Args, request: Result<Request<'_>, Error>, team: &dyn Team, out: 
         }
     }
     let view = View {
+        format: args.format,
         args: &args.output,
         schema: SCHEMA,
         time: args.predicates.time_field(),
@@ -233,7 +234,7 @@ fn check_for_ranks(args: &Args) -> Result<(), Error> {
     }
     let option = match () {
         () if args.compare => "--compare",
-        () if output.format != Format::Summary => "this --format",
+        () if args.format != Format::Summary => "this --format",
         () if output.group_by.is_some() => "--group-by",
         () if output.top.is_some() => "--top",
         () => return Ok(()),

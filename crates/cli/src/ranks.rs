@@ -83,30 +83,21 @@ fn place_of(rank: usize, host: &str) -> String {
 }
 
 /// Continues only if no rank has failed. Otherwise the first error of any rank, with its host, becomes
-/// the error of all; `None` is that of a rank that stopped because another one has failed.
-pub(crate) fn agree<T>(team: &dyn Team, mine: Result<T, Option<Error>>) -> Result<T, Error> {
-    let other = || Error::new("another rank has failed");
+/// the error of all.
+pub(crate) fn agree<T>(team: &dyn Team, mine: Result<T, impl Into<Error>>) -> Result<T, Error> {
+    let mine = mine.map_err(Into::into);
     if team.is_alone() {
-        return mine.map_err(|error| error.unwrap_or_else(other));
+        return mine;
     }
-    let place = place_of(team.rank(), &host());
-    let (mine, error) = match mine {
-        Ok(mine) => (Some(mine), None),
-        Err(error) => (None, error.map(|error| error.at_place(&place))),
-    };
-    let errors = share(team, error).into_iter();
-    match (errors.flatten().next(), mine) {
-        (None, Some(mine)) => Ok(mine),
-        (Some(error), _) => Err(error),
-        (None, None) => Err(other()),
-    }
-}
-
-/// The error of this rank for [`agree`]; `None` if it only stopped because another one has failed.
-pub(crate) fn own_error(error: WalkError) -> Option<Error> {
-    match error {
-        WalkError::OtherRank => None,
-        error => Some(error.into()),
+    let own = mine
+        .as_ref()
+        .err()
+        .filter(|error| !error.is_of_other_rank());
+    let place = || place_of(team.rank(), &host());
+    let errors = share(team, own.map(|error| error.clone().at_place(&place())));
+    match errors.into_iter().flatten().next() {
+        Some(error) => Err(error),
+        None => mine,
     }
 }
 
@@ -269,7 +260,7 @@ pub(crate) fn create_output(
     };
     // One rank first, so that the others do not find its new directory while they look for old parts.
     let prepared = if team.rank() == 0 { prepare() } else { Ok(()) };
-    agree(team, prepared.map_err(Some))
+    agree(team, prepared)
 }
 
 /// A directory that cannot be used, because it has a part of another run.
@@ -280,21 +271,21 @@ pub(crate) fn has_old_part(doing: &str, dir: &[u8], part: &[u8]) -> Error {
 
 /// Creates a directory for the parts of a run on all ranks, for which it must be the same one.
 pub(crate) fn create_on_all(dir: &[u8], doing: &str, team: &dyn Team) -> Result<(), Error> {
-    agree(team, create_dir(dir, doing).map_err(Some))?;
+    agree(team, create_dir(dir, doing))?;
     if is_remote(dir) {
         return Ok(());
     }
     let is_same = check_same_directory(dir, team).map_err(|error| match error {
         WalkError::OtherDirectory(_) => {
             let next = "give a directory on a file system that all hosts share";
-            Some(Error::write(
+            Error::write(
                 doing,
                 dir,
                 "it is another directory here than on rank 0",
                 next,
-            ))
+            )
         }
-        error => own_error(error),
+        error => error.into(),
     });
     agree(team, is_same)
 }
@@ -516,7 +507,7 @@ mod tests {
     fn an_error_of_another_rank_ends_this_one() {
         let error = Error::new("no space").at_place("rank 1 on node7");
         let team = Other(encode(&Some(error)));
-        let ended = agree(&team, Ok(()));
+        let ended = agree(&team, Ok::<(), Error>(()));
         assert_eq!(ended.unwrap_err().to_string(), "rank 1 on node7: no space");
     }
 }

@@ -20,7 +20,7 @@ use crate::progress::watch_dump;
 use crate::ranks::resume::{Earlier, PIECES};
 use crate::ranks::{
     WRITING_CATALOG, agree, check_outside, create_on_all, create_output, has_old_part, of_first,
-    own_error, part_of_run,
+    part_of_run,
 };
 
 const WRITING: &str = "cannot write the archive to";
@@ -133,7 +133,7 @@ impl Parts {
         let sources = &parts.options.sources;
         for (dir, doing) in parts.directories() {
             if resume {
-                agree(team, check_outside(dir, sources, doing).map_err(Some))?;
+                agree(team, check_outside(dir, sources, doing))?;
             }
             let old = |dir: &[u8]| match () {
                 () if resume => Ok(None),
@@ -147,7 +147,7 @@ impl Parts {
                 0 => parts.find(),
                 _ => Ok((None, EarlierPieces::default())),
             };
-            let (run, earlier) = agree(team, found.map_err(Some))?;
+            let (run, earlier) = agree(team, found)?;
             let told: Told = (run, earlier.sums.clone(), earlier.is_complete);
             let (run, sums, is_complete) = of_first(team, told);
             parts.earlier = EarlierPieces {
@@ -240,9 +240,8 @@ impl Parts {
         let pieces = self.is_kept.len() as u32;
         let options = self.options_of(0);
         // So that an archive that cannot be written fails before the tree is read.
-        let mut first = Some(create(&options, team)?).filter(|_| pieces == 1);
+        let mut first = Some(agree(team, DumpPart::create(&options))?).filter(|_| pieces == 1);
         let share = DumpShare::collect(&options, pieces, team, diagnostics);
-        let share = share.map_err(own_error);
         let share = agree(team, share)?;
         self.keep(&share, team)?;
         share.begin(progress, |piece| self.is_kept[piece as usize]);
@@ -254,10 +253,10 @@ impl Parts {
                     let options = self.options_of(piece);
                     let part = match first.take() {
                         Some(part) => part,
-                        None => create(&options, team)?,
+                        None => agree(team, DumpPart::create(&options))?,
                     };
                     let written = part.write(&share, piece, diagnostics, progress);
-                    let written = agree(team, written.map_err(|error| Some(error.into())))?;
+                    let written = agree(team, written)?;
                     let is_first = piece == 0 && !self.is_kept.contains(&true);
                     publish(written, is_first && pieces > 1, team)?
                 }
@@ -304,7 +303,7 @@ impl Parts {
                 }
             }
         }
-        agree(team, done.map_err(Some))
+        agree(team, done)
     }
 
     fn part(&self, number: u32) -> ShardOfRun {
@@ -339,12 +338,6 @@ impl Parts {
     }
 }
 
-/// Creates the files of a part, on all ranks.
-fn create<'a>(options: &'a DumpOptions, team: &dyn Team) -> Result<DumpPart<'a>, Error> {
-    let part = DumpPart::create(options);
-    agree(team, part.map_err(|error| Some(error.into())))
-}
-
 /// Gives the files of a piece their names, now that all ranks have written theirs: first all archives, so that no
 /// catalog names what no archive has. In the first of several pieces it is the other way, so that there is a catalog,
 /// which tells the options of the run, where there is an archive.
@@ -359,7 +352,7 @@ fn publish(
     };
     for step in steps {
         let named = step(&mut written);
-        agree(team, named.map_err(|error| Some(error.into())))?;
+        agree(team, named)?;
     }
     Ok(written.into_summary())
 }

@@ -95,7 +95,7 @@ fn dump_all(
     out: &Out,
 ) -> Outcome {
     start_together("dumps", &args.sources, args, team)?;
-    let (mut options, map) = agree(team, prepared.map_err(Some))?;
+    let (mut options, map) = agree(team, prepared)?;
     if args.explain {
         return explain(args, out);
     }

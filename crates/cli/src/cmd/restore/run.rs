@@ -27,9 +27,7 @@ use crate::input::{Archives, archives_and_paths};
 use crate::out::Out;
 use crate::progress::watch;
 use crate::ranks::show::note_ranks;
-use crate::ranks::{
-    self, agree, of_first, own_error, reported_by_first, start_together, tell_first,
-};
+use crate::ranks::{self, agree, of_first, reported_by_first, start_together, tell_first};
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
@@ -61,7 +59,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
 /// the last to leave it, it leaves it as the archive has it.
 fn restore_all(args: &Args, start: Instant, team: &dyn Team, out: &Out) -> Outcome {
     start_together("restores", &args.archives, args, team)?;
-    let mut options = agree(team, restore_options(args, team, out).map_err(Some))?;
+    let mut options = agree(team, restore_options(args, team, out))?;
     check_dir(&options.dir, team)?;
     options.archives = own_parts(options.archives, team);
     let progress = RestoreProgress::default();
@@ -80,8 +78,8 @@ fn restore_all(args: &Args, start: Instant, team: &dyn Team, out: &Out) -> Outco
     });
     printed?;
     let done = done.map_err(|error| match options.are_parts {
-        true => Some(error.into()),
-        false => Some(not_an_archive(error, &options.archives)),
+        true => Error::from(error),
+        false => not_an_archive(error, &options.archives),
     });
     let mut summary = agree(team, done)?;
     let mut stopped = Ok(());
@@ -92,10 +90,10 @@ fn restore_all(args: &Args, start: Instant, team: &dyn Team, out: &Out) -> Outco
         }
         let is_begun = !args.dry_run && (progress.get().0 > 0 || !team.is_alone());
         let error = Error::from(error);
-        stopped = Err(Some(match is_begun {
+        stopped = Err(match is_begun {
             true => error.with_hint("what was restored so far remains"),
             false => error,
-        }));
+        });
     }
     agree(team, stopped)?;
     let counts = summary.counts;
@@ -195,10 +193,10 @@ fn check_dir(dir: &[u8], team: &dyn Team) -> Result<(), Error> {
     if team.is_alone() {
         return Ok(());
     }
-    let is_same = check_same_directory(dir, team).map_err(own_error);
+    let is_same = check_same_directory(dir, team).map_err(Error::from);
     let opened = open_long(dir, Open::DIRECTORY);
     let checked = is_same.and_then(|()| match opened.and_then(|fd| may_create_in(fd.as_fd())) {
-        Err(errno @ Errno::EROFS) => Err(Some(Error::write("cannot restore to", dir, errno, ""))),
+        Err(errno @ Errno::EROFS) => Err(Error::write("cannot restore to", dir, errno, "")),
         _ => Ok(()), // what cannot be restored there is a warning
     });
     agree(team, checked)

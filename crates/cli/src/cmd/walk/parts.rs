@@ -76,7 +76,7 @@ impl Parts {
                     .and_then(|()| self.find(args.run.as_ref())),
                 _ => Ok((None, Vec::new())),
             };
-            let found = agree(team, found.map_err(Some))?;
+            let found = agree(team, found)?;
             let (run, is_kept) = of_first(team, found);
             part.run = run.or(part.run);
             self.is_kept = is_kept;

@@ -10,9 +10,7 @@ use catalog::{Catalog, Sealed};
 use team::{Alone, Team};
 use walk::predicate::Predicates;
 use walk::predicate::select::{Selected, is_empty_directory};
-use walk::{
-    Both, Diagnostics, EngineKind, Shard, Sink, Totals, WalkOptions, WalkReport, walk_together,
-};
+use walk::{Both, Diagnostics, EngineKind, Shard, Sink, Totals, WalkOptions, walk_together};
 
 use super::compare;
 use super::output::{Emitted, Source, View};
@@ -25,7 +23,7 @@ use crate::cmd::walk::args::Walk as Args;
 use crate::error::{Error, Outcome};
 use crate::out::{Messages, Out};
 use crate::progress::watch_walk;
-use crate::ranks::{self, agree, own_error, reported_by_first, start_together};
+use crate::ranks::{self, agree, reported_by_first, start_together};
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let request = prepare(args, out);
@@ -51,7 +49,7 @@ fn prepare<'a>(args: &'a Args, out: &Out) -> Result<Request<'a>, Error> {
 
 fn walk(args: &Args, request: Result<Request<'_>, Error>, team: &dyn Team, out: &Out) -> Outcome {
     start_together("walks", &args.dirs, args, team)?;
-    let request = agree(team, request.map_err(Some))?;
+    let request = agree(team, request)?;
     if args.explain {
         if team.rank() > 0 {
             return Ok(0);
@@ -153,7 +151,7 @@ impl Pieces<'_> {
             if *is_kept {
                 let read = DataSet::open(&[parts.file(&selection)])
                     .and_then(|part| part.emit(&Predicates::default(), self.sink));
-                agree(self.team, read.map_err(|error| Some(error.into())))?;
+                agree(self.team, read)?;
                 continue;
             }
             let of = parts.is_kept.len() as u32;
@@ -167,7 +165,7 @@ impl Pieces<'_> {
                 filter,
                 ..options.clone()
             };
-            let catalog = agree(self.team, parts.create(selection).map_err(Some))?;
+            let catalog = agree(self.team, parts.create(selection))?;
             self.walk_piece(&options, Some(catalog), &mut emitted)?;
         }
         Ok(emitted)
@@ -196,21 +194,22 @@ impl Pieces<'_> {
         let all: &dyn Sink = both.as_ref().map_or(chosen, |both| both);
         let with_paths = Watched(all);
         let all = if self.is_watched { &with_paths } else { all };
-        let walked = walk_together(options, all, diagnostics, team).map_err(own_error);
+        let walked = walk_together(options, all, diagnostics, team);
         // The error of a catalog is that of its end.
-        let report = match catalog.as_ref().is_some_and(Sink::is_closed) {
-            false => agree(team, walked)?,
-            true => agree(team, walked.or(Ok(WalkReport::default())))?,
+        let walked = match catalog.as_ref().is_some_and(Sink::is_closed) {
+            true => Ok(walked.unwrap_or_default()),
+            false => walked,
         };
+        let report = agree(team, walked)?;
         selected.finish(is_empty_directory(&options.dirs, diagnostics));
         let warnings = diagnostics.take_warnings();
         // If the output is closed the walk has stopped early, and the catalog is not of the whole tree.
         let catalog = catalog.filter(|_| !sink.is_closed());
         let sealed = catalog.map(|catalog| catalog.seal(&report, warnings.is_empty()));
-        let sealed = agree(team, sealed.transpose().map_err(|error| Some(error.into())))?;
+        let sealed = agree(team, sealed.transpose())?;
         // Only now, when all parts are written, they get their names.
         let published = sealed.map(Sealed::publish).transpose();
-        agree(team, published.map_err(|error| Some(error.into())))?;
+        agree(team, published)?;
         for part in report.parts {
             if !emitted.parts.iter().any(|known| known.path == part.path) {
                 emitted.parts.push(part);

@@ -155,7 +155,7 @@ pub struct Gathered {
     pub path: Vec<u8>,
     /// The gathering method.
     pub gather: Gather,
-    /// The engine.
+    /// The engine of the walk.
     pub engine: EngineKind,
     /// Why this method was used.
     pub why: GatherReason,
@@ -219,15 +219,7 @@ pub(crate) fn collect<'a>(
     diagnostics: &'a Diagnostics,
 ) -> Result<(Collector<'a>, Vec<Gathered>), walk::Error> {
     attribution::set_phase(Function::Information);
-    let mut walk_options = Walk {
-        preferred: options.gather.map_or(&[], Gather::engines),
-        threads: options.threads,
-        one_file_system: options.selection.one_file_system,
-        filter: options.selection.filter(),
-        noatime: true,
-        around: options.around.clone(),
-        ..Walk::default()
-    };
+    let mut walk_options = walk_options(options);
     if let Some(listed) = &options.listed {
         return collect_names(options, listed, &walk_options, diagnostics);
     }
@@ -265,6 +257,19 @@ pub(crate) fn collect<'a>(
     }
     let report = walk(&walk_options, &collector, diagnostics)?;
     Ok((collector, gathered(report, options.gather).collect()))
+}
+
+/// How to walk what is collected, whichever directories that begins with.
+fn walk_options(options: &CollectOptions) -> Walk {
+    Walk {
+        preferred: options.gather.map_or(&[], Gather::engines),
+        threads: options.threads,
+        one_file_system: options.selection.one_file_system,
+        filter: options.selection.filter(),
+        noatime: true,
+        around: options.around.clone(),
+        ..Walk::default()
+    }
 }
 
 fn collect_names<'a>(

@@ -23,6 +23,8 @@ pub(crate) struct Error {
     message: String,
     /// Printed on a line of its own after `hint: `; empty if there is none.
     hint: String,
+    /// Not this rank of an MPI job has failed: it stopped because another one has.
+    is_of_other_rank: bool,
 }
 
 impl Error {
@@ -31,7 +33,13 @@ impl Error {
         Error {
             message: message.into(),
             hint: String::new(),
+            is_of_other_rank: false,
         }
+    }
+
+    /// Whether another rank of an MPI job knows what has failed.
+    pub(crate) fn is_of_other_rank(&self) -> bool {
+        self.is_of_other_rank
     }
 
     /// What to do next; empty if nothing is known.
@@ -233,9 +241,11 @@ impl From<walk::Error> for Error {
             ),
             walk::Error::OtherDirectory(_) => Error::new(printable(error.to_string().as_bytes()))
                 .with_hint("mount the same file system on all hosts"),
-            walk::Error::Process(_) | walk::Error::Thread(_) | walk::Error::OtherRank => {
-                Error::new(error.to_string())
-            }
+            walk::Error::OtherRank => Error {
+                is_of_other_rank: true,
+                ..Error::new(error.to_string())
+            },
+            walk::Error::Process(_) | walk::Error::Thread(_) => Error::new(error.to_string()),
         }
     }
 }

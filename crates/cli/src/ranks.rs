@@ -2,11 +2,13 @@
 
 mod processors;
 pub(crate) mod resume;
+pub(crate) mod show;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 
+use ::show::name::printable;
 use base::Warning;
 use catalog::ShardOfRun;
 use catalog::remote::is_remote;
@@ -17,57 +19,45 @@ use gate::throttle::{Delays, add_delays, take_delays};
 use gate::{Fd, Tally};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use show::name::printable;
-use team::{Team, decode, encode, launched_rank, share};
+use team::{Alone, Team, decode, encode, launched_rank, share};
 use walk::{Error as WalkError, Moment, WarningKind, check_same_directory};
 
+use self::show::RankEntries;
 use crate::args::values::bytes;
 use crate::error::{Error, Outcome};
 use crate::hint::{OLD_PARTS, hint};
 use crate::out::{Out, create_directories};
 use crate::rank_warning::RankWarning;
 
-/// The ranks of an MPI job, and what was done before.
-type Joined<T> = Option<(Box<dyn Team>, T)>;
+/// Whether a launcher started this process as a rank of an MPI job, which [`join`] joins.
+pub(crate) fn is_job() -> bool {
+    cfg!(feature = "mpi") && launched_rank().is_some()
+}
 
-/// Joins the other ranks of the MPI job, if a launcher started this process as one of them. `first` is done
-/// before MPI starts threads.
+/// The ranks of the MPI job, if a launcher started this process as one of them; it joins the others, and MPI starts
+/// threads. `alone` says what it means for each process if fathom was built without MPI.
 #[cfg(feature = "mpi")]
-pub(crate) fn join_after<T>(
-    _: &Out,
-    _: &str,
-    first: impl FnOnce() -> T,
-) -> Result<Joined<T>, Error> {
-    if launched_rank().is_none() {
-        return Ok(None);
+pub(crate) fn join(_: &Out, _alone: &str) -> Result<Box<dyn Team>, Error> {
+    if !is_job() {
+        return Ok(Box::new(Alone));
     }
-    let done = first();
     match team::mpi::Ranks::join() {
-        Some(ranks) => Ok(Some((Box::new(ranks), done))),
+        Some(ranks) => Ok(Box::new(ranks)),
         None => Err(Error::new(
             "cannot join the MPI job: MPI is already initialized in this process",
         )),
     }
 }
 
-/// Does nothing. `alone` says what it means for each process that a launcher started.
+/// This process. `alone` says what it means for each process that a launcher started.
 #[cfg(not(feature = "mpi"))]
-pub(crate) fn join_after<T>(
-    out: &Out,
-    alone: &str,
-    _: impl FnOnce() -> T,
-) -> Result<Joined<T>, Error> {
+pub(crate) fn join(out: &Out, alone: &str) -> Result<Box<dyn Team>, Error> {
     if launched_rank() == Some(0) {
         out.note(format_args!(
             "{alone}: fathom was built without MPI (cargo build --features mpi)"
         ));
     }
-    Ok(None)
-}
-
-/// [`join_after`] nothing.
-pub(crate) fn join(out: &Out, alone: &str) -> Result<Option<Box<dyn Team>>, Error> {
-    Ok(join_after(out, alone, || ())?.map(|(team, ())| team))
+    Ok(Box::new(Alone))
 }
 
 /// Notes, once, that each process that a launcher has started does all of the work.
@@ -93,26 +83,21 @@ fn place_of(rank: usize, host: &str) -> String {
 }
 
 /// Continues only if no rank has failed. Otherwise the first error of any rank, with its host, becomes
-/// the error of all; `None` is that of a rank that stopped because another one has failed.
-pub(crate) fn agree<T>(team: &dyn Team, mine: Result<T, Option<Error>>) -> Result<T, Error> {
-    let place = place_of(team.rank(), &host());
-    let (mine, error) = match mine {
-        Ok(mine) => (Some(mine), None),
-        Err(error) => (None, error.map(|error| error.at_place(&place))),
-    };
-    let errors = share(team, error).into_iter();
-    match (errors.flatten().next(), mine) {
-        (None, Some(mine)) => Ok(mine),
-        (Some(error), _) => Err(error),
-        (None, None) => Err(Error::new("another rank has failed")),
+/// the error of all.
+pub(crate) fn agree<T>(team: &dyn Team, mine: Result<T, impl Into<Error>>) -> Result<T, Error> {
+    let mine = mine.map_err(Into::into);
+    if team.is_alone() {
+        return mine;
     }
-}
-
-/// The error of this rank for [`agree`]; `None` if it only stopped because another one has failed.
-pub(crate) fn own_error(error: WalkError) -> Option<Error> {
-    match error {
-        WalkError::OtherRank => None,
-        error => Some(error.into()),
+    let own = mine
+        .as_ref()
+        .err()
+        .filter(|error| !error.is_of_other_rank());
+    let place = || place_of(team.rank(), &host());
+    let errors = share(team, own.map(|error| error.clone().at_place(&place())));
+    match errors.into_iter().flatten().next() {
+        Some(error) => Err(error),
+        None => mine,
     }
 }
 
@@ -179,6 +164,9 @@ pub(crate) fn start_together(
     args: &impl fmt::Debug,
     team: &dyn Team,
 ) -> Result<(), Error> {
+    if team.is_alone() {
+        return Ok(());
+    }
     check_same(doing, dirs, args, team)?;
     processors::divide(team, host());
     Ok(())
@@ -272,7 +260,7 @@ pub(crate) fn create_output(
     };
     // One rank first, so that the others do not find its new directory while they look for old parts.
     let prepared = if team.rank() == 0 { prepare() } else { Ok(()) };
-    agree(team, prepared.map_err(Some))
+    agree(team, prepared)
 }
 
 /// A directory that cannot be used, because it has a part of another run.
@@ -283,21 +271,21 @@ pub(crate) fn has_old_part(doing: &str, dir: &[u8], part: &[u8]) -> Error {
 
 /// Creates a directory for the parts of a run on all ranks, for which it must be the same one.
 pub(crate) fn create_on_all(dir: &[u8], doing: &str, team: &dyn Team) -> Result<(), Error> {
-    agree(team, create_dir(dir, doing).map_err(Some))?;
+    agree(team, create_dir(dir, doing))?;
     if is_remote(dir) {
         return Ok(());
     }
     let is_same = check_same_directory(dir, team).map_err(|error| match error {
         WalkError::OtherDirectory(_) => {
             let next = "give a directory on a file system that all hosts share";
-            Some(Error::write(
+            Error::write(
                 doing,
                 dir,
                 "it is another directory here than on rank 0",
                 next,
-            ))
+            )
         }
-        error => own_error(error),
+        error => error.into(),
     });
     agree(team, is_same)
 }
@@ -357,18 +345,10 @@ pub(crate) fn create_dir(dir: &[u8], doing: &str) -> Result<(), Error> {
     })
 }
 
-/// Where a rank has run.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct RankPlace {
-    pub(crate) host: String,
-    /// How many processors it counted with.
-    pub(crate) processors: usize,
-}
-
 /// What a rank tells rank 0 at the end.
 #[derive(Serialize, Deserialize)]
 struct Told<T> {
-    place: RankPlace,
+    found: RankEntries,
     value: T,
     /// Those of [`Tally::publish`].
     calls: Vec<u64>,
@@ -377,18 +357,31 @@ struct Told<T> {
     warnings: Vec<RankWarning>,
 }
 
-/// The place and the value of each rank, and the warnings of all.
-pub(crate) type AllTold<T> = (Vec<(RankPlace, T)>, Vec<Warning>);
+/// What all ranks have told.
+pub(crate) struct AllTold<T> {
+    pub(crate) values: Vec<T>,
+    /// Of an MPI job.
+    pub(crate) ranks: Option<Vec<RankEntries>>,
+    pub(crate) warnings: Vec<Warning>,
+}
 
-/// Tells rank 0 a value and the warnings of each rank. Rank 0 also adds up the system calls of all, and their
-/// delays. `None` on all other ranks.
+/// Tells rank 0 a value, the number of entries and the warnings of each rank. Rank 0 also adds up the system calls of
+/// all, and their delays. `None` on all other ranks.
 pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     team: &dyn Team,
     value: T,
+    entries: u64,
     mut warnings: Vec<Warning>,
 ) -> Option<AllTold<T>> {
     /// Warnings of all ranks together.
     const MOST: usize = 10_000;
+    if team.is_alone() {
+        return Some(AllTold {
+            values: vec![value],
+            ranks: None,
+            warnings,
+        });
+    }
     let is_first = team.rank() == 0; // which keeps its own
     let most = if is_first {
         0
@@ -405,9 +398,11 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     let sent = sent.iter();
     let delays = take_delays();
     let mine = Told {
-        place: RankPlace {
+        found: RankEntries {
+            rank: team.rank(),
             host: host(),
             processors: gate::machine::processors(),
+            entries,
         },
         value,
         calls: words.into_iter().map(AtomicU64::into_inner).collect(),
@@ -418,13 +413,12 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
     if !is_first {
         return None;
     }
-    let mut values = Vec::new();
-    for (rank, told) in all.into_iter().enumerate() {
-        let place = place_of(rank, &told.place.host);
-        values.push((told.place, told.value));
+    let (mut values, mut ranks) = (Vec::new(), Vec::new());
+    for told in all {
+        let place = place_of(told.found.rank, &told.found.host);
         let (number, nanos) = told.delays;
         add_delays(Delays { number, nanos });
-        if rank > 0 {
+        if told.found.rank > 0 {
             let words: Vec<_> = told.calls.into_iter().map(AtomicU64::new).collect();
             if words.len() >= Tally::WORDS {
                 gate::meter::add(&Tally::collect(&words));
@@ -432,8 +426,14 @@ pub(crate) fn tell_first<T: Serialize + DeserializeOwned>(
             let warned = told.warnings.into_iter();
             warnings.extend(warned.map(|warning| warning.at_place(&place)));
         }
+        values.push(told.value);
+        ranks.push(told.found);
     }
-    Some((values, warnings))
+    Some(AllTold {
+        values,
+        ranks: Some(ranks),
+        warnings,
+    })
 }
 
 #[cfg(test)]
@@ -507,7 +507,7 @@ mod tests {
     fn an_error_of_another_rank_ends_this_one() {
         let error = Error::new("no space").at_place("rank 1 on node7");
         let team = Other(encode(&Some(error)));
-        let ended = agree(&team, Ok(()));
+        let ended = agree(&team, Ok::<(), Error>(()));
         assert_eq!(ended.unwrap_err().to_string(), "rank 1 on node7: no space");
     }
 }

@@ -110,7 +110,7 @@ fn claims(source: &Source<'_>, warnings: &mut Vec<Warning>) -> Claims {
         let kind = WarningKind::Beneath(covered.len());
         warnings.push(Warning::about(source.mount_point, kind));
     }
-    let dir = copy.as_ref().map_or(&source.top.fd, |(fd, ..)| fd);
+    let dir = copy.as_ref().map_or(&*source.top.fd, |(fd, ..)| fd);
     let inode = |rel: &[u8]| {
         let reach = reach(std::os::fd::AsFd::as_fd(dir), rel).ok()?;
         let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;

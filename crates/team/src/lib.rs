@@ -21,6 +21,10 @@ pub trait Team {
     fn rank(&self) -> usize;
     /// The number of processes; at least 1.
     fn size(&self) -> usize;
+    /// Whether it is a single process that no launcher started: there is no job, even of one rank.
+    fn is_alone(&self) -> bool {
+        false
+    }
     /// Waits until all processes have called this function.
     fn barrier(&self);
     /// Sends bytes to all processes, and returns the bytes of each, in the order of ranks.
@@ -68,6 +72,10 @@ impl Team for Alone {
 
     fn size(&self) -> usize {
         1
+    }
+
+    fn is_alone(&self) -> bool {
+        true
     }
 
     fn barrier(&self) {}

@@ -80,7 +80,7 @@ impl Around {
             let opened = open_long(dir, Open::PATH | Open::DIRECTORY);
             let name = opened.ok().and_then(|dir| name_of(&dir).ok());
             let Some(absolute) = name else {
-                continue; // the walk reports this error
+                continue; // the walk reports it
             };
             for mount in around.mounts.iter().filter(|mount| is_doubtful(mount)) {
                 let target = mount.target.as_deref().unwrap_or_default();
@@ -112,17 +112,14 @@ impl Around {
         self.mounts.iter().any(|row| row.id == mount)
     }
 
-    /// Merges the results of all processes of a team: the mounts that do not answer at least one of
-    /// them.
-    pub(crate) fn union(&self, team: &dyn Team) -> Around {
-        let mut silent = share(team, self.silent.clone()).concat();
-        silent.sort();
-        silent.dedup();
-        Around {
-            silent,
-            mounts: Vec::new(),
-            deadline: self.deadline,
+    /// The mounts that do not answer one of the processes of a team.
+    pub(crate) fn silent(&self, team: &dyn Team) -> Vec<Vec<u8>> {
+        let mut all = share(team, self.silent.clone()).concat();
+        if team.size() > 1 {
+            all.sort();
+            all.dedup();
         }
+        all
     }
 
     /// Whether every mount that was checked for a dead server answers.
@@ -130,12 +127,9 @@ impl Around {
         self.silent.is_empty()
     }
 
-    pub(crate) fn silent(&self) -> &[Vec<u8>] {
-        &self.silent
-    }
-
-    pub(crate) fn warn(&self, diagnostics: &Diagnostics) {
-        for path in &self.silent {
+    /// Warns of mounts that do not answer.
+    pub(crate) fn warn(&self, silent: &[Vec<u8>], diagnostics: &Diagnostics) {
+        for path in silent {
             let kind = WarningKind::Silent(self.deadline);
             diagnostics.warn(Warning::about(path, kind));
         }

@@ -148,8 +148,6 @@ pub enum WarningKind {
     MountedMeanwhile,
     #[error("was moved or removed during the walk")]
     Moved,
-    #[error("cannot be walked: {0}")]
-    NotWalked(EngineRefusal),
     #[error("has {0}")]
     Damaged(ext4::Error),
     #[error("is a directory with a second name")]
@@ -196,7 +194,7 @@ impl WarningReason for WarningKind {
                 return Some(format!("{text} (tree {tree}, from inode {ino})").into());
             }
             WarningKind::NoStatx => "birth times and attributes of files are not read",
-            WarningKind::NotWalked(_) | WarningKind::More(_) => return None,
+            WarningKind::More(_) => return None,
         };
         Some(text.into())
     }

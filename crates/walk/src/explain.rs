@@ -4,8 +4,8 @@ use crate::error::{EngineRefusal, Error};
 use crate::kind::EngineKind;
 use crate::plan::{Plan, PlanReason, plan};
 use crate::sink::Fields;
-use crate::top::{MountContext, mounts_around};
-use crate::traversal::{Part, open_tops};
+use crate::top::{MountContext, mounts_around, open_tops};
+use crate::traversal::Part;
 
 /// The engine chosen for the mount of a directory, and why.
 #[derive(Clone, Debug)]

@@ -1,7 +1,9 @@
 //! The engines, by name.
 
-/// An engine: a way to walk the entries of one mount.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+use serde::{Deserialize, Serialize};
+
+/// An engine.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum EngineKind {
     /// statx(2) of every name, by threads that share the directories.
     Threads,

@@ -23,11 +23,10 @@
 //! | `owners` | which files share an extent |
 //! | `plan` | chooses the engine of a mount, where none was requested, and says why |
 //! | `blocked` | the files that threads wait for, for a message |
-//! | `traversal` | [`walk()`]: the options, and a job for each mount in the tree |
+//! | `traversal` | [`walk()`], and [`walk_together()`] by all ranks: the options, and a job for each mount in the tree |
 //! | [`explain`](mod@explain) | the engines that a walk would use, and why, without walking |
 //! | [`compare`](mod@compare) | every engine on one tree, each in a process of its own |
 //! | `directories` | entries by directory, to a depth of 2 |
-//! | `ranks` | [`walk_together()`]: the same by all ranks of an MPI job |
 //! | `summary` | totals and digest of a walk |
 //! | `usage` | the disk usage of each directory |
 //! | `largest` | the largest files |
@@ -57,7 +56,6 @@ mod owners;
 pub mod path_id;
 mod plan;
 pub mod predicate;
-mod ranks;
 mod shard;
 mod sink;
 mod summary;
@@ -82,12 +80,11 @@ pub use kind::EngineKind;
 pub use largest::{LargeFile, Largest, LargestFiles};
 pub use moment::Moment;
 pub use plan::{Plan, PlanReason, Scope};
-pub use ranks::{check_same_directory, walk_together};
 pub use shard::Shard;
 pub use sink::{Both, Fields, Sink, Worker};
 pub use summary::{Summary, Totals};
 pub use tags::{FoundTags, Tags};
-pub use top::{MountContext, Top, mounts_around};
+pub use top::{MountContext, Top, check_same_directory, mounts_around, open_top};
 pub use trail::{KeptPath, PathTree};
-pub use traversal::{Part, WalkOptions, WalkReport, open_top, walk};
+pub use traversal::{Part, WalkOptions, WalkReport, walk, walk_together};
 pub use usage::{DirectoryUsage, Sums, Usage, UsageOrder, UsageSink};

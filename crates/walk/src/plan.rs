@@ -253,7 +253,7 @@ fn estimate_by_path(
     let mut name = c".".to_owned();
     let mut dir = None;
     for _ in 0..DEEPEST {
-        let from = dir.as_ref().unwrap_or(&context.top.fd);
+        let from = dir.as_ref().unwrap_or(&*context.top.fd);
         let Ok(fd) = scan(context.noatime, |how| openat2(from, &name, how, HERE)) else {
             break;
         };
@@ -323,7 +323,7 @@ impl Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::traversal::open_top;
+    use crate::top::open_top;
 
     #[test]
     fn known_number_of_entries_is_not_estimated() {

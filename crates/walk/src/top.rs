@@ -1,23 +1,27 @@
 //! The directory where the walk of one mount begins, and the properties of that mount.
 
-use gate::fs::{At, Attributes, Open, Statfs, fstatfs, statx};
+use std::sync::Arc;
+
+use gate::fs::{At, Attributes, Open, Statfs, Time, fstatfs, has_statx, statx};
 use gate::long::open_long;
 use gate::mount::mount_id;
-use gate::{Errno, Fd};
+use gate::{Errno, Fd, Gate};
+use mounts::ErrorKind;
 use mounts::table::read_either;
-use ondisk::{Mount, split_options};
+use ondisk::{Dev, Mount, split_options};
+use team::{Team, share};
 
 use crate::entry::Meta;
-use crate::error::EngineRefusal;
+use crate::error::{EngineRefusal, Error};
 use crate::key::DirKey;
 use crate::kind::EngineKind;
 
-/// The directory where the walk of one mount begins.
-#[derive(Debug)]
+/// The directory at which a job begins.
+#[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Top {
-    /// Descriptor, open for reading.
-    pub fd: Fd,
+    /// Open for reading.
+    pub fd: Arc<Fd>,
     /// Path, beginning with DIR as given.
     pub path: Vec<u8>,
     pub meta: Meta,
@@ -40,7 +44,7 @@ impl Top {
             meta.mount = mount_id(&fd).unwrap_or(0);
         }
         Ok(Top {
-            fd,
+            fd: Arc::new(fd),
             path,
             meta,
             is_mount_root: seen.attributes.contains(Attributes::MOUNT_ROOT),
@@ -55,10 +59,73 @@ impl Top {
         is_same.then_some(fd).ok_or(Errno::EACCES)
     }
 
+    pub(crate) fn identity(&self) -> Identity {
+        let created = |Time { sec, nsec }| (sec, nsec);
+        (self.meta.ino, self.meta.btime.map(created))
+    }
+
     /// The entry of a mount table for the directory's mount.
     pub fn mount<'a>(&self, mounts: &'a [Mount]) -> Option<&'a Mount> {
         mounts.iter().find(|mount| mount.id == self.meta.mount)
     }
+}
+
+/// Identifies a directory on all hosts: its inode number and time of creation.
+pub(crate) type Identity = (u64, Option<(i64, u32)>);
+
+/// Opens a DIR, following it if it is a symlink.
+///
+/// # Errors
+/// The errors of openat(2) and statx(2).
+pub fn open_top(path: &[u8], nth: usize) -> Result<Top, mounts::Error> {
+    let failed = |kind, gate| move |errno| mounts::Error::at(kind, path, gate, errno);
+    let how = Open::DIRECTORY | Open::NONBLOCK;
+    let fd = open_long(path, how).map_err(failed(ErrorKind::OpenDirectory, Gate::Openat))?;
+    Top::new(fd, path.to_vec(), DirKey::top(nth))
+        .map_err(failed(ErrorKind::ReadAttributes, Gate::Statx))
+}
+
+pub(crate) fn open_tops(dirs: &[Vec<u8>]) -> Result<Vec<Top>, mounts::Error> {
+    let dirs = dirs.iter().enumerate();
+    dirs.map(|(nth, path)| open_top(path, nth)).collect()
+}
+
+/// Opens each directory, which must be the same one on all ranks, and the one with the identity in `known`, if that has one.
+pub(crate) fn open_same(
+    dirs: &[Vec<u8>],
+    known: &[(Dev, u64)],
+    team: &dyn Team,
+) -> Result<Vec<Top>, Error> {
+    let opened = open_tops(dirs).map_err(Error::from);
+    let own = opened.as_deref().unwrap_or_default();
+    let first = share(team, own.iter().map(Top::identity).collect::<Vec<_>>()).swap_remove(0);
+    let same = opened.and_then(|tops| {
+        for (nth, top) in tops.iter().enumerate() {
+            let is_other = |known: &(Dev, u64)| *known != (top.meta.dev, top.meta.ino);
+            // Without statx(2), an automount was not entered to examine it.
+            if known.get(nth).is_some_and(is_other) && has_statx() {
+                return Err(Error::Replaced(top.path.clone()));
+            }
+            if first.get(nth).is_some_and(|first| *first != top.identity()) {
+                return Err(Error::OtherDirectory(top.path.clone()));
+            }
+        }
+        Ok(tops)
+    });
+    let all = share(team, same.is_ok());
+    match same {
+        Ok(_) if all.contains(&false) => Err(Error::OtherRank),
+        same => same,
+    }
+}
+
+/// Checks that a directory is the same one on all ranks.
+///
+/// # Errors
+/// The directory cannot be opened, or is a different one than on rank 0; [`Error::OtherRank`] if
+/// this is so on another rank.
+pub fn check_same_directory(path: &[u8], team: &dyn Team) -> Result<(), Error> {
+    open_same(&[path.to_vec()], &[], team).map(drop)
 }
 
 /// The mount table, if it is readable and has the mount of the directory `top`; else an empty one.

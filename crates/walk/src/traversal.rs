@@ -1,5 +1,11 @@
-//! Walks everything below some directories: one job for each mount, with the engine that suits the
-//! mount.
+//! Walks everything below some directories: one job for each mount, by the engine that suits it.
+//!
+//! The ranks of a team walk one mount after the other together. The rank that has found a mount (rank 0 for DIR)
+//! owns it: it chooses the engine and emits the directory where the mount begins. With `threads` the
+//! others take directories from it and from each other; any other engine reads the whole file system,
+//! so the owner runs it alone. A rank that does not see the same directory there stands by.
+//!
+//! All ranks take these steps in the same order, whatever fails, so that none waits for ever.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -8,16 +14,19 @@ use std::sync::Arc;
 
 use base::Warning;
 use gate::fs::{At, Attributes, Open, has_statx, openat, statx};
-use gate::long::{open_long, open_long_no_symlinks};
+use gate::long::open_long_no_symlinks;
+use gate::machine::with_all_processors;
 use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
 use mounts::ErrorKind;
 use mounts::listed::{is_gone, is_removed_from};
 use ondisk::{Dev, Mount};
+use serde::{Deserialize, Serialize};
+use team::{Alone, Team, share};
 
 use crate::around::Around;
-use crate::engine::engine;
-use crate::entry::{Dir, Entry, Meta, joined};
+use crate::engine::{engine, threads};
+use crate::entry::{Dir, Entry, Meta, append, joined};
 use crate::error::{Error, WarningKind};
 use crate::filter::Filter;
 use crate::job::{Below, Crossing, Diagnostics, Job, c_name, look_at};
@@ -26,7 +35,7 @@ use crate::kind::EngineKind;
 use crate::plan::{Plan, PlanReason, plan};
 use crate::shard::Sharded;
 use crate::sink::Sink;
-use crate::top::{MountContext, Top, mounts_around};
+use crate::top::{Identity, MountContext, Top, mounts_around, open_same};
 
 /// The options of a walk.
 #[derive(Clone, Debug, Default)]
@@ -60,13 +69,13 @@ pub struct WalkOptions {
 }
 
 impl WalkOptions {
-    /// The options for a walk that excludes the mounts which do not answer.
-    pub(crate) fn careful(&self, around: &Around) -> Cow<'_, WalkOptions> {
-        if around.silent().is_empty() {
+    /// The options of a walk that keeps out of the mounts which do not answer.
+    fn careful(&self, silent: &[Vec<u8>]) -> Cow<'_, WalkOptions> {
+        if silent.is_empty() {
             return Cow::Borrowed(self);
         }
         Cow::Owned(WalkOptions {
-            filter: self.filter.clone().without(around.silent()),
+            filter: self.filter.clone().without(silent),
             ..self.clone()
         })
     }
@@ -91,23 +100,6 @@ pub struct WalkReport {
     pub parts: Vec<Part>,
 }
 
-/// Opens a DIR, following it if it is a symlink.
-///
-/// # Errors
-/// The errors of openat(2) and statx(2).
-pub fn open_top(path: &[u8], nth: usize) -> Result<Top, mounts::Error> {
-    let failed = |kind, gate| move |errno| mounts::Error::at(kind, path, gate, errno);
-    let how = Open::DIRECTORY | Open::NONBLOCK;
-    let fd = open_long(path, how).map_err(failed(ErrorKind::OpenDirectory, Gate::Openat))?;
-    Top::new(fd, path.to_vec(), DirKey::top(nth))
-        .map_err(failed(ErrorKind::ReadAttributes, Gate::Statx))
-}
-
-pub(crate) fn open_tops(dirs: &[Vec<u8>]) -> Result<Vec<Top>, mounts::Error> {
-    let dirs = dirs.iter().enumerate();
-    dirs.map(|(nth, path)| open_top(path, nth)).collect()
-}
-
 /// Walks each directory. The first entry is the directory itself.
 ///
 /// # Errors
@@ -117,14 +109,21 @@ pub fn walk(
     sink: &dyn Sink,
     diagnostics: &Diagnostics,
 ) -> Result<WalkReport, Error> {
-    let tops = open_tops(&options.dirs)?;
-    for (top, identity) in tops.iter().zip(&options.identities) {
-        // Without statx(2), the examination of DIR did not trigger an automount, so it may differ
-        // now.
-        if (top.meta.dev, top.meta.ino) != *identity && has_statx() {
-            return Err(Error::Replaced(top.path.clone()));
-        }
-    }
+    walk_together(options, sink, diagnostics, &Alone)
+}
+
+/// Walks each directory together with all ranks; the entries of each rank go to its own sink. The
+/// report has the mounts in which this rank took part.
+///
+/// # Errors
+/// The errors of [`walk`], and [`Error::OtherRank`] if another rank has failed: then all ranks stop.
+pub fn walk_together(
+    options: &WalkOptions,
+    sink: &dyn Sink,
+    diagnostics: &Diagnostics,
+    team: &dyn Team,
+) -> Result<WalkReport, Error> {
+    let tops = open_same(&options.dirs, &options.identities, team)?;
     let around = options.around.as_deref();
     let fresh;
     let mounts = match around {
@@ -136,36 +135,45 @@ pub fn walk(
             &fresh
         }
     };
-    let careful = around.map(|around| options.careful(around));
-    let options = careful.as_deref().unwrap_or(options);
-    around
-        .into_iter()
-        .for_each(|around| around.warn(diagnostics));
+    let silent = around.map_or(Vec::new(), |around| around.silent(team));
+    let options = &*options.careful(&silent);
+    if let (0, Some(around)) = (team.rank(), around) {
+        around.warn(&silent, diagnostics);
+    }
     let sharded = Sharded::new(options.filter.shard(), &options.dirs, sink);
     let sink = sharded.as_ref().map_or(sink, |sharded| sharded);
     let mut report = WalkReport::default();
     for top in tops {
-        let traversal = Traversal::new(options, sink, diagnostics, mounts, &top);
-        traversal.walk_dir(top, &mut report)?;
+        let traversal = Traversal {
+            options,
+            sink,
+            diagnostics,
+            mounts,
+            one_device: options.one_file_system.then_some(top.meta.dev),
+            team,
+        };
+        if !traversal.walk_dir(top, &mut report)? {
+            break;
+        }
     }
-    if !has_statx() {
+    if team.rank() == 0 && !has_statx() {
         diagnostics.warn(Warning::general(WarningKind::NoStatx));
     }
     Ok(report)
 }
 
-/// The walk of one DIR over all mounts below it.
-pub(crate) struct Traversal<'a> {
+/// The walk of one DIR.
+struct Traversal<'a> {
     options: &'a WalkOptions,
     sink: &'a dyn Sink,
     diagnostics: &'a Diagnostics,
     mounts: &'a [Mount],
     one_device: Option<Dev>,
+    team: &'a dyn Team,
 }
 
-/// The entry for a top: its name and parent directory. DIR itself is an entry of itself, without a
-/// name.
-pub(crate) struct TopEntry {
+/// The entry of a top: its name and its parent. DIR itself is an entry of itself, without a name.
+struct TopEntry {
     dir_path: Vec<u8>,
     dir: DirKey,
     name: Vec<u8>,
@@ -173,66 +181,83 @@ pub(crate) struct TopEntry {
 }
 
 impl TopEntry {
-    /// The entry to emit for DIR.
-    pub(crate) fn new(top: &Top) -> TopEntry {
+    /// The entry of DIR; or that of any top if another rank emits it.
+    fn new(top: &Top, is_emitted: bool) -> TopEntry {
         TopEntry {
             dir_path: top.path.clone(),
             dir: top.key,
             name: Vec::new(),
-            is_emitted: false,
-        }
-    }
-
-    /// The entry of a top that another rank emits, so that this one does not.
-    pub(crate) fn emitted(top: &Top) -> TopEntry {
-        TopEntry {
-            is_emitted: true,
-            ..TopEntry::new(top)
+            is_emitted,
         }
     }
 }
 
-impl<'a> Traversal<'a> {
-    pub(crate) fn new(
-        options: &'a WalkOptions,
-        sink: &'a dyn Sink,
-        diagnostics: &'a Diagnostics,
-        mounts: &'a [Mount],
-        top: &Top,
-    ) -> Traversal<'a> {
-        Traversal {
-            options,
-            sink,
-            diagnostics,
-            mounts,
-            one_device: options.one_file_system.then_some(top.meta.dev),
+/// The open directory where a mount begins, and the entry to emit for it.
+type Entered = (Top, TopEntry);
+
+/// A mount to be walked; all ranks have the same list.
+struct Mounted {
+    owner: usize,
+    /// Path of the mount point relative to DIR.
+    rel: Vec<u8>,
+    /// On the owner, and if it is that of DIR, on all ranks.
+    own: Option<Entered>,
+}
+
+/// A rank's message to the others about a mount, before the walk of the mount.
+#[derive(Serialize, Deserialize)]
+struct Ready {
+    identity: Option<Identity>,
+    /// From the owner.
+    engine: Option<EngineKind>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RankResult {
+    /// Paths relative to DIR where this rank found other mounts.
+    found: Vec<Vec<u8>>,
+    has_failed: bool,
+    is_closed: bool,
+}
+
+impl Traversal<'_> {
+    /// Returns whether all sinks take more entries.
+    fn walk_dir(&self, top: Top, report: &mut WalkReport) -> Result<bool, Error> {
+        let (rank, root) = (self.team.rank(), top.clone());
+        let entry = TopEntry::new(&top, rank > 0);
+        let mut mounts = VecDeque::from([Mounted {
+            owner: 0,
+            rel: Vec::new(),
+            own: Some((top, entry)),
+        }]);
+        while let Some(mounted) = mounts.pop_front() {
+            let walked = self.walk_mount(&root, mounted, report);
+            let found = walked.as_ref().ok().into_iter().flatten();
+            let mine = RankResult {
+                found: found.map(|(rel, _)| rel.clone()).collect(),
+                has_failed: walked.is_err(),
+                is_closed: self.sink.is_closed(),
+            };
+            let all = share(self.team, mine);
+            let mut own = walked?.into_iter().map(|(_, own)| own);
+            if all.iter().any(|done| done.has_failed) {
+                return Err(Error::OtherRank);
+            }
+            if all.iter().any(|done| done.is_closed) {
+                return Ok(false);
+            }
+            for (owner, done) in all.into_iter().enumerate() {
+                mounts.extend(done.found.into_iter().map(|rel| {
+                    let own = (owner == rank).then(|| own.next()).flatten();
+                    Mounted { owner, rel, own }
+                }));
+            }
         }
+        Ok(true)
     }
 
-    fn walk_dir(&self, top: Top, report: &mut WalkReport) -> Result<(), Error> {
-        let entry = TopEntry::new(&top);
-        let mut tops = VecDeque::from([(top, entry)]);
-        let mut is_first = true;
-        while let Some((mut top, entry)) = tops.pop_front() {
-            if self.sink.is_closed() {
-                break;
-            }
-            let crossings = self.walk_mount(
-                &mut top,
-                &entry,
-                report,
-                |context| self.choose(context, is_first),
-                |job, part| self.run(job, part, is_first),
-            )?;
-            is_first = false;
-            for crossing in crossings {
-                tops.extend(self.cross(&top, &crossing));
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn context<'t>(&'t self, top: &'t Top) -> MountContext<'t> {
+    /// What is known of the mount of a top.
+    fn context<'t>(&'t self, top: &'t Top) -> MountContext<'t> {
         let options = self.options;
         let is_only_dir = options.dirs.len() == 1 && top.key.depth == 0;
         MountContext {
@@ -244,31 +269,69 @@ impl<'a> Traversal<'a> {
         }
     }
 
-    /// Walks one mount by `run`, with the engine that `choose` returns, and returns the names where
-    /// other mounts begin.
-    pub(crate) fn walk_mount(
+    /// Walks one mount, and returns the mount points that this rank has found in it.
+    fn walk_mount(
         &self,
-        top: &mut Top,
-        entry: &TopEntry,
+        root: &Top,
+        mounted: Mounted,
         report: &mut WalkReport,
-        choose: impl FnOnce(&MountContext<'_>) -> Result<(EngineKind, PlanReason), Error>,
-        run: impl FnOnce(&Job<'_>, &mut Part) -> Result<(), Error>,
+    ) -> Result<Vec<(Vec<u8>, Entered)>, Error> {
+        let Mounted { owner, rel, own } = mounted;
+        let is_owner = owner == self.team.rank();
+        let opened = own.map_or_else(|| open(root, &rel), Ok);
+        let context = opened.as_ref().ok().map(|(top, _)| self.context(top));
+        let chosen = context.as_ref().filter(|_| is_owner);
+        let chosen =
+            chosen.map(|context| with_all_processors(|| self.choose(context, rel.is_empty())));
+        let engine = chosen.as_ref().and_then(|it| Some(it.as_ref().ok()?.0));
+        let identity = opened.as_ref().ok().map(|(top, _)| top.identity());
+        let ready = share(self.team, Ready { identity, engine }).swap_remove(owner);
+        let Some(engine) = ready.engine else {
+            return match (opened, chosen) {
+                (Err(error), _) | (_, Some(Err(error))) if is_owner => Err(error),
+                _ => Err(Error::OtherRank),
+            };
+        };
+        let same = context.filter(|_| ready.identity == identity);
+        let (Ok((top, entry)), Some(context)) = (&opened, same) else {
+            if self.options.filter.enters(root.key.at(&rel).depth) {
+                threads::stand_by(self.team, owner);
+            }
+            return Ok(Vec::new());
+        };
+        let chosen = chosen.unwrap_or(Ok((engine, PlanReason::ChosenByRank(owner))))?;
+        let crossings = self.walk_by(chosen, (&context, entry), owner, report)?;
+        let cross = |crossing: &Crossing| {
+            let mut path = rel.clone();
+            append(&mut path, &joined(&crossing.dir.rel, &crossing.name));
+            Some((path, self.cross(top, crossing)?))
+        };
+        Ok(crossings.iter().filter_map(cross).collect())
+    }
+
+    /// Walks one mount with an engine, and returns the names where others begin.
+    fn walk_by(
+        &self,
+        (kind, reason): (EngineKind, PlanReason),
+        (context, entry): (&MountContext<'_>, &TopEntry),
+        owner: usize,
+        report: &mut WalkReport,
     ) -> Result<Vec<Crossing>, Error> {
         let options = self.options;
-        let mount = top.mount(self.mounts);
-        let context = self.context(top);
-        let names_suffice = context.names_suffice;
-        let (kind, reason) = choose(&context)?;
-        self.sink.begin(&context, kind);
-        // Read the metadata of the top only now: the sink's `begin` must come before that of any
-        // entry.
-        top.meta = statx(&top.fd, c"", At::EMPTY_PATH, Meta::WANT).map_or(top.meta, |seen| Meta {
+        let (top, mount) = (context.top, context.mount);
+        self.sink.begin(context, kind);
+        // Read the metadata again: the sink must know of the mount before that of any entry is read.
+        let seen = statx(&top.fd, c"", At::EMPTY_PATH, Meta::WANT);
+        let meta = seen.map_or(top.meta, |seen| Meta {
             mount: top.meta.mount,
             ..Meta::from_statx(&seen)
         });
-        let top = &*top;
+        let top = &Top {
+            meta,
+            ..top.clone()
+        };
         if !entry.is_emitted {
-            let (name, meta) = (&entry.name[..], top.meta);
+            let name = &entry.name[..];
             let dir = entry.dir.dir(&entry.dir_path);
             self.sink.worker().take(&dir, &[Entry { name, meta }]);
         }
@@ -284,8 +347,8 @@ impl<'a> Traversal<'a> {
                 .map(|threads| threads.clamp(1, Job::MOST_THREADS)),
             one_device: self.one_device,
             noatime: options.noatime,
-            // Only a mount table shows mounts on regular files.
-            names_suffice: names_suffice && mount.is_some(),
+            // Only a table shows mounts on files.
+            names_suffice: context.names_suffice && mount.is_some(),
             diagnostics: self.diagnostics,
             crossings: &crossings,
             missing: Mutex::default(),
@@ -297,7 +360,7 @@ impl<'a> Traversal<'a> {
             reason,
         };
         if options.filter.enters(top.key.depth) {
-            run(&job, &mut part)?;
+            self.run(&job, &mut part, owner)?;
             job.look_again();
         }
         drop(job);
@@ -305,31 +368,27 @@ impl<'a> Traversal<'a> {
         Ok(crossings.into_inner())
     }
 
-    /// Runs the engine of a part, or `threads` if that engine gives up.
-    fn run(&self, job: &Job<'_>, part: &mut Part, is_first: bool) -> Result<(), Error> {
-        if self.run_chosen(job, part, is_first)? {
-            return Ok(());
-        }
-        let path = part.path.clone();
-        if let Err(refusal) = engine(part.engine).walk(job) {
-            let kind = WarningKind::NotWalked(refusal);
-            self.diagnostics.warn(Warning::about(&path, kind));
-        }
-        Ok(())
+    /// Runs the engine of a part, or `threads` if it gives up.
+    fn run(&self, job: &Job<'_>, part: &mut Part, owner: usize) -> Result<(), Error> {
+        let is_owner = owner == self.team.rank();
+        let is_done = match is_owner && part.engine != EngineKind::Threads {
+            true => with_all_processors(|| self.run_chosen(job, part)),
+            false => Ok(false),
+        };
+        // Take part in the exchange even if this rank failed: the others wait for its end.
+        let is_over = !matches!(is_done, Ok(false));
+        let walked = threads::walk_together(job, self.team, owner, is_over);
+        is_done.and(walked.map_err(Error::Thread))
     }
 
-    /// Runs the engine of a part, and returns whether it has walked the mount. If not, changes the
-    /// part's engine to `threads`.
-    pub(crate) fn run_chosen(
-        &self,
-        job: &Job<'_>,
-        part: &mut Part,
-        is_first: bool,
-    ) -> Result<bool, Error> {
+    /// Runs the engine of a part; returns whether it has walked the mount. If not, `threads` takes its
+    /// place in the part.
+    fn run_chosen(&self, job: &Job<'_>, part: &mut Part) -> Result<bool, Error> {
         let Err(refusal) = engine(part.engine).walk(job) else {
             return Ok(true);
         };
         let path = part.path.clone();
+        let is_first = job.top.key.depth == 0;
         if self.options.preferred.is_empty() && self.options.engine.is_some() && is_first {
             return Err(Error::Refused {
                 path,
@@ -343,8 +402,8 @@ impl<'a> Traversal<'a> {
         Ok(false)
     }
 
-    /// Chooses the engine for a mount, and returns the reason, too.
-    pub(crate) fn choose(
+    /// The engine for a mount, and why that one.
+    fn choose(
         &self,
         context: &MountContext<'_>,
         is_first: bool,
@@ -404,9 +463,8 @@ impl<'a> Traversal<'a> {
         Below::from_names(targets.filter(|name| !name.is_empty()))
     }
 
-    /// Opens a mount point so that the mount is walked; or only emits its entry, if it is not to be
-    /// walked.
-    pub(crate) fn cross(&self, from: &Top, crossing: &Crossing) -> Option<(Top, TopEntry)> {
+    /// Opens the directory at a crossing, to be walked; or emits the entry, if it is not to be walked.
+    fn cross(&self, from: &Top, crossing: &Crossing) -> Option<(Top, TopEntry)> {
         let Crossing {
             dir: place,
             name,
@@ -488,3 +546,21 @@ fn open_place(from: &Top, rel: &[u8], how: Open) -> Result<Fd, Errno> {
     }
     open_long_no_symlinks(from.fd.as_fd(), rel, how)
 }
+
+/// Opens a directory where a mount begins that another rank has found, which also emits it.
+fn open(root: &Top, rel: &[u8]) -> Result<Entered, Error> {
+    let path = joined(&root.path, rel);
+    let failed = |kind, gate| {
+        let path = path.clone();
+        move |errno| mounts::Error::at(kind, &path, gate, errno)
+    };
+    let fd = open_place(root, rel, Open::SCAN)
+        .map_err(failed(ErrorKind::OpenDirectory, Gate::Openat))?;
+    let top = Top::new(fd, path.clone(), root.key.at(rel))
+        .map_err(failed(ErrorKind::ReadAttributes, Gate::Statx))?;
+    let entry = TopEntry::new(&top, true);
+    Ok((top, entry))
+}
+
+#[cfg(test)]
+mod tests;

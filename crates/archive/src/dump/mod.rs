@@ -28,19 +28,19 @@ pub(crate) mod member;
 mod options;
 mod output;
 mod own;
+mod part;
 mod pieces;
 mod places;
 mod progress;
 mod read;
 mod results;
 mod sink;
-mod together;
 mod updates;
 pub(crate) mod users;
 mod window;
 mod write;
 
-use crate::error::{Action, Error};
+use crate::error::Error;
 use crate::gather::{Gather, Gathered, gather};
 use crate::increment::{
     self, Base, Collected, Planned, Unchanged, check_nested_sources, keep_unreadable,
@@ -58,14 +58,14 @@ pub use estimate::{Estimate, Estimates, estimate};
 use lineage::lineage;
 pub use options::{Counts, DumpOptions, DumpSummary, Line, Map, Note};
 use output::{Output, Whole};
-use own::{check_outputs, leave_out_own, leave_out_root};
+use own::{leave_out_own, leave_out_root};
+pub use part::{DumpPart, WrittenPart};
 pub use pieces::DumpShare;
 use pieces::Own;
 pub use places::{NotOpened, Places, stat};
 pub use progress::Progress;
 pub use read::{is_unchanged, is_unchanged_as_read};
 use results::ResultSender;
-pub use together::{DumpPart, WrittenPart};
 use updates::CatalogUpdates;
 
 /// Dumps the tree. Once the archive is synced to disk, archive, map and catalog are renamed into
@@ -79,16 +79,12 @@ pub fn dump(
     progress: &Progress,
     map: Option<&mut (dyn Map + 'static)>,
 ) -> Result<DumpSummary, Error> {
-    let begun = Moment::now();
-    let resolve = |archive: &Vec<u8>| {
-        let format = options.compress.resolve(archive);
-        format.map_err(|kind| Error::new(Action::WriteArchive, archive, kind))
-    };
-    let format = options.archive.as_ref().map(resolve).transpose()?.flatten();
-    let mut chain = Chain::open(options)?;
-    check_outputs(options, &chain)?;
-    // Create the archive first, so that an unwritable one fails before hours of reading.
-    let output = Output::create(options.archive.as_deref(), format)?;
+    let DumpPart {
+        begun,
+        mut chain,
+        output,
+        ..
+    } = DumpPart::create(options)?;
     let collected = collect(options, &mut chain, begun, diagnostics)?;
     let mut dump = Dump {
         begun,
@@ -167,13 +163,6 @@ fn note_of_sockets(rows: &Rows, plan: &Plan) -> Option<Note> {
     Some(Note::SocketsLeftOut { path, more })
 }
 
-/// An archive and the catalog of its dump, written but not yet renamed into place.
-struct UnnamedFiles {
-    archive: Whole,
-    catalog: Option<Result<Sealed, Error>>,
-    summary: DumpSummary,
-}
-
 struct Dump<'a> {
     begun: Moment,
     options: &'a DumpOptions,
@@ -200,7 +189,7 @@ impl Dump<'_> {
         (rows, parts, mut plan): (&Rows, Vec<Gathered>, Plan),
         draft: Option<Draft>,
         own: Own<'_>,
-    ) -> Result<UnnamedFiles, Error> {
+    ) -> Result<WrittenPart, Error> {
         let skipped = self.diagnostics.take_warnings();
         keep_unreadable(rows, &Hidden::new(&skipped), &mut plan);
         for warning in skipped {
@@ -245,40 +234,32 @@ impl Dump<'_> {
             warnings,
             ..found
         };
-        Ok(UnnamedFiles {
-            archive,
+        Ok(WrittenPart {
+            archive: Some(archive),
             catalog,
             summary,
         })
     }
 
-    /// Renames all files into place. The archive is first, so that no catalog refers to a missing
-    /// archive.
-    fn publish(&mut self, written: UnnamedFiles) -> Result<DumpSummary, Error> {
-        let UnnamedFiles {
-            archive,
-            catalog,
-            mut summary,
-        } = written;
-        // A dump without a catalog is not recorded, so an archive that fathom has named would be
-        // lost.
-        let catalog = match self.options.automatic {
-            Some(_) => catalog.transpose()?.map(Ok),
-            None => catalog,
-        };
-        if let Some(Ok(sealed)) = &catalog {
+    /// Gives all files their names. The archive is first, so that no catalog names what no archive has.
+    fn publish(&mut self, mut written: WrittenPart) -> Result<DumpSummary, Error> {
+        // Without a catalog there is no record, so nobody would know of an archive that fathom has named.
+        if self.options.automatic.is_some() {
+            written.check_catalog()?;
+        }
+        if let Some(Ok(sealed)) = &written.catalog {
             let id = sealed.about().archive.unwrap_or_default();
             self.chain.announce(self.options.archive.as_deref(), id)?;
         }
-        summary.archive_bytes = archive.publish()?;
-        let catalog = catalog.transpose()?;
+        written.publish_archive()?;
+        written.check_catalog()?;
         self.publish_map()?;
-        if let Some(sealed) = catalog {
-            self.record(sealed.about(), &summary.warnings)?;
+        if let Some(Ok(sealed)) = &written.catalog {
+            self.record(sealed.about(), &written.summary.warnings)?;
             self.chain.remove_higher()?;
-            sealed.publish()?;
         }
-        Ok(summary)
+        written.publish_catalog()?;
+        Ok(written.into_summary())
     }
 
     /// Writes the archive and the map, and the catalog at the same time. An error of the catalog is

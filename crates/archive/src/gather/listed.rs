@@ -394,7 +394,7 @@ impl Examination<'_> {
         }
         let (from, below) = match &self.open {
             Some((open, fd)) => (fd, *open),
-            None => (&self.top.fd, 1),
+            None => (&*self.top.fd, 1),
         };
         let (start, end) = (self.levels[below - 1].end, self.levels[depth - 1].end);
         let name = relative(&self.path[..start], &self.path[..end]);
@@ -426,7 +426,7 @@ impl Examination<'_> {
             .open
             .as_ref()
             .filter(|(depth, _)| *depth == self.levels.len());
-        let place = place.map_or(&self.top.fd, |(_, fd)| fd);
+        let place = place.map_or(&*self.top.fd, |(_, fd)| fd);
         let seen = c_string(name).and_then(|name| statx(place, &name, itself, Meta::WANT));
         let meta = match seen {
             Ok(seen) => Meta::from_statx(&seen),

@@ -30,7 +30,7 @@ use walk::{
     WalkOptions, Worker, digest, walk_together,
 };
 
-use super::{CollectOptions, Gather, Gathered, engines, gathered, source};
+use super::{CollectOptions, Gather, Gathered, engines, gathered, source, walk_options};
 use crate::warning::WarningKind;
 
 /// The rows that a rank dumps.
@@ -62,13 +62,8 @@ pub(crate) fn collect_together(
         dirs: roots.clone(),
         // Other methods would give all entries to one rank, which would dump them alone.
         preferred: options.gather.unwrap_or(Gather::Combined).engines(),
-        threads: options.threads,
-        one_file_system: options.selection.one_file_system,
-        filter: options.selection.filter(),
-        noatime: true,
         sink_syncs_first: options.for_catalog.is_some(),
-        around: options.around.clone(),
-        ..WalkOptions::default()
+        ..walk_options(options)
     };
     let sources = roots.iter().map(|path| source(path, true)).collect();
     let numbers = (0..roots.len() as u32).collect();

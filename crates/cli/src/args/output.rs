@@ -1,18 +1,17 @@
-//! The flags that choose how entries are printed, the same for `walk` and `query`.
+//! How entries and changes are printed: the formats of `walk`, `query` and `changed`, and the flags that the first two have
+//! in common.
 
+use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
 use walk::Moment;
 use walk::group::{GroupBy, GroupOrder};
 use walk::predicate::test::TimeField;
 
-use crate::args::values::number;
+use crate::args::values::{choices, number};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Output")]
-pub(crate) struct OutputArgs<F: ValueEnum + Clone + Send + Sync + 'static = Format> {
-    /// Print the result in this format
-    #[arg(long, value_name = "FORMAT", default_value = "summary")]
-    pub(crate) format: F,
+pub(crate) struct OutputArgs {
     /// Print totals by owner, group, ext, type, dir:N, age, size or links
     ///
     /// The totals are the number of entries, their apparent size, and the allocated space. A file
@@ -32,22 +31,37 @@ pub(crate) struct OutputArgs<F: ValueEnum + Clone + Send + Sync + 'static = Form
     pub(crate) top: Option<usize>,
 }
 
+/// A format of entries, of changes, or of both. Each command has some of them.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Format {
-    /// Totals (each name counts), the entries that take most space, and a digest; nothing with -q
     Summary,
-    /// The disk usage of each directory, as du counts it; SIZE is that of files and symlinks
     Du,
-    /// One path per line, as find prints it
     Paths,
-    /// The same, separated by NUL characters
+    /// Paths ended by NUL.
     Paths0,
-    /// All metadata, one JSON object per line
     Ndjson,
-    /// All metadata, as comma-separated values
+    /// Quoted as in RFC 4180.
     Csv,
-    /// The tree as JSON that ncdu -f and gdu -f load
     Ncdu,
+    /// Changes, one per line.
+    Table,
+    Restic,
+    Borg,
+    Rsync,
+    Tar,
+}
+
+impl Format {
+    /// Takes those of a command. Each line of `table` has a name and a description.
+    pub(crate) fn parser(table: &'static str) -> impl TypedValueParser<Value = Format> {
+        choices(table).try_map(|name| Format::from_str(&name, false))
+    }
+
+    /// Whether it has a line, or a path that ends in NUL, per entry.
+    pub(crate) fn is_list(self) -> bool {
+        use Format::{Csv, Ndjson, Paths, Paths0};
+        matches!(self, Paths | Paths0 | Ndjson | Csv)
+    }
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

@@ -50,7 +50,7 @@ use gate::sync::{Condvar, Mutex};
 use gate::{Errno, Gate};
 use ondisk::FileType;
 use ondisk::dirent::{Entry as DirEntry, entries};
-use team::Team;
+use team::{Alone, Team};
 
 use super::crew::{self, Pace};
 use super::exchange::{Exchange, FAIR_SHARE, Item, Loan, LoanOutcome, NoPool, Pool};
@@ -77,12 +77,8 @@ const MANY_TASKS: usize = 8192;
 
 impl Engine for Threads {
     fn walk(&self, job: &Job<'_>) -> Result<(), EngineRefusal> {
-        let crew = Crew::new(job, None);
-        let tasks = vec![DirectoryTask::Directory(
-            Arc::clone(&crew.top),
-            OpenFrom::Path,
-        )];
-        std::thread::scope(|scope| Thread::new(&crew, scope, tasks).run());
+        // Only the thread that works while another one exchanges could fail to start.
+        let _ = walk_together(job, &Alone, 0, false);
         Ok(())
     }
 }
@@ -98,8 +94,12 @@ pub(crate) fn walk_together(
     owner: usize,
     is_done: bool,
 ) -> Result<(), Errno> {
-    let exchange = (std::thread::current(), team.rank());
-    let crew = Crew::new(job, Some(exchange));
+    let has_others = team.size() > 1;
+    if is_done && !has_others {
+        return Ok(());
+    }
+    let exchange = has_others.then(|| (std::thread::current(), team.rank()));
+    let crew = Crew::new(job, exchange);
     let mut tasks = Vec::new();
     if team.rank() == owner && !is_done {
         tasks.push(DirectoryTask::Directory(
@@ -108,9 +108,13 @@ pub(crate) fn walk_together(
         ));
     }
     std::thread::scope(|scope| {
-        // Only the main thread exchanges messages with other ranks.
         let crew = &crew;
         let run = move || Thread::new(crew, scope, tasks).run();
+        if !has_others {
+            run();
+            return Ok(());
+        }
+        // Only the main thread communicates.
         let started = spawn_scoped(scope, Builder::new(), run);
         if started.is_err() {
             crew.stop();
@@ -385,7 +389,7 @@ impl Pool for Crew<'_> {
         }
         let tasks: Vec<_> = queue.tasks.drain(..taken).collect();
         self.queued.store(queue.tasks.len(), Relaxed);
-        drop(queue); // release the lock before closing directories
+        drop(queue); // before directories are closed
         let items = tasks.chunk_by(DirectoryTask::is_of_same_names);
         items.filter_map(|tasks| self.give(tasks)).collect()
     }
@@ -432,7 +436,7 @@ impl Pool for Crew<'_> {
             };
             tasks.extend(loans.given.remove(id));
         }
-        drop(loans); // release the lock before closing directories
+        drop(loans); // before directories are closed
         drop(opened);
         if !returned.is_empty() {
             Crew::put(self, returned);

@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::args::deadline::DeadlineArgs;
 use crate::args::help::{EXIT, ending, first};
 use crate::args::load::LoadArgs;
 use crate::args::mode::ModeArgs;
+use crate::args::output::Format;
 use crate::args::predicates::PredicateArgs;
 use crate::args::values::number;
 use crate::cmd::selection::Globs;
@@ -22,6 +23,16 @@ fathom changed /srv --since c.parquet --format rsync | rsync -a --force --from0 
 fathom changed /srv --since c.parquet --format tar | tar -C /srv --no-recursion --null -T - -cf A.tar  # archive what changed with tar
 fathom changed . --since ../c.parquet --format restic | restic backup --files-from-raw -  # a snapshot of the changed files only; run it in /srv
 fathom dump /srv --restic REPO  # a complete snapshot";
+
+const FORMATS: &str = "\
+table     One change per line: + added, * changed, - removed, > renamed
+ndjson    One JSON object per line
+paths     One path per line, without removed entries
+paths0    The same, separated by NUL characters
+restic    For restic backup --files-from-raw: the snapshot has only what changed
+borg      For borg create --paths-from-stdin --paths-delimiter '\\0': the archive has only what changed
+rsync     For rsync --from0 --files-from
+tar       For tar --no-recursion --null -T";
 
 #[derive(Args, Debug)]
 #[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
@@ -68,32 +79,11 @@ pub(crate) struct Changed {
 
     /// Print the changes in this format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
-    #[arg(help_heading = "Output")]
-    pub(crate) format: ChangedFormat,
+    #[arg(help_heading = "Output", value_parser = Format::parser(FORMATS))]
+    pub(crate) format: Format,
 
     #[command(flatten)]
     pub(crate) mode: ModeArgs,
     #[command(flatten)]
     pub(crate) load: LoadArgs,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ChangedFormat {
-    /// One change per line: + added, * changed, - removed, > renamed
-    Table,
-    /// One JSON object per line
-    Ndjson,
-    /// One path per line, without removed entries
-    Paths,
-    /// The same, separated by NUL characters
-    Paths0,
-    /// For restic backup --files-from-raw: the snapshot has only the changed files
-    Restic,
-    /// For borg create --paths-from-stdin --paths-delimiter '\0': the archive has only the changed
-    /// files
-    Borg,
-    /// For rsync --from0 --files-from
-    Rsync,
-    /// For tar --no-recursion --null -T
-    Tar,
 }

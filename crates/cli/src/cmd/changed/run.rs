@@ -12,8 +12,9 @@ use walk::predicate::Predicates;
 use walk::predicate::select::is_empty_directory;
 use walk::{Around, KeptPath};
 
-use super::args::{Changed as Args, ChangedFormat};
+use super::args::Changed as Args;
 use super::show;
+use crate::args::output::Format;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::watch_walk;
@@ -21,7 +22,7 @@ use crate::progress::watch_walk;
 const SCHEMA: &str = "fathom.changed/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
-    if out.json && args.format != ChangedFormat::Table {
+    if out.json && args.format != Format::Table {
         return Err(Error::new("--json cannot be used with --format")
             .with_hint("use --format ndjson for one JSON object per line"));
     }

@@ -10,7 +10,7 @@ use show::name::printable;
 use show::units::{duration, plural};
 use walk::KeptPath;
 
-use super::args::ChangedFormat;
+use crate::args::output::Format;
 use crate::json::{Json, list_of};
 
 pub(crate) struct Output<'a> {
@@ -82,8 +82,8 @@ fn name_and_sign(change: Change) -> (&'static str, char) {
 
 /// The directories that restic must be given if they are empty: no path below them is. Of others it is not given any, since
 /// it would read all that is in them.
-pub(crate) fn restic_directories(format: ChangedFormat, changes: &Changes) -> Vec<KeptPath> {
-    if format != ChangedFormat::Restic {
+pub(crate) fn restic_directories(format: Format, changes: &Changes) -> Vec<KeptPath> {
+    if format != Format::Restic {
         return Vec::new();
     }
     let above = changes.above();
@@ -93,15 +93,15 @@ pub(crate) fn restic_directories(format: ChangedFormat, changes: &Changes) -> Ve
 }
 
 /// What a user of a list for a backup tool should know.
-pub(crate) fn notes(format: ChangedFormat, changes: &Changes) -> Vec<String> {
+pub(crate) fn notes(format: Format, changes: &Changes) -> Vec<String> {
     let mut notes = Vec::new();
     match format {
-        ChangedFormat::Restic => notes.push(
+        Format::Restic => notes.push(
             "the snapshot will contain only what has changed, not the rest of the tree; fathom dump DIR --restic REPO \
              makes complete ones"
                 .to_owned(),
         ),
-        ChangedFormat::Borg => {
+        Format::Borg => {
             notes.push(
                 "the archive will contain only what has changed, not the rest of the tree; borg create REPO::NAME DIR \
                  makes complete ones"
@@ -125,7 +125,7 @@ pub(crate) fn notes(format: ChangedFormat, changes: &Changes) -> Vec<String> {
 /// Writes the changes in a format. The formats for other tools also name what a renamed directory contains. `empty` are
 /// those of [`restic_directories`] that are empty.
 pub(crate) fn write(
-    format: ChangedFormat,
+    format: Format,
     changes: &Changes,
     empty: &HashSet<KeptPath>,
     to: &mut dyn Write,
@@ -141,34 +141,22 @@ pub(crate) fn write(
         all_paths().try_for_each(|path| put(if needs(&path) { b"./" } else { b"" }, &path, 0))
     };
     match format {
-        ChangedFormat::Table | ChangedFormat::Ndjson => {
-            let line = match format {
-                ChangedFormat::Table => table_line,
-                _ => json_line,
-            };
-            let mut entries = changes.entries();
-            entries.try_for_each(|entry| put(b"", &line(&entry), b'\n'))
-        }
-        ChangedFormat::Paths | ChangedFormat::Paths0 => {
-            let end = if format == ChangedFormat::Paths {
-                b'\n'
-            } else {
-                0
-            };
+        Format::Paths | Format::Paths0 => {
+            let end = if format == Format::Paths { b'\n' } else { 0 };
             let entries = changes.entries();
             let mut present = entries.filter(|entry| entry.change != Change::Removed);
             present.try_for_each(|entry| put(b"", &entry.path, end))
         }
         // rsync skips a name that begins with `#` or `;`.
-        ChangedFormat::Rsync => prefixed(|path| !path.starts_with(b"/") && path != b"."),
+        Format::Rsync => prefixed(|path| !path.starts_with(b"/") && path != b"."),
         // GNU tar before 1.30 takes a name in `-T` that begins with a dash for an option.
-        ChangedFormat::Tar => prefixed(|path| path.starts_with(b"-")),
+        Format::Tar => prefixed(|path| path.starts_with(b"-")),
         // borg stores the modes only of directories that it is given.
-        ChangedFormat::Borg => {
+        Format::Borg => {
             let mut paths = changes.present_with_parents().into_iter();
             paths.try_for_each(|path| put(b"", &changes.path(path), 0))
         }
-        ChangedFormat::Restic => {
+        Format::Restic => {
             let is_needed = |(path, is_dir): &(KeptPath, bool)| !is_dir || empty.contains(path);
             let mut needed = changes.present().filter(is_needed).peekable();
             // restic refuses an empty list.
@@ -176,6 +164,14 @@ pub(crate) fn write(
                 put(b"", b"/dev/null", 0)?;
             }
             needed.try_for_each(|(path, _)| put(b"", &changes.path(path), 0))
+        }
+        _ => {
+            let line = match format {
+                Format::Ndjson => json_line,
+                _ => table_line,
+            };
+            let mut entries = changes.entries();
+            entries.try_for_each(|entry| put(b"", &line(&entry), b'\n'))
         }
     }
 }
@@ -227,7 +223,7 @@ mod tests {
         ])
     }
 
-    fn text(format: ChangedFormat, changes: &Changes) -> String {
+    fn text(format: Format, changes: &Changes) -> String {
         let present = changes.present().map(|(path, _)| path);
         let empty = present.filter(|path| matches!(&changes.path(*path)[..], b"e" | b"n/d"));
         let mut text = Vec::new();
@@ -239,10 +235,10 @@ mod tests {
     fn table_and_ndjson_formats() {
         let changes = mixed();
         assert_eq!(
-            text(ChangedFormat::Table, &changes),
+            text(Format::Table, &changes),
             "* .\n* -x\n+ a\n+ a/b\n+ e\n- gone\\n\n> n (was o\\xffd)\n"
         );
-        let lines = text(ChangedFormat::Ndjson, &changes);
+        let lines = text(Format::Ndjson, &changes);
         assert_eq!(lines.lines().count(), 7);
         let last: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
         assert_eq!(
@@ -274,22 +270,19 @@ mod tests {
     #[test]
     fn formats_for_backup_tools() {
         let changes = mixed();
-        assert_eq!(text(ChangedFormat::Paths0, &changes), ".|-x|a|a/b|e|n|");
+        assert_eq!(text(Format::Paths0, &changes), ".|-x|a|a/b|e|n|");
         assert_eq!(
-            text(ChangedFormat::Rsync, &changes),
+            text(Format::Rsync, &changes),
             ".|./-x|./a|./a/b|./e|./n|./n/f|./n/d|"
         );
-        assert_eq!(
-            text(ChangedFormat::Tar, &changes),
-            ".|./-x|a|a/b|e|n|n/f|n/d|"
-        );
-        assert_eq!(text(ChangedFormat::Restic, &changes), "-x|a/b|e|n/f|n/d|");
-        let nothing = text(ChangedFormat::Restic, &Changes::default());
+        assert_eq!(text(Format::Tar, &changes), ".|./-x|a|a/b|e|n|n/f|n/d|");
+        assert_eq!(text(Format::Restic, &changes), "-x|a/b|e|n/f|n/d|");
+        let nothing = text(Format::Restic, &Changes::default());
         assert_eq!(nothing, "/dev/null|");
-        let directories = restic_directories(ChangedFormat::Restic, &changes);
+        let directories = restic_directories(Format::Restic, &changes);
         let directories = directories.iter().map(|path| changes.path(*path));
         assert_eq!(directories.collect::<Vec<_>>(), [b".", &b"e"[..], b"n/d"]);
         let deep = self::changes(vec![entry("d/e/f", Change::Changed, false)]);
-        assert_eq!(text(ChangedFormat::Borg, &deep), "d|d/e|d/e/f|n|n/d|n/f|");
+        assert_eq!(text(Format::Borg, &deep), "d|d/e|d/e/f|n|n/d|n/f|");
     }
 }

@@ -6,9 +6,9 @@ mod automatic;
 mod environment;
 mod map;
 mod options;
+mod parts;
 pub(crate) mod run;
 mod show;
 mod snapshot;
-mod together;
 
 pub(crate) use run::run;

@@ -10,14 +10,16 @@ use archive::gather::{Gather, GatherReason, Gathered};
 use archive::increment::history::History;
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
+use team::{Alone, Team};
 use walk::{Diagnostics, Explained};
 
 use super::automatic::{self, Pruning};
 use super::map::MapFile;
 use super::options::{SCHEMA, ask, dump_options};
+use super::parts::{self, Parts, add, numbers};
 use super::show::costs::account_text;
 use super::show::{self, DumpReport, Possible, Pruned};
-use super::{snapshot, together};
+use super::snapshot;
 use crate::args::values::bytes;
 use crate::cmd::dump::args::Dump as Args;
 use crate::cmd::levels;
@@ -25,7 +27,8 @@ use crate::date::Zone;
 use crate::error::{Error, Outcome};
 use crate::out::Out;
 use crate::progress::{watch_dump, watch_walk};
-use crate::ranks;
+use crate::ranks::show::note_ranks;
+use crate::ranks::{self, agree, reported_by_first, start_together, tell_first};
 
 const PRUNE_SCHEMA: &str = "fathom.prune/1";
 
@@ -45,60 +48,83 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         args.load.apply(1);
         return snapshot::run(args, repository.as_bytes(), out);
     }
-    let is_alone = args.explain || args.dry_run;
-    let team = ranks::join_after(out, "each process dumps alone", || {
-        (!is_alone).then(|| together::prepare(args))
-    })?;
-    if is_alone && team.as_ref().is_some_and(|(team, _)| team.rank() > 0) {
+    let is_shared = !(args.explain || args.dry_run);
+    let prepared = prepare(args, is_shared && ranks::is_job());
+    let team = ranks::join(out, "each process dumps alone")?;
+    if !is_shared && team.rank() > 0 {
         return Ok(0); // rank 0 prints it
     }
-    let team = team.and_then(|(team, options)| Some((team, options?)));
-    args.load
-        .apply(team.as_ref().map_or(1, |(team, _)| team.size()));
-    if let Some((team, options)) = team {
-        return together::run(args, options, &*team, out);
+    let team: Box<dyn Team> = match is_shared {
+        true => team,
+        false => Box::new(Alone), // the other ranks need not wait
+    };
+    args.load.apply(team.size());
+    // The time until all ranks have joined is that of the launcher.
+    let start = if team.is_alone() {
+        start
+    } else {
+        Instant::now()
+    };
+    reported_by_first(&*team, dump_all(args, prepared, start, &*team, out))
+}
+
+/// What is done before there are threads. Returns what to dump, and where the map goes.
+fn prepare(args: &Args, is_job: bool) -> Result<(DumpOptions, Option<Vec<u8>>), Error> {
+    match is_job {
+        true => parts::check(args)?,
+        false => args.load.apply(1),
     }
-    if args.resume {
+    if args.resume && !is_job {
         return Err(Error::new("--resume requires mpirun").with_hint(
             "omit it: a dump by one process is one archive, which is complete or absent",
         ));
     }
     let (mut options, map) = dump_options(args)?;
+    if !args.explain {
+        ask(args, &mut options)?;
+    }
+    Ok((options, map))
+}
+
+/// Dumps; the ranks of an MPI job write a part each, and rank 0 reports for all of them.
+fn dump_all(
+    args: &Args,
+    prepared: Result<(DumpOptions, Option<Vec<u8>>), Error>,
+    start: Instant,
+    team: &dyn Team,
+    out: &Out,
+) -> Outcome {
+    start_together("dumps", &args.sources, args, team)?;
+    let (mut options, map) = agree(team, prepared)?;
     if args.explain {
         return explain(args, out);
     }
-    ask(args, &mut options)?;
     if args.dry_run {
         return dry_run(args, &options, out);
     }
-    automatic::choose(args, &mut options, out)?;
-    if options.archive.as_deref() == Some(b"-") {
-        check_stdout(out)?;
-    }
-    let mut map = map.map(|path| MapFile::create(&path)).transpose()?;
-    let (diagnostics, progress) = (Diagnostics::default(), Progress::default());
-    if args.account {
-        gate::attribution::start();
-    }
-    let mut make = |options: &DumpOptions| {
-        watch_dump(out.messages(), &diagnostics, &progress, || {
-            let map = map.as_mut().map(|map| map as &mut dyn Map);
-            dump(options, &diagnostics, &progress, map)
-        })
-    };
-    let mut summary = match make(&options) {
-        Err(error) if automatic::retry_in_full(&error, &mut options, out) => make(&options)?,
-        made => made?,
+    let (mut account, mut pruning, mut kept) = (None, None, None);
+    let mut summary = match team.is_alone() {
+        true => dump_alone(args, &mut options, map, out)?,
+        false => {
+            let mut parts = Parts::prepare(options.clone(), args.resume, team)?;
+            let summary = parts.write(team, out)?;
+            kept = args.resume.then(|| parts.kept());
+            summary
+        }
     };
     let seconds = start.elapsed().as_secs_f64();
-    let account = args.account.then(|| {
-        let charges = gate::attribution::stop();
-        let ways = measure_ways(&options, out);
-        let directories = summary.directories;
-        DumpAccount::new(&charges, directories, summary.gathered - directories, &ways)
-    });
-    add_facts(&summary, out);
-    let pruning = automatic::prune(args, &options, &mut summary.warnings);
+    if team.is_alone() {
+        account = args.account.then(|| account_of(&summary, &options, out));
+        add_facts(&summary, out);
+        pruning = automatic::prune(args, &options, &mut summary.warnings);
+    }
+    let warnings = std::mem::take(&mut summary.warnings);
+    let own = numbers(&mut summary).map(|number| *number);
+    let Some(all) = tell_first(team, own, summary.entries, warnings) else {
+        return Ok(0);
+    };
+    let others = all.values.into_iter().skip(1);
+    others.for_each(|words| add(&mut summary, words));
     let pruned = pruning.as_ref().map(Pruning::report);
     if let Some(pruned) = &pruned {
         out.facts.add(
@@ -115,21 +141,60 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         summary: Some(&summary),
         seconds: Some(seconds),
         account: account.as_ref(),
+        ranks: all.ranks.as_deref(),
+        kept: kept.map(|(kept, _)| kept),
         ..DumpReport::default()
     };
     for note in &summary.notes {
         out.note(show::note(note));
     }
-    out.report(SCHEMA, &report, &summary.warnings, || {
+    out.report(SCHEMA, &report, &all.warnings, || {
         out.note(show::summary(&report, &summary));
+        note_ranks(report.ranks, kept, out);
         if let Some(pruned) = report.pruned {
             out.note(show::pruned(pruned));
         }
-        if out.verbose {
+        if out.verbose && team.is_alone() {
             out.note(show::method(&report));
         }
         print_account(&report, out)
     })
+}
+
+/// Dumps into one archive, whose name and level a state directory may choose.
+fn dump_alone(
+    args: &Args,
+    options: &mut DumpOptions,
+    map: Option<Vec<u8>>,
+    out: &Out,
+) -> Result<DumpSummary, Error> {
+    automatic::choose(args, options, out)?;
+    if options.archive.as_deref() == Some(b"-") {
+        check_stdout(out)?;
+    }
+    let mut map = map.map(|path| MapFile::create(&path)).transpose()?;
+    let (diagnostics, progress) = (Diagnostics::default(), Progress::default());
+    if args.account {
+        gate::attribution::start();
+    }
+    let mut make = |options: &DumpOptions| {
+        watch_dump(out.messages(), &diagnostics, &progress, || {
+            let map = map.as_mut().map(|map| map as &mut dyn Map);
+            dump(options, &diagnostics, &progress, map)
+        })
+    };
+    match make(options) {
+        Err(error) if automatic::retry_in_full(&error, options, out) => Ok(make(options)?),
+        made => Ok(made?),
+    }
+}
+
+/// What the calls of a dump were made for, and what each way of gathering takes.
+fn account_of(summary: &DumpSummary, options: &DumpOptions, out: &Out) -> DumpAccount {
+    let charges = gate::attribution::stop();
+    let ways = measure_ways(options, out);
+    let directories = summary.directories;
+    DumpAccount::new(&charges, directories, summary.gathered - directories, &ways)
 }
 
 /// What a dump has found, for monitoring.

@@ -6,7 +6,6 @@ use ::show::units::count;
 use mounts::TableSource;
 use mounts::table::Table;
 use pathwalk::{DropCaches, Event, Method, PathwalkOptions, Progress, SearchOptions, Shape};
-use team::Alone;
 
 use super::args::{CacheScope, LookupMethod, Pathwalk as Args};
 use super::show;
@@ -23,7 +22,6 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     // others, or they wait for it forever.
     let options = options(args)?;
     let team = ranks::join(out, "each process searches alone")?;
-    let team = team.unwrap_or(Box::new(Alone));
     let is_first = team.rank() == 0;
     let checked = match &args.plot {
         Some(dir) if is_first => check_output_dir(dir),

@@ -2,14 +2,13 @@
 
 use std::ffi::OsString;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::args::help::{EXIT, ending, first};
 use crate::args::mode::ModeArgs;
 use crate::args::output::{Format, OutputArgs};
 use crate::args::predicates::PredicateArgs;
 use crate::args::values::{number, seekable};
-use crate::cmd::changed::args::ChangedFormat;
 
 const EXAMPLES: &str = "\
 fathom walk /srv --catalog srv.parquet  # write the catalog first
@@ -22,6 +21,20 @@ fathom query PARTS/ --format du --max-depth 1  # read a catalog in parts
 fathom query PARTS/ --compact srv.parquet  # merge the parts into one catalog
 fathom query --diff old.parquet new.parquet --type f  # list the files that changed between two walks
 fathom query --diff old.parquet new.parquet --group-by dir:2 --top 10  # list the directories that grew most";
+
+const FORMATS: &str = "\
+summary   The number of entries of each type, their size (each name counts), and a digest
+du        The disk usage of each directory, as du counts it; SIZE is that of files and symlinks
+paths     One path per line, as find prints it
+paths0    The same, separated by NUL characters
+ndjson    All metadata, one JSON object per line; with --diff, one change per line
+csv       All metadata, as comma-separated values
+ncdu      The tree as JSON that ncdu -f and gdu -f load
+table     With --diff, one change per line (the default)
+restic    With --diff, for restic backup --files-from-raw: the snapshot has only what changed
+borg      With --diff, for borg create --paths-from-stdin --paths-delimiter '\\0': only what changed
+rsync     With --diff, for rsync --from0 --files-from
+tar       With --diff, for tar --no-recursion --null -T";
 
 #[derive(Args, Debug)]
 #[command(before_help = first(EXAMPLES), after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
@@ -61,73 +74,22 @@ pub(crate) struct Query {
     #[arg(help_heading = "Predicates (all must hold)")]
     pub(crate) max_depth: Option<u32>,
 
+    /// Print the result in this format
+    #[arg(long, value_name = "FORMAT", default_value = "summary")]
+    #[arg(help_heading = "Output", value_parser = Format::parser(FORMATS))]
+    pub(crate) format: Format,
     #[command(flatten)]
-    pub(crate) output: OutputArgs<QueryFormat>,
+    pub(crate) output: OutputArgs,
     /// Print paths separated by NUL characters; short for --format paths0
     #[arg(long, conflicts_with = "format", help_heading = "Output")]
     pub(crate) print0: bool,
 }
 
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum QueryFormat {
-    /// The number of entries of each type, their size (each name counts), and a digest
-    Summary,
-    /// The disk usage of each directory, as du counts it; SIZE is that of files and symlinks
-    Du,
-    /// One path per line, as find prints it
-    Paths,
-    /// The same, separated by NUL characters
-    Paths0,
-    /// All metadata, one JSON object per line; with --diff, one change per line
-    Ndjson,
-    /// All metadata, as comma-separated values
-    Csv,
-    /// The tree as JSON that ncdu -f and gdu -f load
-    Ncdu,
-    /// With --diff, one change per line (the default)
-    Table,
-    /// With --diff, for restic backup --files-from-raw: the snapshot has only the changed files
-    Restic,
-    /// With --diff, for borg create --paths-from-stdin --paths-delimiter '\0': only the changed
-    /// files
-    Borg,
-    /// With --diff, for rsync --from0 --files-from
-    Rsync,
-    /// With --diff, for tar --no-recursion --null -T
-    Tar,
-}
-
-impl QueryFormat {
-    /// The format of entries; `None` for one that requires --diff.
-    pub(crate) fn of_entries(self) -> Option<Format> {
-        Some(match self {
-            QueryFormat::Summary => Format::Summary,
-            QueryFormat::Du => Format::Du,
-            QueryFormat::Paths => Format::Paths,
-            QueryFormat::Paths0 => Format::Paths0,
-            QueryFormat::Ndjson => Format::Ndjson,
-            QueryFormat::Csv => Format::Csv,
-            QueryFormat::Ncdu => Format::Ncdu,
-            QueryFormat::Table
-            | QueryFormat::Restic
-            | QueryFormat::Borg
-            | QueryFormat::Rsync
-            | QueryFormat::Tar => return None,
-        })
-    }
-
-    /// The format of changes; `None` for one that cannot be used with --diff.
-    pub(crate) fn of_changes(self) -> Option<ChangedFormat> {
-        Some(match self {
-            QueryFormat::Summary | QueryFormat::Table => ChangedFormat::Table,
-            QueryFormat::Paths => ChangedFormat::Paths,
-            QueryFormat::Paths0 => ChangedFormat::Paths0,
-            QueryFormat::Ndjson => ChangedFormat::Ndjson,
-            QueryFormat::Restic => ChangedFormat::Restic,
-            QueryFormat::Borg => ChangedFormat::Borg,
-            QueryFormat::Rsync => ChangedFormat::Rsync,
-            QueryFormat::Tar => ChangedFormat::Tar,
-            QueryFormat::Du | QueryFormat::Csv | QueryFormat::Ncdu => return None,
-        })
+impl Query {
+    pub(crate) fn format(&self) -> Format {
+        match self.print0 {
+            true => Format::Paths0,
+            false => self.format,
+        }
     }
 }

@@ -12,10 +12,9 @@ use walk::group::{GroupOrder, Groups};
 use walk::predicate::Predicates;
 
 use super::SCHEMA;
-use super::args::{Query as Args, QueryFormat};
+use super::args::Query as Args;
 use super::show::{Difference, summary};
-use crate::args::output::{GroupField, Sort};
-use crate::cmd::changed::args::ChangedFormat;
+use crate::args::output::{Format, GroupField, Sort};
 use crate::cmd::changed::show::{notes, restic_directories, write};
 use crate::cmd::groups::NamedGroups;
 use crate::error::{Error, Outcome};
@@ -89,28 +88,25 @@ fn groups(
         groups: Some(groups),
         seconds: start.elapsed().as_secs_f64(),
     };
-    out.report(SCHEMA, result, warnings, || match args.output.format {
-        QueryFormat::Csv => out.names(|to| groups.write_csv(to)),
-        QueryFormat::Ndjson => out.names(|to| groups.write_ndjson(to)),
+    out.report(SCHEMA, result, warnings, || match args.format {
+        Format::Csv => out.names(|to| groups.write_csv(to)),
+        Format::Ndjson => out.names(|to| groups.write_ndjson(to)),
         _ => out.text_pieces(|put| groups.write_table(out.table_style(), put)),
     })
 }
 
 /// Checks that the flags fit each other; gives the format of changes.
-fn check(args: &Args, out: &Out) -> Result<ChangedFormat, Error> {
-    let format = match args.print0 {
-        true => QueryFormat::Paths0,
-        false => args.output.format,
-    };
-    let is_table = matches!(format, QueryFormat::Summary | QueryFormat::Table);
+fn check(args: &Args, out: &Out) -> Result<Format, Error> {
+    let format = args.format();
+    let is_table = matches!(format, Format::Summary | Format::Table);
     if out.json && !is_table {
         return Err(Error::new("--json cannot be used with --format")
             .with_hint("use --format ndjson for one JSON object per line"));
     }
     if args.output.group_by.is_some() {
         return match format {
-            QueryFormat::Csv | QueryFormat::Ndjson => Ok(ChangedFormat::Table),
-            _ if is_table => Ok(ChangedFormat::Table),
+            Format::Csv | Format::Ndjson => Ok(Format::Table),
+            _ if is_table => Ok(Format::Table),
             _ => Err(Error::new("--group-by cannot be used with this --format")
                 .with_hint("omit --format, or use --format csv or ndjson")),
         };
@@ -121,8 +117,12 @@ fn check(args: &Args, out: &Out) -> Result<ChangedFormat, Error> {
                 .with_hint("add --group-by dir:2"),
         );
     }
-    format.of_changes().ok_or_else(|| {
-        Error::new("--diff cannot be used with --format du, csv or ncdu")
-            .with_hint("use --format ndjson, or --group-by dir:2 for the growth of directories")
-    })
+    match format {
+        Format::Summary => Ok(Format::Table),
+        Format::Du | Format::Csv | Format::Ncdu => Err(Error::new(
+            "--diff cannot be used with --format du, csv or ncdu",
+        )
+        .with_hint("use --format ndjson, or --group-by dir:2 for the growth of directories")),
+        format => Ok(format),
+    }
 }

@@ -7,13 +7,14 @@ use ::show::name::printable;
 use ::show::units::{duration, plural};
 use base::Warning;
 use catalog::query::DataSet;
+use team::Alone;
 use walk::group::Groups;
 use walk::predicate::Predicates;
 use walk::{Diagnostics, Sink, Totals};
 
 use super::args::Query as Args;
 use super::{SCHEMA, diff};
-use crate::args::output::{Format, OutputArgs};
+use crate::args::output::Format;
 use crate::args::values::bytes;
 use crate::cmd::walk::output::{Emitted, Source, View, check};
 use crate::error::{Error, Outcome};
@@ -24,32 +25,25 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     if let Some([old, new]) = args.diff.as_deref() {
         return diff::run(args, [old, new], out);
     }
-    let format = match args.print0 {
-        true => Some(Format::Paths0),
-        false => args.output.format.of_entries(),
-    };
-    let format = format.ok_or_else(|| {
-        Error::new("this --format requires --diff")
-            .with_hint("use --diff OLD NEW, or fathom changed")
-    })?;
-    let output = OutputArgs {
-        format,
-        group_by: args.output.group_by,
-        sort: args.output.sort,
-        top: args.output.top,
-    };
-    check(&output, out)?;
+    let format = args.format();
+    if let Format::Table | Format::Restic | Format::Borg | Format::Rsync | Format::Tar = format {
+        return Err(Error::new("this --format requires --diff")
+            .with_hint("use --diff OLD NEW, or fathom changed"));
+    }
+    check(format, &args.output, out)?;
     let predicates = Predicates {
-        max_depth: args.max_depth.filter(|_| output.format != Format::Du),
+        max_depth: args.max_depth.filter(|_| format != Format::Du),
         ..args.predicates.predicates()?
     };
     let view = View {
-        args: &output,
+        format,
+        args: &args.output,
         schema: SCHEMA,
         time: args.predicates.time_field(),
         max_depth: args.max_depth,
         is_exclusive: false,
         is_all: predicates.is_all(),
+        team: &Alone,
     };
     args.mode.apply();
     let data = DataSet::open(&bytes(&args.catalogs))?;
@@ -117,6 +111,7 @@ impl Catalogs {
             parts: Vec::new(),
             warnings: missing.collect(),
             seconds: start.elapsed().as_secs_f64(),
+            kept: None,
         })
     }
 }

@@ -3,6 +3,5 @@
 pub(crate) mod args;
 pub(crate) mod run;
 pub(crate) mod show;
-mod together;
 
 pub(crate) use run::run;

@@ -1,45 +1,142 @@
 //! `fathom restore`: restores a tree from archives.
 
+use std::cmp::Reverse;
 use std::io::BufWriter;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use archive::increment::history::History;
 use archive::increment::record::DumpRecord;
-use archive::restore::{RestoreOptions, RestoreProgress, RestoreStep, restore, write_file};
-use gate::fs::Time;
+use archive::restore::{
+    Counts, RestoreOptions, RestoreProgress, RestoreStep, RestoreSummary, restore, write_file,
+};
+use archive::run::len_of;
+use gate::Errno;
+use gate::fs::{Open, Time};
+use gate::long::open_long;
+use gate::lookup::may_create_in;
+use team::{Alone, Team};
+use walk::check_same_directory;
 
 use super::show::{self, SCHEMA};
-use super::together;
 use crate::args::values::bytes;
 use crate::cmd::restore::args::Restore as Args;
 use crate::date::{When, Zone};
-use crate::error::{self, Outcome, not_an_archive};
+use crate::error::{Error, Outcome, not_an_archive};
 use crate::input::{Archives, archives_and_paths};
 use crate::out::Out;
 use crate::progress::watch;
-use crate::ranks;
+use crate::ranks::show::note_ranks;
+use crate::ranks::{self, agree, of_first, reported_by_first, start_together, tell_first};
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     let start = Instant::now();
     let team = ranks::join(out, "each process restores alone")?;
-    if args.dry_run && team.as_ref().is_some_and(|team| team.rank() > 0) {
+    if args.dry_run && team.rank() > 0 {
         return Ok(0); // rank 0 prints it
     }
-    let team = team.filter(|_| !args.dry_run);
+    let team: Box<dyn Team> = match args.dry_run {
+        true => Box::new(Alone), // the other ranks need not wait
+        false => team,
+    };
     if let (Some(_), Some(state)) = (&args.to, &args.state) {
         return write_one(args, state.as_bytes(), out);
     }
-    args.load.apply(team.as_ref().map_or(1, |team| team.size()));
-    if let Some(team) = team {
-        return together::run(args, &*team, out);
+    args.load.apply(team.size());
+    // The time until all ranks have joined is that of the launcher.
+    let start = if team.is_alone() {
+        start
+    } else {
+        Instant::now()
+    };
+    reported_by_first(&*team, restore_all(args, start, &*team, out))
+}
+
+/// Restores the archives; the ranks of an MPI job deal the parts of a dump out among them.
+///
+/// Each entry is in one part, but a directory is in the part of each rank that has dumped something in it. A
+/// rank that leaves a directory sets its attributes, after all that it has created there: so whichever rank is
+/// the last to leave it, it leaves it as the archive has it.
+fn restore_all(args: &Args, start: Instant, team: &dyn Team, out: &Out) -> Outcome {
+    start_together("restores", &args.archives, args, team)?;
+    let mut options = agree(team, restore_options(args, team, out))?;
+    check_dir(&options.dir, team)?;
+    options.archives = own_parts(options.archives, team);
+    let progress = RestoreProgress::default();
+    let message = |seconds: f64| show::progress_message(progress.get(), seconds);
+    let mut steps = show::Steps::default();
+    let mut printed = Ok(());
+    let mut emit = |step: RestoreStep| {
+        if out.json {
+            steps.add(&step);
+        } else if printed.is_ok() {
+            printed = out.data(show::step_line(&step));
+        }
+    };
+    let done = watch(out.progress && team.rank() == 0, message, || {
+        restore(&options, &progress, &mut emit)
+    });
+    printed?;
+    let done = done.map_err(|error| match options.are_parts {
+        true => Error::from(error),
+        false => not_an_archive(error, &options.archives),
+    });
+    let mut summary = agree(team, done)?;
+    let mut stopped = Ok(());
+    if let Some(error) = summary.stopped.take() {
+        if team.is_alone() {
+            notes(&summary, out);
+            out.warn(&summary.warnings);
+        }
+        let is_begun = !args.dry_run && (progress.get().0 > 0 || !team.is_alone());
+        let error = Error::from(error);
+        stopped = Err(match is_begun {
+            true => error.with_hint("what was restored so far remains"),
+            false => error,
+        });
     }
+    agree(team, stopped)?;
+    let counts = summary.counts;
+    let entries = [counts.directories, counts.files, counts.symlinks];
+    let entries = entries.iter().sum::<u64>() + counts.links + counts.other;
+    let warnings = std::mem::take(&mut summary.warnings);
+    let Some(all) = tell_first(team, counts, entries, warnings) else {
+        return Ok(0);
+    };
+    summary.counts = Counts::default();
+    all.values.into_iter().for_each(|it| summary.counts.add(it));
+    notes(&summary, out);
+    let report = show::RestoreReport {
+        summary: &summary,
+        steps: args.dry_run.then_some(&steps),
+        are_parts: options.are_parts,
+        ranks: all.ranks.as_deref(),
+        seconds: start.elapsed().as_secs_f64(),
+    };
+    out.report(SCHEMA, &report, &all.warnings, || {
+        out.note(show::summary(&report));
+        note_ranks(report.ranks, None, out);
+        Ok(())
+    })
+}
+
+fn notes(summary: &RestoreSummary, out: &Out) {
+    for note in &summary.notes {
+        out.note(show::note(note));
+    }
+}
+
+/// What to restore: all archives, in their order.
+fn restore_options(args: &Args, team: &dyn Team, out: &Out) -> Result<RestoreOptions, Error> {
     let mut recorded = Vec::new();
-    let Archives {
-        archives,
-        paths,
-        are_parts,
-    } = match &args.state {
+    let found = match &args.state {
+        Some(_) if !team.is_alone() => {
+            return Err(
+                Error::new("--state cannot be used by the ranks of an MPI job")
+                    .with_hint("start one process: increments are restored one after the other"),
+            );
+        }
         Some(state) => {
             recorded = archives_at(state.as_bytes(), args.at)?;
             let archives = recorded.iter().filter_map(|dump| dump.archive.clone());
@@ -53,7 +150,15 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         }
         None => archives_and_paths(&args.archives, &args.paths)?,
     };
-    let options = RestoreOptions {
+    if !team.is_alone() {
+        check_for_ranks(&found)?;
+    }
+    let Archives {
+        archives,
+        paths,
+        are_parts,
+    } = found;
+    Ok(RestoreOptions {
         archives,
         recorded,
         dir: args.directory.as_bytes().to_vec(),
@@ -68,50 +173,67 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         sync: args.sync,
         are_parts,
         as_it_was: args.state.is_some(),
+    })
+}
+
+/// Checks that several ranks can restore it.
+fn check_for_ranks(found: &Archives) -> Result<(), Error> {
+    let (what, next) = match () {
+        () if !found.are_parts => (
+            "a single archive cannot be restored",
+            "give a directory with the parts of a dump, or start one process",
+        ),
+        () if !found.paths.is_empty() => ("PATHs cannot be restored", "start one process"),
+        () => return Ok(()),
     };
-    let progress = RestoreProgress::default();
-    let message = |seconds: f64| show::progress_message(progress.get(), seconds);
-    let mut steps = show::Steps::default();
-    let mut printed = Ok(());
-    let mut emit = |step: RestoreStep| {
-        if out.json {
-            steps.add(&step);
-        } else if printed.is_ok() {
-            printed = out.data(show::step_line(&step));
-        }
-    };
-    let done = watch(out.progress, message, || {
-        restore(&options, &progress, &mut emit)
+    Err(Error::new(format!("{what} by the ranks of an MPI job")).with_hint(next))
+}
+
+/// Checks that all ranks restore to the same directory, and that it is read-only on none.
+fn check_dir(dir: &[u8], team: &dyn Team) -> Result<(), Error> {
+    if team.is_alone() {
+        return Ok(());
+    }
+    let is_same = check_same_directory(dir, team).map_err(Error::from);
+    let opened = open_long(dir, Open::DIRECTORY);
+    let checked = is_same.and_then(|()| match opened.and_then(|fd| may_create_in(fd.as_fd())) {
+        Err(errno @ Errno::EROFS) => Err(Error::write("cannot restore to", dir, errno, "")),
+        _ => Ok(()), // what cannot be restored there is a warning
     });
-    printed?;
-    let mut summary = done.map_err(|error| not_an_archive(error, &options.archives))?;
-    for note in &summary.notes {
-        out.note(show::note(note));
+    agree(team, checked)
+}
+
+/// The parts that this rank restores.
+fn own_parts(mut parts: Vec<Vec<u8>>, team: &dyn Team) -> Vec<Vec<u8>> {
+    if !team.is_alone() {
+        // By the sizes that rank 0 sees: they must be the same for all.
+        let sizes = of_first(
+            team,
+            parts.iter().map(|part| len_of(part)).collect::<Vec<_>>(),
+        );
+        let mut ranks = deal(&sizes, team.size()).into_iter();
+        parts.retain(|_| ranks.next() == Some(team.rank()));
     }
-    if let Some(error) = summary.stopped.take() {
-        out.warn(&summary.warnings);
-        let is_begun = !args.dry_run && progress.get().0 > 0;
-        return Err(match is_begun {
-            true => error::Error::from(error).with_hint("what was restored so far remains"),
-            false => error.into(),
-        });
+    parts
+}
+
+/// The rank that restores each part: the largest parts first, each to the rank that has least to read.
+fn deal(sizes: &[u64], ranks: usize) -> Vec<usize> {
+    let mut parts: Vec<usize> = (0..sizes.len()).collect();
+    parts.sort_by_key(|&part| Reverse(sizes[part]));
+    let mut loads = vec![0_u64; ranks];
+    let mut dealt = vec![0; sizes.len()];
+    for part in parts {
+        let least = (0..ranks).min_by_key(|&rank| loads[rank]).unwrap_or(0);
+        // One more, so that empty parts are shared out, too.
+        loads[least] += sizes[part].saturating_add(1);
+        dealt[part] = least;
     }
-    let report = show::RestoreReport {
-        summary: &summary,
-        steps: args.dry_run.then_some(&steps),
-        are_parts: options.are_parts,
-        ranks: None,
-        seconds: start.elapsed().as_secs_f64(),
-    };
-    let print_text = || {
-        out.note(show::summary(&report));
-        Ok(())
-    };
-    out.report(SCHEMA, &report, &summary.warnings, print_text)
+    dealt
 }
 
 /// The names in the archives of the PATHs, which are those on the machine.
-fn paths_in(recorded: &[DumpRecord], args: &Args) -> Result<Vec<Vec<u8>>, error::Error> {
+fn paths_in(recorded: &[DumpRecord], args: &Args) -> Result<Vec<Vec<u8>>, Error> {
     let given = [bytes(&args.archives), bytes(&args.paths)].concat();
     let Some(last) = recorded.last() else {
         return Ok(given);
@@ -126,10 +248,10 @@ fn write_one(args: &Args, state: &[u8], out: &Out) -> Outcome {
     let recorded = archives_at(state, args.at)?;
     let paths = paths_in(&recorded, args)?;
     let [path] = &paths[..] else {
-        return Err(error::Error::new("--to - needs the PATH of one file"));
+        return Err(Error::new("--to - needs the PATH of one file"));
     };
     if out.json {
-        return Err(error::Error::new(
+        return Err(Error::new(
             "--json and --to - both write to standard output",
         ));
     }
@@ -141,7 +263,7 @@ fn write_one(args: &Args, state: &[u8], out: &Out) -> Outcome {
 }
 
 /// The archives that restore the last dump that began by a time; the last of all without one.
-fn archives_at(state: &[u8], at: Option<When>) -> Result<Vec<DumpRecord>, error::Error> {
+fn archives_at(state: &[u8], at: Option<When>) -> Result<Vec<DumpRecord>, Error> {
     let now = walk::Moment::now().time().sec;
     let second = at.map(|at| at.last_second(&Zone::local(), now));
     let time = Time {
@@ -149,4 +271,17 @@ fn archives_at(state: &[u8], at: Option<When>) -> Result<Vec<DumpRecord>, error:
         nsec: 999_999_999,
     };
     Ok(History::read(state)?.archives_at(time)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::deal;
+
+    #[test]
+    fn ranks_have_equally_much_to_read() {
+        assert_eq!(deal(&[1, 8, 3, 3, 2, 1], 2), [0, 0, 1, 1, 1, 0]);
+        assert_eq!(deal(&[0, 0, 0], 2), [0, 1, 0]);
+        assert_eq!(deal(&[5, 4], 3), [0, 1]);
+        assert_eq!(deal(&[7], 1), [0]);
+    }
 }

@@ -9,8 +9,8 @@ use show::name::printable;
 use show::units::{count, duration, plural, sized};
 use walk::{KeptPath, PathTree};
 
-use crate::cmd::walk::show::RankEntries;
 use crate::json::{Json, list_of};
+use crate::ranks::show::RankEntries;
 
 pub(crate) const SCHEMA: &str = "fathom.restore/1";
 

@@ -10,7 +10,7 @@ use crate::args::deadline::DeadlineArgs;
 use crate::args::help::{EXIT, ending, first};
 use crate::args::load::LoadArgs;
 use crate::args::mode::ModeArgs;
-use crate::args::output::OutputArgs;
+use crate::args::output::{Format, OutputArgs};
 use crate::args::predicates::PredicateArgs;
 use crate::args::values::{choice, number, seekable, shard};
 use crate::cmd::selection::Excludes;
@@ -42,6 +42,15 @@ bulkstat  XFS: read many inodes per call, and join them with the names
 btrfs     btrfs: search its trees
 ext4      ext2, ext3, ext4: read the inode tables from the device
 stat      Call statx(2) for each name, with one thread";
+
+const FORMATS: &str = "\
+summary   Totals (each name counts), what takes most space, and a digest; nothing with -q
+du        The disk usage of each directory, as du counts it; SIZE is that of files and symlinks
+paths     One path per line, as find prints it
+paths0    The same, separated by NUL characters
+ndjson    All metadata, one JSON object per line
+csv       All metadata, as comma-separated values
+ncdu      The tree as JSON that ncdu -f and gdu -f load";
 
 /// The engine that was asked for; `None` to choose one for each mount.
 pub(crate) type Engine = Option<EngineKind>;
@@ -112,6 +121,10 @@ pub(crate) struct Walk {
     #[command(flatten)]
     pub(crate) predicates: PredicateArgs,
 
+    /// Print the result in this format
+    #[arg(long, value_name = "FORMAT", default_value = "summary")]
+    #[arg(help_heading = "Output", value_parser = Format::parser(FORMATS))]
+    pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// With --format du, print the space that deleting each would free

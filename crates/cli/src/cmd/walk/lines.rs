@@ -9,34 +9,24 @@ use ondisk::Dev;
 use walk::entry::Time;
 use walk::{Fields, FileType, Meta};
 
-/// The form of a line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Form {
-    Paths,
-    /// Paths ended by NUL.
-    Paths0,
-    Ndjson,
-    /// Quoted as in RFC 4180.
-    Csv,
+use crate::args::output::Format;
+
+/// What a list has of each entry.
+pub(super) fn fields(format: Format) -> Fields {
+    match format {
+        Format::Paths | Format::Paths0 => Fields::NAME,
+        _ => Fields::all(),
+    }
 }
 
-impl Form {
-    /// What it prints of an entry.
-    pub(super) fn fields(self) -> Fields {
-        match self {
-            Form::Paths | Form::Paths0 => Fields::NAME,
-            Form::Ndjson | Form::Csv => Fields::all(),
+/// What precedes a list.
+pub(super) fn head(format: Format) -> &'static [u8] {
+    match format {
+        Format::Csv => {
+            b"path,path_b64,type,ino,mode,nlink,uid,gid,size,blocks,rdev,dev,mount,atime,mtime,ctime,btime,\
+              attributes,generation,xattrs\n"
         }
-    }
-
-    pub(super) fn head(self) -> &'static [u8] {
-        match self {
-            Form::Csv => {
-                b"path,path_b64,type,ino,mode,nlink,uid,gid,size,blocks,rdev,dev,mount,atime,mtime,ctime,btime,\
-                  attributes,generation,xattrs\n"
-            }
-            Form::Paths | Form::Paths0 | Form::Ndjson => b"",
-        }
+        _ => b"",
     }
 }
 
@@ -70,7 +60,7 @@ fn mount(meta: &Meta) -> Option<u64> {
 /// Writes entries into a buffer.
 #[derive(Clone, Debug)]
 pub(super) struct Lines {
-    form: Form,
+    format: Format,
     /// Whole lines. The caller takes them out.
     pub(super) buffer: Vec<u8>,
     /// The path of the directory, with a slash at its end.
@@ -84,9 +74,9 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn new(form: Form) -> Lines {
+    pub(super) fn new(format: Format) -> Lines {
         Lines {
-            form,
+            format,
             buffer: Vec::new(),
             dir: Vec::new(),
             dir_json: Vec::new(),
@@ -102,13 +92,13 @@ impl Lines {
         if !path.is_empty() && !path.ends_with(b"/") {
             self.dir.push(b'/');
         }
-        match self.form {
-            Form::Ndjson => {
+        match self.format {
+            Format::Ndjson => {
                 self.dir_json.clear();
                 self.is_utf8 = json_text(&mut self.dir_json, &self.dir);
             }
-            Form::Csv => self.is_plain = is_plain(&self.dir),
-            Form::Paths | Form::Paths0 => {}
+            Format::Csv => self.is_plain = is_plain(&self.dir),
+            _ => {}
         }
     }
 
@@ -123,15 +113,19 @@ impl Lines {
     /// Adds an entry of the directory that was set last.
     #[inline]
     pub(super) fn entry(&mut self, name: &[u8], meta: &Meta) {
-        match self.form {
-            Form::Paths | Form::Paths0 => {
+        match self.format {
+            Format::Paths | Format::Paths0 => {
                 self.buffer.extend_from_slice(&self.dir);
                 self.buffer.extend_from_slice(name);
-                let end = if self.form == Form::Paths { b'\n' } else { 0 };
+                let end = if self.format == Format::Paths {
+                    b'\n'
+                } else {
+                    0
+                };
                 self.buffer.push(end);
             }
-            Form::Ndjson => self.ndjson(name, meta),
-            Form::Csv => self.csv(name, meta),
+            Format::Ndjson => self.ndjson(name, meta),
+            _ => self.csv(name, meta),
         }
     }
 
@@ -414,8 +408,8 @@ mod tests {
         }
     }
 
-    fn line(form: Form, dir: &[u8], name: &[u8], meta: &Meta) -> Vec<u8> {
-        let mut lines = Lines::new(form);
+    fn line(format: Format, dir: &[u8], name: &[u8], meta: &Meta) -> Vec<u8> {
+        let mut lines = Lines::new(format);
         lines.enter(dir);
         lines.entry(name, meta);
         lines.buffer
@@ -442,7 +436,7 @@ mod tests {
     #[test]
     fn ndjson_has_every_field() {
         let value: Value =
-            serde_json::from_slice(&line(Form::Ndjson, b"a/", b"b", &meta())).unwrap();
+            serde_json::from_slice(&line(Format::Ndjson, b"a/", b"b", &meta())).unwrap();
         let expected = json!({
             "path": "a/b", "type": "file", "ino": 7, "mode": "4755", "nlink": 1, "uid": 1000, "gid": 100, "size": 5,
             "blocks": 8, "rdev": null, "dev": "8:1", "mount": 29, "atime": "-2.500000000",
@@ -464,7 +458,7 @@ mod tests {
             ..meta()
         };
         let value: Value =
-            serde_json::from_slice(&line(Form::Ndjson, b"/", b"\xff\n", &device)).unwrap();
+            serde_json::from_slice(&line(Format::Ndjson, b"/", b"\xff\n", &device)).unwrap();
         assert_eq!(value["path"], "/\u{fffd}\n");
         assert_eq!(value["path_b64"], STANDARD.encode(b"/\xff\n"));
         assert_eq!(
@@ -476,8 +470,8 @@ mod tests {
 
     #[test]
     fn csv_header_matches_the_columns() {
-        let record = fields(&line(Form::Csv, b"", b"a,\"b\"", &meta()));
-        let head = fields(Form::Csv.head());
+        let record = fields(&line(Format::Csv, b"", b"a,\"b\"", &meta()));
+        let head = fields(head(Format::Csv));
         assert_eq!(head.len(), record.len());
         let at =
             |name: &[u8]| record[head.iter().position(|head| head == name).unwrap()].as_slice();
@@ -493,7 +487,7 @@ mod tests {
 
     #[test]
     fn top_directory_is_printed_as_given() {
-        let mut lines = Lines::new(Form::Paths);
+        let mut lines = Lines::new(Format::Paths);
         lines.top(b"a/", &meta());
         lines.enter(b"a/");
         lines.entry(b"x", &meta());
@@ -520,11 +514,11 @@ mod tests {
                 path.push(b'/');
             }
             path.extend(&name);
-            let object = line(Form::Ndjson, &dir, &name, &meta());
+            let object = line(Format::Ndjson, &dir, &name, &meta());
             prop_assert_eq!(object.iter().position(|&b| b == b'\n'), Some(object.len() - 1));
             let value: Value = serde_json::from_slice(&object).unwrap();
-            let record = fields(&line(Form::Csv, &dir, &name, &meta()));
-            prop_assert_eq!(record.len(), fields(Form::Csv.head()).len());
+            let record = fields(&line(Format::Csv, &dir, &name, &meta()));
+            prop_assert_eq!(record.len(), fields(head(Format::Csv)).len());
             let lossy = [&path[..path.len() - name.len()], &name].map(String::from_utf8_lossy).concat();
             prop_assert_eq!(value["path"].as_str(), Some(&lossy[..]));
             prop_assert_eq!(&record[0], lossy.as_bytes());

@@ -5,10 +5,10 @@ pub(crate) mod compare;
 mod lines;
 mod ncdu;
 pub(crate) mod output;
+mod parts;
 mod request;
 pub(crate) mod run;
 pub(crate) mod show;
 pub(crate) mod sinks;
-mod together;
 
 pub(crate) use run::run;

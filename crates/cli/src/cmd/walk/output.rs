@@ -6,13 +6,14 @@ use ::show::units::{plural, size};
 use archive::Users;
 use base::{Warning, WarningReason};
 use gate::Gate;
+use team::Team;
 use walk::group::{GroupOrder, Groups};
 use walk::predicate::test::TimeField;
 use walk::{
     Both, Fields, Largest, Moment, Part, Sink, Summary, Totals, Usage, UsageOrder, UsageSink,
 };
 
-use super::lines::Form;
+use super::lines;
 use super::ncdu::Ncdu;
 use super::show::{self, Directories, DirectoryIterator, Walk};
 use super::sinks::LineOutput;
@@ -20,6 +21,8 @@ use crate::args::output::{Format, OutputArgs, Sort};
 use crate::cmd::groups::NamedGroups;
 use crate::error::{Error, Outcome};
 use crate::out::{Messages, Out};
+use crate::ranks::show::note_ranks;
+use crate::ranks::tell_first;
 
 /// Where entries come from.
 pub(crate) trait Source {
@@ -45,10 +48,13 @@ pub(crate) struct Emitted {
     pub(crate) parts: Vec<Part>,
     pub(crate) warnings: Vec<Warning>,
     pub(crate) seconds: f64,
+    /// With `--resume`, the number of parts of an earlier attempt that the ranks have kept, and of all.
+    pub(crate) kept: Option<(usize, usize)>,
 }
 
 /// What to print.
 pub(crate) struct View<'a> {
+    pub(crate) format: Format,
     pub(crate) args: &'a OutputArgs,
     pub(crate) schema: &'static str,
     /// The time for ages.
@@ -59,14 +65,16 @@ pub(crate) struct View<'a> {
     pub(crate) is_exclusive: bool,
     /// There are no predicates.
     pub(crate) is_all: bool,
+    /// The processes that each have found some of the entries. A job of several has `--format summary` only.
+    pub(crate) team: &'a dyn Team,
 }
 
 /// Checks that the flags fit each other.
-pub(crate) fn check(args: &OutputArgs, out: &Out) -> Result<(), Error> {
+pub(crate) fn check(format: Format, args: &OutputArgs, out: &Out) -> Result<(), Error> {
     let is_grouped = args.group_by.is_some();
     if is_grouped
         && matches!(
-            args.format,
+            format,
             Format::Du | Format::Paths | Format::Paths0 | Format::Ncdu
         )
     {
@@ -75,13 +83,13 @@ pub(crate) fn check(args: &OutputArgs, out: &Out) -> Result<(), Error> {
         )
         .with_hint("omit --format, or use --format csv or ndjson"));
     }
-    if out.json && is_grouped && args.format != Format::Summary {
+    if out.json && is_grouped && format != Format::Summary {
         return Err(
             Error::new("--json cannot be used with --format csv or ndjson")
                 .with_hint("omit one of them"),
         );
     }
-    let is_list = form(args.format).is_some() || args.format == Format::Ncdu;
+    let is_list = format.is_list() || format == Format::Ncdu;
     if is_list && !is_grouped && (out.json || args.top.is_some()) {
         let option = if out.json { "--json" } else { "--top" };
         return Err(
@@ -89,7 +97,7 @@ pub(crate) fn check(args: &OutputArgs, out: &Out) -> Result<(), Error> {
                 .with_hint("use --format summary or --format du"),
         );
     }
-    if args.sort.is_some() && args.format != Format::Du && !is_grouped {
+    if args.sort.is_some() && format != Format::Du && !is_grouped {
         return Err(
             Error::new("--sort requires --format du or --group-by").with_hint("add --format du")
         );
@@ -97,21 +105,11 @@ pub(crate) fn check(args: &OutputArgs, out: &Out) -> Result<(), Error> {
     Ok(())
 }
 
-fn form(format: Format) -> Option<Form> {
-    match format {
-        Format::Paths => Some(Form::Paths),
-        Format::Paths0 => Some(Form::Paths0),
-        Format::Ndjson => Some(Form::Ndjson),
-        Format::Csv => Some(Form::Csv),
-        Format::Summary | Format::Du | Format::Ncdu => None,
-    }
-}
-
 /// What the output needs of each entry, beside what predicates test.
-pub(super) fn fields(args: &OutputArgs) -> Fields {
-    match form(args.format) {
-        Some(form) if args.group_by.is_none() => form.fields(),
-        _ => Fields::all(),
+pub(super) fn fields(format: Format, args: &OutputArgs) -> Fields {
+    match args.group_by {
+        None => lines::fields(format),
+        Some(_) => Fields::all(),
     }
 }
 
@@ -121,11 +119,11 @@ impl View<'_> {
         if self.args.group_by.is_some() {
             return self.groups(source, out);
         }
-        match form(self.args.format) {
-            Some(form) => lines(source, form, out),
-            None if self.args.format == Format::Du => self.usage(source, out),
-            None if self.args.format == Format::Ncdu => export(source, out),
-            None => self.summary(source, out),
+        match self.format {
+            format if format.is_list() => list(source, format, out),
+            Format::Du => self.usage(source, out),
+            Format::Ncdu => export(source, out),
+            _ => self.summary(source, out),
         }
     }
 
@@ -153,7 +151,7 @@ impl View<'_> {
             ..Walk::default()
         };
         out.report(self.schema, result, &emitted.warnings, || {
-            match self.args.format {
+            match self.format {
                 Format::Csv => out.names(|to| groups.write_csv(to)),
                 Format::Ndjson => out.names(|to| groups.write_ndjson(to)),
                 _ => out.text_pieces(|put| groups.write_table(out.table_style(), put)),
@@ -163,25 +161,35 @@ impl View<'_> {
 
     /// `--format summary`
     fn summary(&self, source: &dyn Source, out: &Out) -> Outcome {
-        if !(out.json || out.quiet && self.args.top.is_some()) {
+        if self.team.is_alone() && !(out.json || out.quiet && self.args.top.is_some()) {
             return self.answer(source, out);
         }
         let totals = Summary::default();
         let largest = self.args.top.map(Largest::new);
-        let emitted = match &largest {
+        let mut emitted = match &largest {
             Some(largest) => source.emit(&Both(&totals, largest), out.messages()),
             None => source.emit(&totals, out.messages()),
         }?;
-        let (totals, seconds) = (totals.totals(), emitted.seconds);
+        let own = totals.totals();
+        let warnings = std::mem::take(&mut emitted.warnings);
+        let Some(all) = tell_first(self.team, own.to_words(), own.entries, warnings) else {
+            return Ok(0);
+        };
+        let mut totals = Totals::default();
+        let words = all.values.iter();
+        words.for_each(|words| totals.merge(&Totals::from_words(words)));
+        let seconds = emitted.seconds;
         let top = largest.map(Largest::into_files);
         let result = Walk {
             totals: Some((&totals, seconds)),
             parts: &emitted.parts,
             top: top.as_ref(),
+            ranks: all.ranks.as_deref(),
+            kept: emitted.kept.map(|(kept, _)| kept),
             ..Walk::default()
         };
         let figures = result.figures();
-        out.report_measured(self.schema, result, figures, &emitted.warnings, || {
+        out.report_measured(self.schema, result, figures, &all.warnings, || {
             out.text_pieces(|put| {
                 put(&show::totals_text(&totals, seconds, &emitted.parts));
                 if let Some(top) = &top {
@@ -190,6 +198,7 @@ impl View<'_> {
                 }
             })?;
             source.note(&totals, &emitted, out);
+            note_ranks(all.ranks.as_deref(), emitted.kept, out);
             Ok(())
         })
     }
@@ -294,8 +303,8 @@ impl View<'_> {
 }
 
 /// `--format paths`, `paths0`, `ndjson`, `csv`
-fn lines(source: &dyn Source, form: Form, out: &Out) -> Outcome {
-    let output = LineOutput::new(form, out);
+fn list(source: &dyn Source, format: Format, out: &Out) -> Outcome {
+    let output = LineOutput::new(format, out);
     // On one terminal, progress line and names would overwrite each other.
     let mut wanted = out.messages();
     wanted.progress &= !out.on_terminal();

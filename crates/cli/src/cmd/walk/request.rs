@@ -53,15 +53,15 @@ impl Request<'_> {
 
 /// Checks that the flags fit each other.
 fn check_args(args: &Args, out: &Out) -> Result<(), Error> {
-    check(&args.output, out)?;
-    if args.exclusive && args.output.format != Format::Du {
+    check(args.format, &args.output, out)?;
+    if args.exclusive && args.format != Format::Du {
         return Err(Error::new("--exclusive requires --format du").with_hint("add --format du"));
     }
     if args.shard.is_some() && args.dirs.len() > 1 {
         return Err(Error::new("--shard cannot be used with several DIRs")
             .with_hint("run fathom walk once per DIR"));
     }
-    if args.shard.is_some() && matches!(args.output.format, Format::Du | Format::Ncdu) {
+    if args.shard.is_some() && matches!(args.format, Format::Du | Format::Ncdu) {
         return Err(Error::new(
             "--shard cannot be used with --format du or ncdu, which need the whole tree",
         )
@@ -74,7 +74,7 @@ fn check_args(args: &Args, out: &Out) -> Result<(), Error> {
 /// as with du(1).
 fn selection(args: &Args) -> Result<Options, Error> {
     Ok(Options {
-        max_depth: args.max_depth.filter(|_| args.output.format != Format::Du),
+        max_depth: args.max_depth.filter(|_| args.format != Format::Du),
         one_file_system: args.one_file_system,
         shard: args.shard.map(|Shard { number, of }| ShardOfRun {
             number,
@@ -111,7 +111,7 @@ fn walk_options(args: &Args, selection: &Options) -> WalkOptions {
 pub(super) fn needed_fields(args: &Args) -> Result<Fields, Error> {
     match args.catalog {
         Some(_) => Ok(Fields::all()),
-        None => Ok(fields(&args.output) | args.predicates.predicates()?.fields()),
+        None => Ok(fields(args.format, &args.output) | args.predicates.predicates()?.fields()),
     }
 }
 

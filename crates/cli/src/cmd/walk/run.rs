@@ -1,109 +1,124 @@
 //! `fathom walk`: lists directories, or counts what is in them.
+//!
+//! Several processes, the ranks of an MPI job, walk together, and rank 0 reports for all of them. All ranks take
+//! these steps in the same order. Where one fails, all end with its error.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use catalog::query::DataSet;
-use catalog::remote::{as_prefix, is_remote};
-use catalog::{Catalog, Writer, catalogs_in, finished_part};
-use gate::Errno;
-use walk::entry::joined;
+use catalog::{Catalog, Sealed};
+use team::{Alone, Team};
+use walk::predicate::Predicates;
 use walk::predicate::select::{Selected, is_empty_directory};
-use walk::{Both, Diagnostics, Sink, Totals};
+use walk::{Both, Diagnostics, EngineKind, Shard, Sink, Totals, WalkOptions, walk_together};
 
+use super::compare;
 use super::output::{Emitted, Source, View};
+use super::parts::Parts;
 use super::request::{Request, explain, needed_fields, print_note};
 use super::show::SCHEMA;
 use super::sinks::Watched;
-use super::{compare, together};
+use crate::args::output::Format;
 use crate::cmd::walk::args::Walk as Args;
 use crate::error::{Error, Outcome};
-use crate::hint::OLD_PARTS;
-use crate::out::{Messages, Out, create_directories};
+use crate::out::{Messages, Out};
 use crate::progress::watch_walk;
-use crate::ranks;
+use crate::ranks::{self, agree, reported_by_first, start_together};
 
 pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
-    let first = || together::prepare(args, out);
-    let team = match args.shard {
-        Some(_) => None, // each process has a shard of its own
-        None => ranks::join_after(out, "each process walks alone", first)?,
+    let request = prepare(args, out);
+    let team: Box<dyn Team> = match args.shard {
+        Some(_) => Box::new(Alone), // each process has a shard of its own
+        None => ranks::join(out, "each process walks alone")?,
     };
     args.mode.apply();
-    args.load
-        .apply(team.as_ref().map_or(1, |(team, _)| team.size()));
-    if let Some((team, request)) = team {
-        return together::run(args, request, &*team, out);
+    args.load.apply(team.size());
+    reported_by_first(&*team, walk(args, request, &*team, out))
+}
+
+/// What is done before there are threads.
+fn prepare<'a>(args: &'a Args, out: &Out) -> Result<Request<'a>, Error> {
+    match args.shard.is_none() && ranks::is_job() {
+        true => check_for_ranks(args)?,
+        false => args.load.apply(1),
     }
     let mut request = Request::new(args, out)?;
     request.ask()?;
+    Ok(request)
+}
+
+fn walk(args: &Args, request: Result<Request<'_>, Error>, team: &dyn Team, out: &Out) -> Outcome {
+    start_together("walks", &args.dirs, args, team)?;
+    let request = agree(team, request)?;
     if args.explain {
-        return explain(&request.options, needed_fields(args)?, out);
+        if team.rank() > 0 {
+            return Ok(0);
+        }
+        let explained = explain(&request.options, needed_fields(args)?, out)?;
+        if !team.is_alone() {
+            out.note(
+                "the ranks share the directories with threads; any other engine is run by one rank",
+            );
+        }
+        return Ok(explained);
     }
     if args.compare {
         return compare::run(&request.options, args.trials, out);
     }
-    if args.resume && args.shard.is_none() {
-        return Err(Error::new("--resume requires --shard or mpirun").with_hint("add --shard I/N"));
-    }
-    if args.run.is_some() && args.shard.is_none() {
-        return Err(Error::new("--run requires --shard or mpirun").with_hint("add --shard I/N"));
+    if team.is_alone() && args.shard.is_none() {
+        let given = [(args.resume, "--resume"), (args.run.is_some(), "--run")];
+        if let Some((_, option)) = given.iter().find(|(is_given, _)| *is_given) {
+            let message = format!("{option} requires --shard or mpirun");
+            return Err(Error::new(message).with_hint("add --shard I/N"));
+        }
     }
     let view = View {
+        format: args.format,
         args: &args.output,
         schema: SCHEMA,
         time: args.predicates.time_field(),
         max_depth: args.max_depth,
         is_exclusive: args.exclusive,
         is_all: request.predicates.is_all(),
+        team,
     };
-    view.print(&request, out)
+    view.print(&FileSystem { request, team }, out)
 }
 
-impl Source for Request<'_> {
+/// The directories, which all ranks walk together.
+struct FileSystem<'a> {
+    request: Request<'a>,
+    team: &'a dyn Team,
+}
+
+impl Source for FileSystem<'_> {
     /// Walks into a sink, and into a catalog if there is to be one. The catalog gets all entries, the
     /// sink those that the predicates select.
     fn emit(&self, sink: &dyn Sink, wanted: Messages) -> Result<Emitted, Error> {
         let start = Instant::now();
-        if let Some(part) = kept_part(self)? {
-            DataSet::open(&[part])?.emit(&self.predicates, sink)?;
-            return Ok(Emitted {
-                seconds: start.elapsed().as_secs_f64(),
-                ..Emitted::default()
-            });
-        }
+        let parts = Parts::prepare(&self.request, self.team)?;
         let diagnostics = Diagnostics::default();
-        let catalog = self.args.catalog.as_ref();
-        let catalog = catalog.map(|file| create_catalog(file, self));
-        let catalog = catalog.transpose()?;
-        let selected = Selected::new(&self.predicates, sink);
-        let chosen: &dyn Sink = match self.predicates.is_all() {
-            true => sink,
-            false => &selected,
+        let wanted = Messages {
+            progress: wanted.progress && self.team.rank() == 0,
+            ..wanted
         };
-        let both = catalog.as_ref().map(|catalog| Both(chosen, catalog));
-        let all: &dyn Sink = both.as_ref().map_or(chosen, |both| both);
-        let with_paths = Watched(all);
-        let all = if wanted.progress { &with_paths } else { all };
-        let report = watch_walk(wanted, &diagnostics, || {
-            walk::walk(&self.options, all, &diagnostics)
-        })?;
-        selected.finish(is_empty_directory(&self.options.dirs, &diagnostics));
-        let warnings = diagnostics.take_warnings();
-        // If the output is closed the walk has stopped early, and the catalog is not of the whole tree.
-        if let Some(catalog) = catalog.filter(|_| !sink.is_closed()) {
-            catalog.finish(&report, warnings.is_empty())?;
-        }
-        Ok(Emitted {
-            parts: report.parts,
-            warnings,
-            seconds: start.elapsed().as_secs_f64(),
-        })
+        let pieces = Pieces {
+            request: &self.request,
+            parts: parts.as_ref(),
+            sink,
+            diagnostics: &diagnostics,
+            is_watched: wanted.progress,
+            team: self.team,
+        };
+        let mut emitted = watch_walk(wanted, &diagnostics, || pieces.walk())?;
+        let is_resumed = self.request.args.resume && !self.team.is_alone();
+        emitted.kept = parts.filter(|_| is_resumed).map(|parts| parts.kept());
+        emitted.seconds = start.elapsed().as_secs_f64();
+        Ok(emitted)
     }
 
     fn roots(&self) -> &[Vec<u8>] {
-        &self.options.dirs
+        &self.request.options.dirs
     }
 
     fn note(&self, totals: &Totals, emitted: &Emitted, out: &Out) {
@@ -111,55 +126,120 @@ impl Source for Request<'_> {
     }
 }
 
-/// With `--resume`, the part of the shard, if an earlier attempt has finished it and has skipped nothing.
-fn kept_part(request: &Request<'_>) -> Result<Option<Vec<u8>>, Error> {
-    let (args, selection) = (request.args, &request.selection);
-    let (true, Some(dir), tops @ [_], Some(shard)) = (
-        args.resume,
-        &args.catalog,
-        &request.options.dirs[..],
-        &selection.shard,
-    ) else {
-        return Ok(None);
-    };
-    let file = joined(dir.as_bytes(), shard.file_name().as_bytes());
-    let finished = finished_part(&file, tops, selection, Writer::Walk)?;
-    if finished.as_ref().is_some_and(|it| it.run != shard.run) {
-        const WHY: &str = "it is of another run";
-        return Err(Error::write("cannot write catalog", &file, WHY, OLD_PARTS));
-    }
-    Ok(finished.filter(|it| it.complete).map(|_| file))
+/// The walk, in one piece or in several.
+struct Pieces<'a> {
+    request: &'a Request<'a>,
+    parts: Option<&'a Parts>,
+    /// What to print.
+    sink: &'a dyn Sink,
+    diagnostics: &'a Diagnostics,
+    /// The progress line is shown, with paths.
+    is_watched: bool,
+    team: &'a dyn Team,
 }
 
-/// How to write a catalog to a directory.
-const PARTS: &str = "to write parts to a directory, use --shard I/N or mpirun";
-
-fn create_catalog(file: &OsStr, request: &Request<'_>) -> Result<Catalog, Error> {
-    let [dir] = &request.options.dirs[..] else {
-        return Err(Error::new("--catalog cannot be used with several DIRs")
-            .with_hint("run fathom walk once per DIR"));
-    };
-    let selection = request.selection.clone();
-    let mut file = file.as_bytes().to_vec();
-    if let Some(shard) = &selection.shard {
-        file = as_prefix(&file);
-        if !is_remote(&file) {
-            create_directories(&file).map_err(|errno| {
-                let next = "give a directory that you can write to";
-                Error::write(ranks::WRITING_CATALOG, &file, errno, next)
-            })?;
+impl Pieces<'_> {
+    fn walk(&self) -> Result<Emitted, Error> {
+        let mut emitted = Emitted::default();
+        let options = &self.request.options;
+        let Some(parts) = self.parts else {
+            self.walk_piece(options, None, &mut emitted)?;
+            return Ok(emitted);
+        };
+        for (piece, is_kept) in (0..).zip(&parts.is_kept) {
+            let selection = parts.selection(piece);
+            if *is_kept {
+                let read = DataSet::open(&[parts.file(&selection)])
+                    .and_then(|part| part.emit(&Predicates::default(), self.sink));
+                agree(self.team, read)?;
+                continue;
+            }
+            let of = parts.is_kept.len() as u32;
+            let filter = match of {
+                1 => options.filter.clone(),
+                of => selection
+                    .filter()
+                    .with_shard(Some(Shard { number: piece, of })),
+            };
+            let options = WalkOptions {
+                filter,
+                ..options.clone()
+            };
+            let catalog = agree(self.team, parts.create(selection))?;
+            self.walk_piece(&options, Some(catalog), &mut emitted)?;
         }
-        // Other shards of this run may be there, but none of a run with another number of shards.
-        let suffix = format!("-of-{}.parquet", shard.of);
-        let mut names = catalogs_in(&file)?.unwrap_or_default().into_iter();
-        if let Some(old) = names.find(|name| !name.ends_with(suffix.as_bytes())) {
-            return Err(ranks::has_old_part(ranks::WRITING_CATALOG, &file, &old));
-        }
-        file = joined(&file, shard.file_name().as_bytes());
+        Ok(emitted)
     }
-    let is_shard = selection.shard.is_some();
-    Catalog::create(&file, dir, selection).map_err(|error| match error.errno() {
-        Some(Errno::EISDIR) if !is_shard => Error::from(error).with_hint(PARTS),
-        _ => error.into(),
-    })
+
+    /// Walks one piece, and gives the parts of all ranks their names.
+    fn walk_piece(
+        &self,
+        options: &WalkOptions,
+        catalog: Option<Catalog>,
+        emitted: &mut Emitted,
+    ) -> Result<(), Error> {
+        let &Pieces {
+            sink,
+            diagnostics,
+            team,
+            ..
+        } = self;
+        let predicates = &self.request.predicates;
+        let selected = Selected::new(predicates, sink);
+        let chosen: &dyn Sink = match predicates.is_all() {
+            true => sink,
+            false => &selected,
+        };
+        let both = catalog.as_ref().map(|catalog| Both(chosen, catalog));
+        let all: &dyn Sink = both.as_ref().map_or(chosen, |both| both);
+        let with_paths = Watched(all);
+        let all = if self.is_watched { &with_paths } else { all };
+        let walked = walk_together(options, all, diagnostics, team);
+        // The error of a catalog is that of its end.
+        let walked = match catalog.as_ref().is_some_and(Sink::is_closed) {
+            true => Ok(walked.unwrap_or_default()),
+            false => walked,
+        };
+        let report = agree(team, walked)?;
+        selected.finish(is_empty_directory(&options.dirs, diagnostics));
+        let warnings = diagnostics.take_warnings();
+        // If the output is closed the walk has stopped early, and the catalog is not of the whole tree.
+        let catalog = catalog.filter(|_| !sink.is_closed());
+        let sealed = catalog.map(|catalog| catalog.seal(&report, warnings.is_empty()));
+        let sealed = agree(team, sealed.transpose())?;
+        // Only now, when all parts are written, they get their names.
+        let published = sealed.map(Sealed::publish).transpose();
+        agree(team, published)?;
+        for part in report.parts {
+            if !emitted.parts.iter().any(|known| known.path == part.path) {
+                emitted.parts.push(part);
+            }
+        }
+        emitted.warnings.extend(warnings);
+        Ok(())
+    }
+}
+
+/// Checks that several ranks can do it.
+fn check_for_ranks(args: &Args) -> Result<(), Error> {
+    args.excludes.globs.check_for_ranks()?;
+    let output = &args.output;
+    let is_threads = args
+        .engine
+        .is_none_or(|engine| engine == EngineKind::Threads);
+    if args.resume && !is_threads {
+        return Err(Error::new("--resume cannot be used with this --engine")
+            .with_hint("omit --engine: it would read the whole file system for each slice"));
+    }
+    let option = match () {
+        () if args.compare => "--compare",
+        () if args.format != Format::Summary => "this --format",
+        () if output.group_by.is_some() => "--group-by",
+        () if output.top.is_some() => "--top",
+        () => return Ok(()),
+    };
+    Err(Error::new(format!(
+        "{option} cannot be used by the ranks of an MPI job"
+    ))
+    .with_hint("write parts with --catalog, and use fathom query on all of them"))
 }

@@ -17,7 +17,7 @@ use walk::{
 use crate::cmd::groups::{NamedGroups, write_rows};
 use crate::json::{Json, list_of};
 use crate::out::{gates, own_calls};
-use crate::ranks::RankPlace;
+use crate::ranks::show::RankEntries;
 use crate::stats::{JsonStats, median_cell};
 
 pub(super) const SCHEMA: &str = "fathom.walk/1";
@@ -104,40 +104,6 @@ pub(crate) struct Walk<'a> {
     pub(crate) ranks: Option<&'a [RankEntries]>,
     /// The number of parts of an earlier attempt that were kept.
     pub(crate) kept: Option<usize>,
-}
-
-/// What a rank of an MPI job has found.
-pub(crate) struct RankEntries {
-    pub(crate) rank: usize,
-    pub(crate) place: RankPlace,
-    pub(crate) entries: u64,
-}
-
-json_object!(Json<'_, RankEntries>, |found| {
-    "rank": found.rank,
-    "host": &found.place.host,
-    "processors": found.place.processors,
-    "entries": found.entries,
-});
-
-/// How many parts of an earlier attempt were kept.
-pub(crate) fn kept_text(kept: usize, of: usize) -> String {
-    match kept {
-        0 => "no parts of an earlier attempt were kept".to_owned(),
-        _ => {
-            let (kept, of) = (count(kept as u64), count(of as u64));
-            format!("{kept} of {of} parts were kept from an earlier attempt")
-        }
-    }
-}
-
-/// How evenly the ranks have shared the work.
-pub(crate) fn ranks_text(ranks: &[RankEntries]) -> String {
-    let entries = || ranks.iter().map(|found| found.entries);
-    let (least, most) = (entries().min(), entries().max());
-    let [least, most] = [least, most].map(|entries| count(entries.unwrap_or(0)));
-    let all = plural(ranks.len() as u64, "rank", "ranks");
-    format!("{all}, each with {least} to {most} entries")
 }
 
 impl Walk<'_> {

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gate::sync::Mutex;
 use walk::{Dir, EngineKind, Entry, Fields, MountContext, Sink, Worker};
 
-use super::lines::{Form, Lines};
+use super::lines::{Lines, fields, head};
+use crate::args::output::Format;
 use crate::error::Error;
 use crate::out::Out;
 
@@ -37,7 +38,7 @@ impl Sink for Watched<'_> {
 /// Prints entries as lines on stdout. Each thread fills a buffer of its own, so that threads wait for
 /// each other only to write.
 pub(super) struct LineOutput<'a> {
-    form: Form,
+    format: Format,
     out: &'a Out,
     /// A buffer of this length is written.
     enough: usize,
@@ -55,10 +56,10 @@ impl<'a> LineOutput<'a> {
     /// Bytes that are written at a time.
     const PIECE: usize = 128 << 10;
 
-    pub(super) fn new(form: Form, out: &'a Out) -> LineOutput<'a> {
-        let kept = form.head().to_vec();
+    pub(super) fn new(format: Format, out: &'a Out) -> LineOutput<'a> {
+        let kept = head(format).to_vec();
         LineOutput {
-            form,
+            format,
             out,
             // A terminal shows each entry at once.
             enough: if out.on_terminal() {
@@ -113,13 +114,13 @@ impl<'a> LineOutput<'a> {
 impl Sink for LineOutput<'_> {
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(LineWriter {
-            lines: Lines::new(self.form),
+            lines: Lines::new(self.format),
             to: self,
         })
     }
 
     fn fields(&self) -> Fields {
-        self.form.fields()
+        fields(self.format)
     }
 
     fn is_closed(&self) -> bool {

@@ -14,8 +14,8 @@ use show::units::{duration, plural, sized};
 use walk::{EngineKind, Explained, FileType};
 
 pub(crate) use self::retention::{Pruned, pruned};
-use crate::cmd::walk::show::RankEntries;
 use crate::json::Json;
+use crate::ranks::show::RankEntries;
 
 pub(super) mod costs;
 pub(super) mod estimates;

@@ -1,6 +1,6 @@
-//! The dump of one rank of an MPI job: one part of the archive and of the catalog.
+//! The archive and the catalog that one process writes: all of a dump, or a part of it as a rank of an MPI job.
 //!
-//! Each step is a separate function, after which the ranks agree that none has failed.
+//! Each step is one function, so that the ranks can agree after it that none has failed.
 
 use catalog::{Draft, Sealed};
 use ondisk::pax::{PartOfRun, part_header};
@@ -8,32 +8,34 @@ use walk::{Diagnostics, Moment};
 
 use super::chain::Chain;
 use super::options::{DumpOptions, DumpSummary};
-use super::output::Output;
+use super::output::{Output, Whole};
 use super::own::check_outputs;
 use super::pieces::DumpShare;
 use super::progress::Progress;
-use super::{Dump, UnnamedFiles, stripped_prefixes};
+use super::{Dump, stripped_prefixes};
 use crate::error::{Action, Error};
 use crate::gather::check_directories;
 
-/// One rank's part of a dump.
+/// A dump, or a part of it.
 pub struct DumpPart<'a> {
     options: &'a DumpOptions,
-    begun: Moment,
-    chain: Chain,
-    output: Output,
+    pub(super) begun: Moment,
+    pub(super) chain: Chain,
+    pub(super) output: Output,
     draft: Option<Draft>,
 }
 
 impl<'a> DumpPart<'a> {
-    /// Creates the files of a part, not yet renamed into place. The part number is that of the
-    /// selection; each SRC must be a directory.
+    /// Creates the files, which have no names yet, so that an archive that cannot be written fails before hours of reading.
+    /// A part is that of the selection; then each SRC must be a directory.
     ///
     /// # Errors
     /// A file cannot be created, or a SRC is no directory.
     pub fn create(options: &'a DumpOptions) -> Result<DumpPart<'a>, Error> {
         let begun = Moment::now();
-        check_directories(&options.sources)?;
+        if options.selection.shard.is_some() {
+            check_directories(&options.sources)?;
+        }
         let resolve = |archive: &Vec<u8>| {
             let format = options.compress.resolve(archive);
             format.map_err(|kind| Error::new(Action::WriteArchive, archive, kind))
@@ -52,7 +54,10 @@ impl<'a> DumpPart<'a> {
             part_header(&part, &mut header);
             output.write(&header)?;
         }
-        let draft = chain.catalog.as_deref().map(Draft::create).transpose()?;
+        // The catalog of an increment may become another one when the tree has been read.
+        let catalog = chain.catalog.as_deref();
+        let catalog = catalog.filter(|_| options.selection.shard.is_some());
+        let draft = catalog.map(Draft::create).transpose()?;
         Ok(DumpPart {
             options,
             begun,
@@ -84,30 +89,31 @@ impl<'a> DumpPart<'a> {
         let planned = share.planned(piece);
         let own = share.own(piece);
         let mut written = dump.write_unnamed(self.output, planned, self.draft, own)?;
+        written.check_catalog()?;
         let notes = stripped_prefixes(self.options);
         written.summary.notes.splice(..0, notes);
-        let UnnamedFiles {
-            archive,
-            catalog,
-            summary,
-        } = written;
-        Ok(WrittenPart {
-            archive: Some(archive),
-            catalog: catalog.transpose()?,
-            summary,
-        })
+        Ok(written)
     }
 }
 
 /// A part of a dump whose files are synced to disk, but not yet renamed into place. Dropping it
 /// removes them.
 pub struct WrittenPart {
-    archive: Option<super::output::Whole>,
-    catalog: Option<Sealed>,
-    summary: DumpSummary,
+    pub(super) archive: Option<Whole>,
+    /// If it could not be written, the archive may get its name all the same.
+    pub(super) catalog: Option<Result<Sealed, Error>>,
+    pub(super) summary: DumpSummary,
 }
 
 impl WrittenPart {
+    /// Returns the error of the catalog, if it could not be written.
+    pub(super) fn check_catalog(&mut self) -> Result<(), Error> {
+        match self.catalog.take_if(|catalog| catalog.is_err()) {
+            Some(Err(error)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Renames the archive into place.
     ///
     /// # Errors
@@ -124,7 +130,9 @@ impl WrittenPart {
     /// # Errors
     /// The catalog cannot be renamed.
     pub fn publish_catalog(&mut self) -> Result<(), Error> {
-        self.catalog.take().map(Sealed::publish).transpose()?;
+        if let Some(catalog) = self.catalog.take() {
+            catalog?.publish()?;
+        }
         Ok(())
     }
 

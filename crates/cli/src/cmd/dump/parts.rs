@@ -1,9 +1,8 @@
-//! `mpirun fathom dump`: one dump by all ranks of an MPI job. Rank 0 reports for all of them.
+//! The parts of an archive and of a catalog that the ranks of an MPI job write.
 //!
 //! All ranks take these steps in the same order. Where one fails, all end with its error.
 
 use std::collections::HashMap;
-use std::time::Instant;
 
 use archive::compression::{Compress, Compression};
 use archive::dump::{DumpOptions, DumpPart, DumpShare, DumpSummary, Progress, WrittenPart};
@@ -14,105 +13,20 @@ use team::Team;
 use walk::Diagnostics;
 use walk::entry::joined;
 
-use super::options::{SCHEMA, ask, dump_options};
-use super::show::{self, DumpReport};
 use crate::cmd::dump::args::Dump as Args;
-use crate::cmd::walk::show::{RankEntries, kept_text, ranks_text};
-use crate::error::{Error, Outcome};
+use crate::error::Error;
 use crate::out::{Messages, Out};
 use crate::progress::watch_dump;
 use crate::ranks::resume::{Earlier, PIECES};
 use crate::ranks::{
     WRITING_CATALOG, agree, check_outside, create_on_all, create_output, has_old_part, of_first,
-    own_error, part_of_run, reported_by_first, start_together, tell_first,
+    part_of_run,
 };
 
 const WRITING: &str = "cannot write the archive to";
 
-/// What is done before there are threads.
-pub(super) fn prepare(args: &Args) -> Result<DumpOptions, Error> {
-    check(args)?;
-    let (mut options, _) = dump_options(args)?;
-    ask(args, &mut options)?;
-    Ok(options)
-}
-
-pub(super) fn run(
-    args: &Args,
-    options: Result<DumpOptions, Error>,
-    team: &dyn Team,
-    out: &Out,
-) -> Outcome {
-    reported_by_first(team, dump(args, options, team, out))
-}
-
-fn dump(args: &Args, options: Result<DumpOptions, Error>, team: &dyn Team, out: &Out) -> Outcome {
-    let start = Instant::now();
-    start_together("dumps", &args.sources, args, team)?;
-    let options = agree(team, options.map_err(Some))?;
-    let dir = options.archive.clone();
-    let mut parts = Parts::prepare(options, args.resume, team)?;
-    let (diagnostics, progress) = (Diagnostics::default(), Progress::default());
-    let wanted = Messages {
-        progress: out.messages().progress && team.rank() == 0,
-        ..out.messages()
-    };
-    let written = watch_dump(wanted, &diagnostics, &progress, || {
-        parts.write(team, &diagnostics, &progress)
-    });
-    let kept = args.resume.then(|| parts.kept());
-    finish(written?, kept, dir.as_deref(), start, team, out)
-}
-
-/// Adds up what all ranks have dumped, and prints it on rank 0.
-fn finish(
-    mut summary: DumpSummary,
-    kept: Option<(usize, usize)>,
-    dir: Option<&[u8]>,
-    start: Instant,
-    team: &dyn Team,
-    out: &Out,
-) -> Outcome {
-    let warnings = std::mem::take(&mut summary.warnings);
-    let own = numbers(&mut summary).map(|number| *number);
-    let Some((all, warnings)) = tell_first(team, own, warnings) else {
-        return Ok(0);
-    };
-    let mut ranks = Vec::new();
-    for (rank, (place, words)) in all.into_iter().enumerate() {
-        ranks.push(RankEntries {
-            rank,
-            place,
-            entries: words[0],
-        });
-        if rank > 0 {
-            add(&mut summary, words);
-        }
-    }
-    let report = DumpReport {
-        archive: dir,
-        method: summary.parts.first(),
-        summary: Some(&summary),
-        seconds: Some(start.elapsed().as_secs_f64()),
-        ranks: Some(&ranks),
-        kept: kept.map(|(kept, _)| kept),
-        ..DumpReport::default()
-    };
-    for note in &summary.notes {
-        out.note(show::note(note));
-    }
-    out.report(SCHEMA, &report, &warnings, || {
-        out.note(show::summary(&report, &summary));
-        out.note(ranks_text(&ranks));
-        if let Some((kept, of)) = kept {
-            out.note(kept_text(kept, of));
-        }
-        Ok(())
-    })
-}
-
 /// The numbers of a summary, which are sums over the ranks: first that of the entries.
-fn numbers(summary: &mut DumpSummary) -> [&mut u64; 11] {
+pub(super) fn numbers(summary: &mut DumpSummary) -> [&mut u64; 11] {
     let counts = &mut summary.counts;
     [
         &mut summary.entries,
@@ -129,14 +43,14 @@ fn numbers(summary: &mut DumpSummary) -> [&mut u64; 11] {
     ]
 }
 
-fn add(summary: &mut DumpSummary, words: [u64; 11]) {
+pub(super) fn add(summary: &mut DumpSummary, words: [u64; 11]) {
     for (number, word) in numbers(summary).into_iter().zip(words) {
         *number += word;
     }
 }
 
 /// Checks that several ranks can do it.
-fn check(args: &Args) -> Result<(), Error> {
+pub(super) fn check(args: &Args) -> Result<(), Error> {
     args.excludes.globs.check_for_ranks()?;
     let full = "omit it: the ranks write a full dump";
     let (option, next) = match () {
@@ -156,7 +70,7 @@ fn check(args: &Args) -> Result<(), Error> {
 }
 
 /// The parts of the archive and of the catalog.
-struct Parts {
+pub(super) struct Parts {
     /// The options of the dump; the archive and the catalog are directories.
     options: DumpOptions,
     /// The part of this rank in the first piece.
@@ -185,7 +99,11 @@ type Told = (Option<String>, Vec<Option<Sums>>, bool);
 
 impl Parts {
     /// Creates the directories of the parts, and finds out which there are already.
-    fn prepare(mut options: DumpOptions, resume: bool, team: &dyn Team) -> Result<Parts, Error> {
+    pub(super) fn prepare(
+        mut options: DumpOptions,
+        resume: bool,
+        team: &dyn Team,
+    ) -> Result<Parts, Error> {
         if let (true, Some(dir), None) = (resume, &options.archive, &options.catalog) {
             // It tells whether a piece has changed.
             options.catalog = Some(joined(dir, b".catalog"));
@@ -215,7 +133,7 @@ impl Parts {
         let sources = &parts.options.sources;
         for (dir, doing) in parts.directories() {
             if resume {
-                agree(team, check_outside(dir, sources, doing).map_err(Some))?;
+                agree(team, check_outside(dir, sources, doing))?;
             }
             let old = |dir: &[u8]| match () {
                 () if resume => Ok(None),
@@ -229,7 +147,7 @@ impl Parts {
                 0 => parts.find(),
                 _ => Ok((None, EarlierPieces::default())),
             };
-            let (run, earlier) = agree(team, found.map_err(Some))?;
+            let (run, earlier) = agree(team, found)?;
             let told: Told = (run, earlier.sums.clone(), earlier.is_complete);
             let (run, sums, is_complete) = of_first(team, told);
             parts.earlier = EarlierPieces {
@@ -302,7 +220,18 @@ impl Parts {
     }
 
     /// Writes all pieces, but for those that are kept.
-    fn write(
+    pub(super) fn write(&mut self, team: &dyn Team, out: &Out) -> Result<DumpSummary, Error> {
+        let (diagnostics, progress) = (Diagnostics::default(), Progress::default());
+        let wanted = Messages {
+            progress: out.messages().progress && team.rank() == 0,
+            ..out.messages()
+        };
+        watch_dump(wanted, &diagnostics, &progress, || {
+            self.write_pieces(team, &diagnostics, &progress)
+        })
+    }
+
+    fn write_pieces(
         &mut self,
         team: &dyn Team,
         diagnostics: &Diagnostics,
@@ -311,9 +240,8 @@ impl Parts {
         let pieces = self.is_kept.len() as u32;
         let options = self.options_of(0);
         // So that an archive that cannot be written fails before the tree is read.
-        let mut first = Some(create(&options, team)?).filter(|_| pieces == 1);
+        let mut first = Some(agree(team, DumpPart::create(&options))?).filter(|_| pieces == 1);
         let share = DumpShare::collect(&options, pieces, team, diagnostics);
-        let share = share.map_err(own_error);
         let share = agree(team, share)?;
         self.keep(&share, team)?;
         share.begin(progress, |piece| self.is_kept[piece as usize]);
@@ -325,10 +253,10 @@ impl Parts {
                     let options = self.options_of(piece);
                     let part = match first.take() {
                         Some(part) => part,
-                        None => create(&options, team)?,
+                        None => agree(team, DumpPart::create(&options))?,
                     };
                     let written = part.write(&share, piece, diagnostics, progress);
-                    let written = agree(team, written.map_err(|error| Some(error.into())))?;
+                    let written = agree(team, written)?;
                     let is_first = piece == 0 && !self.is_kept.contains(&true);
                     publish(written, is_first && pieces > 1, team)?
                 }
@@ -375,7 +303,7 @@ impl Parts {
                 }
             }
         }
-        agree(team, done.map_err(Some))
+        agree(team, done)
     }
 
     fn part(&self, number: u32) -> ShardOfRun {
@@ -404,16 +332,10 @@ impl Parts {
     }
 
     /// The number of parts that are kept, and of all.
-    fn kept(&self) -> (usize, usize) {
+    pub(super) fn kept(&self) -> (usize, usize) {
         let kept = self.is_kept.iter().filter(|is_kept| **is_kept).count();
         (kept * self.ranks as usize, self.first.of as usize)
     }
-}
-
-/// Creates the files of a part, on all ranks.
-fn create<'a>(options: &'a DumpOptions, team: &dyn Team) -> Result<DumpPart<'a>, Error> {
-    let part = DumpPart::create(options);
-    agree(team, part.map_err(|error| Some(error.into())))
 }
 
 /// Gives the files of a piece their names, now that all ranks have written theirs: first all archives, so that no
@@ -430,7 +352,7 @@ fn publish(
     };
     for step in steps {
         let named = step(&mut written);
-        agree(team, named.map_err(|error| Some(error.into())))?;
+        agree(team, named)?;
     }
     Ok(written.into_summary())
 }

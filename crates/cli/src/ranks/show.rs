@@ -1,0 +1,46 @@
+//! What commands print of the ranks of an MPI job.
+
+use serde::{Deserialize, Serialize};
+use show::json_object;
+use show::units::{count, plural};
+
+use crate::json::Json;
+use crate::out::Out;
+
+/// What a rank of an MPI job has found, and where it has run.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct RankEntries {
+    pub(crate) rank: usize,
+    pub(crate) host: String,
+    /// How many processors it counted with.
+    pub(crate) processors: usize,
+    pub(crate) entries: u64,
+}
+
+json_object!(Json<'_, RankEntries>, |found| {
+    "rank": found.rank,
+    "host": &found.host,
+    "processors": found.processors,
+    "entries": found.entries,
+});
+
+/// Notes how evenly the ranks have shared the work, and how many parts of an earlier attempt were kept, of how many.
+pub(crate) fn note_ranks(ranks: Option<&[RankEntries]>, kept: Option<(usize, usize)>, out: &Out) {
+    if let Some(ranks) = ranks {
+        let entries = || ranks.iter().map(|found| found.entries);
+        let (least, most) = (entries().min(), entries().max());
+        let [least, most] = [least, most].map(|entries| count(entries.unwrap_or(0)));
+        let all = plural(ranks.len() as u64, "rank", "ranks");
+        out.note(format_args!("{all}, each with {least} to {most} entries"));
+    }
+    match kept {
+        None => {}
+        Some((0, _)) => out.note("no parts of an earlier attempt were kept"),
+        Some((kept, of)) => {
+            let (kept, of) = (count(kept as u64), count(of as u64));
+            out.note(format_args!(
+                "{kept} of {of} parts were kept from an earlier attempt"
+            ));
+        }
+    }
+}

@@ -17,7 +17,7 @@ use crate::support::tool::tool;
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, fathom_path, in_namespace, require, run};
 
-/// With an engine that reads a whole file system, one rank finds all of a mount; the ranks still find what one
+/// With an engine that reads a whole file system or has one thread, one rank finds all of a mount; the ranks still find what one
 /// process finds, and dump it.
 #[test]
 fn raw_engines_find_the_same() {
@@ -28,6 +28,7 @@ fn raw_engines_find_the_same() {
         (EXT4[0], "ext4", "raw"),
         (XFS[0], "bulkstat", "batched"),
         (BTRFS[0], "btrfs", "batched"),
+        (EXT4[0], "stat", "percall"),
     ] {
         in_namespace(|base| {
             assert!(mounted(make, &base.join("disk")));

@@ -55,7 +55,7 @@ impl Progress {
         bar.tick();
     }
 
-    /// A trial of a method or an engine; the one before the first is a run for something else.
+    /// Shows a trial of a method or an engine; `first` describes trial 0.
     pub(crate) fn trial(&mut self, name: &str, (trial, of): (usize, usize), first: &str) {
         self.at(|| match trial {
             0 => format!("{name}, {first}"),

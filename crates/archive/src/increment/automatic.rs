@@ -32,7 +32,7 @@ pub struct AutomaticOptions<'a> {
     pub state: &'a [u8],
     /// Each SRC.
     pub sources: &'a [Vec<u8>],
-    /// Of so many dumps one is full.
+    /// The interval of full dumps, counted in dumps.
     pub full_every: u32,
     /// The suffix of the archives.
     pub suffix: &'a str,

@@ -12,7 +12,7 @@ use crate::found::{Found, Mounted};
 use crate::missing::Missing;
 use crate::step::StepKind;
 
-/// What a survey is asked for.
+/// The options of a survey.
 pub struct SurveyOptions {
     /// The directory, as it was given.
     pub dir: Vec<u8>,
@@ -63,27 +63,27 @@ pub enum Activity<'a> {
     Announced,
     /// The turn has begun, in this process.
     Begun,
-    /// Directories are searched for mounts, this one by now.
+    /// How far a search for mounts is, and the directory that it has reached.
     Searching(&'a SearchProgress, &'a [u8]),
-    /// So many of so many mounts have answered.
+    /// How many mounts have answered, and how many there are.
     Checking(usize, usize),
-    /// A method to find mounts runs: for its profile, or a trial from 1.
+    /// A method to find mounts, and its trial; 0 is the run that is profiled.
     Method(&'a str, usize),
-    /// An engine runs until its limit.
+    /// A walk by this engine until its limit.
     Scouting(EngineKind),
-    /// So many levels of the tree are walked.
+    /// A walk of this many levels of the tree.
     Levels(u32),
-    /// An engine runs: to warm the caches, or a trial from 1.
+    /// An engine, and its trial; 0 is the run that warms the caches.
     Engine(&'a str, usize),
-    /// A program is started.
+    /// The program that is started.
     Starting(&'a str),
-    /// An experiment runs in this directory.
+    /// The directory of an experiment, and what the experiment does.
     Probing(&'a [u8], probe::Activity),
     /// The turn has ended, in this process or in a child that was stopped.
     Ended,
 }
 
-/// Is told what a survey is doing.
+/// A function that is called at each step and activity.
 pub type Observer<'a> = dyn FnMut(&Turn, Activity<'_>) + 'a;
 
 /// What one turn of a step is given.

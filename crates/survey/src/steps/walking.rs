@@ -376,7 +376,7 @@ pub(super) fn heard(ended: Ended) {
     }
 }
 
-/// What [`account()`] has accounted for: the process ends by SIGALRM at the limit.
+/// Walks a directory by one call after the other, to be accounted for. SIGALRM ends the process at the limit.
 ///
 /// # Errors
 /// Why the walk was not begun.

@@ -34,7 +34,7 @@ class Bench:
 
     def __init__(self, options):
         self.options, self.fathom = options, options.fathom
-        self.trials = 2 if options.quick else 5
+        self.trials = min(options.trials, 5)
 
     def at(self, name, measured):
         """The rows of `measured(place)` in a new place."""

@@ -191,11 +191,11 @@ def rows_of(group, numbered):
     yield ""
     commands = {}
     for number, claim in chosen:
-        commands.setdefault(claim.command, []).append(number)
+        if claim.now:
+            commands.setdefault(claim.command, []).append(number)
     for command, numbers in commands.items():
-        if command:
-            places = " (FS: ext4, xfs or btrfs)" if re.search(r"\bFS\b", command) else ""
-            yield f"- {ranges(numbers)}{places}: `{command}`"
+        places = " (FS: ext4, xfs or btrfs)" if re.search(r"\bFS\b", command) else ""
+        yield f"- {ranges(numbers)}{places}: `{command}`"
 
 
 def ranges(numbers):

@@ -7,13 +7,14 @@ both. Counts and ratios of one run are kept as they are, times in seconds. A fig
 import json
 import os
 import re
+import signal
 import subprocess
 import time
 from pathlib import Path
 from statistics import mean, median
 
 from measure import ENVIRONMENT, STAT_FAMILY, run, run_json
-from namespace import MS_PRIVATE, in_namespace
+from namespace import MS_PRIVATE, PR_SET_PDEATHSIG, in_namespace, libc
 from places import RANDOM_SYSTEMS, Place
 from probes import device_reads
 from systems import read_systems
@@ -218,7 +219,8 @@ def heap(place, command):
 
 def loaded(bench, place):
     """The gain while two busy processes share each processor."""
-    busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2 * os.cpu_count())]
+    end_with_parent = lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"], preexec_fn=end_with_parent) for _ in range(2 * os.cpu_count())]
     try:
         for trial in range(2 * bench.trials):
             for method in METHODS:

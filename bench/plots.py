@@ -128,3 +128,30 @@ def lines(title, series, across, up, source):
         body += [marker(number, x, y) for x, y in [*at, (right + 30, key)]]
         body.append(text(right + 56, key + 4, name))
     return svg(max(bottom + 48, top + 20 * len(series) + 40), title, source, body)
+
+
+def samples(title, series, peaks, unit, source):
+    """A panel for each series, {name: {run: nanoseconds}}, on a logarithmic scale of its own; above them a line at each of `peaks`."""
+    left, right, room, y = 64, WIDTH - 24, 70, 48
+    last = max(*peaks, *(max(values) for values in series.values()))
+    body = []
+
+    def along(run):
+        return left + (right - left) * run / (last + 1)
+
+    for name, values in {"paper": None, **series}.items():
+        base = y + (30 if values is None else room)
+        body.append(text(left - 8, base - 4, name, "ink", "end"))
+        body.append(f'<path d="M{left} {base}H{right}" class="line"/>')
+        if values is None:
+            heights = {run: 22 for run in peaks}
+            body += [text(along(run), base - 25, str(run), "faint small", "middle") for run in peaks]
+        else:
+            least, most = max(1, min(values.values())), max(values.values())
+            scale = (room - 16) / (log10(most / least) or 1)
+            heights = {run: 1 + scale * log10(max(value, least) / least) for run, value in values.items()}
+            body.append(text(right, y + 8, f"{least / 1000:.3g} to {most / 1000:,.0f} µs", "faint small", "end"))
+        body += [f'<path d="M{along(run):.1f} {base}v{-height:.1f}" class="line"/>' for run, height in heights.items()]
+        y = base + 12
+    body.append(text(left, y + 8, f"{unit} 1 to {last}; times on a logarithmic scale", "faint small"))
+    return svg(y + 34, title, source, body)

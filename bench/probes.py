@@ -106,14 +106,17 @@ def btrfs_uuid(at):
         os.close(fd)
 
 
+def read_ahead(at, fstype):
+    """The file of sysfs with the read_ahead_kb of a file system."""
+    if fstype == "btrfs":
+        return Path("/sys/fs/btrfs", btrfs_uuid(at), "bdi", "read_ahead_kb")
+    device = os.stat(at).st_dev
+    return Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb")
+
+
 def set_ahead(options, make, kib):
     at = join(options.work, "below" if make.fstype == "overlay" else "at")
-    if make.fstype == "btrfs":
-        bdi = Path("/sys/fs/btrfs", btrfs_uuid(at), "bdi")
-    else:
-        device = os.stat(at).st_dev
-        bdi = Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}")
-    (bdi / "read_ahead_kb").write_text(str(kib))
+    read_ahead(at, make.fstype).write_text(str(kib))
 
 
 def row(finding, want, found, right, by_time=False, seconds=""):

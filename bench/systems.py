@@ -134,8 +134,8 @@ class System:
 
 
 def ext4_image(scratch, inodes):
-    """`^dir_index` keeps directories in order of creation."""
-    mkfs = ["mkfs.ext4", "-q", "-F", "-O", "^has_journal,^dir_index", "-N", str(inodes + 64)]
+    """`^dir_index` keeps directories in order of creation. mkfs rounds the number of inodes down, to full blocks in each group."""
+    mkfs = ["mkfs.ext4", "-q", "-F", "-O", "^has_journal,^dir_index", "-N", str(inodes * 33 // 32 + 64)]
     mebibytes = 32 + inodes * 5 // 1024
     return Image(scratch, mebibytes, "ext4", [*mkfs, "-E", "lazy_itable_init=0"])
 

@@ -1,4 +1,5 @@
-//! Checks README.md and docs/: links and anchors exist, options exist, and examples print what is shown.
+//! Checks README.md and docs/: links and anchors exist, options exist, examples print what is shown, and docs/claims.md is what its run
+//! gives.
 //!
 //! A block with a line that begins with `$ ` is run. A comment before it names the fixture:
 //! `<!-- run: srv -->` (see `fixtures`). It runs on a terminal of 80 columns, or with `, piped`, into
@@ -7,6 +8,7 @@
 //! `<!-- not run: REASON -->`.
 
 mod blocks;
+mod claims;
 mod fixtures;
 mod links;
 mod options;

@@ -93,7 +93,7 @@ impl DirectoryCounts {
         let mut nth = 0;
         let (mut kept, others): (Vec<_>, Vec<_>) = all.drain(..).partition(|one| {
             nth += 1;
-            nth <= most || one.allocated > least
+            nth <= most || one.allocated >= least.max(1)
         });
         for other in others {
             let parent = other.path.split(|byte| *byte == b'/').next();

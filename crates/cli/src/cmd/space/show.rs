@@ -1,4 +1,4 @@
-//! What `fathom space` prints.
+//! The output of `fathom space`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::cmd::groups::or_number;
 use crate::date::Zone;
 
 pub(crate) struct Report<'a> {
-    /// As it was given.
+    /// The directory as given by the user.
     pub(crate) dir: &'a [u8],
     pub(crate) bill: &'a Bill,
     pub(crate) users: &'a Users,
@@ -44,7 +44,7 @@ json_object!(Report<'_>, |report| {
     "seconds": report.seconds,
 });
 
-/// A JSON array of what a function makes of values.
+/// A JSON array: a function applied to each value of a slice.
 struct List<'a, F, T>(F, &'a [T]);
 
 impl<'a, T, J: Serialize, F: Fn(&'a T) -> J> Serialize for List<'a, F, T> {
@@ -107,7 +107,7 @@ fn age(sums: &AgeSums) -> &'static str {
     AGES.get(sums.age).map_or("older", |(name, _)| name)
 }
 
-/// What the command of an item frees, in bytes; `None` if it frees nothing.
+/// The bytes that the command of an item frees; `None` if the command frees nothing.
 fn frees(item: &Item) -> Option<u64> {
     match item.remedy.as_ref()? {
         Remedy::LookBeneath { .. } => None,
@@ -115,7 +115,6 @@ fn frees(item: &Item) -> Option<u64> {
     }
 }
 
-/// A command for a shell.
 fn command(remedy: &Remedy) -> String {
     match remedy {
         Remedy::Restart(unit) => {
@@ -139,15 +138,15 @@ fn command(remedy: &Remedy) -> String {
     }
 }
 
-/// An item as the text has it: many deleted files of a process are one.
+/// A row of the table: an item, or many deleted files of one process.
 struct Shown<'a> {
     item: Cow<'a, Item>,
     files: usize,
 }
 
-/// The items of a bill, the deleted files of each process together if there are many.
+/// The rows of the table: items, with the deleted files of each process merged if there are many.
 fn shown_items(bill: &Bill) -> Vec<Shown<'_>> {
-    /// So many files of a process are shown one by one.
+    /// Up to this number, the deleted files of a process have a row each.
     const FEW: usize = 3;
     let pid = |item: &Item| item.holder.as_ref().and_then(|holder| holder.pid);
     let mut by_process: BTreeMap<u32, Vec<&Item>> = BTreeMap::new();
@@ -174,12 +173,12 @@ fn shown_items(bill: &Bill) -> Vec<Shown<'_>> {
         }),
         files: items.len(),
     }));
-    // What is counted more than once is as important as what takes as much.
+    // Negative items (space counted more than once) are as important as positive ones of the same
+    // size.
     shown.sort_by_key(|it| std::cmp::Reverse(it.item.bytes.unsigned_abs()));
     shown
 }
 
-/// The bill as text.
 pub(crate) fn text(report: &Report<'_>, top: usize, zone: &Zone, style: TableStyle) -> String {
     let shown = shown_items(report.bill);
     let mut text = head(report, style);
@@ -190,7 +189,7 @@ pub(crate) fn text(report: &Report<'_>, top: usize, zone: &Zone, style: TableSty
     text
 }
 
-/// The file system, and a bar of its space.
+/// The heading: the file system, and a bar of its used space.
 fn head(report: &Report<'_>, style: TableStyle) -> String {
     const MOST: usize = 60;
     let bill = report.bill;
@@ -237,7 +236,7 @@ fn head(report: &Report<'_>, style: TableStyle) -> String {
     text + "\n"
 }
 
-/// A part of a whole: `28 %`.
+/// A percentage of a whole: `28 %`.
 fn percent(part: u64, whole: u64) -> String {
     match whole {
         0 => "-".to_owned(),
@@ -249,13 +248,12 @@ fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// A number of bytes that may be negative.
 fn signed(bytes: i64) -> String {
     let sign = if bytes < 0 { "-" } else { "" };
     format!("{sign}{}", size(bytes.unsigned_abs()))
 }
 
-/// The columns of the table of items; the share of what is used comes second.
+/// The columns of the table of items. OF USED is the share of the used space.
 const COLUMNS: [(&str, Align); 6] = [
     ("SIZE", Align::Right),
     ("OF USED", Align::Right),
@@ -265,9 +263,9 @@ const COLUMNS: [(&str, Align); 6] = [
     ("HELD BY", Align::Left),
 ];
 
-/// The table of the largest items, and of what df does not count as used.
+/// The table of the largest items, and of the items that df does not count as used.
 fn items(report: &Report<'_>, shown: &[Shown<'_>], top: usize, style: TableStyle) -> String {
-    /// A terminal with fewer columns has no room for the shares.
+    /// The width of a terminal below which the column of shares is omitted.
     const NARROW: usize = 60;
     let bill = report.bill;
     let is_narrow = style.width.is_some_and(|width| width < NARROW);
@@ -352,7 +350,7 @@ fn cells(shown: &Shown<'_>, report: &Report<'_>) -> [String; 6] {
     ]
 }
 
-/// The words for a part of the metadata or of the reserve.
+/// The name of a part of the metadata or of the reserve.
 fn place(kind: Kind, part: Part) -> &'static str {
     match part {
         Part::Tables => "inode tables, bitmaps, descriptors",
@@ -371,7 +369,7 @@ fn place(kind: Kind, part: Part) -> &'static str {
     }
 }
 
-/// What no item has.
+/// A line with the used space that no item accounts for.
 fn rest(report: &Report<'_>, style: TableStyle) -> String {
     let unaccounted = report.bill.unaccounted();
     let share = percent(unaccounted.unsigned_abs(), report.bill.used);
@@ -393,7 +391,7 @@ fn rest(report: &Report<'_>, style: TableStyle) -> String {
     style.wrapped(&(text + why))
 }
 
-/// The files by owner and by age, a line each.
+/// The files by owner and by age, one line each.
 fn divisions(report: &Report<'_>, style: TableStyle) -> String {
     const MOST: usize = 3;
     let bill = report.bill;
@@ -418,7 +416,7 @@ fn divisions(report: &Report<'_>, style: TableStyle) -> String {
     line("by owner", &owners) + &line("by last change", &ages)
 }
 
-/// What can be freed, with the command.
+/// The freeable space, with the commands that free it.
 fn freeable(report: &Report<'_>, shown: &[Shown<'_>], zone: &Zone, style: TableStyle) -> String {
     const MOST: usize = 5;
     let bill = report.bill;
@@ -443,7 +441,7 @@ fn freeable(report: &Report<'_>, shown: &[Shown<'_>], zone: &Zone, style: TableS
     }
     let mut text = format!("\n{}", style.heading("What can be freed:"));
     for (bytes, advice, since) in all.iter().take(MOST) {
-        // Commands are not cut or broken: they are to be copied.
+        // Commands are neither truncated nor wrapped, so that they can be copied.
         text += &format!("{:>9}  {advice}{since}\n", size(*bytes));
     }
     if all.len() > MOST {
@@ -454,10 +452,10 @@ fn freeable(report: &Report<'_>, shown: &[Shown<'_>], zone: &Zone, style: TableS
     text
 }
 
-/// Less is not worth a line.
+/// Freeable items below this size are not listed.
 const LEAST: u64 = 1 << 20;
 
-/// The command for an item, and what it concerns.
+/// The command that frees an item, and a comment about the object.
 fn advice(shown: &Shown<'_>) -> String {
     let item = &shown.item;
     let path = item.path.as_deref().map(printable).unwrap_or_default();
@@ -488,7 +486,7 @@ fn advice(shown: &Shown<'_>) -> String {
     }
 }
 
-/// A deleted file whose path nobody reports.
+/// A deleted file without a known path: its inode number, if known.
 fn unnamed(item: &Item) -> String {
     item.ino.map_or(String::new(), |ino| format!("inode {ino}"))
 }

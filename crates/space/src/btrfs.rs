@@ -1,9 +1,9 @@
-//! btrfs: what its trees hold, and its block groups.
+//! The extents of btrfs subvolumes, and block groups.
 //!
 //! df(1) counts all copies of data and metadata as used, divided by the number of copies of data, and the global reserve. Files
 //! share extents with other files, subvolumes and snapshots, so `st_blocks` does not add up. Instead all extents of all
-//! subvolumes are read by BTRFS_IOC_TREE_SEARCH_V2 (root only), each is counted once, and an extent of several places is an
-//! item of its own: no place alone frees it.
+//! subvolumes are read by BTRFS_IOC_TREE_SEARCH_V2 (root only), and each is counted once. Extents of several subvolumes or
+//! directories are an item of their own, because deleting one of these does not free them.
 
 mod extents;
 mod subvolumes;
@@ -29,7 +29,8 @@ use crate::error::WarningKind;
 use crate::files::Files;
 use crate::source::{Source, copy_of, covered, signed};
 
-/// Reads all subvolumes. `None` if that is not permitted: then the files are walked.
+/// Reads the extents of all subvolumes. `None` without the permission to do so: then the files are
+/// walked.
 pub(crate) fn read(source: &Source<'_>, warnings: &mut Vec<Warning>) -> Option<Files> {
     match read_trees(source, warnings) {
         Ok(files) => Some(files),
@@ -54,7 +55,7 @@ fn read_trees(source: &Source<'_>, warnings: &mut Vec<Warning>) -> Result<Files,
     let root = paths.of_tree(own);
     let (mut files, places) = tree.count(&mut extents);
     for tree in all.keys().filter(|tree| **tree != own) {
-        // A subvolume that is being deleted has no tree any more.
+        // A subvolume whose deletion is in progress may have no tree any more.
         let holder = Holder::Subvolume(*tree);
         match tree::read_extents(fd, *tree, |extent| extents.add(extent, holder)) {
             Ok(()) | Err(Errno::ENOENT) => {}
@@ -101,7 +102,7 @@ fn read_trees(source: &Source<'_>, warnings: &mut Vec<Warning>) -> Result<Files,
     Ok(files)
 }
 
-/// The inodes of the subvolume whose contents are not counted with the files around them.
+/// The inodes whose contents count separately from the files around them: mount points and caches.
 fn claims(source: &Source<'_>, warnings: &mut Vec<Warning>) -> Claims {
     let mut claims = Claims::default();
     let covered = covered(source.mount, source.mount_point, source.table);
@@ -133,10 +134,10 @@ fn claims(source: &Source<'_>, warnings: &mut Vec<Warning>) -> Claims {
     claims
 }
 
-/// Finds paths that lead to the files of subvolumes.
+/// Maps paths in the file system to paths under its mounts.
 struct Paths<'a> {
     subvolumes: &'a HashMap<u64, Known>,
-    /// The mounts of the file system: what they show, and where.
+    /// The mounts of the file system: the directory that each shows, and its mount point.
     mounts: Vec<(&'a [u8], &'a [u8])>,
 }
 
@@ -156,7 +157,7 @@ impl<'a> Paths<'a> {
         }
     }
 
-    /// The path of a subvolume in the file system.
+    /// The path of a subvolume, from the top of the file system.
     fn of_tree(&self, tree: u64) -> Vec<u8> {
         let path = self
             .subvolumes
@@ -165,7 +166,7 @@ impl<'a> Paths<'a> {
         path.unwrap_or_else(|| b"/".to_vec())
     }
 
-    /// The path of a file by that of its subvolume in the file system: absolute if a mount shows it.
+    /// The path of a file `rel` in the subvolume `root`; absolute if a mount shows it.
     fn of_name(&self, root: &[u8], rel: &[u8]) -> Vec<u8> {
         let inside = joined(root, rel);
         self.visible(&inside)
@@ -177,7 +178,7 @@ impl<'a> Paths<'a> {
             let rest = below(fsroot, inside)?;
             Some((fsroot.len(), joined(target, rest)))
         });
-        // The first of those that show least: DIR's own mount.
+        // Prefer the mount of the smallest part; among equals the first, which is that of DIR.
         let shown = shown.reduce(|a, b| if b.0 > a.0 { b } else { a })?;
         Some(shown.1)
     }
@@ -207,7 +208,7 @@ impl<'a> Paths<'a> {
     }
 }
 
-/// Adds the metadata and the reserve, by the kinds of block groups.
+/// Adds metadata and reserves, from the space of block groups by type.
 pub(crate) fn add(
     source: &Source<'_>,
     statfs: &Statfs,
@@ -236,7 +237,7 @@ pub(crate) fn add(
         let (kind, part, bytes) = match group {
             group if group.is_global_reserve() => (Kind::Reserved, Part::FileSystem, group.total),
             group if group.is_mixed() => {
-                // Files and metadata are in the same block groups.
+                // In mixed block groups, the space that is not in files is metadata.
                 let files = sum(items.iter());
                 (
                     Kind::Metadata,

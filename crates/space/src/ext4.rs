@@ -1,6 +1,8 @@
-//! ext2, ext3 and ext4: tables and journal, by the superblock on the device; the reserves; and deleted files that no process has.
+//! ext2, ext3 and ext4: metadata and journal, from the superblock on the device; the reserves; and deleted files that no visible
+//! process holds open.
 //!
-//! With the default, `bsddf`, df(1) subtracts the tables and the journal from the size, so that they are not in what is used.
+//! With the mount option `bsddf`, the default, df(1) subtracts metadata and journal from the size, so they are not in the used
+//! space.
 
 use std::collections::HashSet;
 
@@ -20,7 +22,7 @@ use crate::bill::{Holder, Item, Kind, Part, Remedy};
 use crate::error::WarningKind;
 use crate::source::{Source, signed};
 
-/// Adds what is not a file.
+/// Adds the metadata, the journal and the reserves.
 pub(crate) fn add(
     source: &Source<'_>,
     statfs: &Statfs,
@@ -85,10 +87,10 @@ fn add_tables(
     }
 }
 
-/// Adds the deleted files that no process holds, if more than a little is missing in the sum: a loop device has one open, or a
-/// process that is not visible here, or the kernel itself.
+/// Adds deleted files that no visible process holds open, if more than a little used space is unaccounted for: a loop device,
+/// a process in a different PID namespace, or the kernel holds them.
 pub(crate) fn add_unnamed(source: &Source<'_>, missing: i64, items: &mut Vec<Item>) {
-    /// Less is not worth reading the inode tables.
+    /// Minimum of unaccounted bytes for which the inode tables are read.
     const LEAST: i64 = 1 << 20;
     if missing < LEAST {
         return;
@@ -120,7 +122,7 @@ pub(crate) fn add_unnamed(source: &Source<'_>, missing: i64, items: &mut Vec<Ite
     }));
 }
 
-/// The paths of the loop devices, and the device and inode numbers of their files.
+/// The paths of the loop devices, with the device and inode numbers of their files.
 fn loop_devices() -> Vec<(Vec<u8>, (Dev, u64))> {
     let mut names: Vec<Vec<u8>> = Vec::new();
     if let Ok(block) = openat(CWD, c"/sys/block", Open::DIRECTORY) {
@@ -135,11 +137,11 @@ fn loop_devices() -> Vec<(Vec<u8>, (Dev, u64))> {
     devices.collect()
 }
 
-/// Adds what is reserved for root, and what the file system keeps for itself, in case it has promised too much.
+/// Adds the reserve for root, and the clusters that the file system keeps for delayed allocations.
 fn add_reserves(device: Option<Vec<u8>>, own: u64, statfs: &Statfs, items: &mut Vec<Item>) {
-    /// The reserve that `tune2fs -m 1` leaves.
+    /// `tune2fs -m 1` leaves 1/100 of the blocks reserved.
     const LEFT: u64 = 100;
-    /// Freeing less is not worth a word.
+    /// Minimum of freed bytes for which lowering the reserve is suggested.
     const LEAST: u64 = 1 << 30;
     let reserved = statfs.free.saturating_sub(statfs.available);
     let own = own.min(reserved);
@@ -160,7 +162,8 @@ fn add_reserves(device: Option<Vec<u8>>, own: u64, statfs: &Statfs, items: &mut 
     });
 }
 
-/// The clusters that the file system keeps for itself; without bigalloc, a cluster is a block.
+/// Number of clusters that the file system keeps for itself; without bigalloc, a cluster is a
+/// block.
 fn reserved_clusters(source: &Source<'_>) -> Option<u64> {
     let name = kernel_name(source.mount.dev)?;
     let path = [b"/sys/fs/ext4/", &name[..], b"/reserved_clusters"].concat();

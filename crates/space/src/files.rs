@@ -1,8 +1,8 @@
-//! The files of a file system by directory, owner and age, and those beneath mounts: a sink of a walk.
+//! The files of a file system by directory, owner and age, and the files beneath mounts: a sink of a walk.
 //!
-//! A place is an item of the bill: a directory in the root of the file system, the files in the root itself, or a directory
-//! that a mount covers. A file with several names counts once, in the place whose path is the least; a name that a mount covers
-//! counts only if all are covered.
+//! Each place is an item: a directory in the root of the file system, the files in the root itself, or a directory that a mount
+//! covers. A file with several hard links counts once, in the place that sorts first; a link beneath a mount counts only if all
+//! links are beneath mounts.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use crate::bill::{AgeSums, CacheSums, Item, Kind, OwnerSums};
 use crate::caches::CACHES;
 use crate::source::signed;
 
-/// The files of a file system.
+/// The files of a file system: items, and sums by owner, age and cache.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     pub(crate) items: Vec<Item>,
@@ -29,34 +29,35 @@ pub(crate) struct Files {
     pub(crate) caches: Vec<CacheSums>,
 }
 
-/// The paths, relative to the root, that a walk must tell from others.
+/// The paths, relative to the root, that a walk counts separately: covered by a mount, or a cache.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     root: Mark,
     covered: Vec<Vec<u8>>,
 }
 
-/// A component of such a path.
+/// A component of a marked path.
 #[derive(Debug, Default)]
 struct Mark {
     names: HashMap<Vec<u8>, Mark>,
-    /// The number of the path that a mount covers.
+    /// The index of the covered path, if a mount covers the directory.
     covered: Option<usize>,
-    /// The number of the cache.
+    /// The index in [`CACHES`], if the directory is a cache.
     cache: Option<usize>,
 }
 
-/// What marks say of a directory.
+/// The marks that apply to a directory.
 #[derive(Clone, Copy, Default)]
 struct Marked<'a> {
     covered: Option<usize>,
     cache: Option<usize>,
-    /// The marks of names in it.
+    /// The marks of the directory's entries.
     names: Option<&'a HashMap<Vec<u8>, Mark>>,
 }
 
 impl Marks {
-    /// The marks of a file system whose root is mounted at `mount_point`, of which mounts cover some paths.
+    /// Creates the marks of a file system that is mounted at `mount_point`; mounts on it cover the paths in
+    /// `covered`.
     pub(crate) fn new(covered: &[Vec<u8>], mount_point: &[u8]) -> Marks {
         let mut root = Mark::default();
         for (nth, path) in covered.iter().enumerate() {
@@ -73,7 +74,7 @@ impl Marks {
         }
     }
 
-    /// What marks say of a directory, by its path relative to the root.
+    /// The marks that apply to a directory, by its path relative to the root.
     fn of_directory(&self, rel: &[u8]) -> Marked<'_> {
         let mut marked = Marked::default();
         let mut mark = Some(&self.root);
@@ -113,14 +114,15 @@ impl Mark {
     }
 }
 
-/// Where files count. The order is that of the places that compete for a file with several names.
+/// The place where a file counts. A file with several hard links counts in the first of its places
+/// by this order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum Place {
-    /// In the root of the file system.
+    /// The root of the file system.
     Root,
-    /// In a directory of the root, by its name.
+    /// A directory in the root, by its name.
     Top(Box<[u8]>),
-    /// Beneath a mount, by the number of the path that it covers.
+    /// The files beneath a mount, by the index of the covered path.
     Covered(usize),
 }
 
@@ -137,22 +139,22 @@ impl Sums {
     }
 }
 
-/// The sums of a place.
+/// The sums of the files in a directory of the root, or beneath a mount.
 #[derive(Clone, Copy, Debug, Default)]
 struct PlaceSums {
     sums: Sums,
-    /// The owner of the directory.
+    /// The owner of the place's directory.
     owner: Option<u32>,
 }
 
-/// A cache, and the last change of the oldest file in it.
+/// The files in a cache, and the modification time of the oldest.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cached {
     sums: Sums,
     oldest: Option<Time>,
 }
 
-/// What counts of a file.
+/// The attributes of a file that are summed up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
     pub(crate) bytes: u64,
@@ -160,7 +162,7 @@ pub(crate) struct Counted {
     pub(crate) mtime: Time,
 }
 
-/// A file with several names.
+/// A file with several hard links.
 #[derive(Clone, Debug)]
 struct LinkedFile {
     place: Place,
@@ -168,19 +170,20 @@ struct LinkedFile {
     counted: Counted,
 }
 
-/// Files by owner, age and cache.
+/// Sums of files by owner, age and cache.
 #[derive(Debug)]
 pub(crate) struct Totals {
     now: Time,
     owners: HashMap<u32, Sums>,
-    /// The owner of the last file: many files in a row have the same one.
+    /// The sums of the present owner: consecutive files mostly have the same one, which saves
+    /// lookups.
     last: (u32, Sums),
     ages: [Sums; AGES.len()],
     caches: [Cached; CACHES.len()],
 }
 
 impl Totals {
-    /// Without files. Ages are those of now.
+    /// Creates empty sums. Ages are computed relative to the present.
     pub(crate) fn new() -> Totals {
         Totals {
             now: Moment::now().time(),
@@ -191,7 +194,7 @@ impl Totals {
         }
     }
 
-    /// Adds a file, which may be in a cache, by its number.
+    /// Adds a file; `cache` is the index of the cache that it is in.
     #[inline]
     pub(crate) fn add(&mut self, file: &Counted, cache: Option<usize>) {
         let sums = Sums {
@@ -240,7 +243,7 @@ impl Totals {
         }
     }
 
-    /// The files, without items.
+    /// Converts the sums; the result has no items.
     pub(crate) fn into_files(mut self) -> Files {
         self.end_owner();
         let owners = self.owners.into_iter().map(|(owner, sums)| OwnerSums {
@@ -332,19 +335,20 @@ impl Collector {
     }
 }
 
-/// Adds up the files of a walk.
+/// A sink that sums up the files of a walk.
 pub(crate) struct FileSums<'a> {
-    /// The path with which the paths of the walk begin.
+    /// The directory of the walk, with which its paths begin.
     dir: &'a [u8],
     mount_point: &'a [u8],
-    /// `None` if files of one file system have several.
+    /// The device number of the files; `None` if the file system has several (overlay).
     dev: Option<Dev>,
     marks: Marks,
     collector: Mutex<Collector>,
 }
 
 impl<'a> FileSums<'a> {
-    /// A sink for the files below `dir`, the root of the file system that is mounted at `mount_point`.
+    /// Creates a sink for a walk of `dir`, which shows the file system that is mounted at
+    /// `mount_point`.
     pub(crate) fn new(
         dir: &'a [u8],
         mount_point: &'a [u8],
@@ -360,7 +364,7 @@ impl<'a> FileSums<'a> {
         }
     }
 
-    /// The items, after the walk.
+    /// Returns the items and sums after the walk.
     pub(crate) fn finish(self) -> Files {
         let mut all = self.collector.into_inner();
         for file in std::mem::take(&mut all.links).into_values() {
@@ -425,7 +429,7 @@ impl Worker for FileWorker<'_> {
                 Place::Top(name.into())
             }
         };
-        // The sums of the directory, so that its place is looked up once.
+        // Sum up the directory first, so that its place is looked up only once.
         let mut sums = Sums::default();
         for entry in entries {
             let meta = &entry.meta;
@@ -452,7 +456,7 @@ impl FileWorker<'_> {
     ) {
         let is_dir = meta.is_dir();
         let mark = marked.names.and_then(|names| names.get(entry.name));
-        // A mount on a file covers that file.
+        // A mount on a file covers only that file.
         let covered = mark.and_then(|mark| mark.covered).filter(|_| !is_dir);
         let own = match covered {
             _ if is_in_root && is_dir && !entry.name.is_empty() => {
@@ -529,7 +533,7 @@ mod tests {
         );
         assert_eq!(of("srv"), (Some(1), None, false));
         assert_eq!(of("srv2"), (None, None, false));
-        // Of a file system that is mounted at /var.
+        // Marks of a file system that is mounted at /var.
         let marks = Marks::new(&[], b"/var");
         assert!(marks.of_directory(b"cache/apt").cache.is_some());
         assert!(marks.of_directory(b"var/cache/apt").cache.is_none());

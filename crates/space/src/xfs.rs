@@ -1,8 +1,8 @@
-//! XFS: what its blocks are, by FS_IOC_GETFSMAP.
+//! XFS: the owner of each block, by FS_IOC_GETFSMAP.
 //!
-//! With reverse mappings (`mkfs.xfs -m rmapbt=1`) the file system knows the owner of each block, without them only which are
-//! free. What df(1) counts as used although it is free is the reserve: blocks for the trees of each allocation group, and the
-//! pool from which a full file system can still free files.
+//! With reverse mappings (`mkfs.xfs -m rmapbt=1`), the file system reports the owner of each block, without them only which
+//! blocks are free. df(1) counts a reserve as used although its blocks are free: for the trees of each allocation group, and
+//! a pool that lets a full file system still free files.
 
 use base::Warning;
 use gate::Gate;
@@ -16,7 +16,7 @@ use crate::bill::{Item, Kind, Part, sum};
 use crate::error::WarningKind;
 use crate::source::{Source, signed};
 
-/// Adds what is not a file, and subtracts what files share.
+/// Adds metadata and reserves, and subtracts blocks that files share.
 pub(crate) fn add(
     source: &Source<'_>,
     statfs: &Statfs,
@@ -67,7 +67,7 @@ pub(crate) fn add(
     let inodes = inodes.saturating_mul(geometry.inode.into());
     items.push(Item::new(Kind::Metadata, signed(inodes)).part(Part::Inodes));
     if geometry.has_reflink {
-        // More in files than is allocated is shared by several.
+        // If the files have more blocks than are allocated, some blocks are shared.
         let allocated = geometry.blocks.saturating_mul(block);
         let allocated = allocated.saturating_sub(log).saturating_sub(owned.free);
         let others = items
@@ -88,11 +88,11 @@ struct Owned {
     inodes: u64,
     trees: u64,
     copies: u64,
-    /// What files have in addition to the first that has the same blocks.
+    /// The bytes of files beyond the first that refers to the same blocks.
     repeated: u64,
-    /// Whether the owner of anything is known.
+    /// Whether the owners of blocks are known.
     has_owners: bool,
-    /// The end of the blocks of files so far.
+    /// The end of the blocks of files seen so far.
     end: u64,
 }
 
@@ -101,7 +101,7 @@ impl Owned {
         const RECORDS: usize = 8192;
         let mut buffer = vec![0; FSMAP_HEAD + RECORDS * FSMAP_LEN];
         let (mut owned, mut from) = (Owned::default(), 0);
-        // The records that begin where the previous call ended: the next one repeats them.
+        // Each call of GETFSMAP repeats records at the boundary, which must not be counted twice.
         let mut known: Vec<Record> = Vec::new();
         loop {
             let range = from..u64::MAX;
